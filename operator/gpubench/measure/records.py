@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The wire format of what a gang reports, and its history.
+
+Version 1 (0.1.0): records `environment`, `window` and `result` or `failure`, one JSON object a line on standard output;
+the closing `result` or `failure` is also the pod's termination message. Unknown kinds are skipped by readers; a changed
+meaning of a field needs a new version here and a reader for the old one.
+
+The termination message must stay below TERMINATION_MESSAGE_MAX bytes: over 4,096 the kubelet keeps the tail only, which
+is no JSON any more. Times are integer nanoseconds of one monotonic clock; no record holds a rate, which is computed.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from gpubench.values import Value, content_id
+
+SCHEMA_VERSION = 1
+TERMINATION_MESSAGE_MAX = 2048
+_MESSAGE_TEXT_MAX = 800
+
+
+class Environment(Value):
+    """What a measurement stands on. Two figures with different keys are never averaged.
+
+    `accelerator` to `image` make the comparability key; the rest is provenance beside it.
+    """
+
+    kind: Literal["environment"] = "environment"
+    schema_version: Literal[1] = 1
+    accelerator: str  # the GPU's name, or the processor's model on a CPU pool
+    driver: str | None = None
+    cuda: str | None = None
+    cudnn: str | None = None
+    nccl: str | None = None
+    transport: str  # of the all-reduce: gloo or nccl
+    tensorflow: str
+    horovod: str
+    image: str | None = None
+    python: str
+    keras: str
+    kernel: str
+    node: str | None = None
+    threads_per_rank: int
+
+    def key(self) -> str:
+        """The comparability key: a hash of hardware, libraries and image, blind to node and kernel."""
+        facts = self.to_wire()
+        for provenance in ("kind", "schemaVersion", "python", "keras", "kernel", "node"):
+            facts.pop(provenance, None)
+        return content_id(repr(sorted(facts.items())), characters=12)
+
+
+class Window(Value):
+    """`steps` training steps of one rank, from one device synchronisation to the next."""
+
+    kind: Literal["window"] = "window"
+    schema_version: Literal[1] = 1
+    rank: int
+    index: int  # from 0, the same on every rank
+    steps: int
+    nanoseconds: int
+    warm_up: bool
+
+
+class Result(Value):
+    """A gang that finished: the sums over its measured windows, written by pod 0.
+
+    A window's time is the maximum over the ranks, so that `samples / nanoseconds` is the throughput of the gang
+    (total samples over total time, the harmonic way).
+    """
+
+    kind: Literal["result"] = "result"
+    schema_version: Literal[1] = 1
+    trial: str
+    attempt: int
+    workers: int  # as Horovod reported it, checked against the assignment
+    steps: int  # measured steps, warm-up left out
+    samples: int  # measured samples of all ranks together
+    nanoseconds: int  # of the measured windows, maximum over ranks each
+    windows: int
+    warm_up_windows: int
+    window_nanoseconds: tuple[int, int, int]  # 5 %, 50 % and 95 % quantile of a measured window
+    final_loss: float
+    weights_digest: str  # SHA-256 prefix of the trainable weights, equal on all ranks (checked before this is written)
+    environment: str  # Environment.key() of pod 0, equal on all pods
+    join_seconds: float  # from this launcher's start until the last pod had come
+    init_seconds: float  # imports, hvd.init(), model and first step
+
+
+class Failure(Value):
+    """A pod that did not: written by each pod that fails, in its own words."""
+
+    kind: Literal["failure"] = "failure"
+    schema_version: Literal[1] = 1
+    trial: str
+    attempt: int
+    exit_code: int  # an exitcodes.ExitCode
+    rank: int | None = None  # the rank that failed first, where it is known
+    sentence: str  # one sentence: what happened, and what to do
+
+
+Ending = Annotated[Result | Failure, Field(discriminator="kind")]
+_ENDING: TypeAdapter[Result | Failure] = TypeAdapter(Ending)
+
+
+class UnreadableMessage(ValueError):
+    """A termination message that is no record of ours: cut, empty, foreign or of a version that is not known."""
+
+
+def termination_message(ending: Result | Failure) -> bytes:
+    """The bytes of a pod's termination message, always below TERMINATION_MESSAGE_MAX: a long sentence is cut."""
+    if isinstance(ending, Failure) and len(ending.sentence) > _MESSAGE_TEXT_MAX:
+        ending = ending.model_copy(update={"sentence": ending.sentence[: _MESSAGE_TEXT_MAX - 1] + "…"})
+    while len(message := ending.to_json().encode()) >= TERMINATION_MESSAGE_MAX:
+        # Only a sentence of many multi-byte characters comes here; a result has no text of free length.
+        assert isinstance(ending, Failure)
+        ending = ending.model_copy(update={"sentence": ending.sentence[: len(ending.sentence) // 2] + "…"})
+    return message
+
+
+def read_ending(message: str) -> Result | Failure:
+    """The record in a termination message; UnreadableMessage says what is wrong with it."""
+    if not message.strip():
+        raise UnreadableMessage("the termination message is empty")
+    try:
+        return _ENDING.validate_json(message)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "the text"
+        raise UnreadableMessage(f"the termination message is no record: {place}: {first['msg']}") from error

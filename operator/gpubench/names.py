@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every name that two parts of gpubench agree on: groups, labels, environment variables, ports, object names.
+
+Object names are built here so that the longest one, a gang pod's host name, always fits the 63 characters of a DNS
+label: 40 (benchmark) + 1 + 5 (its UID) + 1 + 8 (trial) + 1 + 3 (attempt) + 1 + 3 (pod index) = 63.
+"""
+
+from gpubench.values import content_id
+
+GROUP = "gpubench.dev"
+VERSION = "v1alpha1"
+API_VERSION = f"{GROUP}/{VERSION}"
+CATEGORY = "gpubench"
+
+BENCHMARK_KIND, BENCHMARK_PLURAL, BENCHMARK_SHORT = "GpuBenchmark", "gpubenchmarks", "gbench"
+POOL_KIND, POOL_PLURAL, POOL_SHORT = "GpuPool", "gpupools", "gpool"
+
+BENCHMARK_NAME_MAX = 40
+POOL_NAME_MAX = 63  # it becomes a label value
+NODES_MAX = 1000  # three digits of pod index
+
+# Labels. The benchmark's UID, not its name, says whose an object is: a name can be used again.
+LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
+MANAGED_BY = "gpubench"
+LABEL_COMPONENT = f"{GROUP}/component"
+COMPONENT_GANG = "gang"  # Jobs and their pods
+COMPONENT_PLAN = "plan"  # the ConfigMap with the frozen plan
+COMPONENT_LEDGER = "ledger"  # ConfigMaps with attempt records
+COMPONENT_RENDEZVOUS = "rendezvous"  # the headless Service
+LABEL_BENCHMARK = f"{GROUP}/benchmark"
+LABEL_BENCHMARK_UID = f"{GROUP}/benchmark-uid"
+LABEL_POOL = f"{GROUP}/pool"
+LABEL_TRIAL = f"{GROUP}/trial"
+LABEL_ATTEMPT = f"{GROUP}/attempt"
+LABEL_NODES = f"{GROUP}/nodes"  # how many nodes the attempt holds: the slot ledger is rebuilt from it
+LABEL_SLOTS = f"{GROUP}/slots"  # how many slots of the pool the attempt holds
+
+# What the autoscalers must know: a gang pod that is moved is a measurement that is lost.
+ANNOTATION_KARPENTER = "karpenter.sh/do-not-disrupt"
+ANNOTATION_AUTOSCALER = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+
+# The environment of a gang's pod. GPUBENCH_ASSIGNMENT holds a plan.assignment.Assignment as JSON.
+ENV_ASSIGNMENT = "GPUBENCH_ASSIGNMENT"
+ENV_RENDEZVOUS_HOST = "GPUBENCH_RENDEZVOUS_HOST"  # <job>-0.<service>.<namespace>: pod 0 by name
+ENV_POD_INDEX = "JOB_COMPLETION_INDEX"  # set by the Job controller
+ENV_POD_IP = "GPUBENCH_POD_IP"
+ENV_POD_NAME = "GPUBENCH_POD_NAME"
+ENV_NODE_NAME = "GPUBENCH_NODE_NAME"
+ENV_TERMINATION_MESSAGE = "GPUBENCH_TERMINATION_MESSAGE"  # the file whose text becomes the termination message
+ENV_IMAGE = "GPUBENCH_IMAGE"  # the image reference that the pod was started from
+
+CONTAINER = "gang"
+JOBS_IMAGE = "gpubench-jobs"
+TERMINATION_MESSAGE_PATH = "/dev/termination-log"
+
+# Ports of a pod: below 32768, where the ephemeral range begins.
+PORT_RENDEZVOUS = 29500  # Horovod's own key-value server, pod 0 only
+PORT_BARRIER = 29501  # the join barrier, pod 0 only
+PORT_METRICS = 9400  # rank with local number n serves /metrics on 9400 + n
+
+
+def uid_id(uid: str) -> str:
+    """Five characters that stand for an object's UID in names."""
+    return content_id(uid, characters=5)
+
+
+def study_name(benchmark: str, uid: str) -> str:
+    """The prefix of everything that belongs to one benchmark object: a DNS-1035 label of at most 46 characters."""
+    return f"{benchmark}-{uid_id(uid)}"
+
+
+def job_name(benchmark: str, uid: str, *, trial: str, attempt: int) -> str:
+    """The Job of one attempt."""
+    return f"{study_name(benchmark, uid)}-{trial}-{attempt}"
+
+
+def service_name(benchmark: str, uid: str) -> str:
+    """The headless Service that gives the gang pods their names."""
+    return study_name(benchmark, uid)
+
+
+def plan_name(benchmark: str, uid: str) -> str:
+    """The ConfigMap with the frozen plan."""
+    return f"{study_name(benchmark, uid)}-plan"
+
+
+def ledger_name(benchmark: str, uid: str, *, shard: int) -> str:
+    """One ConfigMap of the attempt ledger."""
+    return f"{study_name(benchmark, uid)}-ledger-{shard}"

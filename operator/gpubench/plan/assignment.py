@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one gang is told to do: the only thing that travels from the planner to the pods.
+
+It goes as JSON in the environment variable `GPUBENCH_ASSIGNMENT`, the same for every pod of the gang; a pod adds its own
+index from the Job controller. A pod needs nothing else: no API access, no mounted configuration.
+"""
+
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import Field
+
+from gpubench.values import Value
+
+
+class Precision(StrEnum):
+    """The arithmetic of the training step."""
+
+    FLOAT32 = "float32"  # really: TensorFloat-32 is switched off
+    TENSOR_FLOAT32 = "tensor_float32"
+    MIXED_FLOAT16 = "mixed_float16"
+    MIXED_BFLOAT16 = "mixed_bfloat16"
+
+
+class Assignment(Value):
+    """One attempt at one trial. Durations are in seconds."""
+
+    schema_version: Literal[1] = 1
+    trial: str
+    attempt: int = Field(ge=1)
+    workload: str
+    precision: Precision
+    workers: int = Field(ge=1)  # Horovod ranks in all
+    workers_per_node: int = Field(ge=1)  # ranks in each pod
+    batch_per_worker: int = Field(ge=1)  # samples per rank and step
+    seed: int = Field(ge=0)
+    slot_processors: float = Field(gt=0)  # processors of one rank: its threads and its pinning follow from it
+    gpu: bool  # whether each rank must find a GPU of its own
+    warm_up_seconds: float = Field(ge=0)  # windows that begin before this are flagged as warm-up
+    measure_seconds: float = Field(gt=0)  # windows after the warm-up go on for at least this long
+    window_seconds: float = Field(gt=0)  # a window has as many steps as fit about this long
+    join_timeout_seconds: float = Field(gt=0)  # how long the barrier waits for the last pod
+    stall_timeout_seconds: float = Field(gt=0)  # without a step for this long the watchdog ends the attempt
+
+    @property
+    def nodes(self) -> int:
+        """Pods of the gang: one per node."""
+        return self.workers // self.workers_per_node

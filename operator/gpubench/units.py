@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Texts that carry a quantity, and their values: durations, decimals, processor shares.
+
+Objects of Kubernetes hold such quantities as text; inside the program they are numbers whose name carries the unit.
+"""
+
+import re
+from decimal import Decimal
+from typing import Annotated
+
+from pydantic import Field
+
+DURATION_PATTERN = r"^([0-9]{1,5}h)?([0-9]{1,5}m)?([0-9]{1,6}s)?$"
+DECIMAL_PATTERN = r"^[0-9]{1,12}(\.[0-9]{1,9})?$"
+PROCESSORS_PATTERN = r"^([0-9]{1,4}(\.[0-9]{1,3})?|[0-9]{1,7}m)$"
+QUANTITY_PATTERN = r"^[0-9]{1,15}(\.[0-9]{1,3})?(m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi)?$"
+
+#: A length of time such as `15m`, `1h30m` or `90s`.
+Duration = Annotated[str, Field(pattern=DURATION_PATTERN, min_length=2, max_length=20)]
+#: A non-negative decimal number as text, such as `"10.21"`: money must never pass through a binary fraction.
+DecimalText = Annotated[str, Field(pattern=DECIMAL_PATTERN, min_length=1, max_length=24)]
+#: Processors as Kubernetes writes them: `"11"`, `"0.5"` or `500m`.
+Processors = Annotated[str, Field(pattern=PROCESSORS_PATTERN, min_length=1, max_length=10)]
+#: Any other resource quantity of Kubernetes, such as `80Gi` or `"4"`.
+Quantity = Annotated[str, Field(pattern=QUANTITY_PATTERN, min_length=1, max_length=24)]
+
+_SECONDS = {"h": 3600, "m": 60, "s": 1}
+
+
+def duration_seconds(text: str) -> int:
+    """Seconds in a duration text; ValueError with the remedy when it is not one."""
+    if len(text) < 2 or not re.match(DURATION_PATTERN, text):
+        raise ValueError(f"{text!r} is not a duration: write hours, minutes and seconds such as 1h30m, 15m or 90s")
+    return sum(int(amount) * _SECONDS[unit] for amount, unit in re.findall(r"([0-9]+)([hms])", text))
+
+
+def duration_text(seconds: float) -> str:
+    """A duration for people: `1h05m`, `12m30s`, `8s`; rounded to a second."""
+    whole = round(seconds)
+    hours, rest = divmod(whole, 3600)
+    minutes, secs = divmod(rest, 60)
+    if hours:
+        return f"{hours}h{minutes:02}m"
+    if minutes:
+        return f"{minutes}m{secs:02}s"
+    return f"{secs}s"
+
+
+def processors(text: str) -> Decimal:
+    """Processors in a quantity text: `"1"` is 1, `500m` is 0.5."""
+    return Decimal(text[:-1]) / 1000 if text.endswith("m") else Decimal(text)
+
+
+_FACTORS = {
+    "": Decimal(1), "m": Decimal("0.001"), "k": Decimal(10) ** 3, "M": Decimal(10) ** 6, "G": Decimal(10) ** 9,
+    "T": Decimal(10) ** 12, "P": Decimal(10) ** 15, "Ki": Decimal(2) ** 10, "Mi": Decimal(2) ** 20,
+    "Gi": Decimal(2) ** 30, "Ti": Decimal(2) ** 40, "Pi": Decimal(2) ** 50,
+}  # fmt: skip
+
+
+def times(quantity: str, count: int) -> str:
+    """A quantity of Kubernetes multiplied by a whole number, in the same unit (`80Gi` x 8 is `640Gi`)."""
+    amount, suffix = _split(quantity)
+    product = amount * count
+    return f"{product.normalize():f}{suffix}"
+
+
+def quantity_value(quantity: str) -> Decimal:
+    """A quantity of Kubernetes in its base unit: bytes, pieces or processors."""
+    amount, suffix = _split(quantity)
+    return amount * _FACTORS[suffix]
+
+
+def _split(quantity: str) -> tuple[Decimal, str]:
+    match = re.match(r"^([0-9.]+)([A-Za-z]*)$", quantity)
+    if match is None or match.group(2) not in _FACTORS:
+        raise ValueError(f"{quantity!r} is not a quantity of Kubernetes: write a number with Ki, Mi, Gi, m or nothing")
+    return Decimal(match.group(1)), match.group(2)

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The base of every value that crosses a border: frozen, closed, camelCase on the wire.
+
+Values are made of tuples and other values, never of lists or dicts that somebody could change later; a change is a new
+value. An unknown field is an error: a misspelt setting must not be silently ignored.
+"""
+
+import hashlib
+import json
+from base64 import b32encode
+
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+
+
+class Value(BaseModel):
+    """A frozen record. In Python its fields are snake_case, in JSON and YAML camelCase."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
+
+    def to_json(self) -> str:
+        """Compact JSON with sorted keys: equal values give equal text, which hashes and diffs rely on."""
+        return json.dumps(self.to_wire(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+    def to_wire(self) -> dict[str, object]:
+        """The plain dict that is written to the API server or a file; absent values are left out, never null."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def content_id(text: str, *, characters: int) -> str:
+    """A short identifier of a text: lower-case base32 of its SHA-256, safe in DNS labels and label values.
+
+    One character holds five bits: eight tell a million million texts apart.
+    """
+    digest = b32encode(hashlib.sha256(text.encode()).digest()).decode().lower()
+    return digest[:characters]
