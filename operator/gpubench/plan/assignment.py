@@ -5,21 +5,12 @@ It goes as JSON in the environment variable `GPUBENCH_ASSIGNMENT`, the same for 
 index from the Job controller. A pod needs nothing else: no API access, no mounted configuration.
 """
 
-from enum import StrEnum
 from typing import Literal
 
 from pydantic import Field
 
+from gpubench.precision import Precision as Precision
 from gpubench.values import Value
-
-
-class Precision(StrEnum):
-    """The arithmetic of the training step."""
-
-    FLOAT32 = "float32"  # really: TensorFloat-32 is switched off
-    TENSOR_FLOAT32 = "tensor_float32"
-    MIXED_FLOAT16 = "mixed_float16"
-    MIXED_BFLOAT16 = "mixed_bfloat16"
 
 
 class Assignment(Value):

@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""GpuBenchmark: one study. What is asked (spec) and what was found (status)."""
+
+from enum import StrEnum
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from gpubench.api.pool import Template
+from gpubench.api.rules import Rule
+from gpubench.precision import Precision
+from gpubench.units import DecimalText, Duration
+from gpubench.values import Value
+
+POINTS_MAX = 256
+REPEATS_MAX = 20
+BLOCKS_MAX = 16
+
+# Written out, not built from the catalogue at run time, so that a type checker sees the names; a test compares them.
+WorkloadName = Literal["mnist_mlp", "mnist_cnn", "resnet50"]
+PoolName = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
+Workers = Annotated[int, Field(ge=1, le=4096)]
+Batch = Annotated[int, Field(ge=1, le=1_048_576)]
+
+
+class SweepBlock(Value):
+    """The cross product of its lists. A point that two blocks name runs once."""
+
+    workloads: tuple[WorkloadName, ...] = Field(
+        min_length=1, max_length=16, description="Models to train; `gpubench workloads` lists them."
+    )
+    pools: tuple[PoolName, ...] = Field(min_length=1, max_length=32, description="Names of GpuPools to run on.")
+    workers: tuple[Workers, ...] = Field(
+        min_length=1,
+        max_length=32,
+        description="Horovod ranks in all: within one node, or a multiple of workersPerNode. "
+        "What a pool cannot hold is skipped, and the result says so.",
+    )
+    workers_per_node: int | None = Field(
+        None, ge=1, le=64, description="Ranks on each node when there are several; the pool's slotsPerNode by default."
+    )
+    batch_per_worker: tuple[Batch, ...] | None = Field(
+        None, min_length=1, max_length=16, description="Samples per rank and step: weak scaling."
+    )
+    global_batch: tuple[Batch, ...] | None = Field(
+        None, min_length=1, max_length=16, description="Samples of all ranks per step: strong scaling."
+    )
+    precision: tuple[Precision, ...] = Field(
+        (Precision.FLOAT32,), min_length=1, max_length=4, description="Arithmetic of the training step."
+    )
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="has(self.batchPerWorker) != has(self.globalBatch)",
+            sentence="a sweep block needs exactly one of batchPerWorker (weak scaling) and globalBatch (strong scaling)",
+        ),
+    )
+
+
+class Repeats(Value):
+    """How often each point is measured afresh."""
+
+    min: int = Field(3, ge=1, le=REPEATS_MAX, description="Fresh runs of each point; an interval needs at least 3.")
+
+
+class Measure(Value):
+    """How a trial is measured: windows of steps, warm-up kept apart."""
+
+    repeats: Repeats = Field(Repeats(), description="How often each point is measured afresh.")
+    warm_up: Duration = Field("10s", description="Training before the figures count; kept in the records, flagged.")
+    duration: Duration = Field("60s", description="Measured training of one trial, after the warm-up.")
+    window: Duration = Field("1s", description="About how long one window is: the steps between two time stamps.")
+
+
+class Order(Value):
+    """In which order trials run."""
+
+    seed: int = Field(0, ge=0, le=2_147_483_647, description="Seed of the shuffled, interleaved order of the trials.")
+
+
+class AttemptLimits(Value):
+    """How often a trial is tried again, by the reason why it ended."""
+
+    failed: int = Field(2, ge=0, le=10, description="Further attempts after failures.")
+    preempted: int = Field(20, ge=0, le=100, description="Further attempts after preemptions and evictions.")
+
+
+class Limits(Value):
+    """Bounds of the study."""
+
+    parallel_trials: int = Field(1, ge=1, le=64, description="Trials that run at the same time at most. Mutable.")
+    attempts: AttemptLimits = Field(AttemptLimits(), description="How often a trial is tried again.")
+    scheduling_timeout: Duration = Field(
+        "15m", description="From an attempt's creation until all of its pods run, node provisioning and pulls included."
+    )
+    attempt_timeout: Duration = Field("12h", description="From then until the attempt has ended.")
+
+
+class GpuBenchmarkSpec(Value):
+    """One study: what to measure, where, how often, within which limits."""
+
+    sweep: tuple[SweepBlock, ...] = Field(
+        min_length=1, max_length=BLOCKS_MAX, description="Blocks of points; each is the cross product of its lists."
+    )
+    measure: Measure = Field(Measure(), description="How a trial is measured.")
+    order: Order = Field(Order(), description="In which order trials run.")
+    limits: Limits = Field(Limits(), description="Bounds of the study.")
+    template: Template = Field(Template(), description="Image and environment of the pods, over the pool's own.")
+    suspend: bool = Field(False, description="Stop running attempts and start none until this is false. Mutable.")
+
+
+# --- status -----------------------------------------------------------------------------------------------------------
+
+
+class PointState(StrEnum):
+    """What became of a point."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    MEASURED = "Measured"
+    SKIPPED = "Skipped"
+    OUT_OF_MEMORY = "OutOfMemory"
+    NO_CAPACITY = "NoCapacity"
+    UNSUPPORTED_ACCELERATOR = "UnsupportedAccelerator"
+    FAILED = "Failed"
+    NOT_RUN = "NotRun"
+
+
+#: Ends of a point that answer the question, even where the answer is "this cannot be had".
+FINDINGS = frozenset(
+    {
+        PointState.MEASURED,
+        PointState.SKIPPED,
+        PointState.OUT_OF_MEMORY,
+        PointState.NO_CAPACITY,
+        PointState.UNSUPPORTED_ACCELERATOR,
+    }
+)
+
+
+class Estimate(Value):
+    """A mean with its interval; without low and high there were too few repeats for one."""
+
+    mean: float = Field(description="Mean over the repeats.")
+    low: float | None = Field(None, description="Lower end of the 95 % interval.")
+    high: float | None = Field(None, description="Upper end of the 95 % interval.")
+
+
+class Scaling(Value):
+    """Scaling efficiency E(n) = T(n) b / (n T(b)) against the smallest worker count b of the same pool."""
+
+    kind: Literal["weak", "strong"] = Field(description="weak: batch per worker fixed; strong: global batch fixed.")
+    baseline_workers: int = Field(description="Worker count b that the efficiency is relative to.")
+    efficiency: Estimate = Field(description="1 is perfect scaling.")
+
+
+class Amount(Value):
+    """An amount of money; the currency is never left out."""
+
+    amount: DecimalText = Field(description="Decimal number.")
+    currency: str = Field(max_length=3, description="ISO 4217 code.")
+
+
+class AmountInterval(Value):
+    """An amount of money with its interval."""
+
+    mean: DecimalText = Field(description="Decimal number.")
+    low: DecimalText | None = Field(None, description="Lower end of the 95 % interval.")
+    high: DecimalText | None = Field(None, description="Upper end of the 95 % interval.")
+    currency: str = Field(max_length=3, description="ISO 4217 code.")
+
+
+class Cost(Value):
+    """What the point costs at its measured throughput."""
+
+    per_million_samples: AmountInterval = Field(description="Marginal cost: rate over throughput, no billing rule.")
+
+
+class PointResult(Value):
+    """One point of the study and what was found there."""
+
+    workload: str = Field(max_length=63, description="Model.")
+    pool: str = Field(max_length=63, description="GpuPool.")
+    accelerator: str | None = Field(None, max_length=63, description="What the pool calls its accelerator.")
+    workers: int = Field(description="Horovod ranks in all.")
+    workers_per_node: int = Field(description="Ranks on each node.")
+    batch_per_worker: int | None = Field(None, description="Samples per rank and step.")
+    global_batch: int = Field(description="Samples of all ranks per step.")
+    precision: str = Field(max_length=32, description="Arithmetic of the training step.")
+    state: PointState = Field(description="What became of the point.")
+    reason: str | None = Field(None, max_length=1024, description="Why, where it was not measured.")
+    values: tuple[float, ...] = Field((), max_length=REPEATS_MAX, description="Samples per second of each repeat.")
+    throughput: Estimate | None = Field(None, description="Samples per second over the repeats.")
+    scaling: tuple[Scaling, ...] = Field((), max_length=2, description="On the weak line, the strong line, or both.")
+    cost: Cost | None = Field(None, description="Absent when the pool has neither price nor ownership.")
+    nodes: int = Field(0, description="Distinct nodes that the repeats ran on.")
+    environment: str | None = Field(None, max_length=64, description="Hash of what the figure stands on.")
+    warnings: tuple[Annotated[str, Field(max_length=512)], ...] = Field(
+        (), max_length=16, description="What a reader of the figure must know."
+    )
+
+
+class PointCounts(Value):
+    """Points by what became of them."""
+
+    total: int = Field(description="Points of the plan.")
+    measured: int = Field(0, description="Points with all repeats measured.")
+    running: int = Field(0, description="Points with an attempt under way.")
+    failed: int = Field(0, description="Points that ended Failed or NotRun.")
+    skipped: int = Field(0, description="Points that no pool can hold.")
+    other: int = Field(0, description="Points that ended OutOfMemory, NoCapacity or UnsupportedAccelerator.")
+
+
+class TrialCounts(Value):
+    """Trials of the plan."""
+
+    total: int = Field(description="Trials of the plan: points times repeats, skipped points left out.")
+    finished: int = Field(0, description="Trials with a result, or given up.")
+    running: int = Field(0, description="Trials with an attempt under way.")
+
+
+class AttemptCounts(Value):
+    """Attempts by how they ended. started = succeeded + failed + preempted + stopped + running."""
+
+    started: int = Field(0, description="Jobs created so far.")
+    succeeded: int = Field(0, description="Attempts with a result.")
+    failed: int = Field(0, description="Attempts that failed.")
+    preempted: int = Field(0, description="Attempts that lost a pod to preemption, eviction or a lost node.")
+    stopped: int = Field(0, description="Attempts that the study itself stopped, because it was suspended.")
+
+
+class Condition(Value):
+    """A condition in the form of metav1.Condition."""
+
+    type: str = Field(max_length=64, description="Name of the condition.")
+    status: Literal["True", "False", "Unknown"] = Field(description="Whether it holds.")
+    reason: str = Field(max_length=64, description="One word for programs.")
+    message: str = Field(max_length=1024, description="One sentence for people.")
+    last_transition_time: str = Field(max_length=40, description="When status last changed.")
+    observed_generation: int | None = Field(None, description="Generation of the spec that this speaks of.")
+
+
+class GpuBenchmarkStatus(Value):
+    """What was found so far."""
+
+    phase: str | None = Field(None, max_length=32, description="One word for the STATUS column.")
+    observed_generation: int | None = Field(None, description="Generation of the spec that this speaks of.")
+    conditions: tuple[Condition, ...] = Field((), max_length=16, description="Finished and Succeeded say the end.")
+    points: PointCounts | None = Field(None, description="Points by what became of them.")
+    points_done: str | None = Field(None, max_length=16, description="The POINTS column, such as 40/72.")
+    trials: TrialCounts | None = Field(None, description="Trials of the plan.")
+    attempts: AttemptCounts | None = Field(None, description="Attempts by how they ended.")
+    started_at: str | None = Field(None, max_length=40, description="When the plan was frozen.")
+    finished_at: str | None = Field(None, max_length=40, description="When the last trial had ended.")
+    results: tuple[PointResult, ...] = Field((), max_length=POINTS_MAX, description="One entry for each point.")
+    answer: str | None = Field(None, max_length=2048, description="What the figures say, in a sentence or two.")

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is to be done now: the answer of `decide`, carried out in the order of its fields.
+
+Each part can be carried out twice without harm, and a decision that was carried out in part is simply made again.
+"""
+
+from typing import Literal
+
+from gpubench.api.benchmark import GpuBenchmarkStatus
+from gpubench.control.ledger import AttemptRecord
+from gpubench.plan.assignment import Assignment
+from gpubench.values import Value
+
+
+class Gang(Value):
+    """An attempt that is to be started: one Job of `nodes` pods."""
+
+    assignment: Assignment
+    pool: str
+    nodes: int
+    slots: int  # of the pool that it holds
+
+
+class JobReference(Value):
+    """A Job as it was observed; the UID guards against another one of the same name."""
+
+    name: str
+    uid: str
+
+
+class Happening(Value):
+    """An Event of Kubernetes about the benchmark."""
+
+    type: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+
+
+class Decision(Value):
+    """Records first (nothing may be lost), then Jobs, then the status, then what people are told."""
+
+    record: tuple[AttemptRecord, ...] = ()
+    delete: tuple[JobReference, ...] = ()  # with foreground propagation: the Job stays until its pods are gone
+    retire: tuple[JobReference, ...] = ()  # finished and recorded: give it a time to live
+    create: tuple[Gang, ...] = ()
+    status: GpuBenchmarkStatus
+    happenings: tuple[Happening, ...] = ()
+    wake_at: float | None = None  # when to look again though nothing happens

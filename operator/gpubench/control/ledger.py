@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The attempt ledger: one entry for each attempt, written when its Job exists, completed when it has ended.
+
+The ledger outlives Jobs and pods; status is derived from it. Each entry has its own key (`<trial>.<attempt>`), so that
+writing it twice changes nothing and no attempt can be counted twice. Entries live in ConfigMaps in the cluster and in
+one file of a results folder locally; this module knows the text, not the place.
+
+Version 1 (0.1.0): the fields below.
+"""
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Literal
+
+from gpubench.measure.records import Result
+from gpubench.values import Value
+
+SHARD_BYTES_MAX = 512 * 1024  # of a ConfigMap; etcd refuses objects over 1.5 MiB
+
+
+class Outcome(StrEnum):
+    """How an attempt ended, as it is counted."""
+
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    PREEMPTED = "Preempted"
+    STOPPED = "Stopped"  # by the study itself, because it was suspended: held against nobody
+
+
+class Reason(StrEnum):
+    """Why an attempt ended, in one word for programs."""
+
+    COMPLETED = "Completed"
+    DISRUPTED = "Disrupted"  # a pod of the gang carried DisruptionTarget
+    SUSPENDED = "Suspended"
+    BAD_ASSIGNMENT = "BadAssignment"
+    UNSUPPORTED_ACCELERATOR = "UnsupportedAccelerator"
+    OUT_OF_MEMORY = "OutOfMemory"
+    SIZE_MISMATCH = "SizeMismatch"
+    LOSS_NOT_FINITE = "LossNotFinite"
+    WORKER_RAISED = "WorkerRaised"
+    JOIN_TIMEOUT = "JoinTimeout"
+    PEER_LOST = "PeerLost"
+    STALLED = "Stalled"
+    TERMINATED = "Terminated"
+    EXITED = "Exited"  # with a code that is none of ours
+    RESULT_LOST = "ResultLost"  # it succeeded and its result is nowhere
+    IMAGE_NOT_STARTED = "ImageNotStarted"
+    CREATION_REFUSED = "CreationRefused"  # quota, Pod Security, a webhook
+    NO_CAPACITY = "NoCapacity"  # pods stayed pending until the scheduling time-out
+    TIMED_OUT = "TimedOut"
+    JOB_VANISHED = "JobVanished"  # somebody else deleted the Job
+
+
+class AttemptRecord(Value):
+    """One attempt. Times are seconds since the epoch, from API timestamps."""
+
+    schema_version: Literal[1] = 1
+    trial: str
+    attempt: int
+    job: str
+    job_uid: str
+    created_at: float
+    outcome: Outcome | None = None  # None while it runs
+    reason: Reason | None = None
+    disruption: str | None = None  # the reason in DisruptionTarget: reclaim and eviction are told apart by it
+    sentence: str | None = None
+    exit_code: int | None = None
+    ended_at: float | None = None
+    nodes: tuple[str, ...] = ()
+    node_seconds: float | None = None  # pods' time on their nodes, summed: from scheduled to finished
+    image_id: str | None = None  # digest that pod 0 really ran
+    result: Result | None = None
+
+    @property
+    def key(self) -> str:
+        """The entry's key in the ledger."""
+        return f"{self.trial}.{self.attempt}"
+
+
+class Ledger(Value):
+    """All entries of one study, at most one for each attempt."""
+
+    records: tuple[AttemptRecord, ...] = ()
+
+    def of(self, trial: str) -> tuple[AttemptRecord, ...]:
+        """The attempts at one trial, oldest first."""
+        return tuple(sorted((r for r in self.records if r.trial == trial), key=lambda r: r.attempt))
+
+    def with_records(self, records: Iterable[AttemptRecord]) -> "Ledger":
+        """The ledger after writing; an entry that has ended is never written over."""
+        entries = {record.key: record for record in self.records}
+        for record in records:
+            before = entries.get(record.key)
+            if before is None or before.outcome is None:
+                entries[record.key] = record
+        return Ledger(records=tuple(entries.values()))
+
+
+def to_entries(records: Iterable[AttemptRecord]) -> dict[str, str]:
+    """Entries as they are stored: key and JSON."""
+    return {record.key: record.to_json() for record in records}
+
+
+def from_entries(shards: Iterable[Mapping[str, str]]) -> Ledger:
+    """The ledger in stored shards. ValueError when an entry cannot be read: guessing would lose a count."""
+    return Ledger(
+        records=tuple(AttemptRecord.model_validate_json(text) for shard in shards for text in shard.values())
+    )

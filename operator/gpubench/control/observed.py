@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was seen of a study at one moment: its Jobs and their pods, reduced to what decisions need.
+
+Values only. The cluster's edge fills them from the API server, the local edge from processes; times are seconds since
+the epoch.
+"""
+
+from gpubench.api.benchmark import Condition, GpuBenchmarkSpec
+from gpubench.values import Value
+
+
+class Study(Value):
+    """The benchmark object itself."""
+
+    namespace: str
+    name: str
+    uid: str
+    generation: int
+    created_at: float
+    spec: GpuBenchmarkSpec
+    conditions: tuple[Condition, ...] = ()  # of its status, so that a transition keeps its time
+
+
+class ContainerEnd(Value):
+    """A terminated container."""
+
+    exit_code: int
+    reason: str | None = None  # OOMKilled, Error, Completed, ...
+    message: str | None = None  # the termination message
+    started_at: float | None = None
+    finished_at: float | None = None
+
+
+class Disruption(Value):
+    """The DisruptionTarget condition of a pod."""
+
+    reason: str  # PreemptionByScheduler, EvictionByEvictionAPI, DeletionByTaintManager, TerminationByKubelet, ...
+    message: str
+
+
+class ObservedPod(Value):
+    """One pod of a gang."""
+
+    name: str
+    index: int
+    phase: str  # Pending, Running, Succeeded, Failed, Unknown
+    node: str | None = None
+    scheduled_at: float | None = None
+    scheduling_message: str | None = None  # what the scheduler said when it found no node
+    waiting_reason: str | None = None  # of the container: ErrImagePull, ImagePullBackOff, CreateContainerConfigError, ...
+    waiting_message: str | None = None
+    running_at: float | None = None  # when its container was started
+    deleting: bool = False
+    disruption: Disruption | None = None
+    end: ContainerEnd | None = None
+    image_id: str | None = None
+
+
+class ObservedJob(Value):
+    """The Job of one attempt."""
+
+    name: str
+    uid: str
+    trial: str
+    attempt: int
+    pool: str
+    slots: int  # of the pool that it holds
+    created_at: float
+    deleting: bool = False
+    complete: bool = False  # condition Complete or SuccessCriteriaMet
+    failing_since: float | None = None  # condition FailureTarget (or Failed): the Job controller is ending it
+    failed: bool = False  # condition Failed: every pod has ended
+    failed_reason: str | None = None
+    failed_message: str | None = None
+    has_ttl: bool = False
+    pods: tuple[ObservedPod, ...] = ()
+    creation_failure: str | None = None  # the message of its FailedCreate event, where it has fewer pods than it wants
+
+    @property
+    def holds_slots(self) -> bool:
+        """Whether pods of it may still occupy nodes."""
+        return not (self.complete or self.failed) or any(pod.end is None and pod.node for pod in self.pods)
+
+
+class FreeSlots(Value):
+    """Slots of a pool that no attempt of any study holds."""
+
+    pool: str
+    slots: int
+
+
+class Observed(Value):
+    """Everything that one decision is made from, besides plan, ledger and time."""
+
+    study: Study
+    jobs: tuple[ObservedJob, ...] = ()
+    free: tuple[FreeSlots, ...] = ()

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The catalogue of every metric: exporters, dashboards and the reference page are made from it, and from nothing else.
+
+Names follow Prometheus: base units, the unit at the end, `_total` on counters, ratios between 0 and 1. The bounds of an
+interval are metrics of their own, so that a graph can draw a band.
+"""
+
+from enum import StrEnum
+
+from gpubench.values import Value
+
+
+class Kind(StrEnum):
+    """Metric types of Prometheus that are used here."""
+
+    GAUGE = "gauge"
+    COUNTER = "counter"
+    HISTOGRAM = "histogram"
+
+
+class Metric(Value):
+    """One metric family. For a counter, `name` ends in `_total` as it appears in a scrape."""
+
+    name: str
+    kind: Kind
+    help: str
+    labels: tuple[str, ...] = ()
+    exporter: str  # "operator" or "worker"
+
+
+_STUDY = ("namespace", "benchmark")
+_POINT = (
+    *_STUDY, "workload", "pool", "accelerator", "workers", "workers_per_node", "batch_per_worker", "global_batch",
+    "precision",
+)  # fmt: skip
+_RANK = ("trial", "attempt", "workload", "rank")
+
+
+def _operator(name: str, kind: Kind, labels: tuple[str, ...], text: str) -> Metric:
+    return Metric(name=name, kind=kind, help=text, labels=labels, exporter="operator")
+
+
+def _worker(name: str, kind: Kind, text: str) -> Metric:
+    return Metric(name=name, kind=kind, help=text, labels=_RANK, exporter="worker")
+
+
+# The figures of a study, exported from the status of its object for as long as the object lives.
+THROUGHPUT = _operator(
+    "gpubench_throughput_samples_per_second", Kind.GAUGE, _POINT, "Mean throughput of a point over its repeats."
+)
+THROUGHPUT_LOW = _operator(
+    "gpubench_throughput_low_samples_per_second", Kind.GAUGE, _POINT, "Lower end of the throughput's 95 % interval."
+)
+THROUGHPUT_HIGH = _operator(
+    "gpubench_throughput_high_samples_per_second", Kind.GAUGE, _POINT, "Upper end of the throughput's 95 % interval."
+)
+_LINE = (*_POINT, "scaling", "baseline_workers")
+EFFICIENCY = _operator(
+    "gpubench_scaling_efficiency_ratio", Kind.GAUGE, _LINE, "Scaling efficiency against the smallest worker count."
+)
+EFFICIENCY_LOW = _operator(
+    "gpubench_scaling_efficiency_low_ratio", Kind.GAUGE, _LINE, "Lower end of the efficiency's 95 % interval."
+)
+EFFICIENCY_HIGH = _operator(
+    "gpubench_scaling_efficiency_high_ratio", Kind.GAUGE, _LINE, "Upper end of the efficiency's 95 % interval."
+)
+_MONEY = (*_POINT, "currency")
+COST = _operator(
+    "gpubench_cost_per_million_samples", Kind.GAUGE, _MONEY, "Marginal cost of a million samples, in `currency`."
+)
+COST_LOW = _operator(
+    "gpubench_cost_low_per_million_samples", Kind.GAUGE, _MONEY, "Lower end of the cost's 95 % interval."
+)
+COST_HIGH = _operator(
+    "gpubench_cost_high_per_million_samples", Kind.GAUGE, _MONEY, "Upper end of the cost's 95 % interval."
+)
+POINTS = _operator("gpubench_points", Kind.GAUGE, (*_STUDY, "state"), "Points of a study by what became of them.")
+TRIALS = _operator("gpubench_trials", Kind.GAUGE, (*_STUDY, "state"), "Trials of a study: finished, running, waiting.")
+ATTEMPTS = _operator(
+    "gpubench_attempts", Kind.GAUGE, (*_STUDY, "outcome"), "Attempts of a study so far, by how they ended."
+)
+CONDITION = _operator(
+    "gpubench_benchmark_condition", Kind.GAUGE, (*_STUDY, "condition"), "1 while a condition of the study is True."
+)
+
+# The operator's own health.
+RECONCILES = _operator(
+    "gpubench_operator_reconciles_total", Kind.COUNTER, ("outcome",), "Reconciles by outcome: done, retried, failed."
+)
+RECONCILE_SECONDS = _operator(
+    "gpubench_operator_reconcile_seconds", Kind.HISTOGRAM, (), "Duration of one reconcile."
+)
+QUEUE_DEPTH = _operator("gpubench_operator_queue_depth", Kind.GAUGE, (), "Keys that wait for a reconcile.")
+API_REQUESTS = _operator(
+    "gpubench_operator_api_requests_total", Kind.COUNTER, ("verb", "resource", "code"), "Calls to the API server."
+)
+LEADER = _operator("gpubench_operator_leader", Kind.GAUGE, (), "1 while this replica holds the Lease.")
+
+# Live, from every rank of a gang.
+WORKER_THROUGHPUT = _worker(
+    "gpubench_worker_throughput_samples_per_second", Kind.GAUGE, "Samples per second of this rank in its last window."
+)
+WORKER_STEP = _worker(
+    "gpubench_worker_step_seconds", Kind.HISTOGRAM, "Duration of a step: a window's time over its steps, per window."
+)
+WORKER_SAMPLES = _worker("gpubench_worker_samples_total", Kind.COUNTER, "Samples that this rank has trained on.")
+
+CATALOGUE: tuple[Metric, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))

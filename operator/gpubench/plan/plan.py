@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plan of a study: its points, its trials in their order, and the pools as they were. Frozen when the study starts.
+
+Everything later reads the plan, never the pools: a changed price or a new version of the operator changes no study that
+is under way. The plan is stored as JSON; version 1 (0.1.0) has the fields below.
+"""
+
+from typing import Literal
+
+from gpubench.api.benchmark import AttemptLimits
+from gpubench.api.pool import GpuPool
+from gpubench.precision import Precision
+from gpubench.values import Value, content_id
+
+
+class PointKey(Value):
+    """What makes a point: two entries of a sweep with equal keys are one point."""
+
+    workload: str
+    pool: str
+    workers: int
+    workers_per_node: int  # ranks in each pod; equal to workers where one node holds them all
+    batch_per_worker: int | None  # None where a global batch cannot be divided: the point is skipped
+    global_batch: int
+    precision: Precision
+
+
+class Point(Value):
+    """One combination of the sweep."""
+
+    key: PointKey
+    lines: tuple[Literal["weak", "strong"], ...]  # on which scaling lines it lies: batchPerWorker, globalBatch, or both
+    skip: str | None = None  # why it cannot be run, in a sentence
+
+    @property
+    def nodes(self) -> int:
+        """Nodes that one attempt uses."""
+        return self.key.workers // self.key.workers_per_node
+
+
+class Trial(Value):
+    """One repeat of one point."""
+
+    id: str  # a hash of the point's key and the repeat
+    point: int  # index into Plan.points
+    repeat: int  # from 0
+
+
+def trial_id(key: PointKey, repeat: int) -> str:
+    """The name of a trial: the same content gives the same name in every plan."""
+    return content_id(f"{key.to_json()}#{repeat}", characters=8)
+
+
+class Timing(Value):
+    """How a trial is measured and bounded; seconds."""
+
+    warm_up: int
+    duration: int
+    window: int
+    scheduling_timeout: int
+    attempt_timeout: int
+
+
+class Plan(Value):
+    """A frozen study."""
+
+    schema_version: Literal[1] = 1
+    planned_at: str  # RFC 3339
+    points: tuple[Point, ...]
+    trials: tuple[Trial, ...]  # in the order in which they start; skipped points have none
+    pools: tuple[GpuPool, ...]
+    images: tuple[tuple[str, str], ...]  # pool and the image that its gangs run
+    seed: int
+    timing: Timing
+    attempts: AttemptLimits
+
+    def pool(self, name: str) -> GpuPool:
+        """The pool as it was when the study started."""
+        return next(pool for pool in self.pools if pool.name == name)
