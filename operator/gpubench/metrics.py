@@ -87,9 +87,7 @@ CONDITION = _operator(
 RECONCILES = _operator(
     "gpubench_operator_reconciles_total", Kind.COUNTER, ("outcome",), "Reconciles by outcome: done, retried, failed."
 )
-RECONCILE_SECONDS = _operator(
-    "gpubench_operator_reconcile_seconds", Kind.HISTOGRAM, (), "Duration of one reconcile."
-)
+RECONCILE_SECONDS = _operator("gpubench_operator_reconcile_seconds", Kind.HISTOGRAM, (), "Duration of one reconcile.")
 QUEUE_DEPTH = _operator("gpubench_operator_queue_depth", Kind.GAUGE, (), "Keys that wait for a reconcile.")
 API_REQUESTS = _operator(
     "gpubench_operator_api_requests_total", Kind.COUNTER, ("verb", "resource", "code"), "Calls to the API server."

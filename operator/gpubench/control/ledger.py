@@ -83,13 +83,20 @@ class Ledger(Value):
 
     records: tuple[AttemptRecord, ...] = ()
 
-    def of(self, trial: str) -> tuple[AttemptRecord, ...]:
-        """The attempts at one trial, oldest first."""
-        return tuple(sorted((r for r in self.records if r.trial == trial), key=lambda r: r.attempt))
+    def by_trial(self) -> dict[str, tuple[AttemptRecord, ...]]:
+        """The attempts at each trial that has any, oldest first. Grouped once: a study may have 2,560 trials."""
+        groups: dict[str, list[AttemptRecord]] = {}
+        for record in sorted(self.records, key=lambda record: record.attempt):
+            groups.setdefault(record.trial, []).append(record)
+        return {trial: tuple(records) for trial, records in groups.items()}
+
+    def by_key(self) -> dict[str, AttemptRecord]:
+        """Every entry by its key."""
+        return {record.key: record for record in self.records}
 
     def with_records(self, records: Iterable[AttemptRecord]) -> "Ledger":
         """The ledger after writing; an entry that has ended is never written over."""
-        entries = {record.key: record for record in self.records}
+        entries = self.by_key()
         for record in records:
             before = entries.get(record.key)
             if before is None or before.outcome is None:
@@ -104,6 +111,4 @@ def to_entries(records: Iterable[AttemptRecord]) -> dict[str, str]:
 
 def from_entries(shards: Iterable[Mapping[str, str]]) -> Ledger:
     """The ledger in stored shards. ValueError when an entry cannot be read: guessing would lose a count."""
-    return Ledger(
-        records=tuple(AttemptRecord.model_validate_json(text) for shard in shards for text in shard.values())
-    )
+    return Ledger(records=tuple(AttemptRecord.model_validate_json(text) for shard in shards for text in shard.values()))

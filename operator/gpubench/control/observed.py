@@ -47,7 +47,9 @@ class ObservedPod(Value):
     node: str | None = None
     scheduled_at: float | None = None
     scheduling_message: str | None = None  # what the scheduler said when it found no node
-    waiting_reason: str | None = None  # of the container: ErrImagePull, ImagePullBackOff, CreateContainerConfigError, ...
+    waiting_reason: str | None = (
+        None  # of the container: ErrImagePull, ImagePullBackOff, CreateContainerConfigError, ...
+    )
     waiting_message: str | None = None
     running_at: float | None = None  # when its container was started
     deleting: bool = False
@@ -75,6 +77,11 @@ class ObservedJob(Value):
     has_ttl: bool = False
     pods: tuple[ObservedPod, ...] = ()
     creation_failure: str | None = None  # the message of its FailedCreate event, where it has fewer pods than it wants
+
+    @property
+    def key(self) -> str:
+        """The key of its attempt in the ledger."""
+        return f"{self.trial}.{self.attempt}"
 
     @property
     def holds_slots(self) -> bool:

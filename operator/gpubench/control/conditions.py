@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Conditions of a benchmark: their types, their reasons, and the rule for the time of a transition."""
+
+from collections.abc import Sequence
+
+from gpubench.api.benchmark import Condition
+from gpubench.moments import rfc3339
+
+# Types. Finished is the one to wait for in scripts; Succeeded then says how.
+FINISHED = "Finished"
+SUCCEEDED = "Succeeded"
+PROGRESSING = "Progressing"
+SUSPENDED = "Suspended"
+GANG_PENDING = "GangPending"  # a gang has no nodes, no pods or no image, and the message says what the cluster said
+
+# Reasons.
+WAITING_FOR_POOLS = "WaitingForPools"
+RUNNING = "Running"
+ALL_POINTS_ENDED = "AllPointsEnded"
+POINTS_FAILED = "PointsFailed"
+NOTHING_MEASURED = "NothingMeasured"
+BY_USER = "SuspendedByUser"
+NOT_SUSPENDED = "NotSuspended"
+WAITING_FOR_SLOTS = "WaitingForSlots"
+ALL_GANGS_PLACED = "AllGangsPlaced"
+
+_MESSAGE_MAX = 1024
+
+
+def condition(
+    type_: str,
+    *,
+    holds: bool | None,
+    reason: str,
+    message: str,
+    before: Sequence[Condition],
+    generation: int,
+    now: float,
+) -> Condition:
+    """A condition; its transition time is that of `before` unless its status is another one now."""
+    status = "Unknown" if holds is None else "True" if holds else "False"
+    previous = next((other for other in before if other.type == type_), None)
+    moment = previous.last_transition_time if previous is not None and previous.status == status else rfc3339(now)
+    return Condition(
+        type=type_,
+        status=status,
+        reason=reason,
+        message=clamped(message, _MESSAGE_MAX),
+        last_transition_time=moment,
+        observed_generation=generation,
+    )
+
+
+def holds(conditions: Sequence[Condition], type_: str) -> bool:
+    """Whether a condition of this type is there and True."""
+    return any(other.type == type_ and other.status == "True" for other in conditions)
+
+
+def clamped(text: str, limit: int) -> str:
+    """A text cut to what the schema takes, visibly."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The heart: from plan, ledger and what is observed to one Decision. Pure; made again from scratch each time.
+
+The steps: complete the ledger with what has begun and what has ended; see how each trial stands; tidy up Jobs whose end
+is recorded; start what may start; derive the status; say what happened.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from gpubench.control import capacity, conditions, evidence, happenings, results, retries, status
+from gpubench.control.decision import Decision, Gang, JobReference
+from gpubench.control.evidence import Verdict
+from gpubench.control.ledger import AttemptRecord, Ledger, Outcome, Reason
+from gpubench.control.observed import Observed, ObservedJob
+from gpubench.control.retries import Standing, TrialStanding
+from gpubench.control.status import Pending
+from gpubench.plan.assignment import Assignment
+from gpubench.plan.plan import Plan, Trial
+from gpubench.units import processors
+
+STALL_TIMEOUT_SECONDS = 300.0  # the first step of a large model on a slow CPU takes about one minute
+PENDING_IS_NEWS_AFTER_SECONDS = 10.0  # a gang that is placed within this long was not waiting
+
+
+def decide(plan: Plan, ledger: Ledger, observed: Observed, now: float) -> Decision:
+    """What is to be done now. `now` is in seconds since the epoch, as are all times in the arguments."""
+    study = observed.study
+    nodes = {trial.id: plan.points[trial.point].nodes for trial in plan.trials}
+    jobs = tuple(job for job in observed.jobs if job.trial in nodes)  # a Job with a forged label is not ours to judge
+    verdicts = {
+        job.key: verdict
+        for job in jobs
+        if (verdict := _verdict(job, nodes=nodes[job.trial], plan=plan, suspend=study.spec.suspend, now=now))
+    }
+    news = _news(ledger, jobs, verdicts, now=now)
+    after = ledger.with_records(news)
+    entries = after.by_key()
+    attempts = after.by_trial()
+    standings = {trial.id: retries.standing(attempts.get(trial.id, ()), plan.attempts) for trial in plan.trials}
+    live = tuple(job for job in jobs if entries[job.key].outcome is None)
+    create = () if study.spec.suspend else _starts(plan, observed, standings, running=len(live), now=now)
+    pending = _pending(plan, observed, standings, live=live, create=create, now=now)
+    new_status = status.status(
+        study,
+        plan,
+        after,
+        results=results.point_results(plan, standings),
+        standings=standings,
+        pending=pending,
+        now=now,
+    )
+    return Decision(
+        record=news,
+        delete=tuple(_reference(job) for job in jobs if _is_to_be_deleted(job, entries[job.key])),
+        retire=tuple(_reference(job) for job in jobs if _is_to_be_retired(job, entries[job.key])),
+        create=create,
+        status=new_status,
+        happenings=happenings.happenings(
+            study, plan, ended=[record for record in news if record.outcome], created=create, status=new_status
+        ),
+        wake_at=_wake_at(plan, standings, live=live, pending=pending, now=now),
+    )
+
+
+def _verdict(job: ObservedJob, *, nodes: int, plan: Plan, suspend: bool, now: float) -> Verdict | None:
+    verdict = evidence.judge(job, nodes=nodes, timing=plan.timing, now=now)
+    if verdict is None and suspend:
+        return Verdict(outcome=Outcome.STOPPED, reason=Reason.SUSPENDED, sentence="the study was suspended")
+    return verdict
+
+
+def _news(
+    ledger: Ledger, jobs: Sequence[ObservedJob], verdicts: Mapping[str, Verdict], *, now: float
+) -> tuple[AttemptRecord, ...]:
+    """Entries to write: attempts new to the ledger, attempts that have ended, and those whose Job is simply gone."""
+    entries = ledger.by_key()
+    news: list[AttemptRecord] = []
+    for job in jobs:
+        entry = entries.get(job.key)
+        verdict = verdicts.get(job.key)
+        if entry is None or (entry.outcome is None and verdict is not None):
+            news.append(_record(job, verdict, now=now))
+    observed = {job.key for job in jobs}
+    for record in ledger.records:
+        if record.outcome is None and record.key not in observed:
+            news.append(
+                record.model_copy(
+                    update={
+                        "outcome": Outcome.FAILED,
+                        "reason": Reason.JOB_VANISHED,
+                        "sentence": f"Job {record.job} was deleted by somebody else while it ran",
+                        "ended_at": now,
+                    }
+                )
+            )
+    return tuple(news)
+
+
+def _record(job: ObservedJob, verdict: Verdict | None, *, now: float) -> AttemptRecord:
+    started = AttemptRecord(
+        trial=job.trial, attempt=job.attempt, job=job.name, job_uid=job.uid, created_at=job.created_at
+    )
+    if verdict is None:
+        return started
+    ends = [pod.end.finished_at for pod in job.pods if pod.end is not None and pod.end.finished_at is not None]
+    ended_at = max(ends, default=now)
+    first = next((pod for pod in job.pods if pod.index == 0), None)
+    return started.model_copy(
+        update={
+            "outcome": verdict.outcome,
+            "reason": verdict.reason,
+            "disruption": verdict.disruption,
+            "sentence": conditions.clamped(verdict.sentence, 1024),
+            "exit_code": verdict.exit_code,
+            "ended_at": ended_at,
+            "nodes": tuple(pod.node for pod in sorted(job.pods, key=lambda pod: pod.index) if pod.node),
+            "node_seconds": _node_seconds(job, until=ended_at),
+            "image_id": first.image_id if first else None,
+            "result": verdict.result,
+        }
+    )
+
+
+def _node_seconds(job: ObservedJob, *, until: float) -> float | None:
+    """Time that the attempt's pods held their nodes, summed; pods that still run count up to the attempt's end."""
+    held = [
+        max(0.0, ((pod.end.finished_at if pod.end else None) or until) - pod.scheduled_at)
+        for pod in job.pods
+        if pod.scheduled_at is not None
+    ]
+    return sum(held) if held else None
+
+
+def _is_to_be_deleted(job: ObservedJob, entry: AttemptRecord) -> bool:
+    """Its end is recorded and it may still hold nodes. One that succeeded completes by itself."""
+    ended_otherwise = entry.outcome not in (None, Outcome.SUCCEEDED)
+    return ended_otherwise and not (job.deleting or job.complete or job.failed)
+
+
+def _is_to_be_retired(job: ObservedJob, entry: AttemptRecord) -> bool:
+    return entry.outcome is not None and (job.complete or job.failed) and not (job.deleting or job.has_ttl)
+
+
+def _starts(
+    plan: Plan, observed: Observed, standings: Mapping[str, TrialStanding], *, running: int, now: float
+) -> tuple[Gang, ...]:
+    """Gangs to start, in the plan's order. A trial without room keeps its place: none overtakes it on its pool."""
+    free = {entry.pool: entry.slots for entry in observed.free}
+    room = observed.study.spec.limits.parallel_trials - running
+    starts: list[Gang] = []
+    for trial in _startable(plan, standings):
+        standing = standings[trial.id]
+        if len(starts) >= room:
+            break
+        if standing.not_before > now:
+            continue
+        gang = _gang(plan, trial, attempt=standing.next_attempt)
+        if free.get(gang.pool, 0) < gang.slots:
+            free[gang.pool] = 0
+            continue
+        free[gang.pool] -= gang.slots
+        starts.append(gang)
+    return tuple(starts)
+
+
+def _startable(plan: Plan, standings: Mapping[str, TrialStanding]) -> list[Trial]:
+    """Trials that wait for an attempt; none of a point with a given-up trial, for it would end the same way."""
+    ended = {trial.point for trial in plan.trials if standings[trial.id].standing is Standing.GIVEN_UP}
+    return [
+        trial for trial in plan.trials if standings[trial.id].standing is Standing.WAITING and trial.point not in ended
+    ]
+
+
+def _gang(plan: Plan, trial: Trial, *, attempt: int) -> Gang:
+    point = plan.points[trial.point]
+    pool = plan.pool(point.key.pool).spec
+    assert point.key.batch_per_worker is not None  # a point without it is skipped and has no trial
+    return Gang(
+        assignment=Assignment(
+            trial=trial.id,
+            attempt=attempt,
+            workload=point.key.workload,
+            precision=point.key.precision,
+            workers=point.key.workers,
+            workers_per_node=point.key.workers_per_node,
+            batch_per_worker=point.key.batch_per_worker,
+            seed=plan.seed + trial.repeat,
+            slot_processors=float(processors(pool.slot.cpu)),
+            gpu=pool.slot.gpu_resource is not None,
+            warm_up_seconds=plan.timing.warm_up,
+            measure_seconds=plan.timing.duration,
+            window_seconds=plan.timing.window,
+            join_timeout_seconds=plan.timing.scheduling_timeout,
+            stall_timeout_seconds=STALL_TIMEOUT_SECONDS,
+        ),
+        pool=point.key.pool,
+        nodes=point.nodes,
+        slots=capacity.slots_of(point, pool),
+    )
+
+
+def _pending(
+    plan: Plan,
+    observed: Observed,
+    standings: Mapping[str, TrialStanding],
+    *,
+    live: Sequence[ObservedJob],
+    create: Sequence[Gang],
+    now: float,
+) -> Pending | None:
+    """Why a gang waits: what the cluster said of a live one, or that other attempts hold the slots."""
+    nodes = {trial.id: plan.points[trial.point].nodes for trial in plan.trials}
+    for job in live:
+        said = evidence.pending_sentence(job, nodes=nodes[job.trial])
+        if said is not None and now >= job.created_at + PENDING_IS_NEWS_AFTER_SECONDS:
+            return Pending(reason=said[0], sentence=said[1])
+    if live or create or observed.study.spec.suspend:
+        return None
+    waiting = [trial for trial in _startable(plan, standings) if standings[trial.id].not_before <= now]
+    if not waiting:
+        return None
+    gang = _gang(plan, waiting[0], attempt=1)
+    free = next((entry.slots for entry in observed.free if entry.pool == gang.pool), 0)
+    return Pending(
+        reason=conditions.WAITING_FOR_SLOTS,
+        sentence=f"an attempt needs {gang.slots} slots of pool {gang.pool} and {free} are free: "
+        "other attempts hold the rest, or end just now",
+    )
+
+
+def _wake_at(
+    plan: Plan,
+    standings: Mapping[str, TrialStanding],
+    *,
+    live: Sequence[ObservedJob],
+    pending: Pending | None,
+    now: float,
+) -> float | None:
+    nodes = {trial.id: plan.points[trial.point].nodes for trial in plan.trials}
+    moments = [evidence.next_deadline(job, nodes=nodes[job.trial], timing=plan.timing) for job in live]
+    moments += [
+        job.created_at + PENDING_IS_NEWS_AFTER_SECONDS
+        for job in live
+        if evidence.all_running_since(job, nodes=nodes[job.trial]) is None
+    ]
+    moments += [standings[trial.id].not_before for trial in _startable(plan, standings)]
+    if pending is not None and pending.reason == conditions.WAITING_FOR_SLOTS:
+        moments.append(now + 5.0)  # slots of other studies are freed without an event of this one
+    later = [moment for moment in moments if moment > now]
+    return min(later) if later else None
+
+
+def _reference(job: ObservedJob) -> JobReference:
+    return JobReference(name=job.name, uid=job.uid)

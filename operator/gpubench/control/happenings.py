@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Events: the story of a study in sentences, one for each thing that happened since the last decision."""
+
+from collections.abc import Iterable, Sequence
+
+from gpubench.api.benchmark import GpuBenchmarkStatus
+from gpubench.control import conditions, status
+from gpubench.control.decision import Gang, Happening
+from gpubench.control.ledger import AttemptRecord, Outcome
+from gpubench.control.observed import Study
+from gpubench.measure import throughput
+from gpubench.plan.plan import Plan
+
+PLANNED = "Planned"
+POINT_SKIPPED = "PointSkipped"
+ATTEMPT_STARTED = "AttemptStarted"
+TRIAL_MEASURED = "TrialMeasured"
+ATTEMPT_FAILED = "AttemptFailed"
+ATTEMPT_PREEMPTED = "AttemptPreempted"
+ATTEMPT_STOPPED = "AttemptStopped"
+GANG_PENDING = "GangPending"
+SUSPENDED = "Suspended"
+RESUMED = "Resumed"
+FINISHED = "Finished"
+
+_REASONS = {
+    Outcome.FAILED: ATTEMPT_FAILED,
+    Outcome.PREEMPTED: ATTEMPT_PREEMPTED,
+    Outcome.STOPPED: ATTEMPT_STOPPED,
+}
+_SKIPS_TOLD = 10  # a sweep over many pools may skip a hundred points; the status has them all
+
+
+def happenings(
+    study: Study,
+    plan: Plan,
+    *,
+    ended: Iterable[AttemptRecord],
+    created: Iterable[Gang],
+    status: GpuBenchmarkStatus,
+) -> tuple[Happening, ...]:
+    """What is new: the difference between the conditions that were and the status that will be, and the attempts."""
+    return (
+        *_beginning(study, plan),
+        *_suspension(study),
+        *(_ending(plan, record) for record in ended),
+        *(_start(plan, gang) for gang in created),
+        *_transitions(study, status),
+    )
+
+
+def _beginning(study: Study, plan: Plan) -> Sequence[Happening]:
+    if any(
+        condition.type == conditions.PROGRESSING and condition.reason != conditions.WAITING_FOR_POOLS
+        for condition in study.conditions
+    ):
+        return ()
+    skipped = [point.skip for point in plan.points if point.skip is not None]
+    told = [Happening(type="Warning", reason=POINT_SKIPPED, message=text) for text in skipped[:_SKIPS_TOLD]]
+    summary = f"{len(plan.points)} points, {len(skipped)} of them skipped, {len(plan.trials)} trials"
+    return (Happening(type="Normal", reason=PLANNED, message=summary), *told)
+
+
+def _suspension(study: Study) -> Sequence[Happening]:
+    was = conditions.holds(study.conditions, conditions.SUSPENDED)
+    if study.spec.suspend and not was:
+        return (Happening(type="Normal", reason=SUSPENDED, message="running attempts are stopped, none is started"),)
+    if was and not study.spec.suspend:
+        return (Happening(type="Normal", reason=RESUMED, message="the study goes on"),)
+    return ()
+
+
+def _ending(plan: Plan, record: AttemptRecord) -> Happening:
+    where = _trial_text(plan, record.trial, record.attempt)
+    if record.result is not None:
+        speed = throughput.samples_per_second(record.result)
+        return Happening(type="Normal", reason=TRIAL_MEASURED, message=f"{where}: {speed:.4g} samples/s")
+    assert record.outcome is not None
+    kind = "Normal" if record.outcome is Outcome.STOPPED else "Warning"
+    return Happening(
+        type="Warning" if kind == "Warning" else "Normal",
+        reason=_REASONS[record.outcome],
+        message=conditions.clamped(f"{where}: {record.sentence}", 1024),
+    )
+
+
+def _start(plan: Plan, gang: Gang) -> Happening:
+    where = _trial_text(plan, gang.assignment.trial, gang.assignment.attempt)
+    pods = "1 pod" if gang.nodes == 1 else f"{gang.nodes} pods"
+    return Happening(type="Normal", reason=ATTEMPT_STARTED, message=f"{where}: {pods}")
+
+
+def _transitions(study: Study, new: GpuBenchmarkStatus) -> Sequence[Happening]:
+    found = []
+    for condition in new.conditions:
+        if condition.status != "True" or conditions.holds(study.conditions, condition.type):
+            continue
+        if condition.type == conditions.FINISHED:
+            well, _, sentence = status.succeeded(new.results)
+            found.append(Happening(type="Normal" if well else "Warning", reason=FINISHED, message=sentence))
+        if condition.type == conditions.GANG_PENDING:
+            found.append(Happening(type="Warning", reason=GANG_PENDING, message=condition.message))
+    return tuple(found)
+
+
+def _trial_text(plan: Plan, trial_id: str, attempt: int) -> str:
+    trial = next(trial for trial in plan.trials if trial.id == trial_id)
+    key = plan.points[trial.point].key
+    workers = "1 worker" if key.workers == 1 else f"{key.workers} workers"
+    again = f", attempt {attempt}" if attempt > 1 else ""
+    return (
+        f"trial {trial_id} ({key.workload} on {key.pool}, {workers}, global batch {key.global_batch}, "
+        f"{key.precision.value}, repeat {trial.repeat + 1}{again})"
+    )

@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Kubernetes objects of a study, as plain dicts: plan, ledger, Service, Job. Built here, written by the edge.
+
+One Job is one attempt. An Indexed Job that may retry would replace only the failed index and leave the other ranks
+hanging, so the Job never retries (`backoffLimit: 0`) and the next attempt is a new Job.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpubench import exitcodes, names
+from gpubench.api.pool import GpuPoolSpec
+from gpubench.control.decision import Gang
+from gpubench.control.observed import Study
+from gpubench.plan.plan import Plan
+from gpubench.units import times
+
+Manifest = dict[str, Any]
+
+GRACE_SECONDS = 25  # GKE's spot nodes give 15 s, others 30; the launcher needs less than 5
+DEADLINE_SLACK_SECONDS = 120  # over both time-outs: the Job's own deadline matters only while no operator is there
+_PLAN_KEY = "plan.json"
+_SCRATCH = "/tmp"  # noqa: S108  # an emptyDir of the pod: its root file system is read-only
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108  # an emptyDir in memory
+
+
+def plan_config_map(study: Study, plan: Plan) -> Manifest:
+    """The frozen plan; immutable, so that nothing can change a study that is under way."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": _metadata(study, names.plan_name(study.name, study.uid), names.COMPONENT_PLAN),
+        "immutable": True,
+        "data": {_PLAN_KEY: plan.to_json()},
+    }
+
+
+def read_plan(config_map: Mapping[str, Any]) -> Plan:
+    """The plan in its ConfigMap."""
+    return Plan.model_validate_json(config_map["data"][_PLAN_KEY])
+
+
+def ledger_config_map(study: Study, shard: int, entries: Mapping[str, str]) -> Manifest:
+    """One shard of the attempt ledger."""
+    name = names.ledger_name(study.name, study.uid, shard=shard)
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": _metadata(study, name, names.COMPONENT_LEDGER),
+        "data": dict(entries),
+    }
+
+
+def service(study: Study, plan: Plan) -> Manifest:
+    """The headless Service that gives every gang pod a name, before it is ready: pod 0 is looked up while it starts."""
+    del plan  # one Service serves every attempt of the study
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": _metadata(study, names.service_name(study.name, study.uid), names.COMPONENT_RENDEZVOUS),
+        "spec": {
+            "clusterIP": "None",
+            "publishNotReadyAddresses": True,
+            "selector": {names.LABEL_BENCHMARK_UID: study.uid, names.LABEL_COMPONENT: names.COMPONENT_GANG},
+            "ports": [{"name": "rendezvous", "port": names.PORT_RENDEZVOUS}],
+        },
+    }
+
+
+def gang_environment(study: Study, plan: Plan, gang: Gang) -> dict[str, str]:
+    """The environment of every pod of a gang, but for what only the place knows (index, address, node)."""
+    job = _job_name(study, gang)
+    environment = {
+        "TMPDIR": _SCRATCH,
+        names.ENV_ASSIGNMENT: gang.assignment.to_json(),
+        names.ENV_RENDEZVOUS_HOST: f"{job}-0.{names.service_name(study.name, study.uid)}.{study.namespace}",
+        names.ENV_TERMINATION_MESSAGE: names.TERMINATION_MESSAGE_PATH,
+        names.ENV_IMAGE: dict(plan.images)[gang.pool],
+    }
+    # The user's variables come first in the pod: none of them may replace one of ours.
+    users = {
+        variable.name: variable.value
+        for template in (plan.pool(gang.pool).spec.template, study.spec.template)
+        for variable in template.env
+    }
+    return {**users, **environment}
+
+
+def job(study: Study, plan: Plan, gang: Gang) -> Manifest:
+    """The Indexed Job of one attempt."""
+    pool = plan.pool(gang.pool).spec
+    assignment = gang.assignment
+    labels = {
+        names.LABEL_POOL: gang.pool,
+        names.LABEL_TRIAL: assignment.trial,
+        names.LABEL_ATTEMPT: str(assignment.attempt),
+        names.LABEL_NODES: str(gang.nodes),
+        names.LABEL_SLOTS: str(gang.slots),
+    }
+    metadata = _metadata(study, _job_name(study, gang), names.COMPONENT_GANG)
+    metadata["labels"] |= labels
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": metadata,
+        "spec": {
+            "completionMode": "Indexed",
+            "completions": gang.nodes,
+            "parallelism": gang.nodes,
+            "backoffLimit": 0,
+            "podReplacementPolicy": "Failed",  # a replacement never overlaps with its predecessor
+            "activeDeadlineSeconds": plan.timing.scheduling_timeout
+            + plan.timing.attempt_timeout
+            + DEADLINE_SLACK_SECONDS,
+            "successPolicy": {"rules": [{"succeededIndexes": "0"}]},
+            "podFailurePolicy": {
+                "rules": [
+                    {
+                        "action": "FailJob",
+                        "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}],
+                    },
+                    {
+                        "action": "FailJob",
+                        "onExitCodes": {
+                            "containerName": names.CONTAINER,
+                            "operator": "In",
+                            "values": sorted(int(code) for code in exitcodes.DO_NOT_RETRY),
+                        },
+                    },
+                ]
+            },
+            "template": {
+                "metadata": {
+                    "labels": dict(metadata["labels"]),
+                    "annotations": {names.ANNOTATION_KARPENTER: "true", names.ANNOTATION_AUTOSCALER: "false"},
+                },
+                "spec": _pod(study, plan, gang, pool=pool),
+            },
+        },
+    }
+
+
+def _job_name(study: Study, gang: Gang) -> str:
+    return names.job_name(study.name, study.uid, trial=gang.assignment.trial, attempt=gang.assignment.attempt)
+
+
+def _metadata(study: Study, name: str, component: str) -> Manifest:
+    return {
+        "name": name,
+        "namespace": study.namespace,
+        "labels": {
+            names.LABEL_MANAGED_BY: names.MANAGED_BY,
+            names.LABEL_COMPONENT: component,
+            names.LABEL_BENCHMARK: study.name,
+            names.LABEL_BENCHMARK_UID: study.uid,
+        },
+        "ownerReferences": [
+            {
+                "apiVersion": names.API_VERSION,
+                "kind": names.BENCHMARK_KIND,
+                "name": study.name,
+                "uid": study.uid,
+                "controller": True,
+            }
+        ],
+    }
+
+
+def _pod(study: Study, plan: Plan, gang: Gang, *, pool: GpuPoolSpec) -> Manifest:
+    pod: Manifest = {
+        "subdomain": names.service_name(study.name, study.uid),
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": GRACE_SECONDS,
+        "automountServiceAccountToken": False,  # a worker needs no API
+        "enableServiceLinks": False,
+        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+        "containers": [_container(study, plan, gang, pool=pool)],
+        "volumes": [
+            {"name": "tmp", "emptyDir": {}},
+            {"name": "shm", "emptyDir": {"medium": "Memory"}},  # NCCL's and Gloo's shared memory; 64 MiB is too little
+        ],
+    }
+    if pool.scheduling.node_selector:
+        pod["nodeSelector"] = dict(pool.scheduling.node_selector)
+    if pool.scheduling.tolerations:
+        pod["tolerations"] = [toleration.to_wire() for toleration in pool.scheduling.tolerations]
+    if pool.exclusive_nodes:
+        pod["affinity"] = {
+            "podAntiAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": [
+                    {
+                        "labelSelector": {"matchLabels": {names.LABEL_COMPONENT: names.COMPONENT_GANG}},
+                        "namespaceSelector": {},  # gangs of every namespace
+                        "topologyKey": "kubernetes.io/hostname",
+                    }
+                ]
+            }
+        }
+    return pod
+
+
+def _container(study: Study, plan: Plan, gang: Gang, *, pool: GpuPoolSpec) -> Manifest:
+    environment: list[Manifest] = [
+        {"name": name, "value": value.replace("$(", "$$(")}  # the kubelet would expand $(NAME)
+        for name, value in gang_environment(study, plan, gang).items()
+    ]
+    downward = {
+        names.ENV_POD_IP: "status.podIP",
+        names.ENV_POD_NAME: "metadata.name",
+        names.ENV_NODE_NAME: "spec.nodeName",
+    }
+    environment += [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in downward.items()]
+    resources = _resources(gang, pool)
+    container: Manifest = {
+        "name": names.CONTAINER,
+        "image": dict(plan.images)[gang.pool],
+        "command": ["python", "-m", "gpubench_jobs.launcher"],
+        "env": environment,
+        "terminationMessagePath": names.TERMINATION_MESSAGE_PATH,
+        "ports": [
+            {"name": f"metrics-{local}", "containerPort": names.PORT_METRICS + local}
+            for local in range(gang.assignment.workers_per_node)
+        ],
+        # Requests equal limits: the Guaranteed class, in which a kubelet can give whole processors away.
+        "resources": {"requests": resources, "limits": resources},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [
+            {"name": "tmp", "mountPath": _SCRATCH},
+            {"name": "shm", "mountPath": _SHARED_MEMORY},
+        ],
+    }
+    policy = study.spec.template.image_pull_policy or pool.template.image_pull_policy
+    if policy is not None:
+        container["imagePullPolicy"] = policy
+    return container
+
+
+def _resources(gang: Gang, pool: GpuPoolSpec) -> dict[str, str]:
+    """What one pod asks for: all slots of its node when nodes are exclusive, else those of its ranks."""
+    slots = gang.slots // gang.nodes
+    resources = {"cpu": times(pool.slot.cpu, slots), "memory": times(pool.slot.memory, slots)}
+    if pool.slot.gpu_resource is not None:
+        resources[pool.slot.gpu_resource] = str(slots)
+    return resources | dict(pool.node_resources)

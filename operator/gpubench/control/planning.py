@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Before a study starts: whether its pools are there. Then the plan is frozen, and nothing here is asked again."""
+
+from gpubench.api.benchmark import GpuBenchmarkStatus
+from gpubench.api.pool import GpuPool
+from gpubench.control import conditions
+from gpubench.control.decision import Decision
+from gpubench.control.observed import Study
+from gpubench.moments import rfc3339
+from gpubench.plan.freeze import freeze
+from gpubench.plan.plan import Plan
+
+POOL_GRACE_SECONDS = 30.0  # one `kubectl apply` of several files may bring the study before its pools
+
+
+def begin(study: Study, pools: tuple[GpuPool, ...], now: float) -> Plan | Decision:
+    """The plan to freeze, or a Decision that says what the study waits for.
+
+    Pools that are still missing after the grace period are left out: their points are skipped with that reason and the
+    others go on. A study that is applied suspended is planned only when it is resumed.
+    """
+    missing = sorted({name for block in study.spec.sweep for name in block.pools} - {pool.name for pool in pools})
+    if study.spec.suspend:
+        return _waiting(study, reason=conditions.BY_USER, sentence="set spec.suspend to false to start", now=now)
+    if missing and now < study.created_at + POOL_GRACE_SECONDS:
+        sentence = f"waiting for GpuPool {', '.join(missing)}: not there yet"
+        return _waiting(study, reason=conditions.WAITING_FOR_POOLS, sentence=sentence, now=now)
+    return freeze(study.spec, pools, rfc3339(now))
+
+
+def _waiting(study: Study, *, reason: str, sentence: str, now: float) -> Decision:
+    suspended = study.spec.suspend
+    found = [
+        conditions.condition(
+            type_,
+            holds=holds,
+            reason=reason,
+            message=sentence,
+            before=study.conditions,
+            generation=study.generation,
+            now=now,
+        )
+        for type_, holds in (
+            (conditions.FINISHED, False),
+            (conditions.SUCCEEDED, None),
+            (conditions.PROGRESSING, False),
+            *([(conditions.SUSPENDED, True)] if suspended else []),
+        )
+    ]
+    return Decision(
+        status=GpuBenchmarkStatus(
+            phase="Suspended" if suspended else "Pending",
+            observed_generation=study.generation,
+            conditions=tuple(found),
+        ),
+        wake_at=None if suspended else study.created_at + POOL_GRACE_SECONDS,
+    )

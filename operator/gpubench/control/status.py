@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The status of a benchmark, derived from its plan and ledger. A lost Job can never reduce it."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from gpubench.api.benchmark import (
+    FINDINGS,
+    AttemptCounts,
+    Condition,
+    GpuBenchmarkStatus,
+    PointCounts,
+    PointResult,
+    PointState,
+    TrialCounts,
+)
+from gpubench.control import conditions
+from gpubench.control.ledger import Ledger, Outcome
+from gpubench.control.observed import Study
+from gpubench.control.retries import Standing, TrialStanding
+from gpubench.moments import rfc3339
+from gpubench.plan.plan import Plan
+from gpubench.report import answer
+from gpubench.values import Value
+
+_OPEN = frozenset({PointState.PENDING, PointState.RUNNING})
+_ANSWER_MAX = 2048
+
+
+class Pending(Value):
+    """Why a gang waits, in one word and one sentence."""
+
+    reason: str
+    sentence: str
+
+
+def status(
+    study: Study,
+    plan: Plan,
+    ledger: Ledger,
+    *,
+    results: tuple[PointResult, ...],
+    standings: Mapping[str, TrialStanding],
+    pending: Pending | None,
+    now: float,
+) -> GpuBenchmarkStatus:
+    """The whole status of a study whose plan is frozen."""
+    finished = all(result.state not in _OPEN for result in results)
+    return GpuBenchmarkStatus(
+        phase=_phase(study, results, finished=finished),
+        observed_generation=study.generation,
+        conditions=_conditions(study, results, finished=finished, pending=pending, now=now),
+        points=_points(results),
+        points_done=f"{sum(result.state not in _OPEN for result in results)}/{len(results)}",
+        trials=_trials(plan, results, standings),
+        attempts=_attempts(ledger),
+        started_at=plan.planned_at,
+        finished_at=_finished_at(ledger, plan) if finished else None,
+        results=results,
+        answer=conditions.clamped(answer.answer(results), _ANSWER_MAX) if finished else None,
+    )
+
+
+def succeeded(results: Sequence[PointResult]) -> tuple[bool, str, str]:
+    """Whether a finished study succeeded, with reason and sentence: all points are findings, one at least measured."""
+    states = Counter(result.state for result in results)
+    summary = ", ".join(f"{count} {state.value}" for state, count in sorted(states.items()))
+    if not states[PointState.MEASURED]:
+        why = next((result.reason for result in results if result.reason), "no point could be run")
+        return False, conditions.NOTHING_MEASURED, f"no point was measured ({summary}): {why}"
+    if any(state not in FINDINGS for state in states):
+        first = next(result for result in results if result.state not in FINDINGS)
+        return False, conditions.POINTS_FAILED, f"points: {summary}; {point_text(first)}: {first.reason}"
+    return True, conditions.ALL_POINTS_ENDED, f"points: {summary}"
+
+
+def point_text(result: PointResult) -> str:
+    """A point in a few words, for sentences."""
+    workers = "1 worker" if result.workers == 1 else f"{result.workers} workers"
+    return f"{result.workload} on {result.pool}, {workers}, global batch {result.global_batch}, {result.precision}"
+
+
+def _phase(study: Study, results: Sequence[PointResult], *, finished: bool) -> str:
+    if finished:
+        return "Succeeded" if succeeded(results)[0] else "Failed"
+    return "Suspended" if study.spec.suspend else "Running"
+
+
+def _conditions(
+    study: Study, results: Sequence[PointResult], *, finished: bool, pending: Pending | None, now: float
+) -> tuple[Condition, ...]:
+    def make(type_: str, holds: bool | None, reason: str, message: str) -> Condition:
+        return conditions.condition(
+            type_,
+            holds=holds,
+            reason=reason,
+            message=message,
+            before=study.conditions,
+            generation=study.generation,
+            now=now,
+        )
+
+    done = sum(result.state not in _OPEN for result in results)
+    progress = f"{done} of {len(results)} points have ended"
+    if finished:
+        well, reason, sentence = succeeded(results)
+        return (
+            make(conditions.FINISHED, True, reason, sentence),
+            make(conditions.SUCCEEDED, well, reason, sentence),
+            make(conditions.PROGRESSING, False, reason, progress),
+        )
+    suspended = study.spec.suspend
+    why = conditions.BY_USER if suspended else conditions.RUNNING
+    found = [
+        make(conditions.FINISHED, False, why, progress),
+        make(conditions.SUCCEEDED, None, why, "the study has not finished"),
+        make(conditions.PROGRESSING, not suspended, why, progress),
+    ]
+    if suspended or any(condition.type == conditions.SUSPENDED for condition in study.conditions):
+        text = "set spec.suspend to false to go on" if suspended else "the study goes on"
+        found.append(
+            make(conditions.SUSPENDED, suspended, conditions.BY_USER if suspended else conditions.NOT_SUSPENDED, text)
+        )
+    if pending is not None:
+        found.append(make(conditions.GANG_PENDING, True, pending.reason, pending.sentence))
+    elif any(condition.type == conditions.GANG_PENDING for condition in study.conditions):
+        found.append(make(conditions.GANG_PENDING, False, conditions.ALL_GANGS_PLACED, "every gang has its nodes"))
+    return tuple(found)
+
+
+def _points(results: Sequence[PointResult]) -> PointCounts:
+    states = Counter(result.state for result in results)
+    others = (PointState.OUT_OF_MEMORY, PointState.NO_CAPACITY, PointState.UNSUPPORTED_ACCELERATOR)
+    return PointCounts(
+        total=len(results),
+        measured=states[PointState.MEASURED],
+        running=states[PointState.RUNNING],
+        failed=states[PointState.FAILED] + states[PointState.NOT_RUN],
+        skipped=states[PointState.SKIPPED],
+        other=sum(states[state] for state in others),
+    )
+
+
+def _trials(plan: Plan, results: Sequence[PointResult], standings: Mapping[str, TrialStanding]) -> TrialCounts:
+    # Trials that were never started because their point had ended are finished too: nothing more will come of them.
+    running = sum(standings[trial.id].standing is Standing.RUNNING for trial in plan.trials)
+    finished = sum(
+        standings[trial.id].standing in (Standing.MEASURED, Standing.GIVEN_UP)
+        or (results[trial.point].state not in _OPEN and standings[trial.id].standing is not Standing.RUNNING)
+        for trial in plan.trials
+    )
+    return TrialCounts(total=len(plan.trials), finished=finished, running=running)
+
+
+def _attempts(ledger: Ledger) -> AttemptCounts:
+    outcomes = Counter(record.outcome for record in ledger.records)
+    return AttemptCounts(
+        started=len(ledger.records),
+        succeeded=outcomes[Outcome.SUCCEEDED],
+        failed=outcomes[Outcome.FAILED],
+        preempted=outcomes[Outcome.PREEMPTED],
+        stopped=outcomes[Outcome.STOPPED],
+    )
+
+
+def _finished_at(ledger: Ledger, plan: Plan) -> str:
+    ends = [record.ended_at for record in ledger.records if record.ended_at is not None]
+    return rfc3339(max(ends)) if ends else plan.planned_at

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A study and the pools of this moment, made into the plan that everything later reads."""
+
+from collections.abc import Sequence
+
+from gpubench.api.benchmark import GpuBenchmarkSpec
+from gpubench.api.pool import GpuPool
+from gpubench.names import JOBS_IMAGE
+from gpubench.plan import expand, order
+from gpubench.plan.plan import Plan, Timing
+from gpubench.units import duration_seconds
+
+DEFAULT_IMAGE = f"{JOBS_IMAGE}:dev"
+
+
+def freeze(spec: GpuBenchmarkSpec, pools: Sequence[GpuPool], planned_at: str) -> Plan:
+    """The plan of a study that starts now. A pool that is not given has its points skipped with that reason."""
+    named = {name for block in spec.sweep for name in block.pools}
+    used = tuple(sorted((pool for pool in pools if pool.name in named), key=lambda pool: pool.name))
+    points = expand.expand(spec, {pool.name: pool.spec for pool in used})
+    limits = spec.limits
+    return Plan(
+        planned_at=planned_at,
+        points=points,
+        trials=order.interleaved(points, repeats=spec.measure.repeats.min, seed=spec.order.seed),
+        pools=used,
+        images=tuple((pool.name, spec.template.image or pool.spec.template.image or DEFAULT_IMAGE) for pool in used),
+        seed=spec.order.seed,
+        timing=Timing(
+            warm_up=duration_seconds(spec.measure.warm_up),
+            duration=duration_seconds(spec.measure.duration),
+            window=duration_seconds(spec.measure.window),
+            scheduling_timeout=duration_seconds(limits.scheduling_timeout),
+            attempt_timeout=duration_seconds(limits.attempt_timeout),
+        ),
+        attempts=limits.attempts,
+    )
