@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From what every rank reports to the one result of the gang. Pure.
+
+Must not happen: a figure from ranks that did not do the same work. Ranks whose weights differ were not trained
+together, however fast they were.
+"""
+
+from collections.abc import Callable, Sequence
+
+from gpubench.exitcodes import ExitCode
+from gpubench.measure import records
+from gpubench.plan import assignment as assignments
+from gpubench.values import Value
+from gpubench_jobs.failures import RankError
+
+_QUANTILES = (0.05, 0.5, 0.95)
+
+
+class Report(Value):
+    """One rank at the end of its run."""
+
+    rank: int
+    windows: tuple[records.Window, ...]
+    final_loss: float
+    weights_digest: str
+    environment: str
+
+
+def result(
+    reports: Sequence[Report], *, assignment: assignments.Assignment, join_seconds: float, init_seconds: float
+) -> records.Result:
+    """The sums over the measured windows, each as long as its slowest rank took."""
+    digest = _same(reports, lambda report: report.weights_digest, "ended with different weights: gradients were lost")
+    environment = _same(
+        reports, lambda report: report.environment, "ran in different environments: a pool must hold equal nodes"
+    )
+    _same(reports, lambda report: str(len(report.windows)), "ran different numbers of windows")
+    slowest = [max(windows, key=_duration) for windows in zip(*(report.windows for report in reports), strict=True)]
+    measured = [window for window in slowest if not window.warm_up]
+    steps = sum(window.steps for window in measured)
+    return records.Result(
+        trial=assignment.trial,
+        attempt=assignment.attempt,
+        workers=len(reports),
+        steps=steps,
+        samples=steps * assignment.batch_per_worker * len(reports),
+        nanoseconds=sum(window.nanoseconds for window in measured),
+        windows=len(measured),
+        warm_up_windows=len(slowest) - len(measured),
+        window_nanoseconds=quantiles([window.nanoseconds for window in measured]),
+        final_loss=sum(report.final_loss for report in reports) / len(reports),
+        weights_digest=digest,
+        environment=environment,
+        join_seconds=join_seconds,
+        init_seconds=init_seconds,
+    )
+
+
+def quantiles(nanoseconds: Sequence[int]) -> tuple[int, int, int]:
+    """The 5 %, 50 % and 95 % quantiles, linear between order statistics (type 7 of Hyndman and Fan, 1996)."""
+    ordered = sorted(nanoseconds)
+    low, middle, high = (_quantile(ordered, share) for share in _QUANTILES)
+    return low, middle, high
+
+
+def _quantile(ordered: Sequence[int], share: float) -> int:
+    place = share * (len(ordered) - 1)
+    below = int(place)
+    above = min(below + 1, len(ordered) - 1)
+    return round(ordered[below] + (place - below) * (ordered[above] - ordered[below]))
+
+
+def _duration(window: records.Window) -> int:
+    return window.nanoseconds
+
+
+def _same(reports: Sequence[Report], value: Callable[[Report], str], complaint: str) -> str:
+    first = value(reports[0])
+    for report in reports[1:]:
+        if value(report) != first:
+            raise RankError(ExitCode.WORKER_RAISED, f"ranks {reports[0].rank} and {report.rank} {complaint}")
+    return first

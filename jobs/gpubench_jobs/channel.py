@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What launcher and worker say to each other.
+
+The launcher gives its orders in one environment variable. The worker answers with JSON lines on a pipe of its own:
+records of `gpubench.measure.records`, and `Progress`. Nothing is ever read from a worker's standard output, where any
+library may print; the launcher alone writes the pod's standard output, so that records never mix.
+"""
+
+import os
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from gpubench.measure import records
+from gpubench.plan import assignment as assignments
+from gpubench.values import Value
+from pydantic import Field, TypeAdapter
+
+ENV_ORDERS = "GPUBENCH_WORKER_ORDERS"
+
+
+class Orders(Value):
+    """All that a worker needs beside Horovod's variables."""
+
+    assignment: assignments.Assignment
+    rank: int
+    local_rank: int
+    cores: tuple[int, ...]
+    threads: int
+    channel: int  # file descriptor of the pipe to the launcher
+    launcher: int  # process id: a worker whose launcher is gone must not go on
+    started_ns: int  # when the launcher started it; both read the same monotonic clock
+    join_seconds: float
+    pod_ip: str
+
+
+class Phase(StrEnum):
+    """Where a rank is. What a silent rank may be blamed for follows from it."""
+
+    STARTING = "starting"  # interpreter and imports
+    CONNECTING = "connecting"  # in hvd.init(): Gloo aborts the process when it fails
+    BUILDING = "building"  # model, data, initial broadcast
+    STEPPING = "stepping"  # inside a call of the training step, perhaps waiting for its peers
+    BETWEEN = "between"  # between two calls, in Python
+    AGREEING = "agreeing"  # in a collective of the gang: plans, windows, digests
+    FINISHED = "finished"
+
+
+class Progress(Value):
+    """A rank has got somewhere: the watchdog's clock starts anew."""
+
+    kind: Literal["progress"] = "progress"
+    phase: Phase
+
+
+Message = Annotated[
+    Progress | records.Environment | records.Window | records.Result | records.Failure, Field(discriminator="kind")
+]
+_MESSAGE: TypeAdapter[Progress | records.Environment | records.Window | records.Result | records.Failure] = TypeAdapter(
+    Message
+)
+
+
+def read(line: bytes) -> Progress | records.Environment | records.Window | records.Result | records.Failure:
+    """One line of a worker."""
+    return _MESSAGE.validate_json(line)
+
+
+class Writer:
+    """The worker's end. One write per line: a line is whole or absent, also when the worker dies."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def send(self, message: Value) -> None:
+        os.write(self._descriptor, message.to_json().encode() + b"\n")
+
+    def phase(self, phase: Phase) -> None:
+        self.send(Progress(phase=phase))

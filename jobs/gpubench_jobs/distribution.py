@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything that is Horovod, and the only module that imports it.
+
+Must not happen: `hvd.DistributedOptimizer` in any form. With Keras 3 it trains without reducing anything and reports no
+error (seen with Horovod 0.28.1 and TensorFlow 2.16 to 2.21); what is used here are the raw collectives, and a test
+compares their result with a single process.
+
+Imports are inside the functions: the launcher needs the rendezvous server but must not load TensorFlow, and a worker
+must set up its threads and its device before Horovod loads TensorFlow's kernels.
+"""
+
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from gpubench.exitcodes import ExitCode
+from gpubench_jobs import ranks
+from gpubench_jobs.failures import RankError
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+
+_T = TypeVar("_T")
+
+
+def serve_rendezvous(*, address: str, port: int, hosts: int, slots: int) -> None:
+    """Horovod's own key-value server on a fixed port of this pod, in the background; needed until `hvd.init()` is over.
+
+    `RendezvousServer.start()` would pick a random port, which no NetworkPolicy can name.
+    """
+    from horovod.runner.common.util import hosts as horovod_hosts
+    from horovod.runner.http import http_server
+
+    listed = ",".join(f"{ranks.host_name(pod)}:{slots}" for pod in range(hosts))
+    plan = horovod_hosts.get_host_assignments(horovod_hosts.parse_hosts(listed), hosts * slots)
+    server = http_server.RendezvousHTTPServer((address, port), http_server.RendezvousHandler, 0)
+    server.daemon_threads = True
+    server.init(plan)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+
+
+def _horovod() -> Any:
+    import horovod.tensorflow
+
+    return horovod.tensorflow
+
+
+def connect(*, workers: int) -> None:
+    """`hvd.init()`, and the proof that the gang has the size it was given.
+
+    Gloo aborts the process when it cannot connect; no exception comes out of here for that.
+    """
+    hvd = _horovod()
+    hvd.init()
+    if hvd.size() != workers:
+        raise RankError(
+            ExitCode.SIZE_MISMATCH,
+            f"Horovod came up with {hvd.size()} ranks in place of {workers}: the environment holds foreign HOROVOD_ variables",
+        )
+
+
+def disconnect() -> None:
+    _horovod().shutdown()
+
+
+def rank() -> int:
+    return int(_horovod().rank())
+
+
+def version() -> str:
+    import horovod
+
+    return str(horovod.__version__)
+
+
+def nccl_version() -> str | None:
+    """As Horovod was built against; None for a build without NCCL."""
+    built = int(_horovod().nccl_built())
+    return str(built) if built else None
+
+
+def average(gradients: "Sequence[tf.Tensor]") -> "list[tf.Tensor]":
+    """The mean over all ranks, as one group: Horovod fuses it into few messages.
+
+    The tensors must be computed, never constants: Grappler folds the all-reduce of a constant away after the first run.
+    """
+    hvd = _horovod()
+    return list(hvd.grouped_allreduce(list(gradients), op=hvd.Average))
+
+
+def spread(variables: "Sequence[tf.Variable]") -> None:
+    """Give every rank the values of rank 0. Raw TensorFlow variables: Keras 3's own are refused."""
+    _horovod().broadcast_variables(list(variables), root_rank=0)
+
+
+def from_first(value: _T) -> _T:
+    """Rank 0's value, on every rank."""
+    received: _T = _horovod().broadcast_object(value, root_rank=0)
+    return received
+
+
+def gather(value: _T) -> list[_T]:
+    """Every rank's value, in the order of ranks, on every rank."""
+    received: list[_T] = _horovod().allgather_object(value)
+    return received
+
+
+def is_peer_loss(error: BaseException) -> bool:
+    """Whether an exception of a step or a collective means that another rank went away.
+
+    Horovod reports it as UnknownError of the operation ("Connection reset by peer", "Timed out waiting", "Horovod has
+    been shut down") or as HorovodInternalError; other operations raise UnknownError too, so the name must be in it.
+    """
+    import tensorflow as tf
+    from horovod.common import exceptions
+
+    if isinstance(error, exceptions.HorovodInternalError):
+        return True
+    return isinstance(error, tf.errors.UnknownError) and "horovod" in str(error).lower()

@@ -1,0 +1,328 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The main process of a gang's pod: meets the other pods, runs one worker for each slot, and says how it ended.
+
+    python -m gpubench_jobs.launcher
+
+Everything it needs is in the environment (see `setting`). Its standard output carries records as JSON lines: the
+environment first, then windows, then the closing result or failure; its exit code is an `exitcodes.ExitCode`.
+
+Must not happen: an end without a termination message; a wait without a bound; a worker that starts before every pod has
+joined; a worker that survives; an import of TensorFlow, whose seconds and memory belong to the workers.
+"""
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import NoReturn
+
+from gpubench import names
+from gpubench.exitcodes import ExitCode
+from gpubench.measure import records
+from gpubench_jobs import barrier, channel, clock, distribution, endings, limits, ranks, setting, team, verdict
+
+_LOOK_SECONDS = 0.1
+
+
+class _PodFailed(Exception):
+    """Carries the verdict to the one place that ends a pod."""
+
+    def __init__(self, failed: verdict.Failed) -> None:
+        super().__init__(failed.sentence)
+        self.failed = failed
+
+
+class _Stop:
+    """Set by SIGTERM or SIGINT; looked at in every loop."""
+
+    def __init__(self) -> None:
+        self.requested = False
+        signal.signal(signal.SIGTERM, self._on_signal)
+        signal.signal(signal.SIGINT, self._on_signal)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self.requested = True
+
+    def check(self) -> None:
+        if self.requested:
+            raise _PodFailed(
+                verdict.Failed(exit_code=ExitCode.TERMINATED, sentence="the pod was told to stop (SIGTERM)")
+            )
+
+
+def main() -> int:
+    started_ns = clock.monotonic_ns()
+    stop = _Stop()
+    try:
+        pod = setting.read(os.environ)
+    except setting.BadSetting as error:
+        trial, attempt = setting.identity(os.environ)
+        return _close(
+            records.Failure(trial=trial, attempt=attempt, exit_code=ExitCode.BAD_ASSIGNMENT, sentence=str(error))
+        )
+    return _Launcher(pod, stop=stop, started_ns=started_ns).run()
+
+
+class _Launcher:
+    """One pod from its start to its end."""
+
+    def __init__(self, pod: setting.Setting, *, stop: _Stop, started_ns: int) -> None:
+        self._pod = pod
+        self._stop = stop
+        self._started_ns = started_ns
+        self._deadline_join = time.monotonic() + pod.assignment.join_timeout_seconds
+        self._book: barrier.Book | None = None  # on pod 0 only
+        self._gang: barrier.Gang | None = None
+        self._team = team.Team(publish=_publish)
+
+    def run(self) -> int:
+        """Meet, start, watch, end."""
+        try:
+            self._open_gang()
+            self._meet()
+            self._start_workers()
+            self._watch()
+            return self._succeed()
+        except _PodFailed as error:
+            return self._fail(error.failed)
+
+    # Meeting
+
+    def _open_gang(self) -> None:
+        pod = self._pod
+        if pod.pod:
+            self._gang = barrier.RemoteGang(
+                host=pod.rendezvous_host, port=names.PORT_BARRIER, gang=pod.gang, pod=pod.pod, source=pod.pod_ip
+            )
+            return
+        book = barrier.Book(gang=pod.gang, pods=pod.pods)
+        self._bind(lambda: barrier.Server(book, address=pod.pod_ip, port=names.PORT_BARRIER).start())
+        self._bind(
+            lambda: distribution.serve_rendezvous(
+                address=pod.pod_ip, port=names.PORT_RENDEZVOUS, hosts=pod.pods, slots=pod.assignment.workers_per_node
+            )
+        )
+        self._book, self._gang = book, barrier.LocalGang(book)
+
+    def _bind(self, serve: Callable[[], None]) -> None:
+        """Open a server; where pods share a network, the attempt before may hold the port for another moment."""
+        while True:
+            self._stop.check()
+            try:
+                return serve()
+            except OSError as error:
+                if time.monotonic() > self._deadline_join:
+                    self._join_timeout(f"a port of {self._pod.pod_ip} could not be opened: {error}")
+            time.sleep(self._pod.limits.poll_seconds)
+
+    def _meet(self) -> None:
+        """Join, and wait until every pod has; the only end of a wait here is the join time-out."""
+        joined, state, trouble = False, barrier.State(), ""
+        while len(state.joined) < self._pod.pods:
+            self._stop.check()
+            try:
+                if not joined:
+                    self._known_gang.join()
+                    joined = True
+                state, trouble = self._known_gang.state(), ""
+            except (barrier.Unreachable, barrier.Refused) as error:
+                trouble = str(error)
+            if state.fault and state.fault.pod != self._pod.pod:
+                raise _PodFailed(verdict.peer_failed(state.fault))
+            if time.monotonic() > self._deadline_join:
+                self._join_timeout(trouble or _missing(state, self._pod.pods))
+            if len(state.joined) < self._pod.pods:
+                time.sleep(self._pod.limits.poll_seconds)
+        self._join_seconds = clock.seconds(clock.monotonic_ns() - self._started_ns)
+
+    def _join_timeout(self, why: str) -> NoReturn:
+        raise _PodFailed(
+            verdict.Failed(
+                exit_code=ExitCode.JOIN_TIMEOUT,
+                sentence=f"not every pod came within {self._pod.assignment.join_timeout_seconds:g} s: {why}",
+            )
+        )
+
+    @property
+    def _known_gang(self) -> barrier.Gang:
+        assert self._gang is not None
+        return self._gang
+
+    # Working
+
+    def _start_workers(self) -> None:
+        pod, assignment = self._pod, self._pod.assignment
+        gang = self._known_gang
+        address = gang.address if isinstance(gang, barrier.RemoteGang) else pod.pod_ip
+        try:
+            cores = ranks.share_cores(
+                os.sched_getaffinity(0), ranks=len(pod.ranks), processors=assignment.slot_processors
+            )
+        except ValueError as error:
+            raise _PodFailed(verdict.Failed(exit_code=ExitCode.BAD_ASSIGNMENT, sentence=str(error))) from error
+        self._memory_kills = endings.out_of_memory_kills()
+        for rank in pod.ranks:
+            orders = channel.Orders(
+                assignment=assignment,
+                rank=rank.rank,
+                local_rank=rank.local_rank,
+                cores=cores[rank.local_rank],
+                threads=ranks.threads(assignment.slot_processors),
+                channel=-1,
+                launcher=os.getpid(),
+                started_ns=clock.monotonic_ns(),
+                join_seconds=self._join_seconds,
+                pod_ip=pod.pod_ip,
+            )
+            variables = ranks.environment(rank, rendezvous_address=address, interface=pod.interface)
+            self._team.start(orders, environment={**os.environ, **variables})
+
+    def _watch(self) -> None:
+        """Until every rank of this pod has ended well, or the pod has failed."""
+        watch = _BarrierWatch(self._known_gang, allowed=self._pod.limits)
+        while True:
+            self._stop.check()
+            seen = self._team.look(timeout=_LOOK_SECONDS)
+            watch.look()
+            ending = verdict.judge(
+                verdict.Pod(
+                    pod=self._pod.pod,
+                    ranks=seen,
+                    now_ns=clock.monotonic_ns(),
+                    stall_seconds=self._pod.assignment.stall_timeout_seconds,
+                    fault=watch.fault,
+                    barrier_silent=watch.silent,
+                    out_of_memory_kills=endings.out_of_memory_kills() - self._memory_kills,
+                ),
+                self._pod.limits,
+            )
+            match ending:
+                case verdict.Failed():
+                    raise _PodFailed(ending)
+                case verdict.Finished():
+                    return
+
+    # Ending
+
+    def _succeed(self) -> int:
+        """Say done; pod 0 waits for all, so that its 0 means that every rank agreed to the result."""
+        deadline = time.monotonic() + self._pod.limits.done_seconds
+        self._say_done(deadline)
+        if self._book is None:
+            return ExitCode.SUCCEEDED
+        while len((state := self._book.state()).done) < self._pod.pods:
+            self._stop.check()
+            if state.fault:
+                raise _PodFailed(verdict.peer_failed(state.fault))
+            if time.monotonic() > deadline:
+                missing = sorted(set(range(self._pod.pods)) - set(state.done))
+                raise _PodFailed(
+                    verdict.Failed(
+                        exit_code=ExitCode.PEER_LOST, sentence=f"pods {missing} did not acknowledge the result in time"
+                    )
+                )
+            time.sleep(0.02)
+        if self._team.result is None:
+            raise _PodFailed(
+                verdict.Failed(exit_code=ExitCode.WORKER_RAISED, sentence="rank 0 ended well and gave no result")
+            )
+        return _close(self._team.result)
+
+    def _say_done(self, deadline: float) -> None:
+        while True:
+            self._stop.check()
+            try:
+                return self._known_gang.done()
+            except (barrier.Unreachable, barrier.Refused) as error:
+                if time.monotonic() > deadline:
+                    raise _PodFailed(verdict.Failed(exit_code=ExitCode.PEER_LOST, sentence=str(error))) from error
+            time.sleep(self._pod.limits.poll_seconds)
+
+    def _fail(self, failed: verdict.Failed) -> int:
+        """Last words first, then the workers, then the others; at the very end the patience of a mere witness."""
+        code = _close(
+            records.Failure(
+                trial=self._pod.assignment.trial,
+                attempt=self._pod.assignment.attempt,
+                exit_code=failed.exit_code,
+                rank=failed.rank,
+                sentence=failed.sentence,
+            )
+        )
+        self._team.stop(kill_after=self._pod.limits.kill_seconds)
+        if failed.own:
+            self._tell(failed)
+        else:
+            self._linger()
+        return code
+
+    def _tell(self, failed: verdict.Failed) -> None:
+        fault = barrier.Fault(
+            pod=self._pod.pod, rank=failed.rank, exit_code=failed.exit_code, sentence=failed.sentence[:500]
+        )
+        if self._gang:
+            with contextlib.suppress(barrier.Unreachable, barrier.Refused):
+                self._gang.report(fault)
+        deadline = time.monotonic() + self._pod.limits.inform_seconds
+        while self._book and not self._book.everyone_informed() and time.monotonic() < deadline:
+            time.sleep(0.02)
+
+    def _linger(self) -> None:
+        """SIGTERM ends it: then whoever sent it has seen what there is to see."""
+        deadline = time.monotonic() + self._pod.limits.linger_seconds
+        while time.monotonic() < deadline and not self._stop.requested:
+            time.sleep(_LOOK_SECONDS)
+
+
+class _BarrierWatch:
+    """Asks the barrier now and then whether the gang knows of a failure."""
+
+    def __init__(self, gang: barrier.Gang, *, allowed: limits.Limits) -> None:
+        self._gang = gang
+        self._limits = allowed
+        self._next = 0.0
+        self._answered = time.monotonic()
+        self.fault: barrier.Fault | None = None
+
+    @property
+    def silent(self) -> bool:
+        return time.monotonic() - self._answered > self._limits.silence_seconds
+
+    def look(self) -> None:
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + self._limits.poll_seconds
+        with contextlib.suppress(barrier.Unreachable, barrier.Refused):
+            self.fault = self._gang.state().fault
+            self._answered = time.monotonic()
+
+
+def _missing(state: barrier.State, pods: int) -> str:
+    missing = sorted(set(range(pods)) - set(state.joined))
+    return f"{len(state.joined)} of {pods} are here, missing: pod {', '.join(map(str, missing))}"
+
+
+def _publish(record: records.Environment | records.Window | records.Result | records.Failure) -> None:
+    print(record.to_json(), flush=True)
+
+
+def _close(ending: records.Result | records.Failure) -> int:
+    """The closing record, on standard output and as termination message; the exit code that says the same."""
+    _publish(ending)
+    try:
+        endings.write_termination_message(
+            setting.termination_message(os.environ), records.termination_message(ending)
+        )
+    except OSError as error:
+        print(f"the termination message could not be written: {error}", file=sys.stderr, flush=True)
+        if isinstance(ending, records.Result):
+            return ExitCode.RESULT_NOT_WRITTEN
+    return ending.exit_code if isinstance(ending, records.Failure) else ExitCode.SUCCEEDED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

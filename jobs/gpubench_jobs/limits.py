@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long the launcher waits for what. Constants of the protocol, not of a study; tests make them short.
+
+Each has its reason and can be set in the environment as GPUBENCH_LIMIT_<NAME>, in seconds.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+_PREFIX = "GPUBENCH_LIMIT_"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """In seconds."""
+
+    #: A pod that only lost a peer stays this long, so that the victim's own end is seen before this one's: the Job
+    #: controller looks pod by pod, and a deleted node shows after some 49 s.
+    linger_seconds: float = 60.0
+    #: From the first rank that lost a peer until the blame is laid: a rank of the same pod may have died for a reason
+    #: of its own. Peers notice a death within 0.1 s; the launcher sees its own children's at its next look.
+    settle_seconds: float = 1.0
+    #: From a stall of ranks that wait in a collective until they are blamed: a peer's launcher that knows better comes
+    #: first.
+    stall_grace_seconds: float = 5.0
+    #: From SIGTERM to SIGKILL of a worker. Spot nodes leave 15 s in all.
+    kill_seconds: float = 2.0
+    #: For pod 0, after a failure, until the other pods have asked; and after success, until they have acknowledged.
+    inform_seconds: float = 2.0
+    done_seconds: float = 30.0
+    #: Without an answer of pod 0 for so long, it is lost.
+    silence_seconds: float = 15.0
+    #: Between two looks at the barrier.
+    poll_seconds: float = 0.5
+
+
+def from_environment(variables: Mapping[str, str]) -> Limits:
+    """The limits with what the environment overrides; ValueError for what is no number."""
+    return Limits(
+        **{
+            limit.name: float(variables[name])
+            for limit in fields(Limits)
+            if (name := _PREFIX + limit.name.removesuffix("_seconds").upper()) in variables
+        }
+    )

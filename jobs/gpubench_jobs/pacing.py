@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many steps make a window, and how many windows make a run. Pure: rank 0 decides, all ranks obey.
+
+Every rank must run exactly the same windows, or the gang hangs in a collective; so a decision is made once, sent to
+all, and only between windows, where its cost is not measured.
+"""
+
+import math
+from dataclasses import dataclass
+
+#: Fewer windows say nothing about their spread.
+WINDOWS_MIN = 5
+#: A trial call must last this share of a window before its length is believed: short ones measure the call.
+_TRUSTED_SHARE = 0.2
+_GROWTH = 8
+_STEPS_MAX = 1_000_000
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A call of so many steps, to learn how long a step takes. `settled` when `steps` is the answer, not the question."""
+
+    steps: int
+    settled: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Windows to run back to back."""
+
+    first: int  # index of the first of them
+    windows: int
+    steps: int  # in each window
+    warm_up: bool
+
+
+def next_trial(trial: Trial, *, seconds: float, window_seconds: float) -> Trial:
+    """After a trial call of that duration: a longer call, or the steps that fill a window."""
+    if seconds >= _TRUSTED_SHARE * window_seconds or trial.steps >= _STEPS_MAX:
+        return Trial(steps=steps_for(window_seconds, seconds / trial.steps), settled=True)
+    return Trial(steps=min(_STEPS_MAX, trial.steps * _GROWTH))
+
+
+def steps_for(window_seconds: float, step_seconds: float) -> int:
+    """Steps that last about as long as a window should; a window holds at least one."""
+    return max(1, min(_STEPS_MAX, round(window_seconds / step_seconds)))
+
+
+def windows_for(seconds: float, *, window_seconds: float, at_least: int) -> int:
+    """Windows of such a length that cover so much time."""
+    return max(at_least, math.ceil(seconds / window_seconds))

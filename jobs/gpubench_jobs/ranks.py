@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which ranks a pod runs, on which processors, and what Horovod must find in their environment. Pure arithmetic.
+
+The variables are what `horovodrun` itself sets for Gloo (horovod.runner.common.util.hosts and horovod.runner.gloo_run in
+Horovod 0.28.1); a process without them runs silently as rank 0 of 1, hence the check of `hvd.size()` in the worker.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gpubench import names
+from gpubench.plan import assignment as assignments
+
+#: Horovod has one time-out for the rendezvous and for noticing, later, a node that vanished without closing its
+#: connections. The join barrier leaves only the imports of TensorFlow to differ between ranks; on a crowded machine
+#: they take half a minute.
+GLOO_TIMEOUT_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Rank:
+    """One Horovod process of a gang."""
+
+    rank: int
+    size: int
+    local_rank: int
+    local_size: int
+    pod: int
+    pods: int
+
+
+def of_pod(assignment: assignments.Assignment, *, pod: int) -> tuple[Rank, ...]:
+    """The ranks of one pod; ValueError when the assignment has no such pod or cannot be divided into pods."""
+    size, local_size = assignment.workers, assignment.workers_per_node
+    if size % local_size:
+        raise ValueError(f"{size} workers cannot be divided into pods of {local_size}: make one a multiple of the other")
+    pods = size // local_size
+    if not 0 <= pod < pods:
+        raise ValueError(f"pod index {pod} is not among the {pods} pods of {size} workers: correct {names.ENV_POD_INDEX}")
+    return tuple(
+        Rank(
+            rank=pod * local_size + local_rank,
+            size=size,
+            local_rank=local_rank,
+            local_size=local_size,
+            pod=pod,
+            pods=pods,
+        )
+        for local_rank in range(local_size)
+    )
+
+
+def host_name(pod: int) -> str:
+    """What Horovod groups ranks by: the same inside a pod and unique among pods, whatever the machines are called."""
+    return f"pod-{pod}"
+
+
+def environment(rank: Rank, *, rendezvous_address: str, interface: str) -> dict[str, str]:
+    """The variables that Horovod reads in `hvd.init()`. The address is resolved: Horovod looks names up per request."""
+    return {
+        "HOROVOD_RANK": str(rank.rank),
+        "HOROVOD_SIZE": str(rank.size),
+        "HOROVOD_LOCAL_RANK": str(rank.local_rank),
+        "HOROVOD_LOCAL_SIZE": str(rank.local_size),
+        "HOROVOD_CROSS_RANK": str(rank.pod),
+        "HOROVOD_CROSS_SIZE": str(rank.pods),
+        "HOROVOD_HOSTNAME": host_name(rank.pod),
+        "HOROVOD_GLOO_RENDEZVOUS_ADDR": rendezvous_address,
+        "HOROVOD_GLOO_RENDEZVOUS_PORT": str(names.PORT_RENDEZVOUS),
+        "HOROVOD_GLOO_IFACE": interface,
+        "HOROVOD_GLOO_TIMEOUT_SECONDS": str(GLOO_TIMEOUT_SECONDS),
+        "HOROVOD_CONTROLLER": "gloo",
+        "HOROVOD_CPU_OPERATIONS": "gloo",
+        "NCCL_SOCKET_IFNAME": interface,
+    }
+
+
+def threads(processors: float) -> int:
+    """Intra-op threads of a rank: never more than its share, at least one."""
+    return max(1, math.floor(processors))
+
+
+def share_cores(cores: Iterable[int], *, ranks: int, processors: float) -> tuple[tuple[int, ...], ...]:
+    """Disjoint sets of cores, one for each local rank, as many in each as the rank has threads.
+
+    ValueError when the pod has too few: ranks that share a core would make every figure of scaling meaningless.
+    """
+    own = sorted(cores)
+    each = threads(processors)
+    if ranks * each > len(own):
+        raise ValueError(
+            f"{ranks} ranks of {each} processors do not fit the {len(own)} processors of this pod: "
+            "give the pool's nodes fewer slots or smaller ones"
+        )
+    return tuple(tuple(own[n * each : (n + 1) * each]) for n in range(ranks))

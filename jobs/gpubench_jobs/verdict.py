@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who is to blame: from what a launcher sees of its ranks and of its gang to what becomes of the pod. Pure.
+
+When one rank of a gang dies, all die within moments, each with an error of its own. The order of the rules is the order
+of trust: a rank that gives its own reason, a rank that ended without a word, a failure that another pod reported, a
+rank that lost a peer, a rank that makes no progress.
+"""
+
+import signal
+from dataclasses import dataclass
+
+from gpubench.exitcodes import ExitCode, named
+from gpubench.measure import records
+from gpubench_jobs import barrier, clock, limits
+from gpubench_jobs.channel import Phase
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One rank as its launcher sees it."""
+
+    rank: int
+    phase: Phase
+    progress_ns: int  # when it last got somewhere
+    returncode: int | None = None  # of its process; negative for a signal
+    ended_ns: int | None = None  # when the launcher saw it end or heard its failure
+    failure: records.Failure | None = None  # in its own words
+    frozen: bool = False  # its process is stopped (SIGSTOP) or hangs in the kernel
+
+
+@dataclass(frozen=True)
+class Pod:
+    """All that a verdict is made of."""
+
+    pod: int
+    ranks: tuple[Seen, ...]
+    now_ns: int
+    stall_seconds: float
+    fault: barrier.Fault | None = None  # what the gang knows
+    barrier_silent: bool = False  # pod 0 has not answered for too long
+    out_of_memory_kills: int = 0  # of this container since the launcher started
+
+
+@dataclass(frozen=True)
+class Finished:
+    """Every rank of the pod has ended well."""
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The pod has failed; the sentence goes into its termination message."""
+
+    exit_code: ExitCode
+    sentence: str
+    rank: int | None = None
+
+    @property
+    def own(self) -> bool:
+        """Whether the cause lies in this pod."""
+        return self.exit_code is not ExitCode.PEER_LOST
+
+
+def peer_failed(fault: barrier.Fault) -> Failed:
+    """The verdict of a pod that heard of another's failure."""
+    return Failed(exit_code=ExitCode.PEER_LOST, sentence=f"pod {fault.pod} failed first: {fault.sentence}")
+
+
+def judge(pod: Pod, allowed: limits.Limits) -> Finished | Failed | None:
+    """What becomes of the pod; None while it runs."""
+    return (
+        _own_words(pod)
+        or _ended_without_a_word(pod, allowed)
+        or _peer_reported(pod)
+        or _peer_lost(pod, allowed)
+        or _stalled(pod, allowed)
+        or _finished(pod)
+    )
+
+
+def _own_words(pod: Pod) -> Failed | None:
+    for seen in pod.ranks:
+        if seen.failure and (code := named(seen.failure.exit_code)) not in (None, ExitCode.PEER_LOST):
+            assert code is not None
+            return Failed(exit_code=code, sentence=seen.failure.sentence, rank=seen.rank)
+    return None
+
+
+def _ended_without_a_word(pod: Pod, allowed: limits.Limits) -> Failed | None:
+    for seen in pod.ranks:
+        if seen.returncode is None or seen.failure or (seen.returncode == 0 and seen.phase is Phase.FINISHED):
+            continue
+        if _aborted_while_connecting(seen):
+            # Gloo aborts the process also when it is the peer that is missing: the gang may know more in a moment.
+            if pod.fault or not _settled(pod, seen, allowed):
+                continue
+            return Failed(
+                exit_code=ExitCode.PEER_LOST,
+                sentence=f"rank {seen.rank} could not connect to its peers in hvd.init(): see the end of its log, "
+                "and whether pods of one gang may reach each other on all TCP ports",
+                rank=seen.rank,
+            )
+        return _crashed(pod, seen)
+    return None
+
+
+def _aborted_while_connecting(seen: Seen) -> bool:
+    return seen.returncode == -signal.SIGABRT and seen.phase is Phase.CONNECTING
+
+
+def _crashed(pod: Pod, seen: Seen) -> Failed:
+    assert seen.returncode is not None
+    where = f"rank {seen.rank}, {seen.phase},"
+    if seen.returncode == -signal.SIGKILL and pod.out_of_memory_kills:
+        return Failed(
+            exit_code=ExitCode.OUT_OF_MEMORY,
+            sentence=f"{where} was killed because the pod reached its memory limit: "
+            "raise the memory of the pool's slots or lower the batch",
+            rank=seen.rank,
+        )
+    if seen.returncode < 0:
+        name = _signal_name(-seen.returncode)
+        sentence = f"{where} was ended by {name}, which no process of gpubench sent: see its log and the node's"
+    else:
+        sentence = f"{where} ended with code {seen.returncode} and without a reason: see its log"
+    return Failed(exit_code=ExitCode.WORKER_RAISED, sentence=sentence, rank=seen.rank)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _peer_reported(pod: Pod) -> Failed | None:
+    if pod.fault and pod.fault.pod != pod.pod:
+        return peer_failed(pod.fault)
+    if pod.barrier_silent and any(seen.phase is not Phase.FINISHED for seen in pod.ranks):
+        return Failed(exit_code=ExitCode.PEER_LOST, sentence="pod 0 does not answer any more: look at that pod")
+    return None
+
+
+def _peer_lost(pod: Pod, allowed: limits.Limits) -> Failed | None:
+    for seen in pod.ranks:
+        if seen.failure and seen.failure.exit_code == ExitCode.PEER_LOST and _settled(pod, seen, allowed):
+            return Failed(exit_code=ExitCode.PEER_LOST, sentence=seen.failure.sentence)
+    return None
+
+
+def _settled(pod: Pod, seen: Seen, allowed: limits.Limits) -> bool:
+    return seen.ended_ns is not None and clock.seconds(pod.now_ns - seen.ended_ns) >= allowed.settle_seconds
+
+
+def _stalled(pod: Pod, allowed: limits.Limits) -> Failed | None:
+    """The rank that makes no progress. All ranks of a gang stop when one does: who waits in a collective is a victim."""
+    silent = [
+        seen
+        for seen in pod.ranks
+        if seen.returncode is None and clock.seconds(pod.now_ns - seen.progress_ns) >= pod.stall_seconds
+    ]
+    blamed = [seen for seen in silent if seen.frozen] or [seen for seen in silent if seen.phase not in _WAITING]
+    if not blamed:
+        limit = pod.stall_seconds + allowed.stall_grace_seconds
+        blamed = [seen for seen in silent if clock.seconds(pod.now_ns - seen.progress_ns) >= limit]
+    if not blamed:
+        return None
+    first = blamed[0]
+    state = "its process is stopped" if first.frozen else f"it is {first.phase}"
+    return Failed(
+        exit_code=ExitCode.STALLED,
+        sentence=f"rank {first.rank} made no progress for {pod.stall_seconds:g} s ({state}): "
+        "if a step takes that long, raise the stall time-out; else look at its log and at its node",
+        rank=first.rank,
+    )
+
+
+#: Phases in which a rank may only be waiting for its peers.
+_WAITING = frozenset({Phase.CONNECTING, Phase.STEPPING, Phase.AGREEING})
+
+
+def _finished(pod: Pod) -> Finished | None:
+    if all(seen.returncode == 0 and seen.phase is Phase.FINISHED for seen in pod.ranks):
+        return Finished()
+    return None

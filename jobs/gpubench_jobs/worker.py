@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One rank. The launcher starts it; what it must do is in its orders (`channel.Orders`) and Horovod's variables.
+
+Must not happen: a rank that outlives its launcher; a rank that leaves its cores; an exception that ends in a hang of
+Python's or Horovod's own clean-up (the process leaves by `os._exit`, after it has said why).
+
+The heavy imports are inside `_train`: the process pins itself first, because libraries count processors when they load.
+"""
+
+import ctypes
+import os
+import signal
+import sys
+import traceback
+from typing import NoReturn
+
+from gpubench.exitcodes import ExitCode
+from gpubench.measure import records
+from gpubench_jobs import channel, clock, failures
+from gpubench_jobs.channel import Phase
+
+_PR_SET_PDEATHSIG = 1
+
+
+def main() -> NoReturn:
+    orders = channel.Orders.model_validate_json(os.environ[channel.ENV_ORDERS])
+    writer = channel.Writer(orders.channel)
+    _die_with(orders.launcher)
+    os.sched_setaffinity(0, orders.cores)
+    try:
+        _train(orders, writer)
+    except Exception as error:
+        # Said first: the traceback of TensorFlow takes a while, and the launcher lays blame within a second.
+        explained = failures.explain(error, orders.assignment)
+        _say_failure(orders, writer, explained)
+        traceback.print_exc()
+        _leave(explained.exit_code)
+    writer.phase(Phase.FINISHED)
+    _leave(ExitCode.SUCCEEDED)
+
+
+def _train(orders: channel.Orders, writer: channel.Writer) -> None:
+    """The way of a rank, one line each."""
+    from gpubench_jobs import agreement, devices, distribution, environment, metrics, models, precision, session, train
+
+    assignment = orders.assignment
+    devices.claim(orders)
+    writer.phase(Phase.CONNECTING)
+    distribution.connect(workers=assignment.workers)
+    writer.phase(Phase.BUILDING)
+    described = environment.describe(orders)
+    if orders.local_rank == 0:
+        writer.send(described)
+    precision.use(assignment.precision)
+    seed = assignment.seed * 1_000_003 + orders.rank  # ranks must not share samples, nor two seeds a rank's
+    recipe = models.build(assignment.workload, batch=assignment.batch_per_worker, seed=seed)
+    live = metrics.Live(assignment, rank=orders.rank)
+    live.serve(address=orders.pod_ip, local_rank=orders.local_rank)
+    writer.phase(Phase.AGREEING)
+    distribution.spread(recipe.persistent)
+    reduce = train.alone if assignment.workers == 1 else distribution.average
+    run = train.compile_run(recipe, reduce=reduce, loss_scale=precision.loss_scale(assignment.precision))
+    rank = session.Session(
+        assignment=assignment, rank=orders.rank, run=run, writer=writer, live=live, now=clock.monotonic_ns
+    )
+    rank.first_step()
+    init_seconds = clock.seconds(clock.monotonic_ns() - orders.started_ns)
+    rank.measure(rank.warm_up(rank.calibrate()))
+    reports = rank.agree(recipe, described)
+    result = agreement.result(
+        reports, assignment=assignment, join_seconds=orders.join_seconds, init_seconds=init_seconds
+    )
+    if orders.rank == 0:
+        writer.send(result)
+    distribution.disconnect()
+
+
+def _die_with(launcher: int) -> None:
+    """Ask the kernel for SIGKILL when the launcher dies: it may be killed where it cannot stop its workers."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != launcher:  # it died before the kernel was asked
+        os._exit(ExitCode.PEER_LOST)
+
+
+def _say_failure(orders: channel.Orders, writer: channel.Writer, explained: failures.RankError) -> None:
+    writer.send(
+        records.Failure(
+            trial=orders.assignment.trial,
+            attempt=orders.assignment.attempt,
+            exit_code=explained.exit_code,
+            rank=orders.rank,
+            sentence=explained.sentence[:2000],
+        )
+    )
+
+
+def _leave(code: int) -> NoReturn:
+    """At once: TensorFlow's and Horovod's exit handlers take over a second, and may wait for peers that are gone."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    main()

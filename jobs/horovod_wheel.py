@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Build Horovod once for the TensorFlow of an interpreter, keep the wheel, install it. Standard library only.
+
+Horovod is on PyPI as source only and takes minutes to compile, so its wheel is kept in a cache outside the checkout,
+under a key of everything that its binary depends on: Horovod, TensorFlow, Python, compiler and flags. The sdist is
+built unmodified. What makes the build shorter than a plain `pip wheel` (its own `HOROVOD_CMAKE` hook, see `_CMAKE`):
+only the target that ends in the wheel is built, and no debug information is written; the optimisation is Horovod's.
+
+Must not happen: a half-written wheel under its final name (it is built beside and renamed), or two builders at once
+(a lock, which ends with its process).
+
+    python jobs/horovod_wheel.py path              where the wheel is, or would be
+    python jobs/horovod_wheel.py build             build it unless it is there; print its path
+    python jobs/horovod_wheel.py install           build it if needed, and install it unless it is installed
+
+`--python PATH` names the interpreter that has the TensorFlow (default: this one). For NCCL set HOROVOD_GPU_OPERATIONS=NCCL
+and its companions in the environment, as Horovod's installation guide says; they become part of the key.
+"""
+
+import argparse
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+HOROVOD_VERSION = "0.28.1"
+#: What runs inside the throw-away environment. setuptools 80 removed `setup.py install`, CMake 4 refuses old policies.
+BUILD_REQUIREMENTS = ("pip", "setuptools<80", "wheel", "packaging", "cmake<4", "ninja")
+#: Imported by Horovod at run time beside TensorFlow.
+RUNTIME_REQUIREMENTS = ("cloudpickle", "psutil", "pyyaml", "packaging")
+FLAGS = {
+    "HOROVOD_WITH_TENSORFLOW": "1",
+    "HOROVOD_WITH_GLOO": "1",
+    "HOROVOD_WITHOUT_MPI": "1",
+    "HOROVOD_WITHOUT_PYTORCH": "1",
+    "HOROVOD_WITHOUT_MXNET": "1",
+}
+#: Flags of a caller that reach the build, and so the key.
+PASSED_ON = (
+    "HOROVOD_GPU_OPERATIONS", "HOROVOD_CUDA_HOME", "HOROVOD_BUILD_CUDA_CC_LIST",
+    "HOROVOD_NCCL_HOME", "HOROVOD_NCCL_INCLUDE", "HOROVOD_NCCL_LIB", "HOROVOD_NCCL_LINK",
+    "CXX", "CXXFLAGS", "LDFLAGS",
+)  # fmt: skip
+#: Horovod runs this in place of cmake. Building everything would compile Gloo twice, once for a C++ standard that this
+#: TensorFlow does not use; RelWithDebInfo, which its setup.py insists on, would write debug information at -O3.
+_CMAKE = """#!/bin/sh
+if [ "$1" = --build ]; then exec cmake --build . --target tensorflow -- -j{jobs}; fi
+exec cmake -G Ninja "$@" "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O3 -DNDEBUG"
+"""
+_PROGRESS_SECONDS = 15
+_LOG_TAIL_LINES = 60
+_MARKER = "gpubench-wheel-key"
+_ASK_TARGET = """
+import importlib.metadata as m, json, sysconfig
+found = {}
+for name in ("tensorflow", "tensorflow-cpu"):
+    try: found[name] = m.version(name)
+    except m.PackageNotFoundError: pass
+paths = sysconfig.get_paths()
+print(json.dumps({"tensorflow": found, "soabi": sysconfig.get_config_var("SOABI"),
+                  "version": sysconfig.get_python_version(), "paths": sorted({paths["purelib"], paths["platlib"]})}))
+"""
+
+
+class BuildError(Exception):
+    """What went wrong, in one sentence, with the remedy."""
+
+
+def main() -> int:
+    options = _arguments()
+    try:
+        target = _ask_target(options.python)
+        wheel = _wheel_place(target)
+        if options.command != "path":
+            _build_once(options.python, target=target, wheel=wheel)
+        if options.command == "install":
+            _install(options.python, target=target, wheel=wheel)
+        else:
+            print(_wheel_in(wheel) or wheel)
+    except BuildError as error:
+        print(f"horovod_wheel: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _arguments() -> argparse.Namespace:
+    assert __doc__ is not None
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("command", choices=("path", "build", "install"))
+    parser.add_argument("--python", default=sys.executable, help="interpreter that has the TensorFlow")
+    return parser.parse_args()
+
+
+def _ask_target(python: str) -> dict[str, object]:
+    """What the wheel depends on in that interpreter, asked without importing TensorFlow (which takes seconds)."""
+    try:
+        answer = subprocess.run([python, "-c", _ASK_TARGET], check=True, capture_output=True, text=True).stdout
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise BuildError(f"the interpreter {python} does not run: {error}") from error
+    target: dict[str, object] = json.loads(answer)
+    if not target["tensorflow"]:
+        raise BuildError(f"{python} has no TensorFlow: install the extra jobs-cpu or jobs-gpu first")
+    return target
+
+
+def _flags() -> dict[str, str]:
+    return FLAGS | {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+
+
+def _compiler() -> str:
+    compiler = os.environ.get("CXX", "c++")
+    try:
+        return subprocess.run([compiler, "--version"], check=True, capture_output=True, text=True).stdout.splitlines()[0]
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise BuildError(f"no C++ compiler ({compiler}): install g++ (on Debian and Ubuntu: apt install g++)") from error
+
+
+def _wheel_place(target: dict[str, object]) -> Path:
+    """The folder of the one wheel that fits: its name is a hash of all that the binary depends on."""
+    facts = {
+        "horovod": HOROVOD_VERSION,
+        "tensorflow": target["tensorflow"],
+        "python": target["soabi"],
+        "machine": platform.machine(),
+        "compiler": _compiler(),
+        "flags": _flags(),
+        "cmake": _CMAKE,
+    }
+    key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+    return _cache() / "horovod" / key
+
+
+def _cache() -> Path:
+    if own := os.environ.get("GPUBENCH_CACHE"):
+        return Path(own)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpubench"
+
+
+def _wheel_in(place: Path) -> Path | None:
+    return next(iter(place.glob("*.whl")), None)
+
+
+def _build_once(python: str, *, target: dict[str, object], wheel: Path) -> None:
+    if _wheel_in(wheel):
+        return
+    wheel.parent.mkdir(parents=True, exist_ok=True)
+    with _lock(wheel.with_suffix(".lock")):
+        if _wheel_in(wheel):  # another builder finished while we waited
+            return
+        with tempfile.TemporaryDirectory(dir=wheel.parent, prefix=f"{wheel.name}.building-") as scratch:
+            _build(python, target=target, scratch=Path(scratch), kept_log=wheel.with_suffix(".log"))
+            os.rename(Path(scratch) / "wheel", wheel)
+
+
+@contextlib.contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"horovod: another process is building the same wheel; waiting for {path}", file=sys.stderr, flush=True)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _build(python: str, *, target: dict[str, object], scratch: Path, kept_log: Path) -> None:
+    """The wheel in `scratch/wheel`. The target's packages are lent to the throw-away environment, not copied."""
+    log = scratch / "build.log"
+    environment = scratch / "environment"
+    inside = str(environment / "bin" / "python")
+    wrapper = scratch / "cmake-of-horovod"
+    wrapper.write_text(_CMAKE.format(jobs=len(os.sched_getaffinity(0))))
+    wrapper.chmod(0o755)
+    # The lent packages come last on the path, so that setuptools and packaging are the throw-away environment's.
+    variables = os.environ | _flags() | {
+        "HOROVOD_CMAKE": str(wrapper),
+        "PATH": f"{environment / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+        "TMPDIR": str(scratch),
+    }  # fmt: skip
+    variables.pop("PYTHONPATH", None)
+    uv = _uv()
+    started = time.monotonic()
+    try:
+        _run([*uv, "venv", "--quiet", "--python", python, str(environment)], variables, log, "preparing", started)
+        _run([*uv, "pip", "install", "--python", inside, *BUILD_REQUIREMENTS], variables, log, "preparing", started)
+        _lend(environment, target)
+        pip_wheel = [inside, "-m", "pip", "wheel", "--verbose", "--no-deps", "--no-build-isolation", "--no-cache-dir"]
+        source = ["--no-binary", "horovod", "--wheel-dir", str(scratch / "wheel"), f"horovod=={HOROVOD_VERSION}"]
+        _run([*pip_wheel, *source], variables, log, "compiling", started)
+    except subprocess.CalledProcessError as error:
+        shutil.copyfile(log, kept_log)
+        tail = "\n".join(log.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:])
+        raise BuildError(f"the build of Horovod failed; whole log: {kept_log}; its end:\n{tail}") from error
+    print(f"horovod: built in {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
+
+
+def _lend(environment: Path, target: dict[str, object]) -> None:
+    paths = target["paths"]
+    assert isinstance(paths, list)
+    (packages,) = environment.glob("lib/python*/site-packages")
+    (packages / "lent.pth").write_text("\n".join(paths) + "\n")
+
+
+def _uv() -> list[str]:
+    if found := os.environ.get("UV") or shutil.which("uv"):
+        return [found]
+    if subprocess.run([sys.executable, "-m", "uv", "--version"], capture_output=True).returncode == 0:
+        return [sys.executable, "-m", "uv"]
+    raise BuildError("uv is not installed: install it from PyPI (pip install uv) or name it in $UV")
+
+
+def _run(command: list[str], variables: dict[str, str], log: Path, what: str, started: float) -> None:
+    """Run with everything written to the log, and say now and then that it is alive."""
+    with log.open("a") as output:
+        process = subprocess.Popen(command, env=variables, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+    try:
+        last = time.monotonic()
+        while True:
+            try:
+                code = process.wait(timeout=1)
+                break
+            except subprocess.TimeoutExpired:
+                last = _say(what, log=log, started=started, last=last)
+    finally:
+        process.kill()
+        if sys.stderr.isatty():
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+    if code:
+        raise subprocess.CalledProcessError(code, command)
+
+
+def _say(what: str, *, log: Path, started: float, last: float) -> float:
+    now = time.monotonic()
+    terminal = sys.stderr.isatty()
+    if not terminal and now - last < _PROGRESS_SECONDS:
+        return last
+    steps = re.findall(r"\[(\d+)/(\d+)\]", log.read_text(errors="replace"))
+    done = f", step {steps[-1][0]} of {steps[-1][1]}" if steps else ""
+    text = f"horovod: {what}{done}, {now - started:.0f} s (once per compiler and TensorFlow; one to three minutes)"
+    print(f"\r\033[K{text}" if terminal else text, end="" if terminal else "\n", file=sys.stderr, flush=True)
+    return now
+
+
+def _install(python: str, *, target: dict[str, object], wheel: Path) -> None:
+    """Nothing is done when exactly this wheel is installed; the marker tells it from one built for another TensorFlow."""
+    paths = target["paths"]
+    assert isinstance(paths, list)
+    markers = [Path(path) / f"horovod-{HOROVOD_VERSION}.dist-info" / _MARKER for path in paths]
+    if any(marker.is_file() and marker.read_text() == wheel.name for marker in markers):
+        return
+    file = _wheel_in(wheel)
+    assert file is not None
+    pip = [*_uv(), "pip", "install", "--quiet", "--python", python]
+    try:
+        subprocess.run([*pip, "--no-deps", "--reinstall", str(file)], check=True)
+        subprocess.run([*pip, *RUNTIME_REQUIREMENTS], check=True)
+    except subprocess.CalledProcessError as error:
+        raise BuildError(f"the wheel {file} could not be installed into {python}") from error
+    for marker in markers:
+        if marker.parent.is_dir():
+            marker.write_text(wheel.name)
+    print(f"horovod: installed {file.name}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
