@@ -1,0 +1,319 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whole studies in a simulated cluster: what is started, what is counted, what is said, whatever happens on the way."""
+
+import random
+
+import pytest
+
+import builders
+from gpubench.api.benchmark import GpuBenchmarkStatus, PointState
+from gpubench.control.conditions import FINISHED, GANG_PENDING, SUCCEEDED, SUSPENDED
+from gpubench.control.decision import Decision
+from gpubench.control.observed import Disruption, Study
+from gpubench.control.planning import POOL_GRACE_SECONDS, begin
+from gpubench.plan.plan import Plan
+from world import Fate, World, success, world
+
+
+def condition(status: GpuBenchmarkStatus | None, type_: str) -> tuple[str, str, str]:
+    assert status is not None
+    found = next(condition for condition in status.conditions if condition.type == type_)
+    return found.status, found.reason, found.message
+
+
+def fails(exit_code: int, *, attempts: int = 99, sentence: str = "it broke") -> Fate:
+    """The first attempts at every trial fail, later ones succeed."""
+
+    def fate(trial: str, attempt: int) -> tuple[int, str]:
+        if attempt > attempts:
+            return success(trial, attempt)
+        record = builders.failure(trial=trial, attempt=attempt, exit_code=exit_code, sentence=sentence)
+        return exit_code, builders.message(record)
+
+    return fate
+
+
+def test_an_undisturbed_study_runs_each_trial_once_and_ends_with_figures() -> None:
+    here = world()
+    status = here.run()
+    assert status.phase == "Succeeded"
+    assert status.points_done == "2/2"
+    assert len(here.created) == len(set(here.created)) == 6
+    assert status.attempts is not None
+    assert (status.attempts.started, status.attempts.succeeded) == (6, 6)
+    assert [result.state for result in status.results] == [PointState.MEASURED] * 2
+    for result in status.results:
+        assert len(result.values) == 3
+        assert result.throughput is not None
+        assert result.throughput.low is not None
+        assert result.cost is not None
+        assert result.scaling
+    assert condition(status, FINISHED)[0] == condition(status, SUCCEEDED)[0] == "True"
+
+
+def test_a_finished_study_is_left_alone() -> None:
+    here = world()
+    here.run()
+    for _ in range(3):
+        here.advance()
+        here.reconcile()
+    again = here.decide()
+    assert (again.record, again.delete, again.retire, again.create, again.happenings) == ((), (), (), (), ())
+    assert again.wake_at is None
+    assert again.status == here.status
+
+
+def test_cost_covers_the_nodes_of_the_gang() -> None:
+    one, two = world().run().results
+    assert one.cost is not None
+    assert two.cost is not None
+    assert one.throughput is not None
+    assert two.throughput is not None
+    # 0.36 USD per node-hour is 0.0001 per second; a million samples at T per second take 1e6 / T seconds
+    assert float(one.cost.per_million_samples.mean) == pytest.approx(100 / one.throughput.mean, abs=1e-6)
+    assert float(two.cost.per_million_samples.mean) == pytest.approx(200 / two.throughput.mean, abs=1e-6)
+
+
+@pytest.mark.parametrize("parallel", [1, 2, 3])
+def test_no_more_trials_run_at_once_than_allowed(parallel: int) -> None:
+    spec = builders.spec(
+        builders.block(workers=[1]), measure={"repeats": {"min": 9}}, limits={"parallelTrials": parallel}
+    )
+    here = world(builders.study(spec), builders.plan(spec, builders.pool(max_nodes=9)))
+    here.reconcile()
+    assert len(here.jobs) == parallel
+    here.run()
+    assert here.most_slots_held <= parallel
+
+
+def test_gangs_never_hold_more_slots_than_the_pool_has() -> None:
+    spec = builders.spec(builders.block(workers=[1, 2, 3]), limits={"parallelTrials": 64})
+    here = world(builders.study(spec), builders.plan(spec, builders.pool(max_nodes=3)))
+    assert here.run().phase == "Succeeded"
+    assert here.most_slots_held <= 3
+
+
+def test_a_large_gang_is_not_overtaken_on_its_pool() -> None:
+    spec = builders.spec(builders.block(workers=[1, 4]), limits={"parallelTrials": 64}, order={"seed": 1})
+    here = world(builders.study(spec), builders.plan(spec, builders.pool(max_nodes=4)))
+    here.run()
+    order = [trial.id for trial in here.plan.trials]
+    started = [name.split("-")[-2] for name in here.created]
+    assert started == order
+
+
+def test_an_exclusive_node_is_held_and_paid_for_as_a_whole() -> None:
+    spec = builders.spec(builders.block(workers=[1]))
+    plans = {
+        exclusive: builders.plan(spec, builders.pool(slots_per_node=8, exclusive_nodes=exclusive))
+        for exclusive in (True, False)
+    }
+    held = {exclusive: world(builders.study(spec), plan).decide().create[0].slots for exclusive, plan in plans.items()}
+    assert held == {True: 8, False: 1}
+    whole, share = (world(builders.study(spec), plans[exclusive]).run().results[0].cost for exclusive in (True, False))
+    assert whole is not None
+    assert share is not None
+    assert float(whole.per_million_samples.mean) == pytest.approx(8 * float(share.per_million_samples.mean), abs=1e-5)
+
+
+def test_a_preempted_attempt_is_followed_by_another_and_is_no_failure() -> None:
+    here = world(fate=lambda trial, attempt: builders.disrupted() if attempt == 1 else success(trial, attempt))
+    status = here.run()
+    assert status.phase == "Succeeded"
+    assert status.attempts is not None
+    assert (status.attempts.preempted, status.attempts.succeeded, status.attempts.failed) == (6, 6, 0)
+    assert status.attempts.started == len(here.created) == 12
+
+
+def test_an_attempt_that_failed_is_tried_again() -> None:
+    here = world(fate=fails(80, attempts=2))
+    status = here.run()
+    assert status.phase == "Succeeded"
+    assert status.attempts is not None
+    assert (status.attempts.failed, status.attempts.succeeded) == (12, 6)
+
+
+def test_a_trial_that_goes_on_failing_ends_its_point_with_the_sentence_and_the_others_go_on() -> None:
+    here = world()
+    doomed = {trial.id for trial in here.plan.trials if trial.point == 1}
+    broken = fails(80, sentence="the worker raised ValueError")
+    here.fate = lambda trial, attempt: broken(trial, attempt) if trial in doomed else success(trial, attempt)
+    status = here.run()
+    assert status.phase == "Failed"
+    assert [result.state for result in status.results] == [PointState.MEASURED, PointState.FAILED]
+    assert "the worker raised ValueError" in (status.results[1].reason or "")
+    assert len([name for name in here.created if name.split("-")[-2] in doomed]) == 3  # one attempt and two retries
+    assert condition(status, SUCCEEDED)[0] == "False"
+    assert status.trials is not None
+    assert status.trials.finished == status.trials.total == 6
+
+
+def test_out_of_memory_is_a_finding_and_is_not_repeated() -> None:
+    here = world()
+    large = {trial.id for trial in here.plan.trials if trial.point == 1}
+    oom = fails(66, sentence="batch 64 does not fit")
+    here.fate = lambda trial, attempt: oom(trial, attempt) if trial in large else success(trial, attempt)
+    status = here.run()
+    assert status.phase == "Succeeded"
+    assert status.results[1].state is PointState.OUT_OF_MEMORY
+    assert len([name for name in here.created if name.split("-")[-2] in large]) == 1
+
+
+def test_a_study_in_which_nothing_could_be_measured_has_failed() -> None:
+    spec = builders.spec(builders.block(pools=["elsewhere"]))
+    status = world(builders.study(spec), builders.plan(spec)).run()
+    assert status.phase == "Failed"
+    assert condition(status, SUCCEEDED)[1] == "NothingMeasured"
+    assert "GpuPool elsewhere does not exist" in condition(status, SUCCEEDED)[2]
+
+
+def test_repeats_from_different_environments_are_never_averaged() -> None:
+    def fate(trial: str, attempt: int) -> tuple[int, str]:
+        result = builders.result(trial=trial, attempt=attempt, environment=trial)
+        return 0, builders.message(result)
+
+    result = world(fate=fate).run().results[0]
+    assert result.throughput is None
+    assert result.cost is None
+    assert "different environments" in result.warnings[0]
+
+
+def test_suspending_stops_what_runs_and_resuming_goes_on_without_counting_a_failure() -> None:
+    here = world()
+    here.reconcile()
+    here.study = suspended(here.study, True)
+    here.reconcile()
+    assert here.jobs == {}
+    assert condition(here.status, SUSPENDED)[0] == "True"
+    here.advance()
+    assert here.decide().create == ()
+    here.study = suspended(here.study, False)
+    status = here.run()
+    assert status.phase == "Succeeded"
+    assert status.attempts is not None
+    assert (status.attempts.stopped, status.attempts.failed, status.attempts.succeeded) == (1, 0, 6)
+    reasons = [happening.reason for happening in here.told]
+    assert reasons.count("Suspended") == reasons.count("Resumed") == 1
+
+
+def suspended(study: Study, suspend: bool) -> Study:
+    return study.model_copy(update={"spec": study.spec.model_copy(update={"suspend": suspend})})
+
+
+def test_a_job_that_somebody_deletes_is_counted_and_replaced() -> None:
+    here = world()
+    here.reconcile()
+    here.reconcile()  # the attempt is in the ledger now
+    here.jobs.clear()
+    status = here.run()
+    assert status.phase == "Succeeded"
+    assert status.attempts is not None
+    assert status.attempts.started == len(here.created) == 7
+    assert status.attempts.failed == 1
+
+
+def test_a_gang_that_finds_no_node_is_said_so_in_a_condition_and_told_once() -> None:
+    here = world()
+    here.reconcile()
+    ((name, job),) = here.jobs.items()
+    waiting = builders.observed_pod(
+        phase="Pending", node=None, scheduled_at=None, running_at=None, scheduling_message="0/3 nodes are available"
+    )
+    here.jobs[name] = job.model_copy(update={"pods": (waiting,)})
+    here.now += 5
+    assert here.reconcile().status.conditions == here.decide().status.conditions
+    assert here.decide().wake_at == job.created_at + 10
+    here.now += 6
+    here.reconcile()
+    here.reconcile()
+    assert condition(here.status, GANG_PENDING)[:2] == ("True", "Unschedulable")
+    assert "0/3 nodes are available" in condition(here.status, GANG_PENDING)[2]
+    assert [happening.reason for happening in here.told].count("GangPending") == 1
+
+
+def test_a_study_that_waits_for_slots_of_others_says_so_and_looks_again() -> None:
+    here = world()
+    observed = here.observe().model_copy(update={"free": builders.observed(free=0).free})
+    here.observe = lambda: observed  # type: ignore[method-assign]
+    decision = here.decide()
+    assert decision.create == ()
+    assert condition(decision.status, GANG_PENDING)[1] == "WaitingForSlots"
+    assert decision.wake_at is not None
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_killed_between_any_two_writes_the_study_ends_as_if_nothing_had_happened(seed: int) -> None:
+    chance = random.Random(seed)
+
+    def unlucky(trial: str, attempt: int) -> tuple[int, str] | Disruption:
+        first = sum(map(ord, trial)) % 3
+        if attempt == 1 and first == 0:
+            return builders.disrupted()
+        return fails(80, attempts=1)(trial, attempt) if first == 1 else success(trial, attempt)
+
+    undisturbed, disturbed = world(fate=unlucky), world(fate=unlucky)
+    expected = undisturbed.run()
+    status = run_with_kills(disturbed, chance)
+    assert facts(status) == facts(expected)
+    assert sorted(disturbed.created) == sorted(undisturbed.created)
+    assert status.attempts is not None
+    assert status.attempts.started == len(disturbed.created)
+
+
+def run_with_kills(here: World, chance: random.Random) -> GpuBenchmarkStatus:
+    """Every decision is cut off after a random number of its writes; then time passes, or does not."""
+    for _ in range(2000):
+        decision = here.decide()
+        for written, _ in enumerate(here.writes(decision)):
+            if written >= chance.randrange(4):
+                break
+        else:
+            if decision.status.phase in ("Succeeded", "Failed"):
+                return decision.status
+        if chance.random() < 0.5:
+            here.advance()
+    raise AssertionError(f"did not finish: {here.status}")
+
+
+def facts(status: GpuBenchmarkStatus) -> dict[str, object]:
+    """A status without the times at which things happened."""
+    wire = status.to_wire()
+    wire.pop("finishedAt")
+    for entry in wire["conditions"]:  # type: ignore[attr-defined]
+        entry.pop("lastTransitionTime")
+    return wire
+
+
+def test_a_study_waits_for_its_pools_for_a_while_and_then_goes_on_without_them() -> None:
+    study = builders.study(builders.spec(builders.block(pools=["cpu", "late"])))
+    early = begin(study, (builders.pool(),), builders.NOW + 1)
+    assert isinstance(early, Decision)
+    assert early.status.phase == "Pending"
+    assert "late" in early.status.conditions[0].message
+    assert early.wake_at == builders.NOW + POOL_GRACE_SECONDS
+    complete = begin(study, (builders.pool(), builders.pool("late")), builders.NOW + 2)
+    assert isinstance(complete, Plan)
+    without = begin(study, (builders.pool(),), builders.NOW + POOL_GRACE_SECONDS)
+    assert isinstance(without, Plan)
+    assert {point.key.pool for point in without.points if point.skip} == {"late"}
+
+
+def test_a_study_that_is_applied_suspended_is_planned_when_it_is_resumed() -> None:
+    study = builders.study(builders.spec(suspend=True))
+    waiting = begin(study, (builders.pool(),), builders.NOW)
+    assert isinstance(waiting, Decision)
+    assert (waiting.status.phase, waiting.wake_at) == ("Suspended", None)
+
+
+def test_the_largest_study_is_decided_without_quadratic_work() -> None:
+    # 256 points x 10 repeats. The bound is on work, not on time: with every trial recorded, a decision may look at each
+    # record only a fixed number of times; quadratic work would need minutes here and the test run's own limit ends it.
+    spec = builders.spec(
+        builders.block(workers=list(range(1, 33)), batchPerWorker=[8, 16, 32, 64, 128, 256, 512, 1024]),
+        measure={"repeats": {"min": 10}},
+        limits={"parallelTrials": 64},
+    )
+    here = world(builders.study(spec), builders.plan(spec, builders.pool(max_nodes=1000)))
+    status = here.run(rounds=60)
+    assert status.points_done == "256/256"
+    assert len(status.to_json()) < 512 * 1024

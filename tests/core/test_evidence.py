@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why an attempt ended: one table of what was seen and what is concluded from it."""
+
+import pytest
+
+import builders
+from gpubench.control import evidence
+from gpubench.control.evidence import Verdict
+from gpubench.control.ledger import Outcome, Reason
+from gpubench.control.observed import ContainerEnd, ObservedJob
+from gpubench.exitcodes import ExitCode
+
+NOW = builders.NOW
+TIMING = builders.plan(builders.spec(limits={"schedulingTimeout": "15m", "attemptTimeout": "1h"})).timing
+SUCCESS = builders.message(builders.result())
+
+
+def judge(job: ObservedJob, *, nodes: int = 1, after: float = 60.0) -> Verdict | None:
+    return evidence.judge(job, nodes=nodes, timing=TIMING, now=NOW + after)
+
+
+def gang(*pods: dict[str, object], **fields: object) -> ObservedJob:
+    return builders.observed_job(
+        pods=tuple(builders.observed_pod(index, **pod) for index, pod in enumerate(pods)), **fields
+    )
+
+
+def failed(*ends: ContainerEnd | None, **fields: object) -> ObservedJob:
+    return gang(*({"end": end} for end in ends), **({"failed": True, "failing_since": NOW + 50} | fields))
+
+
+def test_a_running_gang_has_no_verdict() -> None:
+    assert judge(gang({}, {}), nodes=2) is None
+
+
+def test_a_result_of_pod_0_is_success_before_the_job_says_so() -> None:
+    verdict = judge(gang({"end": builders.ended(0, text=SUCCESS)}, {}), nodes=2)
+    assert verdict is not None
+    assert (verdict.outcome, verdict.reason) == (Outcome.SUCCEEDED, Reason.COMPLETED)
+    assert verdict.result == builders.result()
+
+
+def test_an_eviction_of_any_pod_outranks_the_siblings_failure() -> None:
+    job = gang(
+        {"end": builders.ended(ExitCode.PEER_LOST, text=builders.message(builders.failure(exit_code=82)))},
+        {"disruption": builders.disrupted("EvictionByEvictionAPI")},
+        failing_since=NOW + 55,
+    )
+    verdict = judge(job, nodes=2)
+    assert verdict is not None
+    assert (verdict.outcome, verdict.disruption) == (Outcome.PREEMPTED, "EvictionByEvictionAPI")
+
+
+def test_a_result_that_is_there_outranks_a_late_eviction() -> None:
+    job = gang({"end": builders.ended(0, text=SUCCESS)}, {"disruption": builders.disrupted("DeletionByTaintManager")})
+    verdict = judge(job, nodes=2)
+    assert verdict is not None
+    assert verdict.outcome is Outcome.SUCCEEDED
+
+
+@pytest.mark.parametrize(
+    ("job", "why"),
+    [
+        (gang({"end": builders.ended(0, text="")}, complete=True), "empty"),
+        (gang({"end": builders.ended(0, text=SUCCESS[:-9])}, complete=True), "no record"),
+        (gang(complete=True), "its first pod is gone"),
+        (gang({"end": builders.ended(0, text=builders.message(builders.result(trial="other")))}), "of trial other"),
+        (gang({"end": builders.ended(0, text=builders.message(builders.result(attempt=7)))}), "attempt 7"),
+    ],
+)
+def test_success_without_its_result_is_result_lost(job: ObservedJob, why: str) -> None:
+    verdict = judge(job)
+    assert verdict is not None
+    assert (verdict.outcome, verdict.reason) == (Outcome.FAILED, Reason.RESULT_LOST)
+    assert why in verdict.sentence
+
+
+@pytest.mark.parametrize(
+    ("ends", "reason"),
+    [
+        ((ExitCode.PEER_LOST, ExitCode.OUT_OF_MEMORY), Reason.OUT_OF_MEMORY),
+        ((ExitCode.TERMINATED, ExitCode.WORKER_RAISED), Reason.WORKER_RAISED),
+        ((ExitCode.PEER_LOST, 134), Reason.EXITED),
+        ((ExitCode.PEER_LOST, ExitCode.STALLED), Reason.STALLED),
+        ((ExitCode.TERMINATED, ExitCode.PEER_LOST), Reason.PEER_LOST),
+        ((ExitCode.JOIN_TIMEOUT, ExitCode.TERMINATED), Reason.JOIN_TIMEOUT),
+        ((ExitCode.UNSUPPORTED_ACCELERATOR, ExitCode.PEER_LOST), Reason.UNSUPPORTED_ACCELERATOR),
+        ((137, ExitCode.TERMINATED), Reason.EXITED),
+    ],
+)
+def test_the_most_telling_pod_gives_the_reason(ends: tuple[int, ...], reason: Reason) -> None:
+    verdict = judge(failed(*(builders.ended(int(code)) for code in ends)), nodes=2)
+    assert verdict is not None
+    assert (verdict.outcome, verdict.reason) == (Outcome.FAILED, reason)
+
+
+def test_every_exit_code_but_success_has_a_reason_and_a_rank() -> None:
+    for code in ExitCode:
+        if code is not ExitCode.SUCCEEDED:
+            verdict = judge(failed(builders.ended(int(code))))
+            assert verdict is not None, code
+            assert verdict.reason is not Reason.EXITED, code
+
+
+def test_the_kernels_out_of_memory_killer_is_out_of_memory() -> None:
+    verdict = judge(failed(builders.ended(137, reason="OOMKilled")))
+    assert verdict is not None
+    assert verdict.reason is Reason.OUT_OF_MEMORY
+
+
+def test_the_pods_own_sentence_is_kept() -> None:
+    said = builders.message(builders.failure(sentence="batch 4096 does not fit"))
+    verdict = judge(failed(builders.ended(66, text=said)))
+    assert verdict is not None
+    assert verdict.sentence == "pod pod-0: batch 4096 does not fit"
+
+
+def test_a_failing_job_is_judged_when_its_pods_have_ended_or_after_a_while() -> None:
+    stuck = gang({"end": builders.ended(82)}, {"deleting": True}, failing_since=NOW + 10)
+    assert judge(stuck, nodes=2, after=60) is None
+    verdict = judge(stuck, nodes=2, after=10 + evidence.SETTLE_SECONDS)
+    assert verdict is not None
+    assert verdict.reason is Reason.PEER_LOST
+
+
+def test_the_jobs_own_deadline_is_a_time_out() -> None:
+    verdict = judge(failed(None, failed_reason="DeadlineExceeded", failed_message="too long"))
+    assert verdict is not None
+    assert verdict.reason is Reason.TIMED_OUT
+
+
+def test_a_failed_job_without_any_pod_still_says_what_is_known() -> None:
+    verdict = judge(failed(failed_message="Job has reached the specified backoff limit"))
+    assert verdict is not None
+    assert "backoff limit" in verdict.sentence
+
+
+def test_a_job_that_somebody_deletes_has_vanished() -> None:
+    verdict = judge(gang({}, deleting=True))
+    assert verdict is not None
+    assert (verdict.outcome, verdict.reason) == (Outcome.FAILED, Reason.JOB_VANISHED)
+
+
+UNPLACED: dict[str, object] = {"phase": "Pending", "node": None, "scheduled_at": None, "running_at": None}
+NO_NODE: dict[str, object] = UNPLACED | {"scheduling_message": "0/3 nodes are available: 3 Insufficient cpu"}
+
+
+def pulling(reason: str) -> dict[str, object]:
+    return {"phase": "Pending", "running_at": None, "waiting_reason": reason, "waiting_message": "no such image"}
+
+
+@pytest.mark.parametrize(
+    ("job", "reason", "said"),
+    [
+        (gang({}, NO_NODE), Reason.NO_CAPACITY, "3 Insufficient cpu"),
+        (gang({}, creation_failure="exceeded quota: gpus"), Reason.CREATION_REFUSED, "exceeded quota"),
+        (gang({}, pulling("ContainerCreating")), Reason.NO_CAPACITY, "nobody says why"),
+    ],
+)
+def test_what_stays_pending_ends_with_what_the_cluster_said(job: ObservedJob, reason: Reason, said: str) -> None:
+    assert judge(job, nodes=2, after=899) is None
+    verdict = judge(job, nodes=2, after=900 + evidence.SKEW_SECONDS)
+    assert verdict is not None
+    assert verdict.reason is reason
+    assert said in verdict.sentence
+
+
+def test_an_image_gets_a_grace_period_and_a_wrong_name_none() -> None:
+    grace = 1 + evidence.IMAGE_GRACE_SECONDS  # the pod was scheduled one second after NOW
+    assert judge(gang(pulling("ImagePullBackOff")), after=grace - 1) is None
+    late = judge(gang(pulling("ImagePullBackOff")), after=grace)
+    wrong = judge(gang(pulling("InvalidImageName")), after=2)
+    assert late is not None
+    assert wrong is not None
+    assert late.reason is wrong.reason is Reason.IMAGE_NOT_STARTED
+
+
+def test_a_gang_that_runs_too_long_times_out() -> None:
+    limit = 5 + 3600 + evidence.SKEW_SECONDS  # it runs since five seconds after NOW
+    assert judge(gang({}), after=limit - 1) is None
+    verdict = judge(gang({}), after=limit)
+    assert verdict is not None
+    assert verdict.reason is Reason.TIMED_OUT
+    assert "limits.attemptTimeout (3600 s)" in verdict.sentence
+
+
+def test_the_next_deadline_is_the_moment_of_the_verdict() -> None:
+    for job, nodes in (
+        (gang({}), 1),
+        (gang({}, NO_NODE), 2),
+        (gang(pulling("ImagePullBackOff")), 1),
+        (gang({"end": builders.ended(82)}, {}, failing_since=NOW + 10), 2),
+    ):
+        moment = evidence.next_deadline(job, nodes=nodes, timing=TIMING)
+        assert evidence.judge(job, nodes=nodes, timing=TIMING, now=moment - 0.001) is None
+        assert evidence.judge(job, nodes=nodes, timing=TIMING, now=moment) is not None

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The objects of a study: names that always fit, ownership, and the fields that the design stands on."""
+
+from typing import Any
+
+import pytest
+
+import builders
+from gpubench import exitcodes, names
+from gpubench.api.pool import GpuPool
+from gpubench.control import manifests
+from gpubench.control.decision import Gang
+from gpubench.plan.assignment import Assignment
+from world import world
+
+LONGEST = "a" * names.BENCHMARK_NAME_MAX
+
+
+def first_job(pool: GpuPool | None = None, *, workers: int = 1, **spec: Any) -> dict[str, Any]:
+    a_spec = builders.spec(builders.block(workers=[workers]), **spec)
+    here = world(builders.study(a_spec), builders.plan(a_spec, pool or builders.pool()))
+    (gang,) = here.decide().create
+    return manifests.job(here.study, here.plan, gang)
+
+
+def container(job: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = job["spec"]["template"]["spec"]["containers"][0]
+    return found
+
+
+def test_the_longest_host_name_fits_a_dns_label() -> None:
+    job = names.job_name(LONGEST, builders.UID, trial="a" * 8, attempt=999)
+    assert len(f"{job}-{names.NODES_MAX - 1}") == 63
+    assert max(len(names.plan_name(LONGEST, builders.UID)), len(names.service_name(LONGEST, builders.UID))) <= 63
+
+
+def test_another_object_of_the_same_name_has_other_names() -> None:
+    one, other = (names.job_name("quick", uid, trial="t", attempt=1) for uid in ("uid-1", "uid-2"))
+    assert one != other
+
+
+def test_everything_is_owned_by_the_benchmark_and_labelled_with_its_uid() -> None:
+    study, plan = builders.study(), builders.plan()
+    for manifest in (
+        manifests.plan_config_map(study, plan),
+        manifests.ledger_config_map(study, 0, {}),
+        manifests.service(study, plan),
+        first_job(),
+    ):
+        (owner,) = manifest["metadata"]["ownerReferences"]
+        assert (owner["kind"], owner["name"], owner["uid"]) == ("GpuBenchmark", "quick", builders.UID)
+        assert manifest["metadata"]["labels"][names.LABEL_BENCHMARK_UID] == builders.UID
+
+
+def test_the_plan_comes_back_from_its_config_map() -> None:
+    plan = builders.plan()
+    assert manifests.read_plan(manifests.plan_config_map(builders.study(), plan)) == plan
+
+
+def test_one_job_is_one_attempt_of_a_whole_gang() -> None:
+    spec = first_job(workers=2)["spec"]
+    assert (spec["completions"], spec["parallelism"], spec["completionMode"]) == (2, 2, "Indexed")
+    assert (spec["backoffLimit"], spec["podReplacementPolicy"]) == (0, "Failed")
+    assert spec["successPolicy"] == {"rules": [{"succeededIndexes": "0"}]}
+    assert spec["template"]["spec"]["restartPolicy"] == "Never"
+
+
+def test_the_failure_policy_names_our_codes_and_never_a_signal() -> None:
+    disruption, codes = first_job()["spec"]["podFailurePolicy"]["rules"]
+    assert disruption["onPodConditions"] == [{"type": "DisruptionTarget", "status": "True"}]
+    assert codes["onExitCodes"]["values"] == sorted(exitcodes.DO_NOT_RETRY)
+    assert all(code < 128 for code in codes["onExitCodes"]["values"])
+    assert codes["onExitCodes"]["containerName"] == names.CONTAINER
+
+
+def test_the_job_frees_its_nodes_even_when_no_operator_is_there() -> None:
+    spec = first_job(limits={"schedulingTimeout": "1m", "attemptTimeout": "1h"})["spec"]
+    assert 3660 < spec["activeDeadlineSeconds"] < 3660 + 600
+
+
+@pytest.mark.parametrize(
+    ("exclusive", "processors", "memory", "gpus"), [(True, "88", "640Gi", "8"), (False, "22", "160Gi", "2")]
+)
+def test_an_exclusive_pod_asks_for_all_slots_of_its_node(
+    exclusive: bool, processors: str, memory: str, gpus: str
+) -> None:
+    slot = {"gpu_resource": "nvidia.com/gpu", "cpu": "11", "memory": "80Gi"}
+    pool = builders.pool(
+        slots_per_node=8, exclusive_nodes=exclusive, slot=slot, node_resources={"example.com/efa": "4"}
+    )
+    job = first_job(pool, workers=2)
+    wanted = {"cpu": processors, "memory": memory, "nvidia.com/gpu": gpus, "example.com/efa": "4"}
+    assert container(job)["resources"] == {"requests": wanted, "limits": wanted}
+    assert ("affinity" in job["spec"]["template"]["spec"]) is exclusive
+
+
+def test_pods_find_their_nodes_as_the_pool_says() -> None:
+    scheduling = {
+        "node_selector": {"cloud.google.com/gke-spot": "true"},
+        "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
+    }
+    pod = first_job(builders.pool(scheduling=scheduling))["spec"]["template"]["spec"]
+    assert pod["nodeSelector"] == {"cloud.google.com/gke-spot": "true"}
+    assert pod["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
+
+
+def test_a_pod_passes_the_restricted_level_and_has_no_credentials() -> None:
+    job = first_job()
+    pod = job["spec"]["template"]["spec"]
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert container(job)["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+
+
+def test_the_assignment_travels_whole_and_no_variable_of_the_user_replaces_it() -> None:
+    mine = [{"name": names.ENV_ASSIGNMENT, "value": "forged"}, {"name": "NCCL_DEBUG", "value": "$(HOME)"}]
+    job = first_job(template={"env": mine})
+    values = {entry["name"]: entry.get("value") for entry in container(job)["env"]}
+    assignment = Assignment.model_validate_json(values[names.ENV_ASSIGNMENT] or "")
+    assert assignment.workload == "mnist_cnn"
+    assert values["NCCL_DEBUG"] == "$$(HOME)"  # which the kubelet turns back into $(HOME), unexpanded
+    assert len(container(job)["env"]) == len(values)
+
+
+def test_the_studys_image_lies_over_the_pools() -> None:
+    pool = builders.pool(template={"image": "pool:1", "image_pull_policy": "Never"})
+    assert container(first_job(pool))["image"] == "pool:1"
+    assert container(first_job(pool))["imagePullPolicy"] == "Never"
+    assert container(first_job(pool, template={"image": "study:2"}))["image"] == "study:2"
+
+
+def test_pod_0_is_found_by_its_name_in_the_studys_service() -> None:
+    here = world()
+    (gang,) = here.decide().create
+    environment = manifests.gang_environment(here.study, here.plan, gang)
+    job, service = manifests.job(here.study, here.plan, gang), manifests.service(here.study, here.plan)
+    host = f"{job['metadata']['name']}-0.{service['metadata']['name']}.default"
+    assert environment[names.ENV_RENDEZVOUS_HOST] == host
+    assert job["spec"]["template"]["spec"]["subdomain"] == service["metadata"]["name"]
+    assert service["spec"]["publishNotReadyAddresses"] is True
+    assert isinstance(gang, Gang)

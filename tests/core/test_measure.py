@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figures from windows: throughput, intervals over repeats, scaling efficiency, and the wire format they come in."""
+
+import random
+
+import pytest
+from scipy import stats
+
+import builders
+from gpubench.measure import intervals, records, throughput
+from gpubench.measure.efficiency import MeasuredPoint, efficiencies
+from gpubench.plan.expand import expand
+
+
+def test_throughput_is_total_samples_over_total_time() -> None:
+    assert throughput.samples_per_second(builders.result(rate=640.0)) == pytest.approx(640.0)
+
+
+def test_the_interval_of_a_mean_is_students() -> None:
+    # W. S. Gosset's sleep data (Biometrika 6, 1908, p. 20), drug 1; R's t.test gives this interval.
+    hours = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0]
+    found = intervals.of_mean(hours)
+    assert (found.mean, found.low, found.high) == pytest.approx((0.75, -0.5297804, 2.0297804))
+
+
+@pytest.mark.parametrize("values", [[1.0], [1.0, 2.0]])
+def test_fewer_than_three_repeats_have_no_interval(values: list[float]) -> None:
+    found = intervals.of_mean(values)
+    assert found.low is None
+    assert found.high is None
+
+
+def test_no_values_have_no_mean() -> None:
+    with pytest.raises(ValueError, match="at least one value"):
+        intervals.of_mean([])
+
+
+def test_the_interval_of_a_ratio_covers_the_truth_about_as_often_as_it_says() -> None:
+    # 2,000 simulated pairs of three repeats with 3 % noise; a 95 % interval should cover 95 %. The bounds leave four
+    # standard errors of a proportion (0.0049 each) on either side of the nominal level.
+    shuffler = random.Random(1)
+    covered = 0
+    for _ in range(2000):
+        top = [shuffler.gauss(180.0, 5.4) for _ in range(3)]
+        bottom = [shuffler.gauss(100.0, 3.0) for _ in range(3)]
+        found = intervals.of_ratio(top, bottom)
+        assert found.low is not None
+        assert found.high is not None
+        covered += found.low <= 1.8 <= found.high
+    assert 0.93 <= covered / 2000 <= 0.99
+
+
+def test_equal_values_have_an_interval_without_width() -> None:
+    assert intervals.of_ratio([2.0] * 3, [1.0] * 3) == intervals.Interval(mean=2.0, low=2.0, high=2.0)
+
+
+def test_a_denominator_that_may_be_zero_leaves_the_ratio_without_bounds() -> None:
+    found = intervals.of_ratio([1.0, 1.1, 0.9], [-1.0, 0.5, 1.0])
+    assert found.low is None
+    assert found.high is None
+
+
+def test_the_t_quantile_is_the_one_of_the_table() -> None:
+    found = intervals.of_mean([0.0, 1.0, 2.0])
+    assert found.high == pytest.approx(1.0 + stats.t.ppf(0.975, 2) / 3**0.5)
+
+
+def measured(workers: int, *values: float, line: str = "weak") -> MeasuredPoint:
+    fields = {} if line == "weak" else {"globalBatch": [64]}
+    (point,) = expand(builders.spec(builders.block(workers=[workers], **fields)), {"cpu": builders.pool().spec})
+    return MeasuredPoint(point=point, values=values)
+
+
+def test_efficiency_is_relative_to_the_smallest_worker_count() -> None:
+    one, two, four = measured(1, 100, 102, 98), measured(2, 180, 182, 178), measured(4, 320, 322, 318)
+    (found,) = efficiencies(four, [four, two, one])
+    assert (found.kind, found.baseline_workers) == ("weak", 1)
+    assert found.interval.mean == pytest.approx(320 / (4 * 100))
+    assert found.interval.low is not None
+    assert found.interval.low < 0.8 < (found.interval.high or 0)
+
+
+def test_the_baseline_itself_is_one_without_an_interval() -> None:
+    one, two = measured(1, 100, 102, 98), measured(2, 180, 182, 178)
+    (found,) = efficiencies(one, [one, two])
+    assert found.interval == intervals.Interval(mean=1.0)
+
+
+def test_one_worker_count_alone_has_no_efficiency() -> None:
+    two = measured(2, 180, 182, 178)
+    assert efficiencies(two, [two]) == ()
+
+
+def test_weak_and_strong_lines_are_not_mixed() -> None:
+    strong_one, strong_two = measured(1, 100, line="strong"), measured(2, 150, line="strong")
+    weak_two = measured(2, 180)
+    (found,) = efficiencies(strong_two, [strong_one, strong_two, weak_two])
+    assert found.kind == "strong"
+    assert found.interval.mean == pytest.approx(0.75)
+    assert efficiencies(weak_two, [strong_one, strong_two, weak_two]) == ()
+
+
+def test_a_record_reads_back_as_it_was_written() -> None:
+    for record in (builders.result(), builders.failure()):
+        assert records.read_ending(records.termination_message(record).decode()) == record
+
+
+def test_a_long_sentence_is_cut_below_the_kubelets_limit_and_stays_json() -> None:
+    for sentence in ("x" * 5000, "ж" * 5000, "😀" * 5000, '"' * 5000):
+        message = records.termination_message(builders.failure(sentence=sentence))
+        assert len(message) < records.TERMINATION_MESSAGE_MAX
+        assert isinstance(records.read_ending(message.decode()), records.Failure)
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("", "is empty"),
+        ("Traceback (most recent call last)", "is no record"),
+        ('{"kind":"result"}', "is no record"),
+        (builders.message(builders.result())[:-40], "is no record"),
+        (builders.message(builders.result()).replace('"schemaVersion":1', '"schemaVersion":2'), "is no record"),
+    ],
+)
+def test_a_message_that_is_no_record_says_what_is_wrong(message: str, said: str) -> None:
+    with pytest.raises(records.UnreadableMessage, match=said):
+        records.read_ending(message)
+
+
+def environment(**fields: object) -> records.Environment:
+    defaults: dict[str, object] = {
+        "accelerator": "cpu", "transport": "gloo", "tensorflow": "2.18.1", "horovod": "0.28.1", "python": "3.11.7",
+        "keras": "3.12.0", "kernel": "6.1", "threads_per_rank": 1,
+    }  # fmt: skip
+    return records.Environment.model_validate(defaults | fields)
+
+
+def test_the_comparability_key_is_blind_to_node_and_kernel_and_sees_the_libraries() -> None:
+    assert environment(node="a", kernel="6.1").key() == environment(node="b", kernel="6.12").key()
+    keys = {environment(**{field: "x"}).key() for field in ("accelerator", "driver", "nccl", "tensorflow", "image")}
+    assert len(keys) == 5
+    assert environment().key() not in keys

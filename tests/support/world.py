@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A simulated cluster for tests of `decide`: Jobs that start, end and vanish by the clock of the test, and a ledger.
+
+It stands in for the API server and for both edges, in a few lines and without any waiting; what real Jobs and pods do
+is tested against the real API server elsewhere. Decisions can be carried out in part, as if the operator had been killed
+between two of its writes.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import builders
+from gpubench.api.benchmark import GpuBenchmarkStatus
+from gpubench.control import capacity, ledger, manifests
+from gpubench.control.decide import decide
+from gpubench.control.decision import Decision, Gang, Happening
+from gpubench.control.ledger import Ledger
+from gpubench.control.observed import Disruption, Observed, ObservedJob, ObservedPod, Study
+from gpubench.plan.plan import Plan
+
+RUN_SECONDS = 10.0
+
+#: How an attempt ends: a function from (trial, attempt) to a termination message and exit code, or a disruption.
+Fate = Callable[[str, int], tuple[int, str] | Disruption]
+
+
+def success(trial: str, attempt: int) -> tuple[int, str]:
+    rate = 500.0 + sum(map(ord, trial)) % 100  # the same figure whenever and however often the trial runs
+    return 0, builders.message(builders.result(trial=trial, attempt=attempt, rate=rate).model_copy())
+
+
+@dataclass
+class World:
+    """All that exists besides the operator."""
+
+    study: Study
+    plan: Plan
+    fate: Fate = success
+    now: float = builders.NOW
+    jobs: dict[str, ObservedJob] = field(default_factory=dict)
+    created: list[str] = field(default_factory=list)  # every Job that ever existed
+    entries: dict[str, str] = field(default_factory=dict)
+    status: GpuBenchmarkStatus | None = None
+    told: list[Happening] = field(default_factory=list)
+    most_slots_held: int = 0
+
+    def observe(self) -> Observed:
+        held: dict[str, int] = {}
+        for job in self.jobs.values():
+            if job.holds_slots:
+                held[job.pool] = held.get(job.pool, 0) + job.slots
+        self.most_slots_held = max(self.most_slots_held, sum(held.values()))
+        return Observed(study=self.study, jobs=tuple(self.jobs.values()), free=capacity.free_slots(self.plan, held))
+
+    def ledger(self) -> Ledger:
+        return ledger.from_entries([self.entries])
+
+    def decide(self) -> Decision:
+        return decide(self.plan, self.ledger(), self.observe(), self.now)
+
+    def writes(self, decision: Decision) -> Iterator[None]:
+        """Carry out a decision write by write; a test that stops iterating has killed the operator there."""
+        for key, text in ledger.to_entries(decision.record).items():
+            self.entries[key] = text
+            yield
+        for reference in decision.delete:
+            self.jobs.pop(reference.name, None)
+            yield
+        for reference in decision.retire:
+            self.jobs[reference.name] = self.jobs[reference.name].model_copy(update={"has_ttl": True})
+            yield
+        for gang in decision.create:
+            self._create(gang)
+            yield
+        self.status = decision.status
+        self.study = self.study.model_copy(update={"conditions": decision.status.conditions})
+        yield
+        self.told += decision.happenings
+        yield
+
+    def reconcile(self) -> Decision:
+        decision = self.decide()
+        for _ in self.writes(decision):
+            pass
+        return decision
+
+    def advance(self, seconds: float = RUN_SECONDS) -> None:
+        """Let time pass: every Job that has run for long enough meets its fate; a Job with a TTL goes."""
+        self.now += seconds
+        for name, job in list(self.jobs.items()):
+            if job.has_ttl:
+                del self.jobs[name]
+            elif not job.complete and not job.failed and self.now >= job.created_at + RUN_SECONDS:
+                self.jobs[name] = self._ended(job)
+
+    def run(self, *, rounds: int = 200) -> GpuBenchmarkStatus:
+        """Reconcile and advance until the study has finished."""
+        for _ in range(rounds):
+            decision = self.reconcile()
+            if decision.status.phase in ("Succeeded", "Failed"):
+                return decision.status
+            self.advance()
+        raise AssertionError(f"the study did not finish in {rounds} rounds: {self.status}")
+
+    def _create(self, gang: Gang) -> None:
+        manifest = manifests.job(self.study, self.plan, gang)
+        name = manifest["metadata"]["name"]
+        assert name not in self.created, f"Job {name} was created twice"
+        self.created.append(name)
+        pods = tuple(
+            builders.observed_pod(index, scheduled_at=self.now + 1, running_at=self.now + 2)
+            for index in range(gang.nodes)
+        )
+        self.jobs[name] = ObservedJob(
+            name=name,
+            uid=f"uid-{name}",
+            trial=gang.assignment.trial,
+            attempt=gang.assignment.attempt,
+            pool=gang.pool,
+            slots=gang.slots,
+            created_at=self.now,
+            pods=pods,
+        )
+
+    def _ended(self, job: ObservedJob) -> ObservedJob:
+        fate = self.fate(job.trial, job.attempt)
+        if isinstance(fate, Disruption):
+            pods = (job.pods[0].model_copy(update={"disruption": fate}), *job.pods[1:])
+            return job.model_copy(update={"pods": pods})
+        code, text = fate
+        pods = tuple(self._with_end(pod, code, text) for pod in job.pods)
+        return job.model_copy(update={"pods": pods, "complete": code == 0, "failed": code != 0})
+
+    def _with_end(self, pod: ObservedPod, code: int, text: str) -> ObservedPod:
+        return pod.model_copy(update={"end": builders.ended(code, text=text, at=self.now)})
+
+
+def world(study: Study | None = None, plan: Plan | None = None, **fields: object) -> World:
+    """A world with a study of two points (one and two workers) and three repeats, unless told otherwise."""
+    a_study = study or builders.study()
+    return World(study=a_study, plan=plan or builders.plan(a_study.spec), **fields)  # type: ignore[arg-type]
