@@ -87,7 +87,12 @@ func (n *node) register(ctx context.Context, client kubernetes.Interface) bool {
 }
 
 func (n *node) beat(ctx context.Context, client kubernetes.Interface) error {
-	patch, err := json.Marshal(map[string]any{"status": n.status()})
+	// From the API server's cache, as the kubelet reads it: only the times of transitions are taken from it.
+	present, err := client.CoreV1().Nodes().Get(ctx, n.config.Name, metav1.GetOptions{ResourceVersion: "0"})
+	if err != nil {
+		return err
+	}
+	patch, err := json.Marshal(map[string]any{"status": n.status(present.Status.Conditions)})
 	if err != nil {
 		return err
 	}
@@ -97,18 +102,26 @@ func (n *node) beat(ctx context.Context, client kubernetes.Interface) error {
 	return n.renewLease(ctx, client)
 }
 
-func (n *node) status() corev1.NodeStatus {
+func (n *node) status(present []corev1.NodeCondition) corev1.NodeStatus {
 	now := metav1.Now()
-	ready := func(kind corev1.NodeConditionType, status corev1.ConditionStatus, reason string) corev1.NodeCondition {
-		return corev1.NodeCondition{Type: kind, Status: status, Reason: reason, LastHeartbeatTime: now}
+	condition := func(kind corev1.NodeConditionType, status corev1.ConditionStatus, reason string) corev1.NodeCondition {
+		changed := now
+		for _, old := range present {
+			if old.Type == kind && old.Status == status {
+				changed = old.LastTransitionTime
+			}
+		}
+		return corev1.NodeCondition{
+			Type: kind, Status: status, Reason: reason, LastHeartbeatTime: now, LastTransitionTime: changed,
+		}
 	}
 	return corev1.NodeStatus{
 		Capacity: n.config.Capacity, Allocatable: n.config.Capacity,
 		Conditions: []corev1.NodeCondition{
-			ready(corev1.NodeReady, corev1.ConditionTrue, "KubeletReady"),
-			ready(corev1.NodeMemoryPressure, corev1.ConditionFalse, "KubeletHasSufficientMemory"),
-			ready(corev1.NodeDiskPressure, corev1.ConditionFalse, "KubeletHasNoDiskPressure"),
-			ready(corev1.NodePIDPressure, corev1.ConditionFalse, "KubeletHasSufficientPID"),
+			condition(corev1.NodeReady, corev1.ConditionTrue, "KubeletReady"),
+			condition(corev1.NodeMemoryPressure, corev1.ConditionFalse, "KubeletHasSufficientMemory"),
+			condition(corev1.NodeDiskPressure, corev1.ConditionFalse, "KubeletHasNoDiskPressure"),
+			condition(corev1.NodePIDPressure, corev1.ConditionFalse, "KubeletHasSufficientPID"),
 		},
 		Addresses: []corev1.NodeAddress{
 			{Type: corev1.NodeInternalIP, Address: n.address}, {Type: corev1.NodeHostName, Address: n.config.Name},

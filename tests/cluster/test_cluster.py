@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The life of a cluster as a whole: accounts, the audit log, and that nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import cluster as clusters
+import cluster_pods
+import pytest
+from cluster_pods import Pods
+
+HERE = Path(__file__).resolve().parent
+PROGRAM = str(HERE / "cluster.py")
+
+# Starts a cluster and a pod in it, tells that it is there, and waits to be killed.
+PARENT = """
+import sys; sys.path.insert(0, sys.argv[1])
+import cluster as c
+from pathlib import Path
+images = {"image": c.Image(path=("/bin", "/usr/bin"))}
+with c.Cluster.start(sys.argv[2], nodes=[c.Node(name="only", cores=(0,))], images=images) as running:
+    running.request("POST", "/api/v1/namespaces/default/pods", {
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
+        "spec": {"restartPolicy": "Never",
+                 "containers": [{"name": "c", "image": "image", "command": ["sleep", "300"]}]},
+    })
+    running.kubectl("wait", "--for=condition=Ready", "pod/p", "--timeout=20s")
+    running.kill("processnode")
+    print("up", flush=True)
+    sys.stdin.read()
+"""
+
+
+def processes_of(directory: Path) -> list[str]:
+    """Command lines of processes that name the directory, or work under it: control plane, nodes, shims, pods."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            place = str((process / "cwd").readlink())
+        except OSError:
+            continue  # it ended meanwhile
+        if process.name != str(os.getpid()) and (str(directory) in line or place.startswith(str(directory))):
+            found.append(line)
+    return found
+
+
+def test_a_service_account_has_its_own_permissions_only(pods: Pods) -> None:
+    path = pods.cluster.kubeconfig_for_service_account(pods.namespace, "default")
+    refused = pods.cluster.kubectl("--kubeconfig", str(path), "get", "pods", check=False)
+    assert f"system:serviceaccount:{pods.namespace}:default" in refused.stderr
+    assert "forbidden" in refused.stderr
+
+
+def test_the_audit_log_names_verb_user_and_object(pods: Pods) -> None:
+    pods.run("logged", "")
+    pods.wait_phase("logged", "Succeeded")
+    requests = {
+        (event["verb"], event["user"]["username"], event["objectRef"].get("name"))
+        for event in pods.cluster.audit_events()
+        if event.get("objectRef", {}).get("namespace") == pods.namespace
+    }
+    assert ("create", "admin", "logged") in requests
+
+
+def test_two_clusters_run_side_by_side_and_stop_leaves_nothing(
+    running_cluster: clusters.Cluster, tmp_path: Path
+) -> None:
+    with clusters.Cluster.start(tmp_path, nodes=[clusters.Node(name="other", cores=(0,))]) as second:
+        assert second.server != running_cluster.server
+        names = second.kubectl("get", "nodes", "-o", "name").stdout.split()
+        assert names == ["node/other"]
+        second.kill("etcd")
+        second.restart("etcd")
+        assert second.kubectl("get", "nodes", "-o", "name").stdout.split() == names
+    assert processes_of(tmp_path) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["logs"]
+    assert running_cluster.request("GET", "/readyz") == "ok"
+
+
+def test_the_death_of_the_parent_ends_cluster_and_pods(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(HERE), str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == b"up\n"
+        assert any("sleep" in line for line in processes_of(tmp_path))
+        parent.kill()
+    cluster_pods.wait_for(lambda: not processes_of(tmp_path), what="the end of everything", timeout_seconds=20)
+
+
+def test_up_and_down_from_a_shell(tmp_path: Path) -> None:
+    def run(*arguments: str, status: int = 0) -> str:
+        done = subprocess.run(
+            [sys.executable, PROGRAM, *arguments], capture_output=True, text=True, timeout=90, check=False
+        )
+        assert done.returncode == status, done.stderr
+        return done.stdout
+
+    config = tmp_path / "nodes.yaml"
+    config.write_text("nodes: [{name: mine, cores: [0]}]\nimages: {x: {path: [bin]}}\n", encoding="utf-8")
+    place = ("--directory", str(tmp_path / "run"))
+    try:
+        exports = run("up", *place, "--config", str(config))
+        assert exports.startswith(f"export KUBECONFIG={tmp_path / 'run' / 'admin.kubeconfig'}\n")
+        assert run("up", *place) == exports  # already up: nothing to do
+        assert run("kubectl", *place, "--", "get", "nodes", "-o", "name") == "node/mine\n"
+        run("status", *place)
+    finally:
+        run("down", *place)
+    run("down", *place)
+    run("status", *place, status=1)
+    assert processes_of(tmp_path / "run") == []
+
+
+def test_starting_twice_in_one_directory_is_refused(running_cluster: clusters.Cluster) -> None:
+    with pytest.raises(clusters.ClusterError, match="stop it first"):
+        clusters.Cluster.start(running_cluster.directory)
+    assert running_cluster.request("GET", "/readyz") == "ok"
