@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Why an attempt ended: one table of what was seen and what is concluded from it."""
 
+from collections.abc import Mapping
+
 import pytest
 
 import builders
@@ -19,7 +21,7 @@ def judge(job: ObservedJob, *, nodes: int = 1, after: float = 60.0) -> Verdict |
     return evidence.judge(job, nodes=nodes, timing=TIMING, now=NOW + after)
 
 
-def gang(*pods: dict[str, object], **fields: object) -> ObservedJob:
+def gang(*pods: Mapping[str, object], **fields: object) -> ObservedJob:
     return builders.observed_job(
         pods=tuple(builders.observed_pod(index, **pod) for index, pod in enumerate(pods)), **fields
     )

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a trial stands after its attempts: bounded retries, two separate bounds, back-off, final ends."""
 
+from collections.abc import Mapping
+
 import pytest
 
 import builders
@@ -12,7 +14,7 @@ from gpubench.control.retries import Standing, TrialStanding
 LIMITS = AttemptLimits(failed=2, preempted=3)
 
 
-def standing(*attempts: dict[str, object]) -> TrialStanding:
+def standing(*attempts: Mapping[str, object]) -> TrialStanding:
     records = [builders.attempt(attempt=number, **fields) for number, fields in enumerate(attempts, start=1)]
     return retries.standing(records, LIMITS)
 
@@ -50,7 +52,9 @@ def test_an_open_attempt_is_running() -> None:
         ([STOPPED] * 9, Standing.WAITING),
     ],
 )
-def test_failures_and_preemptions_are_bounded_separately(attempts: list[dict[str, object]], expected: Standing) -> None:
+def test_failures_and_preemptions_are_bounded_separately(
+    attempts: list[Mapping[str, object]], expected: Standing
+) -> None:
     found = standing(*attempts)
     assert found.standing is expected
     assert found.next_attempt == len(attempts) + 1
