@@ -6,6 +6,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from gpubench import names
+from gpubench.api import rules
 from gpubench.api.pool import Template
 from gpubench.api.rules import Rule
 from gpubench.precision import Precision
@@ -14,7 +16,13 @@ from gpubench.values import Value
 
 POINTS_MAX = 256
 REPEATS_MAX = 20
+TRIALS_MAX = 2560
 BLOCKS_MAX = 16
+
+# A status of 256 results stays under 1 MiB, of which etcd takes at most 1.5, only if each result's texts are short.
+REASON_MAX = 400
+WARNING_MAX = 200
+WARNINGS_MAX = 5
 
 # Written out, not built from the catalogue at run time, so that a type checker sees the names; a test compares them.
 WorkloadName = Literal["mnist_mlp", "mnist_cnn", "resnet50"]
@@ -27,32 +35,49 @@ class SweepBlock(Value):
     """The cross product of its lists. A point that two blocks name runs once."""
 
     workloads: tuple[WorkloadName, ...] = Field(
-        min_length=1, max_length=16, description="Models to train; `gpubench workloads` lists them."
+        min_length=1, max_length=16, description="Models to train, by name.", json_schema_extra=rules.SET
     )
-    pools: tuple[PoolName, ...] = Field(min_length=1, max_length=32, description="Names of GpuPools to run on.")
+    pools: tuple[PoolName, ...] = Field(
+        min_length=1, max_length=32, description="Names of GpuPools to run on.", json_schema_extra=rules.SET
+    )
     workers: tuple[Workers, ...] = Field(
         min_length=1,
         max_length=32,
         description="Horovod ranks in all: within one node, or a multiple of workersPerNode. "
         "What a pool cannot hold is skipped, and the result says so.",
+        json_schema_extra=rules.SET,
     )
     workers_per_node: int | None = Field(
         None, ge=1, le=64, description="Ranks on each node when there are several; the pool's slotsPerNode by default."
     )
     batch_per_worker: tuple[Batch, ...] | None = Field(
-        None, min_length=1, max_length=16, description="Samples per rank and step: weak scaling."
+        None,
+        min_length=1,
+        max_length=16,
+        description="Samples per rank and step: weak scaling. Instead of globalBatch.",
+        json_schema_extra=rules.SET,
     )
     global_batch: tuple[Batch, ...] | None = Field(
-        None, min_length=1, max_length=16, description="Samples of all ranks per step: strong scaling."
+        None,
+        min_length=1,
+        max_length=16,
+        description="Samples of all ranks per step: strong scaling. Instead of batchPerWorker.",
+        json_schema_extra=rules.SET,
     )
     precision: tuple[Precision, ...] = Field(
-        (Precision.FLOAT32,), min_length=1, max_length=4, description="Arithmetic of the training step."
+        (Precision.FLOAT32,),
+        min_length=1,
+        max_length=4,
+        description="Arithmetic of the training step. float32 is never TensorFloat-32: that is tensor_float32.",
+        json_schema_extra=rules.SET,
     )
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
             cel="has(self.batchPerWorker) != has(self.globalBatch)",
-            sentence="a sweep block needs exactly one of batchPerWorker (weak scaling) and globalBatch (strong scaling)",
+            sentence="a sweep block needs either batchPerWorker (weak scaling) or globalBatch (strong scaling)",
+            sentence_cel="'a sweep block needs either batchPerWorker (weak scaling) or globalBatch (strong scaling); "
+            "this one has ' + (has(self.globalBatch) ? 'both: put one of them into a block of its own' : 'neither')",
         ),
     )
 
@@ -63,6 +88,15 @@ class Repeats(Value):
     min: int = Field(3, ge=1, le=REPEATS_MAX, description="Fresh runs of each point; an interval needs at least 3.")
 
 
+def _positive(field: str, *, parent: str) -> Rule:
+    """A duration that may not be zero."""
+    return Rule(
+        cel=f"duration(self.{field}) > duration('0s')",
+        sentence=f"{parent}.{field} must be longer than 0s",
+        field=f".{field}",
+    )
+
+
 class Measure(Value):
     """How a trial is measured: windows of steps, warm-up kept apart."""
 
@@ -70,6 +104,17 @@ class Measure(Value):
     warm_up: Duration = Field("10s", description="Training before the figures count; kept in the records, flagged.")
     duration: Duration = Field("60s", description="Measured training of one trial, after the warm-up.")
     window: Duration = Field("1s", description="About how long one window is: the steps between two time stamps.")
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        _positive("window", parent="measure"),
+        Rule(
+            cel="duration(self.window) <= duration(self.duration)",
+            sentence="measure.window cannot be longer than measure.duration: a trial holds at least one window",
+            sentence_cel="'measure.window (' + self.window + ') cannot be longer than measure.duration (' "
+            "+ self.duration + '): a trial holds at least one window'",
+            field=".window",
+        ),
+    )
 
 
 class Order(Value):
@@ -95,6 +140,24 @@ class Limits(Value):
     )
     attempt_timeout: Duration = Field("12h", description="From then until the attempt has ended.")
 
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        _positive("schedulingTimeout", parent="limits"),
+        _positive("attemptTimeout", parent="limits"),
+        *(
+            rules.unchangeable(field, parent="spec.limits")
+            for field in ("attempts", "schedulingTimeout", "attemptTimeout")
+        ),
+    )
+
+
+# Points of all blocks, as they are written: one that two blocks name counts twice here, though it runs once.
+_POINTS = (
+    "self.sweep.map(block, size(block.workloads) * size(block.pools) * size(block.workers) * size(block.precision) * "
+    "((has(block.batchPerWorker) ? size(block.batchPerWorker) : 0) + "
+    "(has(block.globalBatch) ? size(block.globalBatch) : 0))).sum()"
+)
+_TRIALS = f"{_POINTS} * self.measure.repeats.min"
+
 
 class GpuBenchmarkSpec(Value):
     """One study: what to measure, where, how often, within which limits."""
@@ -107,6 +170,35 @@ class GpuBenchmarkSpec(Value):
     limits: Limits = Field(Limits(), description="Bounds of the study.")
     template: Template = Field(Template(), description="Image and environment of the pods, over the pool's own.")
     suspend: bool = Field(False, description="Stop running attempts and start none until this is false. Mutable.")
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel=f"{_POINTS} <= {POINTS_MAX}",
+            sentence=f"the blocks of spec.sweep can name at most {POINTS_MAX} points in all: shorten the lists, or "
+            "make several studies of them",
+            sentence_cel=f"'the blocks of spec.sweep name ' + string({_POINTS}) + ' points in all; at most "
+            f"{POINTS_MAX} are allowed: shorten the lists, or make several studies of them'",
+            field=".sweep",
+        ),
+        Rule(
+            cel=f"{_TRIALS} <= {TRIALS_MAX}",
+            sentence=f"points times measure.repeats.min can be at most {TRIALS_MAX} trials: "
+            "shorten the lists of spec.sweep, or repeat less",
+            sentence_cel=f"'points times measure.repeats.min make ' + string({_TRIALS}) + ' trials; at most "
+            f"{TRIALS_MAX} are allowed: shorten the lists of spec.sweep, or repeat less'",
+            field=".sweep",
+        ),
+        Rule(
+            cel="duration(self.measure.warmUp) + duration(self.measure.duration) "
+            "< duration(self.limits.attemptTimeout)",
+            sentence="limits.attemptTimeout must be longer than measure.warmUp and measure.duration together",
+            sentence_cel="'limits.attemptTimeout (' + self.limits.attemptTimeout + ') must be longer than "
+            "measure.warmUp (' + self.measure.warmUp + ') and measure.duration (' + self.measure.duration "
+            "+ ') together: no attempt could finish'",
+            field=".limits.attemptTimeout",
+        ),
+        *(rules.unchangeable(field, parent="spec") for field in ("sweep", "measure", "order", "template")),
+    )
 
 
 # --- status -----------------------------------------------------------------------------------------------------------
@@ -188,15 +280,15 @@ class PointResult(Value):
     global_batch: int = Field(description="Samples of all ranks per step.")
     precision: str = Field(max_length=32, description="Arithmetic of the training step.")
     state: PointState = Field(description="What became of the point.")
-    reason: str | None = Field(None, max_length=1024, description="Why, where it was not measured.")
+    reason: str | None = Field(None, max_length=REASON_MAX, description="Why, where it was not measured.")
     values: tuple[float, ...] = Field((), max_length=REPEATS_MAX, description="Samples per second of each repeat.")
     throughput: Estimate | None = Field(None, description="Samples per second over the repeats.")
     scaling: tuple[Scaling, ...] = Field((), max_length=2, description="On the weak line, the strong line, or both.")
     cost: Cost | None = Field(None, description="Absent when the pool has neither price nor ownership.")
     nodes: int = Field(0, description="Distinct nodes that the repeats ran on.")
     environment: str | None = Field(None, max_length=64, description="Hash of what the figure stands on.")
-    warnings: tuple[Annotated[str, Field(max_length=512)], ...] = Field(
-        (), max_length=16, description="What a reader of the figure must know."
+    warnings: tuple[Annotated[str, Field(max_length=WARNING_MAX)], ...] = Field(
+        (), max_length=WARNINGS_MAX, description="What a reader of the figure must know."
     )
 
 
@@ -245,7 +337,12 @@ class GpuBenchmarkStatus(Value):
 
     phase: str | None = Field(None, max_length=32, description="One word for the STATUS column.")
     observed_generation: int | None = Field(None, description="Generation of the spec that this speaks of.")
-    conditions: tuple[Condition, ...] = Field((), max_length=16, description="Finished and Succeeded say the end.")
+    conditions: tuple[Condition, ...] = Field(
+        (),
+        max_length=16,
+        description="Finished and Succeeded say how the study ended; wait for Finished in scripts.",
+        json_schema_extra=rules.list_map("type"),
+    )
     points: PointCounts | None = Field(None, description="Points by what became of them.")
     points_done: str | None = Field(None, max_length=16, description="The POINTS column, such as 40/72.")
     trials: TrialCounts | None = Field(None, description="Trials of the plan.")
@@ -254,3 +351,25 @@ class GpuBenchmarkStatus(Value):
     finished_at: str | None = Field(None, max_length=40, description="When the last trial had ended.")
     results: tuple[PointResult, ...] = Field((), max_length=POINTS_MAX, description="One entry for each point.")
     answer: str | None = Field(None, max_length=2048, description="What the figures say, in a sentence or two.")
+
+
+class GpuBenchmark(Value):
+    """The object's content that planning needs: its name and its spec."""
+
+    name: str
+    spec: GpuBenchmarkSpec
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel=f"size(self.metadata.name) <= {names.BENCHMARK_NAME_MAX}",
+            sentence=f"metadata.name must have at most {names.BENCHMARK_NAME_MAX} characters, because the names of "
+            "its pods begin with it",
+            sentence_cel=f"'metadata.name must have at most {names.BENCHMARK_NAME_MAX} characters, because the names "
+            "of its pods begin with it; this one has ' + string(size(self.metadata.name))",
+        ),
+        Rule(
+            cel="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
+            sentence="metadata.name must begin with a letter and hold only small letters, digits and -, because host "
+            "names are made of it; choose a name such as three-cnns",
+        ),
+    )

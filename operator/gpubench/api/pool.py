@@ -4,20 +4,34 @@
 Nothing here is read after a study has started: the plan freezes the pools it names.
 """
 
+import datetime
 from enum import StrEnum
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import AfterValidator, Field
 
+from gpubench import names
+from gpubench.api import rules
 from gpubench.api.rules import Rule
 from gpubench.units import DecimalText, Processors, Quantity
 from gpubench.values import Value
 
+LABEL_KEY_PATTERN = r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
+
+
+def _day(text: str) -> str:
+    datetime.date.fromisoformat(text)
+    return text
+
+
 Currency = Annotated[str, Field(pattern=r"^[A-Z]{3}$", max_length=3)]
-Date = Annotated[str, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$", max_length=10)]
-LabelText = Annotated[str, Field(max_length=316)]  # a label key: 253 + "/" + 63 - 1
-LabelValue = Annotated[str, Field(max_length=63)]
-ResourceName = Annotated[str, StringConstraints(max_length=316, pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?$")]
+Date = Annotated[
+    str,
+    Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$", max_length=10, json_schema_extra={"format": "date"}),
+    AfterValidator(_day),
+]
+LabelKey = Annotated[str, Field(max_length=317, pattern=LABEL_KEY_PATTERN)]  # 253 + "/" + 63
+LabelValue = Annotated[str, Field(max_length=63, pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$")]
 
 
 class CapacityType(StrEnum):
@@ -33,40 +47,81 @@ class CapacityType(StrEnum):
 class Slot(Value):
     """What one Horovod rank asks for."""
 
-    gpu_resource: ResourceName | None = Field(
-        None, description="Extended resource of one GPU, such as nvidia.com/gpu. Absent on a CPU pool."
+    gpu_resource: LabelKey | None = Field(
+        None, min_length=1, description="Extended resource of one GPU, such as nvidia.com/gpu. Absent on a CPU pool."
     )
     cpu: Processors = Field(
         description='Processors of one rank, such as "11" or 500m. A rank is pinned to its whole processors.'
     )
     memory: Quantity = Field(description="Memory of one rank, such as 80Gi.")
 
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel=r"!self.cpu.matches('^[0.]+m?$')",
+            sentence='slot.cpu must be more than 0: write the processors of one rank, such as "4" or 500m',
+            field=".cpu",
+        ),
+        Rule(
+            cel=r"!self.memory.matches('^[0.]+[A-Za-z]*$')",
+            sentence="slot.memory must be more than 0: write the memory of one rank, such as 4Gi",
+            field=".memory",
+        ),
+    )
+
 
 class Toleration(Value):
     """A toleration of Kubernetes, passed to the pods as it is."""
 
-    key: LabelText | None = Field(None, description="Taint key; empty with operator Exists tolerates everything.")
+    key: LabelKey | None = Field(None, description="Taint key; absent, with operator Exists, it is every taint.")
     operator: Literal["Exists", "Equal"] | None = Field(None, description="Exists or Equal (the default).")
     value: LabelValue | None = Field(None, description="Taint value, with operator Equal.")
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = Field(
         None, description="Taint effect; absent means every effect."
     )
-    toleration_seconds: int | None = Field(None, ge=0, description="How long a NoExecute taint is tolerated.")
+    toleration_seconds: int | None = Field(
+        None, ge=0, le=31_536_000, description="How long a NoExecute taint is tolerated; absent means for ever."
+    )
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="!(has(self.operator) && self.operator == 'Exists' && has(self.value) && self.value != '')",
+            sentence="a toleration with operator Exists has no value: remove value, or use operator Equal",
+        ),
+        Rule(
+            cel="has(self.key) || (has(self.operator) && self.operator == 'Exists')",
+            sentence="a toleration without key needs operator Exists: give key, or set operator to Exists",
+        ),
+        Rule(
+            cel="!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')",
+            sentence="tolerationSeconds goes with effect NoExecute only: remove it, or set effect to NoExecute",
+        ),
+    )
 
 
 class Scheduling(Value):
     """How the pods find the nodes of this pool."""
 
-    node_selector: dict[LabelText, LabelValue] = Field(
+    node_selector: dict[str, LabelValue] = Field(
         default_factory=dict, max_length=20, description="Labels that the pool's nodes carry."
     )
     tolerations: tuple[Toleration, ...] = Field((), max_length=20, description="Taints that the pods accept.")
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel=f"!has(self.nodeSelector) || self.nodeSelector.all(key, key.matches('{LABEL_KEY_PATTERN}'))",
+            sentence="nodeSelector has a key that is no label key: "
+            "write a name of at most 63 letters, digits, -, _ and ., with a DNS prefix and / before it if need be",
+            field=".nodeSelector",
+        ),
+    )
 
 
 class EnvironmentVariable(Value):
     """A plain environment variable of the gang's container."""
 
-    name: str = Field(max_length=128, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="Name of the variable.")
+    name: str = Field(
+        min_length=1, max_length=128, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="Name of the variable."
+    )
     value: str = Field("", max_length=4096, description="Value of the variable.")
 
 
@@ -77,7 +132,12 @@ class Template(Value):
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] | None = Field(
         None, description="When the kubelet pulls the image; Kubernetes' own default if absent."
     )
-    env: tuple[EnvironmentVariable, ...] = Field((), max_length=64, description="Further environment variables.")
+    env: tuple[EnvironmentVariable, ...] = Field(
+        (),
+        max_length=64,
+        description="Further environment variables of the gang's container.",
+        json_schema_extra=rules.list_map("name"),
+    )
 
 
 class Price(Value):
@@ -92,7 +152,7 @@ class Price(Value):
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
             cel="has(self.perNodeHour) != has(self.perSlotHour)",
-            sentence="price needs exactly one of perNodeHour and perSlotHour",
+            sentence="price needs exactly one of perNodeHour (one node for one hour) and perSlotHour (one slot of it)",
         ),
     )
 
@@ -112,6 +172,23 @@ class Ownership(Value):
     as_of: Date = Field(description="Day on which the amounts were read, such as 2026-11-01.")
     source: str = Field("", max_length=512, description="Where the amounts were read.")
 
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="double(self.residual) <= double(self.purchase)",
+            sentence="ownership.residual cannot be more than ownership.purchase: what is left is part of what was paid",
+            sentence_cel="'ownership.residual (' + self.residual + ') cannot be more than ownership.purchase (' "
+            "+ self.purchase + '): what is left is part of what was paid'",
+            field=".residual",
+        ),
+        Rule(
+            cel="self.idleWatts <= self.watts",
+            sentence="ownership.idleWatts cannot be more than ownership.watts: give the power under load too",
+            sentence_cel="'ownership.idleWatts (' + string(self.idleWatts) + ') cannot be more than ownership.watts (' "
+            "+ string(self.watts) + '): give the power under load too'",
+            field=".idleWatts",
+        ),
+    )
+
 
 class GpuPoolSpec(Value):
     """Where training can run: how to select the nodes, what one holds, what it costs."""
@@ -128,7 +205,7 @@ class GpuPoolSpec(Value):
         True, description="No other trial runs on a node that measures; an attempt holds, and pays for, whole nodes."
     )
     slot: Slot = Field(description="What one Horovod rank asks for.")
-    node_resources: dict[ResourceName, Quantity] = Field(
+    node_resources: dict[str, Quantity] = Field(
         default_factory=dict, max_length=16, description="What each pod asks for once, beside its slots."
     )
     scheduling: Scheduling = Field(Scheduling(), description="How the pods find the nodes.")
@@ -141,7 +218,46 @@ class GpuPoolSpec(Value):
             cel="!(has(self.price) && has(self.ownership))",
             sentence="a pool is rented or owned: give price or ownership, not both",
         ),
+        Rule(
+            cel="!has(self.accelerator) || has(self.slot.gpuResource)",
+            sentence="accelerator names a GPU, but no slot asks for one: "
+            "give slot.gpuResource, such as nvidia.com/gpu, or remove accelerator",
+            field=".accelerator",
+        ),
+        Rule(
+            cel=f"!has(self.nodeResources) || self.nodeResources.all(key, key.matches('{LABEL_KEY_PATTERN}'))",
+            sentence="nodeResources has a key that is no resource name: "
+            "write a name such as ephemeral-storage or vpc.amazonaws.com/efa",
+            field=".nodeResources",
+        ),
+        Rule(
+            cel="!has(self.nodeResources) || !self.nodeResources.exists(key, key in ['cpu', 'memory'] || "
+            "(has(self.slot.gpuResource) && key == self.slot.gpuResource))",
+            sentence="nodeResources cannot name cpu, memory or the GPU resource: what a pod asks for of these follows "
+            "from slot; remove them here",
+            field=".nodeResources",
+        ),
     )
+
+
+class PoolCondition(Value):
+    """A condition in the form of metav1.Condition."""
+
+    type: str = Field(max_length=64, description="Name of the condition.")
+    status: Literal["True", "False", "Unknown"] = Field(description="Whether it holds.")
+    reason: str = Field(max_length=64, description="One word for programs.")
+    message: str = Field(max_length=1024, description="One sentence for people.")
+    last_transition_time: str = Field(max_length=40, description="When status last changed.")
+
+
+class GpuPoolStatus(Value):
+    """What the cluster shows of the pool."""
+
+    nodes: int = Field(0, description="Nodes whose labels match.")
+    ready_nodes: int = Field(0, description="Of these, nodes that are ready and take pods.")
+    slots: int = Field(0, description="Slots of the ready nodes.")
+    price_per_node_hour: str | None = Field(None, max_length=32, description="Effective price, with its currency.")
+    conditions: tuple[PoolCondition, ...] = Field((), max_length=8, description="Ready: the pool has a ready node.")
 
 
 class GpuPool(Value):
@@ -149,3 +265,12 @@ class GpuPool(Value):
 
     name: str
     spec: GpuPoolSpec
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel=f"size(self.metadata.name) <= {names.POOL_NAME_MAX}",
+            sentence=f"metadata.name must have at most {names.POOL_NAME_MAX} characters, because it becomes a label",
+            sentence_cel=f"'metadata.name must have at most {names.POOL_NAME_MAX} characters, because it becomes a "
+            "label; this one has ' + string(size(self.metadata.name))",
+        ),
+    )

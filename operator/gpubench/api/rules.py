@@ -3,9 +3,22 @@
 
 Rules are attached to the types as `RULES`; the CRDs carry them as `x-kubernetes-validations`. Rules about one object's
 state are also evaluated for study files that meet no API server. A sentence names the field and the remedy.
+
+An expression may use only what both evaluators know: the operators, `has`, `size`, `matches`, `all`, `exists`, `map`,
+`filter`, `string`, `double`, `duration`, and `sum` of a list. The cases in `tests/artifacts` go through both.
 """
 
+from pydantic.config import JsonDict
+
 from gpubench.values import Value
+
+#: Fields for `json_schema_extra`: how the API server merges a list, and whether an entry may stand there twice.
+SET: JsonDict = {"x-kubernetes-list-type": "set"}
+
+
+def list_map(key: str) -> JsonDict:
+    """A list whose entries are told apart by one of their fields."""
+    return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key]}
 
 
 class Rule(Value):
@@ -13,5 +26,17 @@ class Rule(Value):
 
     cel: str
     sentence: str
+    sentence_cel: str | None = None  # CEL that gives the sentence with the values in it
     field: str | None = None  # JSON path of the field to blame, where it is not the object itself
     transition: bool = False  # speaks of `oldSelf`: meaningless outside an update
+
+
+def unchangeable(field: str, *, parent: str) -> Rule:
+    """A field that keeps its value for the life of the object, whether it is set or absent."""
+    return Rule(
+        cel=f"has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field})",
+        sentence=f"{parent}.{field} cannot be changed once the study exists: "
+        "delete it and apply it again, or apply it under another name",
+        field=f".{field}",
+        transition=True,
+    )

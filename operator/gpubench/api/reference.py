@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reference pages, made from the schemas and the catalogue of metrics. Text only; nothing is written here."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gpubench import metrics, names
+from gpubench.api import schema
+
+_GENERATED = "<!-- Generated from {source} by `make generate`; edit that, not this. -->\n"
+_OBJECTS_INTRODUCTION = (
+    f"Group `{names.GROUP}`, version `{names.VERSION}`. `kubectl explain` says the same on a cluster. "
+    "A field without *required* and without a default may be left out. `[]` stands for each entry of a list.\n"
+)
+_BOUNDS = (
+    ("minimum", "at least {}"),
+    ("maximum", "at most {}"),
+    ("minItems", "at least {} entries"),
+    ("maxItems", "at most {} entries"),
+    ("maxProperties", "at most {} keys"),
+    ("maxLength", "at most {} characters"),
+    ("pattern", "matches `{}`"),
+)
+
+
+def objects_page() -> str:
+    """Every field of every object: type, default, bounds, meaning, rules."""
+    parts = [
+        _GENERATED.format(source="operator/gpubench/api"),
+        "# Objects\n",
+        _OBJECTS_INTRODUCTION,
+    ]
+    for kind in schema.KINDS:
+        parts += _kind(kind)
+    return "\n".join(parts)
+
+
+def metrics_page() -> str:
+    """Every metric with its kind, labels and meaning."""
+    parts = [
+        _GENERATED.format(source="operator/gpubench/metrics.py"),
+        "# Metrics\n",
+    ]
+    for exporter, heading in (("operator", "Exported by the operator"), ("worker", "Exported by each rank of a gang")):
+        parts.append(f"## {heading}\n")
+        parts.append("| metric | kind | labels | meaning |\n|---|---|---|---|")
+        parts += [_metric(metric) for metric in metrics.CATALOGUE if metric.exporter == exporter]
+        parts.append("")
+    return "\n".join(parts)
+
+
+def _kind(kind: schema.Kind) -> list[str]:
+    whole = schema.object_schema(kind)
+    scope = "cluster-scoped" if kind.scope == "Cluster" else "namespaced"
+    parts = [f"## {kind.kind}\n", f"`{kind.plural}`, short `{kind.short}`, {scope}. {kind.description}\n"]
+    for section in ("spec", "status"):
+        if section in whole["properties"]:
+            parts.append(f"### {kind.kind} {section}\n")
+            parts.append("| field | type | default | bounds | meaning |\n|---|---|---|---|---|")
+            parts += _rows(whole["properties"][section], path=section)
+            parts.append("")
+    parts.append(f"### {kind.kind} rules\n")
+    parts += [f"- `{path}`: {sentence}" for path, sentence in _rules(whole, path="")]
+    parts.append("")
+    return parts
+
+
+def _rows(node: Mapping[str, Any], *, path: str) -> Iterator[str]:
+    required = node.get("required", ())
+    for name, field in node.get("properties", {}).items():
+        here = f"{path}.{name}"
+        default = "*required*" if name in required else _default(field)
+        cells = (f"`{here}`", _type(field), default, _bounds(field), field.get("description", ""))
+        yield _row(cells)
+        yield from _rows(_inner(field), path=f"{here}[]" if field["type"] == "array" else here)
+
+
+def _rules(node: Mapping[str, Any], *, path: str) -> Iterator[tuple[str, str]]:
+    for rule in node.get("x-kubernetes-validations", ()):
+        yield path or "metadata", rule["message"]
+    for name, field in node.get("properties", {}).items():
+        here = f"{path}.{name}" if path else name
+        yield from _rules(field, path=here)
+        if field["type"] == "array":
+            yield from _rules(field["items"], path=f"{here}[]")
+
+
+def _inner(field: Mapping[str, Any]) -> Mapping[str, Any]:
+    inner: Mapping[str, Any] = field["items"] if field["type"] == "array" else field
+    return inner
+
+
+def _type(field: Mapping[str, Any]) -> str:
+    kind: str = field["type"]
+    if kind == "array":
+        unique = {"set": ", each once", "map": f", one per {', '.join(field.get('x-kubernetes-list-map-keys', ()))}"}
+        return f"list of {_type(field['items'])}{unique.get(field['x-kubernetes-list-type'], '')}"
+    if "additionalProperties" in field:
+        return f"map of {_type(field['additionalProperties'])}"
+    if "enum" in field:
+        return " \\| ".join(f"`{value}`" for value in field["enum"])
+    return {"date": "date", "date-time": "time"}.get(field.get("format", ""), kind)
+
+
+def _default(field: Mapping[str, Any]) -> str:
+    if "default" not in field or field["default"] == {}:
+        return ""
+    default = field["default"]
+    shown = ", ".join(map(str, default)) if isinstance(default, list) else str(default)
+    return f"`{shown.lower() if isinstance(default, bool) else shown}`"
+
+
+def _bounds(field: Mapping[str, Any]) -> str:
+    own = [text.format(field[keyword]) for keyword, text in _BOUNDS if keyword in field]
+    nested = field.get("items") or field.get("additionalProperties") or {}
+    each = [text.format(nested[keyword]) for keyword, text in _BOUNDS if keyword in nested]
+    return "; ".join([*own, *(f"each {text}" for text in each)])
+
+
+def _metric(metric: metrics.Metric) -> str:
+    labels = ", ".join(f"`{label}`" for label in metric.labels)
+    return _row((f"`{metric.name}`", metric.kind.value, labels, metric.help))
+
+
+def _row(cells: tuple[str, ...]) -> str:
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') if chr(92) not in cell else cell for cell in cells)} |"

@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the types to the CustomResourceDefinitions: structural OpenAPI v3, as the API server demands it.
+
+Pure functions; nothing is written here. The schema that comes out is the one that the API server evaluates and the one
+that `validate` evaluates for study files, so no bound, default or rule may be added anywhere but on the types.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
+
+from gpubench import names
+from gpubench.api import benchmark, pool
+from gpubench.api.rules import Rule
+
+Schema = dict[str, Any]
+
+_API_VERSION = (
+    "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized "
+    "schemas to the latest internal value, and may reject unrecognized values. More info: "
+    "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources"
+)
+_KIND = (
+    "Kind is a string value representing the REST resource this object represents. Servers may infer this from the "
+    "endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: "
+    "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds"
+)
+
+# In the order in which they stand in a schema: what a reader asks first comes first.
+_KEYWORDS = (
+    "description", "type", "format", "default", "enum", "pattern", "minimum", "maximum", "minLength", "maxLength",
+    "minItems", "maxItems", "minProperties", "maxProperties", "required", "properties", "items", "additionalProperties",
+    "x-kubernetes-list-type", "x-kubernetes-list-map-keys", "x-kubernetes-validations",
+)  # fmt: skip
+
+
+class Column(NamedTuple):
+    """A column of `kubectl get`."""
+
+    name: str
+    type: str
+    path: str
+    description: str
+    wide: bool = False
+
+
+class Kind(NamedTuple):
+    """One kind of object: its names, its types, and how `kubectl get` shows it."""
+
+    kind: str
+    plural: str
+    short: str
+    scope: str
+    description: str
+    root: type[BaseModel]
+    spec: type[BaseModel]
+    status: type[BaseModel] | None
+    columns: tuple[Column, ...]
+
+
+_AGE = Column("Age", "date", ".metadata.creationTimestamp", "Time since the object was created.")
+
+POOL = Kind(
+    kind=names.POOL_KIND,
+    plural=names.POOL_PLURAL,
+    short=names.POOL_SHORT,
+    scope="Cluster",
+    description="GpuPool is a place where training can run: how its nodes are found, what one of them holds, "
+    "and what it costs. Studies that have started keep the pool as it was.",
+    root=pool.GpuPool,
+    spec=pool.GpuPoolSpec,
+    status=None,
+    columns=(
+        Column("Accelerator", "string", ".spec.accelerator", "What the pool calls its accelerator."),
+        Column("Capacity", "string", ".spec.capacityType", "How the nodes are rented."),
+        Column("Slots", "integer", ".spec.slotsPerNode", "Ranks that one node holds."),
+        Column("Nodes", "integer", ".spec.maxNodes", "Nodes that the pool can have at most."),
+        Column("Node/h", "string", ".spec.price.perNodeHour", "Price of one node for one hour."),
+        Column("Slot/h", "string", ".spec.price.perSlotHour", "Price of one slot for one hour."),
+        Column("Currency", "string", ".spec.price.currency", "Currency of the price."),
+        _AGE,
+        Column("Price-As-Of", "string", ".spec.price.asOf", "Day on which the price was read.", wide=True),
+        Column("Owned-H/Month", "integer", ".spec.ownership.hoursPerMonth", "Hours an own node is used.", wide=True),
+    ),
+)
+
+BENCHMARK = Kind(
+    kind=names.BENCHMARK_KIND,
+    plural=names.BENCHMARK_PLURAL,
+    short=names.BENCHMARK_SHORT,
+    scope="Namespaced",
+    description="GpuBenchmark is one study: workloads times pools times worker counts times batch sizes, each measured "
+    "several times. Its figures appear in its status. The spec cannot be changed, but for suspend and "
+    "limits.parallelTrials.",
+    root=benchmark.GpuBenchmark,
+    spec=benchmark.GpuBenchmarkSpec,
+    status=benchmark.GpuBenchmarkStatus,
+    columns=(
+        Column("Status", "string", ".status.phase", "Where the study stands."),
+        Column("Points", "string", ".status.pointsDone", "Points that have ended, of all."),
+        Column("Trials", "integer", ".status.trials.finished", "Trials that have ended."),
+        _AGE,
+        Column("Attempts", "integer", ".status.attempts.started", "Jobs created so far.", wide=True),
+        Column("Failed", "integer", ".status.attempts.failed", "Attempts that failed.", wide=True),
+        Column("Preempted", "integer", ".status.attempts.preempted", "Attempts that lost a pod.", wide=True),
+        Column("Answer", "string", ".status.answer", "What the figures say.", wide=True),
+    ),
+)
+
+KINDS: tuple[Kind, ...] = (POOL, BENCHMARK)
+
+
+def definition(kind: Kind) -> Schema:
+    """The CustomResourceDefinition of a kind."""
+    version: Schema = {
+        "name": names.VERSION,
+        "served": True,
+        "storage": True,
+        "additionalPrinterColumns": [_column(column) for column in kind.columns],
+        "schema": {"openAPIV3Schema": object_schema(kind)},
+    }
+    if kind.status is not None:
+        version["subresources"] = {"status": {}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{kind.plural}.{names.GROUP}"},
+        "spec": {
+            "group": names.GROUP,
+            "names": {
+                "kind": kind.kind,
+                "listKind": f"{kind.kind}List",
+                "plural": kind.plural,
+                "singular": kind.kind.lower(),
+                "shortNames": [kind.short],
+                "categories": [names.CATEGORY],
+            },
+            "scope": kind.scope,
+            "versions": [version],
+        },
+    }
+
+
+def object_schema(kind: Kind) -> Schema:
+    """The schema of a whole object: what the API server adds, the spec and the status."""
+    properties: Schema = {
+        "apiVersion": {"description": _API_VERSION, "type": "string"},
+        "kind": {"description": _KIND, "type": "string"},
+        # The bound is the API server's own; it is written here so that the cost of a rule about the name is known.
+        "metadata": {"type": "object", "properties": {"name": {"type": "string", "maxLength": 253}}},
+        "spec": type_schema(kind.spec),
+    }
+    if kind.status is not None:
+        properties["status"] = type_schema(kind.status)
+    return _ordered(
+        {
+            "description": kind.description,
+            "type": "object",
+            "required": ["spec"],
+            "properties": properties,
+            "x-kubernetes-validations": _validations(kind.root),
+        }
+    )
+
+
+def type_schema(value_type: type[BaseModel]) -> Schema:
+    """The structural schema of one type, with everything it refers to written out in place."""
+    generated = value_type.model_json_schema(by_alias=True, schema_generator=_Generator)
+    definitions = generated.pop("$defs", {})
+    return _structural(generated, definitions)
+
+
+class _Generator(GenerateJsonSchema):
+    """Pydantic's own generator, but for three things that a structural schema wants otherwise."""
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        """The rules of the type travel with it."""
+        generated = super().model_schema(schema)
+        if validations := _validations(schema["cls"]):
+            generated["x-kubernetes-validations"] = validations
+        return generated
+
+    def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
+        """An absent field is absent, never null."""
+        return self.generate_inner(schema["schema"])
+
+    def encode_default(self, dft: Any) -> Any:
+        """A default object is written as what differs from its own defaults: the inner defaults fill the rest."""
+        if isinstance(dft, BaseModel):
+            return dft.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        return super().encode_default(dft)
+
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
+        """No default where the default is that there is nothing."""
+        generated = super().default_schema(schema)
+        if "default" in generated and generated["default"] in (None, "", []):
+            del generated["default"]
+        return generated
+
+
+def _structural(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Schema:
+    """References written out, words that a structural schema does not have left out, an unknown one refused."""
+    reference = schema.get("$ref")
+    if reference is not None:
+        target = _structural(definitions[reference.removeprefix("#/$defs/")], definitions)
+        beside = {keyword: value for keyword, value in schema.items() if keyword != "$ref"}
+        return _ordered(_without_empty_default({**target, **beside}))
+    result: Schema = {keyword: value for keyword, value in schema.items() if keyword in _KEYWORDS}
+    if "const" in schema:
+        result["enum"] = [schema["const"]]
+    for keyword in ("items", "additionalProperties"):
+        if isinstance(schema.get(keyword), Mapping):
+            result[keyword] = _structural(schema[keyword], definitions)
+        else:
+            result.pop(keyword, None)  # `additionalProperties: false` is the API server's own way: unknown fields go
+    if "properties" in schema:
+        result["properties"] = {name: _structural(field, definitions) for name, field in schema["properties"].items()}
+    if result["type"] == "array":
+        result.setdefault("x-kubernetes-list-type", "atomic")
+    return _ordered(_without_empty_default(result))
+
+
+def _without_empty_default(schema: Schema) -> Schema:
+    """`default: {}` is kept only where inner defaults fill it."""
+    inner = schema.get("properties", {}).values()
+    if schema.get("default") == {} and not any("default" in field for field in inner):
+        return {keyword: value for keyword, value in schema.items() if keyword != "default"}
+    return schema
+
+
+def _ordered(schema: Schema) -> Schema:
+    unknown = set(schema) - set(_KEYWORDS)
+    if unknown:
+        raise ValueError(f"a structural schema has no {', '.join(sorted(unknown))}: say it with a rule instead")
+    present = {keyword: schema[keyword] for keyword in _KEYWORDS if keyword in schema}
+    return {keyword: value for keyword, value in present.items() if value != []}
+
+
+def _validations(value_type: type) -> list[Schema]:
+    rules: tuple[Rule, ...] = getattr(value_type, "RULES", ())
+    return [_validation(rule) for rule in rules]
+
+
+def _validation(rule: Rule) -> Schema:
+    entry: Schema = {"rule": rule.cel, "message": rule.sentence}
+    if rule.sentence_cel is not None:
+        entry["messageExpression"] = rule.sentence_cel
+    if rule.field is not None:
+        entry["fieldPath"] = rule.field
+    return entry
+
+
+def _column(column: Column) -> Schema:
+    entry: Schema = {
+        "name": column.name,
+        "type": column.type,
+        "jsonPath": column.path,
+        "description": column.description,
+    }
+    if column.wide:
+        entry["priority"] = 1
+    return entry
