@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""gpubench on the embedded cluster: CRDs, the ClusterRole of the chart, and the operator as a process of this machine.
+
+The operator runs with the token of a ServiceAccount that is bound to exactly the ClusterRole the chart ships, so that a
+permission that is missing shows in every test. Used by tests, benchmarks and the demo.
+"""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from cluster import Cluster
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+CHART_FILES = REPOSITORY / "charts" / "gpubench" / "files"
+NAMESPACE = "gpubench-system"
+ACCOUNT = "gpubench-operator"
+CLUSTER_ROLE = "gpubench-operator"
+READY_SECONDS = 60.0  # the imports take two seconds; a machine that compiles beside it needs longer
+STOP_SECONDS = 30.0
+
+_ACCOUNT_MANIFEST = f"""\
+apiVersion: v1
+kind: Namespace
+metadata: {{name: {NAMESPACE}}}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {{name: {ACCOUNT}, namespace: {NAMESPACE}}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {{name: {ACCOUNT}}}
+roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: {CLUSTER_ROLE}}}
+subjects: [{{kind: ServiceAccount, name: {ACCOUNT}, namespace: {NAMESPACE}}}]
+"""
+
+
+def install(cluster: Cluster) -> Path:
+    """Apply CRDs, ClusterRole, ServiceAccount and binding; the kubeconfig of the operator."""
+    for folder in ("crds", "rbac"):
+        cluster.kubectl("apply", "-f", str(CHART_FILES / folder))
+    cluster.kubectl("apply", "-f", "-", stdin=_ACCOUNT_MANIFEST)
+    cluster.kubectl("wait", "--for=condition=Established", "crd", "-l", "app.kubernetes.io/part-of=gpubench")
+    return cluster.kubeconfig_for_service_account(NAMESPACE, ACCOUNT)
+
+
+class Operator:
+    """The operator as a process. Its log is a file; its metrics are on a port of the loopback interface."""
+
+    def __init__(self, kubeconfig: Path, *, log: Path, settings: Mapping[str, str] | None = None) -> None:
+        self._kubeconfig = kubeconfig
+        self._settings = dict(settings or {})
+        self._process: subprocess.Popen[bytes] | None = None
+        self.log = log
+        self.port = _free_port()
+
+    @property
+    def pid(self) -> int:
+        """The process id; an error when it is not running."""
+        assert self._process is not None, "the operator was not started"
+        return self._process.pid
+
+    def start(self, *, wait: bool = True) -> None:
+        """Start it, and wait until it says that it is ready."""
+        environment = {
+            **os.environ,
+            "KUBECONFIG": str(self._kubeconfig),
+            "GPUBENCH_METRICS_ADDRESS": "127.0.0.1",
+            "GPUBENCH_METRICS_PORT": str(self.port),
+            "GPUBENCH_LEASE_NAMESPACE": NAMESPACE,
+            **self._settings,
+        }
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "gpubench_operator"], env=environment, stdout=log, stderr=log, cwd=self.log.parent
+            )
+        if wait:
+            self.wait_until_ready()
+
+    def wait_until_ready(self) -> None:
+        """Wait for /readyz; an error with the log's tail when the operator ends or takes too long."""
+        deadline = time.monotonic() + READY_SECONDS
+        while time.monotonic() < deadline:
+            assert self._process is not None
+            if self._process.poll() is not None:
+                raise RuntimeError(f"the operator ended with {self._process.returncode}:\n{self._tail()}")
+            with contextlib.suppress(OSError):
+                self.get("/readyz")
+                return
+            time.sleep(0.05)
+        raise RuntimeError(f"the operator was not ready after {READY_SECONDS} s:\n{self._tail()}")
+
+    def get(self, path: str) -> str:
+        """One page of its HTTP server."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:  # noqa: S310
+            text: str = answer.read().decode()
+            return text
+
+    def kill(self) -> None:
+        """SIGKILL, at once and without a word to anybody."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> int:
+        """SIGTERM, and the exit status; SIGKILL and an error when it does not end."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            return self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise RuntimeError(f"the operator did not end within {STOP_SECONDS} s:\n{self._tail()}") from None
+
+    def _tail(self) -> str:
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-30:])
+
+
+@contextlib.contextmanager
+def running_operator(
+    cluster: Cluster, *, log: Path, settings: Mapping[str, str] | None = None
+) -> Iterator[Operator]:
+    """Install gpubench, run the operator, and stop it in the end."""
+    operator = Operator(install(cluster), log=log, settings=settings)
+    operator.start()
+    try:
+        yield operator
+    finally:
+        operator.stop()
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
