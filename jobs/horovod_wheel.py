@@ -13,9 +13,12 @@ Must not happen: a half-written wheel under its final name (it is built beside a
     python jobs/horovod_wheel.py build             build it unless it is there; print its path
     python jobs/horovod_wheel.py install           build it if needed, and install it unless it is installed
 
-`--python PATH` names the interpreter that has the TensorFlow (default: this one). For NCCL set HOROVOD_GPU_OPERATIONS=NCCL
-and its companions in the environment, as Horovod's installation guide says; they become part of the key.
+`--python PATH` names the interpreter that has the TensorFlow (default: this one). For NCCL set
+HOROVOD_GPU_OPERATIONS=NCCL and its companions in the environment, as Horovod's installation guide says; they become
+part of the key.
 """
+
+# ruff: noqa: S603, T201  # it runs a compiler and talks to people
 
 import argparse
 import contextlib
@@ -77,6 +80,7 @@ class BuildError(Exception):
 
 
 def main() -> int:
+    """The exit code."""
     options = _arguments()
     try:
         target = _ask_target(options.python)
@@ -120,9 +124,13 @@ def _flags() -> dict[str, str]:
 def _compiler() -> str:
     compiler = os.environ.get("CXX", "c++")
     try:
-        return subprocess.run([compiler, "--version"], check=True, capture_output=True, text=True).stdout.splitlines()[0]
+        return subprocess.run([compiler, "--version"], check=True, capture_output=True, text=True).stdout.splitlines()[
+            0
+        ]
     except (OSError, subprocess.CalledProcessError) as error:
-        raise BuildError(f"no C++ compiler ({compiler}): install g++ (on Debian and Ubuntu: apt install g++)") from error
+        raise BuildError(
+            f"no C++ compiler ({compiler}): install g++ (on Debian and Ubuntu: apt install g++)"
+        ) from error
 
 
 def _wheel_place(target: dict[str, object]) -> Path:
@@ -159,7 +167,7 @@ def _build_once(python: str, *, target: dict[str, object], wheel: Path) -> None:
             return
         with tempfile.TemporaryDirectory(dir=wheel.parent, prefix=f"{wheel.name}.building-") as scratch:
             _build(python, target=target, scratch=Path(scratch), kept_log=wheel.with_suffix(".log"))
-            os.rename(Path(scratch) / "wheel", wheel)
+            (Path(scratch) / "wheel").rename(wheel)
 
 
 @contextlib.contextmanager
@@ -168,7 +176,9 @@ def _lock(path: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            print(f"horovod: another process is building the same wheel; waiting for {path}", file=sys.stderr, flush=True)
+            print(
+                f"horovod: another process is building the same wheel; waiting for {path}", file=sys.stderr, flush=True
+            )
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
@@ -214,7 +224,7 @@ def _lend(environment: Path, target: dict[str, object]) -> None:
 def _uv() -> list[str]:
     if found := os.environ.get("UV") or shutil.which("uv"):
         return [found]
-    if subprocess.run([sys.executable, "-m", "uv", "--version"], capture_output=True).returncode == 0:
+    if subprocess.run([sys.executable, "-m", "uv", "--version"], check=False, capture_output=True).returncode == 0:
         return [sys.executable, "-m", "uv"]
     raise BuildError("uv is not installed: install it from PyPI (pip install uv) or name it in $UV")
 
@@ -252,7 +262,7 @@ def _say(what: str, *, log: Path, started: float, last: float) -> float:
 
 
 def _install(python: str, *, target: dict[str, object], wheel: Path) -> None:
-    """Nothing is done when exactly this wheel is installed; the marker tells it from one built for another TensorFlow."""
+    """Nothing when exactly this wheel is installed; the marker tells it from one built for another TensorFlow."""
     paths = target["paths"]
     assert isinstance(paths, list)
     markers = [Path(path) / f"horovod-{HOROVOD_VERSION}.dist-info" / _MARKER for path in paths]

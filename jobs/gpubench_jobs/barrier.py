@@ -53,33 +53,44 @@ class Refused(Exception):
 class Gang(Protocol):
     """A pod's view of the barrier: in its own memory on pod 0, by HTTP everywhere else."""
 
-    def join(self) -> None: ...
-    def state(self) -> State: ...
-    def report(self, fault: Fault) -> None: ...
-    def done(self) -> None: ...
+    def join(self) -> None:
+        """This pod is here."""
+
+    def state(self) -> State:
+        """What the gang knows by now."""
+
+    def report(self, fault: Fault) -> None:
+        """This pod has failed for a reason of its own."""
+
+    def done(self) -> None:
+        """Every rank of this pod has ended well."""
 
 
 @dataclass
 class Book:
-    """What pod 0 knows. Guarded by one lock; its values are frozen."""
+    """What pod 0 knows. Guarded by one lock; its values are frozen. The methods are those of `Gang`, for any pod."""
 
     gang: str
     pods: int
-    _state: State = State()
+    _state: State = field(default_factory=State)
     _informed: set[int] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def state(self) -> State:
+        """What is known now."""
         with self._lock:
             return self._state
 
     def join(self, pod: int) -> None:
+        """A pod is here; saying it twice changes nothing."""
         self._change(lambda state: state.model_copy(update={"joined": _with(state.joined, pod)}))
 
     def done(self, pod: int) -> None:
+        """All ranks of a pod have ended well."""
         self._change(lambda state: state.model_copy(update={"done": _with(state.done, pod)}))
 
     def report(self, fault: Fault) -> None:
+        """Only the first failure is kept: what follows it are mostly its echoes."""
         self._change(lambda state: state if state.fault else state.model_copy(update={"fault": fault}))
         self.informed(fault.pod)
 
@@ -105,6 +116,8 @@ def _with(pods: tuple[int, ...], pod: int) -> tuple[int, ...]:
 
 class LocalGang:
     """Pod 0's own view."""
+
+    # ruff: noqa: D102  # the methods of both views are documented in Gang
 
     def __init__(self, book: Book) -> None:
         self._book = book
@@ -198,6 +211,7 @@ class Server(http.server.ThreadingHTTPServer):
         self.book = book
 
     def start(self) -> None:
+        """Answer in the background for as long as the process lives."""
         threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True).start()
 
 
@@ -251,7 +265,5 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content)
 
-    def log_message(self, format: str, *args: object) -> None:
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the base class named it
         """Nothing: two requests a second from each pod would bury the log."""
-
-

@@ -37,11 +37,12 @@ class Phase(StrEnum):
     """Where a rank is. What a silent rank may be blamed for follows from it."""
 
     STARTING = "starting"  # interpreter and imports
-    CONNECTING = "connecting"  # in hvd.init(): Gloo aborts the process when it fails
-    BUILDING = "building"  # model, data, initial broadcast
+    CONNECTING = "connecting to its peers"  # in hvd.init(): Gloo aborts the process when it fails
+    BUILDING = "building its model"
+    SPREADING = "receiving the first weights"  # in a collective
+    FIRST_STEP = "taking its first step"  # traces, allocates, and may wait for its peers
     STEPPING = "stepping"  # inside a call of the training step, perhaps waiting for its peers
-    BETWEEN = "between"  # between two calls, in Python
-    AGREEING = "agreeing"  # in a collective of the gang: plans, windows, digests
+    AGREEING = "agreeing with its peers"  # in a collective of the gang: plans, windows, digests
     FINISHED = "finished"
 
 
@@ -72,7 +73,9 @@ class Writer:
         self._descriptor = descriptor
 
     def send(self, message: Value) -> None:
+        """One line."""
         os.write(self._descriptor, message.to_json().encode() + b"\n")
 
     def phase(self, phase: Phase) -> None:
+        """This rank has got as far as this."""
         self.send(Progress(phase=phase))

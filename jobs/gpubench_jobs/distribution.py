@@ -9,11 +9,15 @@ Imports are inside the functions: the launcher needs the rendezvous server but m
 must set up its threads and its device before Horovod loads TensorFlow's kernels.
 """
 
+# ruff: noqa: PLC0415  # the reason for imports inside functions stands above
+
+import sys
 import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpubench.exitcodes import ExitCode
+
 from gpubench_jobs import ranks
 from gpubench_jobs.failures import RankError
 
@@ -56,19 +60,18 @@ def connect(*, workers: int) -> None:
     if hvd.size() != workers:
         raise RankError(
             ExitCode.SIZE_MISMATCH,
-            f"Horovod came up with {hvd.size()} ranks in place of {workers}: the environment holds foreign HOROVOD_ variables",
+            f"Horovod came up with {hvd.size()} ranks in place of {workers}: "
+            "the image or the pod sets HOROVOD_ variables of its own",
         )
 
 
 def disconnect() -> None:
+    """After the last collective, on every rank."""
     _horovod().shutdown()
 
 
-def rank() -> int:
-    return int(_horovod().rank())
-
-
 def version() -> str:
+    """Horovod's own."""
     import horovod
 
     return str(horovod.__version__)
@@ -112,9 +115,7 @@ def is_peer_loss(error: BaseException) -> bool:
     Horovod reports it as UnknownError of the operation ("Connection reset by peer", "Timed out waiting", "Horovod has
     been shut down") or as HorovodInternalError; other operations raise UnknownError too, so the name must be in it.
     """
-    import tensorflow as tf
-    from horovod.common import exceptions
-
-    if isinstance(error, exceptions.HorovodInternalError):
+    exceptions = sys.modules.get("horovod.common.exceptions")
+    if exceptions is not None and isinstance(error, exceptions.HorovodInternalError):
         return True
-    return isinstance(error, tf.errors.UnknownError) and "horovod" in str(error).lower()
+    return type(error).__name__ == "UnknownError" and "horovod" in str(error).lower()

@@ -5,6 +5,7 @@ Must not happen: half a termination message. The kubelet may read the file at an
 finds for the truth.
 """
 
+import contextlib
 import errno
 import os
 from pathlib import Path
@@ -19,9 +20,10 @@ def write_termination_message(path: Path, message: bytes) -> None:
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         beside.write_bytes(message)
-        os.replace(beside, path)
+        beside.replace(path)
     except OSError as error:
-        beside.unlink(missing_ok=True) if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM) else None
+        with contextlib.suppress(OSError):
+            beside.unlink()
         if error.errno not in _NO_RENAME:
             raise
         _write_in_place(path, message)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a measurement stands on, as this rank finds it: hardware, driver, libraries. A fact that is not told is absent."""
+"""What a measurement stands on, as this rank finds it: hardware, driver, libraries.
+
+A fact that is not told is absent, never guessed.
+"""
 
 import os
 import platform
@@ -9,6 +12,7 @@ import keras
 import tensorflow as tf
 from gpubench import names
 from gpubench.measure import records
+
 from gpubench_jobs import channel, distribution
 
 _CPU_FACTS = Path("/proc/cpuinfo")

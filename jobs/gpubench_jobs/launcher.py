@@ -10,6 +10,8 @@ Must not happen: an end without a termination message; a wait without a bound; a
 joined; a worker that survives; an import of TensorFlow, whose seconds and memory belong to the workers.
 """
 
+# ruff: noqa: T201  # records go to standard output
+
 import contextlib
 import os
 import signal
@@ -22,9 +24,12 @@ from typing import NoReturn
 from gpubench import names
 from gpubench.exitcodes import ExitCode
 from gpubench.measure import records
+
 from gpubench_jobs import barrier, channel, clock, distribution, endings, limits, ranks, setting, team, verdict
 
 _LOOK_SECONDS = 0.1
+#: What an image or a user's shell must not change for a worker.
+_FIXED = {"KERAS_BACKEND": "tensorflow", "TF_USE_LEGACY_KERAS": "0"}
 
 
 class _PodFailed(Exception):
@@ -43,7 +48,7 @@ class _Stop:
         signal.signal(signal.SIGTERM, self._on_signal)
         signal.signal(signal.SIGINT, self._on_signal)
 
-    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self.requested = True
 
     def check(self) -> None:
@@ -54,6 +59,7 @@ class _Stop:
 
 
 def main() -> int:
+    """The exit code."""
     started_ns = clock.monotonic_ns()
     stop = _Stop()
     try:
@@ -132,7 +138,9 @@ class _Launcher:
                 trouble = str(error)
             if state.fault and state.fault.pod != self._pod.pod:
                 raise _PodFailed(verdict.peer_failed(state.fault))
-            if time.monotonic() > self._deadline_join:
+            # Pod 0 knows who is missing: whoever has reached it gives it the first word.
+            patience = self._pod.limits.silence_seconds if joined and self._pod.pod else 0.0
+            if time.monotonic() > self._deadline_join + patience:
                 self._join_timeout(trouble or _missing(state, self._pod.pods))
             if len(state.joined) < self._pod.pods:
                 time.sleep(self._pod.limits.poll_seconds)
@@ -178,7 +186,7 @@ class _Launcher:
                 pod_ip=pod.pod_ip,
             )
             variables = ranks.environment(rank, rendezvous_address=address, interface=pod.interface)
-            self._team.start(orders, environment={**os.environ, **variables})
+            self._team.start(orders, environment={**os.environ, **_FIXED, **variables})
 
     def _watch(self) -> None:
         """Until every rank of this pod has ended well, or the pod has failed."""
@@ -263,7 +271,8 @@ class _Launcher:
         fault = barrier.Fault(
             pod=self._pod.pod, rank=failed.rank, exit_code=failed.exit_code, sentence=failed.sentence[:500]
         )
-        if self._gang:
+        # A pod that waited in vain is no cause; only pod 0 can say who is.
+        if self._gang and not (failed.exit_code is ExitCode.JOIN_TIMEOUT and self._pod.pod):
             with contextlib.suppress(barrier.Unreachable, barrier.Refused):
                 self._gang.report(fault)
         deadline = time.monotonic() + self._pod.limits.inform_seconds
@@ -314,9 +323,7 @@ def _close(ending: records.Result | records.Failure) -> int:
     """The closing record, on standard output and as termination message; the exit code that says the same."""
     _publish(ending)
     try:
-        endings.write_termination_message(
-            setting.termination_message(os.environ), records.termination_message(ending)
-        )
+        endings.write_termination_message(setting.termination_message(os.environ), records.termination_message(ending))
     except OSError as error:
         print(f"the termination message could not be written: {error}", file=sys.stderr, flush=True)
         if isinstance(ending, records.Result):

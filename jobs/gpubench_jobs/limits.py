@@ -20,6 +20,9 @@ class Limits:
     #: From the first rank that lost a peer until the blame is laid: a rank of the same pod may have died for a reason
     #: of its own. Peers notice a death within 0.1 s; the launcher sees its own children's at its next look.
     settle_seconds: float = 1.0
+    #: Without progress for so long while starting (imports, connecting, tracing, the libraries' choice of kernels) a
+    #: rank has stalled; an assignment's own time-out is for steps, and counts here only when it is longer.
+    start_seconds: float = 300.0
     #: From a stall of ranks that wait in a collective until they are blamed: a peer's launcher that knows better comes
     #: first.
     stall_grace_seconds: float = 5.0

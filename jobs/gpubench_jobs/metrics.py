@@ -4,12 +4,14 @@
 Touched once per window, never per step: the final figures come from the records, not from here.
 """
 
+import sys
+
 import prometheus_client
 from gpubench import metrics, names
 from gpubench.plan import assignment as assignments
 
 #: Steps last from a tenth of a millisecond (a small model on a large GPU) to a minute (a large model on a CPU).
-_STEP_BUCKETS = tuple(base * 10.0**power for power in range(-4, 2) for base in (1.0, 2.0, 5.0)) + (float("inf"),)
+_STEP_BUCKETS = (*(base * 10.0**power for power in range(-4, 2) for base in (1.0, 2.0, 5.0)), float("inf"))
 
 
 class Live:
@@ -42,8 +44,16 @@ class Live:
         self._samples.inc(samples)
 
     def serve(self, *, address: str, local_rank: int) -> None:
-        """On the pod's own address, a port for each rank, in a thread that sleeps until it is scraped."""
-        prometheus_client.start_http_server(names.PORT_METRICS + local_rank, addr=address, registry=self.registry)
+        """On the pod's own address, a port for each rank, in a thread that sleeps until it is scraped.
+
+        A port that is taken (other exporters like 9400 too, where pods share the node's network) costs the live series,
+        not the measurement.
+        """
+        port = names.PORT_METRICS + local_rank
+        try:
+            prometheus_client.start_http_server(port, addr=address, registry=self.registry)
+        except OSError as error:
+            sys.stderr.write(f"no live metrics: {address}:{port} cannot be opened: {error}\n")
 
 
 def _family(metric: metrics.Metric) -> tuple[str, str, tuple[str, ...]]:

@@ -18,7 +18,7 @@ _STEPS_MAX = 1_000_000
 
 @dataclass(frozen=True)
 class Trial:
-    """A call of so many steps, to learn how long a step takes. `settled` when `steps` is the answer, not the question."""
+    """A call of so many steps, to learn how long a step takes; `settled` when `steps` is the answer."""
 
     steps: int
     settled: bool = False
@@ -47,5 +47,5 @@ def steps_for(window_seconds: float, step_seconds: float) -> int:
 
 
 def windows_for(seconds: float, *, window_seconds: float, at_least: int) -> int:
-    """Windows of such a length that cover so much time."""
-    return max(at_least, math.ceil(seconds / window_seconds))
+    """Windows of such a length that cover so much time; none when neither time nor windows are wanting."""
+    return max(0, at_least, math.ceil(seconds / window_seconds))

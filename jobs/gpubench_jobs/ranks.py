@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which ranks a pod runs, on which processors, and what Horovod must find in their environment. Pure arithmetic.
 
-The variables are what `horovodrun` itself sets for Gloo (horovod.runner.common.util.hosts and horovod.runner.gloo_run in
-Horovod 0.28.1); a process without them runs silently as rank 0 of 1, hence the check of `hvd.size()` in the worker.
+The variables are what `horovodrun` itself sets for Gloo (horovod.runner.common.util.hosts and horovod.runner.gloo_run
+in Horovod 0.28.1); a process without them runs silently as rank 0 of 1, hence the check of `hvd.size()` in the worker.
 """
 
 import math
@@ -34,10 +34,14 @@ def of_pod(assignment: assignments.Assignment, *, pod: int) -> tuple[Rank, ...]:
     """The ranks of one pod; ValueError when the assignment has no such pod or cannot be divided into pods."""
     size, local_size = assignment.workers, assignment.workers_per_node
     if size % local_size:
-        raise ValueError(f"{size} workers cannot be divided into pods of {local_size}: make one a multiple of the other")
+        raise ValueError(
+            f"{size} workers cannot be divided into pods of {local_size}: make one a multiple of the other"
+        )
     pods = size // local_size
     if not 0 <= pod < pods:
-        raise ValueError(f"pod index {pod} is not among the {pods} pods of {size} workers: correct {names.ENV_POD_INDEX}")
+        raise ValueError(
+            f"pod index {pod} is not among the {pods} pods of {size} workers: correct {names.ENV_POD_INDEX}"
+        )
     return tuple(
         Rank(
             rank=pod * local_size + local_rank,

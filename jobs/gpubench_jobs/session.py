@@ -6,12 +6,12 @@ Every rank goes through the same collectives in the same order; what differs bet
 """
 
 import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from gpubench.measure import records
 from gpubench.plan import assignment as assignments
+
 from gpubench_jobs import agreement, channel, clock, distribution, metrics, pacing, train
 from gpubench_jobs.channel import Phase
 from gpubench_jobs.models.recipe import Recipe
@@ -35,26 +35,30 @@ class Session:
 
     def first_step(self) -> None:
         """Tracing, memory allocation and the libraries' own choice of kernels happen here."""
-        self._call(1)
+        self.writer.phase(Phase.FIRST_STEP)
+        self.run(1).numpy()
 
     def calibrate(self) -> int:
         """Steps in a window, by trial calls that grow until they say enough."""
         trial = pacing.Trial(steps=1)
         while not trial.settled:
-            nanoseconds = self._call(trial.steps)
-            trial = self._decide(lambda trial=trial, taken=nanoseconds: self._next_trial(trial, taken))
+            seconds = clock.seconds(self._call(trial.steps))
+            trial = self._agreed(
+                pacing.next_trial(trial, seconds=seconds, window_seconds=self.assignment.window_seconds)
+            )
         return trial.steps
 
     def warm_up(self, steps: int) -> int:
         """Windows until the warm-up time is over; returns the steps of a window as the warmed device takes them."""
         if self.assignment.warm_up_seconds > 0:
-            windows = self._run_for(self.assignment.warm_up_seconds, steps=steps, warm_up=True, at_least=1)
-            last = windows[-1]
-            seconds = clock.seconds(last.nanoseconds) / last.steps
-            steps = self._decide(lambda: pacing.steps_for(self.assignment.window_seconds, seconds))
+            self._run_for(self.assignment.warm_up_seconds, steps=steps, warm_up=True, at_least=1)
+            last = self.windows[-1]
+            step_seconds = clock.seconds(last.nanoseconds) / last.steps
+            steps = self._agreed(pacing.steps_for(self.assignment.window_seconds, step_seconds))
         return steps
 
     def measure(self, steps: int) -> None:
+        """The windows that count."""
         self._run_for(self.assignment.measure_seconds, steps=steps, warm_up=False, at_least=pacing.WINDOWS_MIN)
 
     def agree(self, recipe: Recipe, environment: records.Environment) -> list[agreement.Report]:
@@ -71,29 +75,21 @@ class Session:
             return [report]
         return distribution.gather(report)
 
-    def _run_for(self, seconds: float, *, steps: int, warm_up: bool, at_least: int) -> list[records.Window]:
+    def _run_for(self, seconds: float, *, steps: int, warm_up: bool, at_least: int) -> None:
         """Windows for at least so long by rank 0's clock, and at least so many."""
         begun, first = self.now(), len(self.windows)
         window_seconds = self.assignment.window_seconds
-        while True:
-            done = len(self.windows) - first
-            left = seconds - clock.seconds(self.now() - begun)
-            if done:
-                window_seconds = clock.seconds(self.windows[-1].nanoseconds)
-            count = self._decide(
-                lambda left=left, length=window_seconds, done=done: (
-                    pacing.windows_for(left, window_seconds=length, at_least=max(0, at_least - done))
-                    if left > 0 or done < at_least
-                    else 0
-                )
+        while count := self._agreed(
+            pacing.windows_for(
+                seconds - clock.seconds(self.now() - begun),
+                window_seconds=window_seconds,
+                at_least=first + at_least - len(self.windows),
             )
-            if count == 0:
-                return self.windows[first:]
+        ):
             plan = pacing.Plan(first=len(self.windows), windows=count, steps=steps, warm_up=warm_up)
             self.writer.phase(Phase.STEPPING)
-            train.time_windows(
-                self.run, plan, now=self.now, finished=lambda index, timed: self._record(plan, index, timed)
-            )
+            train.time_windows(self.run, plan, now=self.now, finished=self._record)
+            window_seconds = clock.seconds(self.windows[-1].nanoseconds)
 
     def _record(self, plan: pacing.Plan, index: int, timed: train.Timed) -> None:
         window = records.Window(
@@ -111,16 +107,10 @@ class Session:
         self.run(steps).numpy()
         return self.now() - begun
 
-    def _next_trial(self, trial: pacing.Trial, nanoseconds: int) -> pacing.Trial:
-        return pacing.next_trial(
-            trial, seconds=clock.seconds(nanoseconds), window_seconds=self.assignment.window_seconds
-        )
-
-    def _decide(self, decision: Callable[[], _T]) -> _T:
-        """Rank 0 decides, all ranks take its word."""
+    def _agreed(self, decision: _T) -> _T:
+        """Rank 0's decision in place of this rank's own."""
         self.writer.phase(Phase.AGREEING)
-        value = decision()
-        return value if self.assignment.workers == 1 else distribution.from_first(value)
+        return decision if self.assignment.workers == 1 else distribution.from_first(decision)
 
 
 def weights_digest(recipe: Recipe) -> str:

@@ -10,8 +10,9 @@ from pathlib import Path
 import psutil
 from gpubench import names, workloads
 from gpubench.plan import assignment as assignments
-from gpubench_jobs import limits, ranks
 from pydantic import ValidationError
+
+from gpubench_jobs import limits, ranks
 
 _LOOPBACK = "lo"
 
@@ -34,6 +35,7 @@ class Setting:
 
     @property
     def pods(self) -> int:
+        """Pods of the gang."""
         return self.assignment.nodes
 
     @property
@@ -114,7 +116,7 @@ def _interface(address: str) -> str:
         parsed = ipaddress.IPv4Address(address)
     except ValueError as error:
         raise BadSetting(
-            f"{names.ENV_POD_IP} is {address!r}: Horovod's Gloo needs an IPv4 address; use an IPv4 or dual-stack cluster"
+            f"{names.ENV_POD_IP} is {address!r}: Horovod's Gloo needs an IPv4 address: use a cluster that has them"
         ) from error
     if parsed.is_loopback:
         return _LOOPBACK

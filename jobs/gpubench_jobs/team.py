@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpubench.measure import records
+
 from gpubench_jobs import channel, clock
 from gpubench_jobs.verdict import Seen
 
@@ -110,6 +111,7 @@ class Team:
             case channel.Progress():
                 worker.seen = replace(worker.seen, phase=message.phase, progress_ns=self._now())
             case records.Environment() | records.Window():
+                worker.seen = replace(worker.seen, progress_ns=self._now())
                 self._publish(message)
             case records.Result():
                 self.result = message

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 from gpubench.exitcodes import ExitCode
+
 from gpubench_jobs import clock, pacing
 from gpubench_jobs.failures import RankError
 from gpubench_jobs.models.recipe import Recipe
@@ -68,7 +69,7 @@ def compile_run(recipe: Recipe, *, reduce: Reduce, loss_scale: float = 1.0) -> R
 
 
 def time_windows(
-    run: Run, plan: pacing.Plan, *, now: clock.Clock, finished: Callable[[int, Timed], None]
+    run: Run, plan: pacing.Plan, *, now: clock.Clock, finished: Callable[[pacing.Plan, int, Timed], None]
 ) -> list[Timed]:
     """Run the windows of a plan back to back: each begins where the one before ended, so nothing goes unmeasured."""
     windows = []
@@ -79,7 +80,7 @@ def time_windows(
         timed = Timed(nanoseconds=ended - begun, loss=loss)
         begun = ended
         windows.append(timed)
-        finished(index, timed)
+        finished(plan, index, timed)
         if not math.isfinite(loss):
             raise RankError(
                 ExitCode.LOSS_NOT_FINITE,

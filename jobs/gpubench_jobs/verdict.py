@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from gpubench.exitcodes import ExitCode, named
 from gpubench.measure import records
+
 from gpubench_jobs import barrier, clock, limits
 from gpubench_jobs.channel import Phase
 
@@ -61,7 +62,12 @@ class Failed:
 
 
 def peer_failed(fault: barrier.Fault) -> Failed:
-    """The verdict of a pod that heard of another's failure."""
+    """The verdict of a pod that heard of another's failure.
+
+    When pod 0 gave up waiting for somebody, every pod that did come has the same to say, and nobody's end to wait for.
+    """
+    if fault.exit_code == ExitCode.JOIN_TIMEOUT:
+        return Failed(exit_code=ExitCode.JOIN_TIMEOUT, sentence=fault.sentence)
     return Failed(exit_code=ExitCode.PEER_LOST, sentence=f"pod {fault.pod} failed first: {fault.sentence}")
 
 
@@ -152,30 +158,37 @@ def _settled(pod: Pod, seen: Seen, allowed: limits.Limits) -> bool:
 
 
 def _stalled(pod: Pod, allowed: limits.Limits) -> Failed | None:
-    """The rank that makes no progress. All ranks of a gang stop when one does: who waits in a collective is a victim."""
-    silent = [
-        seen
-        for seen in pod.ranks
-        if seen.returncode is None and clock.seconds(pod.now_ns - seen.progress_ns) >= pod.stall_seconds
-    ]
+    """The rank that makes no progress. All of a gang stop when one does: who waits in a collective is a victim."""
+    running = [seen for seen in pod.ranks if seen.returncode is None]
+    silent = [seen for seen in running if _silence(pod, seen) >= _allowed_silence(pod, seen, allowed)]
     blamed = [seen for seen in silent if seen.frozen] or [seen for seen in silent if seen.phase not in _WAITING]
     if not blamed:
-        limit = pod.stall_seconds + allowed.stall_grace_seconds
-        blamed = [seen for seen in silent if clock.seconds(pod.now_ns - seen.progress_ns) >= limit]
+        grace = allowed.stall_grace_seconds
+        blamed = [seen for seen in silent if _silence(pod, seen) >= _allowed_silence(pod, seen, allowed) + grace]
     if not blamed:
         return None
     first = blamed[0]
     state = "its process is stopped" if first.frozen else f"it is {first.phase}"
     return Failed(
         exit_code=ExitCode.STALLED,
-        sentence=f"rank {first.rank} made no progress for {pod.stall_seconds:g} s ({state}): "
+        sentence=f"rank {first.rank} made no progress for {_allowed_silence(pod, first, allowed):g} s ({state}): "
         "if a step takes that long, raise the stall time-out; else look at its log and at its node",
         rank=first.rank,
     )
 
 
 #: Phases in which a rank may only be waiting for its peers.
-_WAITING = frozenset({Phase.CONNECTING, Phase.STEPPING, Phase.AGREEING})
+_WAITING = frozenset({Phase.CONNECTING, Phase.SPREADING, Phase.FIRST_STEP, Phase.STEPPING, Phase.AGREEING})
+#: Phases before the first step is over.
+_STARTING = frozenset({Phase.STARTING, Phase.CONNECTING, Phase.BUILDING, Phase.SPREADING, Phase.FIRST_STEP})
+
+
+def _silence(pod: Pod, seen: Seen) -> float:
+    return clock.seconds(pod.now_ns - seen.progress_ns)
+
+
+def _allowed_silence(pod: Pod, seen: Seen, allowed: limits.Limits) -> float:
+    return max(pod.stall_seconds, allowed.start_seconds) if seen.phase in _STARTING else pod.stall_seconds
 
 
 def _finished(pod: Pod) -> Finished | None:

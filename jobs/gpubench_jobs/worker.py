@@ -16,13 +16,15 @@ from typing import NoReturn
 
 from gpubench.exitcodes import ExitCode
 from gpubench.measure import records
-from gpubench_jobs import channel, clock, failures
+
+from gpubench_jobs import channel, clock, explain, failures
 from gpubench_jobs.channel import Phase
 
 _PR_SET_PDEATHSIG = 1
 
 
 def main() -> NoReturn:
+    """Ends the process."""
     orders = channel.Orders.model_validate_json(os.environ[channel.ENV_ORDERS])
     writer = channel.Writer(orders.channel)
     _die_with(orders.launcher)
@@ -30,10 +32,10 @@ def main() -> NoReturn:
     try:
         _train(orders, writer)
     except Exception as error:
-        # Said first: the traceback of TensorFlow takes a while, and the launcher lays blame within a second.
-        explained = failures.explain(error, orders.assignment)
-        _say_failure(orders, writer, explained)
+        # The traceback first: as soon as the launcher has heard why, it ends this process.
         traceback.print_exc()
+        explained = explain.explain(error, orders.assignment)
+        _say_failure(orders, writer, explained)
         _leave(explained.exit_code)
     writer.phase(Phase.FINISHED)
     _leave(ExitCode.SUCCEEDED)
@@ -41,7 +43,17 @@ def main() -> NoReturn:
 
 def _train(orders: channel.Orders, writer: channel.Writer) -> None:
     """The way of a rank, one line each."""
-    from gpubench_jobs import agreement, devices, distribution, environment, metrics, models, precision, session, train
+    from gpubench_jobs import (  # noqa: PLC0415  # see the top
+        agreement,
+        devices,
+        distribution,
+        environment,
+        metrics,
+        models,
+        precision,
+        session,
+        train,
+    )
 
     assignment = orders.assignment
     devices.claim(orders)
@@ -56,7 +68,7 @@ def _train(orders: channel.Orders, writer: channel.Writer) -> None:
     recipe = models.build(assignment.workload, batch=assignment.batch_per_worker, seed=seed)
     live = metrics.Live(assignment, rank=orders.rank)
     live.serve(address=orders.pod_ip, local_rank=orders.local_rank)
-    writer.phase(Phase.AGREEING)
+    writer.phase(Phase.SPREADING)
     distribution.spread(recipe.persistent)
     reduce = train.alone if assignment.workers == 1 else distribution.average
     run = train.compile_run(recipe, reduce=reduce, loss_scale=precision.loss_scale(assignment.precision))

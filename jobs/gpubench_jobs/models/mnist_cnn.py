@@ -6,11 +6,13 @@ Adadelta's learning rate was 1.0 then; the default of Keras 3 is a thousandth of
 
 import keras
 from gpubench import workloads
+
 from gpubench_jobs.data import synthetic
 from gpubench_jobs.models.recipe import Recipe
 
 
 def build(workload: workloads.Workload, *, batch: int, seed: int) -> Recipe:
+    """In the dtype policy that Keras has at this moment."""
     layers = keras.layers
     network = keras.Sequential(
         [

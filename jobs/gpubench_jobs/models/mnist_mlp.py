@@ -6,11 +6,13 @@ Deviation: Keras 3 adds epsilon inside the root of RMSprop, Keras 2.1.1 outside.
 
 import keras
 from gpubench import workloads
+
 from gpubench_jobs.data import synthetic
 from gpubench_jobs.models.recipe import Recipe
 
 
 def build(workload: workloads.Workload, *, batch: int, seed: int) -> Recipe:
+    """In the dtype policy that Keras has at this moment."""
     layers = keras.layers
     network = keras.Sequential(
         [

@@ -10,6 +10,7 @@ network is written as NHWC, which CPUs need and which TensorFlow's layout optimi
 import keras
 import tensorflow as tf
 from gpubench import workloads
+
 from gpubench_jobs.data import synthetic
 from gpubench_jobs.models.recipe import Recipe
 
@@ -19,6 +20,7 @@ _EXPANSION = 4
 
 
 def build(workload: workloads.Workload, *, batch: int, seed: int) -> Recipe:
+    """In the dtype policy that Keras has at this moment."""
     image = keras.Input(workload.input_shape)
     network = keras.Model(image, _layers(image, classes=workload.classes))
     decayed = [
@@ -58,7 +60,7 @@ def _layers(x: keras.KerasTensor, *, classes: int) -> keras.KerasTensor:
 
 
 def _bottleneck(x: keras.KerasTensor, *, width: int, stride: int) -> keras.KerasTensor:
-    """1x1 (with the stride), 3x3, 1x1 to four times the width; a projection on the way round where the depth changes."""
+    """1x1 (with the stride), 3x3, 1x1 to four times the width; a projection beside it where the depth changes."""
     layers = keras.layers
     depth = _EXPANSION * width
     shortcut = x

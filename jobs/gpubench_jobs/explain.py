@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From any exception of a rank to an exit code and one sentence that a person can act on.
+
+Nothing is imported here to look at an exception: a library that cannot be loaded may be what raised it.
+"""
+
+import sys
+
+from gpubench.exitcodes import ExitCode
+from gpubench.plan import assignment as assignments
+
+from gpubench_jobs import distribution
+from gpubench_jobs.failures import RankError
+
+_TEXT_MAX = 300
+
+
+def explain(error: BaseException, assignment: assignments.Assignment) -> RankError:
+    """What the launcher is told."""
+    if isinstance(error, RankError):
+        return error
+    if isinstance(error, ImportError):
+        return RankError(
+            ExitCode.UNSUPPORTED_ACCELERATOR if assignment.gpu else ExitCode.WORKER_RAISED,
+            f"{type(error).__name__}: a library of the image cannot be loaded: {_text(error)}",
+        )
+    if _out_of_memory(error):
+        return RankError(
+            ExitCode.OUT_OF_MEMORY,
+            f"{assignment.workload} with a batch of {assignment.batch_per_worker} per worker in {assignment.precision} "
+            "does not fit the memory of the device: lower the batch",
+        )
+    if distribution.is_peer_loss(error):
+        return RankError(ExitCode.PEER_LOST, f"a rank of another process went away: {_text(error)}")
+    return RankError(ExitCode.WORKER_RAISED, f"{type(error).__name__}: {_text(error)}")
+
+
+def _out_of_memory(error: BaseException) -> bool:
+    if isinstance(error, MemoryError):
+        return True
+    tensorflow = sys.modules.get("tensorflow")
+    errors = getattr(tensorflow, "errors", None)  # absent while a failed import is under way
+    return errors is not None and isinstance(error, errors.ResourceExhaustedError)
+
+
+def _text(error: BaseException) -> str:
+    """The first line that says something; TensorFlow's messages go on for pages."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = next((line for line in lines if not line.startswith("Graph execution error")), "no message")
+    return text if len(text) <= _TEXT_MAX else text[: _TEXT_MAX - 1] + "…"

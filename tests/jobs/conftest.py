@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gangs of real launchers, and Horovod itself: a test that needs it fails without it, and says how to get it."""
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import gangs
+
+
+@pytest.fixture
+def pods(tmp_path: Path) -> Iterator[gangs.Pods]:
+    started = gangs.Pods(tmp_path)
+    yield started
+    started.end()
+
+
+@pytest.fixture(scope="session")
+def horovod() -> None:
+    """Present, or the test fails: a suite that skips its subject shows nothing."""
+    assert importlib.util.find_spec("horovod"), "Horovod is not installed: run `python jobs/horovod_wheel.py install`"

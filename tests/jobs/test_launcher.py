@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whole gangs with real Horovod: how they end when all goes well, and when it does not."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import psutil
+import pytest
+
+from gangs import Pods, make_assignment, wait_until
+from gpubench import names
+from gpubench.exitcodes import ExitCode
+from gpubench.measure import records
+
+pytestmark = pytest.mark.usefixtures("horovod")
+
+LONG = {"measure_seconds": 600.0}
+
+
+def test_two_pods_of_one_rank_agree_on_one_result(pods: Pods) -> None:
+    first, second = pods.gang(make_assignment(workers=2))
+    assert (first.wait(), second.wait()) == (0, 0), first.log[-2000:] + second.log[-2000:]
+    result = first.result
+    assert (result.workers, result.trial, result.attempt) == (2, "trial1", 1)
+    assert result.samples == result.steps * 8 * 2
+    assert not (second.folder / "termination-log").exists()  # one gang, one result
+    kinds = [json.loads(line)["kind"] for line in first.lines]
+    assert kinds[0] == "environment"
+    assert kinds[-1] == "result"
+    assert set(kinds[1:-1]) == {"window"}
+    own = [records.Window.model_validate_json(line) for line in first.lines[1:-1]]
+    other = [records.Window.model_validate_json(line) for line in second.lines if '"window"' in line]
+    assert [window.index for window in own] == [window.index for window in other] == list(range(len(own)))
+    measured = [(a, b) for a, b in zip(own, other, strict=True) if not a.warm_up]
+    assert result.nanoseconds == sum(max(a.nanoseconds, b.nanoseconds) for a, b in measured)
+    assert result.windows == len(measured) >= 5
+    assert result.nanoseconds >= 0.3e9 * 0.9
+
+
+def test_two_ranks_in_one_pod_are_pinned_apart_and_serve_metrics(pods: Pods) -> None:
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.fail("two ranks need two processors to be pinned apart")
+    pod = pods.start(make_assignment(workers=2, workers_per_node=2, measure_seconds=4), cores=2)
+    pod.wait_for_windows(6)
+    first, second = pod.workers()
+    assert len(first.cpu_affinity()) == len(second.cpu_affinity()) == 1
+    assert set(first.cpu_affinity()).isdisjoint(second.cpu_affinity())
+    for local_rank in (0, 1):
+        url = f"http://{pod.address}:{names.PORT_METRICS + local_rank}/metrics"
+        text = urllib.request.urlopen(url, timeout=10).read().decode()
+        labels = f'{{attempt="1",rank="{local_rank}",trial="trial1",workload="mnist_mlp"}}'
+        for name in (
+            "gpubench_worker_throughput_samples_per_second",
+            "gpubench_worker_samples_total",
+            "gpubench_worker_step_seconds_count",
+        ):
+            value = next(line for line in text.splitlines() if line.startswith(name + "{"))
+            assert dict(_labels(value)) == dict(_labels(labels)), value
+            assert float(value.rpartition(" ")[2]) > 0
+    assert pod.wait() == 0, pod.log[-2000:]
+    assert pod.result.workers == 2
+
+
+def _labels(line: str) -> list[tuple[str, str]]:
+    inside = line.partition("{")[2].partition("}")[0]
+    return [(name, value) for name, _, value in (pair.partition("=") for pair in inside.split(","))]
+
+
+def test_a_killed_rank_is_named_by_its_own_pod_and_the_other_pod_lingers(pods: Pods) -> None:
+    victim, witness = pods.gang(make_assignment(workers=2, **LONG))
+    victim.wait_for_windows()
+    (rank,) = victim.workers()
+    rank.send_signal(signal.SIGKILL)
+    assert victim.wait(seconds=10) == ExitCode.WORKER_RAISED
+    ended = time.monotonic()
+    assert victim.failure.rank == 0
+    assert "SIGKILL" in victim.failure.sentence
+    assert witness.wait(seconds=15) == ExitCode.PEER_LOST
+    assert time.monotonic() - ended > 1.5  # of the 3 s that it lingers here: the victim's end is seen first
+    assert witness.failure.exit_code == ExitCode.PEER_LOST
+    assert "pod 0" in witness.failure.sentence or "went away" in witness.failure.sentence
+
+
+def test_sigterm_ends_a_pod_quickly_and_its_peer_knows_why(pods: Pods) -> None:
+    witness, victim = pods.gang(make_assignment(workers=2, **LONG))
+    witness.wait_for_windows()
+    workers = victim.workers()
+    told = time.monotonic()
+    victim.process.send_signal(signal.SIGTERM)
+    assert victim.wait(seconds=10) == ExitCode.TERMINATED
+    assert time.monotonic() - told < 6
+    assert victim.failure.exit_code == ExitCode.TERMINATED
+    assert not any(worker.is_running() for worker in workers)
+    wait_until((witness.folder / "termination-log").exists, pods=(witness,), seconds=10)
+    witness.process.send_signal(signal.SIGTERM)  # and a second SIGTERM ends the lingering
+    lingered = time.monotonic()
+    assert witness.wait(seconds=10) == ExitCode.PEER_LOST
+    assert time.monotonic() - lingered < 2
+    assert witness.failure.exit_code == ExitCode.PEER_LOST
+
+
+def test_a_rank_that_is_stopped_is_named_as_stalled(pods: Pods) -> None:
+    pod = pods.start(
+        make_assignment(workers=2, workers_per_node=2, stall_timeout_seconds=3, **LONG),
+        cores=2,
+        environment={"GPUBENCH_LIMIT_KILL": "0.5"},
+    )
+    pod.wait_for_windows()
+    pod.workers()[1].send_signal(signal.SIGSTOP)
+    assert pod.wait(seconds=15) == ExitCode.STALLED
+    assert pod.failure.rank == 1
+    assert "rank 1 made no progress for 3 s (its process is stopped)" in pod.failure.sentence
+
+
+def test_workers_die_with_their_launcher_and_its_peer_does_not_hang(pods: Pods) -> None:
+    first, second = pods.gang(make_assignment(workers=2, **LONG))
+    first.wait_for_windows()
+    (worker,) = first.workers()
+    first.process.kill()
+    wait_until(lambda: not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE, seconds=5)
+    assert second.wait(seconds=20) == ExitCode.PEER_LOST
+    assert second.failure.exit_code == ExitCode.PEER_LOST
+
+
+def test_a_peer_that_never_joins_ends_the_wait_with_its_number(pods: Pods) -> None:
+    first, second = (pods.start(make_assignment(workers=3, join_timeout_seconds=3), index=n) for n in (0, 1))
+    assert first.wait(seconds=15) == ExitCode.JOIN_TIMEOUT
+    assert "2 of 3 are here, missing: pod 2" in first.failure.sentence
+    assert second.wait(seconds=15) == ExitCode.JOIN_TIMEOUT
+    assert "missing: pod 2" in second.failure.sentence
+
+
+def test_without_pod_0_the_others_give_up_in_time(pods: Pods) -> None:
+    pod = pods.start(make_assignment(workers=2, join_timeout_seconds=1), index=1)
+    assert pod.wait(seconds=10) == ExitCode.JOIN_TIMEOUT
+    assert "pod 0" in pod.failure.sentence
+
+
+def test_sigterm_while_waiting_for_peers_is_obeyed(pods: Pods) -> None:
+    pod = pods.start(make_assignment(workers=2))
+    wait_until(lambda: _listens(pod.address, names.PORT_BARRIER), pods=(pod,))
+    pod.process.send_signal(signal.SIGTERM)
+    assert pod.wait(seconds=10) == ExitCode.TERMINATED
+
+
+def _listens(address: str, port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((address, port)) == 0
+
+
+@pytest.mark.parametrize(
+    ("assignment", "sentence"),
+    [
+        ("{", "Invalid JSON"),
+        ('{"trial":"x7","attempt":3,"schemaVersion":2}', "schemaVersion"),
+        (make_assignment().to_json().replace("mnist_mlp", "mnist_mpl"), "did you mean 'mnist_mlp'?"),
+        (make_assignment(workers=3, workers_per_node=2).to_json(), "3 workers cannot be divided into pods of 2"),
+        (make_assignment(slot_processors=4096).to_json(), "do not fit"),
+    ],
+)
+def test_a_bad_assignment_ends_at_once_with_the_reason(pods: Pods, assignment: str, sentence: str) -> None:
+    pod = pods.start(assignment)
+    assert pod.wait(seconds=15) == ExitCode.BAD_ASSIGNMENT
+    assert sentence in pod.failure.sentence
+
+
+def test_a_gpu_that_is_not_there_is_an_unsupported_accelerator(pods: Pods) -> None:
+    pod = pods.start(make_assignment(gpu=True), environment={"CUDA_VISIBLE_DEVICES": "-1"})
+    assert pod.wait() == ExitCode.UNSUPPORTED_ACCELERATOR
+    assert "TensorFlow sees 0" in pod.failure.sentence
+
+
+def test_a_batch_beyond_memory_is_named_with_its_size(pods: Pods) -> None:
+    batch = 2**40
+    pod = pods.start(make_assignment(batch_per_worker=batch))
+    assert pod.wait() == ExitCode.OUT_OF_MEMORY, pod.failure.sentence
+    assert str(batch) in pod.failure.sentence
+
+
+def test_a_worker_that_raises_is_quoted(pods: Pods, tmp_path: Path) -> None:
+    broken = tmp_path / "broken" / "keras"
+    broken.mkdir(parents=True)
+    (broken / "__init__.py").write_text("raise RuntimeError('no layers today')\n")
+    pod = pods.start(make_assignment(), environment={"PYTHONPATH": str(broken.parent)})
+    assert pod.wait() == ExitCode.WORKER_RAISED
+    assert "RuntimeError: no layers today" in pod.failure.sentence
+    assert "Traceback" in pod.log
+
+
+def test_a_termination_message_that_cannot_be_written_is_told_by_the_exit_code(pods: Pods, tmp_path: Path) -> None:
+    nowhere = str(tmp_path / "missing" / "termination-log")
+    pod = pods.start(make_assignment(), environment={names.ENV_TERMINATION_MESSAGE: nowhere})
+    assert pod.wait() == ExitCode.RESULT_NOT_WRITTEN
+    assert json.loads(pod.lines[-1])["kind"] == "result"  # the log has it all the same
+
+
+def test_the_launcher_loads_no_tensorflow() -> None:
+    code = "import sys, gpubench_jobs.launcher; print('tensorflow' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "False"
