@@ -18,11 +18,14 @@ from pathlib import Path
 
 from cluster import Cluster
 
+from gpubench import names
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 CHART_FILES = REPOSITORY / "charts" / "gpubench" / "files"
 NAMESPACE = "gpubench-system"
 ACCOUNT = "gpubench-operator"
 CLUSTER_ROLE = "gpubench-operator"
+CRDS = tuple(f"crd/{plural}.{names.GROUP}" for plural in (names.BENCHMARK_PLURAL, names.POOL_PLURAL))
 READY_SECONDS = 60.0  # the imports take two seconds; a machine that compiles beside it needs longer
 STOP_SECONDS = 30.0
 
@@ -48,7 +51,7 @@ def install(cluster: Cluster) -> Path:
     for folder in ("crds", "rbac"):
         cluster.kubectl("apply", "-f", str(CHART_FILES / folder))
     cluster.kubectl("apply", "-f", "-", stdin=_ACCOUNT_MANIFEST)
-    cluster.kubectl("wait", "--for=condition=Established", "crd", "-l", "app.kubernetes.io/part-of=gpubench")
+    cluster.kubectl("wait", "--for=condition=Established", *CRDS)
     return cluster.kubeconfig_for_service_account(NAMESPACE, ACCOUNT)
 
 

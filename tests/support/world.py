@@ -2,8 +2,8 @@
 """A simulated cluster for tests of `decide`: Jobs that start, end and vanish by the clock of the test, and a ledger.
 
 It stands in for the API server and for both edges, in a few lines and without any waiting; what real Jobs and pods do
-is tested against the real API server elsewhere. Decisions can be carried out in part, as if the operator had been killed
-between two of its writes.
+is tested against the real API server elsewhere. Decisions can be carried out in part, as if the operator had been
+killed between two of its writes.
 """
 
 from collections.abc import Callable, Iterator

@@ -2,8 +2,8 @@
 """In which order trials run: repeat by repeat, each repeat in a shuffled order of its own.
 
 All points are measured once before any is measured twice, so that a slow drift of the machine (heat, neighbours, time
-of day) spreads over all points and does not become a difference between them. The shuffle is seeded and therefore the same
-in every process; `random.Random.shuffle` keeps its sequence over versions of Python for a given seed.
+of day) spreads over all points and does not become a difference between them. The shuffle is seeded, so that a study
+can be repeated; the order that was used stands in the frozen plan.
 """
 
 import random
