@@ -76,8 +76,8 @@ class SweepBlock(Value):
         Rule(
             cel="has(self.batchPerWorker) != has(self.globalBatch)",
             sentence="a sweep block needs either batchPerWorker (weak scaling) or globalBatch (strong scaling)",
-            sentence_cel="'a sweep block needs either batchPerWorker (weak scaling) or globalBatch (strong scaling); "
-            "this one has ' + (has(self.globalBatch) ? 'both: put one of them into a block of its own' : 'neither')",
+            detail="this one has %s",
+            values=("has(self.globalBatch) ? 'both: put one of them into a block of its own' : 'neither'",),
         ),
     )
 
@@ -110,8 +110,8 @@ class Measure(Value):
         Rule(
             cel="duration(self.window) <= duration(self.duration)",
             sentence="measure.window cannot be longer than measure.duration: a trial holds at least one window",
-            sentence_cel="'measure.window (' + self.window + ') cannot be longer than measure.duration (' "
-            "+ self.duration + '): a trial holds at least one window'",
+            detail="window is %s, duration %s",
+            values=("self.window", "self.duration"),
             field=".window",
         ),
     )
@@ -163,7 +163,9 @@ class GpuBenchmarkSpec(Value):
     """One study: what to measure, where, how often, within which limits."""
 
     sweep: tuple[SweepBlock, ...] = Field(
-        min_length=1, max_length=BLOCKS_MAX, description="Blocks of points; each is the cross product of its lists."
+        min_length=1,
+        max_length=BLOCKS_MAX,
+        description="What is measured: a list of blocks, each of which names points.",
     )
     measure: Measure = Field(Measure(), description="How a trial is measured.")
     order: Order = Field(Order(), description="In which order trials run.")
@@ -176,25 +178,25 @@ class GpuBenchmarkSpec(Value):
             cel=f"{_POINTS} <= {POINTS_MAX}",
             sentence=f"the blocks of spec.sweep can name at most {POINTS_MAX} points in all: shorten the lists, or "
             "make several studies of them",
-            sentence_cel=f"'the blocks of spec.sweep name ' + string({_POINTS}) + ' points in all; at most "
-            f"{POINTS_MAX} are allowed: shorten the lists, or make several studies of them'",
+            detail="they name %d",
+            values=(_POINTS,),
             field=".sweep",
         ),
         Rule(
             cel=f"{_TRIALS} <= {TRIALS_MAX}",
             sentence=f"points times measure.repeats.min can be at most {TRIALS_MAX} trials: "
             "shorten the lists of spec.sweep, or repeat less",
-            sentence_cel=f"'points times measure.repeats.min make ' + string({_TRIALS}) + ' trials; at most "
-            f"{TRIALS_MAX} are allowed: shorten the lists of spec.sweep, or repeat less'",
+            detail="they make %d",
+            values=(_TRIALS,),
             field=".sweep",
         ),
         Rule(
             cel="duration(self.measure.warmUp) + duration(self.measure.duration) "
             "< duration(self.limits.attemptTimeout)",
-            sentence="limits.attemptTimeout must be longer than measure.warmUp and measure.duration together",
-            sentence_cel="'limits.attemptTimeout (' + self.limits.attemptTimeout + ') must be longer than "
-            "measure.warmUp (' + self.measure.warmUp + ') and measure.duration (' + self.measure.duration "
-            "+ ') together: no attempt could finish'",
+            sentence="limits.attemptTimeout must be longer than measure.warmUp and measure.duration together: "
+            "otherwise no attempt could finish",
+            detail="attemptTimeout is %s, warmUp %s, duration %s",
+            values=("self.limits.attemptTimeout", "self.measure.warmUp", "self.measure.duration"),
             field=".limits.attemptTimeout",
         ),
         *(rules.unchangeable(field, parent="spec") for field in ("sweep", "measure", "order", "template")),
@@ -364,8 +366,8 @@ class GpuBenchmark(Value):
             cel=f"size(self.metadata.name) <= {names.BENCHMARK_NAME_MAX}",
             sentence=f"metadata.name must have at most {names.BENCHMARK_NAME_MAX} characters, because the names of "
             "its pods begin with it",
-            sentence_cel=f"'metadata.name must have at most {names.BENCHMARK_NAME_MAX} characters, because the names "
-            "of its pods begin with it; this one has ' + string(size(self.metadata.name))",
+            detail="this one has %d",
+            values=("size(self.metadata.name)",),
         ),
         Rule(
             cel="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",

@@ -176,15 +176,15 @@ class Ownership(Value):
         Rule(
             cel="double(self.residual) <= double(self.purchase)",
             sentence="ownership.residual cannot be more than ownership.purchase: what is left is part of what was paid",
-            sentence_cel="'ownership.residual (' + self.residual + ') cannot be more than ownership.purchase (' "
-            "+ self.purchase + '): what is left is part of what was paid'",
+            detail="residual is %s, purchase %s",
+            values=("self.residual", "self.purchase"),
             field=".residual",
         ),
         Rule(
             cel="self.idleWatts <= self.watts",
             sentence="ownership.idleWatts cannot be more than ownership.watts: give the power under load too",
-            sentence_cel="'ownership.idleWatts (' + string(self.idleWatts) + ') cannot be more than ownership.watts (' "
-            "+ string(self.watts) + '): give the power under load too'",
+            detail="idleWatts is %d, watts %d",
+            values=("self.idleWatts", "self.watts"),
             field=".idleWatts",
         ),
     )
@@ -270,7 +270,7 @@ class GpuPool(Value):
         Rule(
             cel=f"size(self.metadata.name) <= {names.POOL_NAME_MAX}",
             sentence=f"metadata.name must have at most {names.POOL_NAME_MAX} characters, because it becomes a label",
-            sentence_cel=f"'metadata.name must have at most {names.POOL_NAME_MAX} characters, because it becomes a "
-            "label; this one has ' + string(size(self.metadata.name))",
+            detail="this one has %d",
+            values=("size(self.metadata.name)",),
         ),
     )

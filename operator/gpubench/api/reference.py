@@ -103,11 +103,9 @@ def _type(field: Mapping[str, Any]) -> str:
 
 
 def _default(field: Mapping[str, Any]) -> str:
-    if "default" not in field or field["default"] == {}:
+    if "default" not in field or isinstance(field["default"], dict):
         return ""
-    default = field["default"]
-    shown = ", ".join(map(str, default)) if isinstance(default, list) else str(default)
-    return f"`{shown.lower() if isinstance(default, bool) else shown}`"
+    return f"`{schema.default_text(field['default'])}`"
 
 
 def _bounds(field: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ Rules are attached to the types as `RULES`; the CRDs carry them as `x-kubernetes
 state are also evaluated for study files that meet no API server. A sentence names the field and the remedy.
 
 An expression may use only what both evaluators know: the operators, `has`, `size`, `matches`, `all`, `exists`, `map`,
-`filter`, `string`, `double`, `duration`, and `sum` of a list. The cases in `tests/artifacts` go through both.
+`filter`, `double`, `duration`, `sum` of a list and `format` of a text. The cases in `tests/artifacts` go through both.
 """
 
 from pydantic.config import JsonDict
@@ -26,9 +26,22 @@ class Rule(Value):
 
     cel: str
     sentence: str
-    sentence_cel: str | None = None  # CEL that gives the sentence with the values in it
+    detail: str | None = None  # what follows the sentence when the values are known, with %s and %d in it
+    values: tuple[str, ...] = ()  # CEL for each of them
     field: str | None = None  # JSON path of the field to blame, where it is not the object itself
     transition: bool = False  # speaks of `oldSelf`: meaningless outside an update
+
+    @property
+    def sentence_cel(self) -> str | None:
+        """CEL that gives the sentence with the values in it.
+
+        It is one call of `format`: the API server cannot bound the length of `string(number)`, and refuses a rule
+        that goes on to add to it.
+        """
+        if self.detail is None:
+            return None
+        text = f"{self.sentence.replace('%', '%%')}; {self.detail}".replace("'", "\\'")
+        return f"'{text}'.format([{', '.join(self.values)}])"
 
 
 def unchangeable(field: str, *, parent: str) -> Rule:

@@ -29,6 +29,8 @@ _KIND = (
     "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds"
 )
 
+_NOTHING: tuple[Any, ...] = (None, "", [], {})
+
 # In the order in which they stand in a schema: what a reader asks first comes first.
 _KEYWORDS = (
     "description", "type", "format", "default", "enum", "pattern", "minimum", "maximum", "minLength", "maxLength",
@@ -120,7 +122,7 @@ def definition(kind: Kind) -> Schema:
         "served": True,
         "storage": True,
         "additionalPrinterColumns": [_column(column) for column in kind.columns],
-        "schema": {"openAPIV3Schema": object_schema(kind)},
+        "schema": {"openAPIV3Schema": _explained(object_schema(kind))},
     }
     if kind.status is not None:
         version["subresources"] = {"status": {}}
@@ -188,15 +190,15 @@ class _Generator(GenerateJsonSchema):
         return self.generate_inner(schema["schema"])
 
     def encode_default(self, dft: Any) -> Any:
-        """A default object is written as what differs from its own defaults: the inner defaults fill the rest."""
+        """A default object is written out: the API server evaluates its rules before inner defaults are filled in."""
         if isinstance(dft, BaseModel):
-            return dft.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+            return _without_nothing(dft.model_dump(mode="json", by_alias=True))
         return super().encode_default(dft)
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
         """No default where the default is that there is nothing."""
         generated = super().default_schema(schema)
-        if "default" in generated and generated["default"] in (None, "", []):
+        if "default" in generated and generated["default"] in _NOTHING:
             del generated["default"]
         return generated
 
@@ -207,7 +209,7 @@ def _structural(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Sc
     if reference is not None:
         target = _structural(definitions[reference.removeprefix("#/$defs/")], definitions)
         beside = {keyword: value for keyword, value in schema.items() if keyword != "$ref"}
-        return _ordered(_without_empty_default({**target, **beside}))
+        return _ordered({**target, **beside})
     result: Schema = {keyword: value for keyword, value in schema.items() if keyword in _KEYWORDS}
     if "const" in schema:
         result["enum"] = [schema["const"]]
@@ -220,15 +222,46 @@ def _structural(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Sc
         result["properties"] = {name: _structural(field, definitions) for name, field in schema["properties"].items()}
     if result["type"] == "array":
         result.setdefault("x-kubernetes-list-type", "atomic")
-    return _ordered(_without_empty_default(result))
+        if result["items"]["type"] != "object":
+            result["items"].pop("description", None)  # `kubectl explain` would print it after the list's own
+    return _ordered(result)
 
 
-def _without_empty_default(schema: Schema) -> Schema:
-    """`default: {}` is kept only where inner defaults fill it."""
-    inner = schema.get("properties", {}).values()
-    if schema.get("default") == {} and not any("default" in field for field in inner):
-        return {keyword: value for keyword, value in schema.items() if keyword != "default"}
-    return schema
+def _without_nothing(value: Any) -> Any:
+    """What stands in a default object: nothing that says that there is nothing."""
+    if not isinstance(value, dict):
+        return value
+    inner = {name: _without_nothing(entry) for name, entry in value.items()}
+    return {name: entry for name, entry in inner.items() if entry not in _NOTHING}
+
+
+def _explained(schema: Schema) -> Schema:
+    """Descriptions that end with default and range: `kubectl explain` shows neither of them itself."""
+    explained = dict(schema)
+    if "description" in schema and (facts := _facts(schema)):
+        explained["description"] = " ".join((schema["description"], *facts))
+    if "properties" in schema:
+        explained["properties"] = {name: _explained(field) for name, field in schema["properties"].items()}
+    for keyword in ("items", "additionalProperties"):
+        if keyword in schema:
+            explained[keyword] = _explained(schema[keyword])
+    return explained
+
+
+def _facts(schema: Schema) -> list[str]:
+    facts = []
+    if "default" in schema and not isinstance(schema["default"], dict):
+        facts.append(f"Default: {default_text(schema['default'])}.")
+    if "minimum" in schema and "maximum" in schema:
+        facts.append(f"From {schema['minimum']} to {schema['maximum']}.")
+    return facts
+
+
+def default_text(default: Any) -> str:
+    """A default as it stands in YAML."""
+    if isinstance(default, list):
+        return f"[{', '.join(map(default_text, default))}]"
+    return str(default).lower() if isinstance(default, bool) else str(default)
 
 
 def _ordered(schema: Schema) -> Schema:
