@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a scrape of the operator gives: the figures of all studies, made from their statuses, and its own health.
+
+The figures have no memory but the statuses: after a restart they come back from the API server, and the series of an
+object vanish with it. Names, labels and help come from the catalogue. A figure that a status does not have has no
+series: it is never 0.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+import prometheus_client
+from prometheus_client import core, registry
+from pydantic import ValidationError
+
+from gpubench import metrics
+from gpubench.api.benchmark import Estimate, GpuBenchmarkStatus, PointResult, PointState
+from gpubench_operator import keys, kube, logs
+
+_log = logs.logger(__name__)
+
+#: A value and its labels, in the order of the metric's.
+_Sample = tuple[tuple[str, ...], float]
+_Samples = dict[str, list[_Sample]]
+
+
+class Figures(registry.Collector):
+    """The statuses of all benchmarks, as metrics."""
+
+    def __init__(self) -> None:
+        self._statuses: dict[keys.Key, tuple[object, GpuBenchmarkStatus]] = {}
+
+    def observe(self, key: keys.Key, benchmark: kube.Object) -> None:
+        """Take a benchmark's status as it is now."""
+        raw = benchmark.get("status") or {}
+        before = self._statuses.get(key)
+        if before is not None and before[0] == raw:
+            return
+        try:
+            self._statuses[key] = (raw, GpuBenchmarkStatus.model_validate(raw))
+        except ValidationError as error:
+            self._statuses.pop(key, None)
+            _log.warning("unreadable status", extra={"key": str(key), "sentence": str(error.errors()[0]["msg"])})
+
+    def drop(self, key: keys.Key) -> None:
+        """The benchmark is gone, and its series with it."""
+        self._statuses.pop(key, None)
+
+    def keys(self) -> set[keys.Key]:
+        """The benchmarks that have series."""
+        return set(self._statuses)
+
+    def describe(self) -> Iterable[core.Metric]:
+        """Nothing in advance: the registry would otherwise collect once only to learn the names."""
+        return ()
+
+    def collect(self) -> Iterator[core.Metric]:
+        """All series of all studies, family by family."""
+        samples: _Samples = {}
+        for key, (_, status) in sorted(self._statuses.items()):
+            _add_study(samples, (key.namespace, key.name), status)
+        for metric in metrics.CATALOGUE:
+            if metric.name in samples:
+                family = core.GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
+                for labels, value in samples[metric.name]:
+                    family.add_metric(labels, value)
+                yield family
+
+
+def _add_study(samples: _Samples, study: tuple[str, str], status: GpuBenchmarkStatus) -> None:
+    def add(metric: metrics.Metric, label: str, value: float) -> None:
+        samples.setdefault(metric.name, []).append(((*study, label), value))
+
+    for condition in status.conditions:
+        add(metrics.CONDITION, condition.type, float(condition.status == "True"))
+    if status.trials is not None:
+        trials = status.trials
+        add(metrics.TRIALS, "finished", trials.finished)
+        add(metrics.TRIALS, "running", trials.running)
+        add(metrics.TRIALS, "waiting", max(0, trials.total - trials.finished - trials.running))
+    if status.attempts is not None:
+        ended = {name: getattr(status.attempts, name) for name in ("succeeded", "failed", "preempted", "stopped")}
+        for outcome, count in ended.items():
+            add(metrics.ATTEMPTS, outcome, count)
+        add(metrics.ATTEMPTS, "running", status.attempts.started - sum(ended.values()))
+    if status.results:
+        states = Counter(result.state for result in status.results)
+        for state in PointState:
+            add(metrics.POINTS, state.value, states[state])
+    for result in status.results:
+        _add_point(samples, study, result)
+
+
+def _add_point(samples: _Samples, study: tuple[str, str], result: PointResult) -> None:
+    point = (
+        *study,
+        result.workload,
+        result.pool,
+        result.accelerator or "",
+        str(result.workers),
+        str(result.workers_per_node),
+        "" if result.batch_per_worker is None else str(result.batch_per_worker),
+        str(result.global_batch),
+        result.precision,
+    )
+
+    def add(three: tuple[metrics.Metric, metrics.Metric, metrics.Metric], estimate: Estimate, *more: str) -> None:
+        for metric, value in zip(three, (estimate.mean, estimate.low, estimate.high), strict=True):
+            if value is not None:
+                samples.setdefault(metric.name, []).append(((*point, *more), value))
+
+    if result.throughput is not None:
+        add((metrics.THROUGHPUT, metrics.THROUGHPUT_LOW, metrics.THROUGHPUT_HIGH), result.throughput)
+    for line in result.scaling:
+        three = (metrics.EFFICIENCY, metrics.EFFICIENCY_LOW, metrics.EFFICIENCY_HIGH)
+        add(three, line.efficiency, line.kind, str(line.baseline_workers))
+    if result.cost is not None:
+        cost = result.cost.per_million_samples
+        bounds = [None if text is None else float(text) for text in (cost.low, cost.high)]
+        estimate = Estimate(mean=float(cost.mean), low=bounds[0], high=bounds[1])
+        add((metrics.COST, metrics.COST_LOW, metrics.COST_HIGH), estimate, cost.currency)
+
+
+class Health:
+    """The operator's own metrics."""
+
+    def __init__(self, into: prometheus_client.CollectorRegistry) -> None:
+        self._reconciles = _counter(metrics.RECONCILES, into)
+        self._requests = _counter(metrics.API_REQUESTS, into)
+        self._seconds = prometheus_client.Histogram(
+            metrics.RECONCILE_SECONDS.name, metrics.RECONCILE_SECONDS.help, registry=into
+        )
+        self.queue_depth = _gauge(metrics.QUEUE_DEPTH, into)
+        self.leader = _gauge(metrics.LEADER, into)
+        self.leader.set(0)
+
+    def reconciled(self, outcome: str, seconds: float) -> None:
+        """One reconcile has ended."""
+        self._reconciles.labels(outcome).inc()
+        self._seconds.observe(seconds)
+
+    def requested(self, verb: str, resource: str, code: str) -> None:
+        """One request to the API server was answered, or was not."""
+        self._requests.labels(verb, resource, code).inc()
+
+
+def _counter(metric: metrics.Metric, into: prometheus_client.CollectorRegistry) -> prometheus_client.Counter:
+    return prometheus_client.Counter(metric.name, metric.help, metric.labels, registry=into)
+
+
+def _gauge(metric: metrics.Metric, into: prometheus_client.CollectorRegistry) -> prometheus_client.Gauge:
+    return prometheus_client.Gauge(metric.name, metric.help, metric.labels, registry=into)

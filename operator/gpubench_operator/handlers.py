@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Events of the API server, turned into keys in the queue; and kopf, which watches.
+
+Only `on.event` handlers: others would write annotations, finalizers and peering objects, and conflict with guarded
+patches. A handler neither decides nor asks anything: what an event says may be old before it is read.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import kopf
+from kubernetes.aio.client import configuration
+
+from gpubench import names
+from gpubench.control import conditions
+from gpubench_operator import exporter, keys, kube, settings
+
+_SELECTOR = f"{names.LABEL_MANAGED_BY}={names.MANAGED_BY},{names.LABEL_COMPONENT}={names.COMPONENT_GANG}"
+
+
+class Backoffs:
+    """Seconds between tries of a watch that fails: for ever, because a server that is away comes back."""
+
+    def __iter__(self) -> Iterator[float]:
+        yield from (0.5, 1, 2, 3)
+        while True:
+            yield 5
+
+
+class Handlers:
+    """What events do: they put keys into the queue."""
+
+    def __init__(self, *, wake: Callable[[keys.Key], None], figures: exporter.Figures) -> None:
+        self._wake = wake
+        self._figures = figures
+        self._seen: dict[keys.Key, tuple[str, int]] = {}  # UID and generation that were last put into the queue
+
+    def benchmark(self, event: dict[str, Any], **_: Any) -> None:
+        """A benchmark came, changed or went. Its status is our own writing and no reason to look."""
+        body = event["object"]
+        key = keys.benchmark(kube.namespace_of(body) or "", kube.name_of(body))
+        if event["type"] == "DELETED":
+            self._seen.pop(key, None)
+            self._figures.drop(key)
+            self._wake(key)
+            return
+        self._figures.observe(key, body)
+        metadata = body["metadata"]
+        identity = (metadata["uid"], metadata.get("generation", 1))
+        if "deletionTimestamp" in metadata or self._seen.get(key) != identity:
+            self._seen[key] = identity
+            if not is_settled(body):
+                self._wake(key)
+
+    def gang(self, event: dict[str, Any], **_: Any) -> None:
+        """A Job, or a pod of one, changed: its labels say whose it is."""
+        labels = event["object"]["metadata"].get("labels") or {}
+        namespace = kube.namespace_of(event["object"]) or ""
+        self._wake(keys.benchmark(namespace, labels.get(names.LABEL_BENCHMARK, "")))
+
+    def pool(self, event: dict[str, Any], **_: Any) -> None:
+        """A pool changed: its status is made anew, and studies that wait for it look again."""
+        metadata = event["object"]["metadata"]
+        key = keys.Key(keys.Kind.POOLS, name=metadata["name"])
+        identity = (metadata["uid"], metadata.get("generation", 1))
+        if event["type"] != "DELETED" and self._seen.get(key) == identity:
+            return
+        self._seen[key] = identity
+        self._wake(keys.POOLS)
+        if event["type"] == "ADDED":
+            self._wake(keys.RESYNC)
+
+
+def is_settled(body: kube.Object) -> bool:
+    """Whether a study has finished, and its status speaks of the spec as it is."""
+    status, metadata = body.get("status") or {}, body["metadata"]
+    if "deletionTimestamp" in metadata or status.get("observedGeneration") != metadata.get("generation", 1):
+        return False
+    return any(
+        condition.get("type") == conditions.FINISHED and condition.get("status") == "True"
+        for condition in status.get("conditions") or ()
+    )
+
+
+def registry(handlers: Handlers, credentials: configuration.Configuration) -> kopf.OperatorRegistry:
+    """What kopf watches, and how it logs in: with the same credentials as everything else here."""
+    registered = kopf.OperatorRegistry()
+
+    async def event_of_benchmark(event: Any, **_: Any) -> None:
+        handlers.benchmark(event)
+
+    async def event_of_pool(event: Any, **_: Any) -> None:
+        handlers.pool(event)
+
+    async def event_of_gang(event: Any, **_: Any) -> None:
+        handlers.gang(event)
+
+    async def log_in(**_: Any) -> kopf.ConnectionInfo:
+        return await connection(credentials)
+
+    kopf.on.event(names.GROUP, names.VERSION, names.BENCHMARK_PLURAL, registry=registered)(event_of_benchmark)
+    kopf.on.event(names.GROUP, names.VERSION, names.POOL_PLURAL, registry=registered)(event_of_pool)
+    kopf.on.event("batch", "v1", "jobs", registry=registered)(event_of_gang)
+    kopf.on.event("", "v1", "pods", registry=registered)(event_of_gang)
+    kopf.on.login(registry=registered)(log_in)
+    return registered
+
+
+def kopf_settings(options: settings.Settings) -> kopf.OperatorSettings:
+    """Kopf as a watcher that writes nothing."""
+    configured = kopf.OperatorSettings()
+    configured.posting.enabled = False
+    configured.peering.standalone = True
+    configured.scanning.disabled = True  # else it lists and watches CRDs and namespaces, and needs the permission
+    configured.watching.label_selectors["batch", "v1", "jobs"] = _SELECTOR
+    configured.watching.label_selectors["", "v1", "pods"] = _SELECTOR
+    configured.watching.chunk_size = 500
+    configured.networking.error_backoffs = Backoffs()
+    configured.networking.request_timeout = options.request_seconds
+    return configured
+
+
+async def connection(credentials: configuration.Configuration) -> kopf.ConnectionInfo:
+    """The credentials in kopf's words; called again when the API server refuses them (a rotated token)."""
+    header = await credentials.get_api_key_with_prefix("BearerToken")
+    scheme, _, token = (header or "").rpartition(" ")
+    return kopf.ConnectionInfo(
+        server=credentials.host,
+        ca_path=credentials.ssl_ca_cert,
+        ca_data=credentials.ca_cert_data if not credentials.ssl_ca_cert else None,
+        insecure=not credentials.verify_ssl,
+        scheme=scheme or None,
+        token=token or None,
+        certificate_path=credentials.cert_file,
+        private_key_path=credentials.key_file,
+        trust_env=True,  # proxies, as the other client does
+    )

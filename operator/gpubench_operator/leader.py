@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One operator at a time: a Lease of coordination.k8s.io, held also where only one replica is meant to run.
+
+The problem: a node that is cut off keeps its old operator alive while Kubernetes starts another one. The approach is
+client-go's: a candidate takes the Lease only after it has seen it unchanged for its whole duration, by its own clock,
+never by comparing clocks; the holder ends itself when it could not renew for a shorter time. The catch: this bounds two
+holders only as far as the process is not frozen, so each write that matters is guarded by resourceVersion or UID too.
+
+The election of `kubernetes.aio` is not used: it never releases the Lease, so each restart would wait for its end, its
+requests have no time-out, and it reads the wall clock.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from gpubench_operator import kube, logs
+
+_log = logs.logger(__name__)
+
+
+class Terms(NamedTuple):
+    """The Lease and its times; seconds."""
+
+    namespace: str
+    name: str
+    identity: str  # of this process, never that of an earlier one
+    duration: float
+    renew: float
+    retry: float
+
+
+class Elector:
+    """Gets, keeps and gives back one Lease."""
+
+    def __init__(
+        self,
+        api: kube.Kube,
+        terms: Terms,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._api = api
+        self._terms = terms
+        self._clock = clock
+        self._sleep = sleep
+        self._seen_version = ""  # of the Lease, and since when it has been that
+        self._seen_since = 0.0
+        self._renewed_at: float | None = None  # when the request of the last renewal was sent
+
+    @property
+    def holds(self) -> bool:
+        """Whether the Lease is certainly still ours."""
+        return self._renewed_at is not None and self._clock() < self._renewed_at + self._terms.renew
+
+    async def acquire(self) -> None:
+        """Wait until the Lease is ours; a server that is away is waited for too."""
+        told = ""
+        while True:
+            holder = await self._try()
+            if holder is None:
+                _log.info("lease acquired", extra={"lease": self._terms.name, "identity": self._terms.identity})
+                return
+            if holder != told:
+                _log.info("standing by", extra={"lease": self._terms.name, "holder": holder})
+                told = holder
+            await self._sleep(self._terms.retry)
+
+    async def keep(self) -> None:
+        """Renew until that has not worked for too long; returning means the Lease is lost."""
+        while self.holds:
+            await self._sleep(self._terms.retry)
+            left = self._deadline() - self._clock()
+            if left <= 0:
+                return
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    holder = await self._try()
+                    if holder is not None and not holder.startswith("("):
+                        _log.error("lease taken", extra={"lease": self._terms.name, "holder": holder})
+                        self._renewed_at = None
+
+    async def release(self) -> None:
+        """Give the Lease back, so that the next one need not wait; whatever goes wrong, its duration ends it."""
+        if self._renewed_at is None:
+            return
+        self._renewed_at = None
+        with contextlib.suppress(kube.RetryLater, kube.Never, TimeoutError):
+            async with asyncio.timeout(self._terms.retry):
+                lease = await self._read()
+                if lease is not None and _holder(lease) == self._terms.identity:
+                    # client-go leaves a second: nobody may conclude anything from a Lease of no length
+                    await self._api.replace(kube.LEASES, self._taken(lease, holder="", duration=1))
+                    _log.info("lease released", extra={"lease": self._terms.name})
+
+    def _deadline(self) -> float:
+        return (self._renewed_at or 0.0) + self._terms.renew
+
+    async def _try(self) -> str | None:
+        """None when the Lease is ours now; otherwise who has it, or in brackets why nobody knows."""
+        sent = self._clock()
+        try:
+            lease = await self._read()
+            if lease is None:
+                written = await self._api.create(kube.LEASES, self._taken(None, holder=self._terms.identity))
+            elif self._may_take(lease):
+                written = await self._api.replace(kube.LEASES, self._taken(lease, holder=self._terms.identity))
+            else:
+                return _holder(lease)
+        except (kube.RetryLater, kube.Never) as error:
+            _log.warning("lease not written", extra={"lease": self._terms.name, "sentence": str(error)})
+            return "(unknown)"
+        if written is None:
+            return "(unknown)"  # somebody was quicker; the next try says who
+        self._renewed_at = sent
+        return None
+
+    async def _read(self) -> kube.Object | None:
+        return await self._api.get(kube.LEASES, name=self._terms.name, namespace=self._terms.namespace)
+
+    def _may_take(self, lease: kube.Object) -> bool:
+        version = kube.version_of(lease)
+        if version != self._seen_version:
+            self._seen_version, self._seen_since = version, self._clock()
+        holder = _holder(lease)
+        if holder in ("", self._terms.identity):
+            return True
+        duration = float((lease.get("spec") or {}).get("leaseDurationSeconds") or self._terms.duration)
+        return self._clock() >= self._seen_since + duration
+
+    def _taken(self, lease: kube.Object | None, *, holder: str, duration: float | None = None) -> kube.Object:
+        """The Lease as it is to be written; the resourceVersion in it keeps two candidates from both writing."""
+        spec = dict((lease or {}).get("spec") or {})
+        now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        if spec.get("holderIdentity") != holder:
+            spec["leaseTransitions"] = int(spec.get("leaseTransitions") or 0) + (1 if holder and lease else 0)
+            spec["acquireTime"] = now
+        spec["holderIdentity"] = holder
+        spec["renewTime"] = now
+        spec["leaseDurationSeconds"] = max(1, round(duration or self._terms.duration))
+        metadata = (lease or {}).get("metadata") or {"name": self._terms.name, "namespace": self._terms.namespace}
+        return {"apiVersion": kube.LEASES.version, "kind": "Lease", "metadata": metadata, "spec": spec}
+
+
+def _holder(lease: kube.Object) -> str:
+    return str((lease.get("spec") or {}).get("holderIdentity") or "")

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Objects of the API, reduced to the values that decisions are made from.
+
+Any field may be missing: objects are written by other versions, and a pod that the kubelet has not seen yet has hardly
+a status. A missing field becomes None, never a guess.
+"""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from gpubench import names
+from gpubench.api.benchmark import Condition, GpuBenchmarkSpec
+from gpubench.api.pool import GpuPool, GpuPoolSpec
+from gpubench.control import observed
+from gpubench_operator import kube
+
+_INDEX = "batch.kubernetes.io/job-completion-index"
+
+#: The code that the kubelet itself reports for a container whose end it has not seen.
+_END_UNKNOWN = 137
+
+
+def study(benchmark: kube.Object) -> observed.Study:
+    """The study in a GpuBenchmark; pydantic's ValidationError where its spec is none that this version knows."""
+    metadata = benchmark["metadata"]
+    return observed.Study(
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        uid=metadata["uid"],
+        generation=metadata.get("generation", 1),
+        created_at=seconds(metadata.get("creationTimestamp")) or 0.0,
+        spec=GpuBenchmarkSpec.model_validate(benchmark.get("spec") or {}),
+        conditions=tuple(
+            Condition.model_validate(condition) for condition in (benchmark.get("status") or {}).get("conditions") or ()
+        ),
+    )
+
+
+def pool(body: kube.Object) -> GpuPool:
+    """The pool in a GpuPool; pydantic's ValidationError where its spec is none that this version knows."""
+    return GpuPool(name=kube.name_of(body), spec=GpuPoolSpec.model_validate(body.get("spec") or {}))
+
+
+def jobs(bodies: Iterable[kube.Object], *, pods: Iterable[kube.Object]) -> tuple[observed.ObservedJob, ...]:
+    """The Jobs of a study with the pods that each of them controls. Jobs without our labels are not ours to judge."""
+    pods_of: dict[str, list[observed.ObservedPod]] = {}
+    for body in pods:
+        for owner in body.get("metadata", {}).get("ownerReferences") or ():
+            if owner.get("controller") and owner.get("kind") == "Job":
+                pods_of.setdefault(owner.get("uid", ""), []).append(pod(body))
+    return tuple(
+        job(body, pods=tuple(sorted(pods_of.get(kube.uid_of(body), ()), key=lambda one: (one.index, one.name))))
+        for body in bodies
+        if names.LABEL_TRIAL in _labels(body)
+    )
+
+
+def job(body: kube.Object, *, pods: tuple[observed.ObservedPod, ...] = ()) -> observed.ObservedJob:
+    """One Job."""
+    metadata, labels = body["metadata"], _labels(body)
+    failed = condition(body, "Failed")
+    failing = condition(body, "FailureTarget") or failed
+    reason = failed or failing or {}
+    return observed.ObservedJob(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        trial=labels[names.LABEL_TRIAL],
+        attempt=int(labels.get(names.LABEL_ATTEMPT, "0")),
+        pool=labels.get(names.LABEL_POOL, ""),
+        slots=int(labels.get(names.LABEL_SLOTS, "0")),
+        created_at=seconds(metadata.get("creationTimestamp")) or 0.0,
+        deleting="deletionTimestamp" in metadata,
+        complete=bool(condition(body, "Complete") or condition(body, "SuccessCriteriaMet")),
+        failing_since=seconds(failing.get("lastTransitionTime")) if failing else None,
+        failed=failed is not None,
+        failed_reason=reason.get("reason"),
+        failed_message=reason.get("message"),
+        has_ttl=(body.get("spec") or {}).get("ttlSecondsAfterFinished") is not None,
+        pods=pods,
+    )
+
+
+def pods_wanted(body: kube.Object) -> int:
+    """Pods that a Job should have now: none when it is suspended or ending."""
+    spec = body.get("spec") or {}
+    over = any(condition(body, kind) for kind in ("Complete", "SuccessCriteriaMet", "Failed", "FailureTarget"))
+    if over or spec.get("suspend") or "deletionTimestamp" in body.get("metadata", {}):
+        return 0
+    return int(spec.get("parallelism") or 0)
+
+
+def pod(body: kube.Object) -> observed.ObservedPod:
+    """One pod."""
+    metadata, status = body.get("metadata", {}), body.get("status") or {}
+    container = _container(status)
+    state = container.get("state") or {}
+    waiting, running, ended = state.get("waiting") or {}, state.get("running"), state.get("terminated")
+    scheduled = _any_condition(body, "PodScheduled") or {}
+    is_scheduled = scheduled.get("status") == "True"
+    disruption = condition(body, "DisruptionTarget")
+    return observed.ObservedPod(
+        name=metadata.get("name", ""),
+        index=_index(body),
+        phase=status.get("phase") or "Unknown",
+        node=(body.get("spec") or {}).get("nodeName"),
+        scheduled_at=seconds(scheduled.get("lastTransitionTime")) if is_scheduled else None,
+        scheduling_message=None if is_scheduled else scheduled.get("message"),
+        waiting_reason=waiting.get("reason"),
+        waiting_message=waiting.get("message"),
+        running_at=seconds((running or ended or {}).get("startedAt")),
+        deleting="deletionTimestamp" in metadata,
+        disruption=None
+        if disruption is None
+        else observed.Disruption(reason=disruption.get("reason") or "", message=disruption.get("message") or ""),
+        end=_end(status, ended),
+        image_id=container.get("imageID") or None,
+    )
+
+
+def _end(status: dict[str, Any], ended: dict[str, Any] | None) -> observed.ContainerEnd | None:
+    """How the container ended.
+
+    A pod that is over without a container's end never ran one, or its kubelet is gone; it must count as ended all the
+    same, or it would hold its slots for ever.
+    """
+    if ended is not None:
+        return observed.ContainerEnd(
+            exit_code=int(ended.get("exitCode", _END_UNKNOWN)),
+            reason=ended.get("reason"),
+            message=ended.get("message"),
+            started_at=seconds(ended.get("startedAt")),
+            finished_at=seconds(ended.get("finishedAt")),
+        )
+    if status.get("phase") in ("Succeeded", "Failed"):
+        return observed.ContainerEnd(
+            exit_code=0 if status["phase"] == "Succeeded" else _END_UNKNOWN,
+            reason=status.get("reason") or "ContainerStatusUnknown",
+        )
+    return None
+
+
+def _container(status: dict[str, Any]) -> dict[str, Any]:
+    """The status of the gang's container; sidecars that somebody injected do not count."""
+    statuses: list[dict[str, Any]] = status.get("containerStatuses") or []
+    return next((one for one in statuses if one.get("name") == names.CONTAINER), {})
+
+
+def _index(body: kube.Object) -> int:
+    metadata = body.get("metadata", {})
+    for source in (metadata.get("annotations") or {}, metadata.get("labels") or {}):
+        if str(source.get(_INDEX, "")).isdigit():
+            return int(source[_INDEX])
+    return 0
+
+
+def condition(body: kube.Object, kind: str) -> dict[str, Any] | None:
+    """A condition that is True, or None."""
+    found = _any_condition(body, kind)
+    return found if found is not None and found.get("status") == "True" else None
+
+
+def _any_condition(body: kube.Object, kind: str) -> dict[str, Any] | None:
+    conditions: list[dict[str, Any]] = (body.get("status") or {}).get("conditions") or []
+    return next((one for one in conditions if one.get("type") == kind), None)
+
+
+def _labels(body: kube.Object) -> dict[str, str]:
+    return body.get("metadata", {}).get("labels") or {}
+
+
+def seconds(timestamp: str | None) -> float | None:
+    """Seconds since the epoch of an API timestamp."""
+    return None if timestamp is None else datetime.fromisoformat(timestamp).timestamp()
+
+
+def timestamp(moment: float) -> str:
+    """An API timestamp of a moment."""
+    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

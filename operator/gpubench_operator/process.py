@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The life of the operator's process: stand by, lead, stop.
+
+A signal ends it in order: no new reconcile, those under way end, the Lease is given back. A lost Lease ends it at once:
+another operator may lead within seconds, and nothing that this one still has in mind may be written.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+import kopf
+import prometheus_client
+from kubernetes.aio import config as kube_config
+from kubernetes.aio.client import api_client, configuration
+
+from gpubench_operator import (
+    api_server,
+    exporter,
+    handlers,
+    keys,
+    kube,
+    leader,
+    logs,
+    pools,
+    queue,
+    reconcile,
+    server,
+    settings,
+)
+
+_INTERVAL = 0.2  # seconds between two looks at one study: a gang's pods change all at once
+_STOP_SECONDS = 10.0  # for the reconciles under way; a pod gets 30
+_LEASE_LOST = 1
+
+_log = logs.logger(__name__)
+
+
+class Process:
+    """All parts of a running operator, and what the probes ask."""
+
+    def __init__(self, options: settings.Settings, credentials: configuration.Configuration) -> None:
+        self.options = options
+        self.credentials = credentials
+        self.stop = asyncio.Event()
+        self.connected = False
+        registry = prometheus_client.CollectorRegistry()
+        self.health = exporter.Health(registry)
+        self.figures = exporter.Figures()
+        registry.register(self.figures)
+        self.api = api_server.ApiServer(
+            api_client.ApiClient(credentials), timeout=options.request_seconds, count=self._count
+        )
+        self.queue: queue.WorkQueue[keys.Key] = queue.WorkQueue(
+            self._reconcile, clock=time.monotonic, interval=_INTERVAL, report=self.health.reconciled
+        )
+        self.health.queue_depth.set_function(lambda: float(self.queue.depth))
+        self.studies = reconcile.Reconciler(self.api, options=options, figures=self.figures, wake=self.queue.add)
+        self.pools = pools.PoolReconciler(self.api, options=options, plans=self.studies.store)
+        self.elector = leader.Elector(
+            self.api,
+            leader.Terms(
+                namespace=options.lease_namespace,
+                name=options.lease_name,
+                identity=options.identity,
+                duration=options.lease_seconds,
+                renew=options.lease_renew_seconds,
+                retry=options.lease_retry_seconds,
+            ),
+        )
+        self.server = server.Server(registry, healthy=self._healthy, ready=self._ready)
+
+    async def lead(self) -> None:
+        """Watch and reconcile until `stop` is set. The caller holds the Lease."""
+        await _until_it_works(self._crds_are_there, what="the CRDs of gpubench")
+        await _until_it_works(self.studies.rebuild, what="the list of Jobs")
+        self.queue.add(keys.POOLS)
+        self.queue.add_after(keys.RESYNC, self.options.resync_seconds)
+        working = asyncio.create_task(self.queue.run(workers=self.options.workers), name="queue")
+        watching = await self._watch()
+        _log.info("leading", extra={"identity": self.options.identity})
+        await _first_of(self.stop.wait(), working, watching)
+        self.queue.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_STOP_SECONDS):
+                await working
+        watching.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await watching
+        if not self.stop.is_set():
+            raise RuntimeError("watching or reconciling ended though nobody asked for it")
+
+    async def _watch(self) -> "asyncio.Task[None]":
+        """kopf, embedded. It takes the signals for itself when it starts; they are taken back."""
+        existing = asyncio.all_tasks()
+        tasks = await kopf.spawn_tasks(
+            registry=handlers.registry(handlers.Handlers(wake=self.queue.add, figures=self.figures), self.credentials),
+            settings=handlers.kopf_settings(self.options),
+            clusterwide=not self.options.watch_namespaces,
+            namespaces=self.options.watch_namespaces,
+            standalone=True,
+        )
+        catch_signals(self.stop)
+        return asyncio.create_task(kopf.run_tasks(tasks, ignored=existing), name="kopf")
+
+    async def _reconcile(self, key: keys.Key) -> float | None:
+        if not self.elector.holds:
+            raise kube.RetryLater("the Lease is not certain just now", delay=1.0)
+        if key.kind is keys.Kind.BENCHMARK:
+            return await self.studies.reconcile(key)
+        if key.kind is keys.Kind.POOLS:
+            return await self.pools.reconcile(key)
+        return await self._resync(key)
+
+    async def _resync(self, key: keys.Key) -> float | None:
+        """Look at every unfinished study, whatever events were missed; and drop the series of those that are gone."""
+        del key
+        found: set[keys.Key] = set()
+        for namespace in self.options.watch_namespaces or (None,):
+            for body in await self.api.list(kube.BENCHMARKS, namespace=namespace):
+                benchmark = keys.benchmark(kube.namespace_of(body) or "", kube.name_of(body))
+                found.add(benchmark)
+                self.figures.observe(benchmark, body)
+                if not handlers.is_settled(body):
+                    self.queue.add(benchmark)
+        for gone in self.figures.keys() - found:
+            self.queue.add(gone)
+        return self.options.resync_seconds
+
+    async def _crds_are_there(self) -> None:
+        """Kopf would overlook a resource whose CRD comes later; a list of nothing shows that it is there."""
+        await self.api.list(kube.POOLS, metadata_only=True)
+        for namespace in self.options.watch_namespaces or (None,):
+            await self.api.list(kube.BENCHMARKS, namespace=namespace, metadata_only=True)
+
+    def _count(self, verb: str, resource: str, code: str) -> None:
+        self.connected = self.connected or code.startswith("2")
+        self.health.requested(verb, resource, code)
+
+    def _healthy(self) -> tuple[bool, str]:
+        return True, "leading" if self.elector.holds else "standing by"
+
+    def _ready(self) -> tuple[bool, str]:
+        return self.connected, "connected" if self.connected else "the API server has not answered yet"
+
+
+async def run(options: settings.Settings) -> int:
+    """The whole life; the exit code."""
+    try:
+        credentials = await api_server.load_configuration()
+    except kube_config.ConfigException as error:
+        _log.error("no cluster", extra={"sentence": f"neither a service account nor a kubeconfig: {error}"})
+        return 2
+    process = Process(options, credentials)
+    catch_signals(process.stop)
+    port = await process.server.start(address=options.metrics_address, port=options.metrics_port)
+    _log.info("serving", extra={"address": options.metrics_address, "port": port})
+    try:
+        return await _stand_by_and_lead(process)
+    finally:
+        await process.server.stop()
+        await process.api.close()
+
+
+async def _stand_by_and_lead(process: Process) -> int:
+    acquiring = asyncio.create_task(process.elector.acquire(), name="acquire")
+    await _first_of(process.stop.wait(), acquiring)
+    if process.stop.is_set():
+        acquiring.cancel()
+        await asyncio.wait({acquiring})
+        await process.elector.release()  # the stop may have come just after it was taken
+        return 0
+    process.health.leader.set(1)
+    keeping = asyncio.create_task(process.elector.keep(), name="keep the lease")
+    keeping.add_done_callback(_end_at_once)
+    try:
+        await process.lead()
+    finally:
+        keeping.remove_done_callback(_end_at_once)
+        keeping.cancel()
+        await process.elector.release()
+        process.health.leader.set(0)
+    return 0
+
+
+def _end_at_once(keeping: "asyncio.Task[None]") -> None:
+    """The Lease is lost. No clean-up: that would be writing, and it might take longer than the Lease lasts."""
+    if not keeping.cancelled():
+        _log.error("lease lost", extra={"sentence": "ending at once, another operator may lead"})
+        sys.stderr.flush()
+        os._exit(_LEASE_LOST)
+
+
+def catch_signals(stop: asyncio.Event) -> None:
+    """SIGTERM and SIGINT ask for a graceful stop."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+
+
+async def _first_of(*waits: "Coroutine[Any, Any, Any] | asyncio.Task[Any]") -> None:
+    """Wait until one of them is over; coroutines among them are cancelled then, and an error is raised here."""
+    tasks = [wait if isinstance(wait, asyncio.Task) else asyncio.create_task(wait) for wait in waits]
+    done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task, wait in zip(tasks, waits, strict=True):
+        if task is not wait and not task.done():
+            task.cancel()
+    for task in done:
+        task.result()
+
+
+async def _until_it_works(attempt: Callable[[], Awaitable[None]], *, what: str) -> None:
+    """At start only: the operator may well be there before what it needs."""
+    delay = 0.5
+    while True:
+        try:
+            return await attempt()
+        except (kube.RetryLater, kube.Never) as error:
+            _log.warning("waiting", extra={"for": what, "sentence": str(error)})
+        await asyncio.sleep(delay)
+        delay = min(delay * 2, 10.0)

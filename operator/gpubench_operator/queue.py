@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The queue of keys that wait for a reconcile.
+
+The problem: one study gives a storm of events, and each of them only says "look again". The approach is that of
+client-go's work queue: a key waits at most once, is handled by one worker at a time, and a key that comes up while it
+is handled is handled once more. Deadlines are wake-ups in a heap; a failure is a wake-up after a growing, jittered
+delay. The catch: nothing may be lost, so a key that fails for ever is tried for ever, at the longest delay.
+"""
+
+import asyncio
+import contextlib
+import heapq
+import random
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Generic, TypeVar
+
+from gpubench_operator import kube, logs
+
+Key = TypeVar("Key", bound=Hashable)
+
+_FIRST_DELAY = 0.5
+_LONGEST_DELAY = 60.0
+
+#: Told about each reconcile: its outcome ("done", "retried", "failed") and its seconds.
+Report = Callable[[str, float], None]
+
+_log = logs.logger(__name__)
+
+
+class WorkQueue(Generic[Key]):
+    """Keys, workers, wake-ups. All methods belong to one event loop; none but `run` and `work_once` waits."""
+
+    def __init__(
+        self,
+        handle: Callable[[Key], Awaitable[float | None]],
+        *,
+        clock: Callable[[], float],
+        interval: float = 0.0,
+        report: Report | None = None,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        """`handle` returns the seconds until the key is to be looked at again, or None.
+
+        Between two reconciles of one key lies at least `interval`: that turns a storm of events into a few reconciles.
+        """
+        self._handle = handle
+        self._clock = clock
+        self._interval = interval
+        self._report = report or _silent
+        self._jitter = jitter
+        self._ready: deque[Key] = deque()
+        self._waiting: set[Key] = set()  # in _ready
+        self._working: set[Key] = set()
+        self._again: set[Key] = set()  # came up while it was handled
+        self._wake_at: dict[Key, float] = {}  # the earliest wake-up of a key; others in the heap are void
+        self._heap: list[tuple[float, int, Key]] = []
+        self._sequence = 0  # orders wake-ups of the same moment, so that keys need no order
+        self._not_before: dict[Key, float] = {}
+        self._failures: dict[Key, int] = {}
+        self._waiters: set[asyncio.Future[None]] = set()
+        self._closed = False
+
+    @property
+    def depth(self) -> int:
+        """Keys that could be handled now and are not."""
+        return len(self._ready)
+
+    def add(self, key: Key) -> None:
+        """Look at this key as soon as possible."""
+        if key in self._waiting:
+            return
+        if key in self._working:
+            self._again.add(key)
+            return
+        not_before = self._not_before.get(key, 0.0)
+        if not_before > self._clock():
+            self._wake(key, not_before)
+            return
+        self._ready.append(key)
+        self._waiting.add(key)
+        self._notify()
+
+    def add_after(self, key: Key, delay: float) -> None:
+        """Look at this key after `delay` seconds at the latest."""
+        if delay <= 0:
+            self.add(key)
+        else:
+            self._wake(key, self._clock() + delay)
+
+    def promote(self) -> float | None:
+        """Make the wake-ups that are due ready; the seconds until the next one, or None."""
+        now = self._clock()
+        while self._heap and self._heap[0][0] <= now:
+            moment, _, key = heapq.heappop(self._heap)
+            if self._wake_at.get(key) == moment:
+                del self._wake_at[key]
+                self.add(key)
+        self._not_before = {key: moment for key, moment in self._not_before.items() if moment > now}
+        return self._heap[0][0] - now if self._heap else None
+
+    async def run(self, *, workers: int) -> None:
+        """Handle keys until `close`; returns when the reconciles under way have ended."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._run_wake_ups(), name="wake-ups")
+            for number in range(workers):
+                tasks.create_task(self._run_worker(), name=f"worker {number}")
+
+    def close(self) -> None:
+        """Take no further key."""
+        self._closed = True
+        self._notify()
+
+    async def work_once(self) -> bool:
+        """Handle the next ready key; False when there is none."""
+        if not self._ready:
+            return False
+        key = self._ready.popleft()
+        self._waiting.discard(key)
+        self._working.add(key)
+        begun = self._clock()
+        self._not_before[key] = begun + self._interval
+        outcome = "failed"
+        try:
+            outcome = await self._attempt(key)
+        finally:
+            self._working.discard(key)
+            self._report(outcome, self._clock() - begun)
+            if key in self._again:
+                self._again.discard(key)
+                self.add(key)
+        return True
+
+    async def _attempt(self, key: Key) -> str:
+        """One call of the handler, and what follows from its end."""
+        try:
+            delay = await self._handle(key)
+        except kube.RetryLater as error:
+            backoff = self._backoff(key)
+            delay = backoff if error.delay is None else min(max(error.delay, backoff - _FIRST_DELAY), _LONGEST_DELAY)
+            _log.info("retried", extra={"key": str(key), "delay": round(delay, 2), "sentence": str(error)})
+            self.add_after_work(key, delay)
+            return "retried"
+        except Exception as error:  # whatever it is: this key is tried again, and the others go on
+            delay = self._backoff(key)
+            expected = isinstance(error, kube.Never)
+            _log.error(
+                "failed",
+                extra={"key": str(key), "delay": round(delay, 2), "sentence": str(error)},
+                exc_info=None if expected else error,
+            )
+            self.add_after_work(key, delay)
+            return "failed"
+        self._failures.pop(key, None)
+        if delay is not None:
+            self.add_after_work(key, delay)
+        return "done"
+
+    def add_after_work(self, key: Key, delay: float) -> None:
+        """A wake-up of a key that is being handled: it must not be taken for an event that came meanwhile."""
+        self._wake(key, self._clock() + max(delay, 0.0))
+
+    def _backoff(self, key: Key) -> float:
+        failures = self._failures.get(key, 0)
+        self._failures[key] = failures + 1
+        ceiling = min(_FIRST_DELAY * 2.0 ** min(failures, 20), _LONGEST_DELAY)
+        return ceiling * (0.5 + 0.5 * self._jitter())
+
+    def _wake(self, key: Key, moment: float) -> None:
+        before = self._wake_at.get(key)
+        if before is not None and before <= moment:
+            return
+        self._wake_at[key] = moment
+        self._sequence += 1
+        heapq.heappush(self._heap, (moment, self._sequence, key))
+        self._notify()
+
+    def _notify(self) -> None:
+        """Wake whoever waits in `run`; the wake-up task sees an earlier deadline, a worker a ready key."""
+        for waiter in list(self._waiters):
+            if not waiter.done():
+                waiter.set_result(None)
+        self._waiters.clear()
+
+    async def _run_worker(self) -> None:
+        while not self._closed:
+            if not await self.work_once():
+                await self._wait(None)
+
+    async def _run_wake_ups(self) -> None:
+        while not self._closed:
+            await self._wait(self.promote())
+
+    async def _wait(self, limit: float | None) -> None:
+        """Until something changes, or for `limit` seconds."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.add(waiter)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limit):
+                await waiter
+        self._waiters.discard(waiter)
+
+
+def _silent(outcome: str, seconds: float) -> None:
+    """The report of a queue that nobody asks."""
+    del outcome, seconds

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operator's settings, from environment variables that begin with GPUBENCH_.
+
+Each setting has its meaning beside it; a value that cannot be used, and a GPUBENCH_ variable that nobody knows, stop
+the program with a sentence: a misspelt setting must not be silently ignored.
+"""
+
+import os
+import socket
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+PREFIX = "GPUBENCH_"
+_NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+Seconds = Annotated[float, Field(gt=0, le=86_400)]
+Port = Annotated[int, Field(ge=0, le=65_535)]
+
+
+class BadSetting(ValueError):
+    """A sentence with the variable, its value and the remedy."""
+
+
+class Settings(BaseModel):
+    """One field for each variable: `lease_seconds` is GPUBENCH_LEASE_SECONDS."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    watch_namespaces: tuple[str, ...] = Field(
+        (), description="Namespaces whose GpuBenchmarks are served, separated by commas; empty means all."
+    )
+    lease_namespace: str = Field(
+        "default", min_length=1, description="Namespace of the Lease; the pod's own namespace where it runs in one."
+    )
+    lease_name: str = Field("gpubench-operator", min_length=1, description="Name of the Lease.")
+    lease_seconds: Seconds = Field(15, description="How long the Lease is valid after its last renewal.")
+    lease_renew_seconds: Seconds = Field(
+        10, description="A holder that could not renew for this long ends itself; shorter than the Lease."
+    )
+    lease_retry_seconds: Seconds = Field(2, description="Time between two tries to get or to renew the Lease.")
+    identity: str = Field(
+        "", description="Who holds the Lease; the pod's or host's name by default. A random part is always added."
+    )
+    metrics_address: str = Field(
+        "0.0.0.0",  # noqa: S104  # a pod is scraped and probed from outside
+        description="Address on which /metrics, /healthz and /readyz are served.",
+    )
+    metrics_port: Port = Field(8080, description="Port of the same; 0 takes a free one and logs it.")
+    workers: int = Field(8, ge=1, le=256, description="Reconciles that run at the same time.")
+    request_seconds: Seconds = Field(30, description="Time-out of one request to the API server.")
+    resync_seconds: Seconds = Field(300, description="Each unfinished study is looked at again after this long.")
+    node_poll_seconds: Seconds = Field(30, description="How often nodes are listed for the status of GpuPools.")
+    status_interval_seconds: Annotated[float, Field(ge=0, le=60)] = Field(
+        2, description="Progress goes into a study's status at most this often; changes of phase at once."
+    )
+    job_ttl_seconds: int = Field(
+        600, ge=0, le=604_800, description="How long a finished and recorded Job stays, for its logs."
+    )
+    jobs_image: str = Field(
+        "",
+        max_length=512,
+        description="Image of the pods where neither pool nor study names one; empty: gpubench-jobs.",
+    )
+    log_format: Literal["json", "text"] = Field("json", description="JSON lines, or text for people.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="What is logged at least.")
+
+    @model_validator(mode="after")
+    def _lease_times_in_order(self) -> "Settings":
+        """The same order that client-go demands: whoever renews late must know it before the Lease can be taken."""
+        if not self.lease_retry_seconds < self.lease_renew_seconds < self.lease_seconds:
+            raise ValueError("GPUBENCH_LEASE_RETRY_SECONDS < _RENEW_SECONDS < GPUBENCH_LEASE_SECONDS must hold")
+        return self
+
+
+def load(environment: Mapping[str, str] | None = None) -> Settings:
+    """Settings from the environment; BadSetting where one of them cannot be used."""
+    environment = os.environ if environment is None else environment
+    given: dict[str, object] = {}
+    for variable, text in environment.items():
+        if not variable.startswith(PREFIX):
+            continue
+        field = variable.removeprefix(PREFIX).lower()
+        if field not in Settings.model_fields:
+            raise BadSetting(f"{variable} is no setting; there are {', '.join(sorted(variables()))}")
+        given[field] = _split(text) if field == "watch_namespaces" else text
+    given.setdefault("lease_namespace", _own_namespace(environment))
+    given["identity"] = unique_identity(str(given.get("identity") or environment.get("POD_NAME") or ""))
+    try:
+        return Settings.model_validate(given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = PREFIX + str(first["loc"][0]).upper() if first["loc"] else "settings"
+        shown = f"={environment[where]}" if where in environment else ""
+        raise BadSetting(f"{where}{shown}: {first['msg'].removeprefix('Value error, ')}") from error
+
+
+def variables() -> tuple[str, ...]:
+    """The names of all variables."""
+    return tuple(PREFIX + field.upper() for field in Settings.model_fields)
+
+
+def unique_identity(name: str) -> str:
+    """A name that no other process has, also none that was started earlier in the same pod or on the same host."""
+    return f"{name or socket.gethostname()}-{uuid.uuid4().hex[:8]}"
+
+
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _own_namespace(environment: Mapping[str, str]) -> str:
+    if named := environment.get("POD_NAMESPACE"):
+        return named
+    return _NAMESPACE_FILE.read_text().strip() if _NAMESPACE_FILE.exists() else "default"

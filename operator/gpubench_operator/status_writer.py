@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writing a status: one merge patch, guarded, left out when nothing changed, and not too often.
+
+Each write of a status goes through etcd and to every watcher. Progress may wait a moment; a phase or a condition may
+not, because scripts wait for it.
+"""
+
+from typing import Any, NamedTuple
+
+from gpubench_operator import kube
+
+
+class Written(NamedTuple):
+    """What became of a status."""
+
+    changed: bool = False
+    wait: float | None = None  # seconds after which it may be written
+
+
+class StatusWriter:
+    """Remembers when it wrote which object's status."""
+
+    def __init__(self, api: kube.Kube, *, interval: float) -> None:
+        self._api = api
+        self._interval = interval
+        self._written_at: dict[str, float] = {}
+
+    def forget(self, uid: str) -> None:
+        """The object is gone."""
+        self._written_at.pop(uid, None)
+
+    async def write(self, resource: kube.Resource, body: kube.Object, status: dict[str, Any], *, now: float) -> Written:
+        """Bring the status of `body`, as it was read, to `status`."""
+        before = body.get("status") or {}
+        change = merge_patch(before, status)
+        if not change:
+            return Written()
+        uid = kube.uid_of(body)
+        wait = self._written_at.get(uid, 0.0) + self._interval - now
+        if 0 < wait <= self._interval and standing(before) == standing(status):
+            return Written(wait=wait)
+        patch = {"metadata": {"resourceVersion": kube.version_of(body)}, "status": change}
+        name, namespace = kube.name_of(body), kube.namespace_of(body)
+        await self._api.patch(resource, patch, name=name, namespace=namespace, subresource="status")
+        self._written_at[uid] = now
+        return Written(changed=True)
+
+
+def standing(status: dict[str, Any]) -> tuple[Any, ...]:
+    """What scripts wait for."""
+    conditions = status.get("conditions") or ()
+    return (
+        status.get("phase"),
+        *(tuple(condition.get(field) for field in ("type", "status", "reason")) for condition in conditions),
+    )
+
+
+def merge_patch(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    """The JSON merge patch (RFC 7386) from one object to another: null removes, lists are replaced as a whole."""
+    patch: dict[str, Any] = {key: None for key in before if key not in after}
+    for key, value in after.items():
+        old = before.get(key)
+        if isinstance(value, dict) and isinstance(old, dict):
+            if inner := merge_patch(old, value):
+                patch[key] = inner
+        elif key not in before or old != value:
+            patch[key] = value
+    return patch

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a study must not forget: its frozen plan and its attempt ledger, in ConfigMaps that it owns.
+
+The plan is created once and is immutable. An entry of the ledger is added, or completed; one that has ended is never
+written over. Each write is guarded by the shard's resourceVersion, so that two operators cannot undo each other. Shards
+are read again only when their resourceVersion has changed: a large study would otherwise move megabytes at each look.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from gpubench import names
+from gpubench.control import ledger, manifests, observed
+from gpubench.plan.plan import Plan
+from gpubench_operator import kube
+
+
+class Shard(NamedTuple):
+    """One ConfigMap of the ledger as it was read: a value; a write gives a new one."""
+
+    number: int
+    version: str
+    entries: Mapping[str, str]
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of its data."""
+        return sum(len(key.encode()) + len(text.encode()) for key, text in self.entries.items())
+
+
+class Shelf(NamedTuple):
+    """What is stored of one study."""
+
+    plan: Plan | None
+    shards: tuple[Shard, ...] = ()
+    ledger: ledger.Ledger = ledger.Ledger()
+
+
+EMPTY = Shelf(plan=None)
+
+
+class Store:
+    """Reads and writes the ConfigMaps of studies, and remembers what it has read."""
+
+    def __init__(self, api: kube.Kube) -> None:
+        self._api = api
+        self._shelves: dict[str, Shelf] = {}  # by the study's UID
+
+    def forget(self, uid: str) -> None:
+        """The study is gone or over."""
+        self._shelves.pop(uid, None)
+
+    def remembered(self) -> dict[str, Plan]:
+        """The plans of studies under way, by UID."""
+        return {uid: shelf.plan for uid, shelf in self._shelves.items() if shelf.plan is not None}
+
+    async def read(self, study: observed.Study) -> Shelf:
+        """What is stored now."""
+        listed = await self._api.list(
+            kube.CONFIG_MAPS,
+            namespace=study.namespace,
+            labels={names.LABEL_BENCHMARK_UID: study.uid},
+            metadata_only=True,
+        )
+        ours = {kube.name_of(body): kube.version_of(body) for body in listed if kube.is_owned_by(body, study.uid)}
+        before = self._shelves.get(study.uid, EMPTY)
+        plan = before.plan
+        if names.plan_name(study.name, study.uid) not in ours:
+            return self._keep(study, EMPTY)
+        if plan is None:
+            plan = await self._read_plan(study)
+        numbers = [number for number in range(len(ours)) if _shard_name(study, number) in ours]
+        known = {shard.number: shard for shard in before.shards}
+        shards: list[Shard] = []
+        for number in numbers:
+            shard = known.get(number)
+            if shard is None or shard.version != ours[_shard_name(study, number)]:
+                shard = await self._read_shard(study, number)
+            shards.append(shard)
+        if tuple(shards) == before.shards:
+            return self._keep(study, Shelf(plan=plan, shards=before.shards, ledger=before.ledger))
+        return self._keep(study, _shelf(plan, shards))
+
+    async def freeze(self, study: observed.Study, plan: Plan) -> Shelf:
+        """Store the plan, unless one is stored already: the plan that is there is the plan."""
+        created = await self._api.create(kube.CONFIG_MAPS, manifests.plan_config_map(study, plan))
+        stored = plan if created is not None else await self._read_plan(study)
+        return self._keep(study, Shelf(plan=stored))
+
+    async def append(self, study: observed.Study, records: Iterable[ledger.AttemptRecord]) -> None:
+        """Write entries: each to the shard that has it, or else to the last one while that has room."""
+        shelf = self._shelves[study.uid]
+        known = shelf.ledger.by_key()
+        news = [record for record in records if _is_news(known, record)]
+        if not news:
+            return
+        shards = list(shelf.shards)
+        for number, entries in _placed(shards, ledger.to_entries(news)).items():
+            shard = await self._write(study, shards, number, entries)
+            shards = [other for other in shards if other.number != number] + [shard]
+            self._keep(study, _shelf(shelf.plan, shards))  # after each write: a later failure must not lose it
+
+    async def _write(
+        self, study: observed.Study, shards: list[Shard], number: int, entries: Mapping[str, str]
+    ) -> Shard:
+        before = next((shard for shard in shards if shard.number == number), None)
+        if before is None:
+            written = await self._api.create(kube.CONFIG_MAPS, manifests.ledger_config_map(study, number, entries))
+        else:
+            change = {"metadata": {"resourceVersion": before.version}, "data": dict(entries)}
+            name = _shard_name(study, number)
+            written = await self._api.patch(kube.CONFIG_MAPS, change, name=name, namespace=study.namespace)
+        if written is None:
+            raise kube.RetryLater(
+                f"ledger shard {number} of {study.namespace}/{study.name} changed meanwhile", delay=0.2
+            )
+        return _read(number, written)
+
+    async def _read_plan(self, study: observed.Study) -> Plan:
+        name = names.plan_name(study.name, study.uid)
+        body = await self._api.get(kube.CONFIG_MAPS, name=name, namespace=study.namespace)
+        if body is None:
+            raise kube.RetryLater(f"ConfigMap {study.namespace}/{name} went away while it was read", delay=1.0)
+        if not kube.is_owned_by(body, study.uid):
+            raise kube.Never(f"ConfigMap {study.namespace}/{name} belongs to somebody else: remove it", code=409)
+        return manifests.read_plan(body)
+
+    async def _read_shard(self, study: observed.Study, number: int) -> Shard:
+        name = _shard_name(study, number)
+        body = await self._api.get(kube.CONFIG_MAPS, name=name, namespace=study.namespace)
+        if body is None:
+            raise kube.RetryLater(f"ConfigMap {study.namespace}/{name} went away while it was read", delay=1.0)
+        return _read(number, body)
+
+    def _keep(self, study: observed.Study, shelf: Shelf) -> Shelf:
+        self._shelves[study.uid] = shelf
+        return shelf
+
+
+def _shelf(plan: Plan | None, shards: Iterable[Shard]) -> Shelf:
+    ordered = tuple(sorted(shards, key=lambda shard: shard.number))
+    return Shelf(plan=plan, shards=ordered, ledger=ledger.from_entries(shard.entries for shard in ordered))
+
+
+def _read(number: int, body: kube.Object) -> Shard:
+    return Shard(number=number, version=kube.version_of(body), entries=body.get("data") or {})
+
+
+def _shard_name(study: observed.Study, number: int) -> str:
+    return names.ledger_name(study.name, study.uid, shard=number)
+
+
+def _is_news(known: Mapping[str, ledger.AttemptRecord], record: ledger.AttemptRecord) -> bool:
+    """Whether writing it would change something: a new entry, or the end of one that was open."""
+    before = known.get(record.key)
+    return before is None or (before.outcome is None and before != record)
+
+
+def _placed(shards: Iterable[Shard], entries: Mapping[str, str]) -> dict[int, dict[str, str]]:
+    """Which entry goes into which shard.
+
+    A shard may grow over its bound by completing what it has; room for that is why the bound lies far below etcd's.
+    """
+    home = {key: shard.number for shard in shards for key in shard.entries}
+    sizes = {shard.number: shard.bytes for shard in shards} or {0: 0}
+    placed: dict[int, dict[str, str]] = {}
+    for key, text in entries.items():
+        size = len(key.encode()) + len(text.encode())
+        number = home.get(key, max(sizes))
+        if key not in home and sizes[number] and sizes[number] + size > ledger.SHARD_BYTES_MAX:
+            number = max(sizes) + 1
+            sizes[number] = 0
+        sizes[number] += size
+        placed.setdefault(number, {})[key] = text
+    return placed
