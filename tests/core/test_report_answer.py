@@ -72,6 +72,17 @@ def test_overlapping_intervals_are_a_tie() -> None:
     assert "tie for the lowest cost" in text
 
 
+def test_a_cost_without_an_upper_end_is_below_nobody() -> None:
+    text = answer(
+        (
+            make_point(cost=("0.0100", "0.0050", None)),
+            make_point(workers=2, throughput=(1700.0, 1650.0, 1750.0), cost=("0.0131", "0.0127", "0.0135")),
+        )
+    )
+    assert "tie for the lowest cost" in text
+    assert "Lowest cost" not in text
+
+
 def test_without_intervals_a_difference_is_called_untested() -> None:
     text = answer(
         (

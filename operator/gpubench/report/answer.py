@@ -6,6 +6,7 @@ precisions are never ranked against each other: they are different work. Must no
 intervals do not support, or money of two currencies is compared.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -110,7 +111,9 @@ def _missing(results: Sequence[PointResult]) -> list[str]:
     if unmeasured:
         states = ", ".join(f"{count} {state.value}" for state, count in unmeasured.items())
         count = sum(unmeasured.values())
-        sentences.append(f"{count} of {total} points {_are(count)} not measured ({states}); the reason stands with each.")
+        sentences.append(
+            f"{count} of {total} points {_are(count)} not measured ({states}); the reason stands with each."
+        )
     return sentences
 
 
@@ -125,9 +128,10 @@ def _throughput(point: PointResult) -> _Bounds:
 def _cheapness(point: PointResult) -> _Bounds:
     assert point.cost is not None
     cost = point.cost.per_million_samples
+    open_end = -math.inf if cost.low is not None else None  # the throughput's lower end was not above zero
     return _Bounds(
         mean=-float(cost.mean),
-        low=None if cost.high is None else -float(cost.high),
+        low=open_end if cost.high is None else -float(cost.high),
         high=None if cost.low is None else -float(cost.low),
     )
 

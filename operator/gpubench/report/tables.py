@@ -102,7 +102,9 @@ def _reading_notes(points: Sequence[PointResult]) -> list[str]:
     notes = [BATCH_NOTE]
     if any(point.throughput and point.throughput.low is not None for point in measured):
         notes.append(INTERVAL_NOTE)
-    if any(point.state is PointState.MEASURED and point.throughput and point.throughput.low is None for point in points):
+    if any(
+        point.state is PointState.MEASURED and point.throughput and point.throughput.low is None for point in points
+    ):
         notes.append(NO_INTERVAL_NOTE)
     if any(point.scaling for point in measured):
         notes.append(EFFICIENCY_NOTE)

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line: `gpubench`, and `kubectl gpubench` by the name kubectl-gpubench.
+
+Results go to standard output, everything else to standard error. Exit codes: 0 done, 1 the study failed, 2 bad input or
+a place that does not answer, 128 and a signal's number when stopped by it. No traceback for any of these.
+"""
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+
+from gpubench_cli import plan, refusal, run, show, terminal, watch
+
+_PLUGIN = "kubectl-gpubench"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Parse, do, and end with the code that says how."""
+    program = _program()
+    chosen = _parser(program).parse_args(arguments)
+    try:
+        return int(chosen.command(chosen))
+    except refusal.Refusal as error:
+        for sentence in error.sentences:
+            terminal.tell(f"{program}: {sentence}")
+        return refusal.EXIT_BAD_INPUT
+    except refusal.Stopped as error:
+        return error.exit_code
+    except KeyboardInterrupt:
+        return refusal.EXIT_SIGNAL + signal.SIGINT
+    except BrokenPipeError:
+        # Whoever read has seen enough (`| head`); the interpreter must not complain about it when it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return refusal.EXIT_SIGNAL + signal.SIGPIPE
+
+
+def _parser(program: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=program,
+        description="GPU benchmarks: which GPU, how many, what does it cost, and how sure are you.",
+        epilog="Exit codes: 0 done, 1 the study failed, 2 bad input or no cluster.",
+    )
+    parser.add_argument("--version", action="version", version=f"gpubench {metadata.version('gpubench')}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in (run, plan, show, watch):
+        command.add_to(commands)
+    return parser
+
+
+def _program() -> str:
+    return "kubectl gpubench" if Path(sys.argv[0]).name == _PLUGIN else "gpubench"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Study files: GpuPools and GpuBenchmarks in YAML, validated once, each complaint with the line it is about.
+
+Must not happen: a file is taken in part. Anything in it that is not understood refuses the whole of it.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpubench import names
+from gpubench.api.benchmark import GpuBenchmarkSpec
+from gpubench.api.pool import GpuPool
+from gpubench_cli import objects, yaml_text
+from gpubench_cli.refusal import Refusal
+from gpubench_cli.yaml_text import Document
+
+_PROBLEMS_SHOWN = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Benchmark:
+    """A GpuBenchmark of a file."""
+
+    name: str
+    namespace: str | None
+    spec: GpuBenchmarkSpec
+    document: Document
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyFile:
+    """What a study file holds."""
+
+    path: Path
+    pools: tuple[GpuPool, ...]
+    benchmarks: tuple[Benchmark, ...]
+
+    def benchmark(self, name: str | None) -> Benchmark:
+        """The one that is meant; Refusal with the choice where that is not clear."""
+        found = {benchmark.name: benchmark for benchmark in self.benchmarks}
+        listed = ", ".join(found)
+        if not found:
+            raise Refusal(f"{self.path}: there is no {names.BENCHMARK_KIND} in this file")
+        if name is None and len(found) > 1:
+            raise Refusal(f"{self.path}: there are several benchmarks: choose one with --name ({listed})")
+        if name is not None and name not in found:
+            raise Refusal(f"{self.path}: there is no benchmark {name!r} in this file, but {listed}")
+        return found[name] if name is not None else self.benchmarks[0]
+
+
+def read(path: Path) -> StudyFile:
+    """A study file, or a Refusal with what is wrong in it, line by line."""
+    documents = yaml_text.read(path)
+    if not documents:
+        raise Refusal(f"{path}: the file is empty: write a {names.BENCHMARK_KIND} and its {names.POOL_KIND}s")
+    problems: list[str] = []
+    pools: list[tuple[GpuPool, Document]] = []
+    benchmarks: list[Benchmark] = []
+    for document in documents:
+        try:
+            match _kind(document):
+                case names.POOL_KIND:
+                    pools.append((objects.pool(document.content), document))
+                case names.BENCHMARK_KIND:
+                    benchmarks.append(_benchmark(document))
+        except objects.Invalid as error:
+            problems += [_problem_text(document, problem) for problem in error.problems]
+        except Refusal as error:
+            problems += error.sentences
+    problems += _given_twice((pool.name, document) for pool, document in pools)
+    problems += _given_twice((benchmark.name, benchmark.document) for benchmark in benchmarks)
+    if problems:
+        raise Refusal(*_shortened(problems))
+    return StudyFile(path=path, pools=tuple(pool for pool, _ in pools), benchmarks=tuple(benchmarks))
+
+
+def missing_pools(benchmark: Benchmark, pools: Iterable[GpuPool]) -> tuple[str, ...]:
+    """Pools that a benchmark names and nobody has given."""
+    known = {pool.name for pool in pools}
+    return tuple(dict.fromkeys(name for block in benchmark.spec.sweep for name in block.pools if name not in known))
+
+
+def refuse_missing_pools(benchmark: Benchmark, pools: Sequence[GpuPool]) -> None:
+    """Refusal where a pool is named that nobody has given."""
+    known = ", ".join(pool.name for pool in pools) or "none"
+    sentences = [
+        f"{benchmark.document.at(('spec', 'sweep', index, 'pools', position))}: spec.sweep[{index}].pools: there is no "
+        f"{names.POOL_KIND} {pool!r} here (there is {known}): add it to the file, or give its file with --pools"
+        for index, block in enumerate(benchmark.spec.sweep)
+        for position, pool in enumerate(block.pools)
+        if pool in missing_pools(benchmark, pools)
+    ]
+    if sentences:
+        raise Refusal(*_shortened(sentences))
+
+
+def _benchmark(document: Document) -> Benchmark:
+    name, spec = objects.benchmark(document.content)
+    namespace = document.content["metadata"].get("namespace")
+    return Benchmark(name=name, namespace=namespace, spec=spec, document=document)
+
+
+def _kind(document: Document) -> str:
+    """The kind of a document that is one of ours; Refusal of every other."""
+    content = document.content
+    if not isinstance(content, dict):
+        raise Refusal(f"{document.at()}: this is no Kubernetes object: it needs apiVersion, kind, metadata and spec")
+    kind, version = content.get("kind"), content.get("apiVersion")
+    if kind not in (names.POOL_KIND, names.BENCHMARK_KIND):
+        found = f"kind {kind!r}" if kind is not None else "no kind"
+        raise Refusal(
+            f"{document.at(('kind',))}: {found}: a study file holds {names.BENCHMARK_KIND} and {names.POOL_KIND} only"
+        )
+    if version != names.API_VERSION:
+        raise Refusal(
+            f"{document.at(('apiVersion',))}: apiVersion is {version!r}: this gpubench reads {names.API_VERSION}"
+        )
+    return str(kind)
+
+
+def _problem_text(document: Document, problem: objects.Problem) -> str:
+    where = document.at(problem.path)
+    field = yaml_text.path_text(problem.path)
+    return f"{where}: {field}: {problem.sentence}" if field else f"{where}: {problem.sentence}"
+
+
+def _given_twice(named: Iterable[tuple[str, Document]]) -> list[str]:
+    first: dict[str, Document] = {}
+    problems = []
+    for name, document in named:
+        if name in first:
+            problems.append(
+                f"{document.at(('metadata', 'name'))}: metadata.name: {name!r} is already the name of the object that "
+                f"begins in line {first[name].line()}: choose another one"
+            )
+        first.setdefault(name, document)
+    return problems
+
+
+def _shortened(problems: Sequence[str]) -> list[str]:
+    shown = list(problems[:_PROBLEMS_SHOWN])
+    if len(problems) > len(shown):
+        shown.append(f"... and {len(problems) - len(shown)} more")
+    return shown

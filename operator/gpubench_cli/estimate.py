@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long a study will take and what its nodes will cost, before it has run: rough, with the assumption said."""
+
+from decimal import Decimal
+
+from gpubench.control import capacity
+from gpubench.money import price
+from gpubench.plan.plan import Plan, Point
+from gpubench.values import Value
+
+START_UP_SECONDS = 15  # imports, rendezvous, the first step of a small model; a large one on a slow processor: a minute
+
+
+class Spending(Value):
+    """An amount in one currency."""
+
+    amount: Decimal
+    currency: str
+
+
+class Estimate(Value):
+    """Of the whole plan, if every attempt succeeds."""
+
+    seconds: float
+    trial_seconds: float
+    spending: tuple[Spending, ...]  # one for each currency; pools without a price are not in it
+    unpriced: tuple[str, ...]  # pools that have trials and no price
+
+
+def estimate(plan: Plan, *, parallel_trials: int) -> Estimate:
+    """Time if trials run side by side as allowed, money for the time that their nodes are held."""
+    seconds = trial_seconds(plan)
+    amounts: dict[str, Decimal] = {}
+    unpriced: dict[str, None] = {}
+    for trial in plan.trials:
+        point = plan.points[trial.point]
+        pool = plan.pool(point.key.pool)
+        rate = price.rate(pool.spec)
+        if rate is None:
+            unpriced[pool.name] = None
+            continue
+        hours = _nodes_paid(plan, point) * Decimal(seconds) / 3600
+        amounts[rate.currency] = amounts.get(rate.currency, Decimal(0)) + rate.per_node_hour * hours
+    return Estimate(
+        seconds=seconds * -(-len(plan.trials) // parallel_trials),
+        trial_seconds=seconds,
+        spending=tuple(Spending(amount=amount, currency=currency) for currency, amount in amounts.items()),
+        unpriced=tuple(unpriced),
+    )
+
+
+def trial_seconds(plan: Plan) -> float:
+    """Of one trial: start-up, warm-up and the measured time."""
+    return START_UP_SECONDS + plan.timing.warm_up + plan.timing.duration
+
+
+def nodes_needed(plan: Plan) -> dict[str, int]:
+    """The most nodes that one attempt needs, by pool."""
+    needed: dict[str, int] = {}
+    for trial in plan.trials:
+        point = plan.points[trial.point]
+        needed[point.key.pool] = max(needed.get(point.key.pool, 0), point.nodes)
+    return needed
+
+
+def _nodes_paid(plan: Plan, point: Point) -> Decimal:
+    pool = plan.pool(point.key.pool).spec
+    return Decimal(capacity.slots_of(point, pool)) / pool.slots_per_node

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`gpubench run STUDY.yaml`: the study on this machine, without a cluster."""
+
+import argparse
+import importlib.util
+import sys
+import time
+import uuid
+from pathlib import Path
+
+from gpubench.api.benchmark import GpuBenchmarkStatus
+from gpubench.api.pool import GpuPool
+from gpubench.control import conditions, planning
+from gpubench.control.observed import Study
+from gpubench.plan.plan import Plan
+from gpubench.report import answer, tables
+from gpubench_cli import documents, estimate, local, machine, refusal, results, terminal
+from gpubench_cli.documents import Benchmark
+from gpubench_cli.gang import Place
+from gpubench_cli.refusal import Refusal
+from gpubench_cli.results import ResultsFolder
+
+#: A pod's main process. -P: the folder that a person happens to be in must not shadow a module.
+LAUNCHER = (sys.executable, "-P", "-m", "gpubench_jobs.launcher")
+_LIBRARIES = {"tensorflow": "TensorFlow", "horovod": "Horovod"}
+
+
+def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """The command's arguments."""
+    parser = commands.add_parser(
+        "run",
+        help="run a study on this machine, without a cluster",
+        description="Run a study on this machine. Points that this machine cannot be are skipped with a sentence.",
+    )
+    parser.add_argument("study", type=Path, metavar="STUDY.yaml", help="a GpuBenchmark and, most times, its GpuPools")
+    parser.add_argument("--pools", type=Path, metavar="FILE", help="GpuPools in a file of their own")
+    parser.add_argument("--name", help="the benchmark, where the file has several")
+    parser.add_argument("--results", type=Path, metavar="DIR", help="new folder; results/<name>-<UTC time> by default")
+    parser.set_defaults(command=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read, plan, run, report."""
+    study_file = documents.read(arguments.study)
+    benchmark = study_file.benchmark(arguments.name)
+    pools = given_pools(study_file, arguments.pools)
+    documents.refuse_missing_pools(benchmark, pools)
+    _refuse_missing_libraries()
+    study = as_study(benchmark, now=time.time())
+    here = machine.this_machine()
+    plan = machine.skip_what_this_machine_is_not(_begin(study, pools), here)
+    folder = ResultsFolder.create(
+        arguments.results or results.default_path(study.name, now=study.created_at),
+        study_text=arguments.study.read_text(encoding="utf-8"),
+        plan=plan,
+    )
+    try:
+        status = _run(study, plan, here=here, folder=folder)
+    except refusal.Stopped:
+        terminal.tell(f"stopped; what was measured is kept: gpubench show {folder.path}")
+        raise
+    _report(status, folder)
+    succeeded = conditions.holds(status.conditions, conditions.SUCCEEDED)
+    return refusal.EXIT_DONE if succeeded else refusal.EXIT_STUDY_FAILED
+
+
+def given_pools(study_file: documents.StudyFile, pools_path: Path | None) -> tuple[GpuPool, ...]:
+    """Pools of the study file and of --pools; a name in both is a contradiction."""
+    if pools_path is None:
+        return study_file.pools
+    others = documents.read(pools_path).pools
+    twice = {pool.name for pool in study_file.pools} & {pool.name for pool in others}
+    if twice:
+        raise Refusal(f"{pools_path}: {', '.join(sorted(twice))} stands in {study_file.path}, too: remove one of both")
+    return (*study_file.pools, *others)
+
+
+def as_study(benchmark: Benchmark, *, now: float) -> Study:
+    """The study as if an API server had just taken it."""
+    return Study(
+        namespace="local",
+        name=benchmark.name,
+        uid=str(uuid.uuid4()),
+        generation=1,
+        created_at=now,
+        spec=benchmark.spec,
+    )
+
+
+def _begin(study: Study, pools: tuple[GpuPool, ...]) -> Plan:
+    begun = planning.begin(study, pools, study.created_at)
+    if isinstance(begun, Plan):
+        return begun
+    raise Refusal(f"{study.name} does not start: {begun.status.conditions[0].message}")
+
+
+def _refuse_missing_libraries() -> None:
+    missing = [title for module, title in _LIBRARIES.items() if importlib.util.find_spec(module) is None]
+    if missing:
+        raise Refusal(
+            f"training needs {' and '.join(missing)}, not installed here: "
+            "install gpubench[jobs-cpu] and Horovod (in a checkout: make horovod), or apply the study to a cluster"
+        )
+
+
+def _run(study: Study, plan: Plan, *, here: machine.Machine, folder: ResultsFolder) -> GpuBenchmarkStatus:
+    trial_seconds = estimate.trial_seconds(plan)
+    with local.scratch() as scratch, terminal.Progression(trial_seconds=trial_seconds, name=study.name) as progression:
+        place = Place(machine=here, command=LAUNCHER, folder=folder, scratch=scratch)
+        return local.LocalRun(study, plan, place=place, reporter=progression).run()
+
+
+def _report(status: GpuBenchmarkStatus, folder: ResultsFolder) -> None:
+    terminal.print_table(tables.results(status.results))
+    terminal.write(f"\n{status.answer or answer.answer(status.results)}")
+    terminal.tell(f"results: {folder.path}")

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`gpubench show NAME...`: results from the cluster or from results folders, as a table or for programs."""
+
+import argparse
+import csv
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from gpubench.api.benchmark import GpuBenchmarkStatus
+from gpubench.report import answer, tables
+from gpubench.values import Value
+from gpubench_cli import refusal, results, terminal
+from gpubench_cli.refusal import Refusal
+
+
+class Shown(Value):
+    """One study and where it was found."""
+
+    name: str
+    source: str  # folder, or namespace of the cluster
+    spec: Any = None
+    status: GpuBenchmarkStatus
+
+
+def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """The command's arguments."""
+    parser = commands.add_parser(
+        "show",
+        help="show results, from the cluster or from results folders",
+        description="Show results. A NAME that is a results folder is read from there, any other from the cluster.",
+    )
+    parser.add_argument("names", nargs="+", metavar="NAME", help="a GpuBenchmark, or a results folder")
+    parser.add_argument("-n", "--namespace", help="namespace in the cluster; the kubeconfig's by default")
+    parser.add_argument(
+        "-o", "--output", choices=("table", "json", "yaml", "csv"), default="table", help="table by default"
+    )
+    parser.set_defaults(command=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Find, show."""
+    shown = [_find(name, namespace=arguments.namespace) for name in arguments.names]
+    match arguments.output:
+        case "json":
+            terminal.write(json.dumps(_document(shown), indent=2, ensure_ascii=False))
+        case "yaml":
+            terminal.write(yaml.safe_dump(_document(shown), sort_keys=False, allow_unicode=True))
+        case "csv":
+            terminal.write(as_csv(shown))
+        case _:
+            _tables(shown)
+    return refusal.EXIT_DONE
+
+
+def as_csv(shown: Sequence[Shown]) -> str:
+    """One line for each point of each study, nothing rounded."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=("study", "source", *tables.FLAT_FIELDS), lineterminator="\n")
+    writer.writeheader()
+    for study in shown:
+        for point in study.status.results:
+            writer.writerow({"study": study.name, "source": study.source, **tables.flat(point)})
+    return text.getvalue()
+
+
+def read_status(content: object, *, name: str) -> GpuBenchmarkStatus:
+    """The status of an object of the cluster; empty while the operator has not looked at it."""
+    try:
+        return GpuBenchmarkStatus.model_validate(content or {})
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(step) for step in first["loc"])
+        raise Refusal(
+            f"the status of {name} cannot be read by this gpubench: {place}: {first['msg']}: "
+            "is the operator of another version?"
+        ) from error
+
+
+def show_status(name: str, source: str, status: GpuBenchmarkStatus) -> None:
+    """One study: how it stands, the table, the answer."""
+    stand = [part for part in (status.phase or "not started", _points(status)) if part]
+    terminal.write(f"{name} ({source}): {', '.join(stand)}")
+    sentence = next((found.message for found in status.conditions if found.type == "Finished"), None)
+    if not status.results:
+        terminal.write(sentence or "There are no results yet.")
+        return
+    terminal.write("")
+    terminal.print_table(tables.results(status.results))
+    terminal.write(f"\n{status.answer or answer.answer(status.results)}")
+
+
+def _points(status: GpuBenchmarkStatus) -> str | None:
+    return None if status.points_done is None else f"{status.points_done} points have ended"
+
+
+def _find(name: str, *, namespace: str | None) -> Shown:
+    path = Path(name)
+    if results.is_results_folder(path):
+        summary = results.read_summary(path)
+        return Shown(name=summary.name, source=str(path), spec=_folder_spec(path, summary.name), status=summary.status)
+    if path.is_dir() or "/" in name:
+        raise Refusal(f"{name}: this is no results folder of `gpubench run`")
+    from gpubench_cli import cluster  # noqa: PLC0415  # results folders need no client
+
+    place = cluster.connect(namespace)
+    found = place.benchmark(name)
+    return Shown(
+        name=name,
+        source=f"namespace {place.namespace}",
+        spec=found.get("spec"),
+        status=read_status(found.get("status"), name=name),
+    )
+
+
+def _folder_spec(path: Path, name: str) -> Any:
+    """The spec as the user wrote it."""
+    for document in yaml.safe_load_all(results.read_study_text(path)):
+        if document and document.get("kind") == "GpuBenchmark" and document["metadata"]["name"] == name:
+            return document.get("spec")
+    return None
+
+
+def _document(shown: Sequence[Shown]) -> dict[str, object]:
+    return {"studies": [study.to_wire() for study in shown]}
+
+
+def _tables(shown: Sequence[Shown]) -> None:
+    for number, study in enumerate(shown):
+        if number:
+            terminal.write("")
+        show_status(study.name, study.source, study.status)

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a person sees: results on standard output, progress and errors on standard error.
+
+On a terminal there is a progress bar; elsewhere plain lines, one for each thing that happened, that a log can keep.
+Must not happen: control characters in a pipe, or a table cut off because nobody was there to say how wide the page is.
+"""
+
+import sys
+import time
+from types import TracebackType
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from gpubench.api.benchmark import GpuBenchmarkStatus
+from gpubench.control.decision import Gang, Happening
+from gpubench.report.tables import Table
+from gpubench.units import duration_text
+
+_PAGE_COLUMNS = 200  # where standard output is no terminal
+_REFRESH_PER_SECOND = 1.0  # the machine that draws is the machine that measures
+
+
+def write(text: str) -> None:
+    """Text that is a result."""
+    sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
+    sys.stdout.flush()
+
+
+def tell(text: str) -> None:
+    """Text that is none."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+def print_table(table: Table) -> None:
+    """A table with its notes, on standard output."""
+    console = _console(sys.stdout.isatty())
+    drawn = RichTable(box=None, pad_edge=False, header_style="bold")
+    for column in table.columns:
+        drawn.add_column(column.title, justify="right" if column.numeric else "left", overflow="fold")
+    for row in table.rows:
+        drawn.add_row(*(Text(cell) for cell in row))
+    console.print(drawn)
+    if table.notes:
+        console.print()
+    for note in table.notes:
+        console.print(Text(note, style="dim"))
+
+
+def _console(is_terminal: bool) -> Console:
+    return Console(file=sys.stdout, highlight=False, width=None if is_terminal else _PAGE_COLUMNS, soft_wrap=False)
+
+
+class Progression:
+    """A study as it goes on: a bar on a terminal, lines elsewhere."""
+
+    def __init__(self, *, name: str, trial_seconds: float | None = None, began_at: float | None = None) -> None:
+        self._trial_seconds = trial_seconds
+        self._name = name
+        self._began_at = time.time() if began_at is None else began_at
+        self._finished = 0
+        self._total = 0
+        self._progress: Progress | None = None
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> "Progression":
+        if sys.stderr.isatty():
+            self._progress = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(bar_width=24),
+                MofNCompleteColumn(),
+                TextColumn("trials"),
+                TimeElapsedColumn(),
+                TextColumn("{task.fields[left]}"),
+                console=Console(stderr=True, highlight=False),
+                refresh_per_second=_REFRESH_PER_SECOND,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
+            self._task = self._progress.add_task(escape(self._name), total=None, left="")
+            self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+    def happened(self, happening: Happening) -> None:
+        """Something to tell once."""
+        mark = "" if happening.type == "Normal" else "warning: "
+        self.line(f"{mark}{happening.message}")
+
+    def progressed(self, status: GpuBenchmarkStatus, running: Gang | None) -> None:
+        """Where the study stands."""
+        if status.trials is None:
+            return
+        self._finished, self._total = status.trials.finished, status.trials.total
+        if self._progress is None or self._task is None:
+            return
+        self._progress.update(
+            self._task,
+            total=status.trials.total,
+            completed=status.trials.finished,
+            description=escape(_what(running) if running else self._name),
+            left=self._left(),
+        )
+
+    def line(self, text: str) -> None:
+        """A line that stays, above the bar where there is one."""
+        if self._progress is not None:
+            self._progress.console.print(Text(text))
+        else:
+            tell(f"[{self._finished}/{self._total}] {text}" if self._total else text)
+
+    def _left(self) -> str:
+        """About how much longer: at the pace so far, or as assumed while there is none."""
+        elapsed = time.time() - self._began_at
+        pace = elapsed / self._finished if self._finished else self._trial_seconds
+        left = pace * self._total - elapsed if pace is not None else 0.0
+        return f"about {duration_text(left)} left" if left > 0 else ""
+
+
+def _what(gang: Gang) -> str:
+    assignment = gang.assignment
+    workers = f"{assignment.workers} worker{'s' if assignment.workers > 1 else ''}"
+    return f"{assignment.workload} on {gang.pool}, {workers}"
