@@ -20,6 +20,7 @@ import yaml
 
 from gpubench import names
 from gpubench.api import reference, schema
+from gpubench_operator import permissions
 
 ROOT = Path(__file__).resolve().parents[1]
 CHART_FILES = Path("charts/gpubench/files")
@@ -51,6 +52,9 @@ def generated_files() -> dict[Path, str]:
     }
     return {
         **crds,
+        CHART_FILES / "rbac" / "clusterrole.yaml": yaml_file(
+            permissions.cluster_role(), source="operator/gpubench_operator/permissions.py"
+        ),
         REFERENCE / "objects.md": reference.objects_page(),
         REFERENCE / "metrics.md": reference.metrics_page(),
     }

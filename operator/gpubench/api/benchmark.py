@@ -330,7 +330,9 @@ class Condition(Value):
     status: Literal["True", "False", "Unknown"] = Field(description="Whether it holds.")
     reason: str = Field(max_length=64, description="One word for programs.")
     message: str = Field(max_length=1024, description="One sentence for people.")
-    last_transition_time: str = Field(max_length=40, description="When status last changed.")
+    last_transition_time: str = Field(
+        max_length=40, description="When status last changed.", json_schema_extra=rules.TIME
+    )
     observed_generation: int | None = Field(None, description="Generation of the spec that this speaks of.")
 
 
@@ -349,8 +351,12 @@ class GpuBenchmarkStatus(Value):
     points_done: str | None = Field(None, max_length=16, description="The POINTS column, such as 40/72.")
     trials: TrialCounts | None = Field(None, description="Trials of the plan.")
     attempts: AttemptCounts | None = Field(None, description="Attempts by how they ended.")
-    started_at: str | None = Field(None, max_length=40, description="When the plan was frozen.")
-    finished_at: str | None = Field(None, max_length=40, description="When the last trial had ended.")
+    started_at: str | None = Field(
+        None, max_length=40, description="When the plan was frozen.", json_schema_extra=rules.TIME
+    )
+    finished_at: str | None = Field(
+        None, max_length=40, description="When the last trial had ended.", json_schema_extra=rules.TIME
+    )
     results: tuple[PointResult, ...] = Field((), max_length=POINTS_MAX, description="One entry for each point.")
     answer: str | None = Field(None, max_length=2048, description="What the figures say, in a sentence or two.")
 

@@ -247,7 +247,9 @@ class PoolCondition(Value):
     status: Literal["True", "False", "Unknown"] = Field(description="Whether it holds.")
     reason: str = Field(max_length=64, description="One word for programs.")
     message: str = Field(max_length=1024, description="One sentence for people.")
-    last_transition_time: str = Field(max_length=40, description="When status last changed.")
+    last_transition_time: str = Field(
+        max_length=40, description="When status last changed.", json_schema_extra=rules.TIME
+    )
 
 
 class GpuPoolStatus(Value):
@@ -257,7 +259,9 @@ class GpuPoolStatus(Value):
     ready_nodes: int = Field(0, description="Of these, nodes that are ready and take pods.")
     slots: int = Field(0, description="Slots of the ready nodes.")
     price_per_node_hour: str | None = Field(None, max_length=32, description="Effective price, with its currency.")
-    conditions: tuple[PoolCondition, ...] = Field((), max_length=8, description="Ready: the pool has a ready node.")
+    conditions: tuple[PoolCondition, ...] = Field(
+        (), max_length=8, description="Ready: the pool has a ready node.", json_schema_extra=rules.list_map("type")
+    )
 
 
 class GpuPool(Value):
@@ -272,5 +276,10 @@ class GpuPool(Value):
             sentence=f"metadata.name must have at most {names.POOL_NAME_MAX} characters, because it becomes a label",
             detail="this one has %d",
             values=("size(self.metadata.name)",),
+        ),
+        Rule(
+            cel="self.metadata.name.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",
+            sentence="metadata.name must hold only small letters, digits, - and ., and begin and end with a letter or "
+            "digit; choose a name such as gke-a100-spot",
         ),
     )

@@ -98,7 +98,7 @@ def _type(field: Mapping[str, Any]) -> str:
     if "additionalProperties" in field:
         return f"map of {_type(field['additionalProperties'])}"
     if "enum" in field:
-        return " \\| ".join(f"`{value}`" for value in field["enum"])
+        return " | ".join(f"`{value}`" for value in field["enum"])
     return {"date": "date", "date-time": "time"}.get(field.get("format", ""), kind)
 
 
@@ -121,4 +121,5 @@ def _metric(metric: metrics.Metric) -> str:
 
 
 def _row(cells: tuple[str, ...]) -> str:
-    return f"| {' | '.join(cell.replace('|', chr(92) + '|') if chr(92) not in cell else cell for cell in cells)} |"
+    escaped = (cell.replace("|", "\\|") for cell in cells)
+    return f"| {' | '.join(escaped)} |"

@@ -12,7 +12,8 @@ from pydantic.config import JsonDict
 
 from gpubench.values import Value
 
-#: Fields for `json_schema_extra`: how the API server merges a list, and whether an entry may stand there twice.
+#: For `json_schema_extra`: what kind of text it is; how the API server merges a list, and that no entry stands twice.
+TIME: JsonDict = {"format": "date-time"}
 SET: JsonDict = {"x-kubernetes-list-type": "set"}
 
 

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a structural schema says about one plain value, in sentences for people: types, bounds, names, duplicates.
+
+The schema is the generated one, so nothing is decided here that the API server would not decide too; only the words
+are better. Must not happen: a value that is refused here and accepted there, or the other way round.
+"""
+
+import datetime
+import re
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from gpubench import units
+from gpubench.values import Value
+
+Path = tuple[str | int, ...]
+
+_REMEDIES = {
+    units.DURATION_PATTERN: "write hours, minutes and seconds, such as 1h30m, 15m or 90s",
+    units.DECIMAL_PATTERN: 'write a decimal number as text, such as "10.21"',
+    units.PROCESSORS_PATTERN: 'write processors, such as "4", "0.5" or 500m',
+    units.QUANTITY_PATTERN: 'write a quantity, such as "4", 80Gi or 1536Mi',
+    r"^[A-Z]{3}$": "write three capital letters, such as USD",
+    r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$": "write year, month and day, such as 2026-11-01",
+}
+_EXPECTED = {
+    "object": "a mapping of fields",
+    "array": "a list, such as [1, 2]",
+    "string": "text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+}
+_BOUND_WORDS = {"string": ("Length", "characters"), "array": ("Items", "entries"), "object": ("Properties", "keys")}
+_SHOWN_MAX = 60  # characters of a refused value in a sentence
+
+
+class Problem(Value):
+    """One thing that is wrong with an object."""
+
+    path: Path  # keys and list indices, from the object's root
+    value: str | None = None  # the refused value as text, where it is short enough to show
+    sentence: str
+
+    @property
+    def field(self) -> str:
+        """The path as people write it: `spec.sweep[0].workers[1]`."""
+        return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.path).removeprefix(".")
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.sentence}" if self.path else self.sentence
+
+
+def problems(schema: Mapping[str, Any], value: Any, *, path: Path = ()) -> Iterator[Problem]:
+    """Everything that is wrong with a value and what it holds; nothing when it fits the schema."""
+    if not _has_type(value, schema["type"]):
+        yield _wrong_type(schema, value, path=path)
+    elif isinstance(value, dict):
+        yield from _bounded(schema, value, path=path)
+        yield from _object_problems(schema, value, path=path)
+    elif isinstance(value, list):
+        yield from _bounded(schema, value, path=path)
+        yield from _duplicates(schema, value, path=path)
+        for index, entry in enumerate(value):
+            yield from problems(schema["items"], entry, path=(*path, index))
+    elif "enum" in schema:
+        yield from _unknown_choice(schema["enum"], value, path=path)
+    else:
+        yield from _bounded(schema, value, path=path)
+        yield from _badly_written(schema, value, path=path)
+
+
+def shown(value: Any) -> str:
+    """A value in a sentence: text in quotes, long ones cut."""
+    text = repr(value) if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else str(value)
+    return text if len(text) <= _SHOWN_MAX else f"{text[: _SHOWN_MAX - 4]} ..."
+
+
+def _has_type(value: Any, name: str) -> bool:
+    if name == "integer":
+        return not isinstance(value, bool) and (isinstance(value, int) or (isinstance(value, float) and value % 1 == 0))
+    if name == "number":
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, {"object": dict, "array": list, "string": str, "boolean": bool}[name])
+
+
+def _wrong_type(schema: Mapping[str, Any], value: Any, *, path: Path) -> Problem:
+    expected = _EXPECTED[schema["type"]]
+    remedy = ""
+    if schema["type"] == "string" and isinstance(value, int | float):
+        remedy = ": put it in quotes"
+    elif isinstance(value, str) and schema["type"] in ("integer", "number", "boolean"):
+        remedy = ": write it without quotes"
+    elif schema["type"] == "array" and not isinstance(value, dict):
+        remedy = f": write [{value}]"
+    held = "nothing" if value is None else "a mapping" if isinstance(value, dict) else shown(value)
+    return Problem(path=path, value=shown(value), sentence=f"{held} stands where {expected} is expected{remedy}")
+
+
+def _object_problems(schema: Mapping[str, Any], value: dict[str, Any], *, path: Path) -> Iterator[Problem]:
+    if "additionalProperties" in schema:
+        for name, entry in value.items():
+            yield from problems(schema["additionalProperties"], entry, path=(*path, name))
+        return
+    known = schema.get("properties", {})
+    for name in schema.get("required", ()):
+        if name not in value:
+            meaning = known[name].get("description", "").split(". ")[0].rstrip(".")
+            yield Problem(path=(*path, name), sentence=f"required, but absent: {meaning[:1].lower()}{meaning[1:]}")
+    for name, entry in value.items():
+        if name in known:
+            yield from problems(known[name], entry, path=(*path, name))
+        else:
+            yield _unknown_field(name, tuple(known), path=path)
+
+
+def _unknown_field(name: str, known: tuple[str, ...], *, path: Path) -> Problem:
+    nearest = get_close_matches(str(name), known, n=1)
+    hint = f"did you mean {nearest[0]}?" if nearest else f"the fields here are {', '.join(known)}"
+    return Problem(path=(*path, str(name)), sentence=f"unknown field: {hint}")
+
+
+def _unknown_choice(choices: list[Any], value: Any, *, path: Path) -> Iterator[Problem]:
+    if value in choices:
+        return
+    nearest = get_close_matches(str(value), choices, n=1)
+    hint = f"did you mean {nearest[0]}?" if nearest else f"choose one of {', '.join(map(str, choices))}"
+    yield Problem(path=path, value=shown(value), sentence=f"{shown(value)} is none of the possible values: {hint}")
+
+
+def _bounded(schema: Mapping[str, Any], value: Any, *, path: Path) -> Iterator[Problem]:
+    if schema["type"] == "boolean":
+        return
+    word, unit = _BOUND_WORDS.get(schema["type"], ("imum", ""))
+    least, most = schema.get(f"min{word}"), schema.get(f"max{word}")
+    amount = len(value) if unit else value
+    subject = f"{amount} {unit}" if unit else shown(value)
+    if least is not None and amount < least:
+        yield Problem(path=path, value=shown(value), sentence=f"{subject} is too little: at least {least} is needed")
+    if most is not None and amount > most:
+        yield Problem(path=path, value=shown(value), sentence=f"{subject} is too much: at most {most} is possible")
+
+
+def _badly_written(schema: Mapping[str, Any], value: Any, *, path: Path) -> Iterator[Problem]:
+    pattern = schema.get("pattern")
+    if pattern is not None and not re.search(pattern, value):
+        remedy = _REMEDIES.get(pattern, f"it has to match {pattern}")
+        yield Problem(path=path, value=shown(value), sentence=f"{shown(value)} is not understood: {remedy}")
+    elif schema.get("format") == "date" and not _is_day(value):
+        yield Problem(path=path, value=shown(value), sentence=f"{shown(value)} is no day of the calendar: correct it")
+
+
+def _is_day(text: str) -> bool:
+    try:
+        datetime.date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _duplicates(schema: Mapping[str, Any], value: list[Any], *, path: Path) -> Iterator[Problem]:
+    keys: list[str] = schema.get("x-kubernetes-list-map-keys", [])
+    if schema["x-kubernetes-list-type"] == "atomic":
+        return
+    seen: list[Any] = []
+    for index, entry in enumerate(value):
+        identity = [entry.get(key) for key in keys] if keys and isinstance(entry, dict) else entry
+        if identity in seen:
+            name = ", ".join(map(str, identity)) if keys else shown(identity)
+            yield Problem(path=(*path, index), value=name, sentence=f"{name} stands here twice: remove one of them")
+        seen.append(identity)

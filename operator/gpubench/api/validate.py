@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Objects that meet no API server, such as the study file of a local run, are refused here as they would be there.
+
+The generated schema is followed in the API server's order: nulls are dropped, structure is checked, defaults are filled
+in, then the rules are evaluated, with the same CEL and the same sentences. No rule may be written here.
+"""
+
+import copy
+import datetime
+import functools
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import cel
+
+from gpubench import names
+from gpubench.api import benchmark, pool, schema, structure
+from gpubench.api.structure import Path, Problem
+
+
+class InvalidObject(ValueError):
+    """An object with everything that is wrong with it."""
+
+    def __init__(self, problems: Sequence[Problem], *, kind: str, name: str | None) -> None:
+        super().__init__("\n".join(map(str, problems)))
+        self.problems = tuple(problems)
+        self.kind = kind
+        self.name = name
+
+
+def load_pool(document: Mapping[str, Any]) -> pool.GpuPool:
+    """A GpuPool from its plain document, with defaults; InvalidObject with all problems."""
+    content = _checked(document, schema.POOL)
+    spec = pool.GpuPoolSpec.model_validate_json(json.dumps(content["spec"]), by_alias=True, by_name=False)
+    return pool.GpuPool(name=content["metadata"]["name"], spec=spec)
+
+
+def load_benchmark(document: Mapping[str, Any]) -> benchmark.GpuBenchmark:
+    """A GpuBenchmark from its plain document, with defaults; InvalidObject with all problems."""
+    content = _checked(document, schema.BENCHMARK)
+    spec = benchmark.GpuBenchmarkSpec.model_validate_json(json.dumps(content["spec"]), by_alias=True, by_name=False)
+    return benchmark.GpuBenchmark(name=content["metadata"]["name"], spec=spec)
+
+
+def problems_of(document: Mapping[str, Any], kind: schema.Kind) -> tuple[Problem, ...]:
+    """Everything that the API server would refuse in an object at its creation, and nothing else."""
+    content = _plain(document)
+    found = (*_envelope_problems(content, kind), *structure.problems(_object_schema(kind), content))
+    return found or tuple(_broken_rules(_object_schema(kind), with_defaults(_object_schema(kind), content)))
+
+
+def with_defaults(node: Mapping[str, Any], value: Any) -> Any:
+    """A value with the schema's defaults filled in, at every depth."""
+    if isinstance(value, list):
+        return [with_defaults(node["items"], entry) for entry in value]
+    if not isinstance(value, dict) or "properties" not in node:
+        return value
+    filled = dict(value)
+    for name, field in node["properties"].items():
+        if name not in filled and "default" in field:
+            filled[name] = copy.deepcopy(field["default"])
+        if name in filled:
+            filled[name] = with_defaults(field, filled[name])
+    return filled
+
+
+def _checked(document: Mapping[str, Any], kind: schema.Kind) -> dict[str, Any]:
+    found = problems_of(document, kind)
+    content = _plain(document)
+    if found:
+        metadata = content.get("metadata")
+        name = metadata.get("name") if isinstance(metadata, dict) else None
+        raise InvalidObject(found, kind=kind.kind, name=name if isinstance(name, str) else None)
+    filled: dict[str, Any] = with_defaults(_object_schema(kind), content)
+    return filled
+
+
+@functools.cache
+def _object_schema(kind: schema.Kind) -> schema.Schema:
+    whole = schema.object_schema(kind)
+    # The rest of the metadata is the API server's own business.
+    whole["properties"]["metadata"] = {**whole["properties"]["metadata"], "required": ["name"]}
+    return whole
+
+
+def _plain(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The document as the API server reads it: nulls dropped, days as text, of the metadata only the name."""
+    plain = {name: _without_nulls(value) for name, value in document.items() if value is not None}
+    metadata = plain.get("metadata")
+    if isinstance(metadata, dict):
+        plain["metadata"] = {name: value for name, value in metadata.items() if name == "name"}
+    return plain
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _without_nulls(entry) for name, entry in value.items() if entry is not None}
+    if isinstance(value, list | tuple):
+        return [_without_nulls(entry) for entry in value]
+    return value.isoformat() if isinstance(value, datetime.date) else value
+
+
+def _envelope_problems(content: Mapping[str, Any], kind: schema.Kind) -> Iterator[Problem]:
+    for field, expected in (("apiVersion", names.API_VERSION), ("kind", kind.kind)):
+        if content.get(field) != expected:
+            held = structure.shown(content[field]) if field in content else "nothing"
+            yield Problem(path=(field,), sentence=f"{held} stands where {expected} is expected")
+
+
+def _broken_rules(node: Mapping[str, Any], value: Any, *, path: Path = ()) -> Iterator[Problem]:
+    for rule in node.get("x-kubernetes-validations", ()):
+        if "oldSelf" not in rule["rule"] and not _evaluate(rule["rule"], value):
+            yield Problem(path=(*path, *_steps(rule.get("fieldPath", ""))), sentence=_sentence(rule, value))
+    if isinstance(value, list):
+        for index, entry in enumerate(value):
+            yield from _broken_rules(node["items"], entry, path=(*path, index))
+    elif isinstance(value, dict):
+        for name, field in node.get("properties", {}).items():
+            if name in value:
+                yield from _broken_rules(field, value[name], path=(*path, name))
+
+
+def _sentence(rule: Mapping[str, Any], value: Any) -> str:
+    return str(_evaluate(rule["messageExpression"], value)) if "messageExpression" in rule else str(rule["message"])
+
+
+def _steps(field_path: str) -> tuple[str, ...]:
+    return tuple(step for step in field_path.split(".") if step)
+
+
+def _evaluate(expression: str, value: Any) -> Any:
+    return _compiled(expression).execute(cel.Context({"self": value}, _KUBERNETES_FUNCTIONS))
+
+
+@functools.cache
+def _compiled(expression: str) -> cel.Program:
+    return cel.compile(expression)
+
+
+def _format(text: str, values: list[Any]) -> str:
+    return text % tuple(values)
+
+
+# What Kubernetes adds to CEL, as far as `rules` allows it.
+_KUBERNETES_FUNCTIONS: dict[str, Callable[..., Any]] = {"sum": sum, "format": _format}
