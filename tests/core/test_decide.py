@@ -63,6 +63,37 @@ def test_a_finished_study_is_left_alone() -> None:
     assert again.status == here.status
 
 
+def test_every_job_of_a_finished_study_gets_a_time_to_live() -> None:
+    here = world(fate=fails(80, attempts=1))
+    here.run()
+    here.reconcile()
+    assert here.jobs
+    assert all(job.has_ttl for job in here.jobs.values())
+
+
+def test_a_condition_keeps_the_time_of_its_transition() -> None:
+    here = world()
+    here.reconcile()
+    begun = {condition.type: condition.last_transition_time for condition in here.study.conditions}
+    here.advance()
+    here.reconcile()
+    assert {condition.type: condition.last_transition_time for condition in here.study.conditions} == begun
+
+
+def test_a_second_retry_waits_for_its_back_off_and_the_operator_wakes_up_for_it() -> None:
+    spec = builders.spec(builders.block(workers=[1]), measure={"repeats": {"min": 1}})
+    here = world(builders.study(spec), fate=fails(80))
+    for _ in range(2):  # two attempts fail, one right after the other
+        here.reconcile()
+        here.advance()
+    decision = here.reconcile()
+    assert len(here.created) == 2
+    assert decision.create == ()
+    assert decision.wake_at is not None
+    here.now = decision.wake_at
+    assert len(here.reconcile().create) == 1
+
+
 def test_cost_covers_the_nodes_of_the_gang() -> None:
     one, two = world().run().results
     assert one.cost is not None

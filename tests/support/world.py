@@ -49,7 +49,6 @@ class World:
         for job in self.jobs.values():
             if job.holds_slots:
                 held[job.pool] = held.get(job.pool, 0) + job.slots
-        self.most_slots_held = max(self.most_slots_held, sum(held.values()))
         return Observed(study=self.study, jobs=tuple(self.jobs.values()), free=capacity.free_slots(self.plan, held))
 
     def ledger(self) -> Ledger:
@@ -81,7 +80,8 @@ class World:
     def reconcile(self) -> Decision:
         decision = self.decide()
         for _ in self.writes(decision):
-            pass
+            held = sum(job.slots for job in self.jobs.values() if job.holds_slots)
+            self.most_slots_held = max(self.most_slots_held, held)
         return decision
 
     def advance(self, seconds: float = RUN_SECONDS) -> None:
