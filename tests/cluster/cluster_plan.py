@@ -18,11 +18,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import cluster_binaries
-import cluster_state
 import yaml
 
+import cluster_binaries
+import cluster_state
+
 PORTS = range(20_000, 32_000)  # below the ports that the kernel hands to outgoing connections
+
+# All may do all; they differ so that the audit log tells who did it.
+USERS = {
+    "admin": "admin",
+    "controller-manager": "system:kube-controller-manager",
+    "scheduler": "system:kube-scheduler",
+    "processnode": "processnode",
+}
 
 AUDIT_POLICY = {
     "apiVersion": "audit.k8s.io/v1",
@@ -32,14 +41,11 @@ AUDIT_POLICY = {
         # Heartbeats would be most of the log and say nothing about the operator.
         {
             "level": "None",
-            "users": ["admin"],
-            "userAgents": [],
-            "verbs": ["patch", "get"],
+            "users": ["processnode"],
             "resources": [
                 {"group": "", "resources": ["nodes", "nodes/status"]},
                 {"group": "coordination.k8s.io", "resources": ["leases"]},
             ],
-            "namespaces": ["kube-node-lease", ""],
         },
         {"level": "Metadata"},
     ],
@@ -103,9 +109,9 @@ class Plan:
         subprocess.run([self.binaries.program("service-account-key"), str(key)], check=True, timeout=60)
         tokens = self.directory / "tokens.csv"
         tokens.touch(mode=0o600)
-        tokens.write_text(f'{secrets.token_hex(16)},admin,admin,"system:masters"\n', encoding="ascii")
+        lines = (f'{secrets.token_hex(16)},{user},{user},"system:masters"\n' for user in USERS.values())
+        tokens.write_text("".join(lines), encoding="ascii")
         (self.directory / "audit-policy.yaml").write_text(yaml.safe_dump(AUDIT_POLICY), encoding="utf-8")
-        (self.directory / "processnode.path").write_text(str(self.binaries.processnode), encoding="utf-8")
 
     def components(self) -> tuple[cluster_state.Component, ...]:
         return (
@@ -157,7 +163,7 @@ class Plan:
     def _controller_manager_argv(self) -> tuple[str, ...]:
         return (
             self.binaries.program("kube-controller-manager"),
-            *self._client_flags(),
+            *self._client_flags("controller-manager"),
             # No pod network and no volumes to attach here; the volume binder stays for claims.
             "--controllers=*,-nodeipam,-attachdetach",
             f"--service-account-private-key-file={self.directory / 'service-account.key'}",
@@ -166,10 +172,10 @@ class Plan:
         )
 
     def _scheduler_argv(self) -> tuple[str, ...]:
-        return (self.binaries.program("kube-scheduler"), *self._client_flags())
+        return (self.binaries.program("kube-scheduler"), *self._client_flags("scheduler"))
 
-    def _client_flags(self) -> tuple[str, ...]:
-        kubeconfig = self.directory / "admin.kubeconfig"
+    def _client_flags(self, component: str) -> tuple[str, ...]:
+        kubeconfig = self.directory / f"{component}.kubeconfig"
         return (
             f"--kubeconfig={kubeconfig}",
             f"--authentication-kubeconfig={kubeconfig}",

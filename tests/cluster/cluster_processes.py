@@ -46,6 +46,16 @@ def identify(pid: int) -> Identity | None:
     return None if fields is None else Identity(pid=pid, start_ticks=int(fields[19]), boot=boot_id())
 
 
+def find(argv: Sequence[str]) -> Identity | None:
+    """The process with exactly this command line: for one that was started by somebody who died before noting it."""
+    wanted = b"".join(word.encode() + b"\0" for word in argv)
+    for directory in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it ended meanwhile, or is somebody else's
+            if (directory / "cmdline").read_bytes() == wanted:
+                return identify(int(directory.name))
+    return None
+
+
 def is_alive(identity: Identity) -> bool:
     """Whether that very process runs; a zombie does not."""
     fields = _stat_fields(identity.pid)

@@ -31,12 +31,9 @@ class State:
 
     server: str
     seed: str
+    heartbeat_seconds: float
+    processnode: str  # the program's path
     components: tuple[Component, ...]
-    path: Path | None = None
-
-    def processnode(self) -> Path:
-        assert self.path is not None  # a state in use was read from its file
-        return Path((self.path.parent / "processnode.path").read_text(encoding="utf-8"))
 
     @classmethod
     def read(cls, path: Path) -> State:
@@ -49,14 +46,9 @@ class State:
             )
             for each in content["components"]
         )
-        return cls(server=content["server"], seed=content["seed"], components=components, path=path)
+        return cls(**{**content, "components": components})
 
     def write(self, path: Path) -> None:
-        content = {
-            "server": self.server,
-            "seed": self.seed,
-            "components": [dataclasses.asdict(component) for component in self.components],
-        }
         beside = path.with_suffix(".new")
-        beside.write_text(json.dumps(content, indent=1), encoding="utf-8")
+        beside.write_text(json.dumps(dataclasses.asdict(self), indent=1), encoding="utf-8")
         beside.replace(path)

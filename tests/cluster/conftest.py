@@ -10,8 +10,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import cluster as clusters
 import pytest
+
+import cluster as clusters
 from cluster_pods import IMAGE, Pods, wait_for
 
 PRETEND_TAINT = "example.com/pretend=true:NoSchedule"

@@ -7,11 +7,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 import cluster as clusters
 import cluster_pods
-import pytest
-from cluster_pods import Pods
+from cluster_pods import IMAGE, Pods
 
 HERE = Path(__file__).resolve().parent
 PROGRAM = str(HERE / "cluster.py")
@@ -21,6 +23,7 @@ PARENT = """
 import sys; sys.path.insert(0, sys.argv[1])
 import cluster as c
 from pathlib import Path
+from typing import Any
 images = {"image": c.Image(path=("/bin", "/usr/bin"))}
 with c.Cluster.start(sys.argv[2], nodes=[c.Node(name="only", cores=(0,))], images=images) as running:
     running.request("POST", "/api/v1/namespaces/default/pods", {
@@ -65,6 +68,7 @@ def test_the_audit_log_names_verb_user_and_object(pods: Pods) -> None:
         if event.get("objectRef", {}).get("namespace") == pods.namespace
     }
     assert ("create", "admin", "logged") in requests
+    assert ("create", "system:kube-scheduler", "logged") in requests  # the binding
 
 
 def test_two_clusters_run_side_by_side_and_stop_leaves_nothing(
@@ -91,6 +95,37 @@ def test_the_death_of_the_parent_ends_cluster_and_pods(tmp_path: Path) -> None:
         assert any("sleep" in line for line in processes_of(tmp_path))
         parent.kill()
     cluster_pods.wait_for(lambda: not processes_of(tmp_path), what="the end of everything", timeout_seconds=20)
+
+
+def test_a_lost_node_is_evicted_by_the_real_controllers_and_its_pods_end_when_it_is_back(tmp_path: Path) -> None:
+    nodes = [clusters.Node(name="stays", cores=(0,)), clusters.Node(name="lost", program="processnode-lost")]
+    quick = ("--node-monitor-grace-period=4s", "--node-monitor-period=1s")
+    images = {IMAGE: clusters.Image(path=(Path(sys.executable).parent,))}
+    with clusters.Cluster.start(
+        tmp_path, nodes=nodes, images=images, heartbeat_seconds=1, controller_manager_flags=quick
+    ) as second:
+        pods = Pods(second, "default")
+        soon = {
+            "key": "node.kubernetes.io/unreachable",
+            "operator": "Exists",
+            "effect": "NoExecute",
+            "tolerationSeconds": 0,
+        }
+        spec = {"nodeSelector": {"kubernetes.io/hostname": "lost"}, "tolerations": [soon]}
+        pods.run("victim", "import time; time.sleep(300)", spec=spec)
+        pods.wait_phase("victim", "Running")
+        second.kill("processnode-lost")
+
+        def disrupted() -> dict[str, Any] | None:
+            pod = pods.get("victim") or {}
+            kinds = [each["type"] for each in pod["status"]["conditions"]]
+            return pod if "DisruptionTarget" in kinds and "deletionTimestamp" in pod["metadata"] else None
+
+        pod = cluster_pods.wait_for(disrupted, what="eviction by the taint controller", timeout_seconds=30)
+        assert pod["status"]["phase"] == "Running"  # nobody can know what became of it: it stays Terminating
+        assert any("time.sleep(300)" in line for line in processes_of(tmp_path))
+        second.restart("processnode-lost")
+        pods.wait_gone("victim", timeout_seconds=40)
 
 
 def test_up_and_down_from_a_shell(tmp_path: Path) -> None:

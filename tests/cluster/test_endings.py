@@ -178,9 +178,7 @@ def test_a_pod_deleted_while_the_node_program_is_away_is_ended_later(pods: Pods)
     pods.delete("orphan", grace_seconds=0)
     pods.wait_gone("orphan")
     pods.cluster.restart("processnode")
-    cluster_pods.wait_for(
-        lambda: not cluster_pods.process_is_alive(pids[0]), what="its end", timeout_seconds=10
-    )
+    cluster_pods.wait_for(lambda: not cluster_pods.process_is_alive(pids[0]), what="its end", timeout_seconds=10)
 
 
 def test_pods_run_on_while_the_api_server_is_away(pods: Pods) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import cluster_pods
-import pytest
 from cluster_pods import Pods
 
 WRITE_MESSAGE = "import os; open(os.environ['MESSAGE'], 'w').write(%s)"
@@ -202,8 +201,8 @@ def test_a_whole_core_is_the_pods_own(pods: Pods) -> None:
     assert pods.wait_log("exclusive", "]") == "[1]\n"
 
 
-@pytest.mark.parametrize("image", ["registry.example/none:v1"])
-def test_an_unknown_image_stays_pending_and_says_so(pods: Pods, image: str) -> None:
+def test_an_unknown_image_stays_pending_and_says_so(pods: Pods) -> None:
+    image = "registry.example/none:v1"
     pods.run("unknown", "", image=image)
 
     def backs_off() -> dict[str, Any] | None:

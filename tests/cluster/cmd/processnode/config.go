@@ -13,11 +13,13 @@ import (
 
 // Config is the whole input of a process node; there are no other settings.
 type Config struct {
-	Kubeconfig string           `json:"kubeconfig"`
-	StateDir   string           `json:"stateDir"` // <stateDir>/<node>/<pod uid>/ holds one pod
-	Seed       string           `json:"seed"`     // keeps the addresses of several clusters on one machine apart
-	Images     map[string]Image `json:"images"`
-	Nodes      []NodeConfig     `json:"nodes"`
+	Kubeconfig string `json:"kubeconfig"`
+	StateDir   string `json:"stateDir"` // <stateDir>/<node>/<pod uid>/ holds one pod
+	Seed       string `json:"seed"`     // keeps the addresses of several clusters on one machine apart
+	// HeartbeatSeconds is between two signs of life of a node; the kubelet's default of 10 if it is not set.
+	HeartbeatSeconds float64          `json:"heartbeatSeconds"`
+	Images           map[string]Image `json:"images"`
+	Nodes            []NodeConfig     `json:"nodes"`
 }
 
 // Image is what stands in for a container image: where its programs are and what environment it brings.
@@ -48,6 +50,9 @@ func readConfig(path string) (Config, error) {
 	}
 	if config.StateDir == "" || config.Kubeconfig == "" {
 		return config, errors.New(path + ": stateDir and kubeconfig must be set")
+	}
+	if config.HeartbeatSeconds <= 0 {
+		config.HeartbeatSeconds = 10
 	}
 	return config, nil
 }

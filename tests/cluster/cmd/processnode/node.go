@@ -19,8 +19,7 @@ import (
 )
 
 const (
-	heartbeat     = 10 * time.Second // the kubelet's own default, for status and Lease
-	leaseDuration = 40               // seconds
+	leaseDuration = 40 // seconds
 	retryRegister = 200 * time.Millisecond
 )
 
@@ -29,7 +28,8 @@ type node struct {
 	config  NodeConfig
 	dir     string
 	address string
-	logPort int32 // where kubectl logs is served; 0: nowhere, as on a pretending node
+	beats   time.Duration // between two signs of life
+	logPort int32         // where kubectl logs is served; 0: nowhere, as on a pretending node
 	cores   *corePool
 }
 
@@ -37,6 +37,7 @@ func newNode(config Config, own NodeConfig) *node {
 	return &node{
 		config: own, dir: filepath.Join(config.StateDir, own.Name),
 		address: nodeAddress(config.Seed, own.Name), cores: newCorePool(own.Cores),
+		beats: time.Duration(config.HeartbeatSeconds * float64(time.Second)),
 	}
 }
 
@@ -54,7 +55,7 @@ func (n *node) keepAlive(ctx context.Context, client kubernetes.Interface) {
 		case <-time.After(retryRegister):
 		}
 	}
-	ticker := time.NewTicker(heartbeat)
+	ticker := time.NewTicker(n.beats)
 	defer ticker.Stop()
 	for {
 		if err := n.beat(ctx, client); err != nil && ctx.Err() == nil {

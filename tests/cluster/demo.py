@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`make demo`: from `kubectl apply` to the table of results, on the embedded cluster, with nothing left behind.
+
+Real etcd, API server, controller-manager and scheduler; the operator under exactly the ClusterRole of the chart; real
+Horovod and TensorFlow processes in the gangs. Only the nodes are doubles: they run pods as processes of this machine.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+
+import cluster_cli
+import installation
+from cluster import Cluster, ClusterError
+
+HERE = Path(__file__).resolve().parent
+STUDY = installation.REPOSITORY / "jobs" / "studies" / "quickstart.yaml"
+NAME = "quickstart"
+WATCH_SECONDS = 900
+
+
+def main() -> int:
+    """Start, install, apply, watch, show, stop."""
+    began = time.monotonic()
+
+    def step(text: str) -> None:
+        print(f"[{time.monotonic() - began:5.1f} s] {text}", flush=True)
+
+    nodes, images = cluster_cli.read_config(HERE / "demo.yaml")
+    with tempfile.TemporaryDirectory(prefix="gpubench-demo-") as folder:
+        step("starting etcd, kube-apiserver, controller-manager, scheduler and two nodes")
+        with Cluster.start(Path(folder) / "cluster", nodes=nodes, images=images) as cluster:
+            step("installing CRDs and RBAC, starting the operator under the chart's ClusterRole")
+            with installation.running_operator(cluster, log=Path(folder) / "operator.log") as operator:
+                step(f"kubectl apply -f {STUDY.relative_to(installation.REPOSITORY)}")
+                print(cluster.kubectl("apply", "-f", str(STUDY)).stdout, end="")
+                status = _gpubench(cluster, "watch", NAME)
+                step("kubectl get gbench,gpool")
+                print(cluster.kubectl("get", "gbench,gpool").stdout)
+                _gpubench(cluster, "show", NAME)
+                if status != 0:
+                    print(cluster.kubectl("describe", "gbench", NAME).stdout, operator.log.read_text(), file=sys.stderr)
+            step("stopping everything")
+    step("done")
+    return status
+
+
+def _gpubench(cluster: Cluster, *arguments: str) -> int:
+    environment = {**os.environ, "KUBECONFIG": str(cluster.kubeconfig)}
+    command = [Path(sys.executable).parent / "gpubench", *arguments]
+    return subprocess.run(command, env=environment, check=False, timeout=WATCH_SECONDS).returncode
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except ClusterError as error:
+        sys.exit(f"demo: {error}")
