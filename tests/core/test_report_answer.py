@@ -5,6 +5,11 @@ from gpubench.api.benchmark import AmountInterval, Cost, Estimate, PointResult, 
 from gpubench.report.answer import LENGTH_MAX, answer
 
 
+def make_estimate(bounds: tuple[float, float | None, float | None]) -> Estimate:
+    mean, low, high = bounds
+    return Estimate(mean=mean, low=low, high=high)
+
+
 def make_point(
     *,
     workers: int = 1,
@@ -18,7 +23,6 @@ def make_point(
     reason: str | None = None,
 ) -> PointResult:
     measured = state is PointState.MEASURED
-    mean_of = (lambda t: Estimate(mean=t[0], low=t[1], high=t[2])) if measured else (lambda t: None)
     return PointResult(
         workload=workload,
         pool=pool,
@@ -30,7 +34,7 @@ def make_point(
         state=state,
         reason=reason,
         values=(throughput[0],) * 3 if measured and throughput else (),
-        throughput=mean_of(throughput) if throughput else None,
+        throughput=make_estimate(throughput) if throughput and measured else None,
         cost=Cost(per_million_samples=AmountInterval(mean=cost[0], low=cost[1], high=cost[2], currency=currency))
         if cost and measured
         else None,
@@ -38,7 +42,7 @@ def make_point(
             Scaling(
                 kind="weak",
                 baseline_workers=1,
-                efficiency=Estimate(mean=efficiency[0], low=efficiency[1], high=efficiency[2]),
+                efficiency=make_estimate(efficiency),
             ),
         )
         if efficiency and measured

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stands in for a pod's launcher: ends, or does not end, as its first argument says. It trains nothing."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from gpubench.exitcodes import ExitCode
+from gpubench.measure.records import Failure, Result, termination_message
+from gpubench.plan.assignment import Assignment
+
+ASSIGNMENT = Assignment.model_validate_json(os.environ["GPUBENCH_ASSIGNMENT"])
+INDEX = int(os.environ["JOB_COMPLETION_INDEX"])
+
+
+def main(manner: str) -> int:
+    print(json.dumps({"environment": dict(os.environ), "cores": sorted(os.sched_getaffinity(0))}), flush=True)
+    return MANNERS[manner]()
+
+
+def succeed() -> int:
+    return close(result())
+
+
+def fail_in_pod_1() -> int:
+    return close(failure("the second pod gave up")) if INDEX == 1 else wait_for_sigterm()
+
+
+def fail_first_attempt() -> int:
+    return close(result()) if ASSIGNMENT.attempt > 1 else close(failure("not this time"))
+
+
+def out_of_memory_with_2() -> int:
+    return close(failure("too large", ExitCode.OUT_OF_MEMORY)) if ASSIGNMENT.workers > 1 else close(result())
+
+
+def die_without_a_word() -> int:
+    print("Traceback: the library is broken", file=sys.stderr)
+    return 1
+
+
+def hang_after_the_first() -> int:
+    if ASSIGNMENT.workers == 1 and not marker().exists():
+        marker().touch()
+        return close(result())
+    return wait_for_sigterm(child=True)
+
+
+def stubborn() -> int:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    return subprocess.run([sys.executable, "-c", "import time; time.sleep(120)"], check=True).returncode
+
+
+def marker() -> Path:
+    """Shared by the attempts of one run."""
+    return Path(os.environ["STAND_IN_FOLDER"]) / "measured-one"
+
+
+def wait_for_sigterm(*, child: bool = False) -> int:
+    told: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: told.append(number))
+    rank = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(120)"]) if child else None
+    while not told:
+        time.sleep(0.02)
+    if rank is not None:
+        rank.terminate()
+        rank.wait()
+    return close(failure("told to stop", ExitCode.TERMINATED))
+
+
+def result() -> Result:
+    return Result(
+        trial=ASSIGNMENT.trial,
+        attempt=ASSIGNMENT.attempt,
+        workers=ASSIGNMENT.workers,
+        steps=10,
+        samples=1000 * ASSIGNMENT.workers,
+        nanoseconds=1_000_000_000 + ASSIGNMENT.seed * 1_000_000,
+        windows=5,
+        warm_up_windows=1,
+        window_nanoseconds=(1, 2, 3),
+        final_loss=0.5,
+        weights_digest="d",
+        environment="e",
+        join_seconds=0.1,
+        init_seconds=0.1,
+    )
+
+
+def failure(sentence: str, code: ExitCode = ExitCode.WORKER_RAISED) -> Failure:
+    return Failure(trial=ASSIGNMENT.trial, attempt=ASSIGNMENT.attempt, exit_code=code, sentence=sentence)
+
+
+def close(ending: Result | Failure) -> int:
+    Path(os.environ["GPUBENCH_TERMINATION_MESSAGE"]).write_bytes(termination_message(ending))
+    return ending.exit_code if isinstance(ending, Failure) else 0
+
+
+MANNERS = {
+    "succeed": succeed,
+    "fail-in-pod-1": fail_in_pod_1,
+    "fail-first-attempt": fail_first_attempt,
+    "out-of-memory-with-2": out_of_memory_with_2,
+    "die-without-a-word": die_without_a_word,
+    "hang-after-the-first": hang_after_the_first,
+    "stubborn": stubborn,
+}
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

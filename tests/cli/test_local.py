@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Decision applied to processes: gangs end as Jobs do, nothing is lost, and no process is left."""
+
+import ipaddress
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import builders
+from gpubench.api.benchmark import GpuBenchmarkStatus, PointState
+from gpubench.control.decision import Gang, Happening
+from gpubench.control.ledger import Outcome, Reason
+from gpubench.plan.freeze import freeze
+from gpubench_cli import local, results
+from gpubench_cli.gang import Place
+from gpubench_cli.machine import Machine
+from gpubench_cli.results import ResultsFolder
+
+HERE = Path(__file__).parent
+STAND_IN = HERE / "stand_in_launcher.py"
+PATIENCE_SECONDS = 30.0  # each of these waits takes below two seconds on an idle machine
+
+
+class Listener:
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.happenings: list[Happening] = []
+
+    def happened(self, happening: Happening) -> None:
+        self.happenings.append(happening)
+
+    def progressed(self, status: GpuBenchmarkStatus, running: Gang | None) -> None:
+        pass
+
+
+class Finished:
+    """A local run that has come to its end."""
+
+    def __init__(self, folder: Path, status: GpuBenchmarkStatus, listener: Listener) -> None:
+        self.folder = folder
+        self.status = status
+        self.happenings = listener.happenings
+        self.states = [point.state for point in status.results]
+        self.ledger = results.read_ledger(folder)
+
+    def pods(self) -> dict[str, dict[str, Any]]:
+        """What each pod said of itself, by the name of its log."""
+        return {path.stem: json.loads(path.read_text().splitlines()[0]) for path in self.folder.glob("logs/*.jsonl")}
+
+
+def run(tmp_path: Path, manner: str, *, pool: dict[str, Any] | None = None, **spec: Any) -> Finished:
+    study = builders.study(builders.spec(**spec), created_at=time.time())
+    plan = freeze(study.spec, (builders.pool(**(pool or {})),), "2026-11-01T00:00:00Z")
+    cores = tuple(sorted(os.sched_getaffinity(0)))
+    folder = ResultsFolder.create(tmp_path / "results", study_text="{}", plan=plan)
+    place = Place(
+        machine=Machine(name="here", cores=cores, memory_bytes=2**40),
+        command=(sys.executable, str(STAND_IN), manner),
+        folder=folder,
+        scratch=tmp_path / "scratch",
+        grace_seconds=1.0,
+    )
+    listener = Listener()
+    status = local.LocalRun(study, plan, place=place, reporter=listener).run()
+    return Finished(folder.path, status, listener)
+
+
+two_cores = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two pods need two processors")
+
+
+@two_cores
+def test_a_study_is_measured_and_written(tmp_path: Path) -> None:
+    finished = run(tmp_path, "succeed")
+    assert finished.states == [PointState.MEASURED, PointState.MEASURED]
+    assert [len(point.values) for point in finished.status.results] == [3, 3]
+    assert finished.status.answer
+    assert results.read_summary(finished.folder).status == finished.status
+    assert [record.outcome for record in finished.ledger.records] == [Outcome.SUCCEEDED] * 6
+    lines = (finished.folder / "ledger.jsonl").read_text().splitlines()
+    assert len(lines) == 12, "each attempt is written when it begins and when it has ended"
+    assert {point.nodes for point in finished.status.results} == {1}, "slices of one machine are one node"
+
+
+@two_cores
+def test_each_pod_has_an_address_and_processors_of_its_own_and_no_foreign_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOROVOD_FUSION_THRESHOLD", "1")
+    finished = run(
+        tmp_path,
+        "succeed",
+        sweep=[builders.block(workers=[2])],
+        measure={"repeats": {"min": 1}},
+        template={"image": "somewhere/else:1", "env": [{"name": "NCCL_DEBUG", "value": "INFO"}]},
+    )
+    first, second = (pod for _, pod in sorted(finished.pods().items()))
+    assert not set(first["cores"]) & set(second["cores"])
+    assert len(first["cores"]) == len(second["cores"]) == 1
+    addresses = [pod["environment"]["GPUBENCH_POD_IP"] for pod in (first, second)]
+    assert len(set(addresses)) == 2
+    assert all(ipaddress.ip_address(address).is_loopback for address in addresses)
+    for pod in (first, second):
+        environment = pod["environment"]
+        assert environment["GPUBENCH_RENDEZVOUS_HOST"] == addresses[0]
+        assert environment["NCCL_DEBUG"] == "INFO", "the study's own settings arrive"
+        assert "HOROVOD_FUSION_THRESHOLD" not in environment, "what somebody exported does not"
+        assert "GPUBENCH_IMAGE" not in environment, "there is no image, and none may be claimed"
+        assert environment["CUDA_VISIBLE_DEVICES"] == ""
+
+
+@two_cores
+def test_a_pod_that_fails_ends_its_gang_with_its_own_words(tmp_path: Path) -> None:
+    finished = run(
+        tmp_path,
+        "fail-in-pod-1",
+        sweep=[builders.block(workers=[2])],
+        measure={"repeats": {"min": 1}},
+        limits={"attempts": {"failed": 1}},
+    )
+    assert finished.states == [PointState.FAILED]
+    assert "the second pod gave up" in (finished.status.results[0].reason or "")
+    assert [record.reason for record in finished.ledger.records] == [Reason.WORKER_RAISED] * 2
+    assert any(happening.type == "Warning" for happening in finished.happenings)
+
+
+def test_a_failed_attempt_is_tried_again(tmp_path: Path) -> None:
+    finished = run(tmp_path, "fail-first-attempt", sweep=[builders.block(workers=[1])], measure={"repeats": {"min": 2}})
+    assert finished.states == [PointState.MEASURED]
+    assert finished.status.attempts is not None
+    assert (finished.status.attempts.succeeded, finished.status.attempts.failed) == (2, 2)
+
+
+@two_cores
+def test_one_point_that_does_not_fit_leaves_the_others_alone(tmp_path: Path) -> None:
+    finished = run(tmp_path, "out-of-memory-with-2", measure={"repeats": {"min": 1}})
+    assert finished.states == [PointState.MEASURED, PointState.OUT_OF_MEMORY]
+
+
+def test_a_pod_that_dies_without_a_word_is_quoted_from_its_log(tmp_path: Path) -> None:
+    finished = run(
+        tmp_path,
+        "die-without-a-word",
+        sweep=[builders.block(workers=[1])],
+        measure={"repeats": {"min": 1}},
+        limits={"attempts": {"failed": 0}},
+    )
+    assert finished.states == [PointState.FAILED]
+    assert "the library is broken" in (finished.status.results[0].reason or "")
+
+
+# --- ends from outside ------------------------------------------------------------------------------------------------
+
+
+class Driver:
+    """A local run in a process of its own, and the pods that belong to it."""
+
+    def __init__(self, folder: Path, manner: str) -> None:
+        self.folder = folder
+        self.process = subprocess.Popen(
+            [sys.executable, str(HERE / "local_driver.py"), str(folder), manner],
+            env={**os.environ, "PYTHONPATH": str(HERE.parent / "support")},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def pods(self) -> list[int]:
+        """Processes of this run, told by a variable that their gang's environment carries (zombies have none)."""
+        mark = f"STAND_IN_FOLDER={self.folder}".encode()
+        found = []
+        for entry in Path("/proc").glob("[0-9]*"):
+            try:
+                if mark in (entry / "environ").read_bytes().split(b"\0"):
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+        return found
+
+    def wait_until(self, holds: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not holds():
+            assert time.monotonic() < deadline, f"{what} did not happen in {PATIENCE_SECONDS} s"
+            time.sleep(0.05)
+
+    def ledger_outcomes(self) -> list[Outcome | None]:
+        return [record.outcome for record in results.read_ledger(self.folder / "results").records]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[[str], Driver]]:
+    drivers: list[Driver] = []
+
+    def begin(manner: str) -> Driver:
+        drivers.append(Driver(tmp_path / "run", manner))
+        return drivers[-1]
+
+    yield begin
+    for driver in drivers:
+        driver.process.kill()
+        driver.process.communicate()
+        for pod in driver.pods():
+            os.kill(pod, signal.SIGKILL)
+
+
+@two_cores
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_keeps_what_was_measured_and_leaves_no_process(
+    start: Callable[[str], Driver], number: signal.Signals, code: int
+) -> None:
+    driver = start("hang-after-the-first")
+    driver.wait_until(lambda: Outcome.SUCCEEDED in driver.ledger_outcomes(), "the first measurement")
+    # A launcher and its rank are two, a gang of two pods is four.
+    driver.wait_until(lambda: len(driver.pods()) >= 2, "the next gang")
+    driver.process.send_signal(number)
+    assert driver.process.wait(PATIENCE_SECONDS) == code
+    assert driver.pods() == []
+    outcomes = driver.ledger_outcomes()
+    assert outcomes.count(Outcome.SUCCEEDED) == 1
+    assert outcomes.count(Outcome.STOPPED) == 1
+    summary = results.read_summary(driver.folder / "results")
+    assert summary.status.phase == "Suspended"
+    assert sum(len(point.values) for point in summary.status.results) == 1
+    shown = subprocess.run(
+        [sys.executable, "-m", "gpubench_cli", "show", str(driver.folder / "results")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "Pending" in shown.stdout
+    assert "still to be measured" in shown.stdout
+
+
+@two_cores
+def test_a_pod_that_does_not_listen_is_killed_after_its_grace(start: Callable[[str], Driver]) -> None:
+    driver = start("stubborn")
+    driver.wait_until(lambda: len(driver.pods()) >= 2, "the first gang")
+    driver.process.send_signal(signal.SIGINT)
+    assert driver.process.wait(PATIENCE_SECONDS) == 130
+    assert driver.pods() == []
+
+
+@two_cores
+def test_killing_the_command_line_kills_its_pods(start: Callable[[str], Driver]) -> None:
+    driver = start("hang-after-the-first")
+    driver.wait_until(lambda: Outcome.SUCCEEDED in driver.ledger_outcomes(), "the first measurement")
+    driver.wait_until(lambda: len(driver.pods()) >= 2, "the next gang")
+    launchers = [pod for pod in driver.pods() if b"stand_in" in Path(f"/proc/{pod}/cmdline").read_bytes()]
+    assert launchers
+    driver.process.kill()
+    driver.process.wait()
+    # The real launcher's ranks ask the kernel for the same bond; the stand-in's child does not, and is not counted.
+    driver.wait_until(lambda: not any(Path(f"/proc/{pod}").exists() for pod in launchers), "the death of the pods")
+    assert results.read_summary(driver.folder / "results").status.results
