@@ -11,7 +11,6 @@ from gpubench.exitcodes import ExitCode
 from gpubench.measure import records
 from gpubench.plan import assignment as assignments
 from gpubench.values import Value
-
 from gpubench_jobs.failures import RankError
 
 _QUANTILES = (0.05, 0.5, 0.95)

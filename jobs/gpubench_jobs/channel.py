@@ -10,10 +10,11 @@ import os
 from enum import StrEnum
 from typing import Annotated, Literal
 
+from pydantic import Field, TypeAdapter
+
 from gpubench.measure import records
 from gpubench.plan import assignment as assignments
 from gpubench.values import Value
-from pydantic import Field, TypeAdapter
 
 ENV_ORDERS = "GPUBENCH_WORKER_ORDERS"
 

@@ -5,8 +5,8 @@ Set before anything else touches TensorFlow: afterwards it refuses.
 """
 
 import tensorflow as tf
-from gpubench.exitcodes import ExitCode
 
+from gpubench.exitcodes import ExitCode
 from gpubench_jobs import channel
 from gpubench_jobs.failures import RankError
 

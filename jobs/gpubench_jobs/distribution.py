@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpubench.exitcodes import ExitCode
-
 from gpubench_jobs import ranks
 from gpubench_jobs.failures import RankError
 

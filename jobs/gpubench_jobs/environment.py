@@ -10,9 +10,9 @@ from pathlib import Path
 
 import keras
 import tensorflow as tf
+
 from gpubench import names
 from gpubench.measure import records
-
 from gpubench_jobs import channel, distribution
 
 _CPU_FACTS = Path("/proc/cpuinfo")

@@ -8,7 +8,6 @@ import sys
 
 from gpubench.exitcodes import ExitCode
 from gpubench.plan import assignment as assignments
-
 from gpubench_jobs import distribution
 from gpubench_jobs.failures import RankError
 

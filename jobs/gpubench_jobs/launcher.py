@@ -24,7 +24,6 @@ from typing import NoReturn
 from gpubench import names
 from gpubench.exitcodes import ExitCode
 from gpubench.measure import records
-
 from gpubench_jobs import barrier, channel, clock, distribution, endings, limits, ranks, setting, team, verdict
 
 _LOOK_SECONDS = 0.1

@@ -7,6 +7,7 @@ Touched once per window, never per step: the final figures come from the records
 import sys
 
 import prometheus_client
+
 from gpubench import metrics, names
 from gpubench.plan import assignment as assignments
 

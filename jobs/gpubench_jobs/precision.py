@@ -3,6 +3,7 @@
 
 import keras
 import tensorflow as tf
+
 from gpubench.precision import Precision
 
 #: tf_cnn_benchmarks multiplied the loss by this for float16, fixed, for all its convolutional models.

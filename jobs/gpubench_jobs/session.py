@@ -11,7 +11,6 @@ from typing import TypeVar
 
 from gpubench.measure import records
 from gpubench.plan import assignment as assignments
-
 from gpubench_jobs import agreement, channel, clock, distribution, metrics, pacing, train
 from gpubench_jobs.channel import Phase
 from gpubench_jobs.models.recipe import Recipe
@@ -88,10 +87,11 @@ class Session:
         ):
             plan = pacing.Plan(first=len(self.windows), windows=count, steps=steps, warm_up=warm_up)
             self.writer.phase(Phase.STEPPING)
-            train.time_windows(self.run, plan, now=self.now, finished=self._record)
+            train.time_windows(self.run, plan, now=self.now, finished=self.record)
             window_seconds = clock.seconds(self.windows[-1].nanoseconds)
 
-    def _record(self, plan: pacing.Plan, index: int, timed: train.Timed) -> None:
+    def record(self, plan: pacing.Plan, index: int, timed: train.Timed) -> None:
+        """A window has ended: keep it, tell the launcher, show it."""
         window = records.Window(
             rank=self.rank, index=index, steps=plan.steps, nanoseconds=timed.nanoseconds, warm_up=plan.warm_up
         )

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
-from gpubench import names, workloads
-from gpubench.plan import assignment as assignments
 from pydantic import ValidationError
 
+from gpubench import names, workloads
+from gpubench.plan import assignment as assignments
 from gpubench_jobs import limits, ranks
 
 _LOOPBACK = "lo"

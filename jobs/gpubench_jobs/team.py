@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpubench.measure import records
-
 from gpubench_jobs import channel, clock
 from gpubench_jobs.verdict import Seen
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import tensorflow as tf
-from gpubench.exitcodes import ExitCode
 
+from gpubench.exitcodes import ExitCode
 from gpubench_jobs import clock, pacing
 from gpubench_jobs.failures import RankError
 from gpubench_jobs.models.recipe import Recipe

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from gpubench.exitcodes import ExitCode, named
 from gpubench.measure import records
-
 from gpubench_jobs import barrier, clock, limits
 from gpubench_jobs.channel import Phase
 

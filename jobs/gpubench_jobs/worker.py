@@ -16,7 +16,6 @@ from typing import NoReturn
 
 from gpubench.exitcodes import ExitCode
 from gpubench.measure import records
-
 from gpubench_jobs import channel, clock, explain, failures
 from gpubench_jobs.channel import Phase
 

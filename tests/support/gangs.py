@@ -151,8 +151,8 @@ class Pods:
         self._pods.append(pod)
         return pod
 
-    def gang(self, assignment: assignments.Assignment, **options: Mapping[str, str]) -> tuple[Pod, ...]:
-        return tuple(self.start(assignment, index=index, **options) for index in range(assignment.nodes))
+    def gang(self, assignment: assignments.Assignment) -> tuple[Pod, ...]:
+        return tuple(self.start(assignment, index=index) for index in range(assignment.nodes))
 
     def end(self) -> None:
         for pod in self._pods:

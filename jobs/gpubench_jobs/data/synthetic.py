@@ -5,6 +5,7 @@ Each rank has its own seed: ranks that train on the same samples would hide a mi
 """
 
 import tensorflow as tf
+
 from gpubench import workloads
 
 

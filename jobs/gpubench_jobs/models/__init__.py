@@ -8,7 +8,6 @@ facts about each model (counts, sizes, origin) are in `gpubench.workloads`; a te
 from collections.abc import Callable
 
 from gpubench import workloads
-
 from gpubench_jobs.models import mnist_cnn, mnist_mlp, resnet50
 from gpubench_jobs.models.recipe import Recipe
 

@@ -5,8 +5,8 @@ Adadelta's learning rate was 1.0 then; the default of Keras 3 is a thousandth of
 """
 
 import keras
-from gpubench import workloads
 
+from gpubench import workloads
 from gpubench_jobs.data import synthetic
 from gpubench_jobs.models.recipe import Recipe
 

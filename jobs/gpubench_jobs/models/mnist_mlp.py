@@ -5,8 +5,8 @@ Deviation: Keras 3 adds epsilon inside the root of RMSprop, Keras 2.1.1 outside.
 """
 
 import keras
-from gpubench import workloads
 
+from gpubench import workloads
 from gpubench_jobs.data import synthetic
 from gpubench_jobs.models.recipe import Recipe
 

@@ -9,8 +9,8 @@ network is written as NHWC, which CPUs need and which TensorFlow's layout optimi
 
 import keras
 import tensorflow as tf
-from gpubench import workloads
 
+from gpubench import workloads
 from gpubench_jobs.data import synthetic
 from gpubench_jobs.models.recipe import Recipe
 

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the ranks' reports to the gang's result, and what is refused."""
+
+from typing import Any
+
+import pytest
+
+from gangs import make_assignment
+from gpubench.measure import records
+from gpubench_jobs import agreement
+from gpubench_jobs.failures import RankError
+
+
+def report(rank: int, *nanoseconds: int, warm_up: int = 1, **fields: Any) -> agreement.Report:
+    windows = tuple(
+        records.Window(rank=rank, index=index, steps=10, nanoseconds=each, warm_up=index < warm_up)
+        for index, each in enumerate(nanoseconds)
+    )
+    defaults = {"final_loss": 1.0, "weights_digest": "d", "environment": "e"}
+    return agreement.Report(rank=rank, windows=windows, **(defaults | fields))
+
+
+def result(*reports: agreement.Report) -> records.Result:
+    assignment = make_assignment(workers=len(reports))
+    return agreement.result(reports, assignment=assignment, join_seconds=1.5, init_seconds=9.0)
+
+
+def test_a_window_lasts_as_long_as_its_slowest_rank_and_warm_up_does_not_count() -> None:
+    found = result(report(0, 9000, 100, 300), report(1, 8000, 200, 250))
+    assert (found.nanoseconds, found.windows, found.warm_up_windows) == (500, 2, 1)
+    assert (found.steps, found.samples) == (20, 20 * 8 * 2)
+    assert (found.join_seconds, found.init_seconds) == (1.5, 9.0)
+
+
+@pytest.mark.parametrize(
+    ("fields", "complaint"),
+    [({"weights_digest": "x"}, "different weights"), ({"environment": "x"}, "different environments")],
+)
+def test_ranks_that_differ_have_no_result(fields: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(RankError, match=complaint):
+        result(report(0, 1, 2), report(1, 1, 2, **fields))
+
+
+def test_ranks_with_different_windows_have_no_result() -> None:
+    with pytest.raises(RankError, match="different numbers of windows"):
+        result(report(0, 1, 2), report(1, 1))
+
+
+@pytest.mark.parametrize(
+    ("values", "quantiles"),
+    [((7,), (7, 7, 7)), ((100, 0), (5, 50, 95)), (tuple(range(0, 2001, 100)), (100, 1000, 1900))],
+)
+def test_quantiles_are_linear_between_order_statistics(values: tuple[int, ...], quantiles: tuple[int, ...]) -> None:
+    assert agreement.quantiles(values) == quantiles

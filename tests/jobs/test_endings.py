@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The termination message is whole or absent."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpubench_jobs import endings
+
+
+def test_the_message_replaces_what_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "termination-log"
+    path.write_text("x" * 5000)
+    endings.write_termination_message(path, b"words")
+    assert path.read_bytes() == b"words"
+    assert list(tmp_path.iterdir()) == [path]  # nothing is left beside it
+
+
+IN_A_MOUNT = """
+import ctypes, os, sys
+from pathlib import Path
+from gpubench_jobs import endings
+path, source = Path(sys.argv[1]), Path(sys.argv[2])
+libc = ctypes.CDLL(None, use_errno=True)
+new_user, new_mounts, bind, private, recursive = 0x10000000, 0x00020000, 4096, 1 << 18, 16384
+if libc.unshare(new_user | new_mounts) or libc.mount(b"none", b"/", None, private | recursive, None):
+    sys.exit(77)
+if libc.mount(str(source).encode(), str(path).encode(), None, bind, None):
+    sys.exit(77)
+endings.write_termination_message(path, b"words")
+"""
+
+
+def test_a_file_that_is_a_mount_is_written_in_place(tmp_path: Path) -> None:
+    """As the kubelet gives /dev/termination-log: it cannot be replaced (EBUSY), only written."""
+    folder, source = tmp_path / "dev", tmp_path / "of-the-kubelet"
+    folder.mkdir()
+    path = folder / "termination-log"
+    path.touch()
+    source.write_text("x" * 5000)
+    code = subprocess.run([sys.executable, "-c", IN_A_MOUNT, str(path), str(source)], check=False).returncode
+    if code == 77:
+        pytest.skip("this kernel gives no mount namespace to this user")
+    assert code == 0
+    assert source.read_bytes() == b"words"
+    assert [entry.name for entry in folder.iterdir()] == ["termination-log"]
+
+
+def test_a_place_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        endings.write_termination_message(tmp_path / "missing" / "log", b"words")
+
+
+def test_kills_for_memory_are_a_number_everywhere() -> None:
+    assert endings.out_of_memory_kills() >= 0

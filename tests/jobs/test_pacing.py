@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Steps per window and windows per run."""
+
+import pytest
+
+from gpubench_jobs import pacing
+
+
+@pytest.mark.parametrize("step_seconds", [1e-4, 2e-3, 0.05, 0.4, 3.0, 40.0])
+def test_calibration_settles_soon_on_windows_of_the_wanted_length(step_seconds: float) -> None:
+    trial, calls, spent = pacing.Trial(steps=1), 0, 0.0
+    while not trial.settled:
+        calls, spent = calls + 1, spent + trial.steps * step_seconds
+        trial = pacing.next_trial(trial, seconds=trial.steps * step_seconds, window_seconds=1.0)
+    assert trial.steps == max(1, round(1.0 / step_seconds))
+    assert calls <= 6
+    assert spent <= max(2.0, step_seconds)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "window", "at_least", "windows"),
+    [(10.0, 1.0, 5, 10), (10.0, 3.0, 5, 5), (0.5, 1.0, 1, 1), (-0.1, 1.0, 0, 0), (-0.1, 1.0, 2, 2), (0.1, 1.0, -7, 1)],
+)
+def test_windows_cover_the_time_and_the_least_number(
+    seconds: float, window: float, at_least: int, windows: int
+) -> None:
+    assert pacing.windows_for(seconds, window_seconds=window, at_least=at_least) == windows

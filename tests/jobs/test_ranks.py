@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rank arithmetic: against Horovod's own, and for what cannot be divided."""
+
+import pytest
+from horovod.runner.common.util import hosts as horovod_hosts
+from horovod.runner.gloo_run import create_slot_env_vars
+
+from gangs import make_assignment
+from gpubench_jobs import ranks
+
+
+@pytest.mark.parametrize(("pods", "slots"), [(1, 1), (1, 2), (2, 1), (2, 2), (3, 8)])
+def test_ranks_are_those_of_horovodrun(pods: int, slots: int) -> None:
+    listed = ",".join(f"pod-{n}:{slots}" for n in range(pods))
+    theirs = [
+        create_slot_env_vars(slot)
+        for slot in horovod_hosts.get_host_assignments(horovod_hosts.parse_hosts(listed), pods * slots)
+    ]
+    assignment = make_assignment(workers=pods * slots, workers_per_node=slots)
+    ours = [
+        ranks.environment(rank, rendezvous_address="10.0.0.1", interface="eth0")
+        for pod in range(pods)
+        for rank in ranks.of_pod(assignment, pod=pod)
+    ]
+    assert len(ours) == len(theirs)
+    for own, their in zip(ours, theirs, strict=True):
+        shared = set(own) & set(their)
+        assert {
+            "HOROVOD_RANK",
+            "HOROVOD_SIZE",
+            "HOROVOD_LOCAL_RANK",
+            "HOROVOD_CROSS_RANK",
+            "HOROVOD_HOSTNAME",
+        } <= shared
+        assert {name: own[name] for name in shared} == {name: str(their[name]) for name in shared}
+
+
+def test_the_port_of_the_rendezvous_lies_below_the_ephemeral_range() -> None:
+    (rank,) = ranks.of_pod(make_assignment(), pod=0)
+    variables = ranks.environment(rank, rendezvous_address="10.0.0.1", interface="eth0")
+    assert int(variables["HOROVOD_GLOO_RENDEZVOUS_PORT"]) < 32768
+    assert variables["HOROVOD_GLOO_RENDEZVOUS_ADDR"] == "10.0.0.1"
+
+
+@pytest.mark.parametrize(("workers", "per_node", "pod"), [(3, 2, 0), (1, 2, 0), (4, 2, 2)])
+def test_what_cannot_be_divided_is_refused(workers: int, per_node: int, pod: int) -> None:
+    with pytest.raises(ValueError, match="pod"):
+        ranks.of_pod(make_assignment(workers=workers, workers_per_node=per_node), pod=pod)
+
+
+@pytest.mark.parametrize(
+    ("cores", "count", "processors", "shares"),
+    [
+        ((0, 1), 2, 1.0, ((0,), (1,))),
+        ((0, 1), 2, 0.5, ((0,), (1,))),
+        ((7, 3, 5, 1), 2, 2.9, ((1, 3), (5, 7))),
+        ((4,), 1, 1.0, ((4,),)),
+    ],
+)
+def test_cores_are_disjoint_and_no_more_than_the_share(
+    cores: tuple[int, ...], count: int, processors: float, shares: tuple[tuple[int, ...], ...]
+) -> None:
+    assert ranks.share_cores(cores, ranks=count, processors=processors) == shares
+
+
+def test_too_few_cores_are_refused_with_the_remedy() -> None:
+    with pytest.raises(ValueError, match="2 ranks of 1 processors do not fit the 1 processors"):
+        ranks.share_cores((0,), ranks=2, processors=1.0)

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models as they are catalogued, the step as it learns, the timed loop as it measures. One process, no Horovod."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from gangs import make_assignment
+from gpubench import workloads
+from gpubench.exitcodes import ExitCode
+from gpubench.precision import Precision
+from gpubench_jobs import distribution, explain, models, pacing, precision, train
+from gpubench_jobs.data import synthetic
+from gpubench_jobs.failures import RankError
+
+PARAMETERS = {  # counted by the sources named in gpubench.workloads: trainable, and with moving statistics
+    "mnist_mlp": (669_706, 669_706),
+    "mnist_cnn": (1_199_882, 1_199_882),
+    "resnet50": (25_559_081, 25_612_201),
+}
+
+
+def test_the_catalogue_and_the_builders_name_the_same_workloads() -> None:
+    assert set(models.names()) == set(workloads.NAMES) == set(PARAMETERS)
+
+
+def test_an_unknown_workload_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(LookupError, match="did you mean 'resnet50'"):
+        models.build("resnet500", batch=1, seed=1)
+
+
+@pytest.mark.parametrize("name", workloads.NAMES)
+def test_a_model_has_the_parameters_of_its_source_and_learns(name: str) -> None:
+    precision.use(Precision.FLOAT32)
+    built = models.build(name, batch=1 if name == "resnet50" else 4, seed=3)
+    network, workload = built.network, workloads.find(name)
+    trainable = sum(math.prod(variable.shape) for variable in network.trainable_variables)
+    total = sum(math.prod(weight.shape) for weight in network.weights)
+    assert (trainable, total) == PARAMETERS[name]
+    assert (trainable, total) == (workload.trainable_parameters, workload.total_parameters)
+    assert tuple(built.images.shape[1:]) == workload.input_shape
+    before = [variable.numpy() for variable in built.trainable]
+    loss = float(train.compile_run(built, reduce=train.alone)(1).numpy())
+    assert math.isfinite(loss)
+    moved = [not np.array_equal(old, new.numpy()) for old, new in zip(before, built.trainable, strict=True)]
+    assert all(moved)
+    assert int(built.optimizer.iterations.value) == 1
+
+
+def test_resnet50_is_version_1_without_biases_in_convolutions() -> None:
+    precision.use(Precision.FLOAT32)
+    layers = models.build("resnet50", batch=1, seed=3).network.layers
+    convolutions = [layer for layer in layers if type(layer).__name__ == "Conv2D"]
+    assert len(convolutions) == 53
+    assert not any(layer.use_bias for layer in convolutions)
+    strided = [layer for layer in convolutions if layer.strides == (2, 2)]
+    assert {layer.kernel_size for layer in strided} == {(7, 7), (1, 1)}  # v1.5 has it in the 3x3
+    normalisations = [layer for layer in layers if type(layer).__name__ == "BatchNormalization"]
+    assert {(layer.momentum, layer.epsilon) for layer in normalisations} == {(0.9, 1e-5)}
+
+
+@pytest.mark.parametrize(
+    ("precision_name", "compute", "scale"),
+    [
+        (Precision.FLOAT32, "float32", 1.0),
+        (Precision.TENSOR_FLOAT32, "float32", 1.0),
+        (Precision.MIXED_BFLOAT16, "bfloat16", 1.0),
+        (Precision.MIXED_FLOAT16, "float16", 128.0),
+    ],
+)
+def test_a_precision_is_what_it_says(precision_name: Precision, compute: str, scale: float) -> None:
+    precision.use(precision_name)
+    built = models.build("mnist_mlp", batch=4, seed=3)
+    assert built.network.layers[0].compute_dtype == compute
+    assert {variable.dtype.name for variable in built.trainable} == {"float32"}
+    assert precision.loss_scale(precision_name) == scale
+    tf32 = tf.config.experimental.tensor_float_32_execution_enabled()
+    assert tf32 == (precision_name is Precision.TENSOR_FLOAT32)
+    loss = train.compile_run(built, reduce=train.alone, loss_scale=scale)(2)
+    assert math.isfinite(float(loss.numpy()))
+
+
+def test_the_loss_scale_leaves_the_step_as_it_was() -> None:
+    precision.use(Precision.FLOAT32)
+    plain, scaled = (models.build("mnist_cnn", batch=4, seed=3) for _ in range(2))
+    for variable, value in zip(scaled.trainable, plain.trainable, strict=True):
+        variable.assign(value)
+    train.compile_run(plain, reduce=train.alone)(3)
+    train.compile_run(scaled, reduce=train.alone, loss_scale=128.0)(3)
+    for one, other in zip(plain.trainable, scaled.trainable, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)  # a power of two rounds nothing; the order of sums may
+
+
+def test_synthetic_labels_of_imagenet_are_redrawn_and_leave_out_the_last_class() -> None:
+    first, second = (synthetic.imagenet_labels(batch=20_000, seed=1, step=tf.constant(n)).numpy() for n in (0, 1))
+    assert not np.array_equal(first, second)
+    assert (first.min(), first.max()) == (0, 999)
+    images = synthetic.imagenet_images((8, 8, 3), batch=500, seed=1, dtype=tf.float16)
+    assert images.dtype == tf.float16
+    assert abs(float(tf.reduce_mean(tf.cast(images, tf.float32))) - 127) < 1
+    assert float(tf.reduce_max(images)) <= 127 + 2 * 60 + 1  # truncated at two deviations
+
+
+@dataclass
+class Scalar:
+    """A loss in place of TensorFlow's."""
+
+    value: float
+
+    def numpy(self) -> float:
+        return self.value
+
+
+def ticking(*moments: int) -> Iterator[int]:
+    yield from moments
+
+
+def test_windows_lie_back_to_back_in_integer_nanoseconds() -> None:
+    moments = ticking(100, 150, 420, 1000)
+    calls: list[int] = []
+    told: list[tuple[int, int]] = []
+
+    def run(steps: int) -> Scalar:
+        calls.append(steps)
+        return Scalar(0.5)
+
+    windows = train.time_windows(
+        run,
+        pacing.Plan(first=7, windows=3, steps=10, warm_up=False),
+        now=lambda: next(moments),
+        finished=lambda _, index, timed: told.append((index, timed.nanoseconds)),
+    )
+    assert [window.nanoseconds for window in windows] == [50, 270, 580]  # which is 1000 - 100: nothing went unmeasured
+    assert told == [(7, 50), (8, 270), (9, 580)]
+    assert calls == [10, 10, 10]
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf])
+def test_a_loss_that_is_not_finite_ends_the_rank(loss: float) -> None:
+    moments = ticking(1, 2, 3)
+    with pytest.raises(RankError, match="after window 0") as caught:
+        train.time_windows(
+            lambda _: Scalar(loss),
+            pacing.Plan(first=0, windows=2, steps=1, warm_up=True),
+            now=lambda: next(moments),
+            finished=lambda *_: None,
+        )
+    assert caught.value.exit_code is ExitCode.LOSS_NOT_FINITE
+
+
+@pytest.mark.usefixtures("horovod")
+def test_a_gang_of_another_size_is_refused() -> None:
+    try:
+        with pytest.raises(RankError, match="1 ranks in place of 2") as caught:
+            distribution.connect(workers=2)  # without HOROVOD_ variables Horovod is silently rank 0 of 1
+    finally:
+        distribution.disconnect()
+    assert caught.value.exit_code is ExitCode.SIZE_MISMATCH
+
+
+def test_what_a_rank_raises_is_explained() -> None:
+    assignment = make_assignment(batch_per_worker=4096)
+    table = [
+        (tf.errors.ResourceExhaustedError(None, None, "OOM when allocating"), ExitCode.OUT_OF_MEMORY, "batch of 4096"),
+        (MemoryError(), ExitCode.OUT_OF_MEMORY, "lower the batch"),
+        (tf.errors.UnknownError(None, None, "HorovodAllreduce: Connection reset by peer"), ExitCode.PEER_LOST, "reset"),
+        (tf.errors.UnknownError(None, None, "cuDNN failed"), ExitCode.WORKER_RAISED, "UnknownError: cuDNN failed"),
+        (ValueError("Graph execution error:\n\nbad shape\n"), ExitCode.WORKER_RAISED, "ValueError: bad shape"),
+        (ImportError("libfoo.so.1"), ExitCode.WORKER_RAISED, "libfoo.so.1"),
+    ]
+    for error, code, words in table:
+        explained = explain.explain(error, assignment)
+        assert (explained.exit_code, words in explained.sentence) == (code, True), explained
+    gpu = assignment.model_copy(update={"gpu": True})
+    assert explain.explain(ImportError("libcudart.so"), gpu).exit_code is ExitCode.UNSUPPORTED_ACCELERATOR

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who is to blame, as a table: one row for each way in which a gang comes apart."""
+
+import signal
+from typing import Any
+
+import pytest
+
+from gpubench.exitcodes import ExitCode
+from gpubench.measure import records
+from gpubench_jobs import barrier, clock, limits, verdict
+from gpubench_jobs.channel import Phase
+
+NOW = 1000 * clock.NANOSECONDS
+LIMITS = limits.Limits()
+FAULT = barrier.Fault(pod=1, rank=1, exit_code=ExitCode.WORKER_RAISED, sentence="it broke")
+
+
+def ago(seconds: float) -> int:
+    return NOW - round(seconds * clock.NANOSECONDS)
+
+
+def seen(rank: int = 0, *, silent: float = 0.1, **fields: Any) -> verdict.Seen:
+    return verdict.Seen(rank=rank, progress_ns=ago(silent), **({"phase": Phase.STEPPING} | fields))
+
+
+def failed(rank: int = 0, *, code: ExitCode, at: float = 0.0, sentence: str = "because") -> verdict.Seen:
+    words = records.Failure(trial="t", attempt=1, exit_code=code, rank=rank, sentence=sentence)
+    return seen(rank, failure=words, ended_ns=ago(at))
+
+
+def ended(rank: int = 0, *, code: int, at: float = 0.0, **fields: Any) -> verdict.Seen:
+    return seen(rank, returncode=code, ended_ns=ago(at), **fields)
+
+
+def judge(*ranks: verdict.Seen, **fields: Any) -> verdict.Finished | verdict.Failed | None:
+    defaults: dict[str, Any] = {"pod": 0, "ranks": ranks, "now_ns": NOW, "stall_seconds": 30}
+    return verdict.judge(verdict.Pod(**(defaults | fields)), LIMITS)
+
+
+def code_and_rank(found: verdict.Finished | verdict.Failed | None) -> tuple[ExitCode, int | None]:
+    assert isinstance(found, verdict.Failed), found
+    return found.exit_code, found.rank
+
+
+def test_a_pod_at_work_is_left_alone() -> None:
+    assert judge(seen(0), seen(1)) is None
+
+
+def test_all_ranks_finished_is_the_only_good_end() -> None:
+    done: dict[str, Any] = {"code": 0, "phase": Phase.FINISHED}
+    assert judge(ended(0, **done), ended(1, **done)) == verdict.Finished()
+    assert judge(ended(0, **done), seen(1)) is None
+
+
+def test_a_rank_that_ends_with_0_before_the_end_has_failed() -> None:
+    assert code_and_rank(judge(ended(0, code=0), seen(1))) == (ExitCode.WORKER_RAISED, 0)
+
+
+def test_a_ranks_own_words_outrank_its_neighbours_loss() -> None:
+    lost = failed(0, code=ExitCode.PEER_LOST, at=5)
+    assert code_and_rank(judge(lost, failed(1, code=ExitCode.LOSS_NOT_FINITE))) == (ExitCode.LOSS_NOT_FINITE, 1)
+
+
+def test_a_crash_outranks_its_neighbours_loss() -> None:
+    lost = failed(0, code=ExitCode.PEER_LOST, at=5)
+    found = judge(lost, ended(1, code=-signal.SIGSEGV))
+    assert code_and_rank(found) == (ExitCode.WORKER_RAISED, 1)
+    assert "SIGSEGV" in found.sentence  # type: ignore[union-attr]
+
+
+def test_a_lost_peer_is_believed_only_after_the_dust_has_settled() -> None:
+    assert judge(failed(0, code=ExitCode.PEER_LOST, at=0.2), seen(1)) is None
+    assert code_and_rank(judge(failed(0, code=ExitCode.PEER_LOST, at=1.1), seen(1))) == (ExitCode.PEER_LOST, None)
+
+
+def test_a_kill_is_out_of_memory_only_with_the_kernels_word() -> None:
+    killed = ended(0, code=-signal.SIGKILL)
+    assert code_and_rank(judge(killed)) == (ExitCode.WORKER_RAISED, 0)
+    assert code_and_rank(judge(killed, out_of_memory_kills=1)) == (ExitCode.OUT_OF_MEMORY, 0)
+
+
+def test_gloos_abort_while_connecting_is_the_loss_of_a_peer() -> None:
+    aborted = ended(0, code=-signal.SIGABRT, at=2, phase=Phase.CONNECTING)
+    found = judge(aborted)
+    assert code_and_rank(found) == (ExitCode.PEER_LOST, 0)
+    assert "hvd.init()" in found.sentence  # type: ignore[union-attr]
+    assert "pod 1 failed first: it broke" in judge(aborted, fault=FAULT).sentence  # type: ignore[union-attr]
+
+
+def test_an_abort_at_work_is_a_crash() -> None:
+    assert code_and_rank(judge(ended(0, code=-signal.SIGABRT, at=2))) == (ExitCode.WORKER_RAISED, 0)
+
+
+def test_the_gangs_word_ends_the_other_pods_at_once() -> None:
+    assert code_and_rank(judge(seen(0), fault=FAULT)) == (ExitCode.PEER_LOST, None)
+
+
+def test_a_pod_does_not_follow_its_own_report() -> None:
+    assert judge(seen(0), fault=FAULT, pod=1) is None
+
+
+def test_all_pods_say_the_same_of_a_pod_that_never_came() -> None:
+    fault = barrier.Fault(pod=0, exit_code=ExitCode.JOIN_TIMEOUT, sentence="missing: pod 2")
+    found = judge(seen(0), fault=fault, pod=1)
+    assert found == verdict.Failed(exit_code=ExitCode.JOIN_TIMEOUT, sentence="missing: pod 2")
+
+
+def test_a_silent_pod_0_is_a_lost_peer_unless_the_work_is_done() -> None:
+    assert code_and_rank(judge(seen(0), barrier_silent=True, pod=1)) == (ExitCode.PEER_LOST, None)
+    done = ended(0, code=0, phase=Phase.FINISHED)
+    assert judge(done, barrier_silent=True, pod=1) == verdict.Finished()
+
+
+@pytest.mark.parametrize(
+    ("ranks", "blamed"),
+    [
+        ((seen(0, silent=31), seen(1, silent=31, frozen=True)), 1),  # stopped: the other waits for it
+        ((seen(0, silent=31), seen(1, silent=31)), None),  # both wait: a peer's launcher may know more
+        ((seen(0, silent=36), seen(1, silent=36)), 0),  # nobody knew more
+        ((seen(0, silent=29), seen(1, silent=29, frozen=True)), None),  # not yet
+        ((seen(0, silent=200, phase=Phase.FIRST_STEP),), None),  # tracing takes its time
+        ((seen(0, silent=301, phase=Phase.BUILDING), seen(1, silent=301, phase=Phase.SPREADING)), 0),
+    ],
+)
+def test_who_has_stalled(ranks: tuple[verdict.Seen, ...], blamed: int | None) -> None:
+    found = judge(*ranks)
+    if blamed is None:
+        assert found is None
+    else:
+        assert code_and_rank(found) == (ExitCode.STALLED, blamed)
+
+
+def test_a_long_stall_time_out_counts_while_starting_too() -> None:
+    assert judge(seen(0, silent=301, phase=Phase.BUILDING), stall_seconds=600) is None
