@@ -374,10 +374,12 @@ class GpuBenchmark(Value):
             "its pods begin with it",
             detail="this one has %d",
             values=("size(self.metadata.name)",),
+            field=".metadata.name",
         ),
         Rule(
             cel="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
             sentence="metadata.name must begin with a letter and hold only small letters, digits and -, because host "
             "names are made of it; choose a name such as three-cnns",
+            field=".metadata.name",
         ),
     )

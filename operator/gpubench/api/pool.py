@@ -276,10 +276,12 @@ class GpuPool(Value):
             sentence=f"metadata.name must have at most {names.POOL_NAME_MAX} characters, because it becomes a label",
             detail="this one has %d",
             values=("size(self.metadata.name)",),
+            field=".metadata.name",
         ),
         Rule(
             cel="self.metadata.name.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",
             sentence="metadata.name must hold only small letters, digits, - and ., and begin and end with a letter or "
             "digit; choose a name such as gke-a100-spot",
+            field=".metadata.name",
         ),
     )

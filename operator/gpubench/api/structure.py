@@ -6,6 +6,7 @@ are better. Must not happen: a value that is refused here and accepted there, or
 """
 
 import datetime
+import json
 import re
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
@@ -144,7 +145,7 @@ def _bounded(schema: Mapping[str, Any], value: Any, *, path: Path) -> Iterator[P
 
 def _badly_written(schema: Mapping[str, Any], value: Any, *, path: Path) -> Iterator[Problem]:
     pattern = schema.get("pattern")
-    if pattern is not None and not re.search(pattern, value):
+    if pattern is not None and not re.fullmatch(pattern, value):  # `$` alone would let a line end pass
         remedy = _REMEDIES.get(pattern, f"it has to match {pattern}")
         yield Problem(path=path, value=shown(value), sentence=f"{shown(value)} is not understood: {remedy}")
     elif schema.get("format") == "date" and not _is_day(value):
@@ -163,10 +164,15 @@ def _duplicates(schema: Mapping[str, Any], value: list[Any], *, path: Path) -> I
     keys: list[str] = schema.get("x-kubernetes-list-map-keys", [])
     if schema["x-kubernetes-list-type"] == "atomic":
         return
-    seen: list[Any] = []
+    seen: set[str] = set()
     for index, entry in enumerate(value):
-        identity = [entry.get(key) for key in keys] if keys and isinstance(entry, dict) else entry
+        identity = _identity(entry, keys)
         if identity in seen:
-            name = ", ".join(map(str, identity)) if keys else shown(identity)
+            name = ", ".join(str(entry.get(key)) for key in keys) if keys else shown(entry)
             yield Problem(path=(*path, index), value=name, sentence=f"{name} stands here twice: remove one of them")
-        seen.append(identity)
+        seen.add(identity)
+
+
+def _identity(entry: Any, keys: list[str]) -> str:
+    """As JSON, because to Python `true` and 1 are the same."""
+    return json.dumps([entry.get(key) for key in keys] if keys and isinstance(entry, dict) else entry, sort_keys=True)
