@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from gpubench import names
+from gpubench.api import validate
 from gpubench.api.pool import GpuPool
-from gpubench_cli import objects
 from gpubench_cli.refusal import Refusal
 
 try:
@@ -93,10 +93,11 @@ def connect(namespace: str | None = None) -> Cluster:
 
 def _pool(item: Mapping[str, Any]) -> GpuPool:
     try:
-        return objects.pool(item)
-    except objects.Invalid as error:
-        name = item["metadata"]["name"]
-        raise Refusal(f"{names.POOL_KIND} {name} of the cluster cannot be read by this gpubench: {error}") from error
+        return validate.load_pool(item)
+    except validate.InvalidObject as error:
+        raise Refusal(
+            f"{names.POOL_KIND} {error.name} of the cluster cannot be read by this gpubench: {error.problems[0]}"
+        ) from error
 
 
 def _refusal(error: Any, *, what: str, host: str) -> Refusal:

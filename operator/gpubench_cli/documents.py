@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpubench import names
+from gpubench.api import structure, validate
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.pool import GpuPool
-from gpubench_cli import objects, yaml_text
+from gpubench_cli import yaml_text
 from gpubench_cli.refusal import Refusal
 from gpubench_cli.yaml_text import Document
 
@@ -23,7 +24,6 @@ class Benchmark:
     """A GpuBenchmark of a file."""
 
     name: str
-    namespace: str | None
     spec: GpuBenchmarkSpec
     document: Document
 
@@ -61,10 +61,10 @@ def read(path: Path) -> StudyFile:
         try:
             match _kind(document):
                 case names.POOL_KIND:
-                    pools.append((objects.pool(document.content), document))
+                    pools.append((validate.load_pool(document.content), document))
                 case names.BENCHMARK_KIND:
                     benchmarks.append(_benchmark(document))
-        except objects.Invalid as error:
+        except validate.InvalidObject as error:
             problems += [_problem_text(document, problem) for problem in error.problems]
         except Refusal as error:
             problems += error.sentences
@@ -96,9 +96,8 @@ def refuse_missing_pools(benchmark: Benchmark, pools: Sequence[GpuPool]) -> None
 
 
 def _benchmark(document: Document) -> Benchmark:
-    name, spec = objects.benchmark(document.content)
-    namespace = document.content["metadata"].get("namespace")
-    return Benchmark(name=name, namespace=namespace, spec=spec, document=document)
+    loaded = validate.load_benchmark(document.content)
+    return Benchmark(name=loaded.name, spec=loaded.spec, document=document)
 
 
 def _kind(document: Document) -> str:
@@ -119,10 +118,8 @@ def _kind(document: Document) -> str:
     return str(kind)
 
 
-def _problem_text(document: Document, problem: objects.Problem) -> str:
-    where = document.at(problem.path)
-    field = yaml_text.path_text(problem.path)
-    return f"{where}: {field}: {problem.sentence}" if field else f"{where}: {problem.sentence}"
+def _problem_text(document: Document, problem: structure.Problem) -> str:
+    return f"{document.at(problem.path)}: {problem}"
 
 
 def _given_twice(named: Iterable[tuple[str, Document]]) -> list[str]:

@@ -62,12 +62,6 @@ def read(path: Path) -> list[Document]:
     return documents
 
 
-def path_text(path: Sequence[str | int]) -> str:
-    """`spec.sweep[0].workers`."""
-    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
-    return text.removeprefix(".")
-
-
 def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")

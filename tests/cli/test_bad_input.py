@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bad input: one sentence that names the place, exit code 2, nothing on standard output, no traceback."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+STUDY = (Path(__file__).parents[2] / "jobs/studies/quickstart.yaml").read_text()
+
+
+def gpubench(
+    *arguments: str, folder: Path, environment: Mapping[str, str] | None = None
+) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "gpubench_cli", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={**os.environ, "KUBECONFIG": str(folder / "no-kubeconfig"), **(environment or {})},
+        timeout=60,
+        check=False,
+    )  # fmt: skip
+
+
+def refused(*arguments: str, folder: Path, environment: Mapping[str, str] | None = None) -> str:
+    """What was said; it is checked that nothing else happened."""
+    ended = gpubench(*arguments, folder=folder, environment=environment)
+    assert ended.returncode == 2, ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert ended.stdout == ""
+    return ended.stderr.strip()
+
+
+def changed(old: str, new: str) -> tuple[str, int]:
+    """The quickstart with one change, and the line of it."""
+    assert STUDY.count(old) == 1, f"{old!r} must name one place in the quickstart"
+    return STUDY.replace(old, new), STUDY[: STUDY.index(old)].count("\n") + 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("workers: [1, 2] ", "workers: [0] ", "spec.sweep[0].workers[0]"),
+        ("workers: [1, 2] ", "workers: two ", "spec.sweep[0].workers"),
+        ("workloads: [mnist_cnn]", "workloads: [mnist_cn]", "spec.sweep[0].workloads[0]"),
+        ("pools: [local-cpu]", "pools: [local-cpu, gke-a100]", "there is no GpuPool 'gke-a100' here"),
+        ("batchPerWorker: [64]", "batchPerWorker: [-1]", "spec.sweep[0].batchPerWorker[0]"),
+        ("    warmUp: 2s ", "    warmup: 2s ", "spec.measure.warmup"),
+        ("    duration: 8s ", "    duration: 8 seconds", "spec.measure.duration"),
+        ('perNodeHour: "0.04"', "perNodeHour: 0.04", "spec.price.perNodeHour"),
+        ("  slotsPerNode: 1 ", "  slotsPerNode: 0 ", "spec.slotsPerNode"),
+        ("kind: GpuBenchmark", "kind: GpuBenchmarks", "kind 'GpuBenchmarks': a study file"),
+        ("  order: {seed: 7}", "  order: {seed: 7}\n  order: {seed: 8}", "the key 'order' stands here again"),
+        ("  order: {seed: 7}", "  order: {seed: 7", "this is not valid YAML"),
+        ("  name: quickstart", "  nane: quickstart", "metadata"),
+    ],
+)  # fmt: skip
+def test_a_wrong_study_is_refused_with_its_line(tmp_path: Path, old: str, new: str, says: str) -> None:
+    text, line = changed(old, new)
+    (tmp_path / "study.yaml").write_text(text)
+    said = refused("plan", "--local", "study.yaml", folder=tmp_path)
+    assert len(said.splitlines()) == 1, "one sentence"
+    assert says in said
+    place = int(said.removeprefix("gpubench: study.yaml:").split(":")[0])
+    # A key that stands twice, and a brace that is not closed, show in a line below the change.
+    assert line <= place <= line + (1 if "order" in old or "nane" in new else 0) or "nane" in new
+
+
+def test_run_refuses_the_same_way_before_anything_is_started(tmp_path: Path) -> None:
+    text, line = changed("workers: [1, 2] ", "workers: [0] ")
+    (tmp_path / "study.yaml").write_text(text)
+    assert f"study.yaml:{line}: spec.sweep[0].workers[0]" in refused("run", "study.yaml", folder=tmp_path)
+    assert not (tmp_path / "results").exists()
+
+
+def test_several_problems_are_told_at_once(tmp_path: Path) -> None:
+    text = STUDY.replace("  slotsPerNode: 1 ", "  slotsPerNode: 0 ").replace(
+        "batchPerWorker: [64]", "batchPerWorker: [0]"
+    )
+    (tmp_path / "study.yaml").write_text(text)
+    said = refused("plan", "study.yaml", folder=tmp_path).splitlines()
+    assert len(said) == 2
+    assert "slotsPerNode" in said[0]
+    assert "batchPerWorker" in said[1]
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (None, "there is no such file"),
+        (b"", "the file is empty"),
+        (b"\xff\xfe\x00", "not a text file in UTF-8"),
+        (b"just a line", "this is no Kubernetes object"),
+        (b"a: [1\nb: 2\n", "study.yaml:2:2: this is not valid YAML"),
+        (b"\tkind: GpuPool\n", "this is not valid YAML"),
+        (b"apiVersion: v1\nkind: Pod\n", "study.yaml:2: kind 'Pod'"),
+        (b"apiVersion: gpubench.dev/v2\nkind: GpuPool\n", "study.yaml:1: apiVersion is 'gpubench.dev/v2'"),
+        (b"x: !!python/object:os.system {}\n", "this is not valid YAML"),
+    ],
+)
+def test_a_file_that_is_no_study(tmp_path: Path, content: bytes | None, says: str) -> None:
+    if content is not None:
+        (tmp_path / "study.yaml").write_bytes(content)
+    assert says in refused("run", "study.yaml", folder=tmp_path)
+
+
+def test_a_folder_is_no_study(tmp_path: Path) -> None:
+    assert "cannot be read: Is a directory" in refused("run", ".", folder=tmp_path)
+
+
+def test_several_benchmarks_need_a_choice(tmp_path: Path) -> None:
+    second = STUDY[STUDY.rindex("---\n") :].replace("name: quickstart", "name: other")
+    (tmp_path / "study.yaml").write_text(STUDY + second)
+    assert "choose one with --name (quickstart, other)" in refused("plan", "study.yaml", folder=tmp_path)
+    assert "there is no benchmark 'third'" in refused("plan", "study.yaml", "--name", "third", folder=tmp_path)
+    assert gpubench("plan", "study.yaml", "--name", "other", folder=tmp_path).returncode == 0
+
+
+def test_a_name_is_given_once(tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_text(STUDY + STUDY[STUDY.rindex("---\n") :])
+    assert "'quickstart' is already the name of the object that begins in line" in refused(
+        "plan", "study.yaml", folder=tmp_path
+    )
+
+
+def test_a_results_folder_that_is_in_use_is_not_written_to(tmp_path: Path) -> None:
+    pytest.importorskip("horovod")
+    (tmp_path / "study.yaml").write_text(STUDY)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").write_text("keep me")
+    assert "full is not empty" in refused("run", "study.yaml", "--results", "full", folder=tmp_path)
+
+
+def test_a_folder_without_results_is_said_to_be_one(tmp_path: Path) -> None:
+    assert "this is no results folder" in refused("show", str(tmp_path), folder=tmp_path)
+
+
+def test_a_results_folder_of_another_version_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "status.json").write_text('{"schemaVersion":9,"name":"x","uid":"u","machine":"m","status":{}}')
+    assert "schemaVersion" in refused("show", str(tmp_path), folder=tmp_path)
+
+
+def test_no_cluster_is_configured(tmp_path: Path) -> None:
+    pytest.importorskip("kubernetes")
+    assert "no cluster is configured" in refused("show", "quickstart", folder=tmp_path)
+    assert "no cluster is configured" in refused("watch", "quickstart", folder=tmp_path)
+
+
+def test_a_plan_that_needs_pools_of_a_cluster_says_that_there_is_none(tmp_path: Path) -> None:
+    pytest.importorskip("kubernetes")
+    (tmp_path / "study.yaml").write_text(STUDY[STUDY.rindex("---\n") :])
+    said = refused("plan", "study.yaml", folder=tmp_path)
+    assert "GpuPool local-cpu is not in the files, and cannot be read from a cluster: no cluster is configured" in said
+
+
+def test_no_cluster_answers(tmp_path: Path) -> None:
+    pytest.importorskip("kubernetes")
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(
+        """
+apiVersion: v1
+kind: Config
+current-context: away
+clusters: [{name: away, cluster: {server: "http://127.0.0.1:9"}}]
+users: [{name: me, user: {}}]
+contexts: [{name: away, context: {cluster: away, user: me}}]
+"""
+    )
+    said = refused("show", "quickstart", folder=tmp_path, environment={"KUBECONFIG": str(kubeconfig)})
+    assert len(said.splitlines()) == 1
+    assert "the cluster at http://127.0.0.1:9 does not answer" in said
+    assert "refused" in said
+
+
+@pytest.mark.parametrize("arguments", [(), ("measure",), ("run",), ("show",), ("show", "x", "-o", "xml")])
+def test_wrong_arguments(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    refused(*arguments, folder=tmp_path)

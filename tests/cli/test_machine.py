@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What this machine cannot be is skipped with a sentence, and nothing is made smaller to fit."""
+
+from typing import Any
+
+import pytest
+
+import builders
+from gpubench.plan.freeze import freeze
+from gpubench.plan.plan import Plan
+from gpubench_cli import machine
+from gpubench_cli.machine import Machine
+
+GPU = {"gpu_resource": "nvidia.com/gpu", "cpu": "1", "memory": "1Gi"}
+LISTING = """\
+GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-4a1e3d5c-0b1f-7d5e-8c3b-2f6a9d8e7c10)
+GPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-5b2f4e6d-1c20-8e6f-9d4c-307bae9f8d21)
+"""
+
+
+def make_machine(*, cores: int = 4, gibibytes: int = 8, gpus: tuple[str, ...] = ()) -> Machine:
+    return Machine(name="here", cores=tuple(range(cores)), memory_bytes=gibibytes * 2**30, gpus=gpus)
+
+
+def make_plan(workers: list[int], **pool: Any) -> Plan:
+    a_pool = builders.pool(**pool)
+    return freeze(builders.spec(builders.block(workers=workers)), (a_pool,), "2026-11-01T00:00:00Z")
+
+
+def skips(plan: Plan, here: Machine) -> list[str | None]:
+    judged = machine.skip_what_this_machine_is_not(plan, here)
+    skipped = {index for index, point in enumerate(judged.points) if point.skip}
+    assert not skipped & {trial.point for trial in judged.trials}, "a skipped point has no trials"
+    return [point.skip for point in judged.points]
+
+
+@pytest.mark.parametrize(
+    ("workers", "pool", "here", "sentence"),
+    [
+        ([2], {"slot": {"cpu": "3", "memory": "1Gi"}}, make_machine(), "need 6 processors, and this machine has 4"),
+        ([1], {"slots_per_node": 8}, make_machine(), "1 node of cpu need 8 processors"),
+        ([4], {"slot": {"cpu": "1", "memory": "3Gi"}}, make_machine(), "12 GiB of memory, and this machine has 8 GiB"),
+        ([1], {"slot": GPU}, make_machine(), "1 node of cpu need 1 GPU, and this machine has none"),
+        ([2], {"slot": GPU}, make_machine(gpus=("NVIDIA H200",)), "need 2 GPUs, and this machine has 1"),
+        (
+            [1],
+            {"slot": GPU, "accelerator": "A100-40GB"},
+            make_machine(gpus=("NVIDIA H200",)),
+            "cpu is made of A100-40GB, and this machine has NVIDIA H200",
+        ),
+    ],
+)  # fmt: skip
+def test_skipped(workers: list[int], pool: dict[str, Any], here: Machine, sentence: str) -> None:
+    (skip,) = skips(make_plan(workers, **pool), here)
+    assert skip is not None
+    assert sentence in skip
+
+
+@pytest.mark.parametrize(
+    ("workers", "pool", "here"),
+    [
+        ([4], {}, make_machine()),
+        ([4], {"slot": {"cpu": "500m", "memory": "2Gi"}}, make_machine()),
+        ([1], {"slots_per_node": 8, "exclusive_nodes": False}, make_machine()),
+        ([1], {"slot": GPU, "accelerator": "H200"}, make_machine(gpus=("NVIDIA H200",))),
+        ([1], {"slot": GPU, "accelerator": "A100-40GB"}, make_machine(gpus=("NVIDIA A100-SXM4-40GB",))),
+        ([1], {"slot": GPU, "accelerator": "A100-80GB"}, make_machine(gpus=("NVIDIA A100 80GB PCIe",))),
+        ([1], {"slot": GPU}, make_machine(gpus=("Tesla V100-SXM2-16GB",))),
+    ],
+)
+def test_not_skipped(workers: list[int], pool: dict[str, Any], here: Machine) -> None:
+    assert skips(make_plan(workers, **pool), here) == [None]
+
+
+def test_another_reason_stays() -> None:
+    (skip,) = skips(make_plan([5]), make_machine(cores=1))
+    assert skip == "5 workers need 5 nodes, and cpu has at most 4"
+
+
+def test_a_shared_processor_still_is_one_to_be_pinned_to() -> None:
+    assert machine.cores_per_slot(builders.pool(slot={"cpu": "250m", "memory": "1Gi"}).spec) == 1
+    assert machine.cores_per_slot(builders.pool(slot={"cpu": "2.5", "memory": "1Gi"}).spec) == 2
+
+
+def test_gpus_are_read_from_what_nvidia_smi_lists() -> None:
+    assert machine.gpus_in(LISTING) == ("NVIDIA A100-SXM4-40GB", "NVIDIA A100-SXM4-40GB")
+    assert machine.gpus_in("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.") == ()
+
+
+def test_this_machine_can_be_looked_at() -> None:
+    here = machine.this_machine()
+    assert here.cores
+    assert here.memory_bytes > 2**20
