@@ -32,7 +32,7 @@ def _down(directory: Path) -> None:
         cluster.Cluster.attach(directory).stop()
 
 
-def _read_config(path: Path | None) -> tuple[list[cluster.Node], dict[str, cluster.Image]]:
+def read_config(path: Path | None) -> tuple[list[cluster.Node], dict[str, cluster.Image]]:
     """Nodes and images from a YAML file; relative paths are relative to the file. Without: one node per core."""
     if path is None:
         cores = sorted(os.sched_getaffinity(0))[:2]
@@ -66,7 +66,7 @@ def _up(directory: Path, config: Path | None) -> None:
             _print_exports(running)
             return
         running.stop()  # half of it is dead: after a reboot, for instance
-    nodes, images = _read_config(config)
+    nodes, images = read_config(config)
     _print_exports(cluster.Cluster.start(directory, nodes=nodes, images=images, detached=True))
 
 

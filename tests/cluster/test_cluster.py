@@ -105,12 +105,8 @@ def test_a_lost_node_is_evicted_by_the_real_controllers_and_its_pods_end_when_it
         tmp_path, nodes=nodes, images=images, heartbeat_seconds=1, controller_manager_flags=quick
     ) as second:
         pods = Pods(second, "default")
-        soon = {
-            "key": "node.kubernetes.io/unreachable",
-            "operator": "Exists",
-            "effect": "NoExecute",
-            "tolerationSeconds": 0,
-        }
+        unreachable = {"key": "node.kubernetes.io/unreachable", "operator": "Exists"}
+        soon = {**unreachable, "effect": "NoExecute", "tolerationSeconds": 0}
         spec = {"nodeSelector": {"kubernetes.io/hostname": "lost"}, "tolerations": [soon]}
         pods.run("victim", "import time; time.sleep(300)", spec=spec)
         pods.wait_phase("victim", "Running")
