@@ -29,11 +29,10 @@ CASES = {case.name: case for case in rank_program.CASES}
 Weights = numpy.typing.NDArray[np.float32]
 REDUCED = [case.name for case in rank_program.CASES if case.reduce]
 
-#: Largest difference of a weight from the single process. float32 carries 6e-8 of a weight near 1; the orders of
-#: summation differ between one thread and two. Measured: at most 2e-6 (resnet50), updates themselves are 1e-3 to 1e-1.
-TOLERANCE = 2e-5
-#: In float16 one rounding of an activation is 5e-4 of it; updates of RMSprop are 3e-3. Measured: at most 1.5e-4.
-TOLERANCE_FLOAT16 = 1e-3
+#: Largest difference of a weight from the single process. Measured over these cases: 1.04e-7 in float32 (RMSprop
+#: magnifies the rounding of small gradients), 1.5e-8 with the scaled loss; the slack is for processors that sum in
+#: another order. What the steps change is 1e-3 and more, what a lost gradient changes is asserted below.
+TOLERANCE = 1e-6
 
 
 @pytest.fixture(scope="module")
@@ -112,17 +111,16 @@ def test_two_ranks_end_with_bit_identical_weights(trained: Path, name: str) -> N
 
 @pytest.mark.parametrize("name", REDUCED)
 def test_two_ranks_end_where_one_process_does_that_averages_their_gradients(trained: Path, name: str) -> None:
-    tolerance = TOLERANCE_FLOAT16 if CASES[name].precision == "mixed_float16" else TOLERANCE
     reference = averaged_by_one_process(trained, name)
     found = distance(load(trained, name, rank=0, when="end"), reference)
     print(f"{name}: largest difference {found:.2e}")
-    assert found <= tolerance
+    assert found <= TOLERANCE
 
 
 def test_the_check_rejects_a_loop_that_loses_the_gradients_of_its_peer(trained: Path) -> None:
     name = "lost-gradients"
     assert not bit_identical(trained, name)
-    assert distance(load(trained, name, rank=0, when="end"), averaged_by_one_process(trained, name)) > 10 * TOLERANCE
+    assert distance(load(trained, name, rank=0, when="end"), averaged_by_one_process(trained, name)) > 100 * TOLERANCE
 
 
 def test_the_initial_weights_are_those_of_rank_0(trained: Path) -> None:

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The wheel's place and the sentences of a build that cannot begin. The build itself is what `install` has done."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+PROGRAM = Path(__file__).parents[2] / "jobs" / "horovod_wheel.py"
+
+
+def run(*arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+    environment = {**os.environ, **variables}
+    return subprocess.run(
+        [sys.executable, str(PROGRAM), *arguments], env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def place(cache: Path, **variables: str) -> str:
+    return run("path", GPUBENCH_CACHE=str(cache), **variables).stdout.strip()
+
+
+def test_the_place_depends_on_flags_and_on_nothing_accidental(tmp_path: Path) -> None:
+    plain = place(tmp_path)
+    assert plain.startswith(str(tmp_path / "horovod"))
+    assert place(tmp_path, UNRELATED="1") == plain
+    assert place(tmp_path, HOROVOD_GPU_OPERATIONS="NCCL") != plain
+    assert place(tmp_path, CXXFLAGS="-O1") != plain
+
+
+def test_a_missing_compiler_is_named_with_the_remedy(tmp_path: Path) -> None:
+    ended = run("build", GPUBENCH_CACHE=str(tmp_path), CXX=str(tmp_path / "no-compiler"))
+    assert ended.returncode == 1
+    assert "no C++ compiler" in ended.stderr
+    assert "install g++" in ended.stderr
+
+
+def test_an_interpreter_without_tensorflow_is_refused(tmp_path: Path) -> None:
+    bare = tmp_path / "python"
+    bare.write_text(f'#!/bin/sh\nexec "{sys.executable}" -I -S "$@"\n')  # without its installed packages
+    bare.chmod(0o755)
+    ended = run("build", "--python", str(bare), GPUBENCH_CACHE=str(tmp_path))
+    assert ended.returncode == 1
+    assert "has no TensorFlow" in ended.stderr
+
+
+def test_a_build_that_fails_leaves_its_log_and_no_wheel(tmp_path: Path) -> None:
+    broken = tmp_path / "uv"
+    broken.write_text("#!/bin/sh\necho 'disk on fire'\nexit 3\n")
+    broken.chmod(0o755)
+    ended = run("build", GPUBENCH_CACHE=str(tmp_path / "cache"), UV=str(broken))
+    assert ended.returncode == 1
+    assert "disk on fire" in ended.stderr
+    kept = [path for path in (tmp_path / "cache" / "horovod").iterdir() if path.suffix != ".lock"]
+    assert [path.suffix for path in kept] == [".log"]
+    assert "disk on fire" in kept[0].read_text()
