@@ -27,7 +27,7 @@ _REMEDIES = {
 }
 _EXPECTED = {
     "object": "a mapping of fields",
-    "array": "a list, such as [1, 2]",
+    "array": "a list, such as [1, 2],",
     "string": "text",
     "integer": "a whole number",
     "number": "a number",
@@ -107,8 +107,8 @@ def _object_problems(schema: Mapping[str, Any], value: dict[str, Any], *, path: 
     known = schema.get("properties", {})
     for name in schema.get("required", ()):
         if name not in value:
-            meaning = known[name].get("description", "").split(". ")[0].rstrip(".")
-            yield Problem(path=(*path, name), sentence=f"required, but absent: {meaning[:1].lower()}{meaning[1:]}")
+            meaning = known[name].get("description", name).split(". ")[0].rstrip(".")
+            yield Problem(path=(*path, name), sentence=f"required, but absent. {meaning}")
     for name, entry in value.items():
         if name in known:
             yield from problems(known[name], entry, path=(*path, name))

@@ -78,15 +78,15 @@ def _checked(document: Mapping[str, Any], kind: schema.Kind) -> dict[str, Any]:
 
 @functools.cache
 def _object_schema(kind: schema.Kind) -> schema.Schema:
+    """The generated schema, with what the API server itself demands of every object."""
     whole = schema.object_schema(kind)
-    # The rest of the metadata is the API server's own business.
-    whole["properties"]["metadata"] = {**whole["properties"]["metadata"], "required": ["name"]}
-    return whole
+    whole["properties"]["metadata"]["required"] = ["name"]
+    return {**whole, "required": ["metadata", "spec"]}
 
 
 def _plain(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The document as the API server reads it: nulls dropped, days as text, of the metadata only the name."""
-    plain = {name: _without_nulls(value) for name, value in document.items() if value is not None}
+    """The document as the API server reads it: no nulls, days as text, 2.0 as 2; of the metadata only the name."""
+    plain: dict[str, Any] = _without_nulls(document)
     metadata = plain.get("metadata")
     if isinstance(metadata, dict):
         plain["metadata"] = {name: value for name, value in metadata.items() if name == "name"}
@@ -95,9 +95,11 @@ def _plain(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def _without_nulls(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {name: _without_nulls(entry) for name, entry in value.items() if entry is not None}
+        return {str(name): _without_nulls(entry) for name, entry in value.items() if entry is not None}
     if isinstance(value, list | tuple):
         return [_without_nulls(entry) for entry in value]
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
     return value.isoformat() if isinstance(value, datetime.date) else value
 
 

@@ -1,0 +1,575 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Good and bad objects: the API server and `validate` agree on each, and a bad one is refused with a sentence.
+
+Rules across fields are written once, so both must say exactly the same; about types and bounds the API server has its
+own words (`server`), and `validate` has better ones.
+"""
+
+import copy
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import pytest
+
+from cluster import ApiError, Cluster
+from gpubench import names
+from gpubench.api import schema, validate
+
+BENCHMARKS = f"/apis/{names.API_VERSION}/namespaces/default/{names.BENCHMARK_PLURAL}"
+POOLS = f"/apis/{names.API_VERSION}/{names.POOL_PLURAL}"
+STRICT_DRY_RUN = "?dryRun=All&fieldValidation=Strict"
+
+ABSENT = object()  # in a change: the field is taken out
+
+
+def block(**changes: Any) -> dict[str, Any]:
+    fields = {"workloads": ["mnist_cnn"], "pools": ["cpu"], "workers": [1, 2], "batchPerWorker": [64]}
+    return changed(fields, changes)
+
+
+def benchmark(name: str = "study", **changes: Any) -> dict[str, Any]:
+    spec = changed({"sweep": [block()]}, changes)
+    return {"apiVersion": names.API_VERSION, "kind": "GpuBenchmark", "metadata": {"name": name}, "spec": spec}
+
+
+def pool(name: str = "place", **changes: Any) -> dict[str, Any]:
+    spec = changed({"slotsPerNode": 1, "maxNodes": 2, "slot": {"cpu": "1", "memory": "1Gi"}}, changes)
+    return {"apiVersion": names.API_VERSION, "kind": "GpuPool", "metadata": {"name": name}, "spec": spec}
+
+
+def changed(fields: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in {**fields, **changes}.items() if value is not ABSENT}
+
+
+PRICE = {"perNodeHour": "10.21", "currency": "USD", "asOf": "2026-11-01"}
+OWNERSHIP = {"purchase": "9000", "lifetimeMonths": 36, "hoursPerMonth": 200, "currency": "EUR", "asOf": "2026-11-01"}
+GPU_SLOT = {"gpuResource": "nvidia.com/gpu", "cpu": "11", "memory": "80Gi"}
+
+
+class Bad(NamedTuple):
+    """An object that is refused: the field that is blamed, and words of the sentence."""
+
+    title: str
+    document: dict[str, Any]
+    field: str
+    sentence: str
+    server: str | None = None  # the API server's own words, where no rule of ours speaks
+
+
+BAD = (
+    Bad(
+        "unknown workload",
+        benchmark(sweep=[block(workloads=["resnet51"])]),
+        "spec.sweep[0].workloads[0]",
+        "did you mean resnet50?",
+        'Unsupported value: "resnet51": supported values: "mnist_mlp", "mnist_cnn", "resnet50"',
+    ),
+    Bad(
+        "unknown precision",
+        benchmark(sweep=[block(precision=["fp16"])]),
+        "spec.sweep[0].precision[0]",
+        "choose one of float32, tensor_float32, mixed_float16, mixed_bfloat16",
+        'Unsupported value: "fp16"',
+    ),
+    Bad(
+        "no pool",
+        benchmark(sweep=[block(pools=[])]),
+        "spec.sweep[0].pools",
+        "0 entries is too little: at least 1 is needed",
+        "should have at least 1 items",
+    ),
+    Bad(
+        "pools left out",
+        benchmark(sweep=[block(pools=ABSENT)]),
+        "spec.sweep[0].pools",
+        "required, but absent. Names of GpuPools to run on",
+        "Required value",
+    ),
+    Bad(
+        "empty sweep",
+        benchmark(sweep=[]),
+        "spec.sweep",
+        "at least 1 is needed",
+        "should have at least 1 items",
+    ),
+    Bad("no sweep", benchmark(sweep=ABSENT), "spec.sweep", "required, but absent", "Required value"),
+    Bad(
+        "batch 0",
+        benchmark(sweep=[block(batchPerWorker=[0])]),
+        "spec.sweep[0].batchPerWorker[0]",
+        "0 is too little: at least 1 is needed",
+        "should be greater than or equal to 1",
+    ),
+    Bad(
+        "no workers",
+        benchmark(sweep=[block(workers=[0])]),
+        "spec.sweep[0].workers[0]",
+        "0 is too little",
+        "should be greater than or equal to 1",
+    ),
+    Bad(
+        "workers as text",
+        benchmark(sweep=[block(workers=["2"])]),
+        "spec.sweep[0].workers[0]",
+        "'2' stands where a whole number is expected: write it without quotes",
+        'must be of type integer: "string"',
+    ),
+    Bad(
+        "workers twice",
+        benchmark(sweep=[block(workers=[2, 2])]),
+        "spec.sweep[0].workers[1]",
+        "2 stands here twice: remove one of them",
+        "Duplicate value: 2",
+    ),
+    Bad(
+        "both batches",
+        benchmark(sweep=[block(globalBatch=[128])]),
+        "spec.sweep[0]",
+        "a sweep block needs either batchPerWorker (weak scaling) or globalBatch (strong scaling); this one has both",
+    ),
+    Bad(
+        "no batch",
+        benchmark(sweep=[block(batchPerWorker=ABSENT)]),
+        "spec.sweep[0]",
+        "a sweep block needs either batchPerWorker (weak scaling) or globalBatch (strong scaling); this one has "
+        "neither",
+    ),
+    Bad(
+        "second block without batch",
+        benchmark(sweep=[block(), block(batchPerWorker=ABSENT)]),
+        "spec.sweep[1]",
+        "this one has neither",
+    ),
+    Bad(
+        "257 points over two blocks",
+        benchmark(sweep=[block(workers=list(range(1, 33)), batchPerWorker=[*range(1, 9)]), block(workers=[33])]),
+        "spec.sweep",
+        "the blocks of spec.sweep can name at most 256 points in all: shorten the lists, or make several studies of "
+        "them; they name 257",
+    ),
+    Bad(
+        "10,000 trials",
+        benchmark(
+            sweep=[block(workers=list(range(1, 26)), batchPerWorker=[*range(1, 11)], pools=["a", "b"])],
+            measure={"repeats": {"min": 20}},
+        ),
+        "spec.sweep",
+        "points times measure.repeats.min can be at most 2560 trials: shorten the lists of spec.sweep, or repeat less; "
+        "they make 10000",
+    ),
+    Bad(
+        "too many repeats",
+        benchmark(measure={"repeats": {"min": 21}}),
+        "spec.measure.repeats.min",
+        "21 is too much: at most 20 is possible",
+        "should be less than or equal to 20",
+    ),
+    Bad(
+        "no repeats",
+        benchmark(measure={"repeats": {"min": 0}}),
+        "spec.measure.repeats.min",
+        "0 is too little",
+        "should be greater than or equal to 1",
+    ),
+    Bad(
+        "a duration in words",
+        benchmark(measure={"duration": "10 seconds"}),
+        "spec.measure.duration",
+        "'10 seconds' is not understood: write hours, minutes and seconds, such as 1h30m, 15m or 90s",
+        'Invalid value: "10 seconds"',
+    ),
+    Bad(
+        "a duration as number",
+        benchmark(measure={"duration": 10}),
+        "spec.measure.duration",
+        "10 stands where text is expected: put it in quotes",
+        'must be of type string: "integer"',
+    ),
+    Bad(
+        "a window of nothing",
+        benchmark(measure={"window": "0s"}),
+        "spec.measure.window",
+        "measure.window must be longer than 0s",
+    ),
+    Bad(
+        "a window longer than the measurement",
+        benchmark(measure={"window": "2m", "duration": "90s"}),
+        "spec.measure.window",
+        "measure.window cannot be longer than measure.duration: a trial holds at least one window; window is 2m, "
+        "duration 90s",
+    ),
+    Bad(
+        "time for scheduling is zero",
+        benchmark(limits={"schedulingTimeout": "0m"}),
+        "spec.limits.schedulingTimeout",
+        "limits.schedulingTimeout must be longer than 0s",
+    ),
+    Bad(
+        "an attempt shorter than its measurement",
+        benchmark(limits={"attemptTimeout": "1m"}),
+        "spec.limits.attemptTimeout",
+        "limits.attemptTimeout must be longer than measure.warmUp and measure.duration together: otherwise no attempt "
+        "could finish; attemptTimeout is 1m, warmUp 10s, duration 60s",
+    ),
+    Bad(
+        "misspelt field",
+        benchmark(sweep=[block(batchPerWorkers=[64])]),
+        "spec.sweep[0].batchPerWorkers",
+        "unknown field: did you mean batchPerWorker?",
+        'strict decoding error: unknown field "spec.sweep[0].batchPerWorkers"',
+    ),
+    Bad(
+        "a field in snake case",
+        benchmark(sweep=[block(batch_per_worker=[64])]),
+        "spec.sweep[0].batch_per_worker",
+        "unknown field: did you mean batchPerWorker?",
+        'strict decoding error: unknown field "spec.sweep[0].batch_per_worker"',
+    ),
+    Bad(
+        "name too long",
+        benchmark("a" * 41),
+        "metadata.name",
+        "metadata.name must have at most 40 characters, because the names of its pods begin with it; this one has 41",
+    ),
+    Bad(
+        "name with a dot",
+        benchmark("three.cnns"),
+        "metadata.name",
+        "metadata.name must begin with a letter and hold only small letters, digits and -",
+    ),
+    Bad(
+        "name that begins with a digit",
+        benchmark("3-cnns"),
+        "metadata.name",
+        "metadata.name must begin with a letter",
+    ),
+    Bad(
+        "an environment variable twice",
+        benchmark(template={"env": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]}),
+        "spec.template.env[1]",
+        "A stands here twice",
+        'Duplicate value: {"name":"A"}',
+    ),
+    Bad(
+        "price without currency",
+        pool(price=changed(PRICE, {"currency": ABSENT})),
+        "spec.price.currency",
+        "required, but absent. ISO 4217 code of the amount, such as USD",
+        "Required value",
+    ),
+    Bad(
+        "price without amount",
+        pool(price=changed(PRICE, {"perNodeHour": ABSENT})),
+        "spec.price",
+        "price needs exactly one of perNodeHour (one node for one hour) and perSlotHour (one slot of it)",
+    ),
+    Bad(
+        "two prices",
+        pool(price={**PRICE, "perSlotHour": "1.30"}),
+        "spec.price",
+        "price needs exactly one of perNodeHour",
+    ),
+    Bad(
+        "price as a binary fraction",
+        pool(price={**PRICE, "perNodeHour": 10.21}),
+        "spec.price.perNodeHour",
+        "10.21 stands where text is expected: put it in quotes",
+        'must be of type string: "number"',
+    ),
+    Bad(
+        "price in words",
+        pool(price={**PRICE, "perNodeHour": "10,21"}),
+        "spec.price.perNodeHour",
+        "'10,21' is not understood: write a decimal number as text, such as \"10.21\"",
+        'Invalid value: "10,21"',
+    ),
+    Bad(
+        "no day of the calendar",
+        pool(price={**PRICE, "asOf": "2026-02-30"}),
+        "spec.price.asOf",
+        "'2026-02-30' is no day of the calendar",
+        'Invalid value: "2026-02-30"',
+    ),
+    Bad(
+        "both price and ownership",
+        pool(price=PRICE, ownership=OWNERSHIP),
+        "spec",
+        "a pool is rented or owned: give price or ownership, not both",
+    ),
+    Bad(
+        "worth more used than new",
+        pool(ownership={**OWNERSHIP, "residual": "9000.01"}),
+        "spec.ownership.residual",
+        "ownership.residual cannot be more than ownership.purchase: what is left is part of what was paid; residual is "
+        "9000.01, purchase 9000",
+    ),
+    Bad(
+        "more power idle than under load",
+        pool(ownership={**OWNERSHIP, "idleWatts": 100}),
+        "spec.ownership.idleWatts",
+        "ownership.idleWatts cannot be more than ownership.watts: give the power under load too; idleWatts is 100, "
+        "watts 0",
+    ),
+    Bad(
+        "a month of 800 hours",
+        pool(ownership={**OWNERSHIP, "hoursPerMonth": 800}),
+        "spec.ownership.hoursPerMonth",
+        "800 is too much: at most 744 is possible",
+        "should be less than or equal to 744",
+    ),
+    Bad(
+        "an accelerator that no slot asks for",
+        pool(accelerator="A100-40GB"),
+        "spec.accelerator",
+        "accelerator names a GPU, but no slot asks for one: give slot.gpuResource",
+    ),
+    Bad(
+        "no processor",
+        pool(slot={"cpu": "0.0", "memory": "1Gi"}),
+        "spec.slot.cpu",
+        "slot.cpu must be more than 0",
+    ),
+    Bad(
+        "no memory",
+        pool(slot={"cpu": "1", "memory": "0Gi"}),
+        "spec.slot.memory",
+        "slot.memory must be more than 0",
+    ),
+    Bad(
+        "memory in words",
+        pool(slot={"cpu": "1", "memory": "1 GB"}),
+        "spec.slot.memory",
+        "write a quantity, such as",
+        'Invalid value: "1 GB"',
+    ),
+    Bad(
+        "processors outside the slot",
+        pool(nodeResources={"cpu": "4"}),
+        "spec.nodeResources",
+        "nodeResources cannot name cpu, memory or the GPU resource",
+    ),
+    Bad(
+        "GPUs outside the slot",
+        pool(slot=GPU_SLOT, nodeResources={"nvidia.com/gpu": "8"}),
+        "spec.nodeResources",
+        "nodeResources cannot name cpu, memory or the GPU resource",
+    ),
+    Bad(
+        "a resource without name",
+        pool(nodeResources={"an efa": "4"}),
+        "spec.nodeResources",
+        "nodeResources has a key that is no resource name",
+    ),
+    Bad(
+        "a selector that no label can match",
+        pool(scheduling={"nodeSelector": {"pool=a": "b"}}),
+        "spec.scheduling.nodeSelector",
+        "nodeSelector has a key that is no label key",
+    ),
+    Bad(
+        "a toleration with a value too many",
+        pool(scheduling={"tolerations": [{"key": "spot", "operator": "Exists", "value": "true"}]}),
+        "spec.scheduling.tolerations[0]",
+        "a toleration with operator Exists has no value: remove value, or use operator Equal",
+    ),
+    Bad(
+        "a toleration of nothing",
+        pool(scheduling={"tolerations": [{"value": "true"}]}),
+        "spec.scheduling.tolerations[0]",
+        "a toleration without key needs operator Exists",
+    ),
+    Bad(
+        "a toleration for a while of what does not evict",
+        pool(scheduling={"tolerations": [{"key": "spot", "tolerationSeconds": 5, "effect": "NoSchedule"}]}),
+        "spec.scheduling.tolerations[0]",
+        "tolerationSeconds goes with effect NoExecute only",
+    ),
+    Bad(
+        "an unknown kind of capacity",
+        pool(capacityType="spot"),
+        "spec.capacityType",
+        "did you mean Spot?",
+        'Unsupported value: "spot"',
+    ),
+    Bad(
+        "a pool's name too long",
+        pool("a" * 64),
+        "metadata.name",
+        "metadata.name must have at most 63 characters, because it becomes a label; this one has 64",
+    ),
+)
+
+GOOD = (
+    ("the least of a benchmark", benchmark()),
+    ("a name of 40 characters", benchmark("a" * 40)),
+    ("strong scaling", benchmark(sweep=[block(batchPerWorker=ABSENT, globalBatch=[128])])),
+    ("weak and strong in two blocks", benchmark(sweep=[block(), block(batchPerWorker=ABSENT, globalBatch=[128])])),
+    ("256 points", benchmark(sweep=[block(workers=list(range(1, 33)), batchPerWorker=[*range(1, 9)])])),
+    (
+        "2,560 trials",
+        benchmark(
+            sweep=[block(workers=list(range(1, 33)), batchPerWorker=[*range(1, 9)])], measure={"repeats": {"min": 10}}
+        ),
+    ),
+    ("a whole number with a point", benchmark(measure={"repeats": {"min": 4.0}})),
+    ("one window", benchmark(measure={"window": "60s", "duration": "1m"})),
+    ("no warm-up", benchmark(measure={"warmUp": "0s"})),
+    ("a null is an absent field", benchmark(template={"image": None}, limits=None)),
+    ("a pool without price", pool()),
+    ("a rented pool", pool(price=PRICE, accelerator="A100-40GB", slot=GPU_SLOT, capacityType="Spot")),
+    ("a price per slot", pool(price=changed({**PRICE, "perSlotHour": "1"}, {"perNodeHour": ABSENT}))),
+    ("an owned pool", pool(ownership={**OWNERSHIP, "residual": "9000", "watts": 700, "idleWatts": 700})),
+    (
+        "a pool with everything about its nodes",
+        pool(
+            nodeResources={"vpc.amazonaws.com/efa": "4", "ephemeral-storage": "10Gi"},
+            scheduling={
+                "nodeSelector": {"cloud.google.com/gke-accelerator": "nvidia-tesla-a100", "empty": ""},
+                "tolerations": [
+                    {"operator": "Exists"},
+                    {"key": "spot", "value": "true", "effect": "NoExecute", "tolerationSeconds": 5},
+                ],
+            },
+            template={"image": "gpubench-jobs:dev", "imagePullPolicy": "Never", "env": [{"name": "A"}]},
+        ),
+    ),
+    ("a pool's name with dots", pool("gke.a100")),
+)
+
+KINDS = {kind.kind: kind for kind in schema.KINDS}
+
+
+def collection(document: Mapping[str, Any]) -> str:
+    return POOLS if document["kind"] == "GpuPool" else BENCHMARKS
+
+
+def words(refusal: ApiError) -> str:
+    """What kubectl would print of the answer."""
+    return str(json.loads(refusal.message)["message"])
+
+
+def ids(cases: tuple[Any, ...]) -> list[str]:
+    return [str(case[0]).replace(" ", "-") for case in cases]
+
+
+@pytest.mark.parametrize("case", BAD, ids=ids(BAD))
+def test_api_server_refuses_a_bad_object(served_api: Cluster, case: Bad) -> None:
+    with pytest.raises(ApiError) as refusal:
+        served_api.request("POST", collection(case.document) + STRICT_DRY_RUN, case.document)
+    assert refusal.value.status in (400, 422)
+    assert case.field in words(refusal.value)
+    assert (case.server or case.sentence) in words(refusal.value)
+
+
+@pytest.mark.parametrize("case", BAD, ids=ids(BAD))
+def test_validate_refuses_a_bad_object(case: Bad) -> None:
+    problems = validate.problems_of(case.document, KINDS[case.document["kind"]])
+    blamed = [problem for problem in problems if problem.field == case.field]
+    assert any(case.sentence in problem.sentence for problem in blamed), [str(problem) for problem in problems]
+
+
+@pytest.mark.parametrize(("title", "document"), GOOD, ids=ids(GOOD))
+def test_api_server_and_validate_accept_a_good_object_with_the_same_defaults(
+    served_api: Cluster, title: str, document: dict[str, Any]
+) -> None:
+    accepted = served_api.request("POST", collection(document) + STRICT_DRY_RUN, document)
+    load = validate.load_pool if document["kind"] == "GpuPool" else validate.load_benchmark
+    spec = load(document).spec
+    assert spec == type(spec).model_validate(accepted["spec"]), title
+    assert spec == type(spec).model_validate(without_nulls(document["spec"])), "the types have other defaults"
+
+
+def without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: without_nulls(entry) for key, entry in value.items() if entry is not None}
+    return value
+
+
+def test_kubectl_refuses_a_misspelt_field(served_api: Cluster) -> None:
+    document = json.dumps(benchmark(limits={"paralleltrials": 2}))
+    done = served_api.kubectl("apply", "--validate=strict", "-f", "-", stdin=document, check=False)
+    assert done.returncode != 0
+    assert 'unknown field "spec.limits.paralleltrials"' in done.stderr
+
+
+# --- changes ----------------------------------------------------------------------------------------------------------
+
+UNCHANGEABLE: tuple[tuple[str, Any, str], ...] = (
+    ("sweep", [block(workers=[1])], "spec.sweep cannot be changed once the study exists"),
+    ("measure", {"duration": "30s"}, "spec.measure cannot be changed once the study exists"),
+    ("order", {"seed": 8}, "spec.order cannot be changed once the study exists"),
+    ("template", {"image": "another"}, "spec.template cannot be changed once the study exists"),
+    ("template", {}, "spec.template cannot be changed once the study exists"),
+    ("template", ABSENT, "spec.template cannot be changed once the study exists"),
+    ("limits", {"attempts": {"failed": 1}}, "spec.limits.attempts cannot be changed once the study exists"),
+    ("limits", {"attemptTimeout": "1h"}, "spec.limits.attemptTimeout cannot be changed once the study exists"),
+    ("limits", {"schedulingTimeout": "1h"}, "spec.limits.schedulingTimeout cannot be changed once the study exists"),
+)
+CHANGEABLE: tuple[tuple[str, Any], ...] = (
+    ("suspend", True),
+    ("limits", {"parallelTrials": 4}),
+    ("limits", {}),  # as without: all defaults
+)
+
+
+@pytest.fixture(scope="module")
+def existing(served_api: Cluster) -> dict[str, Any]:
+    created: dict[str, Any] = served_api.request(
+        "POST", BENCHMARKS, benchmark("existing", template={"image": "gpubench-jobs:dev"})
+    )
+    return created
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "sentence"), UNCHANGEABLE, ids=[case[2].split()[0] for case in UNCHANGEABLE]
+)
+def test_a_study_keeps_what_it_was_asked(
+    served_api: Cluster, existing: dict[str, Any], field: str, value: Any, sentence: str
+) -> None:
+    with pytest.raises(ApiError) as refusal:
+        replace(served_api, existing, field=field, value=value)
+    assert refusal.value.status == 422
+    assert f"{sentence}: delete it and apply it again, or apply it under another name" in words(refusal.value)
+
+
+@pytest.mark.parametrize(("field", "value"), CHANGEABLE)
+def test_a_study_can_be_suspended_and_made_wider(
+    served_api: Cluster, existing: dict[str, Any], field: str, value: Any
+) -> None:
+    replace(served_api, existing, field=field, value=value)
+
+
+def test_every_field_of_a_study_is_either_changeable_or_guarded() -> None:
+    spec = schema.object_schema(schema.BENCHMARK)["properties"]["spec"]
+    limits = spec["properties"]["limits"]
+    assert guarded(spec) | {"suspend", "limits"} == set(spec["properties"])
+    assert guarded(limits) | {"parallelTrials"} == set(limits["properties"])
+
+
+def guarded(node: Mapping[str, Any]) -> set[str]:
+    rules = node["x-kubernetes-validations"]
+    return {rule["fieldPath"].removeprefix(".") for rule in rules if "oldSelf" in rule["rule"]}
+
+
+def test_pools_can_be_changed(served_api: Cluster) -> None:
+    created = served_api.request("POST", POOLS, pool("changing", price=PRICE))
+    created["spec"] = pool(slotsPerNode=2, ownership=OWNERSHIP)["spec"]
+    served_api.request("PUT", f"{POOLS}/changing?dryRun=All", created)
+
+
+def replace(cluster: Cluster, existing: dict[str, Any], *, field: str, value: Any) -> None:
+    document = copy.deepcopy(existing)
+    document["spec"] = changed(document["spec"], {field: value})
+    cluster.request("PUT", f"{BENCHMARKS}/existing?dryRun=All", document)
+
+
+def test_validate_tells_the_object_and_all_of_its_problems() -> None:
+    with pytest.raises(validate.InvalidObject) as refusal:
+        validate.load_benchmark(benchmark("wide", sweep=[block(workers=[0], batchPerWorker=[0])], suspend="no"))
+    assert (refusal.value.kind, refusal.value.name) == ("GpuBenchmark", "wide")
+    assert [problem.field for problem in refusal.value.problems] == [
+        "spec.sweep[0].workers[0]",
+        "spec.sweep[0].batchPerWorker[0]",
+        "spec.suspend",
+    ]

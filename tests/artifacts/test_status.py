@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The largest status that the schema allows is stored, and kubectl shows what people look for first."""
+
+import json
+from typing import Any
+
+import pytest
+
+from cluster import Cluster
+from gpubench import names
+from gpubench.api import benchmark, schema
+
+BENCHMARKS = f"/apis/{names.API_VERSION}/namespaces/default/{names.BENCHMARK_PLURAL}"
+POOLS = f"/apis/{names.API_VERSION}/{names.POOL_PLURAL}"
+NOW = "2026-11-21T12:00:00Z"
+# Longer than any figure comes out of the arithmetic: 17 significant digits are all that a double has.
+FIGURE = 123456.78901234567
+AMOUNT = "123456789012.123456789"
+STATUS_BYTES_MAX = 1024 * 1024
+
+
+def largest(node: dict[str, Any]) -> Any:
+    """A value that fills each bound of a schema."""
+    if node["type"] == "object":
+        return {name: largest(field) for name, field in node["properties"].items()}
+    if node["type"] == "array":
+        return [keyed(largest(node["items"]), node, index) for index in range(node["maxItems"])]
+    if node["type"] == "string":
+        return text(node)
+    return 1_000_000 if node["type"] == "integer" else FIGURE
+
+
+def keyed(entry: Any, node: dict[str, Any], index: int) -> Any:
+    keys = node.get("x-kubernetes-list-map-keys", ())
+    return {**entry, **dict.fromkeys(keys, f"Type{index}")} if keys else entry
+
+
+def text(node: dict[str, Any]) -> str:
+    if "enum" in node:
+        return max(map(str, node["enum"]), key=len)
+    if node.get("format") == "date-time":
+        return NOW
+    if "pattern" in node:
+        return AMOUNT
+    return "x" * int(node["maxLength"])
+
+
+@pytest.fixture(scope="module")
+def study(served_api: Cluster) -> str:
+    spec = {"sweep": [{"workloads": ["mnist_cnn"], "pools": ["cpu"], "workers": [1], "batchPerWorker": [64]}]}
+    body = {"apiVersion": names.API_VERSION, "kind": "GpuBenchmark", "metadata": {"name": "reported"}, "spec": spec}
+    served_api.request("POST", BENCHMARKS, body)
+    return "reported"
+
+
+def patch_status(cluster: Cluster, path: str, status: Any) -> Any:
+    body = {"status": status}
+    return cluster.request("PATCH", f"{path}/status", body, content_type="application/merge-patch+json")
+
+
+def test_status_of_the_largest_size_is_stored(served_api: Cluster, study: str) -> None:
+    status = largest(schema.object_schema(schema.BENCHMARK)["properties"]["status"])
+    assert len(status["results"]) == benchmark.POINTS_MAX
+    assert len(json.dumps(status)) < STATUS_BYTES_MAX
+    stored = patch_status(served_api, f"{BENCHMARKS}/{study}", status)
+    assert stored["status"] == status
+
+
+def test_a_study_without_status_has_columns_without_values(served_api: Cluster, study: str) -> None:
+    patch_status(served_api, f"{BENCHMARKS}/{study}", None)
+    header, row = columns(served_api, "gbench", study)
+    assert header == ["NAME", "STATUS", "POINTS", "TRIALS", "AGE"]
+    assert row[0] == study
+
+
+def test_a_running_study_shows_where_it_stands(served_api: Cluster, study: str) -> None:
+    status = benchmark.GpuBenchmarkStatus(
+        phase="Running", points_done="40/72", trials=benchmark.TrialCounts(total=216, finished=120)
+    )
+    patch_status(served_api, f"{BENCHMARKS}/{study}", status.to_wire())
+    _, row = columns(served_api, "gbench", study)
+    assert row[:4] == [study, "Running", "40/72", "120"]
+
+
+def test_conditions_can_be_waited_for(served_api: Cluster, study: str) -> None:
+    condition = benchmark.Condition(
+        type="Finished", status="True", reason="AllPointsEnded", message="Done.", last_transition_time=NOW
+    )
+    patch_status(served_api, f"{BENCHMARKS}/{study}", {"conditions": [condition.to_wire()]})
+    done = served_api.kubectl("wait", "--for=condition=Finished", f"gbench/{study}", "--timeout=10s")
+    assert "condition met" in done.stdout
+
+
+def test_a_pool_shows_what_it_is_and_what_it_costs(served_api: Cluster) -> None:
+    spec = {
+        "accelerator": "A100-40GB",
+        "capacityType": "Spot",
+        "slotsPerNode": 8,
+        "maxNodes": 2,
+        "slot": {"gpuResource": "nvidia.com/gpu", "cpu": "11", "memory": "80Gi"},
+    }
+    body = {"apiVersion": names.API_VERSION, "kind": "GpuPool", "metadata": {"name": "shown"}, "spec": spec}
+    served_api.request("POST", POOLS, body)
+    patch_status(served_api, f"{POOLS}/shown", {"readyNodes": 1, "pricePerNodeHour": "10.21 USD"})
+    header, row = columns(served_api, "gpool", "shown")
+    assert header == ["NAME", "ACCELERATOR", "CAPACITY", "SLOTS", "READY-NODES", "PRICE/H", "AGE"]
+    assert row[:7] == ["shown", "A100-40GB", "Spot", "8", "1", "10.21", "USD"]
+
+
+def test_the_category_lists_both_kinds(served_api: Cluster, study: str) -> None:
+    listed = served_api.kubectl("get", names.CATEGORY, "-o", "name").stdout
+    assert f"gpubenchmark.gpubench.dev/{study}" in listed
+
+
+@pytest.mark.parametrize(
+    ("field", "expected"),
+    [
+        ("gbench.spec.sweep", ("batchPerWorker\t<[]integer>", "weak scaling", "workloads\t<[]string> -required-")),
+        ("gbench.spec.limits", ("Default: 12h.", "From 1 to 64.")),
+        ("gpool.spec.price", ("currency\t<string> -required-", "ISO 4217")),
+        ("gbench.status.results", ("Samples per second of each repeat.",)),
+    ],
+)
+def test_explain_is_the_manual(served_api: Cluster, field: str, expected: tuple[str, ...]) -> None:
+    page = served_api.kubectl("explain", field).stdout
+    for words in expected:
+        assert words in page
+
+
+def test_every_field_has_a_description() -> None:
+    for kind in schema.KINDS:
+        whole = schema.object_schema(kind)
+        for section in ("spec", "status"):
+            assert list(undescribed(whole["properties"][section], section)) == []
+
+
+def undescribed(node: dict[str, Any], path: str) -> list[str]:
+    found = [path] if not node.get("description") else []
+    for name, field in node.get("properties", {}).items():
+        found += undescribed(field, f"{path}.{name}")
+    inner = node.get("items", {})
+    return found + (undescribed(inner, f"{path}[]") if inner.get("type") == "object" else [])
+
+
+def columns(cluster: Cluster, resource: str, name: str) -> tuple[list[str], list[str]]:
+    lines = cluster.kubectl("get", resource, name).stdout.splitlines()
+    return lines[0].split(), lines[1].split()

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sentences about bad documents, and what `validate` takes as the API server would take it."""
+
+import datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from gpubench.api import schema, structure, validate
+from gpubench.api.rules import Rule
+
+
+def study(**changes: Any) -> dict[str, Any]:
+    block = {"workloads": ["mnist_cnn"], "pools": ["cpu"], "workers": [1], "batchPerWorker": [64]}
+    return {
+        "apiVersion": "gpubench.dev/v1alpha1",
+        "kind": "GpuBenchmark",
+        "metadata": {"name": "study", "labels": {"anything": "goes"}},
+        "spec": {"sweep": [block]},
+        **changes,
+    }
+
+
+def told(document: dict[str, Any], kind: schema.Kind = schema.BENCHMARK) -> list[str]:
+    return [str(problem) for problem in validate.problems_of(document, kind)]
+
+
+@pytest.mark.parametrize(
+    ("document", "sentence"),
+    [
+        (
+            study(kind="GpuBenchmrk"),
+            "kind: 'GpuBenchmrk' stands where GpuBenchmark is expected",
+        ),
+        (
+            study(apiVersion="gpubench.dev/v1"),
+            "apiVersion: 'gpubench.dev/v1' stands where gpubench.dev/v1alpha1 is expected",
+        ),
+        (study(metadata={}), "metadata.name: required, but absent. name"),
+        (study(metadata=None), "metadata: required, but absent. metadata"),
+        (
+            study(spec=None),
+            "spec: required, but absent. One study: what to measure, where, how often, within which limits",
+        ),
+        (study(spec=[]), "spec: [] stands where a mapping of fields is expected"),
+        (study(spec={"sweep": {}}), "spec.sweep: a mapping stands where a list, such as [1, 2], is expected"),
+        (study(spec={"sweep": [None]}), "spec.sweep[0]: nothing stands where a mapping of fields is expected"),
+        (study(spce={}), "spce: unknown field: did you mean spec?"),
+        (
+            study(zzz={}),
+            "zzz: unknown field: the fields here are apiVersion, kind, metadata, spec, status",
+        ),
+    ],
+)
+def test_a_sentence_names_the_field_what_stands_there_and_the_remedy(document: dict[str, Any], sentence: str) -> None:
+    assert sentence in told(document)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [("a", "'a'"), (True, "true"), (1.5, "1.5"), ("x" * 100, "'" + "x" * 55 + " ...")],
+)
+def test_values_are_shown_briefly(value: Any, text: str) -> None:
+    assert structure.shown(value) == text
+
+
+def test_a_line_end_in_a_code_is_refused() -> None:
+    amount = {"currency": "USD\n", "asOf": "2026-11-01", "perNodeHour": "1"}
+    spec = {"slotsPerNode": 1, "maxNodes": 1, "slot": {"cpu": "1", "memory": "1Gi"}, "price": amount}
+    assert told({**study(kind="GpuPool"), "spec": spec}, schema.POOL) == [
+        "spec.price.currency: 4 characters is too much: at most 3 is possible",
+        "spec.price.currency: 'USD\\n' is not understood: write three capital letters, such as USD",
+    ]
+
+
+def test_a_day_that_yaml_has_read_as_a_date_is_a_day() -> None:
+    price = {"currency": "USD", "asOf": datetime.date(2026, 11, 1), "perNodeHour": "1"}
+    spec = {"slotsPerNode": 1, "maxNodes": 1, "slot": {"cpu": "1", "memory": "1Gi"}, "price": price}
+    pool = validate.load_pool({**study(kind="GpuPool"), "spec": spec})
+    assert pool.spec.price is not None
+    assert pool.spec.price.as_of == "2026-11-01"
+
+
+def test_loading_leaves_the_document_as_it_was() -> None:
+    document = study(status=None)
+    validate.load_benchmark(document)
+    assert document == study(status=None)
+
+
+def test_the_sentence_with_values_is_one_cel_expression() -> None:
+    rule = Rule(cel="self > 1", sentence="it's 100% too little", detail="it is %d", values=("self",))
+    assert rule.sentence_cel == r"'it\'s 100%% too little; it is %d'.format([self])"
+
+
+_LEAVES = some.none() | some.booleans() | some.integers() | some.floats(allow_nan=False) | some.text(max_size=8)
+_FIELDS = some.sampled_from(
+    ["sweep", "workloads", "workers", "measure", "window", "limits", "attempts", "template", "env", "name", "other"]
+)
+_ANYTHING = some.recursive(
+    _LEAVES, lambda inner: some.lists(inner, max_size=3) | some.dictionaries(_FIELDS, inner, max_size=4), max_leaves=12
+)
+
+
+@given(spec=_ANYTHING)
+def test_whatever_stands_in_a_file_is_loaded_or_refused_with_sentences(spec: Any) -> None:
+    problems = validate.problems_of(study(spec=spec), schema.BENCHMARK)
+    assert all(problem.sentence for problem in problems)
+    if not problems:
+        validate.load_benchmark(study(spec=spec))
+
+
+def test_a_whole_number_may_be_written_with_a_point() -> None:
+    document = study()
+    document["spec"]["measure"] = {"repeats": {"min": 4.0}}
+    assert validate.load_benchmark(document).spec.measure.repeats.min == 4
