@@ -412,7 +412,6 @@ GOOD = (
             sweep=[block(workers=list(range(1, 33)), batchPerWorker=[*range(1, 9)])], measure={"repeats": {"min": 10}}
         ),
     ),
-    ("a whole number with a point", benchmark(measure={"repeats": {"min": 4.0}})),
     ("one window", benchmark(measure={"window": "60s", "duration": "1m"})),
     ("no warm-up", benchmark(measure={"warmUp": "0s"})),
     ("a null is an absent field", benchmark(template={"image": None}, limits=None)),

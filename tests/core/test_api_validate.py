@@ -112,6 +112,7 @@ def test_whatever_stands_in_a_file_is_loaded_or_refused_with_sentences(spec: Any
 
 
 def test_a_whole_number_may_be_written_with_a_point() -> None:
+    # kubectl sends 4.0 as 4; only JSON that reaches the API server as 4.0 is refused there.
     document = study()
     document["spec"]["measure"] = {"repeats": {"min": 4.0}}
     assert validate.load_benchmark(document).spec.measure.repeats.min == 4
