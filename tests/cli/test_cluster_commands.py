@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands that read from a cluster, on a real API server, and what each of its refusals becomes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cluster import Cluster
+from gpubench import names
+
+pytest.importorskip("kubernetes")
+
+QUICKSTART = Path(__file__).parents[2] / "jobs/studies/quickstart.yaml"
+PATIENCE_SECONDS = 60.0
+
+
+def start(kubeconfig: Path, *arguments: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-m", "gpubench_cli", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "KUBECONFIG": str(kubeconfig)},
+    )
+
+
+def gpubench(kubeconfig: Path, *arguments: str) -> tuple[int, str, str]:
+    process = start(kubeconfig, *arguments)
+    out, err = process.communicate(timeout=PATIENCE_SECONDS)
+    assert "Traceback" not in err
+    return process.returncode, out, err
+
+
+# --- a real API server ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def namespace(served_api: Cluster, request: pytest.FixtureRequest) -> Iterator[str]:
+    name = request.node.name.removeprefix("test_").replace("_", "-")[:50].strip("-")
+    served_api.kubectl("create", "namespace", name)
+    yield name
+    served_api.kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture
+def quickstart(served_api: Cluster, namespace: str) -> Iterator[str]:
+    served_api.kubectl("apply", "-n", namespace, "-f", str(QUICKSTART))
+    yield namespace
+    served_api.kubectl("delete", "-n", namespace, "-f", str(QUICKSTART))
+
+
+def set_status(cluster: Cluster, namespace: str, *, finished: int, succeeded: bool | None = None) -> None:
+    moment = "2026-11-01T00:00:00Z"
+    conditions = [
+        {"type": type_, "status": status, "reason": "Test", "message": "m", "lastTransitionTime": moment}
+        for type_, status in (
+            ("Finished", "False" if succeeded is None else "True"),
+            ("Succeeded", "Unknown" if succeeded is None else str(succeeded)),
+        )
+    ]
+    point = {
+        "workload": "mnist_cnn",
+        "pool": "local-cpu",
+        "workers": 1,
+        "workersPerNode": 1,
+        "batchPerWorker": 64,
+        "globalBatch": 64,
+        "precision": "float32",
+        "state": "Running" if succeeded is None else "Measured" if succeeded else "Failed",
+        **({} if succeeded in (None, True) else {"reason": "the worker raised"}),
+        **({"values": [100.0], "throughput": {"mean": 100.0}, "nodes": 1} if succeeded else {}),
+    }
+    status = {
+        "phase": "Running" if succeeded is None else "Succeeded" if succeeded else "Failed",
+        "startedAt": moment,
+        "trials": {"total": 6, "finished": finished},
+        "conditions": conditions,
+        "results": [point],
+    }
+    patch = json.dumps({"status": status})
+    arguments = ("-n", namespace, "--subresource=status", "--type=merge", "-p", patch)
+    cluster.kubectl("patch", names.BENCHMARK_PLURAL, "quickstart", *arguments)
+
+
+def test_a_benchmark_of_the_cluster_is_shown(served_api: Cluster, quickstart: str) -> None:
+    code, out, _ = gpubench(served_api.kubeconfig, "show", "quickstart", "-n", quickstart)
+    assert (code, out) == (0, f"quickstart (namespace {quickstart}): not started\nThere are no results yet.\n")
+    set_status(served_api, quickstart, finished=6, succeeded=True)
+    code, out, _ = gpubench(served_api.kubeconfig, "show", "quickstart", "-n", quickstart)
+    assert code == 0
+    assert "Measured        100" in out
+    code, out, _ = gpubench(served_api.kubeconfig, "show", "quickstart", "-n", quickstart, "-o", "json")
+    assert json.loads(out)["studies"][0]["spec"]["sweep"][0]["workers"] == [1, 2]
+
+
+def test_a_name_that_is_not_there(served_api: Cluster, namespace: str) -> None:
+    code, out, err = gpubench(served_api.kubeconfig, "show", "nothing", "-n", namespace)
+    assert (code, out) == (2, "")
+    assert err.startswith(
+        f"gpubench: there is no GpuBenchmark nothing in namespace {namespace} in the cluster at https"
+    )
+    assert len(err.splitlines()) == 1
+
+
+def test_no_permission(served_api: Cluster, quickstart: str) -> None:
+    account = served_api.kubeconfig_for_service_account(quickstart, "default")
+    code, _, err = gpubench(account, "show", "quickstart", "-n", quickstart)
+    assert code == 2
+    assert err.startswith("gpubench: no permission to read GpuBenchmark quickstart")
+    assert len(err.splitlines()) == 1
+
+
+def test_a_plan_takes_pools_from_the_cluster(served_api: Cluster, quickstart: str, tmp_path: Path) -> None:
+    study = [document for document in yaml.safe_load_all(QUICKSTART.read_text()) if document["kind"] == "GpuBenchmark"]
+    study[0]["spec"]["sweep"][0]["pools"].append("not-made-yet")
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump(study[0]))
+    code, out, err = gpubench(served_api.kubeconfig, "plan", str(tmp_path / "study.yaml"))
+    assert (code, err) == (0, "")
+    assert "Nodes: 2 of local-cpu at USD 0.04 an hour each." in out
+    assert "GpuPool not-made-yet does not exist" in out
+
+
+@pytest.mark.parametrize(("succeeded", "expected"), [(True, 0), (False, 1)])
+def test_a_watch_ends_when_the_study_does(served_api: Cluster, quickstart: str, succeeded: bool, expected: int) -> None:
+    process = start(served_api.kubeconfig, "watch", "quickstart", "-n", quickstart)
+    set_status(served_api, quickstart, finished=2)
+    assert process.stderr is not None
+    assert process.stderr.readline() == "[2/6] 2 of 6 trials have finished\n"
+    set_status(served_api, quickstart, finished=6, succeeded=succeeded)
+    out, err = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == expected
+    assert "[6/6] 6 of 6 trials have finished\n" in err
+    assert f"quickstart (namespace {quickstart}): {'Succeeded' if succeeded else 'Failed'}" in out
+
+
+def test_ctrl_c_ends_a_watch_quietly(served_api: Cluster, quickstart: str) -> None:
+    process = start(served_api.kubeconfig, "watch", "quickstart", "-n", quickstart)
+    set_status(served_api, quickstart, finished=1)
+    assert process.stderr is not None
+    process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=PATIENCE_SECONDS)
+    assert (process.returncode, out, err) == (130, "", "")
+
+
+# --- an API server that refuses ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def refusing(tmp_path: Path) -> Iterator[Callable[[int, str], Path]]:
+    """A server with one answer to everything; the kubeconfig that leads to it."""
+    servers: list[HTTPServer] = []
+
+    def serve(status: int, body: str) -> Path:
+        class Answer(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                self.send_response(status)
+                self.end_headers()
+                self.wfile.write(body.encode())
+
+            def log_message(self, format: str, *_: Any) -> None:  # noqa: A002  # the name in the standard library
+                del format
+
+        server = HTTPServer(("127.0.0.1", 0), Answer)
+        servers.append(server)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        document = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "c",
+            "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}}],
+            "users": [{"name": "u", "user": {"token": "t"}}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u", "namespace": "mine"}}],
+        }
+        (tmp_path / "kubeconfig").write_text(yaml.safe_dump(document))
+        return tmp_path / "kubeconfig"
+
+    yield serve
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def api_status(message: str) -> str:
+    return json.dumps({"kind": "Status", "apiVersion": "v1", "message": message})
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "says"),
+    [
+        (404, "404 page not found\n", "gpubench is not installed in the cluster at http://127.0.0.1"),
+        (404, api_status("not found"), "there is no GpuBenchmark quickstart in namespace mine in the cluster"),
+        (401, api_status("Unauthorized"), "does not know you (401)"),
+        (
+            403,
+            api_status("user u cannot get"),
+            "no permission to read GpuBenchmark quickstart in namespace mine: user u",
+        ),
+        (429, api_status("too many requests"), "could not answer (429): too many requests"),
+        (503, "", "could not answer (503): Service Unavailable"),
+        (200, json.dumps({"status": {"phase": 7}}), "cannot be read by this gpubench: phase"),
+    ],
+)
+def test_a_refusal_is_one_sentence(refusing: Callable[[int, str], Path], status: int, body: str, says: str) -> None:
+    code, out, err = gpubench(refusing(status, body), "show", "quickstart")
+    assert (code, out) == (2, "")
+    assert says in err
+    assert len(err.splitlines()) == 1
+
+
+def test_a_watch_of_a_wrong_name_ends_at_once(refusing: Callable[[int, str], Path]) -> None:
+    began = time.monotonic()
+    code, _, err = gpubench(refusing(404, api_status("not found")), "watch", "quickstart")
+    assert code == 2
+    assert "there is no GpuBenchmark quickstart" in err
+    assert time.monotonic() - began < PATIENCE_SECONDS / 2

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What would be run, and what was found: as tables for people and as text that programs read back without loss."""
+
+import csv
+import io
+import json
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+import yaml
+
+import builders
+from gpubench.api.benchmark import (
+    AmountInterval,
+    Condition,
+    Cost,
+    Estimate,
+    GpuBenchmarkStatus,
+    PointResult,
+    PointState,
+    Scaling,
+)
+from gpubench.plan.freeze import freeze
+from gpubench.plan.plan import Plan
+from gpubench_cli import __main__ as program
+from gpubench_cli.results import ResultsFolder, Summary
+
+QUICKSTART = Path(__file__).parents[2] / "jobs/studies/quickstart.yaml"
+
+MEASURED = PointResult(
+    workload="mnist_cnn",
+    pool="local-cpu",
+    workers=2,
+    workers_per_node=1,
+    batch_per_worker=64,
+    global_batch=128,
+    precision="float32",
+    state=PointState.MEASURED,
+    values=(1690.25, 1700.0, 1709.75),
+    throughput=Estimate(mean=1700.0, low=1675.7, high=1724.3),
+    scaling=(Scaling(kind="weak", baseline_workers=1, efficiency=Estimate(mean=0.85, low=0.83, high=0.87)),),
+    cost=Cost(per_million_samples=AmountInterval(mean="0.013072", low="0.012888", high="0.013261", currency="USD")),
+    nodes=2,
+    environment="gv3rec33ejt2",
+)
+SKIPPED = MEASURED.model_copy(
+    update={
+        "workers": 8,
+        "global_batch": 512,
+        "state": PointState.SKIPPED,
+        "reason": "8 workers need 8 nodes, and local-cpu has at most 2",
+        "values": (),
+        "throughput": None,
+        "scaling": (),
+        "cost": None,
+        "nodes": 0,
+        "environment": None,
+    }
+)
+STATUS = GpuBenchmarkStatus(
+    phase="Succeeded",
+    points_done="2/2",
+    results=(MEASURED, SKIPPED),
+    answer="2 workers at batch 64 on local-cpu: 1,700 ± 24 samples/s.",
+    conditions=(
+        Condition(type="Finished", status="True", reason="x", message="done", last_transition_time="2026-11-01T00:00:00Z"),
+    ),
+)  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    plan = freeze(builders.spec(), (builders.pool(),), "2026-11-01T00:00:00Z")
+    results = ResultsFolder.create(tmp_path / "three-cnns", study_text=QUICKSTART.read_text(), plan=plan)
+    results.write(Summary(name="quickstart", uid="u", machine="here", status=STATUS))
+    return results.path
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
+    assert program.main(arguments) == code
+    captured = capsys.readouterr()
+    assert captured.err == "", "results go to standard output only"
+    return captured.out
+
+
+def test_a_folder_is_shown_as_a_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = said(capsys, "show", str(folder))
+    assert out.startswith(f"quickstart ({folder}): Succeeded, 2/2 points have ended\n")
+    assert "1,700 ± 24" in out
+    assert "85.0 % (83.0–87.0)" in out
+    assert "USD 0.01307 (0.01289–0.01326)" in out
+    assert "Skipped: mnist_cnn on local-cpu, 8 workers at batch 64, float32: 8 workers need 8 nodes" in out
+    assert STATUS.answer is not None
+    assert STATUS.answer in out
+    assert "\x1b" not in out, "no control characters in a pipe"
+
+
+def test_several_studies_follow_each_other(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert said(capsys, "show", str(folder), str(folder)).count("2/2 points have ended") == 2
+
+
+@pytest.mark.parametrize(("output", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
+def test_json_and_yaml_lose_nothing(
+    folder: Path, capsys: pytest.CaptureFixture[str], output: str, read: "type[json.JSONDecoder]"
+) -> None:
+    document = read(said(capsys, "show", str(folder), "-o", output))  # type: ignore[call-arg]
+    (study,) = document["studies"]  # type: ignore[index]
+    assert GpuBenchmarkStatus.model_validate(study["status"]) == STATUS
+    assert study["spec"]["sweep"][0]["workers"] == [1, 2], "the spec as the user wrote it"
+    assert (study["name"], study["source"]) == ("quickstart", str(folder))
+
+
+def test_csv_loses_no_digit_and_invents_no_zero(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    measured, skipped = csv.DictReader(io.StringIO(said(capsys, "show", str(folder), "-o", "csv")))
+    assert tuple(float(value) for value in measured["values"].split()) == MEASURED.values
+    assert float(measured["weak_efficiency_low"]) == 0.83
+    assert Decimal(measured["cost_per_million_samples"]) == Decimal("0.013072")
+    assert (measured["study"], measured["currency"]) == ("quickstart", "USD")
+    assert skipped["samples_per_second"] == skipped["cost_per_million_samples"] == skipped["nodes"] == ""
+    assert skipped["reason"] == SKIPPED.reason
+
+
+def test_a_plan_shows_points_trials_time_nodes_and_cost(capsys: pytest.CaptureFixture[str]) -> None:
+    out = said(capsys, "plan", str(QUICKSTART))
+    assert out.startswith("quickstart: 2 points, 6 trials\n")
+    assert "Time: about 2m30s, trials one after the other, each 15 s start-up (assumed) + 2 s warm-up + 8 s" in out
+    assert "Nodes: 2 of local-cpu at USD 0.04 an hour each." in out
+    # 3 trials on one node and 3 on two, 25 s each, at 0.04 an hour: 225 s x 0.04 / 3600
+    assert "Cost: about USD 0.0025 for the nodes while trials run" in out
+    trials = [line.split() for line in out.splitlines() if line[:1].isdigit()]
+    assert [trial[0] for trial in trials] == ["1", "2", "3", "4", "5", "6"]
+    assert [trial[-1] for trial in trials] == ["1", "1", "2", "2", "3", "3"], "repeat by repeat"
+
+
+def test_the_plan_is_the_same_each_time_and_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = (json.loads(said(capsys, "plan", str(QUICKSTART), "-o", "json")) for _ in range(2))
+    assert first["trials"] == second["trials"]
+    assert Plan.model_validate(first).points[1].key.workers == 2
+    assert yaml.safe_load(said(capsys, "plan", str(QUICKSTART), "-o", "yaml"))["trials"] == first["trials"]
+
+
+def test_a_plan_says_what_is_skipped_and_what_has_no_price(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = QUICKSTART.read_text().replace("workers: [1, 2] ", "workers: [1, 4] ")
+    start, end = text.index("  price:"), text.index("---", text.index("  price:"))
+    (tmp_path / "study.yaml").write_text(text[:start] + text[end:])
+    out = said(capsys, "plan", str(tmp_path / "study.yaml"))
+    assert "Skipped: mnist_cnn on local-cpu, 4 workers" in out
+    assert "4 workers need 4 nodes, and local-cpu has at most 2" in out
+    assert "No cost for local-cpu: neither price nor ownership is given." in out
+    assert "Cost: about" not in out
+
+
+def test_a_local_plan_skips_what_this_machine_is_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = QUICKSTART.read_text().replace('cpu: "1" ', 'cpu: "4096" ')
+    (tmp_path / "study.yaml").write_text(text)
+    out = said(capsys, "plan", "--local", str(tmp_path / "study.yaml"))
+    assert "2 points, 0 trials" in out
+    assert "1 node of local-cpu need 4096 processors, and this machine has" in out
+
+
+def test_pools_may_come_from_a_file_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = QUICKSTART.read_text()
+    cut = text.rindex("---\n")
+    (tmp_path / "pools.yaml").write_text(text[:cut])
+    (tmp_path / "study.yaml").write_text(text[cut:])
+    arguments = ("plan", str(tmp_path / "study.yaml"), "--pools", str(tmp_path / "pools.yaml"))
+    assert "2 points, 6 trials" in said(capsys, *arguments)
+    assert program.main(("plan", str(QUICKSTART), "--pools", str(tmp_path / "pools.yaml"))) == 2
+    assert "remove one of both" in capsys.readouterr().err
+
+
+def test_the_quickstart_takes_about_a_minute_of_training() -> None:
+    documents = list(yaml.safe_load_all(QUICKSTART.read_text()))
+    pool, study = documents
+    assert pool["metadata"]["name"] in study["spec"]["sweep"][0]["pools"]
+    measure = study["spec"]["measure"]
+    seconds = int(measure["warmUp"][:-1]) + int(measure["duration"][:-1])
+    assert measure["repeats"] == {"min": 3}
+    assert 2 * 3 * seconds == 60

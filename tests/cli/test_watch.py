@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A watch tells each thing once, survives an API server that is away, and gives up in the end."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gpubench_cli import terminal, watch
+from gpubench_cli.refusal import Refusal
+
+
+class Away(Refusal):
+    """Stands in for an API server that does not answer."""
+
+
+class Lines(terminal.Progression):
+    """Keeps the lines instead of printing them."""
+
+    def __init__(self) -> None:
+        super().__init__(name="test")
+        self.lines: list[str] = []
+
+    def line(self, text: str) -> None:
+        self.lines.append(text)
+
+
+class Clock:
+    """Time that passes only when somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def now(self) -> float:
+        return self.seconds
+
+    def sleep(self, seconds: float) -> None:
+        self.seconds += seconds
+
+
+def point(state: str, **fields: Any) -> dict[str, Any]:
+    return {
+        "workload": "mnist_cnn",
+        "pool": "cpu",
+        "workers": 1,
+        "workersPerNode": 1,
+        "batchPerWorker": 64,
+        "globalBatch": 64,
+        "precision": "float32",
+        "state": state,
+        **fields,
+    }
+
+
+def condition(type_: str, status: str, message: str = "m") -> dict[str, str]:
+    time = "2026-11-01T00:00:00Z"
+    return {"type": type_, "status": status, "reason": "r", "message": message, "lastTransitionTime": time}
+
+
+def benchmark(
+    *conditions: dict[str, str], finished: int = 0, points: tuple[dict[str, Any], ...] = ()
+) -> dict[str, Any]:
+    return {
+        "status": {
+            "phase": "Running",
+            "conditions": list(conditions),
+            "trials": {"total": 3, "finished": finished},
+            "results": list(points),
+        }
+    }
+
+
+END = benchmark(
+    condition("Finished", "True"),
+    condition("Succeeded", "True"),
+    finished=3,
+    points=(point("Measured", throughput={"mean": 100.0, "low": 99.0, "high": 101.0}, values=[100.0]),),
+)
+
+
+def follow(answers: list[dict[str, Any] | Refusal], clock: Clock) -> list[str]:
+    progression = Lines()
+    watch.follow(
+        reader(answers), name="b", progression=progression, retry=(Away,), sleep=clock.sleep, now=clock.now
+    )  # fmt: skip
+    return progression.lines
+
+
+def reader(answers: list[dict[str, Any] | Refusal]) -> Callable[[], dict[str, Any]]:
+    """Gives each answer once and the last one for ever."""
+
+    def read() -> dict[str, Any]:
+        answer = answers.pop(0) if len(answers) > 1 else answers[0]
+        if isinstance(answer, Refusal):
+            raise answer
+        return answer
+
+    return read
+
+
+def test_each_thing_is_told_once() -> None:
+    running = benchmark(finished=1, points=(point("Running"),))
+    pending = benchmark(condition("GangPending", "True", "pod x has no node: 0/3 nodes"), finished=1)
+    lines = follow([running, running, pending, pending, END], Clock())
+    assert lines == [
+        "1 of 3 trials have finished",
+        "warning: pod x has no node: 0/3 nodes",
+        "3 of 3 trials have finished",
+        "Measured: mnist_cnn on cpu, 1 worker at batch 64, float32: 100.0 ± 1.0 samples/s",
+    ]
+
+
+def test_an_api_server_that_is_away_for_a_while_is_waited_for() -> None:
+    clock = Clock()
+    lines = follow([benchmark(), *[Away("the cluster does not answer")] * 30, END], clock)
+    assert lines.count("the cluster does not answer; trying again") == 1
+    assert clock.seconds >= 60
+
+
+def test_an_api_server_that_stays_away_is_given_up() -> None:
+    clock = Clock()
+    with pytest.raises(Away):
+        follow([benchmark(), Away("the cluster does not answer")], clock)
+    assert watch.PATIENCE_SECONDS <= clock.seconds < watch.PATIENCE_SECONDS + 10
+
+
+def test_an_object_that_is_deleted_ends_the_watch_at_once() -> None:
+    with pytest.raises(Refusal, match="there is no GpuBenchmark"):
+        follow([benchmark(), Refusal("there is no GpuBenchmark b")], Clock())
+
+
+def test_a_study_that_nobody_looks_at_is_pointed_out() -> None:
+    lines = follow([*[{"metadata": {}}] * 20, END], Clock())
+    assert lines.count("it has no status yet: is gpubench's operator running?") == 1
