@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -46,8 +47,8 @@ def gpubench(kubeconfig: Path, *arguments: str) -> tuple[int, str, str]:
 
 
 @pytest.fixture
-def namespace(served_api: Cluster, request: pytest.FixtureRequest) -> Iterator[str]:
-    name = request.node.name.removeprefix("test_").replace("_", "-")[:50].strip("-")
+def namespace(served_api: Cluster) -> Iterator[str]:
+    name = f"cli-{uuid.uuid4().hex[:8]}"
     served_api.kubectl("create", "namespace", name)
     yield name
     served_api.kubectl("delete", "namespace", name, "--wait=false")
@@ -121,7 +122,8 @@ def test_no_permission(served_api: Cluster, quickstart: str) -> None:
     assert len(err.splitlines()) == 1
 
 
-def test_a_plan_takes_pools_from_the_cluster(served_api: Cluster, quickstart: str, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("quickstart")
+def test_a_plan_takes_pools_from_the_cluster(served_api: Cluster, tmp_path: Path) -> None:
     study = [document for document in yaml.safe_load_all(QUICKSTART.read_text()) if document["kind"] == "GpuBenchmark"]
     study[0]["spec"]["sweep"][0]["pools"].append("not-made-yet")
     (tmp_path / "study.yaml").write_text(yaml.safe_dump(study[0]))

@@ -4,8 +4,10 @@
 import csv
 import io
 import json
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -58,13 +60,14 @@ SKIPPED = MEASURED.model_copy(
         "environment": None,
     }
 )
+AT = "2026-11-01T00:00:00Z"
 STATUS = GpuBenchmarkStatus(
     phase="Succeeded",
     points_done="2/2",
     results=(MEASURED, SKIPPED),
     answer="2 workers at batch 64 on local-cpu: 1,700 ± 24 samples/s.",
     conditions=(
-        Condition(type="Finished", status="True", reason="x", message="done", last_transition_time="2026-11-01T00:00:00Z"),
+        Condition(type="Finished", status="True", reason="x", message="done", last_transition_time=AT),
     ),
 )  # fmt: skip
 
@@ -102,10 +105,10 @@ def test_several_studies_follow_each_other(folder: Path, capsys: pytest.CaptureF
 
 @pytest.mark.parametrize(("output", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
 def test_json_and_yaml_lose_nothing(
-    folder: Path, capsys: pytest.CaptureFixture[str], output: str, read: "type[json.JSONDecoder]"
+    folder: Path, capsys: pytest.CaptureFixture[str], output: str, read: Callable[[str], Any]
 ) -> None:
-    document = read(said(capsys, "show", str(folder), "-o", output))  # type: ignore[call-arg]
-    (study,) = document["studies"]  # type: ignore[index]
+    document = read(said(capsys, "show", str(folder), "-o", output))
+    (study,) = document["studies"]
     assert GpuBenchmarkStatus.model_validate(study["status"]) == STATUS
     assert study["spec"]["sweep"][0]["workers"] == [1, 2], "the spec as the user wrote it"
     assert (study["name"], study["source"]) == ("quickstart", str(folder))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The quickstart, shortened, with the real launcher, TensorFlow and Horovod: two workers are two pods on this machine."""
+"""The quickstart, shortened, with real ranks: two workers are two pods on this machine."""
 
 import importlib.util
 import json
