@@ -176,6 +176,14 @@ contexts: [{name: away, context: {cluster: away, user: me}}]
     assert "refused" in said
 
 
+def test_as_a_plugin_of_kubectl_it_is_called_so(tmp_path: Path) -> None:
+    plugin = tmp_path / "kubectl-gpubench"
+    plugin.write_text(f"#!{sys.executable}\nimport sys\nfrom gpubench_cli.__main__ import main\nsys.exit(main())\n")
+    plugin.chmod(0o755)
+    ended = subprocess.run([plugin, "plan", "nothing.yaml"], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert (ended.returncode, ended.stderr) == (2, "kubectl gpubench: nothing.yaml: there is no such file\n")
+
+
 @pytest.mark.parametrize("arguments", [(), ("measure",), ("run",), ("show",), ("show", "x", "-o", "xml")])
 def test_wrong_arguments(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     refused(*arguments, folder=tmp_path)
