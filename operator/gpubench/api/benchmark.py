@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from gpubench import names
-from gpubench.api import rules
+from gpubench.api import patterns, rules
 from gpubench.api.pool import Template
 from gpubench.api.rules import Rule
 from gpubench.precision import Precision
@@ -26,7 +26,7 @@ WARNINGS_MAX = 5
 
 # Written out, not built from the catalogue at run time, so that a type checker sees the names; a test compares them.
 WorkloadName = Literal["mnist_mlp", "mnist_cnn", "resnet50"]
-PoolName = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
+PoolName = Annotated[str, Field(min_length=1, max_length=63, pattern=patterns.POOL_NAME)]
 Workers = Annotated[int, Field(ge=1, le=4096)]
 Batch = Annotated[int, Field(ge=1, le=1_048_576)]
 
@@ -88,10 +88,16 @@ class Repeats(Value):
     min: int = Field(3, ge=1, le=REPEATS_MAX, description="Fresh runs of each point; an interval needs at least 3.")
 
 
+def _about_durations(*fields: str, holds: str) -> str:
+    """CEL about durations. One that cannot be read is left to its own rule, which says what is wrong with it."""
+    readable = " && ".join(f"self.{field}.matches('^([0-9]{{1,6}}[hms])+$')" for field in fields)
+    return f"!({readable}) || {holds}"
+
+
 def _positive(field: str, *, parent: str) -> Rule:
     """A duration that may not be zero."""
     return Rule(
-        cel=f"duration(self.{field}) > duration('0s')",
+        cel=_about_durations(field, holds=f"duration(self.{field}) > duration('0s')"),
         sentence=f"{parent}.{field} must be longer than 0s",
         field=f".{field}",
     )
@@ -108,7 +114,7 @@ class Measure(Value):
     RULES: ClassVar[tuple[Rule, ...]] = (
         _positive("window", parent="measure"),
         Rule(
-            cel="duration(self.window) <= duration(self.duration)",
+            cel=_about_durations("window", "duration", holds="duration(self.window) <= duration(self.duration)"),
             sentence="measure.window cannot be longer than measure.duration: a trial holds at least one window",
             detail="window is %s, duration %s",
             values=("self.window", "self.duration"),
@@ -191,8 +197,13 @@ class GpuBenchmarkSpec(Value):
             field=".sweep",
         ),
         Rule(
-            cel="duration(self.measure.warmUp) + duration(self.measure.duration) "
-            "< duration(self.limits.attemptTimeout)",
+            cel=_about_durations(
+                "measure.warmUp",
+                "measure.duration",
+                "limits.attemptTimeout",
+                holds="duration(self.measure.warmUp) + duration(self.measure.duration) "
+                "< duration(self.limits.attemptTimeout)",
+            ),
             sentence="limits.attemptTimeout must be longer than measure.warmUp and measure.duration together: "
             "otherwise no attempt could finish",
             detail="attemptTimeout is %s, warmUp %s, duration %s",

@@ -10,28 +10,27 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
-from gpubench import names
-from gpubench.api import rules
+from gpubench import names, units
+from gpubench.api import patterns, rules
 from gpubench.api.rules import Rule
 from gpubench.units import DecimalText, Processors, Quantity
 from gpubench.values import Value
 
-LABEL_KEY_PATTERN = r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
-
 
 def _day(text: str) -> str:
-    datetime.date.fromisoformat(text)
+    if datetime.date.fromisoformat(text).isoformat() != text:
+        raise ValueError("write year, month and day, such as 2026-11-01")
     return text
 
 
-Currency = Annotated[str, Field(pattern=r"^[A-Z]{3}$", max_length=3)]
+Currency = Annotated[str, Field(pattern=patterns.CURRENCY, max_length=3)]
 Date = Annotated[
     str,
-    Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$", max_length=10, json_schema_extra={"format": "date"}),
+    Field(max_length=10, json_schema_extra={"format": "date"}),
     AfterValidator(_day),
 ]
-LabelKey = Annotated[str, Field(max_length=317, pattern=LABEL_KEY_PATTERN)]  # 253 + "/" + 63
-LabelValue = Annotated[str, Field(max_length=63, pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$")]
+LabelKey = Annotated[str, Field(max_length=317, pattern=patterns.LABEL_KEY)]  # 253 + "/" + 63
+LabelValue = Annotated[str, Field(max_length=63, pattern=patterns.LABEL_VALUE)]
 
 
 class CapacityType(StrEnum):
@@ -108,7 +107,7 @@ class Scheduling(Value):
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            cel=f"!has(self.nodeSelector) || self.nodeSelector.all(key, key.matches('{LABEL_KEY_PATTERN}'))",
+            cel=f"!has(self.nodeSelector) || self.nodeSelector.all(key, {patterns.matches('key', patterns.LABEL_KEY)})",
             sentence="nodeSelector has a key that is no label key: "
             "write a name of at most 63 letters, digits, -, _ and ., with a DNS prefix and / before it if need be",
             field=".nodeSelector",
@@ -120,7 +119,7 @@ class EnvironmentVariable(Value):
     """A plain environment variable of the gang's container."""
 
     name: str = Field(
-        min_length=1, max_length=128, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="Name of the variable."
+        min_length=1, max_length=128, pattern=patterns.ENVIRONMENT_NAME, description="Name of the variable."
     )
     value: str = Field("", max_length=4096, description="Value of the variable.")
 
@@ -174,7 +173,10 @@ class Ownership(Value):
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            cel="double(self.residual) <= double(self.purchase)",
+            # A number that cannot be read is left to its own rule, which says what is wrong with it.
+            cel=f"!({patterns.matches('self.residual', units.DECIMAL_PATTERN)} && "
+            f"{patterns.matches('self.purchase', units.DECIMAL_PATTERN)}) || "
+            "double(self.residual) <= double(self.purchase)",
             sentence="ownership.residual cannot be more than ownership.purchase: what is left is part of what was paid",
             detail="residual is %s, purchase %s",
             values=("self.residual", "self.purchase"),
@@ -225,7 +227,8 @@ class GpuPoolSpec(Value):
             field=".accelerator",
         ),
         Rule(
-            cel=f"!has(self.nodeResources) || self.nodeResources.all(key, key.matches('{LABEL_KEY_PATTERN}'))",
+            cel="!has(self.nodeResources) || self.nodeResources.all(key, "
+            f"{patterns.matches('key', patterns.LABEL_KEY)})",
             sentence="nodeResources has a key that is no resource name: "
             "write a name such as ephemeral-storage or vpc.amazonaws.com/efa",
             field=".nodeResources",
@@ -279,7 +282,7 @@ class GpuPool(Value):
             field=".metadata.name",
         ),
         Rule(
-            cel="self.metadata.name.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",
+            cel=patterns.matches("self.metadata.name", patterns.POOL_NAME),
             sentence="metadata.name must hold only small letters, digits, - and ., and begin and end with a letter or "
             "digit; choose a name such as gke-a100-spot",
             field=".metadata.name",

@@ -19,7 +19,6 @@ _BOUNDS = (
     ("maxItems", "at most {} entries"),
     ("maxProperties", "at most {} keys"),
     ("maxLength", "at most {} characters"),
-    ("pattern", "matches `{}`"),
 )
 
 
@@ -76,6 +75,8 @@ def _rows(node: Mapping[str, Any], *, path: str) -> Iterator[str]:
 
 
 def _rules(node: Mapping[str, Any], *, path: str) -> Iterator[tuple[str, str]]:
+    if node["type"] == "string":
+        return  # how it is written stands beside the field
     for rule in node.get("x-kubernetes-validations", ()):
         yield path or "metadata", rule["message"]
     for name, field in node.get("properties", {}).items():
@@ -112,7 +113,13 @@ def _bounds(field: Mapping[str, Any]) -> str:
     own = [text.format(field[keyword]) for keyword, text in _BOUNDS if keyword in field]
     nested = field.get("items") or field.get("additionalProperties") or {}
     each = [text.format(nested[keyword]) for keyword, text in _BOUNDS if keyword in nested]
-    return "; ".join([*own, *(f"each {text}" for text in each)])
+    written = [rule["message"] for rule in (*_text_rules(field), *_text_rules(nested))]
+    return "; ".join([*own, *(f"each {text}" for text in each), *written])
+
+
+def _text_rules(field: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The rule about how a text is written belongs to its bounds."""
+    return field.get("x-kubernetes-validations", []) if field.get("type") == "string" else []
 
 
 def _metric(metric: metrics.Metric) -> str:

@@ -13,7 +13,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from gpubench import names
-from gpubench.api import benchmark, pool
+from gpubench.api import benchmark, patterns, pool
 from gpubench.api.rules import Rule
 
 Schema = dict[str, Any]
@@ -33,7 +33,7 @@ _NOTHING: tuple[Any, ...] = (None, "", [], {})
 
 # In the order in which they stand in a schema: what a reader asks first comes first.
 _KEYWORDS = (
-    "description", "type", "format", "default", "enum", "pattern", "minimum", "maximum", "minLength", "maxLength",
+    "description", "type", "format", "default", "enum", "minimum", "maximum", "minLength", "maxLength",
     "minItems", "maxItems", "minProperties", "maxProperties", "required", "properties", "items", "additionalProperties",
     "x-kubernetes-list-type", "x-kubernetes-list-map-keys", "x-kubernetes-validations",
 )  # fmt: skip
@@ -209,7 +209,12 @@ def _structural(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Sc
         target = _structural(definitions[reference.removeprefix("#/$defs/")], definitions)
         beside = {keyword: value for keyword, value in schema.items() if keyword != "$ref"}
         return _ordered({**target, **beside})
-    result: Schema = {keyword: value for keyword, value in schema.items() if keyword in _KEYWORDS}
+    result: Schema = {keyword: value for keyword, value in schema.items() if keyword in (*_KEYWORDS, "pattern")}
+    if "pattern" in schema:
+        pattern = result.pop("pattern")
+        result["x-kubernetes-validations"] = [
+            {"rule": patterns.matches("self", pattern), "message": patterns.SENTENCES[pattern]}
+        ]
     if "const" in schema:
         result["enum"] = [schema["const"]]
     for keyword in ("items", "additionalProperties"):

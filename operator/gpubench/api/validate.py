@@ -113,14 +113,16 @@ def _envelope_problems(content: Mapping[str, Any], kind: schema.Kind) -> Iterato
 def _broken_rules(node: Mapping[str, Any], value: Any, *, path: Path = ()) -> Iterator[Problem]:
     for rule in node.get("x-kubernetes-validations", ()):
         if "oldSelf" not in rule["rule"] and not _evaluate(rule["rule"], value):
-            yield Problem(path=(*path, *_steps(rule.get("fieldPath", ""))), sentence=_sentence(rule, value))
+            where = (*path, *_steps(rule.get("fieldPath", "")))
+            shown = None if isinstance(value, dict | list) else structure.shown(value)
+            yield Problem(path=where, value=shown, sentence=_sentence(rule, value))
     if isinstance(value, list):
         for index, entry in enumerate(value):
             yield from _broken_rules(node["items"], entry, path=(*path, index))
     elif isinstance(value, dict):
-        for name, field in node.get("properties", {}).items():
-            if name in value:
-                yield from _broken_rules(field, value[name], path=(*path, name))
+        fields = node.get("properties", {})
+        for name, entry in value.items():
+            yield from _broken_rules(fields.get(name) or node["additionalProperties"], entry, path=(*path, name))
 
 
 def _sentence(rule: Mapping[str, Any], value: Any) -> str:

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How texts are written, and the sentence that helps whoever wrote one otherwise.
+
+The API server's own message about a `pattern` is the regular expression. So a pattern becomes a rule of the schema,
+with the sentence from here; a pattern without a sentence cannot be generated.
+"""
+
+from gpubench import units
+
+POOL_NAME = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
+LABEL_KEY = r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
+LABEL_VALUE = r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$"
+ENVIRONMENT_NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
+CURRENCY = r"^[A-Z]{3}$"
+
+SENTENCES = {
+    units.DURATION_PATTERN: "write hours, minutes and seconds, such as 1h30m, 15m or 90s",
+    units.DECIMAL_PATTERN: 'write a decimal number as text, such as "10.21"',
+    units.PROCESSORS_PATTERN: 'write processors, such as "4", "0.5" or 500m',
+    units.QUANTITY_PATTERN: 'write a quantity, such as "4", 80Gi or 1536Mi',
+    POOL_NAME: "write the name of a GpuPool: small letters, digits, - and .",
+    LABEL_KEY: "write a name of at most 63 letters, digits, -, _ and ., with a DNS prefix and / before it if need be",
+    LABEL_VALUE: "write letters, digits, -, _ and ., beginning and ending with a letter or digit",
+    ENVIRONMENT_NAME: "write letters, digits and _, beginning with a letter or _",
+    CURRENCY: "write the three capital letters of ISO 4217, such as USD",
+}
+
+
+def matches(field: str, pattern: str) -> str:
+    """CEL: the field's text is written like that."""
+    return f"{field}.matches(r'{pattern}')"
