@@ -26,7 +26,7 @@ from gpubench.exitcodes import ExitCode
 from gpubench.measure import records
 from gpubench_jobs import barrier, channel, clock, distribution, endings, limits, ranks, setting, team, verdict
 
-_LOOK_SECONDS = 0.1
+_LOOK_SECONDS = 0.2
 #: What an image or a user's shell must not change for a worker.
 _FIXED = {"KERAS_BACKEND": "tensorflow", "TF_USE_LEGACY_KERAS": "0"}
 
@@ -202,7 +202,7 @@ class _Launcher:
                     stall_seconds=self._pod.assignment.stall_timeout_seconds,
                     fault=watch.fault,
                     barrier_silent=watch.silent,
-                    out_of_memory_kills=endings.out_of_memory_kills() - self._memory_kills,
+                    out_of_memory_kills=self._memory_kills_since() if any(one.returncode for one in seen) else 0,
                 ),
                 self._pod.limits,
             )
@@ -211,6 +211,9 @@ class _Launcher:
                     raise _PodFailed(ending)
                 case verdict.Finished():
                     return
+
+    def _memory_kills_since(self) -> int:
+        return endings.out_of_memory_kills() - self._memory_kills
 
     # Ending
 
@@ -303,7 +306,7 @@ class _BarrierWatch:
         now = time.monotonic()
         if now < self._next:
             return
-        self._next = now + self._limits.poll_seconds
+        self._next = now + self._limits.watch_seconds
         with contextlib.suppress(barrier.Unreachable, barrier.Refused):
             self.fault = self._gang.state().fault
             self._answered = time.monotonic()

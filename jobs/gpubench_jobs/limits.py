@@ -33,8 +33,9 @@ class Limits:
     done_seconds: float = 30.0
     #: Without an answer of pod 0 for so long, it is lost.
     silence_seconds: float = 15.0
-    #: Between two looks at the barrier.
-    poll_seconds: float = 0.5
+    #: Between two looks at the barrier, while waiting for it and while workers run (whose cores the looks cost).
+    poll_seconds: float = 0.2
+    watch_seconds: float = 1.0
 
 
 def from_environment(variables: Mapping[str, str]) -> Limits:

@@ -98,8 +98,7 @@ def _gradient(half: recipe.Recipe, *, scale: float) -> Callable[[tf.Tensor], lis
             loss = half.loss(labels, half.network(half.images, training=True)) * scale
         return [one / scale for one in tape.gradient(loss, half.trainable)]
 
-    compiled: Callable[[tf.Tensor], list[tf.Tensor]] = tf.function(gradient, jit_compile=False)
-    return compiled
+    return gradient  # not compiled: for so few steps tracing would take longer
 
 
 @pytest.mark.parametrize("name", REDUCED)
