@@ -23,6 +23,7 @@ from gpubench.values import Value
 
 _NVIDIA_SMI_SECONDS = 20.0  # it takes some seconds to wake GPUs without persistence mode
 _MEMORY_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+_PROCESSOR_LIMITS = (Path("/sys/fs/cgroup/cpu.max"),)
 _GIBIBYTE = 2**30
 
 
@@ -39,7 +40,7 @@ def this_machine() -> Machine:
     """Look at the machine; GPUs are those that nvidia-smi lists, none without it."""
     return Machine(
         name=socket.gethostname(),
-        cores=tuple(sorted(os.sched_getaffinity(0))),
+        cores=tuple(sorted(os.sched_getaffinity(0)))[: processor_quota(_first_text(_PROCESSOR_LIMITS))],
         memory_bytes=_memory_bytes(),
         gpus=gpus_in(_nvidia_smi()),
     )
@@ -48,6 +49,16 @@ def this_machine() -> Machine:
 def gpus_in(listing: str) -> tuple[str, ...]:
     """The names in the output of `nvidia-smi -L`: `GPU 0: NVIDIA H200 (UUID: GPU-...)`."""
     return tuple(re.findall(r"^GPU \d+: (.+?) \(UUID:", listing, flags=re.MULTILINE))
+
+
+def processor_quota(text: str) -> int | None:
+    """Whole processors that a container may use at once (`cpu.max`); None without a limit.
+
+    A container with a quota sees all processors of its machine; pinned to more than its share, ranks would be stopped in
+    every period, and efficiency would mean nothing.
+    """
+    quota, _, period = text.partition(" ")
+    return max(1, int(quota) // int(period)) if quota.isdecimal() and period.isdecimal() else None
 
 
 def cores_per_slot(pool: GpuPoolSpec) -> int:
@@ -104,14 +115,18 @@ def _gibibytes(amount: Decimal | int) -> str:
 def _memory_bytes() -> int:
     """Memory of the machine, or of the container that this process is in."""
     total = int(psutil.virtual_memory().total)
-    for path in _MEMORY_LIMITS:
+    limit = _first_text(_MEMORY_LIMITS)
+    return min(total, int(limit)) if limit.isdecimal() else total
+
+
+def _first_text(paths: tuple[Path, ...]) -> str:
+    """The text of the first file that is there."""
+    for path in paths:
         try:
-            text = path.read_text().strip()
+            return path.read_text().strip()
         except OSError:
             continue
-        if text.isdecimal():
-            total = min(total, int(text))
-    return total
+    return ""
 
 
 def _nvidia_smi() -> str:

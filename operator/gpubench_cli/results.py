@@ -15,7 +15,8 @@ the disk with each attempt, and the status replaces its predecessor in one step.
 
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -52,15 +53,13 @@ class ResultsFolder:
     @classmethod
     def create(cls, path: Path, *, study_text: str, plan: Plan) -> "ResultsFolder":
         """A new folder; Refusal where there is something already, for it may be another run's results."""
-        try:
+        with _writing(path):
             path.mkdir(parents=True, exist_ok=True)
             if any(path.iterdir()):
                 raise Refusal(f"{path} is not empty: choose another folder with --results")
             (path / _LOGS).mkdir()
             (path / _STUDY).write_text(study_text, encoding="utf-8")
             _replace(path / _PLAN, plan.to_json())
-        except OSError as error:
-            raise Refusal(f"{path}: results cannot be written there: {error.strerror}") from error
         return cls(path)
 
     def log(self, *, trial: str, attempt: int, pod: int) -> Path:
@@ -72,14 +71,15 @@ class ResultsFolder:
         lines = "".join(f"{record.to_json()}\n" for record in records)
         if not lines:
             return
-        with (self.path / _LEDGER).open("a", encoding="utf-8") as ledger:
+        with _writing(self.path), (self.path / _LEDGER).open("a", encoding="utf-8") as ledger:
             ledger.write(lines)
             ledger.flush()
             os.fsync(ledger.fileno())
 
     def write(self, summary: Summary) -> None:
         """The status; a reader sees the old one or the new one, never half of it."""
-        _replace(self.path / _STATUS, summary.to_json())
+        with _writing(self.path):
+            _replace(self.path / _STATUS, summary.to_json())
 
 
 def default_path(name: str, *, now: float) -> Path:
@@ -130,6 +130,14 @@ def _read(path: Path, kind: type[_Kind]) -> _Kind:
         raise Refusal(f"{path}: {error.strerror}: this is no results folder of `gpubench run`") from error
     except ValidationError as error:
         raise Refusal(f"{path}: {_first(error)}: it was written by another version, or changed") from error
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise Refusal(f"{path}: results cannot be written there: {error.strerror}") from error
 
 
 def _first(error: ValidationError) -> str:

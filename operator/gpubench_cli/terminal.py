@@ -63,6 +63,7 @@ class Progression:
         self._name = name
         self._began_at = time.time() if began_at is None else began_at
         self._finished = 0
+        self._finished_after = 0.0  # seconds from the beginning to the last trial's end
         self._total = 0
         self._progress: Progress | None = None
         self._task: TaskID | None = None
@@ -100,6 +101,8 @@ class Progression:
         """Where the study stands."""
         if status.trials is None:
             return
+        if status.trials.finished != self._finished:
+            self._finished_after = time.time() - self._began_at
         self._finished, self._total = status.trials.finished, status.trials.total
         if self._progress is None or self._task is None:
             return
@@ -121,7 +124,7 @@ class Progression:
     def _left(self) -> str:
         """About how much longer: at the pace so far, or as assumed while there is none."""
         elapsed = time.time() - self._began_at
-        pace = elapsed / self._finished if self._finished else self._trial_seconds
+        pace = self._finished_after / self._finished if self._finished else self._trial_seconds
         left = pace * self._total - elapsed if pace is not None else 0.0
         return f"about {duration_text(left)} left" if left > 0 else ""
 

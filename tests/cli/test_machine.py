@@ -82,6 +82,13 @@ def test_a_shared_processor_still_is_one_to_be_pinned_to() -> None:
     assert machine.cores_per_slot(builders.pool(slot={"cpu": "2.5", "memory": "1Gi"}).spec) == 2
 
 
+def test_a_containers_share_of_processors_is_what_it_may_use() -> None:
+    assert machine.processor_quota("250000 100000") == 2
+    assert machine.processor_quota("50000 100000") == 1
+    assert machine.processor_quota("max 100000") is None
+    assert machine.processor_quota("") is None
+
+
 def test_gpus_are_read_from_what_nvidia_smi_lists() -> None:
     assert machine.gpus_in(LISTING) == ("NVIDIA A100-SXM4-40GB", "NVIDIA A100-SXM4-40GB")
     assert machine.gpus_in("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.") == ()

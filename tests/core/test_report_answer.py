@@ -65,7 +65,7 @@ def test_a_clear_winner_is_named_with_its_interval_and_its_scaling() -> None:
     )
     assert "Highest throughput: 2 workers at batch 64 on local-cpu, 1,700 ± 50 samples/s." in text
     assert "Lowest cost: 1 worker at batch 64 on local-cpu, USD 0.01110 (0.01100–0.01120) per million samples." in text
-    assert "From 1 to 2 workers at batch 64, local-cpu keeps 85.0 % (82.0–88.0) of its throughput per worker" in text
+    assert "Scaling efficiency from 1 to 2 workers at batch 64 on local-cpu: 85.0 % (82.0–88.0), weak scaling." in text
     assert "not measured" not in text
 
 

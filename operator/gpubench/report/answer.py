@@ -88,8 +88,8 @@ def _scaling(measured: Sequence[PointResult]) -> list[str]:
         if scaled:
             scaling, point = max(scaled, key=lambda pair: (pair[1].workers, pair[0].efficiency.mean))
             sentences.append(
-                f"From {scaling.baseline_workers} to {tables.shape(point)}, {pool} keeps "
-                f"{figures.efficiency(scaling)} of its throughput per worker ({scaling.kind} scaling)."
+                f"Scaling efficiency from {scaling.baseline_workers} to {tables.shape(point)} on {pool}: "
+                f"{figures.efficiency(scaling)}, {scaling.kind} scaling."
             )
     return sentences
 
