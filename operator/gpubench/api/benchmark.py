@@ -21,8 +21,8 @@ BLOCKS_MAX = 16
 
 # A status of 256 results stays under 1 MiB, of which etcd takes at most 1.5, only if each result's texts are short.
 REASON_MAX = 400
-WARNING_MAX = 200
-WARNINGS_MAX = 5
+WARNING_MAX = 250
+WARNINGS_MAX = 4
 
 # Written out, not built from the catalogue at run time, so that a type checker sees the names; a test compares them.
 WorkloadName = Literal["mnist_mlp", "mnist_cnn", "resnet50"]
