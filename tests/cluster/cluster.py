@@ -226,21 +226,18 @@ class Cluster:
         timeout_seconds: float = REQUEST_TIMEOUT_SECONDS,
     ) -> Any:
         """One request as administrator; the parsed answer. A refusal is an ApiError."""
-        request = urllib.request.Request(  # noqa: S310 - the address is our own server's
-            self.server + path,
-            method=method,
-            data=None if body is None else json.dumps(body).encode(),
-            headers={"Authorization": f"Bearer {self._token()}", "Content-Type": content_type},
-        )
-        try:
-            opened = urllib.request.urlopen(  # noqa: S310 - as above
-                request, timeout=timeout_seconds, context=self._tls_context()
-            )
-            with opened as response:
-                content = response.read().decode()
-        except urllib.error.HTTPError as error:
-            raise ApiError(status=error.code, message=error.read().decode(errors="replace")) from error
+        with self._open(method, path, body, content_type=content_type, timeout_seconds=timeout_seconds) as response:
+            content = response.read().decode()
         return json.loads(content) if content.startswith(("{", "[")) else content
+
+    def watch(self, path: str, *, timeout_seconds: float) -> Iterator[Any]:
+        """The events of a watch as administrator, as they come; ends when the server ends it.
+
+        The request is under way when this returns: what is created afterwards will be seen.
+        """
+        separator = "&" if "?" in path else "?"
+        response = self._open("GET", f"{path}{separator}watch=1", timeout_seconds=timeout_seconds)
+        return (json.loads(line) for line in response)
 
     def kubeconfig_for_service_account(self, namespace: str, name: str, *, lifetime_seconds: int = 86_400) -> Path:
         """A kubeconfig with a token of that ServiceAccount: whoever uses it has its permissions and no others."""
@@ -316,6 +313,29 @@ class Cluster:
         self._wait(lambda: self._is_ready(nodes=names), what="the nodes", watched=tuple(programs))
 
     # --- inside ---------------------------------------------------------------------------------------
+
+    def _open(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        content_type: str = "application/json",
+        timeout_seconds: float,
+    ) -> Any:
+        """An open response; the caller reads it. A refusal is an ApiError."""
+        request = urllib.request.Request(  # noqa: S310 - the address is our own server's
+            self.server + path,
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Authorization": f"Bearer {self._token()}", "Content-Type": content_type},
+        )
+        try:
+            return urllib.request.urlopen(  # noqa: S310 - as above
+                request, timeout=timeout_seconds, context=self._tls_context()
+            )
+        except urllib.error.HTTPError as error:
+            raise ApiError(status=error.code, message=error.read().decode(errors="replace")) from error
 
     def _bring_up(self, *, nodes: Sequence[Node], images: Mapping[str, Image]) -> None:
         for name in COMPONENTS_FIRST:

@@ -262,6 +262,25 @@ def test_a_gang_that_finds_no_node_is_said_so_in_a_condition_and_told_once() -> 
     assert [happening.reason for happening in here.told].count("GangPending") == 1
 
 
+def test_texts_of_any_length_fit_the_schema() -> None:
+    here = world(fate=fails(80, sentence="very " * 500))
+    status = here.run()
+    assert status.phase == "Failed"
+    assert all((result.reason or "").endswith("…") for result in status.results)
+
+
+def test_the_studys_own_last_attempt_is_no_reason_to_wait() -> None:
+    spec = builders.spec(builders.block(workers=[4]))
+    here = world(builders.study(spec), builders.plan(spec, builders.pool(max_nodes=4)))
+    here.reconcile()
+    ((name, job),) = here.jobs.items()
+    ended = builders.observed_pod(end=builders.ended(0, text=success(job.trial, 1)[1]))
+    here.jobs[name] = job.model_copy(update={"pods": (ended, *job.pods[1:])})  # pod 0 has ended, the others are ending
+    decision = here.reconcile()
+    assert decision.create == ()
+    assert all(condition.type != GANG_PENDING for condition in decision.status.conditions)
+
+
 def test_a_study_that_waits_for_slots_of_others_says_so_and_looks_again() -> None:
     here = world()
     observed = here.observe().model_copy(update={"free": builders.observed(free=0).free})

@@ -220,11 +220,13 @@ def _pending(
     if not waiting:
         return None
     gang = _gang(plan, waiting[0], attempt=1)
+    if any(job.holds_slots and job.pool == gang.pool for job in observed.jobs):
+        return None  # the study's own last attempt is about to give them back: nobody else is in the way
     free = next((entry.slots for entry in observed.free if entry.pool == gang.pool), 0)
     return Pending(
         reason=conditions.WAITING_FOR_SLOTS,
         sentence=f"an attempt needs {gang.slots} slots of pool {gang.pool} and {free} are free: "
-        "other attempts hold the rest, or end just now",
+        "attempts of other studies hold the rest",
     )
 
 

@@ -4,6 +4,7 @@
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
+from gpubench.api import benchmark
 from gpubench.api.benchmark import (
     AmountInterval,
     Cost,
@@ -21,8 +22,6 @@ from gpubench.money import marginal, price
 from gpubench.money.marginal import CostInterval
 from gpubench.plan.plan import Plan, Point
 
-_REASON_MAX = 1024
-_WARNING_MAX = 512
 _COST_DIGITS = 6  # behind the point: a million samples of a small network cost thousandths of a cent
 
 
@@ -90,7 +89,7 @@ def _point_result(
         global_batch=point.key.global_batch,
         precision=point.key.precision.value,
         state=state,
-        reason=clamped(reason, _REASON_MAX) if reason else None,
+        reason=clamped(reason, benchmark.REASON_MAX) if reason else None,
         values=entry.values if entry else (),
         throughput=_estimate(interval) if interval else None,
         scaling=tuple(
@@ -100,7 +99,7 @@ def _point_result(
         cost=_cost(plan, point, interval) if interval else None,
         nodes=len({node for trial in trials if trial.measured for node in trial.measured.nodes}),
         environment=environments[0] if len(environments) == 1 else None,
-        warnings=tuple(clamped(text, _WARNING_MAX) for text in _warnings(trials)),
+        warnings=tuple(clamped(text, benchmark.WARNING_MAX) for text in _warnings(trials)[: benchmark.WARNINGS_MAX]),
     )
 
 
