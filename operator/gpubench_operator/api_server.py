@@ -15,6 +15,7 @@ from kubernetes.aio.client import api_client, configuration, exceptions
 
 from gpubench_operator import kube
 
+_USER_AGENT = "gpubench-operator"  # its first part is the manager in managedFields
 _JSON = "application/json"
 _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _MERGE_PATCH = "application/merge-patch+json"
@@ -41,6 +42,7 @@ class ApiServer:
 
     def __init__(self, client: api_client.ApiClient, *, timeout: float, count: Count) -> None:
         self._client: Any = client  # the package has no types worth the name
+        self._client.user_agent = _USER_AGENT
         self._timeout = timeout
         self._count = count
 

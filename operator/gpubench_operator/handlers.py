@@ -115,6 +115,7 @@ def kopf_settings(options: settings.Settings) -> kopf.OperatorSettings:
     configured.watching.label_selectors["batch", "v1", "jobs"] = _SELECTOR
     configured.watching.label_selectors["", "v1", "pods"] = _SELECTOR
     configured.watching.chunk_size = 500
+    configured.queueing.exit_timeout = 0.2  # a handler only puts a key into a queue: nothing to wait for at the end
     configured.networking.error_backoffs = Backoffs()
     configured.networking.request_timeout = options.request_seconds
     return configured

@@ -49,6 +49,8 @@ class Process:
         self.credentials = credentials
         self.stop = asyncio.Event()
         self.connected = False
+        # The `_created` series would double the number of series and tell nothing.
+        prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # has no types
         registry = prometheus_client.CollectorRegistry()
         self.health = exporter.Health(registry)
         self.figures = exporter.Figures()

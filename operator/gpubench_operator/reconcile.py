@@ -109,7 +109,7 @@ class Reconciler:
         came_free = self._slots.correct(key, study.uid, seen)
         free = capacity.free_slots(shelf.plan, self._slots.held())
         made = decide.decide(
-            shelf.plan, shelf.ledger, observed.Observed(study=study, jobs=seen, free=free), self._clock()
+            shelf.plan, shelf.recorded, observed.Observed(study=study, jobs=seen, free=free), self._clock()
         )
         for gang in made.create:
             job = _job_name(study, gang)

@@ -33,7 +33,7 @@ class Shelf(NamedTuple):
 
     plan: Plan | None
     shards: tuple[Shard, ...] = ()
-    ledger: ledger.Ledger = ledger.Ledger()
+    recorded: ledger.Ledger = ledger.Ledger()
 
 
 EMPTY = Shelf(plan=None)
@@ -78,7 +78,7 @@ class Store:
                 shard = await self._read_shard(study, number)
             shards.append(shard)
         if tuple(shards) == before.shards:
-            return self._keep(study, Shelf(plan=plan, shards=before.shards, ledger=before.ledger))
+            return self._keep(study, Shelf(plan=plan, shards=before.shards, recorded=before.recorded))
         return self._keep(study, _shelf(plan, shards))
 
     async def freeze(self, study: observed.Study, plan: Plan) -> Shelf:
@@ -90,7 +90,7 @@ class Store:
     async def append(self, study: observed.Study, records: Iterable[ledger.AttemptRecord]) -> None:
         """Write entries: each to the shard that has it, or else to the last one while that has room."""
         shelf = self._shelves[study.uid]
-        known = shelf.ledger.by_key()
+        known = shelf.recorded.by_key()
         news = [record for record in records if _is_news(known, record)]
         if not news:
             return
@@ -139,7 +139,7 @@ class Store:
 
 def _shelf(plan: Plan | None, shards: Iterable[Shard]) -> Shelf:
     ordered = tuple(sorted(shards, key=lambda shard: shard.number))
-    return Shelf(plan=plan, shards=ordered, ledger=ledger.from_entries(shard.entries for shard in ordered))
+    return Shelf(plan=plan, shards=ordered, recorded=ledger.from_entries(shard.entries for shard in ordered))
 
 
 def _read(number: int, body: kube.Object) -> Shard:

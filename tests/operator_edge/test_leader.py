@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+import asyncio
+
+import memory_kube
+import pytest
+from memory_world import Clock
+
+from gpubench_operator import kube, leader
+
+
+class Candidate:
+    """An elector whose sleep lets the test's clock run; a shared server, a clock for all."""
+
+    def __init__(self, api: memory_kube.MemoryKube, clock: Clock, identity: str) -> None:
+        self.clock = clock
+        terms = leader.Terms(namespace="system", name="op", identity=identity, duration=15, renew=10, retry=2)
+        self.elector = leader.Elector(api, terms, clock=clock, sleep=self.sleep)
+
+    async def sleep(self, seconds: float) -> None:
+        self.clock.now += seconds
+        await asyncio.sleep(0)
+
+
+def pair() -> tuple[memory_kube.MemoryKube, Clock, Candidate, Candidate]:
+    clock = Clock(1000.0)
+    api = memory_kube.MemoryKube(clock)
+    return api, clock, Candidate(api, clock, "first"), Candidate(api, clock, "second")
+
+
+def holder(api: memory_kube.MemoryKube) -> str:
+    return str(api.all(kube.LEASES)[0]["spec"]["holderIdentity"])
+
+
+async def test_a_free_lease_is_taken_at_once() -> None:
+    api, clock, first, _ = pair()
+    await first.elector.acquire()
+    assert (holder(api), clock.now, first.elector.holds) == ("first", 1000.0, True)
+
+
+async def test_a_lease_of_a_dead_holder_is_taken_after_its_duration_and_within_twenty_seconds() -> None:
+    api, clock, first, second = pair()
+    await first.elector.acquire()
+    await second.elector.acquire()
+    assert holder(api) == "second"
+    assert 15 <= clock.now - 1000 < 20
+    assert not first.elector.holds
+
+
+async def test_a_renewed_lease_is_never_taken() -> None:
+    api, clock, first, second = pair()
+    await first.elector.acquire()
+    for _ in range(30):
+        clock.now += 2
+        assert await first.elector._try() is None
+        assert await second.elector._try() == "first"
+    assert holder(api) == "first"
+
+
+async def test_a_released_lease_is_taken_at_once() -> None:
+    api, clock, first, second = pair()
+    await first.elector.acquire()
+    await first.elector.release()
+    before = clock.now
+    await second.elector.acquire()
+    assert (holder(api), clock.now) == ("second", before)
+
+
+async def test_a_holder_that_cannot_renew_knows_it_before_the_lease_can_be_taken() -> None:
+    api, clock, first, _ = pair()
+    await first.elector.acquire()
+    api.failures = [kube.RetryLater("away") for _ in range(100)]
+    await asyncio.wait_for(first.elector.keep(), 5)
+    assert clock.now - 1000 < 15
+    assert not first.elector.holds
+
+
+async def test_one_failed_renewal_loses_nothing() -> None:
+    api, clock, first, _ = pair()
+    await first.elector.acquire()
+    api.failures = [kube.RetryLater("away")]
+    keeping = asyncio.create_task(first.elector.keep())
+    while clock.now < 1100:
+        await asyncio.sleep(0)
+    assert first.elector.holds
+    keeping.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await keeping
+
+
+async def test_a_holder_whose_lease_was_taken_sees_it() -> None:
+    api, _, first, _ = pair()
+    await first.elector.acquire()
+    lease = api.all(kube.LEASES)[0]
+    lease["spec"]["holderIdentity"] = "somebody"
+    api.put(kube.LEASES, lease)
+    await asyncio.wait_for(first.elector.keep(), 5)
+    assert not first.elector.holds
+
+
+async def test_releasing_leaves_a_lease_alone_that_is_somebody_elses() -> None:
+    api, _, first, _ = pair()
+    await first.elector.acquire()
+    lease = api.all(kube.LEASES)[0]
+    lease["spec"]["holderIdentity"] = "somebody"
+    api.put(kube.LEASES, lease)
+    await first.elector.release()
+    assert holder(api) == "somebody"

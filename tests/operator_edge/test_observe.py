@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+from typing import Any
+
+import pytest
+import studies
+
+from gpubench import names
+from gpubench_operator import kube, observe
+
+AT = "2026-11-21T12:00:00Z"
+
+
+def job(**status: Any) -> kube.Object:
+    labels = {
+        names.LABEL_TRIAL: "abcdefgh",
+        names.LABEL_ATTEMPT: "2",
+        names.LABEL_POOL: "spot",
+        names.LABEL_SLOTS: "16",
+    }
+    metadata = {"name": "job", "namespace": "default", "uid": "1", "labels": labels, "creationTimestamp": AT}
+    return {"metadata": metadata, "spec": {"parallelism": 2}, "status": status}
+
+
+def condition(kind: str, **more: Any) -> dict[str, Any]:
+    return {"type": kind, "status": "True", "lastTransitionTime": AT, **more}
+
+
+def pod(**status: Any) -> kube.Object:
+    return {"metadata": {"name": "pod"}, "status": status}
+
+
+def container(state: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"containerStatuses": [{"name": "sidecar"}, {"name": names.CONTAINER, "state": state, **more}]}
+
+
+def test_a_job_is_read_from_its_labels() -> None:
+    seen = observe.job(job())
+    assert (seen.trial, seen.attempt, seen.pool, seen.slots) == ("abcdefgh", 2, "spot", 16)
+    assert seen.holds_slots
+
+
+@pytest.mark.parametrize("kind", ["Complete", "SuccessCriteriaMet"])
+def test_a_job_that_met_its_success_policy_is_complete(kind: str) -> None:
+    assert observe.job(job(conditions=[condition(kind)])).complete
+
+
+def test_a_job_that_is_being_failed_is_not_failed_yet() -> None:
+    seen = observe.job(job(conditions=[condition("FailureTarget", reason="PodFailurePolicy", message="because")]))
+    assert seen.failing_since == observe.seconds(AT)
+    assert not seen.failed
+    assert (seen.failed_reason, seen.failed_message) == ("PodFailurePolicy", "because")
+
+
+def test_a_condition_that_is_false_does_not_hold() -> None:
+    assert not observe.job(job(conditions=[{"type": "Failed", "status": "False"}])).failed
+
+
+def test_a_pod_that_nobody_has_seen_yet() -> None:
+    seen = observe.pod({"metadata": {"name": "pod"}})
+    assert (seen.phase, seen.node, seen.end, seen.scheduled_at) == ("Unknown", None, None, None)
+
+
+def test_what_the_scheduler_said_is_kept_until_the_pod_is_placed() -> None:
+    text = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
+    unplaced = {"type": "PodScheduled", "status": "False", "message": text}
+    assert observe.pod(pod(phase="Pending", conditions=[unplaced])).scheduling_message == text
+    placed = observe.pod(pod(phase="Pending", conditions=[condition("PodScheduled")]))
+    assert (placed.scheduling_message, placed.scheduled_at) == (None, observe.seconds(AT))
+
+
+def test_an_image_that_cannot_be_pulled() -> None:
+    waiting = {"waiting": {"reason": "ErrImagePull", "message": "not found"}}
+    seen = observe.pod(pod(phase="Pending", **container(waiting)))
+    assert (seen.waiting_reason, seen.waiting_message) == ("ErrImagePull", "not found")
+
+
+def test_a_disruption_keeps_its_reason() -> None:
+    lost = condition("DisruptionTarget", reason="DeletionByTaintManager", message="node is gone")
+    seen = observe.pod(pod(phase="Failed", conditions=[lost]))
+    assert seen.disruption is not None
+    assert seen.disruption.reason == "DeletionByTaintManager"
+
+
+def test_the_end_of_the_gangs_container_counts_and_no_sidecars() -> None:
+    ended = {"terminated": {"exitCode": 84, "reason": "Error", "message": "{}", "startedAt": AT, "finishedAt": AT}}
+    seen = observe.pod(pod(phase="Failed", **container(ended, imageID="sha256:1")))
+    assert seen.end is not None
+    assert (seen.end.exit_code, seen.end.message, seen.image_id) == (84, "{}", "sha256:1")
+
+
+def test_a_failed_pod_whose_container_never_ran_has_ended_all_the_same() -> None:
+    seen = observe.pod(pod(phase="Failed", reason="UnexpectedAdmissionError"))
+    assert seen.end is not None
+    assert seen.end.reason == "UnexpectedAdmissionError"
+
+
+def test_pods_belong_to_the_job_that_controls_them_and_jobs_without_labels_are_left_out() -> None:
+    ours, foreign = job(), {"metadata": {"name": "x", "uid": "2"}}
+    owned = pod(phase="Running")
+    owned["metadata"]["ownerReferences"] = [{"kind": "Job", "uid": "1", "controller": True}]
+    stray = pod(phase="Running")
+    stray["metadata"]["ownerReferences"] = [{"kind": "Job", "uid": "9", "controller": True}]
+    (seen,) = observe.jobs([ours, foreign], pods=[owned, stray])
+    assert len(seen.pods) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "spec", "wanted"),
+    [
+        ({}, {"parallelism": 2}, 2),
+        ({}, {"parallelism": 2, "suspend": True}, 0),
+        ({"conditions": [condition("FailureTarget")]}, {"parallelism": 2}, 0),
+    ],
+)
+def test_pods_that_a_job_should_have(status: dict[str, Any], spec: dict[str, Any], wanted: int) -> None:
+    assert observe.pods_wanted({"metadata": {}, "spec": spec, "status": status}) == wanted
+
+
+def test_a_study_is_read_with_the_defaults_of_its_schema() -> None:
+    body = studies.benchmark()
+    body["metadata"] |= {"uid": "u", "generation": 3, "creationTimestamp": AT}
+    seen = observe.study(body)
+    assert (seen.generation, seen.spec.limits.parallel_trials) == (3, 1)
+
+
+def test_moments_survive_the_way_there_and_back() -> None:
+    assert observe.timestamp(observe.seconds(AT) or 0) == AT
+    assert observe.seconds("2026-11-21T12:00:00.250000Z") == (observe.seconds(AT) or 0) + 0.25
+    assert observe.seconds(None) is None

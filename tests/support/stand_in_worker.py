@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A stand-in for the launcher and its ranks: no TensorFlow, no Horovod, a result out of thin air after a moment.
+
+The figures depend on the trial only, so that a result that is taken for another trial's, or counted twice, shows.
+STAND_IN_SECONDS says how long an attempt takes; STAND_IN_EXIT_CODE makes it fail.
+"""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+from gpubench import names
+from gpubench.measure.records import Failure, Result, termination_message
+from gpubench.plan.assignment import Assignment
+
+
+def result(assignment: Assignment) -> Result:
+    """The made-up result of a trial; its throughput lies between 1,000 and 1,999 samples per second."""
+    rate = 1000 + sum(assignment.trial.encode()) % 1000
+    return Result(
+        trial=assignment.trial,
+        attempt=assignment.attempt,
+        workers=assignment.workers,
+        steps=100,
+        samples=rate * assignment.workers * 10,
+        nanoseconds=10_000_000_000,
+        windows=10,
+        warm_up_windows=1,
+        window_nanoseconds=(990_000_000, 1_000_000_000, 1_010_000_000),
+        final_loss=0.5,
+        weights_digest="0123456789abcdef",
+        environment="stand-in",
+        join_seconds=0.1,
+        init_seconds=0.1,
+    )
+
+
+def main() -> int:
+    """One pod of a gang."""
+    assignment = Assignment.model_validate_json(os.environ[names.ENV_ASSIGNMENT])
+    message = Path(os.environ[names.ENV_TERMINATION_MESSAGE])
+    time.sleep(float(os.environ.get("STAND_IN_SECONDS", "0.3")))
+    code = int(os.environ.get("STAND_IN_EXIT_CODE", "0"))
+    if code:
+        failure = Failure(
+            trial=assignment.trial, attempt=assignment.attempt, exit_code=code, sentence="the stand-in was told to fail"
+        )
+        message.write_bytes(termination_message(failure))
+    elif os.environ[names.ENV_POD_INDEX] == "0":
+        message.write_bytes(termination_message(result(assignment)))
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
