@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Is the loop that gpubench times as fast as the best bare loop? Exit 1 when it is not.
 
-    python tests/benchmarks/steploop.py [--pairs 30] [--seconds 1.0]
+    python tests/benchmarks/steploop.py [--pairs 30] [--seconds 1.0] [--workload NAME]
 
 Both loops live in the same processes, with the same model, batch and cores, and take turns in short blocks (A B, B A, A
 B, ...), so that whatever else the machine does falls on both. Ours is what a gang runs: `train.time_windows` with
@@ -71,7 +71,8 @@ def main() -> int:
     if options.rank:
         run_rank(options)
         return 0
-    rows = [measure(workload, batch, size, options) for workload, batch in CASES for size in (1, 2)]
+    cases = [case for case in CASES if options.workload in (None, case[0])]
+    rows = [measure(workload, batch, size, options) for workload, batch in cases for size in (1, 2)]
     rich.console.Console(width=120).print(table(rows))
     load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
     print(f"{options.pairs} pairs of blocks of about {options.seconds:g} s each; load averages now {load}")
@@ -86,7 +87,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--pairs", type=int, default=30)
     parser.add_argument("--seconds", type=float, default=1.0, help="length of a block")
     parser.add_argument("--rank", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--workload", help=argparse.SUPPRESS)
+    parser.add_argument("--workload", choices=[workload for workload, _ in CASES], help="only this one")
     parser.add_argument("--batch", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--address", help=argparse.SUPPRESS)
     return parser.parse_args()
