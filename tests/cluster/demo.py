@@ -39,21 +39,21 @@ def main() -> int:
             with installation.running_operator(cluster, log=Path(folder) / "operator.log") as operator:
                 step(f"kubectl apply -f {STUDY.relative_to(installation.REPOSITORY)}")
                 print(cluster.kubectl("apply", "-f", str(STUDY)).stdout, end="")
-                status = _gpubench(cluster, "watch", NAME)
+                step(f"gpubench watch {NAME}")
+                status = _gpubench(cluster, "watch", NAME, stdout=subprocess.DEVNULL)  # the table comes at the end
                 step("kubectl get gbench,gpool")
                 print(cluster.kubectl("get", "gbench,gpool").stdout)
-                _gpubench(cluster, "show", NAME)
                 if status != 0:
                     print(cluster.kubectl("describe", "gbench", NAME).stdout, operator.log.read_text(), file=sys.stderr)
-            step("stopping everything")
-    step("done")
+                step(f"gpubench show {NAME}")
+                _gpubench(cluster, "show", NAME)
     return status
 
 
-def _gpubench(cluster: Cluster, *arguments: str) -> int:
+def _gpubench(cluster: Cluster, *arguments: str, stdout: int | None = None) -> int:
     environment = {**os.environ, "KUBECONFIG": str(cluster.kubeconfig)}
-    command = [Path(sys.executable).parent / "gpubench", *arguments]
-    return subprocess.run(command, env=environment, check=False, timeout=WATCH_SECONDS).returncode
+    command = [str(Path(sys.executable).parent / "gpubench"), *arguments]
+    return subprocess.run(command, env=environment, check=False, stdout=stdout, timeout=WATCH_SECONDS).returncode
 
 
 if __name__ == "__main__":

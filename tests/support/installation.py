@@ -17,7 +17,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from cluster import Cluster
-
 from gpubench import names
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -83,7 +82,11 @@ class Operator:
         }
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "gpubench_operator"], env=environment, stdout=log, stderr=log, cwd=self.log.parent
+                [sys.executable, "-m", "gpubench_operator"],
+                env=environment,
+                stdout=log,
+                stderr=log,
+                cwd=self.log.parent,
             )
         if wait:
             self.wait_until_ready()
@@ -103,9 +106,7 @@ class Operator:
 
     def get(self, path: str) -> str:
         """One page of its HTTP server."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:  # noqa: S310
-            text: str = answer.read().decode()
-            return text
+        return read_page(f"http://127.0.0.1:{self.port}{path}")
 
     def kill(self) -> None:
         """SIGKILL, at once and without a word to anybody."""
@@ -128,9 +129,7 @@ class Operator:
 
 
 @contextlib.contextmanager
-def running_operator(
-    cluster: Cluster, *, log: Path, settings: Mapping[str, str] | None = None
-) -> Iterator[Operator]:
+def running_operator(cluster: Cluster, *, log: Path, settings: Mapping[str, str] | None = None) -> Iterator[Operator]:
     """Install gpubench, run the operator, and stop it in the end."""
     operator = Operator(install(cluster), log=log, settings=settings)
     operator.start()
@@ -138,6 +137,13 @@ def running_operator(
         yield operator
     finally:
         operator.stop()
+
+
+def read_page(address: str) -> str:
+    """One page of a server of this machine; OSError when there is none."""
+    with urllib.request.urlopen(address, timeout=10) as answer:  # noqa: S310
+        text: str = answer.read().decode()
+        return text
 
 
 def _free_port() -> int:

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole path with nothing left out: a study applied with kubectl, the operator under the chart's ClusterRole, real
+Horovod ranks in two pods, figures in the status and in scrapes during the study, after it, and after a restart.
+
+The nodes are processes of this machine (see tests/cluster); everything else is what a user has.
+"""
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import parser
+
+import installation
+from cluster import Cluster, Image, Node
+from gpubench import metrics, names
+
+STUDY_SECONDS = 300.0  # six to ten gangs of five to fifteen seconds each; most of it is `import tensorflow`
+POLL_SECONDS = 0.3
+STUDY = """\
+apiVersion: gpubench.dev/v1alpha1
+kind: GpuPool
+metadata: {name: cpu}
+spec:
+  slotsPerNode: 1
+  maxNodes: 2
+  slot: {cpu: "1", memory: 1Gi}
+  scheduling: {nodeSelector: {gpubench.dev/pool: cpu}}
+  template: {image: "gpubench-jobs:test"}
+  price: {perNodeHour: "0.36", currency: USD, asOf: "2026-11-01"}
+---
+apiVersion: gpubench.dev/v1alpha1
+kind: GpuBenchmark
+metadata: {name: real, namespace: default}
+spec:
+  sweep:
+    - {workloads: [mnist_mlp], pools: [cpu], workers: [1, 2], batchPerWorker: [32]}
+  measure: {repeats: {min: 3}, warmUp: 1s, duration: 2s, window: 1s}
+"""
+
+Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    cores = sorted(os.sched_getaffinity(0))
+    nodes = [
+        Node(name=f"cpu-{index}", labels={"gpubench.dev/pool": "cpu"}, cores=(core,))
+        for index, core in enumerate(cores[:2])
+    ]
+    images = {"gpubench-jobs:test": Image(path=(Path(sys.executable).parent,))}
+    with Cluster.start(tmp_path_factory.mktemp("real"), nodes=nodes, images=images) as running:
+        yield running
+
+
+def scrape(text: str) -> Samples:
+    """Every sample of a scrape that is ours, read by Prometheus' own client."""
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in parser.text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name.startswith("gpubench_")
+    }
+
+
+def figures(samples: Samples) -> Samples:
+    """What speaks of studies; the rest is the operator's own health, which begins anew with each process."""
+    return {key: value for key, value in samples.items() if not key[0].startswith("gpubench_operator_")}
+
+
+def status(cluster: Cluster) -> dict[str, Any]:
+    answer = cluster.request("GET", f"/apis/{names.API_VERSION}/namespaces/default/gpubenchmarks/real")
+    found: dict[str, Any] = answer.get("status") or {}
+    return found
+
+
+def is_finished(found: dict[str, Any]) -> bool:
+    return any(entry["type"] == "Finished" and entry["status"] == "True" for entry in found.get("conditions", []))
+
+
+def wait(until: Callable[[], bool], *, what: str, seconds: float = STUDY_SECONDS) -> None:
+    deadline = time.monotonic() + seconds
+    while not until():
+        assert time.monotonic() < deadline, f"{what}: not within {seconds:g} s"
+        time.sleep(POLL_SECONDS)
+
+
+def scrape_workers(cluster: Cluster) -> Samples:
+    """The live series of every rank that serves some at this moment."""
+    found: Samples = {}
+    pods = cluster.request("GET", f"/api/v1/pods?labelSelector={names.LABEL_COMPONENT}%3D{names.COMPONENT_GANG}")
+    for pod in pods["items"]:
+        address = pod["status"].get("podIP")
+        with contextlib.suppress(OSError):  # a rank opens its port when its model stands, and takes it along
+            with urllib.request.urlopen(f"http://{address}:{names.PORT_METRICS}/metrics", timeout=5) as answer:
+                found |= scrape(answer.read().decode())
+    return found
+
+
+def test_from_apply_to_figures_and_a_restart_changes_nothing(cluster: Cluster, tmp_path: Path) -> None:
+    with installation.running_operator(cluster, log=tmp_path / "operator.log") as operator:
+        cluster.kubectl("apply", "-f", "-", stdin=STUDY)
+        live: Samples = {}
+        early: list[Samples] = []
+
+        def look() -> bool:
+            live.update(scrape_workers(cluster))
+            early.append(scrape(operator.get("/metrics")))
+            return is_finished(status(cluster))
+
+        wait(look, what="the study")
+        found = status(cluster)
+        assert found["phase"] == "Succeeded", found
+        check_figures(found)
+        check_live_series(live, found)
+        check_series_during(early)
+
+        wait(lambda: names_of(scrape(operator.get("/metrics"))) >= FINAL, what="the figures in a scrape", seconds=20)
+        after = figures(scrape(operator.get("/metrics")))
+        check_exported(after, found)
+
+        operator.kill()
+        operator.start()
+        wait(
+            lambda: figures(scrape(operator.get("/metrics"))) == after,
+            what="the same scrape after a restart",
+            seconds=60,
+        )
+        assert status(cluster) == found
+
+        described = cluster.kubectl("describe", "gbench", "real").stdout
+        for word in ("Planned", "AttemptStarted", "TrialMeasured", "Finished"):
+            assert word in described
+        cluster.kubectl("delete", "gbench", "real")
+        wait(lambda: not left_behind(cluster), what="the deletion of everything that the study owned", seconds=60)
+        wait(
+            lambda: not any("benchmark" in dict(labels) for _, labels in scrape(operator.get("/metrics"))),
+            what="the end of the study's series",
+            seconds=20,
+        )
+
+
+#: What a scrape has once the study has finished. On a machine that is busy with other things the three repeats may be
+#: so far apart that the efficiency's interval has no ends; then there are no such series, and the status has none either.
+FINAL = {
+    metric.name
+    for metric in (
+        metrics.THROUGHPUT, metrics.THROUGHPUT_LOW, metrics.THROUGHPUT_HIGH,
+        metrics.EFFICIENCY, metrics.COST, metrics.COST_LOW,
+        metrics.POINTS, metrics.TRIALS, metrics.ATTEMPTS, metrics.CONDITION,
+        metrics.LEADER, metrics.QUEUE_DEPTH, metrics.RECONCILES, metrics.API_REQUESTS,
+    )
+}  # fmt: skip
+
+
+def names_of(samples: Samples) -> set[str]:
+    return {name for name, _ in samples}
+
+
+def check_figures(found: dict[str, Any]) -> None:
+    one, two = found["results"]
+    for result in (one, two):
+        assert result["state"] == "Measured"
+        assert len(result["values"]) == 3
+        assert all(value > 0 for value in result["values"])
+        assert result["throughput"]["low"] < result["throughput"]["mean"] < result["throughput"]["high"]
+    mean = {result["workers"]: result["throughput"]["mean"] for result in (one, two)}
+    assert two["scaling"][0]["efficiency"]["mean"] == pytest.approx(mean[2] / (2 * mean[1]))
+    # 0.36 USD per node-hour are 0.0001 USD per second and node
+    assert float(two["cost"]["perMillionSamples"]["mean"]) == pytest.approx(2 * 100 / mean[2], abs=1e-6)
+    assert found["attempts"]["started"] == found["attempts"]["succeeded"] == 6
+    assert (one["nodes"], two["nodes"]) == (one["nodes"], 2)
+
+
+def check_live_series(live: Samples, found: dict[str, Any]) -> None:
+    samples = {
+        dict(labels)["rank"]: value for (name, labels), value in live.items() if name == metrics.WORKER_SAMPLES.name
+    }
+    assert set(samples) == {"0", "1"}
+    assert all(value > 0 for value in samples.values())
+    assert {metrics.WORKER_THROUGHPUT.name, f"{metrics.WORKER_STEP.name}_count"} <= names_of(live)
+    trials = {dict(labels)["trial"] for _, labels in live if "trial" in dict(labels)}
+    assert 1 <= len(trials) <= found["trials"]["total"]
+
+
+def check_series_during(early: list[Samples]) -> None:
+    """While the study ran there were scrapes that showed it running, and no figure before the first measurement."""
+    running = [
+        samples
+        for samples in early
+        if any(name == metrics.TRIALS.name and dict(labels)["state"] == "running" and value > 0
+               for (name, labels), value in samples.items())
+    ]  # fmt: skip
+    assert running
+    first = next(samples for samples in early if metrics.TRIALS.name in names_of(samples))
+    assert metrics.THROUGHPUT.name not in names_of(first)
+
+
+def check_exported(samples: Samples, found: dict[str, Any]) -> None:
+    exported = {
+        dict(labels)["workers"]: value for (name, labels), value in samples.items() if name == metrics.THROUGHPUT.name
+    }
+    assert exported == {str(result["workers"]): result["throughput"]["mean"] for result in found["results"]}
+    for (name, labels), _ in samples.items():
+        metric = next(metric for metric in metrics.CATALOGUE if metric.name == name)
+        assert set(dict(labels)) == set(metric.labels)
+
+
+def left_behind(cluster: Cluster) -> list[str]:
+    selector = f"labelSelector={names.LABEL_MANAGED_BY}%3D{names.MANAGED_BY}"
+    paths = ("/apis/batch/v1/jobs", "/api/v1/pods", "/api/v1/services", "/api/v1/configmaps")
+    return [
+        item["metadata"]["name"] for path in paths for item in cluster.request("GET", f"{path}?{selector}")["items"]
+    ]
