@@ -54,8 +54,8 @@ def gpus_in(listing: str) -> tuple[str, ...]:
 def processor_quota(text: str) -> int | None:
     """Whole processors that a container may use at once (`cpu.max`); None without a limit.
 
-    A container with a quota sees all processors of its machine; pinned to more than its share, ranks would be stopped in
-    every period, and efficiency would mean nothing.
+    A container with a quota sees all processors of its machine; pinned to more than its share, ranks would be stopped
+    in every period, and efficiency would mean nothing.
     """
     quota, _, period = text.partition(" ")
     return max(1, int(quota) // int(period)) if quota.isdecimal() and period.isdecimal() else None

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stands in for a pod's launcher: ends, or does not end, as its first argument says. It trains nothing."""
+"""Stands in for a pod's launcher: ends, or does not end, as its first argument says. It trains nothing.
+
+Standard library only: it is started dozens of times, and importing gpubench would take most of the time of the tests.
+"""
 
 import json
 import os
@@ -8,13 +11,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
-from gpubench.exitcodes import ExitCode
-from gpubench.measure.records import Failure, Result, termination_message
-from gpubench.plan.assignment import Assignment
-
-ASSIGNMENT = Assignment.model_validate_json(os.environ["GPUBENCH_ASSIGNMENT"])
+ASSIGNMENT: dict[str, Any] = json.loads(os.environ["GPUBENCH_ASSIGNMENT"])
 INDEX = int(os.environ["JOB_COMPLETION_INDEX"])
+OUT_OF_MEMORY, WORKER_RAISED, TERMINATED = 66, 80, 84  # of gpubench.exitcodes
 
 
 def main(manner: str) -> int:
@@ -31,11 +32,11 @@ def fail_in_pod_1() -> int:
 
 
 def fail_first_attempt() -> int:
-    return close(result()) if ASSIGNMENT.attempt > 1 else close(failure("not this time"))
+    return close(result()) if ASSIGNMENT["attempt"] > 1 else close(failure("not this time"))
 
 
 def out_of_memory_with_2() -> int:
-    return close(failure("too large", ExitCode.OUT_OF_MEMORY)) if ASSIGNMENT.workers > 1 else close(result())
+    return close(failure("too large", OUT_OF_MEMORY)) if ASSIGNMENT["workers"] > 1 else close(result())
 
 
 def die_without_a_word() -> int:
@@ -44,7 +45,7 @@ def die_without_a_word() -> int:
 
 
 def hang_after_the_first() -> int:
-    if ASSIGNMENT.workers == 1 and not marker().exists():
+    if ASSIGNMENT["workers"] == 1 and not marker().exists():
         marker().touch()
         return close(result())
     return wait_for_sigterm(child=True)
@@ -69,35 +70,44 @@ def wait_for_sigterm(*, child: bool = False) -> int:
     if rank is not None:
         rank.terminate()
         rank.wait()
-    return close(failure("told to stop", ExitCode.TERMINATED))
+    return close(failure("told to stop", TERMINATED))
 
 
-def result() -> Result:
-    return Result(
-        trial=ASSIGNMENT.trial,
-        attempt=ASSIGNMENT.attempt,
-        workers=ASSIGNMENT.workers,
-        steps=10,
-        samples=1000 * ASSIGNMENT.workers,
-        nanoseconds=1_000_000_000 + ASSIGNMENT.seed * 1_000_000,
-        windows=5,
-        warm_up_windows=1,
-        window_nanoseconds=(1, 2, 3),
-        final_loss=0.5,
-        weights_digest="d",
-        environment="e",
-        join_seconds=0.1,
-        init_seconds=0.1,
-    )
+def result() -> dict[str, Any]:
+    return {
+        "kind": "result",
+        "schemaVersion": 1,
+        "trial": ASSIGNMENT["trial"],
+        "attempt": ASSIGNMENT["attempt"],
+        "workers": ASSIGNMENT["workers"],
+        "steps": 10,
+        "samples": 1000 * ASSIGNMENT["workers"],
+        "nanoseconds": 1_000_000_000 + ASSIGNMENT["seed"] * 1_000_000,
+        "windows": 5,
+        "warmUpWindows": 1,
+        "windowNanoseconds": [1, 2, 3],
+        "finalLoss": 0.5,
+        "weightsDigest": "d",
+        "environment": "e",
+        "joinSeconds": 0.1,
+        "initSeconds": 0.1,
+    }
 
 
-def failure(sentence: str, code: ExitCode = ExitCode.WORKER_RAISED) -> Failure:
-    return Failure(trial=ASSIGNMENT.trial, attempt=ASSIGNMENT.attempt, exit_code=code, sentence=sentence)
+def failure(sentence: str, code: int = WORKER_RAISED) -> dict[str, Any]:
+    return {
+        "kind": "failure",
+        "schemaVersion": 1,
+        "trial": ASSIGNMENT["trial"],
+        "attempt": ASSIGNMENT["attempt"],
+        "exitCode": code,
+        "sentence": sentence,
+    }
 
 
-def close(ending: Result | Failure) -> int:
-    Path(os.environ["GPUBENCH_TERMINATION_MESSAGE"]).write_bytes(termination_message(ending))
-    return ending.exit_code if isinstance(ending, Failure) else 0
+def close(ending: dict[str, Any]) -> int:
+    Path(os.environ["GPUBENCH_TERMINATION_MESSAGE"]).write_text(json.dumps(ending))
+    return int(ending.get("exitCode", 0))
 
 
 MANNERS = {

@@ -26,7 +26,7 @@ from gpubench_cli.results import ResultsFolder
 
 HERE = Path(__file__).parent
 STAND_IN = HERE / "stand_in_launcher.py"
-PATIENCE_SECONDS = 30.0  # each of these waits takes below two seconds on an idle machine
+PATIENCE_SECONDS = 120.0  # each of these waits takes below three seconds on an idle machine
 
 
 class Listener:
@@ -85,8 +85,8 @@ def test_a_study_is_measured_and_written(tmp_path: Path) -> None:
     assert finished.status.answer
     assert results.read_summary(finished.folder).status == finished.status
     assert [record.outcome for record in finished.ledger.records] == [Outcome.SUCCEEDED] * 6
-    lines = (finished.folder / "ledger.jsonl").read_text().splitlines()
-    assert len(lines) == 12, "each attempt is written when it begins and when it has ended"
+    lines = [json.loads(line) for line in (finished.folder / "ledger.jsonl").read_text().splitlines()]
+    assert sum("outcome" in line for line in lines) == 6, "an attempt that has ended is written once"
     assert {point.nodes for point in finished.status.results} == {1}, "slices of one machine are one node"
 
 
