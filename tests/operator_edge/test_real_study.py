@@ -97,8 +97,7 @@ def scrape_workers(cluster: Cluster) -> Samples:
     for pod in pods["items"]:
         address = pod["status"].get("podIP")
         with contextlib.suppress(OSError):  # a rank opens its port when its model stands, and takes it along
-            with urllib.request.urlopen(f"http://{address}:{names.PORT_METRICS}/metrics", timeout=5) as answer:
-                found |= scrape(answer.read().decode())
+            found |= scrape(installation.read_page(f"http://{address}:{names.PORT_METRICS}/metrics"))
     return found
 
 
@@ -146,7 +145,7 @@ def test_from_apply_to_figures_and_a_restart_changes_nothing(cluster: Cluster, t
 
 
 #: What a scrape has once the study has finished. On a machine that is busy with other things the three repeats may be
-#: so far apart that the efficiency's interval has no ends; then there are no such series, and the status has none either.
+#: so far apart that the efficiency's interval has no ends; then there are no such series, as the status has none.
 FINAL = {
     metric.name
     for metric in (
