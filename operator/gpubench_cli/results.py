@@ -4,8 +4,8 @@
 Version 1 (0.1.0):
     study.yaml      a copy of the study file
     plan.json       the frozen plan (plan.plan.Plan), with the pools and prices as they were
-    ledger.jsonl    attempt records (control.ledger.AttemptRecord), one JSON object a line; an attempt has a line when it
-                    was seen to run and one when it has ended: the later line counts
+    ledger.jsonl    attempt records (control.ledger.AttemptRecord), one JSON object a line; an attempt has a line from
+                    when it was seen to run and one from its end: the later line counts
     status.json     a Summary: whose status this is, and the status (api.benchmark.GpuBenchmarkStatus)
     logs/           <trial>.<attempt>.<pod>.jsonl: the pod's records with all windows; .err: what it said besides
 

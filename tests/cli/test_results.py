@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A results folder keeps what was written, also when the writer was killed in the middle of a line."""
+
+from pathlib import Path
+
+import pytest
+
+import builders
+from gpubench.control.ledger import AttemptRecord, Outcome, Reason
+from gpubench_cli import results
+from gpubench_cli.refusal import Refusal
+from gpubench_cli.results import ResultsFolder
+
+
+def make_folder(path: Path) -> ResultsFolder:
+    return ResultsFolder.create(path / "results", study_text="a: 1\n", plan=builders.plan())
+
+
+def make_record(*, trial: str = "t", outcome: Outcome | None = None) -> AttemptRecord:
+    reason = Reason.COMPLETED if outcome else None
+    return AttemptRecord(
+        trial=trial, attempt=1, job="j", job_uid="u", created_at=1.0, outcome=outcome, reason=reason
+    )  # fmt: skip
+
+
+def test_plan_and_study_are_kept(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path)
+    assert results.read_plan(folder.path) == builders.plan()
+    assert results.read_study_text(folder.path) == "a: 1\n"
+    assert not results.is_results_folder(folder.path), "without a status there is nothing to show yet"
+
+
+def test_the_later_line_of_an_attempt_counts(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path)
+    folder.append([make_record()])
+    folder.append([make_record(outcome=Outcome.SUCCEEDED)])
+    (record,) = results.read_ledger(folder.path).records
+    assert record.outcome is Outcome.SUCCEEDED
+
+
+def test_a_line_that_was_being_written_is_left_out(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path)
+    folder.append([make_record(outcome=Outcome.SUCCEEDED)])
+    with (folder.path / "ledger.jsonl").open("a") as ledger:
+        ledger.write(make_record(trial="u").to_json()[:40])
+    assert [record.trial for record in results.read_ledger(folder.path).records] == ["t"]
+
+
+def test_a_line_that_is_wrong_is_named(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path)
+    (folder.path / "ledger.jsonl").write_text('{"schemaVersion": 2}\n')
+    with pytest.raises(Refusal, match=r"ledger\.jsonl:1: schemaVersion"):
+        results.read_ledger(folder.path)
+
+
+def test_a_folder_is_used_once(tmp_path: Path) -> None:
+    make_folder(tmp_path)
+    with pytest.raises(Refusal, match="is not empty"):
+        make_folder(tmp_path)
+
+
+def test_the_default_folder_carries_name_and_utc_time() -> None:
+    assert results.default_path("quickstart", now=1_700_000_000.0) == Path("results/quickstart-20231114T221320Z")
