@@ -41,12 +41,6 @@ RULES: tuple[Rule, ...] = (
         why="what was found is written into the status",
     ),
     Rule(
-        groups=(names.GROUP,),
-        resources=(f"{names.BENCHMARK_PLURAL}/finalizers",),
-        verbs=("update",),
-        why="clusters with OwnerReferencesPermissionEnforcement (OpenShift) demand it of whoever sets owner references",
-    ),
-    Rule(
         groups=("batch",),
         resources=("jobs",),
         verbs=("create", "delete", "get", "list", "patch", "watch"),
