@@ -195,7 +195,7 @@ def test_a_study_in_which_nothing_could_be_measured_has_failed() -> None:
     status = world(builders.study(spec), builders.plan(spec)).run()
     assert status.phase == "Failed"
     assert condition(status, SUCCEEDED)[1] == "NothingMeasured"
-    assert "GpuPool elsewhere does not exist" in condition(status, SUCCEEDED)[2]
+    assert "GpuPool elsewhere did not exist" in condition(status, SUCCEEDED)[2]
 
 
 def test_repeats_from_different_environments_are_never_averaged() -> None:

@@ -58,7 +58,7 @@ def _point(
     batch_per_worker, rest = (batch, 0) if line == "weak" else divmod(batch, workers)
     skip: str | None = None
     if pool_spec is None:
-        skip = f"GpuPool {pool} does not exist: create it, then start the study again"
+        skip = f"GpuPool {pool} did not exist when the study was planned"
     elif per_node > pool_spec.slots_per_node:
         skip = f"{per_node} workers per node do not fit the {pool_spec.slots_per_node} slots of a node of {pool}"
     elif workers > per_node and not divisible:
