@@ -46,7 +46,7 @@ class Figures(registry.Collector):
         """The benchmark is gone, and its series with it."""
         self._statuses.pop(key, None)
 
-    def keys(self) -> set[keys.Key]:
+    def studies(self) -> set[keys.Key]:
         """The benchmarks that have series."""
         return set(self._statuses)
 

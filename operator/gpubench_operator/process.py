@@ -130,7 +130,7 @@ class Process:
                 self.figures.observe(benchmark, body)
                 if not handlers.is_settled(body):
                     self.queue.add(benchmark)
-        for gone in self.figures.keys() - found:
+        for gone in self.figures.studies() - found:
             self.queue.add(gone)
         return self.options.resync_seconds
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operator may die at any write: before it is carried out, or after it and before the answer. Every one is tried."""
+"""The operator may die at any write: before it is carried out, or after it and before the answer. Each is tried."""
 
 import asyncio
 from typing import Any
 
 import pytest
+
 from memory_world import World
 
 

@@ -2,8 +2,8 @@
 from typing import Any
 
 import pytest
-import studies
 
+import studies
 from gpubench import names
 from gpubench_operator import kube, observe
 

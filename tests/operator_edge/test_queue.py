@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 import asyncio
 
-from memory_world import Clock
-
 from gpubench_operator import kube, queue
+from memory_world import Clock
 
 
 class Recorder:
     def __init__(self) -> None:
         self.clock = Clock(0.0)
         self.seen: list[str] = []
-        self.answers: list[float | None | Exception] = []
+        self.answers: list[float | Exception | None] = []
         self.outcomes: list[str] = []
         self.queue: queue.WorkQueue[str] = queue.WorkQueue(
             self.handle,
@@ -62,7 +61,7 @@ async def test_an_event_during_a_reconcile_leads_to_another_one_after_the_interv
 async def test_one_key_is_never_handled_twice_at_the_same_time() -> None:
     clock, running, most = Clock(0.0), 0, 0
 
-    async def handle(key: str) -> None:
+    async def handle(_: str) -> None:
         nonlocal running, most
         running += 1
         most = max(most, running)
@@ -156,7 +155,7 @@ async def test_running_workers_see_keys_and_wake_ups() -> None:
     tested.add("now")
     tested.add_after("soon", 0.02)
     async with asyncio.timeout(5):
-        while len(recorder.seen) < 2:
+        while len(recorder.seen) < 2:  # noqa: ASYNC110  # what is tested must need no event
             await asyncio.sleep(0.005)
     tested.close()
     await asyncio.wait_for(running, 5)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
-import studies
-from memory_world import KEY, NOW, World
 
+import studies
 from gpubench import names
 from gpubench_operator import keys, kube, observe
+from memory_world import KEY, NOW, World
 
 
 async def test_the_first_look_plans_serves_starts_and_tells() -> None:
@@ -129,7 +129,7 @@ async def test_a_deleted_study_gives_its_slots_back_only_when_its_jobs_are_gone(
     assert await world.look() is None
     await world.look(keys.benchmark("default", "other"))
     assert len(world.jobs_created()) == 2
-    assert KEY not in world.figures.keys()
+    assert KEY not in world.figures.studies()
 
 
 async def test_nothing_of_a_deleted_study_is_taken_for_one_of_the_same_name() -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 import memory_kube
 import studies
-
 from gpubench import names
 from gpubench_operator import exporter, keys, kube, observe, reconcile, settings
 

@@ -4,7 +4,6 @@
 from typing import Any
 
 import stand_in_worker
-
 from gpubench import names
 from gpubench.measure.records import termination_message
 from gpubench.plan.assignment import Assignment

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cluster with nodes, the operator as a process under exactly its ClusterRole, and a namespace for each test.
+
+Nodes `pretend-*` have no processes: their pods run until a test ends them. Nodes `process-*` run the stand-in worker.
+What may not happen here: a wait without a bound.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+import yaml
+
+import installation
+import stand_in_worker
+import studies
+from cluster import ApiError, Cluster, Image, Node
+from gpubench import names
+from gpubench.plan import freeze
+from gpubench_operator import kube
+
+Found = TypeVar("Found")
+
+# Short, so that an operator that was killed is replaced soon; a real one keeps its defaults.
+LEASE = {"GPUBENCH_LEASE_SECONDS": "3", "GPUBENCH_LEASE_RENEW_SECONDS": "2", "GPUBENCH_LEASE_RETRY_SECONDS": "0.5"}
+SETTINGS = {**LEASE, "GPUBENCH_LOG_FORMAT": "text", "GPUBENCH_NODE_POLL_SECONDS": "2"}
+WAIT_SECONDS = 60.0  # what is waited for takes one to five; other tests compile and train beside it
+
+
+class Place:
+    """A namespace of the cluster, with the operator serving it."""
+
+    def __init__(self, running: Cluster, operator: installation.Operator, namespace: str) -> None:
+        self.cluster = running
+        self.operator = operator
+        self.namespace = namespace
+
+    def apply(self, body: kube.Object) -> None:
+        """What a user does."""
+        if body["kind"] != names.POOL_KIND:
+            body = {**body, "metadata": {**body["metadata"], "namespace": self.namespace}}
+        self.cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(body))
+
+    def patch_spec(self, name: str, **spec: Any) -> None:
+        """A change by a user."""
+        path = kube.BENCHMARKS.path(namespace=self.namespace, name=name)
+        self.cluster.request("PATCH", path, {"spec": spec}, content_type="application/merge-patch+json")
+
+    def all(self, resource: kube.Resource) -> list[kube.Object]:
+        """Every object of a kind in this namespace that belongs to gpubench."""
+        path = resource.path(namespace=self.namespace)
+        answer = self.cluster.request("GET", f"{path}?labelSelector={names.LABEL_MANAGED_BY}%3D{names.MANAGED_BY}")
+        found: list[kube.Object] = answer["items"]
+        return found
+
+    def status(self, name: str) -> dict[str, Any]:
+        """The status of a benchmark."""
+        path = kube.BENCHMARKS.path(namespace=self.namespace, name=name)
+        try:
+            status: dict[str, Any] = self.cluster.request("GET", path).get("status") or {}
+        except ApiError:
+            return {}
+        return status
+
+    def events(self, name: str) -> list[str]:
+        """Reasons of the Events about a benchmark."""
+        listed = self.cluster.request("GET", kube.EVENTS.path(namespace=self.namespace))["items"]
+        return [event["reason"] for event in listed if event["involvedObject"].get("name") == name]
+
+    def holds(self, name: str, condition: str) -> bool:
+        """Whether a condition of a benchmark is True."""
+        conditions = self.status(name).get("conditions") or ()
+        return any(one["type"] == condition and one["status"] == "True" for one in conditions)
+
+    def wait(self, look: Callable[[], Found], *, what: str, seconds: float = WAIT_SECONDS) -> Found:
+        """Until it is so; otherwise an error with the operator's last words."""
+        deadline = time.monotonic() + seconds
+        while not (found := look()):
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{what}: not within {seconds:g} s\n{self.operator.log.read_text()[-4000:]}")
+            time.sleep(0.1)
+        return found
+
+    def end_pods(self, *, exit_code: int = 0) -> None:
+        """End the pods of pretending nodes that run now, with the result that their trial has."""
+        jobs = {kube.uid_of(job): job for job in self.all(kube.JOBS)}
+        for pod in self.all(kube.PODS):
+            owner = pod["metadata"]["ownerReferences"][0]["uid"]
+            if pod["status"].get("phase") != "Running" or owner not in jobs:
+                continue
+            state = studies.finished_state(jobs[owner], now=0.0)["terminated"]
+            annotations = {
+                "gpubench.dev/pretend-exit": "0",
+                "gpubench.dev/pretend-exit-code": str(exit_code),
+                "gpubench.dev/pretend-message": state["message"] if exit_code == 0 else "",
+            }
+            self.cluster.request(
+                "PATCH",
+                kube.PODS.path(namespace=self.namespace, name=kube.name_of(pod)),
+                {"metadata": {"annotations": annotations}},
+                content_type="application/merge-patch+json",
+            )
+
+    def end_study(self, name: str) -> None:
+        """End pods until the study has finished."""
+
+        def finished() -> bool:
+            self.end_pods()
+            return self.holds(name, "Finished")
+
+        self.wait(finished, what=f"{name} finished", seconds=120.0)
+
+
+@pytest.fixture(scope="session")
+def stand_in_image(tmp_path_factory: pytest.TempPathFactory) -> Image:
+    """An image whose `python` runs the stand-in, whatever it is asked to run."""
+    folder = tmp_path_factory.mktemp("stand-in")
+    program = folder / "python"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{Path(stand_in_worker.__file__)}"\n')
+    program.chmod(0o755)
+    return Image(path=(folder, "/usr/bin", "/bin"), env={"PYTHONDONTWRITEBYTECODE": "1"})
+
+
+@pytest.fixture(scope="session")
+def equipped(tmp_path_factory: pytest.TempPathFactory, stand_in_image: Image) -> Iterator[Cluster]:
+    """A cluster with both kinds of nodes, and gpubench installed."""
+    cores = sorted(os.sched_getaffinity(0))
+    capacity = {"cpu": "8", "memory": "64Gi"}
+    nodes = [
+        *(Node(name=f"pretend-{n}", labels={"pool": "pretend"}, capacity=capacity, pretend=True) for n in range(4)),
+        *(Node(name=f"process-{n}", labels={"pool": "process"}, cores=(cores[n % len(cores)],)) for n in range(2)),
+    ]
+    folder = tmp_path_factory.mktemp("operator")
+    with Cluster.start(folder / "cluster", nodes=nodes, images={freeze.DEFAULT_IMAGE: stand_in_image}) as running:
+        installation.install(running)
+        yield running
+
+
+@pytest.fixture(scope="session")
+def operator(equipped: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[installation.Operator]:
+    """The operator as a process; tests that kill it start it again."""
+    log = tmp_path_factory.mktemp("log") / "operator.log"
+    with installation.running_operator(equipped, log=log, settings=SETTINGS) as running:
+        yield running
+
+
+@pytest.fixture
+def place(equipped: Cluster, operator: installation.Operator, request: pytest.FixtureRequest) -> Iterator[Place]:
+    """A namespace of the test's own, emptied in the end."""
+    namespace = request.node.name.removeprefix("test_").replace("_", "-")[:50].strip("-")
+    equipped.kubectl("create", "namespace", namespace)
+    found = Place(equipped, operator, namespace)
+    found.apply(studies.pool())
+    yield found
+    equipped.kubectl("delete", names.BENCHMARK_PLURAL, "--all", "-n", namespace)
+    found.wait(lambda: not found.all(kube.JOBS), what="Jobs gone")

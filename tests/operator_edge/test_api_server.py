@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The client against a real API server, and against servers that answer badly."""
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+from aiohttp import web
+from kubernetes.aio import config as kube_config
+from kubernetes.aio.client import api_client, configuration
+
+from cluster import Cluster
+from gpubench_operator import api_server, kube
+
+GARBAGE_SECONDS = 30.0  # it takes less than one; a loaded machine takes longer
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@contextlib.asynccontextmanager
+async def connected(configured: configuration.Configuration) -> AsyncIterator[api_server.ApiServer]:
+    counted: Counter[tuple[str, str, str]] = Counter()
+    tested = api_server.ApiServer(
+        api_client.ApiClient(configured), timeout=2.0, count=lambda *what: counted.update([what])
+    )
+    try:
+        yield tested
+    finally:
+        await tested.close()
+
+
+@contextlib.asynccontextmanager
+async def real(cluster: Cluster) -> AsyncIterator[api_server.ApiServer]:
+    configured = configuration.Configuration()
+    await kube_config.load_kube_config(  # type: ignore[no-untyped-call]
+        config_file=str(cluster.kubeconfig), client_configuration=configured
+    )
+    async with connected(configured) as tested:
+        yield tested
+
+
+@contextlib.asynccontextmanager
+async def answering(answer: Handler) -> AsyncIterator[api_server.ApiServer]:
+    application = web.Application()
+    application.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(application, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    configured = configuration.Configuration()
+    configured.host = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    try:
+        async with connected(configured) as tested:
+            yield tested
+    finally:
+        await runner.cleanup()
+
+
+def config_map(name: str, **data: str) -> kube.Object:
+    metadata = {"name": name, "namespace": "default", "labels": {"test": "api-server"}}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+async def until_gone(tested: api_server.ApiServer, name: str) -> None:
+    """Foreground deletion ends with the garbage collector, which is another process."""
+    async with asyncio.timeout(GARBAGE_SECONDS):
+        while await tested.get(kube.CONFIG_MAPS, name=name, namespace="default"):  # noqa: ASYNC110  # no event of ours
+            await asyncio.sleep(0.1)
+
+
+async def test_the_life_of_an_object(control_plane: Cluster) -> None:
+    async with real(control_plane) as tested:
+        created = await tested.create(kube.CONFIG_MAPS, config_map("life", a="1"))
+        assert created is not None
+        assert await tested.create(kube.CONFIG_MAPS, config_map("life")) is None
+        stale = {"metadata": {"resourceVersion": kube.version_of(created)}, "data": {"b": "2"}}
+        patched = await tested.patch(kube.CONFIG_MAPS, stale, name="life", namespace="default")
+        assert patched is not None
+        assert patched["data"] == {"a": "1", "b": "2"}
+        with pytest.raises(kube.RetryLater):
+            await tested.patch(kube.CONFIG_MAPS, {**stale, "data": {"b": "3"}}, name="life", namespace="default")
+        assert not await tested.delete(kube.CONFIG_MAPS, name="life", namespace="default", uid="another")
+        uid = kube.uid_of(created)
+        assert await tested.delete(kube.CONFIG_MAPS, name="life", namespace="default", uid=uid)
+        await until_gone(tested, "life")
+        assert not await tested.delete(kube.CONFIG_MAPS, name="life", namespace="default", uid=uid)
+        assert await tested.patch(kube.CONFIG_MAPS, {"data": {}}, name="life", namespace="default") is None
+
+
+async def test_long_lists_come_whole_and_without_their_content_where_that_is_asked(control_plane: Cluster) -> None:
+    async with real(control_plane) as tested:
+        names = [f"many-{number}" for number in range(520)]
+        for name in names:
+            body = config_map(name, a="1")
+            body["metadata"]["labels"] = {"test": "many"}
+            await tested.create(kube.CONFIG_MAPS, body)
+        found = await tested.list(kube.CONFIG_MAPS, namespace="default", labels={"test": "many"}, metadata_only=True)
+        assert sorted(kube.name_of(body) for body in found) == sorted(names)
+        assert not any("data" in body for body in found)
+
+
+async def test_what_the_server_refuses_is_never_tried_again_with_its_words(control_plane: Cluster) -> None:
+    async with real(control_plane) as tested:
+        with pytest.raises(kube.Never, match=r"(?s)Invalid value.*code 422") as caught:
+            await tested.create(kube.CONFIG_MAPS, config_map("Not_A_Name"))
+        assert caught.value.code == 422
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "delay"),
+    [
+        (429, {"Retry-After": "7"}, 7.0),
+        (429, {}, None),
+        (500, {}, None),
+        (503, {"Retry-After": "2"}, 2.0),
+        (410, {}, 0.2),
+        (409, {}, 0.2),
+        (401, {}, 2.0),
+    ],
+)
+async def test_what_may_pass_is_a_retry_with_the_delay_asked_for(
+    status: int, headers: dict[str, str], delay: float | None
+) -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(status=status, headers=headers, text="<html>not json</html>")
+
+    async with answering(answer) as tested:
+        with pytest.raises(kube.RetryLater) as caught:
+            await tested.list(kube.JOBS)
+        assert caught.value.delay == delay
+
+
+async def test_a_server_that_says_nothing_is_a_retry_after_the_time_out() -> None:
+    async def answer(_: web.Request) -> web.Response:
+        await asyncio.sleep(30)
+        return web.Response()
+
+    async with answering(answer) as tested:
+        with pytest.raises(kube.RetryLater, match="no answer"):
+            await tested.list(kube.JOBS)
+
+
+async def test_a_server_that_is_away_is_a_retry() -> None:
+    configured = configuration.Configuration()
+    configured.host = "http://127.0.0.1:9"
+    async with connected(configured) as tested:
+        with pytest.raises(kube.RetryLater, match="no answer"):
+            await tested.get(kube.JOBS, name="x", namespace="default")

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operator as a process, on a real control plane, with pretending nodes: what it makes, keeps and leaves behind."""
+
+import time
+import urllib.error
+from typing import Any
+
+import pytest
+
+import installation
+import studies
+from cluster import Cluster
+from gpubench import metrics, names
+from gpubench_operator import kube, permissions
+
+APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+# Annotated instead of imported: fixtures of conftest.py have no module that a test could import.
+Place = Any
+
+
+def foreign_writes(cluster: Cluster) -> set[str]:
+    """Field managers of our objects that are neither the user nor the operator by its own client."""
+    managers = set()
+    for resource in (kube.BENCHMARKS, kube.POOLS):
+        for body in cluster.request("GET", resource.path())["items"]:
+            assert not body["metadata"].get("finalizers")
+            assert set(body["metadata"].get("annotations") or {}) <= {APPLIED}
+            managers |= {entry["manager"] for entry in body["metadata"]["managedFields"]}
+    return managers - {"kubectl-client-side-apply", "gpubench-operator", "Python-urllib"}
+
+
+def test_a_study_becomes_one_plan_one_service_one_job_and_one_entry(place: Place) -> None:
+    place.apply(studies.benchmark(repeats=1))
+    place.wait(lambda: place.all(kube.PODS), what="a pod")
+    place.wait(lambda: len(place.all(kube.CONFIG_MAPS)) == 2, what="plan and ledger")
+    assert len(place.all(kube.JOBS)) == len(place.all(kube.SERVICES)) == 1
+    components = {body["metadata"]["labels"][names.LABEL_COMPONENT] for body in place.all(kube.CONFIG_MAPS)}
+    assert components == {names.COMPONENT_PLAN, names.COMPONENT_LEDGER}
+    place.end_study("quick")
+    status = place.status("quick")
+    assert (status["phase"], status["attempts"]["succeeded"], status["points"]["measured"]) == ("Succeeded", 2, 2)
+    place.wait(lambda: all("ttlSecondsAfterFinished" in job["spec"] for job in place.all(kube.JOBS)), what="a TTL")
+    place.wait(lambda: "Finished" in place.events("quick"), what="the last Event")
+    events = place.events("quick")
+    assert (events.count("Planned"), events.count("AttemptStarted"), events.count("TrialMeasured")) == (1, 2, 2)
+    assert foreign_writes(place.cluster) == set()
+
+
+def test_deletion_leaves_nothing_and_ends_the_series(place: Place) -> None:
+    place.apply(studies.benchmark(repeats=1))
+    place.wait(lambda: place.all(kube.PODS), what="a pod")
+    place.wait(lambda: f'namespace="{place.namespace}"' in place.operator.get("/metrics"), what="a series")
+    place.cluster.kubectl("delete", names.BENCHMARK_PLURAL, "quick", "-n", place.namespace)
+    for resource in (kube.JOBS, kube.PODS, kube.CONFIG_MAPS, kube.SERVICES):
+        place.wait(lambda resource=resource: not place.all(resource), what=f"no {resource.plural}")
+    place.wait(lambda: f'namespace="{place.namespace}"' not in place.operator.get("/metrics"), what="no series")
+
+
+def test_a_study_of_the_same_name_starts_afresh_while_the_old_job_still_ends(place: Place) -> None:
+    place.apply(studies.benchmark(repeats=1))
+    old = place.wait(lambda: place.all(kube.JOBS), what="a Job")[0]
+    place.cluster.kubectl("delete", names.BENCHMARK_PLURAL, "quick", "-n", place.namespace, "--wait=false")
+    place.apply(studies.benchmark(repeats=1))
+    place.end_study("quick")
+    status = place.status("quick")
+    assert (status["attempts"]["started"], status["attempts"]["succeeded"]) == (2, 2)
+    assert all(kube.uid_of(job) != kube.uid_of(old) for job in place.all(kube.JOBS))
+
+
+def test_a_suspended_study_stops_its_job_and_goes_on_when_resumed(place: Place) -> None:
+    place.apply(studies.benchmark(repeats=1))
+    place.wait(lambda: place.all(kube.PODS), what="a pod")
+    place.patch_spec("quick", suspend=True)
+    place.wait(lambda: not place.all(kube.JOBS), what="no Job")
+    place.wait(lambda: place.holds("quick", "Suspended"), what="Suspended")
+    time.sleep(1.0)
+    assert not place.all(kube.JOBS)
+    place.patch_spec("quick", suspend=False)
+    place.end_study("quick")
+    attempts = place.status("quick")["attempts"]
+    assert (attempts["stopped"], attempts["succeeded"], attempts["failed"]) == (1, 2, 0)
+    place.wait(lambda: {"Suspended", "Resumed"} <= set(place.events("quick")), what="the story")
+
+
+def test_a_failed_attempt_is_tried_again_as_a_new_job(place: Place) -> None:
+    place.apply(studies.benchmark(repeats=1))
+    place.wait(lambda: any(pod["status"]["phase"] == "Running" for pod in place.all(kube.PODS)), what="a running pod")
+    place.end_pods(exit_code=80)
+    place.wait(lambda: "AttemptFailed" in place.events("quick"), what="AttemptFailed")
+    place.end_study("quick")
+    attempts = place.status("quick")["attempts"]
+    assert (attempts["failed"], attempts["succeeded"]) == (1, 2)
+
+
+def test_a_quota_that_forbids_pods_is_said_in_a_condition(place: Place) -> None:
+    quota = {"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}}
+    place.cluster.request("POST", f"/api/v1/namespaces/{place.namespace}/resourcequotas", quota)
+    place.apply(studies.benchmark(repeats=1))
+
+    def message() -> str:
+        conditions = place.status("quick").get("conditions") or ()
+        return next((one["message"] for one in conditions if one["type"] == "GangPending"), "")
+
+    assert "exceeded quota" in place.wait(message, what="GangPending")
+
+
+def test_a_pool_that_comes_late_is_waited_for(place: Place) -> None:
+    late = f"late-{place.namespace}"[:60]
+    sweep = [{"workloads": ["mnist_cnn"], "pools": [late], "workers": [1], "batchPerWorker": [64]}]
+    place.apply(studies.benchmark(repeats=1, sweep=sweep))
+    place.wait(lambda: place.status("quick").get("phase") == "Pending", what="Pending")
+    place.apply(studies.pool(late, scheduling={"nodeSelector": {"pool": "pretend"}}))
+    place.wait(lambda: place.all(kube.JOBS), what="a Job", seconds=20.0)
+    place.cluster.kubectl("delete", names.POOL_PLURAL, late)
+    place.wait(lambda: "PoolChanged" in place.events("quick"), what="a word about the pool")
+    place.end_study("quick")
+
+
+def test_pools_show_their_nodes(place: Place) -> None:
+    path = kube.POOLS.path(name="pretend")
+
+    def ready() -> bool:
+        status = place.cluster.request("GET", path).get("status") or {}
+        return bool(status.get("readyNodes") == 4)
+
+    place.wait(ready, what="four ready nodes")
+
+
+def test_the_probes_answer_and_the_scrape_has_the_operators_health(place: Place) -> None:
+    assert "leading" in place.operator.get("/healthz")
+    assert place.operator.get("/readyz")
+    text = place.operator.get("/metrics")
+    assert f"{metrics.LEADER.name} 1.0" in text
+    assert metrics.API_REQUESTS.name in text
+
+
+def test_a_second_operator_stands_by_well_and_takes_over_at_once_when_the_first_one_stops(
+    place: Place, tmp_path: Any, pytestconfig: pytest.Config
+) -> None:
+    del pytestconfig
+    account = place.cluster.kubeconfig_for_service_account(installation.NAMESPACE, installation.ACCOUNT)
+    settings = {"GPUBENCH_LEASE_SECONDS": "60", "GPUBENCH_LEASE_RENEW_SECONDS": "40", "GPUBENCH_LEASE_NAME": "two"}
+    first, second = (
+        installation.Operator(account, log=tmp_path / f"{number}.log", settings=settings) for number in range(2)
+    )
+    first.start()
+    try:
+        place.wait(lambda: f"{metrics.LEADER.name} 1.0" in first.get("/metrics"), what="a leader")
+        second.start()
+        assert "standing by" in second.get("/healthz")
+        assert f"{metrics.LEADER.name} 0.0" in second.get("/metrics")
+        assert first.stop() == 0
+        place.wait(lambda: f"{metrics.LEADER.name} 1.0" in second.get("/metrics"), what="a new leader", seconds=15.0)
+    finally:
+        assert second.stop() == 0
+        with pytest.raises(urllib.error.URLError):
+            second.get("/healthz")
+
+
+def test_every_permission_is_used_and_no_other_is_asked_for(place: Place) -> None:
+    place.apply(studies.benchmark(repeats=1))
+    place.end_study("quick")
+    user = f"system:serviceaccount:{installation.NAMESPACE}:{installation.ACCOUNT}"
+    used, refused = set(), set()
+    for event in place.cluster.audit_events():
+        if event["user"]["username"] != user or "objectRef" not in event:
+            continue
+        reference = event["objectRef"]
+        resource = "/".join(filter(None, (reference["resource"], reference.get("subresource"))))
+        what = (reference.get("apiGroup", ""), resource, event["verb"])
+        used.add(what)
+        if (event.get("responseStatus") or {}).get("code") == 403 and event["verb"] != "create":
+            refused.add(what)
+    granted = {
+        (group, resource, verb)
+        for rule in permissions.RULES
+        for group in rule.groups
+        for resource in rule.resources
+        for verb in rule.verbs
+    }
+    assert refused == set()
+    assert used <= granted
+    # What only happens when something goes wrong is not exercised by every run of these tests alone.
+    seldom = {("batch", "jobs", "get"), ("batch", "jobs", "delete"), ("", "events", "list")}
+    assert granted - used <= seldom
+
+
+def test_a_foreign_job_of_the_name_stops_the_study_with_a_warning(place: Place) -> None:
+    body = studies.benchmark(repeats=1, suspend=True)
+    place.apply(body)
+    stored = place.cluster.request("GET", kube.BENCHMARKS.path(namespace=place.namespace, name="quick"))
+    uid = kube.uid_of(stored)
+    # The name of the first Job follows from the study alone, so a rehearsal under another name tells it.
+    rehearsal = studies.benchmark("rehearsal", repeats=1)
+    place.apply(rehearsal)
+    other = place.wait(lambda: place.all(kube.JOBS), what="a Job")[0]
+    trial = other["metadata"]["labels"][names.LABEL_TRIAL]
+    name = names.job_name("quick", uid, trial=trial, attempt=1)
+    container = {"name": "c", "image": "none"}
+    foreign = {
+        "metadata": {"name": name},
+        "spec": {"suspend": True, "template": {"spec": {"restartPolicy": "Never", "containers": [container]}}},
+    }
+    place.cluster.request("POST", kube.JOBS.path(namespace=place.namespace), foreign)
+    place.patch_spec("quick", suspend=False)
+    place.wait(lambda: "NameTaken" in place.events("quick"), what="NameTaken")
+    place.cluster.kubectl("delete", "job", name, "-n", place.namespace)
+    place.end_study("rehearsal")
+    place.end_study("quick")
+    assert place.status("quick")["attempts"]["failed"] == 0

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kill -9 of the operator at ten random moments of a study: nothing lost, nothing counted twice, the same status.
+
+The study runs on nodes that run processes, with the stand-in worker; the moments come from a fixed seed, but what the
+operator does at a moment depends on the machine: test_crash_between_writes.py is the exhaustive one.
+"""
+
+import json
+import random
+import time
+from typing import Any
+
+import studies
+from cluster import Cluster
+from gpubench import names
+from gpubench_operator import kube
+
+Place = Any
+
+KILLS = 10
+SEED = 20261121
+LEADING = "leading"
+STUDY_SECONDS = 180.0  # sixty on a free machine
+
+
+def study(name: str) -> kube.Object:
+    sweep = [{"workloads": ["mnist_cnn"], "pools": ["process"], "workers": [1, 2], "batchPerWorker": [64]}]
+    template = {"env": [{"name": "STAND_IN_SECONDS", "value": "1"}]}
+    return studies.benchmark(name, repeats=6, sweep=sweep, template=template)
+
+
+def entries(place: Place, name: str) -> dict[str, Any]:
+    """The ledger without what differs from run to run: moments, UIDs, and names that hold a UID."""
+    moving = ("createdAt", "endedAt", "nodeSeconds", "job", "jobUid", "nodes", "imageId")
+    found = {}
+    for body in place.all(kube.CONFIG_MAPS):
+        labels = body["metadata"]["labels"]
+        if labels[names.LABEL_COMPONENT] == names.COMPONENT_LEDGER and labels[names.LABEL_BENCHMARK] == name:
+            for key, text in body["data"].items():
+                assert key not in found, "an attempt is in two shards"
+                found[key] = {field: value for field, value in json.loads(text).items() if field not in moving}
+    return found
+
+
+def comparable(status: dict[str, Any]) -> Any:
+    """The status without moments and nodes. The stand-in's figures depend on the trial only: they stay in."""
+    kept = without(status, "startedAt", "finishedAt")
+    kept["conditions"] = [without(condition, "lastTransitionTime") for condition in kept["conditions"]]
+    kept["results"] = [without(result, "nodes") for result in kept["results"]]
+    return kept
+
+
+def without(found: dict[str, Any], *fields: str) -> dict[str, Any]:
+    return {key: value for key, value in found.items() if key not in fields}
+
+
+def jobs_created(cluster: Cluster, namespace: str, name: str) -> list[str]:
+    """Names of the Jobs that were really created for a study, from the audit log."""
+    return [
+        event["objectRef"]["name"]
+        for event in cluster.audit_events()
+        if event["verb"] == "create"
+        and event["stage"] == "ResponseComplete"
+        and (event["objectRef"]["resource"], event["objectRef"].get("namespace")) == ("jobs", namespace)
+        and event["responseStatus"]["code"] == 201
+        and event["objectRef"]["name"].startswith(f"{name}-")
+    ]
+
+
+def run_with_kills(place: Place, name: str, *, moments: random.Random) -> int:
+    """Kill and start again until the study has finished; the number of kills that hit it."""
+    kills = 0
+    place.apply(study(name))
+    while kills < KILLS and not place.holds(name, "Finished"):
+        led = place.operator.log.read_text().count(LEADING)
+        time.sleep(moments.uniform(0.0, 1.5))
+        place.operator.kill()
+        kills += 1
+        place.operator.start()
+
+        def leads(led: int = led) -> bool:
+            return bool(place.operator.log.read_text().count(LEADING) > led)
+
+        place.wait(leads, what="a new leader", seconds=20.0)
+    place.wait(lambda: place.holds(name, "Finished"), what=f"{name} finished", seconds=STUDY_SECONDS)
+    return kills
+
+
+def test_kill_9_at_ten_random_moments_changes_nothing(place: Place) -> None:
+    place.apply(studies.pool("process", maxNodes=2))
+    place.apply(study("calm"))
+    place.wait(lambda: place.holds("calm", "Finished"), what="calm finished", seconds=STUDY_SECONDS)
+    assert place.status("calm")["phase"] == "Succeeded"
+
+    kills = run_with_kills(place, "shaken", moments=random.Random(SEED))
+
+    assert kills == KILLS
+    assert comparable(place.status("shaken")) == comparable(place.status("calm"))
+    assert entries(place, "shaken") == entries(place, "calm")
+    created = jobs_created(place.cluster, place.namespace, "shaken")
+    assert len(created) == len(set(created)) == place.status("shaken")["attempts"]["started"] == 12
+    assert len(jobs_created(place.cluster, place.namespace, "calm")) == 12
+    assert 'benchmark="shaken"' in place.operator.get("/metrics")

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+import pytest
+
+import builders
+import memory_kube
+from gpubench import names
+from gpubench.control import ledger
+from gpubench_operator import kube, store
+from memory_world import Clock
+
+LONG = "x" * 300_000
+
+
+def shop() -> tuple[memory_kube.MemoryKube, store.Store]:
+    api = memory_kube.MemoryKube(Clock())
+    return api, store.Store(api)
+
+
+def entry(trial: str, outcome: ledger.Outcome | None = None, *, sentence: str | None = None) -> ledger.AttemptRecord:
+    return builders.attempt(trial=trial, outcome=outcome, reason=None, sentence=sentence)
+
+
+async def test_a_plan_is_immutable_owned_and_the_first_one_stays() -> None:
+    api, tested = shop()
+    study, first = builders.study(), builders.plan()
+    await tested.freeze(study, first)
+    (body,) = api.all(kube.CONFIG_MAPS)
+    assert body["immutable"] is True
+    assert kube.is_owned_by(body, study.uid)
+    other = builders.plan(builders.spec(builders.block(workers=[1])))
+    assert (await store.Store(api).freeze(study, other)).plan == first
+
+
+async def test_a_config_map_of_the_plans_name_that_is_foreign_is_never_read_as_a_plan() -> None:
+    api, tested = shop()
+    study = builders.study()
+    name = names.plan_name(study.name, study.uid)
+    api.put(kube.CONFIG_MAPS, {"metadata": {"name": name, "namespace": study.namespace}, "data": {}})
+    with pytest.raises(kube.Never, match="somebody else"):
+        await tested.freeze(study, builders.plan())
+
+
+async def test_what_was_appended_is_read_by_a_new_process() -> None:
+    api, tested = shop()
+    study = builders.study()
+    await tested.freeze(study, builders.plan())
+    await tested.append(study, [entry("a"), entry("b")])
+    read = await store.Store(api).read(study)
+    assert {record.trial for record in read.recorded.records} == {"a", "b"}
+
+
+async def test_an_entry_is_completed_and_an_ended_one_never_changed() -> None:
+    api, tested = shop()
+    study = builders.study()
+    await tested.freeze(study, builders.plan())
+    for outcome in (None, ledger.Outcome.SUCCEEDED, ledger.Outcome.FAILED, None):
+        await tested.append(study, [entry("a", outcome)])
+    read = await store.Store(api).read(study)
+    assert [record.outcome for record in read.recorded.records] == [ledger.Outcome.SUCCEEDED]
+
+
+async def test_writing_the_same_again_is_no_write() -> None:
+    api, tested = shop()
+    study = builders.study()
+    await tested.freeze(study, builders.plan())
+    await tested.append(study, [entry("a")])
+    before = len(api.writes)
+    await tested.append(study, [entry("a")])
+    assert len(api.writes) == before
+
+
+async def test_a_full_shard_is_followed_by_another_and_an_entry_is_completed_where_it_lies() -> None:
+    api, tested = shop()
+    study = builders.study()
+    await tested.freeze(study, builders.plan())
+    for trial in "abc":
+        await tested.append(study, [entry(trial, sentence=LONG)])
+    await tested.append(study, [entry("a", ledger.Outcome.FAILED, sentence="done")])
+    read = await store.Store(api).read(study)
+    assert [sorted(shard.entries) for shard in read.shards] == [["a.1"], ["b.1"], ["c.1"]]
+    assert next(record for record in read.recorded.records if record.trial == "a").sentence == "done"
+
+
+async def test_a_shard_that_somebody_else_wrote_meanwhile_is_a_retry() -> None:
+    api, tested = shop()
+    study = builders.study()
+    await tested.freeze(study, builders.plan())
+    await tested.append(study, [entry("a")])
+    rival = store.Store(api)
+    await rival.read(study)
+    await rival.append(study, [entry("b")])
+    with pytest.raises(kube.RetryLater):
+        await tested.append(study, [entry("c")])
+    await tested.read(study)
+    await tested.append(study, [entry("c")])
+    assert len((await store.Store(api).read(study)).recorded.records) == 3
+
+
+async def test_config_maps_with_our_label_that_the_study_does_not_own_are_left_out() -> None:
+    api, tested = shop()
+    study = builders.study()
+    await tested.freeze(study, builders.plan())
+    labels = {names.LABEL_BENCHMARK_UID: study.uid}
+    name = names.ledger_name(study.name, study.uid, shard=0)
+    forged = {"metadata": {"name": name, "namespace": study.namespace, "labels": labels}, "data": {"t.1": "{}"}}
+    api.put(kube.CONFIG_MAPS, forged)
+    assert (await store.Store(api).read(study)).recorded.records == ()
