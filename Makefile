@@ -17,6 +17,8 @@ PYTHON := $(VENV)/bin/python
 SYNCED := $(VENV)/.synced
 HOROVOD := $(VENV)/.horovod
 RUN := .run
+# What tests share is not installed; programs beside the tests find it here.
+SUPPORT := PYTHONPATH=tests/support:tests/cluster
 
 ##@ Use it
 .PHONY: help demo run
@@ -24,7 +26,7 @@ help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@ / {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: ready ## Embedded Kubernetes, operator and quickstart study, from apply to the table of results
-	$(PYTHON) tests/cluster/demo.py
+	$(SUPPORT) $(PYTHON) tests/cluster/demo.py
 
 run: $(HOROVOD) ## The same study on this machine without a cluster
 	$(VENV)/bin/gpubench run jobs/studies/quickstart.yaml
@@ -67,7 +69,7 @@ bench-steploop: $(HOROVOD) ## Our measured step loop against the best bare loop,
 	$(PYTHON) tests/benchmarks/steploop.py
 
 bench-operator: ready ## From apply to pods, and the operator's memory and CPU with 1, 10, 100 studies
-	$(PYTHON) tests/benchmarks/operator_latency.py
+	$(SUPPORT) $(PYTHON) tests/benchmarks/operator_latency.py
 
 ##@ Set it up (all of these are called by the targets above)
 .PHONY: setup ready horovod cluster-build go

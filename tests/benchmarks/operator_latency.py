@@ -22,8 +22,6 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-sys.path[:0] = [str(Path(__file__).resolve().parents[1] / folder) for folder in ("support", "cluster")]
-
 import installation
 from cluster import Cluster, Node
 

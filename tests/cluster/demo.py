@@ -12,8 +12,6 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-
 import cluster_cli
 import installation
 from cluster import Cluster, ClusterError
