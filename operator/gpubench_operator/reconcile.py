@@ -99,7 +99,7 @@ class Reconciler:
             begun = planning.begin(study, await self._pools(), self._clock())
             if isinstance(begun, decision.Decision):
                 return await self._conclude(key, body, study, begun)
-            shelf = await self.store.freeze(study, begun)
+            shelf, _ = await asyncio.gather(self.store.freeze(study, begun), self._serve(study, begun))
             _log.info("planned", extra=_fields(study, points=len(begun.points), trials=len(begun.trials)))
         assert shelf.plan is not None  # read or frozen above
         seen = observe.jobs(jobs, pods=pods)
