@@ -25,7 +25,7 @@ class Orders(Value):
     assignment: assignments.Assignment
     rank: int
     local_rank: int
-    cores: tuple[int, ...]
+    cores: tuple[int, ...]  # to pin itself to; empty: it is not pinned
     threads: int
     channel: int  # file descriptor of the pipe to the launcher
     launcher: int  # process id: a worker whose launcher is gone must not go on

@@ -164,19 +164,14 @@ class _Launcher:
         pod, assignment = self._pod, self._pod.assignment
         gang = self._known_gang
         address = gang.address if isinstance(gang, barrier.RemoteGang) else pod.pod_ip
-        try:
-            cores = ranks.share_cores(
-                os.sched_getaffinity(0), ranks=len(pod.ranks), processors=assignment.slot_processors
-            )
-        except ValueError as error:
-            raise _PodFailed(verdict.Failed(exit_code=ExitCode.BAD_ASSIGNMENT, sentence=str(error))) from error
+        cores = self._cores()
         self._memory_kills = endings.out_of_memory_kills()
         for rank in pod.ranks:
             orders = channel.Orders(
                 assignment=assignment,
                 rank=rank.rank,
                 local_rank=rank.local_rank,
-                cores=cores[rank.local_rank],
+                cores=cores[rank.local_rank] if cores else (),
                 threads=ranks.threads(assignment.slot_processors),
                 channel=-1,
                 launcher=os.getpid(),
@@ -186,6 +181,29 @@ class _Launcher:
             )
             variables = ranks.environment(rank, rendezvous_address=address, interface=pod.interface)
             self._team.start(orders, environment={**os.environ, **_FIXED, **variables})
+
+    def _cores(self) -> tuple[tuple[int, ...], ...] | None:
+        """The cores of each rank; None when they share what the pod has, which is said once."""
+        assignment = self._pod.assignment
+        try:
+            shares = ranks.share_cores(
+                os.sched_getaffinity(0),
+                ranks=len(self._pod.ranks),
+                processors=assignment.slot_processors,
+                alone=assignment.pin,
+            )
+        except ValueError as error:
+            raise _PodFailed(verdict.Failed(exit_code=ExitCode.BAD_ASSIGNMENT, sentence=str(error))) from error
+        if assignment.gpu:
+            return None  # the right cores are those near the rank's GPU, and nothing here tells which these are
+        if shares is None:
+            print(
+                "ranks are not pinned: the pod may use more cores than it needs, and others may be on its node; "
+                "for figures of scaling use exclusive nodes or the kubelet's static CPU manager",
+                file=sys.stderr,
+                flush=True,
+            )
+        return shares
 
     def _watch(self) -> None:
         """Until every rank of this pod has ended well, or the pod has failed."""

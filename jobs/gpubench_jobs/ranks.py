@@ -85,9 +85,13 @@ def threads(processors: float) -> int:
     return max(1, math.floor(processors))
 
 
-def share_cores(cores: Iterable[int], *, ranks: int, processors: float) -> tuple[tuple[int, ...], ...]:
-    """Disjoint sets of cores, one for each local rank, as many in each as the rank has threads.
+def share_cores(
+    cores: Iterable[int], *, ranks: int, processors: float, alone: bool
+) -> tuple[tuple[int, ...], ...] | None:
+    """Disjoint sets of cores, one for each local rank, as many in each as the rank has threads. None: do not pin.
 
+    A set of exactly the cores that are needed was reserved for this pod. A larger one is the whole node's: unless the
+    pod is alone there, its neighbours see the same set, and all would take the same first cores.
     ValueError when the pod has too few: ranks that share a core would make every figure of scaling meaningless.
     """
     own = sorted(cores)
@@ -97,4 +101,6 @@ def share_cores(cores: Iterable[int], *, ranks: int, processors: float) -> tuple
             f"{ranks} ranks of {each} processors do not fit the {len(own)} processors of this pod: "
             "give the pool's nodes fewer slots or smaller ones"
         )
+    if len(own) > ranks * each and not alone:
+        return None
     return tuple(tuple(own[n * each : (n + 1) * each]) for n in range(ranks))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One rank. The launcher starts it; what it must do is in its orders (`channel.Orders`) and Horovod's variables.
 
-Must not happen: a rank that outlives its launcher; a rank that leaves its cores; an exception that ends in a hang of
-Python's or Horovod's own clean-up (the process leaves by `os._exit`, after it has said why).
+Must not happen: a rank that outlives its launcher; a rank that leaves the cores it was given; an exception that ends
+in a hang of Python's or Horovod's own clean-up (the process leaves by `os._exit`, after it has said why).
 
 The heavy imports are inside `_train`: the process pins itself first, because libraries count processors when they load.
 """
@@ -24,11 +24,12 @@ _PR_SET_PDEATHSIG = 1
 
 def main() -> NoReturn:
     """Ends the process."""
-    orders = channel.Orders.model_validate_json(os.environ[channel.ENV_ORDERS])
+    orders = channel.Orders.model_validate_json(os.environ[channel.ENV_ORDERS])  # without them nobody can be told
     writer = channel.Writer(orders.channel)
-    _die_with(orders.launcher)
-    os.sched_setaffinity(0, orders.cores)
     try:
+        _die_with(orders.launcher)
+        if orders.cores:
+            os.sched_setaffinity(0, orders.cores)
         _train(orders, writer)
     except Exception as error:
         # The traceback first: as soon as the launcher has heard why, it ends this process.
@@ -88,7 +89,8 @@ def _train(orders: channel.Orders, writer: channel.Writer) -> None:
 
 def _die_with(launcher: int) -> None:
     """Ask the kernel for SIGKILL when the launcher dies: it may be killed where it cannot stop its workers."""
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL):
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
     if os.getppid() != launcher:  # it died before the kernel was asked
         os._exit(ExitCode.PEER_LOST)
 

@@ -99,7 +99,8 @@ def measure(workload: str, batch: int, size: int, options: argparse.Namespace) -
     serial = CASES.index((workload, batch)) * 2 + size
     address = f"{ADDRESS.rpartition('.')[0]}.{serial}"  # a rendezvous server serves one gang
     distribution.serve_rendezvous(address=address, port=names.PORT_RENDEZVOUS, hosts=1, slots=size)
-    cores = ranks.share_cores(os.sched_getaffinity(0), ranks=size, processors=1)
+    cores = ranks.share_cores(os.sched_getaffinity(0), ranks=size, processors=1, alone=True)
+    assert cores is not None  # alone
     children = []
     with tempfile.TemporaryFile("w+") as answers:
         for rank in ranks.of_pod(assignment, pod=0):

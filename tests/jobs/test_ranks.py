@@ -60,9 +60,14 @@ def test_what_cannot_be_divided_is_refused(workers: int, per_node: int, pod: int
 def test_cores_are_disjoint_and_no_more_than_the_share(
     cores: tuple[int, ...], count: int, processors: float, shares: tuple[tuple[int, ...], ...]
 ) -> None:
-    assert ranks.share_cores(cores, ranks=count, processors=processors) == shares
+    assert ranks.share_cores(cores, ranks=count, processors=processors, alone=True) == shares
+
+
+def test_only_cores_that_are_the_pods_own_are_pinned() -> None:
+    assert ranks.share_cores((0, 1, 2), ranks=2, processors=1.0, alone=False) is None  # the whole node, and neighbours
+    assert ranks.share_cores((4, 5), ranks=2, processors=1.0, alone=False) == ((4,), (5,))  # a reserved set
 
 
 def test_too_few_cores_are_refused_with_the_remedy() -> None:
     with pytest.raises(ValueError, match="2 ranks of 1 processors do not fit the 1 processors"):
-        ranks.share_cores((0,), ranks=2, processors=1.0)
+        ranks.share_cores((0,), ranks=2, processors=1.0, alone=False)

@@ -27,6 +27,9 @@ class Assignment(Value):
     seed: int = Field(ge=0)
     slot_processors: float = Field(gt=0)  # processors of one rank: its threads and its pinning follow from it
     gpu: bool  # whether each rank must find a GPU of its own
+    #: Whether the node is this pod's alone, so that its ranks may be pinned to any of its cores. Where it is not, every
+    #: pod on the node would pin itself to the same first cores, unless a set was reserved for each.
+    pin: bool = True
     warm_up_seconds: float = Field(ge=0)  # windows that begin before this are flagged as warm-up
     measure_seconds: float = Field(gt=0)  # windows after the warm-up go on for at least this long
     window_seconds: float = Field(gt=0)  # a window has as many steps as fit about this long
