@@ -8,7 +8,9 @@ wait without a bound, or an error of the client that reaches a person as it is.
 import json
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any
+
+import yaml
 
 from gpubench import names
 from gpubench.api import validate
@@ -23,8 +25,8 @@ except ImportError:  # an extra: a person who only runs studies here does not ne
 
 _REQUEST_SECONDS = 10.0
 _RETRY_LATER = frozenset({408, 429, 500, 502, 503, 504})
-
-Answer = TypeVar("Answer")
+#: What the client raises over a kubeconfig that is no YAML, or has another shape than it takes for granted.
+_NO_KUBECONFIG = (yaml.YAMLError, ValueError, TypeError, AttributeError, LookupError, RecursionError)
 
 
 class Unavailable(Refusal):
@@ -80,14 +82,19 @@ def connect(namespace: str | None = None) -> Cluster:
     configuration = kubernetes.client.Configuration()
     try:
         kubernetes.config.load_kube_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
-        _, context = kubernetes.config.list_kube_config_contexts()  # type: ignore[no-untyped-call]
-    except (kubernetes.config.ConfigException, OSError, ValueError) as error:
+        _, current = kubernetes.config.list_kube_config_contexts()  # type: ignore[no-untyped-call]
+        default = (current.get("context") or {}).get("namespace") or "default"
+    except (kubernetes.config.ConfigException, OSError) as error:
         raise Refusal(
             f"no cluster is configured ({_cause(error)}): set KUBECONFIG, or choose a context with kubectl config"
         ) from error
+    except _NO_KUBECONFIG as error:
+        raise Refusal(
+            f"the kubeconfig cannot be read ({_cause(error)}): is what KUBECONFIG names, or ~/.kube/config, a file "
+            "that kubectl accepts?"
+        ) from error
     configuration.retries = False  # `watch` retries itself, and says so
     api = kubernetes.client.CustomObjectsApi(kubernetes.client.ApiClient(configuration))
-    default = context.get("context", {}).get("namespace") or "default"
     return Cluster(api, host=configuration.host, namespace=namespace or default)
 
 

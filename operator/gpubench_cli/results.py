@@ -118,14 +118,14 @@ def read_ledger(path: Path) -> Ledger:
     return ledger
 
 
-def read_study_text(path: Path) -> str:
-    """The study file as it was."""
-    return (path / _STUDY).read_text(encoding="utf-8")
+def study_path(path: Path) -> Path:
+    """Where the study file is, as it was."""
+    return path / _STUDY
 
 
 def _read(path: Path, kind: type[_Kind]) -> _Kind:
     try:
-        return kind.model_validate_json(path.read_text(encoding="utf-8"))
+        return kind.model_validate_json(path.read_bytes())
     except OSError as error:
         raise Refusal(f"{path}: {error.strerror}: this is no results folder of `gpubench run`") from error
     except ValidationError as error:

@@ -12,11 +12,14 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from gpubench import names
 from gpubench.api.benchmark import GpuBenchmarkStatus
 from gpubench.report import answer, tables
 from gpubench.values import Value
-from gpubench_cli import refusal, results, terminal
+from gpubench_cli import refusal, results, terminal, yaml_text
 from gpubench_cli.refusal import Refusal
+
+_WITH_SPEC = ("json", "yaml")
 
 
 class Shown(Value):
@@ -45,7 +48,8 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 def run(arguments: argparse.Namespace) -> int:
     """Find, show."""
-    shown = [_find(name, namespace=arguments.namespace) for name in arguments.names]
+    with_spec = arguments.output in _WITH_SPEC
+    shown = [_find(name, namespace=arguments.namespace, with_spec=with_spec) for name in arguments.names]
     match arguments.output:
         case "json":
             terminal.write(json.dumps(_document(shown), indent=2, ensure_ascii=False))
@@ -99,11 +103,12 @@ def _points(status: GpuBenchmarkStatus) -> str | None:
     return None if status.points_done is None else f"{status.points_done} points have ended"
 
 
-def _find(name: str, *, namespace: str | None) -> Shown:
+def _find(name: str, *, namespace: str | None, with_spec: bool) -> Shown:
     path = Path(name)
     if results.is_results_folder(path):
         summary = results.read_summary(path)
-        return Shown(name=summary.name, source=str(path), spec=_folder_spec(path, summary.name), status=summary.status)
+        spec = _folder_spec(path, summary.name) if with_spec else None
+        return Shown(name=summary.name, source=str(path), spec=spec, status=summary.status)
     if path.is_dir() or "/" in name:
         raise Refusal(f"{name}: this is no results folder of `gpubench run`")
     from gpubench_cli import cluster  # noqa: PLC0415  # results folders need no client
@@ -120,9 +125,10 @@ def _find(name: str, *, namespace: str | None) -> Shown:
 
 def _folder_spec(path: Path, name: str) -> Any:
     """The spec as the user wrote it."""
-    for document in yaml.safe_load_all(results.read_study_text(path)):
-        if document and document.get("kind") == "GpuBenchmark" and document["metadata"]["name"] == name:
-            return document.get("spec")
+    for document in yaml_text.read(results.study_path(path)):
+        match document.content:
+            case {"kind": names.BENCHMARK_KIND, "metadata": {"name": found}} if found == name:
+                return document.content.get("spec")
     return None
 
 

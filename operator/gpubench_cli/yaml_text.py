@@ -2,9 +2,11 @@
 """YAML with its line numbers: plain values as `kubectl apply` would read them, and where each of them stands.
 
 Must not happen: a key that is given twice is silently taken once, or a date that is not in quotes becomes something
-that the API server would never see (kubectl reads `2026-11-01` as text).
+that the API server would never see (kubectl reads `2026-11-01` as text). Nor a file that the library fails at in
+another way than with an error of its own: every such failure becomes one that has a place in the file.
 """
 
+import reprlib
 from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,8 @@ from typing import Any
 import yaml
 
 from gpubench_cli.refusal import Refusal
+
+_DEPTH_MAX = 100  # objects of Kubernetes stay below twenty; at some hundreds the interpreter's stack ends
 
 #: A field's place in a document: keys and list indices, as in `("spec", "sweep", 0, "workers")`.
 FieldPath = tuple[str | int, ...]
@@ -91,18 +95,44 @@ def _step(node: yaml.Node, step: str | int) -> tuple[yaml.Node, int] | None:
     return None
 
 
-class _DuplicateKey(yaml.MarkedYAMLError):
-    """A mapping that has a key twice."""
+class _Refused(yaml.MarkedYAMLError):
+    """What YAML allows, or the library fails at, and no study file may have."""
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe YAML that refuses duplicate keys and leaves dates as text."""
+    """Safe YAML that refuses duplicate keys, endless values and abysses, and leaves dates as text."""
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self._enclosing: list[yaml.Node | None] = []  # of the node that is being read, from the outside in
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+        if len(self._enclosing) > _DEPTH_MAX:
+            raise _Refused(problem=f"more than {_DEPTH_MAX} levels stand inside each other", problem_mark=mark)
+        self._enclosing.append(parent)
+        node = super().compose_node(parent, index)
+        if any(node is outer for outer in self._enclosing if outer is not None):
+            raise _Refused(problem="the value contains itself", problem_mark=mark)
+        self._enclosing.pop()
+        return node
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep=deep)
+        except (ValueError, LookupError, TypeError, ArithmeticError) as error:
+            kind = node.tag.rsplit(":", 1)[-1]
+            raise _Refused(
+                problem=f"{reprlib.repr(node.value)} cannot be read as {kind}", problem_mark=node.start_mark
+            ) from error
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: dict[str, int] = {}
         for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise _Refused(problem="a key must be text, not a list or a mapping", problem_mark=key.start_mark)
             if key.value in seen and key.tag != "tag:yaml.org,2002:merge":
-                raise _DuplicateKey(
+                raise _Refused(
                     problem=f"the key {key.value!r} stands here again, it was first given in line {seen[key.value]}",
                     problem_mark=key.start_mark,
                 )

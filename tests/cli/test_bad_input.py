@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bad input: one sentence that names the place, exit code 2, nothing on standard output, no traceback."""
 
+import json
 import os
 import subprocess
 import sys
@@ -10,6 +11,28 @@ from pathlib import Path
 import pytest
 
 STUDY = (Path(__file__).parents[2] / "jobs/studies/quickstart.yaml").read_text()
+
+AWAY = """\
+apiVersion: v1
+kind: Config
+current-context: away
+clusters: [{name: away, cluster: {server: "http://127.0.0.1:9"}}]
+users: [{name: me, user: {}}]
+contexts: [{name: away, context: {cluster: away, user: me}}]
+"""
+POINT = {
+    "workload": "mnist_cnn",
+    "pool": "local-cpu",
+    "workers": 1,
+    "workersPerNode": 1,
+    "batchPerWorker": 64,
+    "globalBatch": 64,
+    "precision": "float32",
+    "state": "Pending",
+}
+SUMMARY = json.dumps(
+    {"schemaVersion": 1, "name": "quickstart", "uid": "u", "machine": "m", "status": {"results": [POINT]}}
+)
 
 
 def gpubench(
@@ -77,8 +100,8 @@ def test_run_refuses_the_same_way_before_anything_is_started(tmp_path: Path) -> 
     assert not (tmp_path / "results").exists()
 
 
+@pytest.mark.usefixtures("horovod")
 def test_a_suspended_study_is_not_run(tmp_path: Path) -> None:
-    pytest.importorskip("horovod")
     (tmp_path / "study.yaml").write_text(STUDY.replace("  order: {seed: 7}", "  suspend: true\n  order: {seed: 7}"))
     assert "quickstart does not start: set spec.suspend to false" in refused("run", "study.yaml", folder=tmp_path)
 
@@ -106,12 +129,22 @@ def test_several_problems_are_told_at_once(tmp_path: Path) -> None:
         (b"apiVersion: v1\nkind: Pod\n", "study.yaml:2: kind 'Pod'"),
         (b"apiVersion: gpubench.dev/v2\nkind: GpuPool\n", "study.yaml:1: apiVersion is 'gpubench.dev/v2'"),
         (b"x: !!python/object:os.system {}\n", "this is not valid YAML"),
+        (b"{[1,2]: 3}\n", "study.yaml:1:2: this is not valid YAML: a key must be text"),
+        (b"a: 0x_\n", "study.yaml:1:4: this is not valid YAML: '0x_' cannot be read as int"),
+        (b"a: !!int abc\n", "study.yaml:1:4: this is not valid YAML: 'abc' cannot be read as int"),
+        (b"a: !!int ''\n", "study.yaml:1:4: this is not valid YAML: '' cannot be read as int"),
+        (b"a: !!bool abc\n", "study.yaml:1:4: this is not valid YAML: 'abc' cannot be read as bool"),
+        (b"a: " + b"1" * 5000, "study.yaml:1:4: this is not valid YAML: '111"),
+        (b"[" * 1500 + b"]" * 1500, "study.yaml:1:102: this is not valid YAML: more than 100 levels"),
+        (b"a: &b [1, *b]\n", "study.yaml:1:11: this is not valid YAML: the value contains itself"),
     ],
 )
 def test_a_file_that_is_no_study(tmp_path: Path, content: bytes | None, says: str) -> None:
     if content is not None:
         (tmp_path / "study.yaml").write_bytes(content)
-    assert says in refused("run", "study.yaml", folder=tmp_path)
+    said = refused("run", "study.yaml", folder=tmp_path)
+    assert len(said.splitlines()) == 1
+    assert says in said
 
 
 def test_a_folder_is_no_study(tmp_path: Path) -> None:
@@ -133,8 +166,8 @@ def test_a_name_is_given_once(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.usefixtures("horovod")
 def test_a_results_folder_that_is_in_use_is_not_written_to(tmp_path: Path) -> None:
-    pytest.importorskip("horovod")
     (tmp_path / "study.yaml").write_text(STUDY)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("keep me")
@@ -150,32 +183,76 @@ def test_a_results_folder_of_another_version_is_refused(tmp_path: Path) -> None:
     assert "schemaVersion" in refused("show", str(tmp_path), folder=tmp_path)
 
 
+def test_a_results_folder_that_is_not_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "status.json").write_bytes(b"\xff\xfe")
+    assert len(refused("show", str(tmp_path), folder=tmp_path).splitlines()) == 1
+
+
+@pytest.mark.parametrize("output", ["table", "csv"])
+def test_a_results_folder_without_its_study_can_be_shown(tmp_path: Path, output: str) -> None:
+    (tmp_path / "status.json").write_text(SUMMARY)
+    ended = gpubench("show", str(tmp_path), "-o", output, folder=tmp_path)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "mnist_cnn" in ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("study", "says"),
+    [(None, "study.yaml: there is no such file"), ("a: [", "study.yaml:1:5: this is not valid YAML")],
+)
+def test_programs_are_told_that_the_study_is_missing(tmp_path: Path, study: str | None, says: str) -> None:
+    (tmp_path / "status.json").write_text(SUMMARY)
+    if study is not None:
+        (tmp_path / "study.yaml").write_text(study)
+    said = refused("show", str(tmp_path), "-o", "json", folder=tmp_path)
+    assert says in said
+    assert len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize("study", ["- 1", "3", "kind: GpuBenchmark", "kind: GpuBenchmark\nmetadata: 3"])
+def test_a_study_that_was_changed_to_something_else_has_no_spec(tmp_path: Path, study: str) -> None:
+    (tmp_path / "status.json").write_text(SUMMARY)
+    (tmp_path / "study.yaml").write_text(study)
+    ended = gpubench("show", str(tmp_path), "-o", "json", folder=tmp_path)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
 def test_no_cluster_is_configured(tmp_path: Path) -> None:
-    pytest.importorskip("kubernetes")
     assert "no cluster is configured" in refused("show", "quickstart", folder=tmp_path)
     assert "no cluster is configured" in refused("watch", "quickstart", folder=tmp_path)
 
 
 def test_a_plan_that_needs_pools_of_a_cluster_says_that_there_is_none(tmp_path: Path) -> None:
-    pytest.importorskip("kubernetes")
     (tmp_path / "study.yaml").write_text(STUDY[STUDY.rindex("---\n") :])
     said = refused("plan", "study.yaml", folder=tmp_path)
     assert "GpuPool local-cpu is not in the files, and cannot be read from a cluster: no cluster is configured" in said
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        "foo: [",
+        "- 1",
+        "3",
+        "clusters: 3",
+        "a: 0x_",
+        "[" * 1500,
+        AWAY.replace("{cluster: away, user: me}", "3"),
+        AWAY.replace('"http://127.0.0.1:9"', "3"),
+        AWAY.replace("users: [", "users: [{}, "),
+    ],
+)
+@pytest.mark.parametrize("command", ["show", "watch"])
+def test_a_wrong_kubeconfig(tmp_path: Path, command: str, content: str) -> None:
+    (tmp_path / "kubeconfig").write_text(content)
+    said = refused(command, "quickstart", folder=tmp_path, environment={"KUBECONFIG": str(tmp_path / "kubeconfig")})
+    assert len(said.splitlines()) == 1
+    assert "the kubeconfig cannot be read" in said or "no cluster is configured" in said
+
+
 def test_no_cluster_answers(tmp_path: Path) -> None:
-    pytest.importorskip("kubernetes")
     kubeconfig = tmp_path / "kubeconfig"
-    kubeconfig.write_text(
-        """
-apiVersion: v1
-kind: Config
-current-context: away
-clusters: [{name: away, cluster: {server: "http://127.0.0.1:9"}}]
-users: [{name: me, user: {}}]
-contexts: [{name: away, context: {cluster: away, user: me}}]
-"""
-    )
+    kubeconfig.write_text(AWAY)
     said = refused("show", "quickstart", folder=tmp_path, environment={"KUBECONFIG": str(kubeconfig)})
     assert len(said.splitlines()) == 1
     assert "the cluster at http://127.0.0.1:9 does not answer" in said

@@ -74,7 +74,7 @@ def run(tmp_path: Path, manner: str, *, pool: dict[str, Any] | None = None, **sp
     return Finished(folder.path, status, listener)
 
 
-two_cores = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two pods need two processors")
+two_cores = pytest.mark.usefixtures("two_cores")
 
 
 @two_cores

@@ -26,7 +26,7 @@ def make_record(*, trial: str = "t", outcome: Outcome | None = None) -> AttemptR
 def test_plan_and_study_are_kept(tmp_path: Path) -> None:
     folder = make_folder(tmp_path)
     assert results.read_plan(folder.path) == builders.plan()
-    assert results.read_study_text(folder.path) == "a: 1\n"
+    assert results.study_path(folder.path).read_text() == "a: 1\n"
     assert not results.is_results_folder(folder.path), "without a status there is nothing to show yet"
 
 
