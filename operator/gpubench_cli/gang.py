@@ -19,6 +19,7 @@ from gpubench.control.decision import Gang
 from gpubench.control.observed import ObservedJob, Study
 from gpubench.plan.plan import Plan
 from gpubench_cli import machine as machines
+from gpubench_cli import pod as pods
 from gpubench_cli.machine import Machine
 from gpubench_cli.pod import LocalPod, PodOrder
 from gpubench_cli.results import ResultsFolder
@@ -93,8 +94,7 @@ class LocalGang:
 
     def kill(self) -> None:
         """End everything now."""
-        for pod in self._pods:
-            pod.kill()
+        pods.kill_all(self._pods)
 
     def observe(self) -> ObservedJob:
         """The Job as a decision sees it."""

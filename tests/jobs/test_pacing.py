@@ -8,13 +8,15 @@ from gpubench_jobs import pacing
 
 @pytest.mark.parametrize("step_seconds", [1e-4, 2e-3, 0.05, 0.4, 3.0, 40.0])
 def test_calibration_settles_soon_on_windows_of_the_wanted_length(step_seconds: float) -> None:
-    trial, calls, spent = pacing.Trial(steps=1), 0, 0.0
+    trial, calls, spent, longest = pacing.Trial(steps=1), 0, 0.0, 0.0
     while not trial.settled:
-        calls, spent = calls + 1, spent + trial.steps * step_seconds
-        trial = pacing.next_trial(trial, seconds=trial.steps * step_seconds, window_seconds=1.0)
+        seconds = trial.steps * step_seconds
+        calls, spent, longest = calls + 1, spent + seconds, max(longest, seconds)
+        trial = pacing.next_trial(trial, seconds=seconds, window_seconds=1.0)
     assert trial.steps == max(1, round(1.0 / step_seconds))
     assert calls <= 6
     assert spent <= max(2.0, step_seconds)
+    assert longest <= max(1.6, step_seconds)  # 8 times 0.2 of a window: far below three, where a stall is called
 
 
 @pytest.mark.parametrize(

@@ -129,6 +129,7 @@ def test_who_has_stalled(ranks: tuple[verdict.Seen, ...], blamed: int | None) ->
         assert found is None
     else:
         assert code_and_rank(found) == (ExitCode.STALLED, blamed)
+        assert "measure.window" in found.sentence  # type: ignore[union-attr]  # something that a user can change
 
 
 def test_a_long_stall_time_out_counts_while_starting_too() -> None:

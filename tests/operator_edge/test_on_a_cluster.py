@@ -105,6 +105,41 @@ def test_a_quota_that_forbids_pods_is_said_in_a_condition(place: Place) -> None:
     assert "exceeded quota" in place.wait(message, what="GangPending")
 
 
+def test_an_image_that_does_not_start_is_said_in_a_condition_and_ends_its_point_while_others_go_on(
+    place: Place,
+) -> None:
+    broken = f"broken-{place.namespace}"[:60]
+    pools = [broken, "pretend"]
+    place.apply(
+        studies.pool(broken, scheduling={"nodeSelector": {"pool": "process"}}, template={"image": "no/such:image"})
+    )
+    sweep = [{"workloads": ["mnist_cnn"], "pools": pools, "workers": [1], "batchPerWorker": [64]}]
+    limits = {"schedulingTimeout": "12s", "attempts": {"failed": 0}, "parallelTrials": 2}
+    place.apply(studies.benchmark(repeats=1, sweep=sweep, limits=limits))
+
+    def message() -> str:
+        conditions = place.status("quick").get("conditions") or ()
+        return next((one["message"] for one in conditions if one["type"] == "GangPending"), "")
+
+    assert "does not start" in place.wait(message, what="GangPending")
+    place.end_study("quick")
+    failed, measured = place.status("quick")["results"]
+    assert (failed["state"], measured["state"]) == ("Failed", "Measured")
+    assert "no/such:image" in failed["reason"]
+    assert {"AttemptFailed", "GangPending"} <= set(place.events("quick"))
+    place.cluster.kubectl("delete", names.POOL_PLURAL, broken)
+
+
+def test_workers_that_no_pool_can_hold_are_skipped_with_a_sentence_and_an_event(place: Place) -> None:
+    sweep = [{"workloads": ["mnist_cnn"], "pools": ["pretend"], "workers": [1, 64], "batchPerWorker": [64]}]
+    place.apply(studies.benchmark(repeats=1, sweep=sweep))
+    place.end_study("quick")
+    measured, skipped = place.status("quick")["results"]
+    assert (measured["state"], skipped["state"]) == ("Measured", "Skipped")
+    assert "at most 4" in skipped["reason"]
+    place.wait(lambda: "PointSkipped" in place.events("quick"), what="PointSkipped")
+
+
 def test_a_pool_that_comes_late_is_waited_for(place: Place) -> None:
     late = f"late-{place.namespace}"[:60]
     sweep = [{"workloads": ["mnist_cnn"], "pools": [late], "workers": [1], "batchPerWorker": [64]}]

@@ -6,7 +6,6 @@ The nodes are processes of this machine (see tests/cluster); everything else is 
 """
 
 import contextlib
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -48,11 +47,7 @@ Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    cores = sorted(os.sched_getaffinity(0))
-    nodes = [
-        Node(name=f"cpu-{index}", labels={"gpubench.dev/pool": "cpu"}, cores=(core,))
-        for index, core in enumerate(cores[:2])
-    ]
+    nodes = [Node(name=f"cpu-{core}", labels={"gpubench.dev/pool": "cpu"}, cores=(core,)) for core in range(2)]
     images = {"gpubench-jobs:test": Image(path=(Path(sys.executable).parent,))}
     with Cluster.start(tmp_path_factory.mktemp("real"), nodes=nodes, images=images) as running:
         yield running

@@ -27,6 +27,13 @@ CLUSTER_ROLE = "gpubench-operator"
 CRDS = tuple(f"crd/{plural}.{names.GROUP}" for plural in (names.BENCHMARK_PLURAL, names.POOL_PLURAL))
 READY_SECONDS = 60.0  # the imports take two seconds; a machine that compiles beside it needs longer
 STOP_SECONDS = 30.0
+#: `python -m gpubench_operator`, killed by the kernel when whoever started it is gone, in whatever way.
+_RUN = """\
+import ctypes, runpy, signal
+PR_SET_PDEATHSIG = 1
+ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+runpy.run_module("gpubench_operator", run_name="__main__", alter_sys=True)
+"""
 
 _ACCOUNT_MANIFEST = f"""\
 apiVersion: v1
@@ -108,6 +115,11 @@ class Operator:
         """One page of its HTTP server."""
         return read_page(f"http://127.0.0.1:{self.port}{path}")
 
+    def has_ended(self) -> bool:
+        """Whether it has ended by itself, as it does when it loses its Lease."""
+        assert self._process is not None
+        return self._process.poll() is not None
+
     def kill(self) -> None:
         """SIGKILL, at once and without a word to anybody."""
         assert self._process is not None
@@ -132,8 +144,8 @@ class Operator:
 def running_operator(cluster: Cluster, *, log: Path, settings: Mapping[str, str] | None = None) -> Iterator[Operator]:
     """Install gpubench, run the operator, and stop it in the end."""
     operator = Operator(install(cluster), log=log, settings=settings)
-    operator.start()
     try:
+        operator.start()
         yield operator
     finally:
         operator.stop()

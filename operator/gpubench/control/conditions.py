@@ -22,6 +22,8 @@ NOTHING_MEASURED = "NothingMeasured"
 BY_USER = "SuspendedByUser"
 NOT_SUSPENDED = "NotSuspended"
 WAITING_FOR_SLOTS = "WaitingForSlots"
+CREATION_REFUSED = "CreationRefused"  # by quota, admission or permissions
+NODE_NOT_ANSWERING = "NodeNotAnswering"  # a pod of an ended attempt does not go away
 ALL_GANGS_PLACED = "AllGangsPlaced"
 
 _MESSAGE_MAX = 1024

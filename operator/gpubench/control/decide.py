@@ -38,7 +38,7 @@ def decide(plan: Plan, ledger: Ledger, observed: Observed, now: float) -> Decisi
     attempts = after.by_trial()
     standings = {trial.id: retries.standing(attempts.get(trial.id, ()), plan.attempts) for trial in plan.trials}
     live = tuple(job for job in jobs if entries[job.key].outcome is None)
-    create = () if study.spec.suspend else _starts(plan, observed, standings, running=len(live), now=now)
+    create, short_of = _starts(plan, observed, standings, running=len(live), now=now)
     pending = _pending(plan, observed, standings, live=live, create=create, now=now)
     new_status = status.status(
         study,
@@ -54,6 +54,7 @@ def decide(plan: Plan, ledger: Ledger, observed: Observed, now: float) -> Decisi
         delete=tuple(_reference(job) for job in jobs if _is_to_be_deleted(job, entries[job.key])),
         retire=tuple(_reference(job) for job in jobs if _is_to_be_retired(job, entries[job.key])),
         create=create,
+        short_of=short_of,
         status=new_status,
         happenings=happenings.happenings(
             study, plan, ended=[record for record in news if record.outcome], created=create, status=new_status
@@ -143,11 +144,17 @@ def _is_to_be_retired(job: ObservedJob, entry: AttemptRecord) -> bool:
 
 def _starts(
     plan: Plan, observed: Observed, standings: Mapping[str, TrialStanding], *, running: int, now: float
-) -> tuple[Gang, ...]:
-    """Gangs to start, in the plan's order. A trial without room keeps its place: none overtakes it on its pool."""
+) -> tuple[tuple[Gang, ...], tuple[str, ...]]:
+    """Gangs to start, in the plan's order, and pools that were too full for one.
+
+    A trial without room keeps its place: none overtakes it on its pool.
+    """
+    if observed.study.spec.suspend or observed.refused is not None:
+        return (), ()
     free = {entry.pool: entry.slots for entry in observed.free}
     room = observed.study.spec.limits.parallel_trials - running
     starts: list[Gang] = []
+    short_of: dict[str, None] = {}
     for trial in _startable(plan, standings):
         standing = standings[trial.id]
         if len(starts) >= room:
@@ -157,10 +164,11 @@ def _starts(
         gang = _gang(plan, trial, attempt=standing.next_attempt)
         if free.get(gang.pool, 0) < gang.slots:
             free[gang.pool] = 0
+            short_of[gang.pool] = None
             continue
         free[gang.pool] -= gang.slots
         starts.append(gang)
-    return tuple(starts)
+    return tuple(starts), tuple(short_of)
 
 
 def _startable(plan: Plan, standings: Mapping[str, TrialStanding]) -> list[Trial]:
@@ -210,6 +218,8 @@ def _pending(
 ) -> Pending | None:
     """Why a gang waits: what the cluster said of a live one, or that other attempts hold the slots."""
     nodes = {trial.id: plan.points[trial.point].nodes for trial in plan.trials}
+    if observed.refused is not None:
+        return Pending(reason=conditions.CREATION_REFUSED, sentence=observed.refused)
     for job in live:
         said = evidence.pending_sentence(job, nodes=nodes[job.trial])
         if said is not None and now >= job.created_at + PENDING_IS_NEWS_AFTER_SECONDS:

@@ -43,6 +43,7 @@ class Decision(Value):
     delete: tuple[JobReference, ...] = ()  # with foreground propagation: the Job stays until its pods are gone
     retire: tuple[JobReference, ...] = ()  # finished and recorded: give it a time to live
     create: tuple[Gang, ...] = ()
+    short_of: tuple[str, ...] = ()  # pools on which a trial could start if only there were room
     status: GpuBenchmarkStatus
     happenings: tuple[Happening, ...] = ()
     wake_at: float | None = None  # when to look again though nothing happens

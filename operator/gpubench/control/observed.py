@@ -102,3 +102,4 @@ class Observed(Value):
     study: Study
     jobs: tuple[ObservedJob, ...] = ()
     free: tuple[FreeSlots, ...] = ()
+    refused: str | None = None  # what the API server said when it refused to create an object of the study just now

@@ -95,10 +95,13 @@ func supervise(podDir string, launch Launch) Exit {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGTERM, forceKill)
 	signal.Ignore(syscall.SIGINT, syscall.SIGHUP)
-	pin(launch.Cores)
 
 	exit := Exit{StartedAt: time.Now()}
-	process, err := startCommand(podDir, launch)
+	err := pin(launch.Cores)
+	var process *os.Process
+	if err == nil {
+		process, err = startCommand(podDir, launch)
+	}
 	if err != nil {
 		exit.Code, exit.Reason, exit.Message, exit.FinishedAt = startErrorExt, "StartError", err.Error(), time.Now()
 		return exit
@@ -151,17 +154,19 @@ func forwardSignals(signals <-chan os.Signal, process *os.Process) {
 	}
 }
 
-func pin(cores []int) {
+// pin gives the shim, and all that it starts, its cores. A pod that ran unpinned would measure its neighbour.
+func pin(cores []int) error {
 	if len(cores) == 0 {
-		return
+		return nil
 	}
 	var set unix.CPUSet
 	for _, core := range cores {
 		set.Set(core)
 	}
 	if err := unix.SchedSetaffinity(0, &set); err != nil {
-		fmt.Fprintln(os.Stderr, "shim: pinning to cores", cores, err)
+		return fmt.Errorf("pinning to cores %v: %w", cores, err)
 	}
+	return nil
 }
 
 // reapUntil waits for the first process and buries orphans meanwhile.

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One pod and its end, at the worst moment and beside others that go wrong."""
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gpubench_cli import pod
+from gpubench_cli.pod import LocalPod, PodOrder
+
+PATIENCE_SECONDS = 60.0  # a process starts within some hundredths of a second
+PROGRAM = "import os, time; print(os.getpid(), flush=True); time.sleep(120)"
+
+
+def make_order(folder: Path) -> PodOrder:
+    return PodOrder(
+        name="pod-0",
+        index=0,
+        node="here",
+        address="127.1.0.1",
+        cores=(min(os.sched_getaffinity(0)),),
+        gpus=(),
+        environment={},
+        command=(sys.executable, "-c", PROGRAM),
+        log=folder / "pod.jsonl",
+        scratch=folder / "scratch",
+    )
+
+
+def process_id(folder: Path) -> int:
+    """Of the pod's process, once it has said it."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not (said := (folder / "pod.jsonl").read_text()).endswith("\n"):
+        assert time.monotonic() < deadline, "the pod did not start"
+        time.sleep(0.02)
+    return int(said)
+
+
+class EndsWhileLookedAt(LocalPod):
+    """Is seen alive once more, and has ended before anything is done about it."""
+
+    folder: Path
+    looked = False
+
+    @property
+    def ended(self) -> bool:
+        seen = super().ended
+        if not self.looked:
+            self.looked = True
+            number = process_id(self.folder)
+            os.kill(number, signal.SIGKILL)
+            os.waitid(os.P_PID, number, os.WEXITED | os.WNOWAIT)
+        return seen
+
+
+def test_a_pod_that_ends_before_it_is_told_to_is_found_ended(tmp_path: Path) -> None:
+    ending = EndsWhileLookedAt(make_order(tmp_path))
+    ending.folder = tmp_path
+    ending.terminate()
+    assert ending.ended
+    assert ending.exit_code == 128 + signal.SIGKILL
+
+
+def test_one_that_cannot_be_killed_spares_no_other(tmp_path: Path) -> None:
+    class Broken:
+        def kill(self) -> None:
+            raise PermissionError("not yours")
+
+    running = LocalPod(make_order(tmp_path))
+    with pytest.raises(PermissionError, match="not yours"):
+        pod.kill_all([Broken(), running, Broken()])
+    assert running.ended
+    assert running.exit_code == 128 + signal.SIGKILL

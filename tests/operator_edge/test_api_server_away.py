@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The API server is away for a minute, killed in the middle of a study: nothing is lost and the work goes on.
+
+The gangs run on meanwhile. The operator cannot renew its Lease, so it ends, as every controller does; what starts it
+again is a Deployment in a cluster, and this test here.
+"""
+
+import time
+from typing import Any
+
+import studies
+from gpubench_operator import kube
+
+Place = Any
+
+AWAY_SECONDS = 60.0
+SWEEP = [{"workloads": ["mnist_cnn"], "pools": ["process"], "workers": [1, 2], "batchPerWorker": [64]}]
+
+
+def test_the_api_server_away_for_a_minute_loses_nothing(place: Place) -> None:
+    place.apply(studies.pool("process", maxNodes=2))
+    template = {"env": [{"name": "STAND_IN_SECONDS", "value": "5"}]}
+    place.apply(studies.benchmark("away", repeats=2, sweep=SWEEP, template=template))
+    place.wait(lambda: (place.status("away").get("attempts") or {}).get("succeeded"), what="a first result")
+
+    place.cluster.kill("apiserver")
+    time.sleep(AWAY_SECONDS)
+    place.cluster.restart("apiserver")
+    if place.operator.has_ended():
+        place.operator.start()
+
+    place.wait(lambda: place.holds("away", "Finished"), what="the end of the study", seconds=180.0)
+    status = place.status("away")
+    assert status["phase"] == "Succeeded"
+    assert status["attempts"] == {"started": 4, "succeeded": 4, "failed": 0, "preempted": 0, "stopped": 0}
+    assert status["trials"] == {"total": 4, "finished": 4, "running": 0}
+    assert len(place.all(kube.JOBS)) == 4
