@@ -8,7 +8,8 @@ so that nobody waits for a time-out, and pod 0 ends well only after every pod ha
 Must not happen: a pod of another attempt, which an address that was used again led here, takes part (it is refused by
 the gang's name); a wait without a bound (every request has a time-out, every caller a deadline).
 
-The server has no authentication, like Horovod's own: a NetworkPolicy keeps others out.
+The server has no authentication, like Horovod's own: whoever reaches the port and knows the gang's name is believed.
+Keeping others away from it is the cluster's business (a NetworkPolicy); gpubench brings none.
 """
 
 import http.client

@@ -17,6 +17,7 @@ import os
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from types import FrameType
 from typing import NoReturn
@@ -27,8 +28,6 @@ from gpubench.measure import records
 from gpubench_jobs import barrier, channel, clock, distribution, endings, limits, ranks, setting, team, verdict
 
 _LOOK_SECONDS = 0.2
-#: What an image or a user's shell must not change for a worker.
-_FIXED = {"KERAS_BACKEND": "tensorflow", "TF_USE_LEGACY_KERAS": "0"}
 
 
 class _PodFailed(Exception):
@@ -93,6 +92,9 @@ class _Launcher:
             return self._succeed()
         except _PodFailed as error:
             return self._fail(error.failed)
+        except Exception as error:
+            traceback.print_exc()
+            return self._fail(_unexpected(error))
 
     # Meeting
 
@@ -179,8 +181,10 @@ class _Launcher:
                 join_seconds=self._join_seconds,
                 pod_ip=pod.pod_ip,
             )
-            variables = ranks.environment(rank, rendezvous_address=address, interface=pod.interface)
-            self._team.start(orders, environment={**os.environ, **_FIXED, **variables})
+            variables = ranks.worker_environment(
+                rank, inherited=os.environ, rendezvous_address=address, interface=pod.interface
+            )
+            self._team.start(orders, environment=variables)
 
     def _cores(self) -> tuple[tuple[int, ...], ...] | None:
         """The cores of each rank; None when they share what the pod has, which is said once."""
@@ -270,7 +274,10 @@ class _Launcher:
             time.sleep(self._pod.limits.poll_seconds)
 
     def _fail(self, failed: verdict.Failed) -> int:
-        """Last words first, then the workers, then the others; at the very end the patience of a mere witness."""
+        """Last words first, then the others, then the workers; at the very end the patience of a mere witness.
+
+        The others come before the workers: one that hangs in the kernel must not keep the news from them.
+        """
         code = _close(
             records.Failure(
                 trial=self._pod.assignment.trial,
@@ -280,9 +287,12 @@ class _Launcher:
                 sentence=failed.sentence,
             )
         )
-        self._team.stop(kill_after=self._pod.limits.kill_seconds)
         if failed.own:
             self._tell(failed)
+        if left := self._team.stop(kill_after=self._pod.limits.kill_seconds):
+            print(f"ranks {left} did not end even by SIGKILL: see the node's log", file=sys.stderr, flush=True)
+        if failed.own:
+            self._wait_until_informed()
         else:
             self._linger()
         return code
@@ -295,6 +305,9 @@ class _Launcher:
         if self._gang and not (failed.exit_code is ExitCode.JOIN_TIMEOUT and self._pod.pod):
             with contextlib.suppress(barrier.Unreachable, barrier.Refused):
                 self._gang.report(fault)
+
+    def _wait_until_informed(self) -> None:
+        """Pod 0 takes the barrier with it when it ends: the others must have asked before."""
         deadline = time.monotonic() + self._pod.limits.inform_seconds
         while self._book and not self._book.everyone_informed() and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -328,6 +341,19 @@ class _BarrierWatch:
         with contextlib.suppress(barrier.Unreachable, barrier.Refused):
             self.fault = self._gang.state().fault
             self._answered = time.monotonic()
+
+
+def _unexpected(error: Exception) -> verdict.Failed:
+    """What nobody has foreseen is a failure like any other: with a reason, and told to the peers."""
+    if isinstance(error, ImportError):
+        return verdict.Failed(
+            exit_code=ExitCode.BAD_ASSIGNMENT,
+            sentence=f"the image lacks {error.name or 'a library'}: {error}: use an image of the operator's version",
+        )
+    return verdict.Failed(
+        exit_code=ExitCode.WORKER_RAISED,
+        sentence=f"the launcher failed: {type(error).__name__}: {str(error)[:500]}: see the end of its log",
+    )
 
 
 def _missing(state: barrier.State, pods: int) -> str:

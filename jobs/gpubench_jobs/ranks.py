@@ -6,7 +6,8 @@ in Horovod 0.28.1); a process without them runs silently as rank 0 of 1, hence t
 """
 
 import math
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from gpubench import names
@@ -16,6 +17,11 @@ from gpubench.plan import assignment as assignments
 #: connections. The join barrier leaves only the imports of TensorFlow to differ between ranks; on a crowded machine
 #: they take half a minute.
 GLOO_TIMEOUT_SECONDS = 60
+#: What an image, a user's shell or a user's files must not change for a worker. Keras reads KERAS_HOME/keras.json, and
+#: writes one: in a place that is no folder it does neither.
+_FIXED = {"KERAS_BACKEND": "tensorflow", "TF_USE_LEGACY_KERAS": "0", "KERAS_HOME": os.devnull}
+#: NVIDIA's libraries obey this before TensorFlow's own switch, and float32 would not be what it says.
+_DROPPED = frozenset({"NVIDIA_TF32_OVERRIDE"})
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,15 @@ def host_name(pod: int) -> str:
     return f"pod-{pod}"
 
 
+def worker_environment(
+    rank: Rank, *, inherited: Mapping[str, str], rendezvous_address: str, interface: str
+) -> dict[str, str]:
+    """All that a worker finds: the pod's variables, less what would change the arithmetic, and Horovod's."""
+    kept = {name: value for name, value in inherited.items() if name not in _DROPPED}
+    horovod = environment(rank, rendezvous_address=rendezvous_address, interface=interface)
+    return {"NCCL_SOCKET_IFNAME": interface, **kept, **_FIXED, **horovod}
+
+
 def environment(rank: Rank, *, rendezvous_address: str, interface: str) -> dict[str, str]:
     """The variables that Horovod reads in `hvd.init()`. The address is resolved: Horovod looks names up per request."""
     return {
@@ -76,7 +91,6 @@ def environment(rank: Rank, *, rendezvous_address: str, interface: str) -> dict[
         "HOROVOD_GLOO_TIMEOUT_SECONDS": str(GLOO_TIMEOUT_SECONDS),
         "HOROVOD_CONTROLLER": "gloo",
         "HOROVOD_CPU_OPERATIONS": "gloo",
-        "NCCL_SOCKET_IFNAME": interface,
     }
 
 

@@ -40,8 +40,13 @@ class Setting:
 
     @property
     def gang(self) -> str:
-        """What this attempt's barrier is called: an address may have belonged to another attempt's pod before."""
-        return f"{self.assignment.trial}-{self.assignment.attempt}"
+        """What this attempt's barrier is called: an address may have belonged to another attempt's pod before.
+
+        The host is pod 0's name, which has the study's in it: trial and attempt alone are the same for two studies of
+        equal content.
+        """
+        attempt = f"{self.assignment.trial}-{self.assignment.attempt}"
+        return f"{self.rendezvous_host}/{attempt}" if self.pods > 1 else attempt
 
 
 def termination_message(variables: Mapping[str, str]) -> Path:

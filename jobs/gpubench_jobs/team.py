@@ -5,6 +5,7 @@ Must not happen: a worker that outlives its launcher (each asks the kernel to be
 lost (pipes are read to their end after a process has ended), a worker's own print on the pod's standard output.
 """
 
+import contextlib
 import os
 import selectors
 import subprocess
@@ -18,6 +19,8 @@ from gpubench.measure import records
 from gpubench_jobs import channel, clock
 from gpubench_jobs.verdict import Seen
 
+#: From SIGKILL until a worker is given up: freeing much memory takes its time, a broken device for ever.
+_KILLED_SECONDS = 5.0
 #: Called with every record that belongs on the pod's standard output.
 Publish = Callable[[records.Environment | records.Window], None]
 
@@ -71,8 +74,8 @@ class Team:
             self._note_end(worker, returncode)
         return tuple(worker.seen for worker in self._workers)
 
-    def stop(self, *, kill_after: float) -> None:
-        """SIGTERM, and SIGKILL for those that stay."""
+    def stop(self, *, kill_after: float) -> tuple[int, ...]:
+        """SIGTERM, and SIGKILL for those that stay. The ranks that neither has ended: they hang in the kernel (D)."""
         for worker in self._workers:
             worker.process.terminate()
         deadline = time.monotonic() + kill_after
@@ -81,8 +84,11 @@ class Team:
                 worker.process.wait(timeout=max(0.0, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
                 worker.process.kill()
+        deadline = time.monotonic() + _KILLED_SECONDS
         for worker in self._workers:
-            worker.process.wait()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                worker.process.wait(timeout=max(0.0, deadline - time.monotonic()))
+        return tuple(worker.seen.rank for worker in self._workers if worker.process.poll() is None)
 
     def _listen(self, worker: _Worker) -> None:
         if worker.pipe < 0:

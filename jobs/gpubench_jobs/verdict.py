@@ -171,7 +171,8 @@ def _stalled(pod: Pod, allowed: limits.Limits) -> Failed | None:
     return Failed(
         exit_code=ExitCode.STALLED,
         sentence=f"rank {first.rank} made no progress for {_allowed_silence(pod, first, allowed):g} s ({state}): "
-        "if a step takes that long, raise the stall time-out; else look at its log and at its node",
+        "if a window takes that long, make measure.window shorter, or the batch smaller when it is a single step; "
+        "else look at the rank's log and at its node",
         rank=first.rank,
     )
 

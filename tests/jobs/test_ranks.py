@@ -42,6 +42,26 @@ def test_the_port_of_the_rendezvous_lies_below_the_ephemeral_range() -> None:
     assert variables["HOROVOD_GLOO_RENDEZVOUS_ADDR"] == "10.0.0.1"
 
 
+def test_a_users_variables_reach_the_workers_but_for_those_that_change_the_arithmetic() -> None:
+    (rank,) = ranks.of_pod(make_assignment(), pod=0)
+
+    def variables(**inherited: str) -> dict[str, str]:
+        return ranks.worker_environment(rank, inherited=inherited, rendezvous_address="10.0.0.1", interface="eth0")
+
+    assert variables()["NCCL_SOCKET_IFNAME"] == "eth0"
+    assert variables(NCCL_SOCKET_IFNAME="ib0", NCCL_DEBUG="INFO").items() >= {
+        ("NCCL_SOCKET_IFNAME", "ib0"),
+        ("NCCL_DEBUG", "INFO"),
+    }
+    foreign = variables(NVIDIA_TF32_OVERRIDE="1", KERAS_BACKEND="torch", HOROVOD_RANK="7", KERAS_HOME="/home/me/.keras")
+    assert "NVIDIA_TF32_OVERRIDE" not in foreign
+    assert (foreign["KERAS_BACKEND"], foreign["HOROVOD_RANK"], foreign["KERAS_HOME"]) == (
+        "tensorflow",
+        "0",
+        "/dev/null",
+    )
+
+
 @pytest.mark.parametrize(("workers", "per_node", "pod"), [(3, 2, 0), (1, 2, 0), (4, 2, 2)])
 def test_what_cannot_be_divided_is_refused(workers: int, per_node: int, pod: int) -> None:
     with pytest.raises(ValueError, match="pod"):
