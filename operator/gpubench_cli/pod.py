@@ -83,8 +83,8 @@ class LocalPod:
     def terminate(self) -> None:
         """Ask its main process to end."""
         if not self.ended:
-            # Not Popen.terminate(): it reaps a process that has just ended, and its number may be somebody else's then.
-            self._process.terminate()
+            # Not Popen.terminate(): it reaps one that has just ended, and its end cannot be asked for again.
+            os.kill(self._process.pid, signal.SIGTERM)
 
     def kill(self) -> None:
         """End all of its processes now."""
