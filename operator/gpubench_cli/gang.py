@@ -144,7 +144,7 @@ def _orders(job: str, gang: Gang, *, study: Study, plan: Plan, place: Place) -> 
             node=place.machine.name,
             address=address,
             cores=place.machine.cores[index * cores : (index + 1) * cores],
-            gpus=tuple(range(index * gpus, (index + 1) * gpus)),
+            gpus=tuple(gpu.entry for gpu in place.machine.gpus[index * gpus : (index + 1) * gpus]),
             environment=environment,
             command=place.command,
             log=place.folder.log(trial=assignment.trial, attempt=assignment.attempt, pod=index),

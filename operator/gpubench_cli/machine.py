@@ -27,28 +27,71 @@ _PROCESSOR_LIMITS = (Path("/sys/fs/cgroup/cpu.max"),)
 _GIBIBYTE = 2**30
 
 
+class Gpu(Value):
+    """A GPU of this machine that this process may use."""
+
+    name: str  # as the driver has it
+    entry: str  # what CUDA_VISIBLE_DEVICES calls it, where CUDA_DEVICE_ORDER is PCI_BUS_ID
+
+
 class Machine(Value):
     """This machine, as far as a plan asks for it."""
 
     name: str
     cores: tuple[int, ...]  # that this process may use
     memory_bytes: int
-    gpus: tuple[str, ...] = ()  # names, in the order of their indices
+    gpus: tuple[Gpu, ...] = ()
 
 
 def this_machine() -> Machine:
-    """Look at the machine; GPUs are those that nvidia-smi lists, none without it."""
+    """Look at the machine; GPUs are those that nvidia-smi lists and CUDA_VISIBLE_DEVICES leaves, none without it."""
     return Machine(
         name=socket.gethostname(),
         cores=tuple(sorted(os.sched_getaffinity(0)))[: processor_quota(_first_text(_PROCESSOR_LIMITS))],
         memory_bytes=_memory_bytes(),
-        gpus=gpus_in(_nvidia_smi()),
+        gpus=visible_gpus(_nvidia_smi(), os.environ.get("CUDA_VISIBLE_DEVICES")),
     )
 
 
-def gpus_in(listing: str) -> tuple[str, ...]:
-    """The names in the output of `nvidia-smi -L`: `GPU 0: NVIDIA H200 (UUID: GPU-...)`."""
-    return tuple(re.findall(r"^GPU \d+: (.+?) \(UUID:", listing, flags=re.MULTILINE))
+def visible_gpus(listing: str, visible: str | None) -> tuple[Gpu, ...]:
+    """GPUs in the output of `nvidia-smi -L` that a CUDA_VISIBLE_DEVICES leaves; None: it is not set.
+
+    A scheduler that shares a machine tells each of its users with this variable which GPUs are theirs. As in CUDA, the
+    list ends before its first entry that names no GPU; numbers are those of nvidia-smi, identifiers may be shortened.
+    https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#cuda-environment-variables
+    """
+    listed = _listed(listing)
+    if visible is None:
+        return tuple(Gpu(name=name, entry=number) for number, name, _ in listed if number)
+    found: dict[str, Gpu] = {}
+    for entry in visible.split(","):
+        match = _named(entry.strip(), listed)
+        if match is None or match[1] in found:
+            break
+        name, identifier = match
+        found[identifier] = Gpu(name=name, entry=entry.strip())
+    return tuple(found.values())
+
+
+def _listed(listing: str) -> list[tuple[str, str, str]]:
+    """Number, name and identifier: `GPU 0: NVIDIA H200 (UUID: GPU-...)`, `MIG 1g.18gb Device 0: (UUID: MIG-...)`.
+
+    A slice of a GPU has no number, and not the name of the whole: it is another thing to measure.
+    """
+    whole = re.findall(r"^GPU (\d+): (.+?) \(UUID: (GPU-[^)]+)\)", listing, flags=re.MULTILINE)
+    slices = re.findall(r"^\s+(MIG \S+)\s+Device\s+\d+: \(UUID: (MIG-[^)]+)\)", listing, flags=re.MULTILINE)
+    return [*whole, *(("", name, identifier) for name, identifier in slices)]
+
+
+def _named(entry: str, listed: list[tuple[str, str, str]]) -> tuple[str, str] | None:
+    """Name and identifier of the one GPU that an entry means."""
+    is_identifier = entry.startswith(("GPU-", "MIG-"))
+    matches = [
+        (name, identifier)
+        for number, name, identifier in listed
+        if (identifier.startswith(entry) if is_identifier else entry and entry == number)
+    ]
+    return matches[0] if len(matches) == 1 else None
 
 
 def processor_quota(text: str) -> int | None:
@@ -86,8 +129,9 @@ def _reason(point: Point, pool: GpuPoolSpec, machine: Machine) -> str | None:
     cores = slots * cores_per_slot(pool)
     if pool.slot.gpu_resource is not None:
         if slots > len(machine.gpus):
-            return f"{what} need {_count(slots, 'GPU')}, and this machine has {len(machine.gpus) or 'none'}"
-        foreign = sorted({gpu for gpu in machine.gpus if pool.accelerator and not _is(gpu, pool.accelerator)})
+            return f"{what} need {_count(slots, 'GPU')}, and this machine has {len(machine.gpus) or 'none'} to use"
+        names = {gpu.name for gpu in machine.gpus}
+        foreign = sorted(name for name in names if pool.accelerator and not _is(name, pool.accelerator))
         if foreign:
             return f"{point.key.pool} is made of {pool.accelerator}, and this machine has {', '.join(foreign)}"
     if cores > len(machine.cores):

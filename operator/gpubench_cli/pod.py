@@ -36,7 +36,7 @@ class PodOrder:
     node: str
     address: str
     cores: tuple[int, ...]
-    gpus: tuple[int, ...]
+    gpus: tuple[str, ...]  # entries of CUDA_VISIBLE_DEVICES
     environment: Mapping[str, str]  # of the gang
     command: Sequence[str]
     log: Path  # its standard output; its standard error goes beside it
@@ -135,7 +135,8 @@ class LocalPod:
             **inherited,
             **given,
             "TMPDIR": str(self._order.scratch),
-            "CUDA_VISIBLE_DEVICES": ",".join(map(str, self._order.gpus)),  # empty: a CPU pool sees no GPU
+            "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # numbers mean what nvidia-smi lists; CUDA's own order is by speed
+            "CUDA_VISIBLE_DEVICES": ",".join(self._order.gpus),  # empty: a CPU pool sees no GPU
             names.ENV_POD_INDEX: str(self._order.index),
             names.ENV_POD_IP: self._order.address,
             names.ENV_POD_NAME: self._order.name,

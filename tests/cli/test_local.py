@@ -21,7 +21,7 @@ from gpubench.control.ledger import Outcome, Reason
 from gpubench.plan.freeze import freeze
 from gpubench_cli import local, results
 from gpubench_cli.gang import Place
-from gpubench_cli.machine import Machine
+from gpubench_cli.machine import Gpu, Machine
 from gpubench_cli.results import ResultsFolder
 
 HERE = Path(__file__).parent
@@ -57,13 +57,15 @@ class Finished:
         return {path.stem: json.loads(path.read_text().splitlines()[0]) for path in self.folder.glob("logs/*.jsonl")}
 
 
-def run(tmp_path: Path, manner: str, *, pool: dict[str, Any] | None = None, **spec: Any) -> Finished:
+def run(
+    tmp_path: Path, manner: str, *, pool: dict[str, Any] | None = None, gpus: tuple[Gpu, ...] = (), **spec: Any
+) -> Finished:
     study = builders.study(builders.spec(**spec), created_at=time.time())
     plan = freeze(study.spec, (builders.pool(**(pool or {})),), "2026-11-01T00:00:00Z")
     cores = tuple(sorted(os.sched_getaffinity(0)))
     folder = ResultsFolder.create(tmp_path / "results", study_text="{}", plan=plan)
     place = Place(
-        machine=Machine(name="here", cores=cores, memory_bytes=2**40),
+        machine=Machine(name="here", cores=cores, memory_bytes=2**40, gpus=gpus),
         command=(sys.executable, str(STAND_IN), manner),
         folder=folder,
         scratch=tmp_path / "scratch",
@@ -115,6 +117,21 @@ def test_each_pod_has_an_address_and_processors_of_its_own_and_no_foreign_settin
         assert "HOROVOD_FUSION_THRESHOLD" not in environment, "what somebody exported does not"
         assert "GPUBENCH_IMAGE" not in environment, "there is no image, and none may be claimed"
         assert environment["CUDA_VISIBLE_DEVICES"] == ""
+
+
+@two_cores
+def test_each_pod_sees_its_gpus_by_the_names_that_were_given(tmp_path: Path) -> None:
+    finished = run(
+        tmp_path,
+        "succeed",
+        gpus=(Gpu(name="NVIDIA H200", entry="3"), Gpu(name="NVIDIA H200", entry="GPU-4a1e")),
+        pool={"slot": {"cpu": "1", "memory": "1Gi", "gpuResource": "nvidia.com/gpu"}},
+        sweep=[builders.block(workers=[2])],
+        measure={"repeats": {"min": 1}},
+    )
+    environments = [pod["environment"] for _, pod in sorted(finished.pods().items())]
+    assert [environment["CUDA_VISIBLE_DEVICES"] for environment in environments] == ["3", "GPU-4a1e"]
+    assert {environment["CUDA_DEVICE_ORDER"] for environment in environments} == {"PCI_BUS_ID"}
 
 
 @two_cores

@@ -8,8 +8,10 @@ import pytest
 import builders
 from gpubench.plan.freeze import freeze
 from gpubench.plan.plan import Plan
+from gpubench.units import processors
 from gpubench_cli import machine
-from gpubench_cli.machine import Machine
+from gpubench_cli.machine import Gpu, Machine
+from gpubench_jobs import ranks
 
 GPU = {"gpu_resource": "nvidia.com/gpu", "cpu": "1", "memory": "1Gi"}
 LISTING = """\
@@ -19,7 +21,8 @@ GPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-5b2f4e6d-1c20-8e6f-9d4c-307bae9f8d21)
 
 
 def make_machine(*, cores: int = 4, gibibytes: int = 8, gpus: tuple[str, ...] = ()) -> Machine:
-    return Machine(name="here", cores=tuple(range(cores)), memory_bytes=gibibytes * 2**30, gpus=gpus)
+    found = tuple(Gpu(name=name, entry=str(index)) for index, name in enumerate(gpus))
+    return Machine(name="here", cores=tuple(range(cores)), memory_bytes=gibibytes * 2**30, gpus=found)
 
 
 def make_plan(workers: list[int], **pool: Any) -> Plan:
@@ -40,8 +43,8 @@ def skips(plan: Plan, here: Machine) -> list[str | None]:
         ([2], {"slot": {"cpu": "3", "memory": "1Gi"}}, make_machine(), "need 6 processors, and this machine has 4"),
         ([1], {"slots_per_node": 8}, make_machine(), "1 node of cpu need 8 processors"),
         ([4], {"slot": {"cpu": "1", "memory": "3Gi"}}, make_machine(), "12 GiB of memory, and this machine has 8 GiB"),
-        ([1], {"slot": GPU}, make_machine(), "1 node of cpu need 1 GPU, and this machine has none"),
-        ([2], {"slot": GPU}, make_machine(gpus=("NVIDIA H200",)), "need 2 GPUs, and this machine has 1"),
+        ([1], {"slot": GPU}, make_machine(), "1 node of cpu need 1 GPU, and this machine has none to use"),
+        ([2], {"slot": GPU}, make_machine(gpus=("NVIDIA H200",)), "need 2 GPUs, and this machine has 1 to use"),
         (
             [1],
             {"slot": GPU, "accelerator": "A100-40GB"},
@@ -89,12 +92,54 @@ def test_a_containers_share_of_processors_is_what_it_may_use() -> None:
     assert machine.processor_quota("") is None
 
 
+def entries(visible: str | None, listing: str = LISTING) -> list[str]:
+    return [gpu.entry for gpu in machine.visible_gpus(listing, visible)]
+
+
 def test_gpus_are_read_from_what_nvidia_smi_lists() -> None:
-    assert machine.gpus_in(LISTING) == ("NVIDIA A100-SXM4-40GB", "NVIDIA A100-SXM4-40GB")
-    assert machine.gpus_in("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.") == ()
+    name = "NVIDIA A100-SXM4-40GB"
+    assert machine.visible_gpus(LISTING, None) == (Gpu(name=name, entry="0"), Gpu(name=name, entry="1"))
+    failed = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver."
+    assert machine.visible_gpus(failed, None) == machine.visible_gpus(failed, "0") == ()
+
+
+@pytest.mark.parametrize(
+    ("visible", "left"),
+    [
+        ("1", ["1"]),
+        ("1,0", ["1", "0"]),
+        (" 1 , 0 ", ["1", "0"]),
+        ("GPU-5b2f", ["GPU-5b2f"]),
+        ("GPU-5b2f4e6d-1c20-8e6f-9d4c-307bae9f8d21,0", ["GPU-5b2f4e6d-1c20-8e6f-9d4c-307bae9f8d21", "0"]),
+        ("", []),
+        ("-1", []),
+        ("1,-1,0", ["1"]),
+        ("1,7,0", ["1"]),
+        ("GPU-", []),
+        ("0,GPU-4a1e", ["0"]),
+        ("NoDevFiles", []),
+    ],
+)
+def test_gpus_that_somebody_else_was_given_are_left_alone(visible: str, left: list[str]) -> None:
+    assert entries(visible) == left
+
+
+def test_a_slice_of_a_gpu_is_not_called_by_the_name_of_the_whole() -> None:
+    listing = LISTING + "  MIG 1g.5gb      Device  0: (UUID: MIG-0c3d2e1f-aaaa-5bbb-8ccc-1d2e3f405162)\n"
+    assert entries(None, listing) == ["0", "1"]
+    assert machine.visible_gpus(listing, "MIG-0c3d") == (Gpu(name="MIG 1g.5gb", entry="MIG-0c3d"),)
 
 
 def test_this_machine_can_be_looked_at() -> None:
     here = machine.this_machine()
     assert here.cores
     assert here.memory_bytes > 2**20
+
+
+@pytest.mark.parametrize("cpu", ["250m", "1", "2.5", "11"])
+def test_a_pods_processors_are_those_that_its_ranks_are_pinned_to(cpu: str) -> None:
+    """So they are pinned also where the launcher is told that others may be on its node: the set is reserved."""
+    cores = machine.cores_per_slot(builders.pool(slot={"cpu": cpu, "memory": "1Gi"}).spec)
+    shares = ranks.share_cores(range(2 * cores), ranks=2, processors=float(processors(cpu)), alone=False)
+    assert shares is not None
+    assert [len(share) for share in shares] == [cores, cores]
