@@ -7,8 +7,37 @@ Set before anything else touches TensorFlow: afterwards it refuses.
 import tensorflow as tf
 
 from gpubench.exitcodes import ExitCode
+from gpubench.precision import Precision
 from gpubench_jobs import channel
 from gpubench_jobs.failures import RankError
+
+#: NVIDIA's Ampere: the first whose matrix units compute in TensorFloat-32. Older ones ignore the switch.
+_TENSOR_FLOAT32_CAPABILITY = (8, 0)
+
+
+def require(precision: Precision, *, capability: tuple[int, int] | None) -> None:
+    """RankError when the device cannot compute as asked; `capability` is a GPU's, None is a CPU's."""
+    if precision is not Precision.TENSOR_FLOAT32:
+        return
+    if capability is None:
+        found = "this pool's slots have no GPU"
+    elif capability < _TENSOR_FLOAT32_CAPABILITY:
+        found = f"this GPU has {capability[0]}.{capability[1]}"
+    else:
+        return
+    raise RankError(
+        ExitCode.UNSUPPORTED_ACCELERATOR,
+        f"tensor_float32 needs a GPU of compute capability 8.0 or above, and {found}: use precision float32",
+    )
+
+
+def capability(orders: channel.Orders) -> tuple[int, int] | None:
+    """Of the GPU that was claimed; not run here."""
+    if not orders.assignment.gpu:
+        return None
+    (gpu,) = tf.config.get_visible_devices("GPU")
+    major, minor = tf.config.experimental.get_device_details(gpu).get("compute_capability", (0, 0))
+    return int(major), int(minor)
 
 
 def claim(orders: channel.Orders) -> None:

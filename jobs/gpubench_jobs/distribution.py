@@ -16,6 +16,8 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import pydantic
+
 from gpubench.exitcodes import ExitCode
 from gpubench_jobs import ranks
 from gpubench_jobs.failures import RankError
@@ -97,15 +99,29 @@ def spread(variables: "Sequence[tf.Variable]") -> None:
 
 
 def from_first(value: _T) -> _T:
-    """Rank 0's value, on every rank."""
-    received: _T = _horovod().broadcast_object(value, root_rank=0)
-    return received
+    """Rank 0's value, on every rank. It travels as JSON: Horovod's own broadcast_object would unpickle it."""
+    import tensorflow as tf
+
+    hvd = _horovod()
+    codec: pydantic.TypeAdapter[_T] = pydantic.TypeAdapter(type(value))
+    text = codec.dump_json(value)
+    length = int(hvd.broadcast(tf.constant([len(text)], tf.int64), root_rank=0, name="from_first.length")[0])
+    # A broadcast needs tensors of one shape on all ranks; what the others have is overwritten.
+    own = tf.constant(list(text[:length].ljust(length)), tf.uint8)
+    received = hvd.broadcast(own, root_rank=0, name="from_first.text")
+    return codec.validate_json(received.numpy().tobytes())
 
 
 def gather(value: _T) -> list[_T]:
-    """Every rank's value, in the order of ranks, on every rank."""
-    received: list[_T] = _horovod().allgather_object(value)
-    return received
+    """Every rank's value, in the order of ranks, on every rank; as JSON."""
+    import tensorflow as tf
+
+    hvd = _horovod()
+    codec: pydantic.TypeAdapter[_T] = pydantic.TypeAdapter(type(value))
+    # JSON without line breaks, one line for each rank: their lengths may differ.
+    line = codec.dump_json(value) + b"\n"
+    received = hvd.allgather(tf.constant(list(line), tf.uint8), name="gather.lines").numpy().tobytes()
+    return [codec.validate_json(one) for one in received.splitlines()]
 
 
 def is_peer_loss(error: BaseException) -> bool:

@@ -57,6 +57,7 @@ def _train(orders: channel.Orders, writer: channel.Writer) -> None:
 
     assignment = orders.assignment
     devices.claim(orders)
+    devices.require(assignment.precision, capability=devices.capability(orders))
     writer.phase(Phase.CONNECTING)
     distribution.connect(workers=assignment.workers)
     writer.phase(Phase.BUILDING)
@@ -64,6 +65,7 @@ def _train(orders: channel.Orders, writer: channel.Writer) -> None:
     if orders.local_rank == 0:
         writer.send(described)
     precision.use(assignment.precision)
+    models.seed_weights(assignment.seed)
     seed = assignment.seed * 1_000_003 + orders.rank  # ranks must not share samples, nor two seeds a rank's
     recipe = models.build(assignment.workload, batch=assignment.batch_per_worker, seed=seed)
     live = metrics.Live(assignment, rank=orders.rank)

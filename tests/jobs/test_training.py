@@ -13,7 +13,7 @@ from gangs import make_assignment
 from gpubench import workloads
 from gpubench.exitcodes import ExitCode
 from gpubench.precision import Precision
-from gpubench_jobs import distribution, explain, models, pacing, precision, train
+from gpubench_jobs import devices, distribution, explain, models, pacing, precision, train
 from gpubench_jobs.data import synthetic
 from gpubench_jobs.failures import RankError
 
@@ -82,6 +82,30 @@ def test_a_precision_is_what_it_says(precision_name: Precision, compute: str, sc
     assert tf32 == (precision_name is Precision.TENSOR_FLOAT32)
     loss = train.compile_run(built, reduce=train.alone, loss_scale=scale)(2)
     assert math.isfinite(float(loss.numpy()))
+
+
+@pytest.mark.parametrize("capability", [None, (7, 0), (7, 5), (0, 0)])
+def test_tensor_float32_is_refused_where_it_would_be_float32(capability: tuple[int, int] | None) -> None:
+    with pytest.raises(RankError, match="use precision float32") as caught:
+        devices.require(Precision.TENSOR_FLOAT32, capability=capability)
+    assert caught.value.exit_code is ExitCode.UNSUPPORTED_ACCELERATOR
+    devices.require(Precision.FLOAT32, capability=capability)
+
+
+@pytest.mark.parametrize("capability", [(8, 0), (8, 9), (10, 0)])
+def test_tensor_float32_is_taken_where_it_exists(capability: tuple[int, int]) -> None:
+    devices.require(Precision.TENSOR_FLOAT32, capability=capability)
+
+
+def test_the_first_weights_follow_from_the_seed() -> None:
+    precision.use(Precision.FLOAT32)
+
+    def first_weights(seed: int, *, rank: int) -> list[bytes]:
+        models.seed_weights(seed)
+        return [variable.numpy().tobytes() for variable in models.build("mnist_cnn", batch=1, seed=rank).trainable]
+
+    assert first_weights(5, rank=0) == first_weights(5, rank=1)
+    assert first_weights(5, rank=0) != first_weights(6, rank=0)
 
 
 def test_the_loss_scale_leaves_the_step_as_it_was() -> None:

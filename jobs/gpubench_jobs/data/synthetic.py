@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples that look like a workload's without being any. Drawn once by seed, so that a run can be repeated bit by bit.
+"""Samples that look like a workload's without being any. Drawn by seed, so that a run can be given the same ones again.
 
 Each rank has its own seed: ranks that train on the same samples would hide a missing reduction of gradients.
 """

@@ -7,6 +7,8 @@ facts about each model (counts, sizes, origin) are in `gpubench.workloads`; a te
 
 from collections.abc import Callable
 
+import keras
+
 from gpubench import workloads
 from gpubench_jobs.models import mnist_cnn, mnist_mlp, resnet50
 from gpubench_jobs.models.recipe import Recipe
@@ -25,6 +27,11 @@ def build(name: str, *, batch: int, seed: int) -> Recipe:
     """The recipe of a catalogued workload; LookupError for any other name."""
     workload = workloads.find(name)
     return _BUILDERS[workload.name](workload, batch=batch, seed=seed)
+
+
+def seed_weights(seed: int) -> None:
+    """The first weights of what is built next follow from this seed; dropout and samples have seeds of their own."""
+    keras.utils.set_random_seed(seed % 2**32)
 
 
 def names() -> tuple[str, ...]:

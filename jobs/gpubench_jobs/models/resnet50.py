@@ -4,7 +4,8 @@
 Explicit padding before the strided 7x7, no bias in convolutions (batch normalisation follows each), 1001 classes, plain
 SGD at 0.004, and an L2 term of 4e-5 * sum(w^2) / 2 over everything but batch normalisation, which is part of the loss.
 Unlike `keras.applications.ResNet50`, whose convolutions have biases. Its own convolution layout was NCHW; here the
-network is written as NHWC, which CPUs need and which TensorFlow's layout optimizer turns round on GPUs.
+network is written as NHWC, which CPUs need; that TensorFlow's layout optimizer turns it round on GPUs is its
+documentation's word (not run here).
 """
 
 import keras
