@@ -13,7 +13,8 @@ import yaml
 from pydantic import ValidationError
 
 from gpubench import names
-from gpubench.api.benchmark import GpuBenchmarkStatus
+from gpubench.api.benchmark import Condition, GpuBenchmarkStatus
+from gpubench.control import conditions
 from gpubench.report import answer, tables
 from gpubench.values import Value
 from gpubench_cli import refusal, results, terminal, yaml_text
@@ -90,13 +91,28 @@ def show_status(name: str, source: str, status: GpuBenchmarkStatus) -> None:
     """One study: how it stands, the table, the answer."""
     stand = [part for part in (status.phase or "not started", _points(status)) if part]
     terminal.write(f"{name} ({source}): {', '.join(stand)}")
-    sentence = next((found.message for found in status.conditions if found.type == "Finished"), None)
+    waiting = waits_for(status)
+    finished = next((found.message for found in status.conditions if found.type == conditions.FINISHED), None)
+    if waiting is not None:
+        terminal.write(waiting.message)
     if not status.results:
-        terminal.write(sentence or "There are no results yet.")
+        if waiting is None:
+            terminal.write(finished or "There are no results yet.")
         return
     terminal.write("")
     terminal.print_table(tables.results(status.results))
     terminal.write(f"\n{status.answer or answer.answer(status.results)}")
+
+
+def waits_for(status: GpuBenchmarkStatus) -> Condition | None:
+    """The condition that says why nothing goes on; None where something does, or all is over."""
+    if conditions.holds(status.conditions, conditions.FINISHED):
+        return None
+    for type_ in (conditions.SUSPENDED, conditions.GANG_PENDING):
+        for condition in status.conditions:
+            if condition.type == type_ and condition.status == "True":
+                return condition
+    return next((found for found in status.conditions if found.reason == conditions.WAITING_FOR_POOLS), None)
 
 
 def _points(status: GpuBenchmarkStatus) -> str | None:

@@ -134,15 +134,10 @@ class _Told:
                 self._progression.line(f"{point.state.value}: {tables.describe(point)}: {figure}")
 
     def _tell_pending(self, status: GpuBenchmarkStatus) -> None:
-        """What the cluster says of a gang that does not start, when it says something new."""
-        pending = next(
-            (
-                condition.message
-                for condition in status.conditions
-                if condition.type == conditions.GANG_PENDING and condition.status == "True"
-            ),
-            None,
-        )
-        if pending is not None and pending != self._pending:
-            self._progression.line(f"warning: {pending}")
+        """Why nothing goes on, when that is something new."""
+        condition = show.waits_for(status)
+        pending = None if condition is None else condition.message
+        if condition is not None and pending != self._pending:
+            mark = "warning" if condition.type == conditions.GANG_PENDING else status.phase
+            self._progression.line(f"{mark}: {pending}")
         self._pending = pending

@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 
-from gpubench_cli import terminal, watch
+import builders
+from gpubench.control import planning
+from gpubench.control.decide import decide
+from gpubench.control.decision import Decision
+from gpubench.control.ledger import Ledger
+from gpubench_cli import show, terminal, watch
 from gpubench_cli.refusal import Refusal
 
 
@@ -108,6 +113,54 @@ def test_each_thing_is_told_once() -> None:
         "3 of 3 trials have finished",
         "Measured: mnist_cnn on cpu, 1 worker at batch 64, float32: 100.0 ± 1.0 samples/s",
     ]
+
+
+def waiting_for_pools() -> dict[str, Any]:
+    before = builders.study(builders.spec(builders.block(pools=["gke-a100"])))
+    begun = planning.begin(before, (), before.created_at)
+    assert isinstance(begun, Decision)
+    return {"status": begun.status.to_wire()}
+
+
+def suspended() -> dict[str, Any]:
+    study = builders.study(builders.spec(suspend=True))
+    decision = decide(builders.plan(study.spec), Ledger(), builders.observed(study), builders.NOW)
+    return {"status": decision.status.to_wire()}
+
+
+def test_why_nothing_goes_on_is_told_once_in_the_words_of_the_condition() -> None:
+    lines = follow([waiting_for_pools(), waiting_for_pools(), suspended(), suspended(), END], Clock())
+    assert lines[:2] == [
+        "Pending: waiting for GpuPool gke-a100: not there yet",
+        "Suspended: set spec.suspend to false to go on",
+    ]
+    assert len([line for line in lines if "waiting" in line or "suspend" in line]) == 2
+
+
+@pytest.mark.parametrize(
+    ("found", "says"),
+    [
+        (waiting_for_pools(), "waiting for GpuPool gke-a100: not there yet"),
+        (suspended(), "set spec.suspend to false to go on"),
+        (benchmark(condition("GangPending", "True", "pod x has no node")), "pod x has no node"),
+        (benchmark(condition("GangPending", "True", "pod x has no node"), points=(point("Running"),)), "pod x has"),
+        (benchmark(condition("Finished", "False", "0 of 2 points have ended")), "0 of 2 points have ended"),
+    ],
+)
+def test_a_study_that_waits_is_shown_with_the_reason_once(
+    capsys: pytest.CaptureFixture[str], found: dict[str, Any], says: str
+) -> None:
+    show.show_status("b", "here", show.read_status(found["status"], name="b"))
+    stand, sentence, *rest = capsys.readouterr().out.splitlines()
+    assert stand.startswith("b (here): ")
+    assert sentence.startswith(says)
+    assert not any(says in line for line in rest)
+
+
+def test_what_no_longer_holds_is_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    over = benchmark(condition("Suspended", "False", "the study goes on"), condition("GangPending", "False", "placed"))
+    show.show_status("b", "here", show.read_status(over["status"], name="b"))
+    assert capsys.readouterr().out == "b (here): Running\nThere are no results yet.\n"
 
 
 def test_an_api_server_that_is_away_for_a_while_is_waited_for() -> None:
