@@ -29,12 +29,14 @@ import os
 import platform
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 HOROVOD_VERSION = "0.28.1"
 #: What runs inside the throw-away environment. setuptools 80 removed `setup.py install`, CMake 4 refuses old policies.
@@ -82,6 +84,9 @@ class BuildError(Exception):
 def main() -> int:
     """The exit code."""
     options = _arguments()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:  # not under nohup
+            signal.signal(number, _leave)
     try:
         target = _ask_target(options.python)
         wheel = _wheel_place(target)
@@ -95,6 +100,11 @@ def main() -> int:
         print(f"horovod_wheel: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def _leave(number: int, _frame: object) -> NoReturn:
+    """Leave as Ctrl-C does, by an exception: what stands in `finally` ends the compilers and clears the scratch."""
+    raise SystemExit(128 + number)
 
 
 def _arguments() -> argparse.Namespace:
@@ -232,7 +242,14 @@ def _uv() -> list[str]:
 def _run(command: list[str], variables: dict[str, str], log: Path, what: str, started: float) -> None:
     """Run with everything written to the log, and say now and then that it is alive."""
     with log.open("a") as output:
-        process = subprocess.Popen(command, env=variables, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        process = subprocess.Popen(
+            command,
+            env=variables,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,  # compilers are its grandchildren: they are ended as one group
+        )
     try:
         last = time.monotonic()
         while True:
@@ -242,7 +259,9 @@ def _run(command: list[str], variables: dict[str, str], log: Path, what: str, st
             except subprocess.TimeoutExpired:
                 last = _say(what, log=log, started=started, last=last)
     finally:
-        process.kill()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
         if sys.stderr.isatty():
             print("\r\033[K", end="", file=sys.stderr, flush=True)
     if code:

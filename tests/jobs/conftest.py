@@ -2,12 +2,21 @@
 """Gangs of real launchers, and Horovod itself: a test that needs it fails without it, and says how to get it."""
 
 import importlib.util
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import gangs
+
+
+@pytest.fixture(scope="session", autouse=True)
+def processors() -> None:
+    """Two, or the suite fails at once: ranks that wait for each other on one core only look like a hang."""
+    found = len(os.sched_getaffinity(0))
+    if found < 2:
+        pytest.exit(f"tests/jobs runs gangs of two ranks and needs 2 processors, this process may use {found}", 1)
 
 
 @pytest.fixture

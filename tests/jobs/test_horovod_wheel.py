@@ -2,9 +2,14 @@
 """The wheel's place and the sentences of a build that cannot begin. The build itself is what `install` has done."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
+
+import psutil
+
+from gangs import SECONDS_UP, wait_until
 
 PROGRAM = Path(__file__).parents[2] / "jobs" / "horovod_wheel.py"
 
@@ -42,6 +47,24 @@ def test_an_interpreter_without_tensorflow_is_refused(tmp_path: Path) -> None:
     ended = run("build", "--python", str(bare), GPUBENCH_CACHE=str(tmp_path))
     assert ended.returncode == 1
     assert "has no TensorFlow" in ended.stderr
+
+
+def test_a_build_that_is_stopped_leaves_no_compiler_behind(tmp_path: Path) -> None:
+    slow = tmp_path / "uv"
+    pid = tmp_path / "compiler"
+    slow.write_text(f"#!/bin/sh\nsleep 3600 &\necho $! > {pid}.new\nmv {pid}.new {pid}\nwait\n")
+    slow.chmod(0o755)
+    environment = {**os.environ, "GPUBENCH_CACHE": str(tmp_path / "cache"), "UV": str(slow)}
+    build = subprocess.Popen([sys.executable, str(PROGRAM), "build"], env=environment)
+    try:
+        wait_until(pid.exists)
+        compiler = psutil.Process(int(pid.read_text()))
+        build.terminate()
+        assert build.wait(timeout=SECONDS_UP) == 128 + signal.SIGTERM
+        wait_until(lambda: not compiler.is_running() or compiler.status() == psutil.STATUS_ZOMBIE)
+    finally:
+        build.kill()
+    assert not list((tmp_path / "cache" / "horovod").glob("*.building-*"))
 
 
 def test_a_build_that_fails_leaves_its_log_and_no_wheel(tmp_path: Path) -> None:

@@ -2,12 +2,10 @@
 """Whole gangs with real Horovod: how they end when all goes well, and when it does not."""
 
 import json
-import os
 import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from pathlib import Path
 
@@ -21,7 +19,9 @@ from gpubench.measure import records
 
 pytestmark = pytest.mark.usefixtures("horovod")
 
-LONG = {"measure_seconds": 600.0}
+#: Longer than any patience here: what ends such a run, or such a witness, is what the test does.
+LONG = {"measure_seconds": 3600.0}
+LINGERING = {"GPUBENCH_LIMIT_LINGER": "3600"}
 
 
 def test_two_pods_of_one_rank_agree_on_one_result(pods: Pods) -> None:
@@ -45,8 +45,6 @@ def test_two_pods_of_one_rank_agree_on_one_result(pods: Pods) -> None:
 
 
 def test_two_ranks_in_one_pod_are_pinned_apart_and_serve_metrics(pods: Pods) -> None:
-    if len(os.sched_getaffinity(0)) < 2:
-        pytest.fail("two ranks need two processors to be pinned apart")
     pod = pods.start(make_assignment(workers=2, workers_per_node=2, measure_seconds=4), cores=2)
     pod.wait_for_windows(6)
     first, second = pod.workers()
@@ -74,36 +72,34 @@ def _labels(line: str) -> list[tuple[str, str]]:
 
 
 def test_a_killed_rank_is_named_by_its_own_pod_and_the_other_pod_lingers(pods: Pods) -> None:
-    victim, witness = pods.gang(make_assignment(workers=2, **LONG))
+    victim, witness = pods.gang(make_assignment(workers=2, **LONG), environment=LINGERING)
     victim.wait_for_windows()
     (rank,) = victim.workers()
     rank.send_signal(signal.SIGKILL)
-    assert victim.wait(seconds=10) == ExitCode.WORKER_RAISED
-    ended = time.monotonic()
+    assert victim.wait() == ExitCode.WORKER_RAISED
     assert victim.failure.rank == 0
     assert "SIGKILL" in victim.failure.sentence
-    assert witness.wait(seconds=15) == ExitCode.PEER_LOST
-    assert time.monotonic() - ended > 1.5  # of the 3 s that it lingers here: the victim's end is seen first
+    wait_until((witness.folder / "termination-log").exists, pods=(witness,))  # it has its verdict, and stays
+    assert witness.process.poll() is None
+    witness.process.send_signal(signal.SIGTERM)
+    assert witness.wait() == ExitCode.PEER_LOST
     assert witness.failure.exit_code == ExitCode.PEER_LOST
     assert "pod 0" in witness.failure.sentence or "went away" in witness.failure.sentence
 
 
-def test_sigterm_ends_a_pod_quickly_and_its_peer_knows_why(pods: Pods) -> None:
-    witness, victim = pods.gang(make_assignment(workers=2, **LONG))
+def test_sigterm_ends_a_pod_and_its_workers_and_its_peer_knows_why(pods: Pods) -> None:
+    witness, victim = pods.gang(make_assignment(workers=2, **LONG), environment=LINGERING)
     witness.wait_for_windows()
     workers = victim.workers()
-    told = time.monotonic()
     victim.process.send_signal(signal.SIGTERM)
-    assert victim.wait(seconds=10) == ExitCode.TERMINATED
-    assert time.monotonic() - told < 6
+    assert victim.wait() == ExitCode.TERMINATED
     assert victim.failure.exit_code == ExitCode.TERMINATED
     assert not any(worker.is_running() for worker in workers)
-    wait_until((witness.folder / "termination-log").exists, pods=(witness,), seconds=10)
-    witness.process.send_signal(signal.SIGTERM)  # and a second SIGTERM ends the lingering
-    lingered = time.monotonic()
-    assert witness.wait(seconds=10) == ExitCode.PEER_LOST
-    assert time.monotonic() - lingered < 2
+    wait_until((witness.folder / "termination-log").exists, pods=(witness,))
+    witness.process.send_signal(signal.SIGTERM)  # which ends its lingering
+    assert witness.wait() == ExitCode.PEER_LOST
     assert witness.failure.exit_code == ExitCode.PEER_LOST
+    assert "SIGTERM" in witness.failure.sentence or "went away" in witness.failure.sentence
 
 
 def test_a_rank_that_is_stopped_is_named_as_stalled(pods: Pods) -> None:
@@ -114,7 +110,7 @@ def test_a_rank_that_is_stopped_is_named_as_stalled(pods: Pods) -> None:
     )
     pod.wait_for_windows()
     pod.workers()[1].send_signal(signal.SIGSTOP)
-    assert pod.wait(seconds=15) == ExitCode.STALLED
+    assert pod.wait() == ExitCode.STALLED
     assert pod.failure.rank == 1
     assert "rank 1 made no progress for 3 s (its process is stopped)" in pod.failure.sentence
 
@@ -124,22 +120,22 @@ def test_workers_die_with_their_launcher_and_its_peer_does_not_hang(pods: Pods) 
     first.wait_for_windows()
     (worker,) = first.workers()
     first.process.kill()
-    wait_until(lambda: not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE, seconds=5)
-    assert second.wait(seconds=20) == ExitCode.PEER_LOST
+    wait_until(lambda: not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE)
+    assert second.wait() == ExitCode.PEER_LOST
     assert second.failure.exit_code == ExitCode.PEER_LOST
 
 
 def test_a_peer_that_never_joins_ends_the_wait_with_its_number(pods: Pods) -> None:
     first, second = (pods.start(make_assignment(workers=3, join_timeout_seconds=3), index=n) for n in (0, 1))
-    assert first.wait(seconds=15) == ExitCode.JOIN_TIMEOUT
+    assert first.wait() == ExitCode.JOIN_TIMEOUT
     assert "2 of 3 are here, missing: pod 2" in first.failure.sentence
-    assert second.wait(seconds=15) == ExitCode.JOIN_TIMEOUT
+    assert second.wait() == ExitCode.JOIN_TIMEOUT
     assert "missing: pod 2" in second.failure.sentence
 
 
 def test_without_pod_0_the_others_give_up_in_time(pods: Pods) -> None:
     pod = pods.start(make_assignment(workers=2, join_timeout_seconds=1), index=1)
-    assert pod.wait(seconds=10) == ExitCode.JOIN_TIMEOUT
+    assert pod.wait() == ExitCode.JOIN_TIMEOUT
     assert "pod 0" in pod.failure.sentence
 
 
@@ -147,7 +143,7 @@ def test_sigterm_while_waiting_for_peers_is_obeyed(pods: Pods) -> None:
     pod = pods.start(make_assignment(workers=2))
     wait_until(lambda: _listens(pod.address, names.PORT_BARRIER), pods=(pod,))
     pod.process.send_signal(signal.SIGTERM)
-    assert pod.wait(seconds=10) == ExitCode.TERMINATED
+    assert pod.wait() == ExitCode.TERMINATED
 
 
 def _listens(address: str, port: int) -> bool:
@@ -167,7 +163,7 @@ def _listens(address: str, port: int) -> bool:
 )
 def test_a_bad_assignment_ends_at_once_with_the_reason(pods: Pods, assignment: str, sentence: str) -> None:
     pod = pods.start(assignment)
-    assert pod.wait(seconds=15) == ExitCode.BAD_ASSIGNMENT
+    assert pod.wait() == ExitCode.BAD_ASSIGNMENT
     assert sentence in pod.failure.sentence
 
 
