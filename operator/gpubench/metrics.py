@@ -30,8 +30,8 @@ class Metric(Value):
 
 _STUDY = ("namespace", "benchmark")
 _POINT = (
-    *_STUDY, "workload", "pool", "accelerator", "workers", "workers_per_node", "batch_per_worker", "global_batch",
-    "precision",
+    *_STUDY, "workload", "pool", "accelerator", "capacity_type", "workers", "workers_per_node", "batch_per_worker",
+    "global_batch", "precision",
 )  # fmt: skip
 _RANK = ("trial", "attempt", "workload", "rank")
 

@@ -32,8 +32,8 @@ LABEL_BENCHMARK_UID = f"{GROUP}/benchmark-uid"
 LABEL_POOL = f"{GROUP}/pool"
 LABEL_TRIAL = f"{GROUP}/trial"
 LABEL_ATTEMPT = f"{GROUP}/attempt"
-LABEL_NODES = f"{GROUP}/nodes"  # how many nodes the attempt holds: the slot ledger is rebuilt from it
-LABEL_SLOTS = f"{GROUP}/slots"  # how many slots of the pool the attempt holds
+LABEL_NODES = f"{GROUP}/nodes"  # how many nodes the attempt uses, for people and selectors
+LABEL_SLOTS = f"{GROUP}/slots"  # how many slots of the pool the attempt holds: the slot ledger is rebuilt from it
 
 # What the autoscalers must know: a gang pod that is moved is a measurement that is lost.
 ANNOTATION_KARPENTER = "karpenter.sh/do-not-disrupt"

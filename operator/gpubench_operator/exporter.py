@@ -97,6 +97,7 @@ def _add_point(samples: _Samples, study: tuple[str, str], result: PointResult) -
         result.workload,
         result.pool,
         result.accelerator or "",
+        result.capacity_type or "",
         str(result.workers),
         str(result.workers_per_node),
         "" if result.batch_per_worker is None else str(result.batch_per_worker),

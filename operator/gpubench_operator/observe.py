@@ -34,6 +34,7 @@ def study(benchmark: kube.Object) -> observed.Study:
         conditions=tuple(
             Condition.model_validate(condition) for condition in (benchmark.get("status") or {}).get("conditions") or ()
         ),
+        started_at=(benchmark.get("status") or {}).get("startedAt"),
     )
 
 
@@ -46,14 +47,44 @@ def jobs(bodies: Iterable[kube.Object], *, pods: Iterable[kube.Object]) -> tuple
     """The Jobs of a study with the pods that each of them controls. Jobs without our labels are not ours to judge."""
     pods_of: dict[str, list[observed.ObservedPod]] = {}
     for body in pods:
-        for owner in body.get("metadata", {}).get("ownerReferences") or ():
-            if owner.get("controller") and owner.get("kind") == "Job":
-                pods_of.setdefault(owner.get("uid", ""), []).append(pod(body))
+        pods_of.setdefault(_job_of(body)[0], []).append(pod(body))
     return tuple(
         job(body, pods=tuple(sorted(pods_of.get(kube.uid_of(body), ()), key=lambda one: (one.index, one.name))))
         for body in bodies
-        if names.LABEL_TRIAL in _labels(body)
+        if _has_our_labels(body)
     )
+
+
+def jobs_left_behind(bodies: Iterable[kube.Object], *, pods: Iterable[kube.Object]) -> tuple[observed.ObservedJob, ...]:
+    """Jobs that are gone while pods of theirs still hold nodes, as the labels of those pods tell of them.
+
+    The garbage collector deletes the Jobs of a deleted benchmark at once and their pods later.
+    """
+    known = {kube.uid_of(body) for body in bodies}
+    gone: dict[str, observed.ObservedJob] = {}
+    for body in pods:
+        uid, name = _job_of(body)
+        seen = pod(body)
+        if uid in known or not _has_our_labels(body) or seen.node is None or seen.end is not None:
+            continue
+        metadata = {**body["metadata"], "name": name or seen.name, "uid": uid or kube.uid_of(body)}
+        gone.setdefault(metadata["uid"], job({"metadata": metadata}, pods=(seen,)))
+    return tuple(gone.values())
+
+
+def _job_of(pod_body: kube.Object) -> tuple[str, str]:
+    """UID and name of the Job that controls a pod; empty where there is none."""
+    for owner in pod_body.get("metadata", {}).get("ownerReferences") or ():
+        if owner.get("controller") and owner.get("kind") == "Job":
+            return owner.get("uid", ""), owner.get("name", "")
+    return "", ""
+
+
+def _has_our_labels(body: kube.Object) -> bool:
+    """Whether the labels are those that the operator writes; anybody may write such an object by hand."""
+    labels = _labels(body)
+    numbers = (labels.get(names.LABEL_ATTEMPT, "0"), labels.get(names.LABEL_SLOTS, "0"))
+    return names.LABEL_TRIAL in labels and all(text.isascii() and text.isdigit() for text in numbers)
 
 
 def job(body: kube.Object, *, pods: tuple[observed.ObservedPod, ...] = ()) -> observed.ObservedJob:
@@ -71,6 +102,7 @@ def job(body: kube.Object, *, pods: tuple[observed.ObservedPod, ...] = ()) -> ob
         slots=int(labels.get(names.LABEL_SLOTS, "0")),
         created_at=seconds(metadata.get("creationTimestamp")) or 0.0,
         deleting="deletionTimestamp" in metadata,
+        deleting_since=seconds(metadata.get("deletionTimestamp")),
         complete=bool(condition(body, "Complete") or condition(body, "SuccessCriteriaMet")),
         failing_since=seconds(failing.get("lastTransitionTime")) if failing else None,
         failed=failed is not None,

@@ -8,6 +8,7 @@ import pytest
 import builders
 from gpubench.api.benchmark import GpuBenchmarkStatus, PointState
 from gpubench.control.conditions import FINISHED, GANG_PENDING, SUCCEEDED, SUSPENDED
+from gpubench.control.decide import decide
 from gpubench.control.decision import Decision
 from gpubench.control.observed import Disruption, Study
 from gpubench.control.planning import POOL_GRACE_SECONDS, begin
@@ -200,13 +201,72 @@ def test_a_study_in_which_nothing_could_be_measured_has_failed() -> None:
 
 def test_repeats_from_different_environments_are_never_averaged() -> None:
     def fate(trial: str, attempt: int) -> tuple[int, str]:
-        result = builders.result(trial=trial, attempt=attempt, environment=trial)
-        return 0, builders.message(result)
+        return 0, builders.message(builders.result(trial=trial, attempt=attempt, environment=trial))
 
-    result = world(fate=fate).run().results[0]
-    assert result.throughput is None
-    assert result.cost is None
-    assert "different environments" in result.warnings[0]
+    status = world(fate=fate).run()
+    assert status.phase == "Failed"
+    for result in status.results:
+        assert (result.state, result.throughput, result.cost, result.values) == (PointState.FAILED, None, None, ())
+        assert "different environments" in (result.reason or "")
+
+
+def test_efficiency_is_not_computed_across_environments() -> None:
+    here = world()
+    of_point = {trial.id: str(trial.point) for trial in here.plan.trials}
+
+    def fate(trial: str, attempt: int) -> tuple[int, str]:
+        return 0, builders.message(builders.result(trial=trial, attempt=attempt, environment=of_point[trial]))
+
+    here.fate = fate
+    for result in here.run().results:
+        assert result.throughput is not None
+        assert [line for line in result.scaling if line.efficiency.mean != 1.0] == []
+        assert "another environment" in result.warnings[0]
+
+
+def test_an_image_that_was_moved_during_the_study_is_another_environment() -> None:
+    here = world()
+    while (status := here.reconcile().status).phase == "Running":
+        for name, job in here.jobs.items():
+            pods = tuple(pod.model_copy(update={"image_id": f"sha256:{len(here.created) % 2}"}) for pod in job.pods)
+            here.jobs[name] = job.model_copy(update={"pods": pods})
+        here.advance()
+    assert any("sha256:0" in (result.reason or "") and "sha256:1" in (result.reason or "") for result in status.results)
+
+
+def test_a_pod_that_does_not_let_go_of_its_node_is_said_so() -> None:
+    spec = builders.spec(builders.block(workers=[4]))
+    here = world(builders.study(spec), builders.plan(spec, builders.pool(max_nodes=4)))
+    here.reconcile()
+    ((name, job),) = here.jobs.items()
+    evicted = (job.pods[0].model_copy(update={"disruption": builders.disrupted(), "deleting": True}), *job.pods[1:])
+    stuck = job.model_copy(update={"pods": evicted, "deleting": True, "deleting_since": here.now})
+    for _ in range(2):
+        here.jobs[name] = stuck
+        decision = here.reconcile()
+    assert all(condition.type != GANG_PENDING for condition in decision.status.conditions)
+    assert decision.wake_at is not None
+    here.now = decision.wake_at
+    here.jobs[name] = stuck
+    here.reconcile()
+    assert condition(here.status, GANG_PENDING)[:2] == ("True", "NodeNotAnswering")
+    assert "pod-0 on node node-0" in condition(here.status, GANG_PENDING)[2]
+
+
+def test_what_the_api_server_refuses_is_said_and_nothing_else_is_tried_in_that_look() -> None:
+    here = world()
+    decision = decide(
+        here.plan, here.ledger(), here.observe().model_copy(update={"refused": "exceeded quota: no jobs"}), here.now
+    )
+    assert decision.create == ()
+    assert condition(decision.status, GANG_PENDING)[1:] == ("CreationRefused", "exceeded quota: no jobs")
+
+
+def test_a_decision_names_the_pools_that_were_too_full() -> None:
+    spec = builders.spec(builders.block(workers=[4]), limits={"parallelTrials": 2})
+    here = world(builders.study(spec), builders.plan(spec, builders.pool(max_nodes=4)))
+    assert here.reconcile().short_of == ("cpu",)
+    assert here.decide().short_of == ("cpu",)
 
 
 def test_suspending_stops_what_runs_and_resuming_goes_on_without_counting_a_failure() -> None:
@@ -355,9 +415,7 @@ def test_a_study_that_is_applied_suspended_is_planned_when_it_is_resumed() -> No
     assert (waiting.status.phase, waiting.wake_at) == ("Suspended", None)
 
 
-def test_the_largest_study_is_decided_without_quadratic_work() -> None:
-    # 256 points x 10 repeats. The bound is on work, not on time: with every trial recorded, a decision may look at each
-    # record only a fixed number of times; quadratic work would need minutes here and the test run's own limit ends it.
+def test_the_largest_study_ends_and_its_status_stays_small() -> None:
     spec = builders.spec(
         builders.block(workers=list(range(1, 33)), batchPerWorker=[8, 16, 32, 64, 128, 256, 512, 1024]),
         measure={"repeats": {"min": 10}},

@@ -174,7 +174,7 @@ def test_an_image_gets_a_grace_period_and_a_wrong_name_none() -> None:
     wrong = judge(gang(pulling("InvalidImageName")), after=2)
     assert late is not None
     assert wrong is not None
-    assert late.reason is wrong.reason is Reason.IMAGE_NOT_STARTED
+    assert (late.reason, wrong.reason) == (Reason.IMAGE_NOT_STARTED, Reason.IMAGE_INVALID)
 
 
 def test_a_gang_that_runs_too_long_times_out() -> None:
@@ -184,6 +184,31 @@ def test_a_gang_that_runs_too_long_times_out() -> None:
     assert verdict is not None
     assert verdict.reason is Reason.TIMED_OUT
     assert "limits.attemptTimeout (3600 s)" in verdict.sentence
+
+
+def test_a_gang_that_ran_is_never_said_not_to_have_been_placed() -> None:
+    # A failing Job deletes the siblings, and their objects may go before its condition Failed comes.
+    failing = gang({"end": builders.ended(ExitCode.WORKER_RAISED)}, failing_since=NOW + 3000)
+    assert judge(failing, nodes=2, after=3001) is None
+    settled = judge(failing, nodes=2, after=3000 + evidence.SETTLE_SECONDS)
+    assert settled is not None
+    assert settled.reason is Reason.WORKER_RAISED
+    left_alone = judge(gang({}), nodes=2, after=3000)
+    assert left_alone is not None
+    assert left_alone.reason is Reason.POD_VANISHED
+
+
+def test_a_disruption_is_taken_from_the_job_when_its_pod_is_gone() -> None:
+    said = "Pod default/pod-1 has condition DisruptionTarget matching FailJob rule at index 0"
+    siblings = gang(
+        {"end": builders.ended(ExitCode.PEER_LOST)},
+        failing_since=NOW + 50,
+        failed_reason="PodFailurePolicy",
+        failed_message=said,
+    )
+    verdict = judge(siblings, nodes=2)
+    assert verdict is not None
+    assert verdict.outcome is Outcome.PREEMPTED
 
 
 def test_the_next_deadline_is_the_moment_of_the_verdict() -> None:

@@ -91,7 +91,21 @@ def test_an_exclusive_pod_asks_for_all_slots_of_its_node(
     job = first_job(pool, workers=2)
     wanted = {"cpu": processors, "memory": memory, "nvidia.com/gpu": gpus, "example.com/efa": "4"}
     assert container(job)["resources"] == {"requests": wanted, "limits": wanted}
-    assert ("affinity" in job["spec"]["template"]["spec"]) is exclusive
+    affinity = job["spec"]["template"]["spec"].get("affinity")
+    assert (affinity is not None) is exclusive
+    if exclusive:
+        (apart,) = affinity["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+        assert apart["labelSelector"] == {"matchLabels": {names.LABEL_COMPONENT: names.COMPONENT_GANG}}
+
+
+def test_siblings_never_share_a_node_even_where_nodes_are_shared() -> None:
+    spec = builders.spec(builders.block(workers=[2], workersPerNode=1))
+    pool = builders.pool(slots_per_node=2, exclusive_nodes=False)
+    here = world(builders.study(spec), builders.plan(spec, pool))
+    (gang,) = here.decide().create
+    affinity = manifests.job(here.study, here.plan, gang)["spec"]["template"]["spec"]["affinity"]["podAntiAffinity"]
+    (apart,) = affinity["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert apart["labelSelector"]["matchLabels"][names.LABEL_TRIAL] == gang.assignment.trial
 
 
 def test_pods_find_their_nodes_as_the_pool_says() -> None:
@@ -117,12 +131,17 @@ def test_a_pod_passes_the_restricted_level_and_has_no_credentials() -> None:
 
 
 def test_the_assignment_travels_whole_and_no_variable_of_the_user_replaces_it() -> None:
-    mine = [{"name": names.ENV_ASSIGNMENT, "value": "forged"}, {"name": "NCCL_DEBUG", "value": "$(HOME)"}]
+    mine = [
+        {"name": names.ENV_ASSIGNMENT, "value": "forged"},
+        {"name": names.ENV_POD_INDEX, "value": "0"},
+        {"name": "NCCL_DEBUG", "value": "$(HOME) a$$b"},
+    ]
     job = first_job(template={"env": mine})
     values = {entry["name"]: entry.get("value") for entry in container(job)["env"]}
     assignment = Assignment.model_validate_json(values[names.ENV_ASSIGNMENT] or "")
     assert assignment.workload == "mnist_cnn"
-    assert values["NCCL_DEBUG"] == "$$(HOME)"  # which the kubelet turns back into $(HOME), unexpanded
+    assert values["NCCL_DEBUG"] == "$$(HOME) a$$$$b"  # which the kubelet turns back, unexpanded
+    assert names.ENV_POD_INDEX not in values  # set by the Job controller, and only if it is not there yet
     assert len(container(job)["env"]) == len(values)
 
 

@@ -68,7 +68,7 @@ def test_the_t_quantile_is_the_one_of_the_table() -> None:
 def measured(workers: int, *values: float, line: str = "weak") -> MeasuredPoint:
     fields = {} if line == "weak" else {"globalBatch": [64]}
     (point,) = expand(builders.spec(builders.block(workers=[workers], **fields)), {"cpu": builders.pool().spec})
-    return MeasuredPoint(point=point, values=values)
+    return MeasuredPoint(point=point, values=values, environment="env")
 
 
 def test_efficiency_is_relative_to_the_smallest_worker_count() -> None:

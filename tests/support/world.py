@@ -72,7 +72,8 @@ class World:
             self._create(gang)
             yield
         self.status = decision.status
-        self.study = self.study.model_copy(update={"conditions": decision.status.conditions})
+        told = {"conditions": decision.status.conditions, "started_at": decision.status.started_at}
+        self.study = self.study.model_copy(update=told)
         yield
         self.told += decision.happenings
         yield

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from gpubench import names
 from gpubench.api import patterns, rules
-from gpubench.api.pool import Template
+from gpubench.api.pool import CapacityType, Template
 from gpubench.api.rules import Rule
 from gpubench.precision import Precision
 from gpubench.units import DecimalText, Duration
@@ -228,7 +228,6 @@ class PointState(StrEnum):
     NO_CAPACITY = "NoCapacity"
     UNSUPPORTED_ACCELERATOR = "UnsupportedAccelerator"
     FAILED = "Failed"
-    NOT_RUN = "NotRun"
 
 
 #: Ends of a point that answer the question, even where the answer is "this cannot be had".
@@ -259,13 +258,6 @@ class Scaling(Value):
     efficiency: Estimate = Field(description="1 is perfect scaling.")
 
 
-class Amount(Value):
-    """An amount of money; the currency is never left out."""
-
-    amount: DecimalText = Field(description="Decimal number.")
-    currency: str = Field(max_length=3, description="ISO 4217 code.")
-
-
 class AmountInterval(Value):
     """An amount of money with its interval."""
 
@@ -287,6 +279,7 @@ class PointResult(Value):
     workload: str = Field(max_length=63, description="Model.")
     pool: str = Field(max_length=63, description="GpuPool.")
     accelerator: str | None = Field(None, max_length=63, description="What the pool calls its accelerator.")
+    capacity_type: CapacityType | None = Field(None, description="How the pool's nodes are rented.")
     workers: int = Field(description="Horovod ranks in all.")
     workers_per_node: int = Field(description="Ranks on each node.")
     batch_per_worker: int | None = Field(None, description="Samples per rank and step.")
@@ -311,7 +304,7 @@ class PointCounts(Value):
     total: int = Field(description="Points of the plan.")
     measured: int = Field(0, description="Points with all repeats measured.")
     running: int = Field(0, description="Points with an attempt under way.")
-    failed: int = Field(0, description="Points that ended Failed or NotRun.")
+    failed: int = Field(0, description="Points that ended Failed.")
     skipped: int = Field(0, description="Points that no pool can hold.")
     other: int = Field(0, description="Points that ended OutOfMemory, NoCapacity or UnsupportedAccelerator.")
 

@@ -7,19 +7,14 @@ is recorded; start what may start; derive the status; say what happened.
 
 from collections.abc import Mapping, Sequence
 
-from gpubench.control import capacity, conditions, evidence, happenings, results, retries, status
-from gpubench.control.decision import Decision, Gang, JobReference
+from gpubench.control import conditions, evidence, happenings, results, retries, starts, status, waiting
+from gpubench.control.decision import Decision, JobReference
 from gpubench.control.evidence import Verdict
 from gpubench.control.ledger import AttemptRecord, Ledger, Outcome, Reason
 from gpubench.control.observed import Observed, ObservedJob
-from gpubench.control.retries import Standing, TrialStanding
-from gpubench.control.status import Pending
-from gpubench.plan.assignment import Assignment
-from gpubench.plan.plan import Plan, Trial
-from gpubench.units import processors
-
-STALL_TIMEOUT_SECONDS = 300.0  # the first step of a large model on a slow CPU takes about one minute
-PENDING_IS_NEWS_AFTER_SECONDS = 10.0  # a gang that is placed within this long was not waiting
+from gpubench.control.retries import TrialStanding
+from gpubench.control.waiting import Pending
+from gpubench.plan.plan import Plan
 
 
 def decide(plan: Plan, ledger: Ledger, observed: Observed, now: float) -> Decision:
@@ -38,8 +33,8 @@ def decide(plan: Plan, ledger: Ledger, observed: Observed, now: float) -> Decisi
     attempts = after.by_trial()
     standings = {trial.id: retries.standing(attempts.get(trial.id, ()), plan.attempts) for trial in plan.trials}
     live = tuple(job for job in jobs if entries[job.key].outcome is None)
-    create, short_of = _starts(plan, observed, standings, running=len(live), now=now)
-    pending = _pending(plan, observed, standings, live=live, create=create, now=now)
+    create, short_of = starts.starts(plan, observed, standings, running=len(live), now=now)
+    pending = waiting.pending(plan, observed, standings, live=live, create=create, now=now)
     new_status = status.status(
         study,
         plan,
@@ -59,7 +54,7 @@ def decide(plan: Plan, ledger: Ledger, observed: Observed, now: float) -> Decisi
         happenings=happenings.happenings(
             study, plan, ended=[record for record in news if record.outcome], created=create, status=new_status
         ),
-        wake_at=_wake_at(plan, standings, live=live, pending=pending, now=now),
+        wake_at=_wake_at(plan, standings, observed=observed, live=live, pending=pending, now=now),
     )
 
 
@@ -142,108 +137,11 @@ def _is_to_be_retired(job: ObservedJob, entry: AttemptRecord) -> bool:
     return entry.outcome is not None and (job.complete or job.failed) and not (job.deleting or job.has_ttl)
 
 
-def _starts(
-    plan: Plan, observed: Observed, standings: Mapping[str, TrialStanding], *, running: int, now: float
-) -> tuple[tuple[Gang, ...], tuple[str, ...]]:
-    """Gangs to start, in the plan's order, and pools that were too full for one.
-
-    A trial without room keeps its place: none overtakes it on its pool.
-    """
-    if observed.study.spec.suspend or observed.refused is not None:
-        return (), ()
-    free = {entry.pool: entry.slots for entry in observed.free}
-    room = observed.study.spec.limits.parallel_trials - running
-    starts: list[Gang] = []
-    short_of: dict[str, None] = {}
-    for trial in _startable(plan, standings):
-        standing = standings[trial.id]
-        if len(starts) >= room:
-            break
-        if standing.not_before > now:
-            continue
-        gang = _gang(plan, trial, attempt=standing.next_attempt)
-        if free.get(gang.pool, 0) < gang.slots:
-            free[gang.pool] = 0
-            short_of[gang.pool] = None
-            continue
-        free[gang.pool] -= gang.slots
-        starts.append(gang)
-    return tuple(starts), tuple(short_of)
-
-
-def _startable(plan: Plan, standings: Mapping[str, TrialStanding]) -> list[Trial]:
-    """Trials that wait for an attempt; none of a point with a given-up trial, for it would end the same way."""
-    ended = {trial.point for trial in plan.trials if standings[trial.id].standing is Standing.GIVEN_UP}
-    return [
-        trial for trial in plan.trials if standings[trial.id].standing is Standing.WAITING and trial.point not in ended
-    ]
-
-
-def _gang(plan: Plan, trial: Trial, *, attempt: int) -> Gang:
-    point = plan.points[trial.point]
-    pool = plan.pool(point.key.pool).spec
-    assert point.key.batch_per_worker is not None  # a point without it is skipped and has no trial
-    return Gang(
-        assignment=Assignment(
-            trial=trial.id,
-            attempt=attempt,
-            workload=point.key.workload,
-            precision=point.key.precision,
-            workers=point.key.workers,
-            workers_per_node=point.key.workers_per_node,
-            batch_per_worker=point.key.batch_per_worker,
-            seed=plan.seed + trial.repeat,
-            slot_processors=float(processors(pool.slot.cpu)),
-            gpu=pool.slot.gpu_resource is not None,
-            warm_up_seconds=plan.timing.warm_up,
-            measure_seconds=plan.timing.duration,
-            window_seconds=plan.timing.window,
-            join_timeout_seconds=plan.timing.scheduling_timeout,
-            stall_timeout_seconds=STALL_TIMEOUT_SECONDS,
-        ),
-        pool=point.key.pool,
-        nodes=point.nodes,
-        slots=capacity.slots_of(point, pool),
-    )
-
-
-def _pending(
-    plan: Plan,
-    observed: Observed,
-    standings: Mapping[str, TrialStanding],
-    *,
-    live: Sequence[ObservedJob],
-    create: Sequence[Gang],
-    now: float,
-) -> Pending | None:
-    """Why a gang waits: what the cluster said of a live one, or that other attempts hold the slots."""
-    nodes = {trial.id: plan.points[trial.point].nodes for trial in plan.trials}
-    if observed.refused is not None:
-        return Pending(reason=conditions.CREATION_REFUSED, sentence=observed.refused)
-    for job in live:
-        said = evidence.pending_sentence(job, nodes=nodes[job.trial])
-        if said is not None and now >= job.created_at + PENDING_IS_NEWS_AFTER_SECONDS:
-            return Pending(reason=said[0], sentence=said[1])
-    if live or create or observed.study.spec.suspend:
-        return None
-    waiting = [trial for trial in _startable(plan, standings) if standings[trial.id].not_before <= now]
-    if not waiting:
-        return None
-    gang = _gang(plan, waiting[0], attempt=1)
-    if any(job.holds_slots and job.pool == gang.pool for job in observed.jobs):
-        return None  # the study's own last attempt is about to give them back: nobody else is in the way
-    free = next((entry.slots for entry in observed.free if entry.pool == gang.pool), 0)
-    return Pending(
-        reason=conditions.WAITING_FOR_SLOTS,
-        sentence=f"an attempt needs {gang.slots} slots of pool {gang.pool} and {free} are free: "
-        "attempts of other studies hold the rest",
-    )
-
-
 def _wake_at(
     plan: Plan,
     standings: Mapping[str, TrialStanding],
     *,
+    observed: Observed,
     live: Sequence[ObservedJob],
     pending: Pending | None,
     now: float,
@@ -251,13 +149,14 @@ def _wake_at(
     nodes = {trial.id: plan.points[trial.point].nodes for trial in plan.trials}
     moments = [evidence.next_deadline(job, nodes=nodes[job.trial], timing=plan.timing) for job in live]
     moments += [
-        job.created_at + PENDING_IS_NEWS_AFTER_SECONDS
+        job.created_at + waiting.NEWS_AFTER_SECONDS
         for job in live
         if evidence.all_running_since(job, nodes=nodes[job.trial]) is None
     ]
-    moments += [standings[trial.id].not_before for trial in _startable(plan, standings)]
-    if pending is not None and pending.reason == conditions.WAITING_FOR_SLOTS:
+    moments += [standings[trial.id].not_before for trial in starts.startable(plan, standings)]
+    if pending is not None and pending.reason in (conditions.WAITING_FOR_SLOTS, conditions.NODE_NOT_ANSWERING):
         moments.append(now + 5.0)  # slots of other studies are freed without an event of this one
+    moments += [moment for job in observed.jobs if (moment := waiting.stuck_at(job)) is not None]
     later = [moment for moment in moments if moment > now]
     return min(later) if later else None
 

@@ -21,7 +21,7 @@ from gpubench.plan.plan import Timing
 from gpubench.values import Value
 
 SETTLE_SECONDS = 90.0  # a failing Job whose pods do not end (a dead node) is judged by what is there after this long
-IMAGE_GRACE_SECONDS = 120.0  # a registry may be away for a moment; a wrong name stays wrong
+IMAGE_GRACE_SECONDS = 120.0  # after the pod was scheduled; a registry may be away for a moment
 SKEW_SECONDS = 5.0  # between the API server's clock and ours
 
 _REASON_BY_CODE = {
@@ -84,9 +84,9 @@ def judge(job: ObservedJob, *, nodes: int, timing: Timing, now: float) -> Verdic
 
 def next_deadline(job: ObservedJob, *, nodes: int, timing: Timing) -> float:
     """When `judge` may come to a verdict though nothing happens."""
-    deadlines = [_time_limit(job, nodes=nodes, timing=timing)]
     if job.failing_since is not None:
-        deadlines.append(job.failing_since + SETTLE_SECONDS)
+        return job.failing_since + SETTLE_SECONDS
+    deadlines = [_time_limit(job, nodes=nodes, timing=timing)]
     deadlines += [
         pod.scheduled_at + IMAGE_GRACE_SECONDS
         for pod in job.pods
@@ -114,6 +114,12 @@ def all_running_since(job: ObservedJob, *, nodes: int) -> float | None:
     return max(starts) if len(starts) >= nodes else None
 
 
+def _has_lost_a_pod(job: ObservedJob, *, nodes: int) -> bool:
+    """Pods that run and pods that are simply not there: the gang was complete once, for no pod of it is waiting."""
+    refused = job.creation_failure is not None
+    return not refused and 0 < len(job.pods) < nodes and all(pod.running_at is not None for pod in job.pods)
+
+
 def _succeeded(job: ObservedJob) -> Verdict | None:
     for pod in _first_pods(job):
         ending = _ending(pod)
@@ -139,6 +145,13 @@ def _disrupted(job: ObservedJob) -> Verdict | None:
                 disruption=pod.disruption.reason,
                 exit_code=pod.end.exit_code if pod.end else None,
             )
+    # The Job controller lets a counted pod go within a second: then its word is all that is left of the evidence.
+    if job.failed_reason == "PodFailurePolicy" and "DisruptionTarget" in (job.failed_message or ""):
+        return Verdict(
+            outcome=Outcome.PREEMPTED,
+            reason=Reason.DISRUPTED,
+            sentence=f"a pod of Job {job.name} was disrupted and is gone: {job.failed_message}",
+        )
     return None
 
 
@@ -203,13 +216,20 @@ def _image_not_started(job: ObservedJob, *, now: float) -> Verdict | None:
     for pod in job.pods:
         late = pod.scheduled_at is not None and now >= pod.scheduled_at + IMAGE_GRACE_SECONDS
         if pod.waiting_reason in _IMAGE_AT_ONCE or (pod.waiting_reason in _IMAGE_AFTER_GRACE and late):
-            return Verdict(outcome=Outcome.FAILED, reason=Reason.IMAGE_NOT_STARTED, sentence=_image_sentence(pod))
+            reason = Reason.IMAGE_INVALID if pod.waiting_reason in _IMAGE_AT_ONCE else Reason.IMAGE_NOT_STARTED
+            return Verdict(outcome=Outcome.FAILED, reason=reason, sentence=_image_sentence(pod))
     return None
 
 
 def _timed_out(job: ObservedJob, *, nodes: int, timing: Timing, now: float) -> Verdict | None:
-    if now < _time_limit(job, nodes=nodes, timing=timing):
-        return None
+    if job.failing_since is not None or now < _time_limit(job, nodes=nodes, timing=timing):
+        return None  # the Job controller is ending it: judged when its pods have ended, or when it has settled
+    if _has_lost_a_pod(job, nodes=nodes):
+        return Verdict(
+            outcome=Outcome.FAILED,
+            reason=Reason.POD_VANISHED,
+            sentence=f"only {len(job.pods)} of {nodes} pods of Job {job.name} are left: somebody deleted the others",
+        )
     if all_running_since(job, nodes=nodes) is not None:
         return Verdict(
             outcome=Outcome.FAILED,

@@ -42,7 +42,7 @@ def happenings(
     """What is new: the difference between the conditions that were and the status that will be, and the attempts."""
     return (
         *_beginning(study, plan),
-        *_suspension(study),
+        *_suspension(study, status),
         *(_ending(plan, record) for record in ended),
         *(_start(plan, gang) for gang in created),
         *_transitions(study, status),
@@ -50,10 +50,7 @@ def happenings(
 
 
 def _beginning(study: Study, plan: Plan) -> Sequence[Happening]:
-    if any(
-        condition.type == conditions.PROGRESSING and condition.reason != conditions.WAITING_FOR_POOLS
-        for condition in study.conditions
-    ):
+    if study.started_at is not None:
         return ()
     skipped = [point.skip for point in plan.points if point.skip is not None]
     told = [Happening(type="Warning", reason=POINT_SKIPPED, message=text) for text in skipped[:_SKIPS_TOLD]]
@@ -61,7 +58,9 @@ def _beginning(study: Study, plan: Plan) -> Sequence[Happening]:
     return (Happening(type="Normal", reason=PLANNED, message=summary), *told)
 
 
-def _suspension(study: Study) -> Sequence[Happening]:
+def _suspension(study: Study, new: GpuBenchmarkStatus) -> Sequence[Happening]:
+    if conditions.holds(new.conditions, conditions.FINISHED):
+        return ()
     was = conditions.holds(study.conditions, conditions.SUSPENDED)
     if study.spec.suspend and not was:
         return (Happening(type="Normal", reason=SUSPENDED, message="running attempts are stopped, none is started"),)

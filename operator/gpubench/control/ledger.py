@@ -45,11 +45,13 @@ class Reason(StrEnum):
     TERMINATED = "Terminated"
     EXITED = "Exited"  # with a code that is none of ours
     RESULT_LOST = "ResultLost"  # it succeeded and its result is nowhere
-    IMAGE_NOT_STARTED = "ImageNotStarted"
+    IMAGE_INVALID = "ImageInvalid"  # a name that cannot be, or an image that must not be pulled and is not there
+    IMAGE_NOT_STARTED = "ImageNotStarted"  # the registry or the runtime says no; perhaps not the next time
     CREATION_REFUSED = "CreationRefused"  # quota, Pod Security, a webhook
     NO_CAPACITY = "NoCapacity"  # pods stayed pending until the scheduling time-out
     TIMED_OUT = "TimedOut"
     JOB_VANISHED = "JobVanished"  # somebody else deleted the Job
+    POD_VANISHED = "PodVanished"  # somebody else deleted a pod, and the others wait for it
 
 
 class AttemptRecord(Value):

@@ -19,6 +19,7 @@ Manifest = dict[str, Any]
 
 GRACE_SECONDS = 25  # GKE's spot nodes give 15 s, others 30; the launcher needs less than 5
 DEADLINE_SLACK_SECONDS = 120  # over both time-outs: the Job's own deadline matters only while no operator is there
+_SET_BY_THE_PLACE = frozenset({names.ENV_POD_INDEX, names.ENV_POD_IP, names.ENV_POD_NAME, names.ENV_NODE_NAME})
 _PLAN_KEY = "plan.json"
 _SCRATCH = "/tmp"  # noqa: S108  # an emptyDir of the pod: its root file system is read-only
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108  # an emptyDir in memory
@@ -52,7 +53,10 @@ def ledger_config_map(study: Study, shard: int, entries: Mapping[str, str]) -> M
 
 
 def service(study: Study, plan: Plan) -> Manifest:
-    """The headless Service that gives every gang pod a name, before it is ready: pod 0 is looked up while it starts."""
+    """The headless Service that gives every gang pod a name, before it is ready.
+
+    Pod 0 is looked up while it starts.
+    """
     del plan  # one Service serves every attempt of the study
     return {
         "apiVersion": "v1",
@@ -77,11 +81,12 @@ def gang_environment(study: Study, plan: Plan, gang: Gang) -> dict[str, str]:
         names.ENV_TERMINATION_MESSAGE: names.TERMINATION_MESSAGE_PATH,
         names.ENV_IMAGE: dict(plan.images)[gang.pool],
     }
-    # The user's variables come first in the pod: none of them may replace one of ours.
+    # None of the user's variables may replace one of ours, nor the index that the Job controller sets if it is absent.
     users = {
         variable.name: variable.value
         for template in (plan.pool(gang.pool).spec.template, study.spec.template)
         for variable in template.env
+        if variable.name not in _SET_BY_THE_PLACE
     }
     return {**users, **environment}
 
@@ -184,24 +189,34 @@ def _pod(study: Study, plan: Plan, gang: Gang, *, pool: GpuPoolSpec) -> Manifest
         pod["nodeSelector"] = dict(pool.scheduling.node_selector)
     if pool.scheduling.tolerations:
         pod["tolerations"] = [toleration.to_wire() for toleration in pool.scheduling.tolerations]
-    if pool.exclusive_nodes:
-        pod["affinity"] = {
-            "podAntiAffinity": {
-                "requiredDuringSchedulingIgnoredDuringExecution": [
-                    {
-                        "labelSelector": {"matchLabels": {names.LABEL_COMPONENT: names.COMPONENT_GANG}},
-                        "namespaceSelector": {},  # gangs of every namespace
-                        "topologyKey": "kubernetes.io/hostname",
-                    }
-                ]
-            }
-        }
+    apart = _apart(study, gang, exclusive=pool.exclusive_nodes)
+    if apart is not None:
+        rule = apart | {"topologyKey": "kubernetes.io/hostname"}
+        pod["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [rule]}}
     return pod
+
+
+def _apart(study: Study, gang: Gang, *, exclusive: bool) -> Manifest | None:
+    """Whom a pod of the gang must not meet on its node: any gang where nodes are exclusive, else its own siblings.
+
+    Two pods of one gang on one node would talk through its memory and be reported as two nodes.
+    """
+    if exclusive:
+        gangs = {names.LABEL_COMPONENT: names.COMPONENT_GANG}
+        return {"labelSelector": {"matchLabels": gangs}, "namespaceSelector": {}}  # of every namespace
+    if gang.nodes == 1:
+        return None
+    siblings = {
+        names.LABEL_BENCHMARK_UID: study.uid,
+        names.LABEL_TRIAL: gang.assignment.trial,
+        names.LABEL_ATTEMPT: str(gang.assignment.attempt),
+    }
+    return {"labelSelector": {"matchLabels": siblings}}
 
 
 def _container(study: Study, plan: Plan, gang: Gang, *, pool: GpuPoolSpec) -> Manifest:
     environment: list[Manifest] = [
-        {"name": name, "value": value.replace("$(", "$$(")}  # the kubelet would expand $(NAME)
+        {"name": name, "value": value.replace("$", "$$")}  # the kubelet expands $(NAME), and makes $ of $$
         for name, value in gang_environment(study, plan, gang).items()
     ]
     downward = {

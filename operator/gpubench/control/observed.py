@@ -19,6 +19,7 @@ class Study(Value):
     created_at: float
     spec: GpuBenchmarkSpec
     conditions: tuple[Condition, ...] = ()  # of its status, so that a transition keeps its time
+    started_at: str | None = None  # of its status: whether the beginning has been told
 
 
 class ContainerEnd(Value):
@@ -69,6 +70,7 @@ class ObservedJob(Value):
     slots: int  # of the pool that it holds
     created_at: float
     deleting: bool = False
+    deleting_since: float | None = None  # its deletionTimestamp
     complete: bool = False  # condition Complete or SuccessCriteriaMet
     failing_since: float | None = None  # condition FailureTarget (or Failed): the Job controller is ending it
     failed: bool = False  # condition Failed: every pod has ended

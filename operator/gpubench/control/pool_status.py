@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpubench.api.pool import GpuPool, GpuPoolStatus, PoolCondition
+from gpubench.control.conditions import clamped
 from gpubench.moments import rfc3339
 from gpubench.money import price
 
@@ -58,7 +59,7 @@ def _ready_condition(
         type=READY,
         status="True" if holds == "True" else "False",
         reason=reason,
-        message=message,
+        message=clamped(message, 1024),
         last_transition_time=(
             previous.last_transition_time if previous is not None and previous.status == holds else rfc3339(now)
         ),

@@ -22,7 +22,8 @@ from gpubench.money import marginal, price
 from gpubench.money.marginal import CostInterval
 from gpubench.plan.plan import Plan, Point
 
-_COST_DIGITS = 6  # behind the point: a million samples of a small network cost thousandths of a cent
+_COST_MAX = Decimal(10) ** 12  # what the schema takes; the throughput may be as good as zero
+_COST_DIGITS = 9  # behind the point: a million samples of a small network cost thousandths of a cent
 
 
 def point_results(plan: Plan, standings: Mapping[str, TrialStanding]) -> tuple[PointResult, ...]:
@@ -30,10 +31,7 @@ def point_results(plan: Plan, standings: Mapping[str, TrialStanding]) -> tuple[P
     trials: list[list[TrialStanding]] = [[] for _ in plan.points]
     for trial in sorted(plan.trials, key=lambda trial: trial.repeat):
         trials[trial.point].append(standings[trial.id])
-    measured = [
-        MeasuredPoint(point=point, values=values) if (values := _comparable_values(of_point)) else None
-        for point, of_point in zip(plan.points, trials, strict=True)
-    ]
+    measured = [_measured(point, of_point) for point, of_point in zip(plan.points, trials, strict=True)]
     among = [entry for entry in measured if entry is not None]
     return tuple(
         _point_result(plan, point, of_point, entry=entry, among=among)
@@ -52,19 +50,39 @@ def point_state(point: Point, trials: Sequence[TrialStanding]) -> tuple[PointSta
     if given_up is not None and not some_measured:
         return given_up.state or PointState.FAILED, given_up.sentence
     if given_up is not None or all(trial.standing is Standing.MEASURED for trial in trials):
+        environments = _environments(trials)
+        if len(environments) > 1:
+            return PointState.FAILED, (
+                f"the repeats ran in different environments ({', '.join(environments)}) and are not averaged: "
+                "pin the image by digest, or restrict the pool to equal nodes"
+            )
         return PointState.MEASURED, None
     return PointState.PENDING, None
 
 
-def _comparable_values(trials: Sequence[TrialStanding]) -> tuple[float, ...]:
-    """Throughputs of the repeats; none when they stand on different environments, for these are never averaged."""
-    if len(_environments(trials)) > 1:
-        return ()
-    return tuple(throughput.samples_per_second(trial.result) for trial in trials if trial.result is not None)
+def _measured(point: Point, trials: Sequence[TrialStanding]) -> MeasuredPoint | None:
+    """The throughputs of the repeats; None when there are none, or when they may not be averaged."""
+    environments = _environments(trials)
+    if len(environments) != 1:
+        return None
+    values = tuple(throughput.samples_per_second(trial.result) for trial in trials if trial.result is not None)
+    return MeasuredPoint(point=point, values=values, environment=environments[0])
 
 
 def _environments(trials: Sequence[TrialStanding]) -> tuple[str, ...]:
-    return tuple(sorted({trial.result.environment for trial in trials if trial.result is not None}))
+    """What the repeats stand on: their comparability keys, and the digest of the image that was really run.
+
+    A tag may have been moved to another image while the study ran.
+    """
+    return tuple(
+        sorted(
+            {
+                f"{trial.measured.result.environment} {trial.measured.image_id or ''}".strip()
+                for trial in trials
+                if trial.measured is not None and trial.measured.result is not None
+            }
+        )
+    )
 
 
 def _point_result(
@@ -83,6 +101,7 @@ def _point_result(
         workload=point.key.workload,
         pool=point.key.pool,
         accelerator=pool.accelerator if pool else None,
+        capacity_type=pool.capacity_type if pool else None,
         workers=point.key.workers,
         workers_per_node=point.key.workers_per_node,
         batch_per_worker=point.key.batch_per_worker,
@@ -98,24 +117,25 @@ def _point_result(
         ),
         cost=_cost(plan, point, interval) if interval else None,
         nodes=len({node for trial in trials if trial.measured for node in trial.measured.nodes}),
-        environment=environments[0] if len(environments) == 1 else None,
-        warnings=tuple(clamped(text, benchmark.WARNING_MAX) for text in _warnings(trials)[: benchmark.WARNINGS_MAX]),
+        environment=environments[0].split()[0] if len(environments) == 1 else None,
+        warnings=_warnings(trials, entry, among),
     )
 
 
-def _warnings(trials: Sequence[TrialStanding]) -> tuple[str, ...]:
+def _warnings(
+    trials: Sequence[TrialStanding], entry: MeasuredPoint | None, among: Sequence[MeasuredPoint]
+) -> tuple[str, ...]:
     found: list[str] = []
-    environments = _environments(trials)
-    if len(environments) > 1:
-        found.append(
-            f"the repeats ran in different environments ({', '.join(environments)}) and are not averaged: "
-            "pin the image by digest, or restrict the pool to equal nodes"
-        )
     given_up = [trial for trial in trials if trial.standing is Standing.GIVEN_UP]
     measured = sum(trial.standing is Standing.MEASURED for trial in trials)
     if given_up and measured:
         found.append(f"only {measured} of {len(trials)} repeats were measured: {given_up[0].sentence}")
-    return tuple(found)
+    if entry is not None and any(other.environment != entry.environment for other in efficiency.lines(entry, among)):
+        found.append(
+            "other worker counts of this line ran in another environment, and efficiency is not computed across "
+            "environments: restrict the pool to equal nodes"
+        )
+    return tuple(clamped(text, benchmark.WARNING_MAX) for text in found)
 
 
 def _estimate(interval: Interval) -> Estimate:
@@ -129,11 +149,17 @@ def _cost(plan: Plan, point: Point, interval: Interval) -> Cost | None:
         return None
     # An exclusive node is paid for as a whole, however many of its slots work.
     nodes = Decimal(point.nodes) if pool.exclusive_nodes else Decimal(point.key.workers) / pool.slots_per_node
-    return Cost(per_million_samples=_amounts(marginal.per_million_samples(rate, nodes=nodes, throughput=interval)))
+    amounts = _amounts(marginal.per_million_samples(rate, nodes=nodes, throughput=interval))
+    return None if amounts is None else Cost(per_million_samples=amounts)
 
 
-def _amounts(cost: CostInterval) -> AmountInterval:
+def _amounts(cost: CostInterval) -> AmountInterval | None:
+    """The amounts as status holds them: a bound that does not fit is left open, with a mean that does not, no cost."""
+
     def text(amount: Decimal | None) -> str | None:
-        return None if amount is None else f"{price.rounded(amount, digits=_COST_DIGITS):f}"
+        return None if amount is None or amount >= _COST_MAX else f"{price.rounded(amount, digits=_COST_DIGITS):f}"
 
-    return AmountInterval(mean=text(cost.mean) or "0", low=text(cost.low), high=text(cost.high), currency=cost.currency)
+    mean = text(cost.mean)
+    if mean is None:
+        return None
+    return AmountInterval(mean=mean, low=text(cost.low), high=text(cost.high), currency=cost.currency)

@@ -18,20 +18,13 @@ from gpubench.control import conditions
 from gpubench.control.ledger import Ledger, Outcome
 from gpubench.control.observed import Study
 from gpubench.control.retries import Standing, TrialStanding
+from gpubench.control.waiting import Pending
 from gpubench.moments import rfc3339
 from gpubench.plan.plan import Plan
 from gpubench.report import answer
-from gpubench.values import Value
 
 _OPEN = frozenset({PointState.PENDING, PointState.RUNNING})
 _ANSWER_MAX = 2048
-
-
-class Pending(Value):
-    """Why a gang waits, in one word and one sentence."""
-
-    reason: str
-    sentence: str
 
 
 def status(
@@ -135,7 +128,7 @@ def _points(results: Sequence[PointResult]) -> PointCounts:
         total=len(results),
         measured=states[PointState.MEASURED],
         running=states[PointState.RUNNING],
-        failed=states[PointState.FAILED] + states[PointState.NOT_RUN],
+        failed=states[PointState.FAILED],
         skipped=states[PointState.SKIPPED],
         other=sum(states[state] for state in others),
     )

@@ -16,10 +16,11 @@ from gpubench.plan.plan import Point
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredPoint:
-    """A point and the throughput of each of its repeats."""
+    """A point, the throughput of each of its repeats, and what they all stand on."""
 
     point: Point
     values: tuple[float, ...]
+    environment: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,8 +33,20 @@ class Efficiency:
 
 
 def efficiencies(of: MeasuredPoint, among: Sequence[MeasuredPoint]) -> tuple[Efficiency, ...]:
-    """The efficiency of a measured point on each of its lines; the baseline itself has none to show but 1."""
+    """The efficiency of a measured point on each of its lines; the baseline itself has none to show but 1.
+
+    None where there is no other worker count to compare, or where the baseline ran in another environment.
+    """
     return tuple(found for kind in of.point.lines if (found := _on_line(of, among=among, kind=kind)) is not None)
+
+
+def lines(of: MeasuredPoint, among: Sequence[MeasuredPoint]) -> tuple[MeasuredPoint, ...]:
+    """The measured points that share a line with this one, itself among them."""
+    return tuple(
+        other
+        for other in among
+        if any(kind in other.point.lines and _same_line(of.point, other.point, kind=kind) for kind in of.point.lines)
+    )
 
 
 def _on_line(
@@ -45,6 +58,8 @@ def _on_line(
     b, n = base.point.key.workers, of.point.key.workers
     if len({other.point.key.workers for other in line}) < 2:
         return None  # one worker count alone says nothing about scaling
+    if base.environment != of.environment:
+        return None  # T(n) on one driver over T(b) on another is nobody's efficiency
     if base is of:
         return Efficiency(kind=kind, baseline_workers=b, interval=Interval(mean=1.0))
     ratio = intervals.of_ratio(of.values, base.values)

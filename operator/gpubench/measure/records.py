@@ -74,11 +74,11 @@ class Result(Value):
     schema_version: Literal[1] = 1
     trial: str
     attempt: int
-    workers: int  # as Horovod reported it, checked against the assignment
-    steps: int  # measured steps, warm-up left out
-    samples: int  # measured samples of all ranks together
-    nanoseconds: int  # of the measured windows, maximum over ranks each
-    windows: int
+    workers: int = Field(gt=0)  # as Horovod reported it, checked against the assignment
+    steps: int = Field(gt=0)  # measured steps, warm-up left out
+    samples: int = Field(gt=0)  # measured samples of all ranks together
+    nanoseconds: int = Field(gt=0)  # of the measured windows, maximum over ranks each
+    windows: int = Field(gt=0)
     warm_up_windows: int
     window_nanoseconds: tuple[int, int, int]  # 5 %, 50 % and 95 % quantile of a measured window
     final_loss: float

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which trials start now: in the plan's order, within the study's bound and the slots that are free."""
+
+from collections.abc import Mapping
+
+from gpubench.control import capacity
+from gpubench.control.decision import Gang
+from gpubench.control.observed import Observed
+from gpubench.control.retries import Standing, TrialStanding
+from gpubench.plan.assignment import Assignment
+from gpubench.plan.plan import Plan, Trial
+from gpubench.units import processors
+
+STALL_TIMEOUT_SECONDS = 300.0  # at least; a step of a large model on a slow CPU takes about one minute
+
+
+def starts(
+    plan: Plan, observed: Observed, standings: Mapping[str, TrialStanding], *, running: int, now: float
+) -> tuple[tuple[Gang, ...], tuple[str, ...]]:
+    """Gangs to start, in the plan's order, and pools that were too full for one.
+
+    A trial without room keeps its place: none overtakes it on its pool.
+    """
+    if observed.study.spec.suspend or observed.refused is not None:
+        return (), ()
+    free = {entry.pool: entry.slots for entry in observed.free}
+    room = observed.study.spec.limits.parallel_trials - running
+    found: list[Gang] = []
+    short_of: dict[str, None] = {}
+    for trial in startable(plan, standings):
+        standing = standings[trial.id]
+        if len(found) >= room:
+            break
+        if standing.not_before > now:
+            continue
+        gang = gang_of(plan, trial, attempt=standing.next_attempt)
+        if free.get(gang.pool, 0) < gang.slots:
+            free[gang.pool] = 0
+            short_of[gang.pool] = None
+            continue
+        free[gang.pool] -= gang.slots
+        found.append(gang)
+    return tuple(found), tuple(short_of)
+
+
+def startable(plan: Plan, standings: Mapping[str, TrialStanding]) -> list[Trial]:
+    """Trials that wait for an attempt; none of a point with a given-up trial, for it would end the same way."""
+    ended = {trial.point for trial in plan.trials if standings[trial.id].standing is Standing.GIVEN_UP}
+    return [
+        trial for trial in plan.trials if standings[trial.id].standing is Standing.WAITING and trial.point not in ended
+    ]
+
+
+def gang_of(plan: Plan, trial: Trial, *, attempt: int) -> Gang:
+    """The gang of an attempt at a trial: what it is told, and what it holds."""
+    point = plan.points[trial.point]
+    pool = plan.pool(point.key.pool).spec
+    assert point.key.batch_per_worker is not None  # a point without it is skipped and has no trial
+    return Gang(
+        assignment=Assignment(
+            trial=trial.id,
+            attempt=attempt,
+            workload=point.key.workload,
+            precision=point.key.precision,
+            workers=point.key.workers,
+            workers_per_node=point.key.workers_per_node,
+            batch_per_worker=point.key.batch_per_worker,
+            seed=plan.seed + trial.repeat,
+            slot_processors=float(processors(pool.slot.cpu)),
+            gpu=pool.slot.gpu_resource is not None,
+            pin=pool.exclusive_nodes,
+            warm_up_seconds=plan.timing.warm_up,
+            measure_seconds=plan.timing.duration,
+            window_seconds=plan.timing.window,
+            join_timeout_seconds=plan.timing.scheduling_timeout,
+            # Progress is reported once a window: one that is long, or slower than it was calibrated, is no stall.
+            stall_timeout_seconds=max(STALL_TIMEOUT_SECONDS, 3.0 * plan.timing.window),
+        ),
+        pool=point.key.pool,
+        nodes=point.nodes,
+        slots=capacity.slots_of(point, pool),
+    )
