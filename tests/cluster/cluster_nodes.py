@@ -46,9 +46,8 @@ class Node:
     def config(self, usable: Sequence[int]) -> dict[str, Any]:
         """What the node program reads. A container may have been given cores 2 and 3: those are its 0 and 1."""
         if any(core >= len(usable) for core in self.cores):
-            raise ClusterError(
-                f"node {self.name} needs processor {max(self.cores)}, counted from 0, and this machine has {len(usable)}"
-            )
+            needed = max(self.cores) + 1
+            raise ClusterError(f"node {self.name} needs {needed} processors, and this process may use {len(usable)}")
         capacity = {"cpu": str(len(self.cores) or 1), "memory": "8Gi", "pods": "110", **self.capacity}
         return {
             "name": self.name,
