@@ -38,9 +38,15 @@ def study(benchmark: kube.Object) -> observed.Study:
     )
 
 
-def pool(body: kube.Object) -> GpuPool:
-    """The pool in a GpuPool; pydantic's ValidationError where its spec is none that this version knows."""
-    return GpuPool(name=kube.name_of(body), spec=GpuPoolSpec.model_validate(body.get("spec") or {}))
+def pool(body: kube.Object, *, default_image: str | None = None) -> GpuPool:
+    """The pool in a GpuPool, with the image of this installation where it names none.
+
+    pydantic's ValidationError where its spec is none that this version knows.
+    """
+    spec = GpuPoolSpec.model_validate(body.get("spec") or {})
+    if default_image and spec.template.image is None:
+        spec = spec.model_copy(update={"template": spec.template.model_copy(update={"image": default_image})})
+    return GpuPool(name=kube.name_of(body), spec=spec)
 
 
 def jobs(bodies: Iterable[kube.Object], *, pods: Iterable[kube.Object]) -> tuple[observed.ObservedJob, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from pydantic import ValidationError
 
-from gpubench.api.pool import GpuPool, GpuPoolStatus, PoolCondition
+from gpubench.api.pool import GpuPoolStatus, PoolCondition
 from gpubench.control import decision, pool_status
 from gpubench.plan.plan import Plan
 from gpubench_operator import keys, kube, logs, observe, settings, status_writer, store, story
@@ -56,13 +56,14 @@ class PoolReconciler:
             return
         try:
             await self._status.write(kube.POOLS, body, status, now=self._clock())
-        except kube.RetryLater as error:  # the next poll writes it; the other pools go on
-            _log.info("retried", extra={"pool": kube.name_of(body), "sentence": str(error)})
+        except (kube.RetryLater, kube.Never) as error:  # the next poll tries again; the other pools go on
+            log = _log.error if isinstance(error, kube.Never) else _log.info
+            log("status not written", extra={"pool": kube.name_of(body), "sentence": str(error)})
 
     async def _tell_changes(self, bodies: dict[str, kube.Object]) -> None:
         """A study goes on with the pools as it found them; whoever changed one should know that."""
         for benchmark, plan in await self._live():
-            for name, what in _changes(plan, bodies).items():
+            for name, what in _changes(plan, bodies, default_image=self._options.jobs_image).items():
                 sentence = f"GpuPool {name} was {what}: this study goes on with the pool as it was when it started"
                 happening = decision.Happening(type="Warning", reason=story.POOL_CHANGED, message=sentence)
                 await self._story.tell(story.subject(benchmark), happening, now=self._clock())
@@ -79,7 +80,7 @@ class PoolReconciler:
         return [(body, plans[kube.uid_of(body)]) for body in bodies if kube.uid_of(body) in plans]
 
 
-def _changes(plan: Plan, bodies: dict[str, kube.Object]) -> dict[str, str]:
+def _changes(plan: Plan, bodies: dict[str, kube.Object], *, default_image: str | None) -> dict[str, str]:
     """Pools of a plan that are not what they were."""
     changes: dict[str, str] = {}
     for frozen in plan.pools:
@@ -87,18 +88,12 @@ def _changes(plan: Plan, bodies: dict[str, kube.Object]) -> dict[str, str]:
             changes[frozen.name] = "deleted"
             continue
         try:
-            now = observe.pool(bodies[frozen.name])
+            now = observe.pool(bodies[frozen.name], default_image=default_image)
         except ValidationError:
             continue
-        if _comparable(now) != _comparable(frozen):
+        if now != frozen:
             changes[frozen.name] = "changed"
     return changes
-
-
-def _comparable(pool: GpuPool) -> GpuPool:
-    """Without the image, which the installation may have filled in."""
-    template = pool.spec.template.model_copy(update={"image": None})
-    return pool.model_copy(update={"spec": pool.spec.model_copy(update={"template": template})})
 
 
 def _conditions(body: kube.Object) -> tuple[PoolCondition, ...]:

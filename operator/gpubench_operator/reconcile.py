@@ -8,22 +8,41 @@ reserving in it nothing waits, so that two studies cannot take the same slots.
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from pydantic import ValidationError
 
 from gpubench import names
 from gpubench.api.pool import GpuPool
-from gpubench.control import capacity, conditions, decide, decision, ledger, manifests, observed, planning
+from gpubench.control import capacity, conditions, decide, decision, happenings, ledger, manifests, observed, planning
 from gpubench.plan.plan import Plan
 from gpubench_operator import exporter, keys, kube, logs, observe, settings, slots, status_writer, store, story
 
 _FEWER_PODS_AFTER = 3.0  # seconds that the Job controller may take to create pods before it is asked why
 _AFTER_START = 2.0  # look again after a start although no event came
 _TERMINATING = 5.0  # look again at Jobs whose study is gone
+_AFTER_REFUSAL = 30.0  # somebody may have raised a quota or removed what was in the way; no event says so
+_STUCK = 60.0
+_UNTOLD = 5.0  # Events that could not be written are tried again
 _FORBIDDEN = 403
+_ENDS = frozenset(
+    {
+        happenings.TRIAL_MEASURED,
+        happenings.ATTEMPT_FAILED,
+        happenings.ATTEMPT_PREEMPTED,
+        happenings.ATTEMPT_STOPPED,
+    }
+)
 
 _log = logs.logger(__name__)
+
+
+class _Started(NamedTuple):
+    """What became of the gangs of a decision."""
+
+    gangs: tuple[decision.Gang, ...] = ()
+    refused: str | None = None  # what the API server said of the first one that it refused
 
 
 class Reconciler:
@@ -47,24 +66,18 @@ class Reconciler:
         self._slots = slots.SlotLedger()
         self._status = status_writer.StatusWriter(api, interval=options.status_interval_seconds)
         self._story = story.Story(api, identity=options.identity)
-        self._served: set[str] = set()  # UIDs whose Service was created by this process
 
     async def rebuild(self) -> None:
         """Fill the slot ledger from all Jobs; no study may be looked at before."""
         selector = {names.LABEL_MANAGED_BY: names.MANAGED_BY, names.LABEL_COMPONENT: names.COMPONENT_GANG}
-        bodies = [
-            body for namespace in self._namespaces() for body in await self._api.list(
-                kube.JOBS, namespace=namespace, labels=selector
-            )
-        ]  # fmt: skip
+        jobs, pods = await asyncio.gather(self._list(kube.JOBS, selector), self._list(kube.PODS, selector))
         jobs_of: dict[tuple[keys.Key, str], list[observed.ObservedJob]] = {}
-        for body in bodies:
-            labels = body["metadata"].get("labels") or {}
-            uid = labels.get(names.LABEL_BENCHMARK_UID, "")
-            key = keys.benchmark(kube.namespace_of(body) or "", labels.get(names.LABEL_BENCHMARK, ""))
-            jobs_of.setdefault((key, uid), []).extend(observe.jobs([body], pods=()))
-        for (key, uid), jobs in jobs_of.items():
-            self._slots.correct(key, uid, jobs)
+        for (key, uid), bodies in _by_study(jobs).items():
+            jobs_of.setdefault((key, uid), []).extend(observe.jobs(bodies, pods=pods))
+        for (key, uid), bodies in _by_study(pods).items():
+            jobs_of.setdefault((key, uid), []).extend(observe.jobs_left_behind(jobs, pods=bodies))
+        for (key, uid), seen in jobs_of.items():
+            self._slots.correct(key, uid, seen)
             self._wake(key)
 
     async def reconcile(self, key: keys.Key) -> float | None:
@@ -77,11 +90,22 @@ class Reconciler:
             return leftover
         self._figures.observe(key, body)
         try:
-            study = observe.study(body)
+            wake = await self._look(key, body, observe.study(body))
+        except kube.RetryLater:
+            raise  # it keeps its place in line
         except ValidationError as error:
-            await self._tell_invalid(body, error)
-            return None
-        return _earliest(leftover, await self._look(key, body, study))
+            self._leave_line(key)
+            sentence = f"this version of the operator cannot read the object: {_first(error)}"
+            await self._stop(body, reason=story.INVALID_SPEC, sentence=sentence)
+            return leftover
+        except kube.Never as error:
+            self._leave_line(key)
+            await self._stop(body, reason=story.STUCK, sentence=str(error))
+            wake = _STUCK
+        except Exception:
+            self._leave_line(key)  # nobody may wait for a study that cannot be looked at
+            raise
+        return _earliest(leftover, wake)
 
     async def tell(self, benchmark: kube.Object, happening: decision.Happening) -> None:
         """An Event about a benchmark."""
@@ -95,67 +119,102 @@ class Reconciler:
             self._api.list(kube.PODS, namespace=study.namespace, labels=selector),
         )
         jobs = [job for job in jobs if kube.is_owned_by(job, study.uid)]
+        refused, is_served = None, False
         if shelf.plan is None:
             begun = planning.begin(study, await self._pools(), self._clock())
             if isinstance(begun, decision.Decision):
+                self._leave_line(key)
                 return await self._conclude(key, body, study, begun)
-            shelf, _ = await asyncio.gather(self.store.freeze(study, begun), self._serve(study, begun))
+            shelf, refused = await asyncio.gather(self.store.freeze(study, begun), self._serve(study, begun))
+            is_served = True
             _log.info("planned", extra=_fields(study, points=len(begun.points), trials=len(begun.trials)))
         assert shelf.plan is not None  # read or frozen above
         seen = observe.jobs(jobs, pods=pods)
         seen, look_again = await self._ask_why_pods_are_missing(study, jobs, seen)
 
         # From here to the reservation nothing waits: what is free now is free until it is reserved.
-        came_free = self._slots.correct(key, study.uid, seen)
-        free = capacity.free_slots(shelf.plan, self._slots.held())
-        made = decide.decide(
-            shelf.plan, shelf.recorded, observed.Observed(study=study, jobs=seen, free=free), self._clock()
-        )
+        self._slots.correct(key, study.uid, (*seen, *observe.jobs_left_behind(jobs, pods=pods)))
+        found = observed.Observed(study=study, jobs=seen, free=self._free(study, shelf.plan), refused=refused)
+        made = decide.decide(shelf.plan, shelf.recorded, found, self._clock())
         for gang in made.create:
             job = _job_name(study, gang)
             self._slots.reserve(key, study.uid, job=job, pool=gang.pool, slots=gang.slots)
-        self._slots.stand_in_line(key, waits=_waits_for_slots(study, made))
+        self._slots.wait(key, study.uid, pools=made.short_of)
+        self._wake_waiting(but=key)
 
-        if came_free:
-            self._wake_next()
-        elif made.create:
-            self._wake_next(after=key)  # it was woken for free slots perhaps; there may be some left
-        await self._act(study, shelf.plan, made)
-        return _earliest(await self._conclude(key, body, study, made), look_again)
+        await self._tell(study, [happening for happening in made.happenings if happening.reason in _ENDS])
+        await self._record_and_tidy(study, made)
+        started = await self._start(study, shelf.plan, made.create, is_served=is_served)
+        self._wake_waiting(but=key)  # what was refused has given its slots back
+        if started.refused is not None:
+            refused = started.refused
+            again = decide.decide(
+                shelf.plan, shelf.recorded, found.model_copy(update={"refused": refused}), self._clock()
+            )
+            ended = [record for record in made.record if record.outcome is not None]
+            told = happenings.happenings(study, shelf.plan, ended=ended, created=started.gangs, status=again.status)
+            made = made.model_copy(
+                update={"create": started.gangs, "status": again.status, "happenings": told, "wake_at": again.wake_at}
+            )
+        wake = await self._conclude(key, body, study, made)
+        return _earliest(wake, look_again, None if refused is None else _AFTER_REFUSAL)
 
-    async def _act(self, study: observed.Study, plan: Plan, made: decision.Decision) -> None:
-        """Records, deletions, retirements, starts: in this order."""
-        await self.store.append(study, made.record)
-        for record in made.record:
-            if record.outcome is not None:
-                _log.info("attempt ended", extra=_fields(study, **_ending_fields(record)))
-        for reference in made.delete:
-            gone = await self._api.delete(kube.JOBS, name=reference.name, namespace=study.namespace, uid=reference.uid)
-            _log.info("job deleted", extra=_fields(study, job=reference.name, found=gone))
-        for reference in made.retire:
-            ttl = {
-                "metadata": {"uid": reference.uid},
-                "spec": {"ttlSecondsAfterFinished": self._options.job_ttl_seconds},
-            }
-            await self._api.patch(kube.JOBS, ttl, name=reference.name, namespace=study.namespace)
-        if made.create:
-            await self._serve(study, plan)
-            await self._start(study, plan, made.create)
+    def _free(self, study: observed.Study, plan: Plan) -> tuple[observed.FreeSlots, ...]:
+        """What the study may take of each pool: nothing where another one is to be served first."""
+        kept = self._slots.kept_for_others(study.uid)
+        free = capacity.free_slots(plan, self._slots.held())
+        return tuple(entry.model_copy(update={"slots": 0}) if entry.pool in kept else entry for entry in free)
 
-    async def _start(self, study: observed.Study, plan: Plan, gangs: tuple[decision.Gang, ...]) -> None:
-        """Create the Jobs, then one write for their records; also when a creation fails midway."""
-        started: list[ledger.AttemptRecord] = []
+    async def _record_and_tidy(self, study: observed.Study, made: decision.Decision) -> None:
+        """Records, deletions, retirements: in this order."""
         try:
-            for number, gang in enumerate(gangs):
+            await self.store.append(study, made.record)
+            for record in made.record:
+                if record.outcome is not None:
+                    _log.info("attempt ended", extra=_fields(study, **_ending_fields(record)))
+            for reference in made.delete:
+                name, uid = reference.name, reference.uid
+                gone = await self._api.delete(kube.JOBS, name=name, namespace=study.namespace, uid=uid)
+                _log.info("job deleted", extra=_fields(study, job=reference.name, found=gone))
+            for reference in made.retire:
+                ttl = {
+                    "metadata": {"uid": reference.uid},
+                    "spec": {"ttlSecondsAfterFinished": self._options.job_ttl_seconds},
+                }
+                await self._api.patch(kube.JOBS, ttl, name=reference.name, namespace=study.namespace)
+        except kube.Never:
+            self._release(study, made.create)  # they will not be started
+            raise
+
+    async def _start(
+        self, study: observed.Study, plan: Plan, gangs: tuple[decision.Gang, ...], *, is_served: bool
+    ) -> _Started:
+        """Create the Jobs, then one write for their records; one that is refused does not stop the others."""
+        if not gangs:
+            return _Started()
+        if not is_served and (refused := await self._serve(study, plan)) is not None:
+            self._release(study, gangs)
+            return _Started(refused=refused)
+        records: list[ledger.AttemptRecord] = []
+        started: list[decision.Gang] = []
+        refusals: list[str] = []
+        try:
+            for gang in gangs:
                 try:
-                    record = await self._create_job(study, plan, gang)
-                except kube.Never:
-                    for left in gangs[number:]:
-                        self._slots.release(study.uid, job=_job_name(study, left))
-                    raise
-                started.append(record)
+                    records.append(await self._create_job(study, plan, gang))
+                except kube.Never as error:
+                    self._release(study, [gang])
+                    refusals.append(str(error))
+                else:
+                    started.append(gang)
         finally:
-            await self.store.append(study, started)
+            await self.store.append(study, records)
+        return _Started(gangs=tuple(started), refused=next(iter(refusals), None))
+
+    def _release(self, study: observed.Study, gangs: Iterable[decision.Gang]) -> None:
+        """Give back what was reserved for Jobs that are not created after all."""
+        for gang in gangs:
+            self._slots.release(study.uid, job=_job_name(study, gang))
 
     async def _create_job(self, study: observed.Study, plan: Plan, gang: decision.Gang) -> ledger.AttemptRecord:
         """The Job of one attempt, and its record. What was refused for good is a record too: it counts as failed."""
@@ -205,60 +264,90 @@ class Reconciler:
             raise kube.RetryLater(f"Job {study.namespace}/{name} is still being deleted", delay=2.0)
         return found
 
-    async def _serve(self, study: observed.Study, plan: Plan) -> None:
-        """The headless Service, before the first pod looks up its first name."""
-        if study.uid in self._served:
-            return
-        await self._api.create(kube.SERVICES, manifests.service(study, plan))
-        self._served.add(study.uid)
+    async def _serve(self, study: observed.Study, plan: Plan) -> str | None:
+        """The headless Service, before the first pod looks up its first name; what was said where it was refused.
+
+        Asked for at each start: somebody may have deleted it since. That it exists is as good.
+        """
+        try:
+            await self._api.create(kube.SERVICES, manifests.service(study, plan))
+        except kube.Never as error:
+            return str(error)
+        return None
 
     async def _conclude(
         self, key: keys.Key, body: kube.Object, study: observed.Study, made: decision.Decision
     ) -> float | None:
-        """The status, then what people are told; the seconds until the next look."""
+        """What people are told, then the status; the seconds until the next look.
+
+        A transition is known by the conditions in the status: one that was written and not told would never be told.
+        """
         now = self._clock()
+        await self._story.tell_the_untold(study.uid)
+        await self._tell(study, made.happenings)
         written = await self._status.write(kube.BENCHMARKS, body, made.status.to_wire(), now=now)
         if written.changed:
             self._figures.observe(key, {**body, "status": made.status.to_wire()})
-        for happening in made.happenings:
-            await self._story.tell(_subject(study), happening, now=now)
-            log = _log.warning if happening.type == "Warning" else _log.debug
-            log("told", extra=_fields(study, reason=happening.reason, sentence=happening.message))
         if conditions.holds(made.status.conditions, conditions.FINISHED) and written.wait is None:
             self._settle(study, changed=written.changed)
         wake = None if made.wake_at is None else max(made.wake_at - now, 0.05)
-        return _earliest(wake, written.wait, _AFTER_START if made.create else None)
+        return _earliest(
+            wake, written.wait, _AFTER_START if made.create else None, _UNTOLD if self._story.owes(study.uid) else None
+        )
+
+    async def _tell(self, study: observed.Study, news: Iterable[decision.Happening]) -> None:
+        """Events; one that was told already costs nothing."""
+        for happening in news:
+            if await self._story.tell(_subject(study), happening, now=self._clock()):
+                log = _log.warning if happening.type == "Warning" else _log.debug
+                log("told", extra=_fields(study, reason=happening.reason, sentence=happening.message))
+
+    async def _stop(self, body: kube.Object, *, reason: str, sentence: str) -> None:
+        """The study cannot go on until somebody changes something: an Event and a condition say what."""
+        extra = {"namespace": kube.namespace_of(body), "benchmark": kube.name_of(body), "sentence": sentence}
+        _log.warning(reason, extra=extra)
+        sentence = conditions.clamped(sentence, 1024)
+        await self.tell(body, decision.Happening(type="Warning", reason=reason, message=sentence))
+        now = self._clock()
+        status = status_writer.stopped(body, reason=reason, sentence=sentence, now=now)
+        await self._status.write(kube.BENCHMARKS, body, status, now=now)
 
     def _settle(self, study: observed.Study, *, changed: bool) -> None:
         """A finished study needs no memory; its figures stay for as long as its object lives."""
         self.store.forget(study.uid)
         self._status.forget(study.uid)
-        self._served.discard(study.uid)
         if changed:
             _log.info("finished", extra=_fields(study))
 
     async def _tidy_predecessors(self, key: keys.Key, uid: str | None) -> float | None:
-        """Slots of deleted studies of this name: held until the last of their Jobs is gone."""
+        """Slots of deleted studies of this name: held until the last of their pods is gone."""
+        self._slots.leave(key, but=uid)
         left = None
         for old in self._slots.studies_of(key):
             if old == uid:
                 continue
-            bodies = await self._api.list(kube.JOBS, namespace=key.namespace, labels={names.LABEL_BENCHMARK_UID: old})
-            if self._slots.correct(key, old, observe.jobs(bodies, pods=())):
-                self._wake_next()
-            if bodies:
+            selector = {names.LABEL_BENCHMARK_UID: old}
+            jobs, pods = await asyncio.gather(
+                self._api.list(kube.JOBS, namespace=key.namespace, labels=selector),
+                self._api.list(kube.PODS, namespace=key.namespace, labels=selector),
+            )
+            seen = (*observe.jobs(jobs, pods=pods), *observe.jobs_left_behind(jobs, pods=pods))
+            self._slots.correct(key, old, seen)
+            if seen:
                 left = _TERMINATING
             self.store.forget(old)
+            self._story.forget(old)
+        self._wake_waiting(but=key)
         return left
 
     def _forget(self, key: keys.Key, uid: str | None) -> None:
         """The object is gone, or going; owner references do the cleaning."""
         self._figures.drop(key)
-        self._slots.stand_in_line(key, waits=False)
+        self._leave_line(key)
         if uid is not None:
             self.store.forget(uid)
             self._status.forget(uid)
-            self._served.discard(uid)
+            self._story.forget(uid)
 
     async def _ask_why_pods_are_missing(
         self, study: observed.Study, bodies: list[kube.Object], seen: tuple[observed.ObservedJob, ...]
@@ -291,37 +380,43 @@ class Reconciler:
         readable = []
         for body in await self._api.list(kube.POOLS):
             try:
-                pool = observe.pool(body)
+                pool = observe.pool(body, default_image=self._options.jobs_image)
             except ValidationError as error:
                 _log.warning("unreadable pool", extra={"pool": kube.name_of(body), "sentence": _first(error)})
                 continue
-            if self._options.jobs_image and pool.spec.template.image is None:
-                template = pool.spec.template.model_copy(update={"image": self._options.jobs_image})
-                pool = pool.model_copy(update={"spec": pool.spec.model_copy(update={"template": template})})
             readable.append(pool)
         return tuple(readable)
 
-    async def _tell_invalid(self, body: kube.Object, error: ValidationError) -> None:
-        sentence = f"this version of the operator cannot read the object: {_first(error)}"
-        _log.warning("invalid", extra={"namespace": kube.namespace_of(body), "benchmark": kube.name_of(body)})
-        await self.tell(body, decision.Happening(type="Warning", reason=story.INVALID_SPEC, message=sentence))
+    def _leave_line(self, key: keys.Key) -> None:
+        """Nobody waits for this study any more."""
+        self._slots.leave(key)
+        self._wake_waiting(but=key)
 
-    def _wake_next(self, *, after: keys.Key | None = None) -> None:
-        following = self._slots.next_in_line(after=after)
-        if following is not None:
-            self._wake(following)
+    def _wake_waiting(self, *, but: keys.Key) -> None:
+        """Those who may have their chance now; `but` is being looked at and knows."""
+        for key in sorted(self._slots.to_wake() - {but}):
+            self._wake(key)
+
+    async def _list(self, resource: kube.Resource, labels: dict[str, str]) -> list[kube.Object]:
+        """All objects with these labels in the namespaces that are served."""
+        return [
+            body
+            for namespace in self._namespaces()
+            for body in await self._api.list(resource, namespace=namespace, labels=labels)
+        ]
 
     def _namespaces(self) -> tuple[str | None, ...]:
         return self._options.watch_namespaces or (None,)
 
 
-def _waits_for_slots(study: observed.Study, made: decision.Decision) -> bool:
-    """Whether trials could start if only there were room on the pools."""
-    trials = made.status.trials
-    if trials is None or study.spec.suspend:
-        return False
-    running = trials.running + len(made.create)
-    return trials.total - trials.finished - running > 0 and running < study.spec.limits.parallel_trials
+def _by_study(bodies: Iterable[kube.Object]) -> dict[tuple[keys.Key, str], list[kube.Object]]:
+    """Jobs or pods by the key and the UID of the study in their labels."""
+    found: dict[tuple[keys.Key, str], list[kube.Object]] = {}
+    for body in bodies:
+        labels = body["metadata"].get("labels") or {}
+        key = keys.benchmark(kube.namespace_of(body) or "", labels.get(names.LABEL_BENCHMARK, ""))
+        found.setdefault((key, labels.get(names.LABEL_BENCHMARK_UID, "")), []).append(body)
+    return found
 
 
 def _refused(gang: decision.Gang, job: str, *, sentence: str, now: float) -> ledger.AttemptRecord:

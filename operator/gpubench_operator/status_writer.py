@@ -7,6 +7,10 @@ not, because scripts wait for it.
 
 from typing import Any, NamedTuple
 
+from pydantic import ValidationError
+
+from gpubench.api.benchmark import Condition, GpuBenchmarkStatus
+from gpubench.control import conditions
 from gpubench_operator import kube
 
 
@@ -44,6 +48,31 @@ class StatusWriter:
         await self._api.patch(resource, patch, name=name, namespace=namespace, subresource="status")
         self._written_at[uid] = now
         return Written(changed=True)
+
+
+def stopped(body: kube.Object, *, reason: str, sentence: str, now: float) -> dict[str, Any]:
+    """The status of a study that cannot go on, as it was, but for one condition that says why."""
+    before = body.get("status") or {}
+    generation = body["metadata"].get("generation", 1)
+    others = [one for one in before.get("conditions") or () if one.get("type") != conditions.PROGRESSING]
+    progressing = conditions.condition(
+        conditions.PROGRESSING,
+        holds=False,
+        reason=reason,
+        message=sentence,
+        before=_readable(before),
+        generation=generation,
+        now=now,
+    )
+    fresh: dict[str, Any] = GpuBenchmarkStatus(phase="Pending", conditions=(progressing,)).to_wire()
+    return {**fresh, **before, "observedGeneration": generation, "conditions": [*others, *fresh["conditions"]]}
+
+
+def _readable(status: dict[str, Any]) -> tuple[Condition, ...]:
+    try:
+        return tuple(Condition.model_validate(one) for one in status.get("conditions") or ())
+    except ValidationError:
+        return ()
 
 
 def standing(status: dict[str, Any]) -> tuple[Any, ...]:

@@ -38,6 +38,8 @@ class Shelf(NamedTuple):
 
 EMPTY = Shelf(plan=None)
 
+_PLAN_IS_GONE = "the plan of a study that has begun is gone: delete the study and apply it again"
+
 
 class Store:
     """Reads and writes the ConfigMaps of studies, and remembers what it has read."""
@@ -66,6 +68,8 @@ class Store:
         before = self._shelves.get(study.uid, EMPTY)
         plan = before.plan
         if names.plan_name(study.name, study.uid) not in ours:
+            if ours:  # a new plan would not be the one that the entries speak of
+                raise kube.Never(_PLAN_IS_GONE, code=404)
             return self._keep(study, EMPTY)
         if plan is None:
             plan = await self._read_plan(study)
@@ -84,8 +88,11 @@ class Store:
     async def freeze(self, study: observed.Study, plan: Plan) -> Shelf:
         """Store the plan, unless one is stored already: the plan that is there is the plan."""
         created = await self._api.create(kube.CONFIG_MAPS, manifests.plan_config_map(study, plan))
-        stored = plan if created is not None else await self._read_plan(study)
-        return self._keep(study, Shelf(plan=stored))
+        if created is not None:
+            return self._keep(study, Shelf(plan=plan))
+        stored = await self._read_plan(study)
+        shelf = await self.read(study)  # whoever stored it may have begun
+        return shelf if shelf.plan is not None else self._keep(study, Shelf(plan=stored))
 
     async def append(self, study: observed.Study, records: Iterable[ledger.AttemptRecord]) -> None:
         """Write entries: each to the shard that has it, or else to the last one while that has room."""

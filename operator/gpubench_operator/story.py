@@ -10,7 +10,7 @@ from collections import OrderedDict
 from gpubench import names
 from gpubench.control import decision
 from gpubench.values import Value, content_id
-from gpubench_operator import kube, observe
+from gpubench_operator import kube, logs, observe
 
 COMPONENT = "gpubench-operator"
 _MESSAGE_MAX = 1024  # the API server takes no more
@@ -21,26 +21,63 @@ JOB_REFUSED = "JobRefused"
 NAME_TAKEN = "NameTaken"
 INVALID_SPEC = "InvalidSpec"
 POOL_CHANGED = "PoolChanged"
+STUCK = "Stuck"  # the API server refuses what the study needs
+
+_log = logs.logger(__name__)
 
 
 class Story:
-    """Writes Events, each once."""
+    """Writes Events, each once. No study waits for one: what could not be written is kept for later."""
 
     def __init__(self, api: kube.Kube, *, identity: str) -> None:
         self._api = api
         self._identity = identity
         self._told: OrderedDict[str, None] = OrderedDict()  # names, so that a repeated decision costs no request
+        self._untold: OrderedDict[str, kube.Object] = OrderedDict()  # names and Events
 
-    async def tell(self, subject: "Subject", happening: decision.Happening, *, now: float) -> None:
-        """Create the Event unless it is there."""
+    async def tell(self, subject: "Subject", happening: decision.Happening, *, now: float) -> bool:
+        """Create the Event unless it is there; False when it was told before."""
         body = event(subject, happening, identity=self._identity, now=now)
         name = f"{subject.namespace}/{kube.name_of(body)}"
-        if name in self._told:
+        if name in self._told or name in self._untold:
+            return False
+        await self._write(name, body)
+        return True
+
+    async def tell_the_untold(self, uid: str) -> None:
+        """Write what could not be written about this object before."""
+        for name, body in [*self._untold.items()]:
+            if _is_about(body, uid):
+                await self._write(name, body)
+
+    def owes(self, uid: str) -> bool:
+        """Whether something about this object could not be written yet."""
+        return any(_is_about(body, uid) for body in self._untold.values())
+
+    def forget(self, uid: str) -> None:
+        """The object is gone: nothing is left to be told about it."""
+        for name in [name for name, body in self._untold.items() if _is_about(body, uid)]:
+            del self._untold[name]
+
+    async def _write(self, name: str, body: kube.Object) -> None:
+        try:
+            await self._api.create(kube.EVENTS, body)
+        except kube.RetryLater as error:
+            self._untold[name] = body
+            if len(self._untold) > _REMEMBERED:
+                self._untold.popitem(last=False)
+            _log.info("event kept for later", extra={"event": name, "sentence": str(error)})
             return
-        await self._api.create(kube.EVENTS, body)
+        except kube.Never as error:  # a study is not stopped for an Event
+            _log.warning("event refused", extra={"event": name, "sentence": str(error)})
+        self._untold.pop(name, None)
         self._told[name] = None
         if len(self._told) > _REMEMBERED:
             self._told.popitem(last=False)
+
+
+def _is_about(body: kube.Object, uid: str) -> bool:
+    return bool(body["involvedObject"]["uid"] == uid)
 
 
 class Subject(Value):

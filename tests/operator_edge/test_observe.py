@@ -21,6 +21,32 @@ def job(**status: Any) -> kube.Object:
     return {"metadata": metadata, "spec": {"parallelism": 2}, "status": status}
 
 
+def test_a_job_whose_labels_are_no_numbers_is_not_ours() -> None:
+    forged = job()
+    forged["metadata"]["labels"][names.LABEL_ATTEMPT] = "first"
+    assert observe.jobs([forged], pods=[]) == ()
+
+
+def test_pods_tell_of_their_job_when_it_is_gone() -> None:
+    def left(name: str, *, node: str | None, phase: str, uid: str = "9") -> kube.Object:
+        body = pod(phase=phase)
+        owner = {"kind": "Job", "uid": uid, "name": "gone", "controller": True}
+        body["metadata"] = {**job()["metadata"], "name": name, "uid": name, "ownerReferences": [owner]}
+        return {**body, "spec": {"nodeName": node}}
+
+    (seen,) = observe.jobs_left_behind(
+        [job()],
+        pods=[
+            left("a", node="n", phase="Running"),
+            left("b", node="n", phase="Running"),  # counted once for the Job
+            left("c", node="n", phase="Failed", uid="8"),
+            left("d", node=None, phase="Pending", uid="7"),
+            left("e", node="n", phase="Running", uid="1"),  # its Job is there
+        ],
+    )
+    assert (seen.name, seen.pool, seen.slots, seen.holds_slots) == ("gone", "spot", 16, True)
+
+
 def condition(kind: str, **more: Any) -> dict[str, Any]:
     return {"type": kind, "status": "True", "lastTransitionTime": AT, **more}
 

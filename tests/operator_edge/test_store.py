@@ -40,6 +40,26 @@ async def test_a_config_map_of_the_plans_name_that_is_foreign_is_never_read_as_a
         await tested.freeze(study, builders.plan())
 
 
+async def test_a_plan_that_is_gone_is_never_made_anew_while_the_ledger_is_there() -> None:
+    api, tested = shop()
+    study = builders.study()
+    await tested.freeze(study, builders.plan())
+    await tested.append(study, [entry("a")])
+    api.remove(kube.CONFIG_MAPS, name=names.plan_name(study.name, study.uid), namespace=study.namespace)
+    for process in (tested, store.Store(api)):
+        with pytest.raises(kube.Never, match="delete the study and apply it again"):
+            await process.read(study)
+
+
+async def test_whoever_finds_a_plan_when_freezing_reads_what_has_begun() -> None:
+    api, tested = shop()
+    study = builders.study()
+    await tested.freeze(study, builders.plan())
+    await tested.append(study, [entry("a")])
+    shelf = await store.Store(api).freeze(study, builders.plan())
+    assert [record.trial for record in shelf.recorded.records] == ["a"]
+
+
 async def test_what_was_appended_is_read_by_a_new_process() -> None:
     api, tested = shop()
     study = builders.study()

@@ -97,6 +97,11 @@ class World:
         status: dict[str, Any] = self.api.all(kube.BENCHMARKS)[0].get("status") or {}
         return status
 
+    def condition(self, type_: str) -> dict[str, Any]:
+        """A condition of the study; empty where it has none of this type."""
+        conditions = self.status().get("conditions") or ()
+        return next((one for one in conditions if one["type"] == type_), {})
+
     def ledger(self) -> dict[str, dict[str, Any]]:
         """The entries of the attempt ledger, as stored."""
         return {
