@@ -17,6 +17,7 @@ import argparse
 import json
 import math
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -79,6 +80,7 @@ def main() -> int:
     if len(os.sched_getaffinity(0)) < 2:
         print("steploop needs 2 processors, one for each of two ranks, and this process may use only one")
         return 2
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))  # so that `finally` ends the ranks
     cases = [case for case in CASES if options.workload in (None, case[0])]
     rows = [measure(workload, batch, size, options) for workload, batch in cases for size in (1, 2)]
     rich.console.Console(width=120).print(table(rows))
@@ -129,7 +131,9 @@ def measure(workload: str, batch: int, size: int, options: argparse.Namespace) -
             raise SystemExit(f"{workload} with {size} ranks: they ended with {codes}: see above")
         answers.seek(0)
         answer = json.loads(answers.read())
-    return row(workload, batch, size, bare_kind=answer["bare"], pairs=answer["pairs"])
+    measured = row(workload, batch, size, bare_kind=answer["bare"], pairs=answer["pairs"])
+    print(measured, file=sys.stderr, flush=True)  # what comes after may be interrupted
+    return measured
 
 
 def row(workload: str, batch: int, size: int, *, bare_kind: str, pairs: list[tuple[float, float]]) -> Row:

@@ -5,6 +5,7 @@ The reference is written out here and shares no loop with gpubench: it computes 
 rank sees it (its samples, its batch-norm batch, its dropout seeds) and averages the two gradients itself.
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -120,6 +121,13 @@ def test_the_check_rejects_a_loop_that_loses_the_gradients_of_its_peer(trained: 
     name = "lost-gradients"
     assert not bit_identical(trained, name)
     assert distance(load(trained, name, rank=0, when="end"), averaged_by_one_process(trained, name)) > 100 * TOLERANCE
+
+
+def test_ranks_tell_each_other_words_of_any_length(trained: Path) -> None:
+    said = [rank_program.words(rank) for rank in range(rank_program.RANKS)]
+    for rank in range(rank_program.RANKS):
+        heard = json.loads((trained / f"heard-{rank}.json").read_text())
+        assert heard == {"first": said[0], "all": said}
 
 
 def test_the_initial_weights_are_those_of_rank_0(trained: Path) -> None:

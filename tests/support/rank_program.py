@@ -4,6 +4,7 @@
 Ranks begin with weights of their own, so that the initial broadcast is needed as well.
 """
 
+import json
 import os
 import sys
 from dataclasses import dataclass
@@ -88,9 +89,17 @@ def weights(built: recipe.Recipe) -> dict[str, Any]:
     return {str(n): variable.numpy() for n, variable in enumerate(built.trainable)}
 
 
+def words(rank: int) -> str:
+    """Of another length on each rank, shortest on the first, with a line break in it and letters of two bytes."""
+    return "größe\n" * (1 + 2 * rank)
+
+
 def main() -> None:
     rank, folder = int(os.environ["HOROVOD_RANK"]), Path(sys.argv[1])
     distribution.connect(workers=RANKS)
+    said = words(rank)
+    heard = {"first": distribution.from_first(said), "all": distribution.gather(said)}
+    (folder / f"heard-{rank}.json").write_text(json.dumps(heard))
     for case in CASES:
         built = build(case, rank=rank)
         distribution.spread(built.persistent)
