@@ -79,8 +79,12 @@ class Process:
 
     async def lead(self) -> None:
         """Watch and reconcile until `stop` is set. The caller holds the Lease."""
-        await _until_it_works(self._crds_are_there, what="the CRDs of gpubench")
-        await _until_it_works(self.studies.rebuild, what="the list of Jobs")
+        for attempt, what in (
+            (self._crds_are_there, "the CRDs of gpubench"),
+            (self.studies.rebuild, "the list of Jobs"),
+        ):
+            if not await until_it_works(attempt, what=what, stop=self.stop):
+                return
         self.queue.add(keys.POOLS)
         self.queue.add_after(keys.RESYNC, self.options.resync_seconds)
         working = asyncio.create_task(self.queue.run(workers=self.options.workers), name="queue")
@@ -216,13 +220,18 @@ async def _first_of(*waits: "Coroutine[Any, Any, Any] | asyncio.Task[Any]") -> N
         task.result()
 
 
-async def _until_it_works(attempt: Callable[[], Awaitable[None]], *, what: str) -> None:
-    """At start only: the operator may well be there before what it needs."""
+async def until_it_works(attempt: Callable[[], Awaitable[None]], *, what: str, stop: asyncio.Event) -> bool:
+    """At start only: the operator may well be there before what it needs. False when it was told to stop first."""
     delay = 0.5
-    while True:
+    while not stop.is_set():
         try:
-            return await attempt()
+            await attempt()
         except (kube.RetryLater, kube.Never) as error:
             _log.warning("waiting", extra={"for": what, "sentence": str(error)})
-        await asyncio.sleep(delay)
+        else:
+            return True
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(delay):
+                await stop.wait()
         delay = min(delay * 2, 10.0)
+    return False

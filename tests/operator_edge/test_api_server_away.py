@@ -2,7 +2,7 @@
 """The API server is away for a minute, killed in the middle of a study: nothing is lost and the work goes on.
 
 The gangs run on meanwhile. The operator cannot renew its Lease, so it ends, as every controller does; what starts it
-again is a Deployment in a cluster, and this test here.
+again is a Deployment in a cluster, and `place.wait` here.
 """
 
 import time
@@ -26,8 +26,6 @@ def test_the_api_server_away_for_a_minute_loses_nothing(place: Place) -> None:
     place.cluster.kill("apiserver")
     time.sleep(AWAY_SECONDS)
     place.cluster.restart("apiserver")
-    if place.operator.has_ended():
-        place.operator.start()
 
     place.wait(lambda: place.holds("away", "Finished"), what="the end of the study", seconds=180.0)
     status = place.status("away")

@@ -2,8 +2,8 @@
 """A stand-in for an API server, in memory: enough of one to run reconciles by the thousand and to crash between writes.
 
 It keeps what the operator relies on: unique names, resourceVersions that guard writes, merge patches, label selectors,
-UID preconditions, immutability of UIDs. It is no API server: no schema, no admission, no garbage collection but
-`collect`. What matters is tested on a real one too.
+UID preconditions, immutability of UIDs. It is no API server: no schema, no admission, no garbage collection: a test
+removes what a real one would collect. What matters is tested on a real one too.
 """
 
 import copy
@@ -32,6 +32,7 @@ class MemoryKube:
         self.crash_before = False  # and whether it is carried out
         self.failures: list[Exception] = []  # raised by the next requests, one each
         self.refusals: dict[str, Exception] = {}  # raised by the next creation of such a resource
+        self.patch_refusals: dict[str, Exception] = {}  # raised by the next patch of an object of this name
 
     async def get(self, resource: kube.Resource, *, name: str, namespace: str | None = None) -> kube.Object | None:
         self._fail()
@@ -84,6 +85,8 @@ class MemoryKube:
         subresource: str | None = None,
     ) -> kube.Object | None:
         self._fail()
+        if name in self.patch_refusals:
+            raise self.patch_refusals.pop(name)
         place = (resource, namespace or "", name)
         before = self._objects.get(place)
         if before is None:

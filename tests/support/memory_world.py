@@ -35,9 +35,9 @@ class World:
         self.woken: list[keys.Key] = []
         self.start_operator()
 
-    def start_operator(self) -> None:
+    def start_operator(self, **environment: str) -> None:
         """A new process: it remembers nothing."""
-        options = settings.load({"GPUBENCH_IDENTITY": "test"})
+        options = settings.load({"GPUBENCH_IDENTITY": "test", **environment})
         self.operator = reconcile.Reconciler(
             self.api, options=options, figures=self.figures, wake=self.woken.append, clock=self.clock
         )
