@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operator may die at any write: before it is carried out, or after it and before the answer. Each is tried."""
+"""The operator may die at any write: before it is carried out, or after it and before the answer. Each is tried.
+
+One study goes well. In the other, one attempt fails, one is preempted, and one is stopped because the user suspends the
+study and resumes it; the Jobs that are deleted take a while to go, and their nodes are needed by the next attempt.
+"""
 
 import asyncio
 from typing import Any
 
 import pytest
 
-from memory_world import World
+from memory_world import Fate, World
+
+ROUGH = (Fate.FAILURE, Fate.PREEMPTION, Fate.SUSPENSION)
+STARTED = "AttemptStarted"
 
 
 def comparable(value: Any) -> Any:
@@ -17,30 +24,38 @@ def comparable(value: Any) -> Any:
     return [comparable(inner) for inner in value] if isinstance(value, list) else value
 
 
-def run(*, crash_at: int | None = None, crash_before: bool = False) -> World:
-    world = World(repeats=2)
+def run(fates: tuple[Fate, ...], *, crash_at: int | None = None, crash_before: bool = False) -> World:
+    world = World(repeats=2, fates=fates, max_nodes=2)
     world.api.crash_at, world.api.crash_before = crash_at, crash_before
     asyncio.run(world.finish())
     return world
 
 
-@pytest.fixture(scope="module")
-def undisturbed() -> World:
-    return run()
+@pytest.fixture(scope="module", params=[(), ROUGH], ids=["calm", "rough"])
+def undisturbed(request: pytest.FixtureRequest) -> World:
+    return run(request.param)
 
 
 def test_an_undisturbed_study_creates_each_job_once_and_measures_every_trial(undisturbed: World) -> None:
     assert undisturbed.status()["phase"] == "Succeeded"
-    assert len(undisturbed.jobs_created()) == len(set(undisturbed.jobs_created())) == 4
-    assert {entry["outcome"] for entry in undisturbed.ledger().values()} == {"Succeeded"}
+    created = undisturbed.jobs_created()
+    assert len(created) == len(set(created)) == 4 + len(undisturbed.fates)
+    outcomes = sorted(entry["outcome"] for entry in undisturbed.ledger().values())
+    assert outcomes == sorted(["Succeeded"] * 4 + (["Failed", "Preempted", "Stopped"] if undisturbed.fates else []))
 
 
 @pytest.mark.parametrize("crash_before", [True, False], ids=["write lost", "write carried out"])
 def test_a_crash_at_any_write_changes_nothing_in_the_end(undisturbed: World, *, crash_before: bool) -> None:
     for number in range(len(undisturbed.api.writes)):
-        world = run(crash_at=number, crash_before=crash_before)
+        world = run(undisturbed.fates, crash_at=number, crash_before=crash_before)
         assert world.api.crash_at is None, f"write {number} was never reached"
         where = f"crash at write {number}: {undisturbed.api.writes[number]}"
         assert world.jobs_created() == undisturbed.jobs_created(), where
         assert comparable(world.ledger()) == comparable(undisturbed.ledger()), where
         assert comparable(world.status()) == comparable(undisturbed.status()), where
+        assert world.most_slots_in_use <= 2, where
+        assert len(world.events()) == len(set(world.events())), where
+        assert set(world.events()) <= set(undisturbed.events()), where
+        # That a Job was started is known from nothing but having started it.
+        missing = [reason for reason, _ in set(undisturbed.events()) - set(world.events())]
+        assert missing in ([], [STARTED]), where

@@ -2,6 +2,7 @@
 """A study in an API server in memory: a clock, the operator's reconciler, and what Job controller and kubelets do."""
 
 import json
+from enum import Enum, auto
 from typing import Any
 
 import memory_kube
@@ -11,6 +12,19 @@ from gpubench_operator import exporter, keys, kube, observe, reconcile, settings
 
 NOW = 1_800_000_000.0
 KEY = keys.benchmark("default", "quick")
+
+
+class Fate(Enum):
+    """How the first attempt at a trial ends; the second one goes well."""
+
+    SUCCESS = auto()
+    FAILURE = auto()
+    PREEMPTION = auto()
+    SUSPENSION = auto()  # the user suspends the study meanwhile, and resumes it when the Job is gone
+
+
+_FAILED = 80
+_TERMINATED = 143
 
 
 class Clock:
@@ -26,10 +40,12 @@ class Clock:
 class World:
     """One study, one pool, and an operator that can be killed."""
 
-    def __init__(self, **spec: Any) -> None:
+    def __init__(self, *, fates: tuple[Fate, ...] = (), max_nodes: int = 4, **spec: Any) -> None:
         self.clock = Clock()
         self.api = memory_kube.MemoryKube(self.clock)
-        self.api.put(kube.POOLS, studies.pool())
+        self.fates = fates  # of the trials, in the order in which they start
+        self.most_slots_in_use = 0
+        self.api.put(kube.POOLS, studies.pool(maxNodes=max_nodes))
         self.api.put(kube.BENCHMARKS, studies.benchmark(**spec))
         self.figures = exporter.Figures()
         self.woken: list[keys.Key] = []
@@ -47,29 +63,78 @@ class World:
         return await self.operator.reconcile(key)
 
     def progress(self) -> bool:
-        """One step of the Job controller and the kubelets; False when there is nothing to do."""
-        changed = False
+        """One step of the Job controller, the kubelets and the user; False when there is nothing to do."""
+        changed = self._resume()
         for job in self.api.all(kube.JOBS):
             changed = self._progress(job) or changed
         return changed
 
     def _progress(self, job: kube.Object) -> bool:
         pods = [pod for pod in self.api.all(kube.PODS) if kube.is_owned_by(pod, kube.uid_of(job))]
+        run_on = [pod for pod in pods if "terminated" not in pod["status"]["containerStatuses"][0]["state"]]
+        self._count_slots()
         if "deletionTimestamp" in job["metadata"]:
+            if run_on:  # they get SIGTERM and take a while
+                self._put_pods(job, studies.ended_state(exit_code=_TERMINATED, now=self.clock()))
+                return True
             for pod in pods:
                 self.api.remove(kube.PODS, name=kube.name_of(pod), namespace="default")
             self.api.remove(kube.JOBS, name=kube.name_of(job), namespace="default")
             return True
-        if observe.condition(job, "Complete"):
+        if observe.condition(job, "Complete") or observe.condition(job, "Failed"):
             return False
-        states = {"running": {"startedAt": observe.timestamp(self.clock())}}
-        for index in range(job["spec"]["parallelism"]):
-            state = studies.finished_state(job, index=index, now=self.clock()) if pods else states
-            self.api.put(kube.PODS, studies.gang_pod(job, index, now=self.clock(), state=state))
-        if pods:
-            condition = {"type": "Complete", "status": "True", "lastTransitionTime": observe.timestamp(self.clock())}
-            self.api.put(kube.JOBS, {**job, "status": {"conditions": [condition]}})
+        if not pods:
+            self._put_pods(job, {"running": {"startedAt": observe.timestamp(self.clock())}})
+            return True
+        fate = self._fate(job)
+        if fate is Fate.PREEMPTION:
+            target = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler", "message": "x"}
+            status = {**pods[0]["status"], "conditions": [*pods[0]["status"]["conditions"], target]}
+            self.api.put(kube.PODS, {**pods[0], "status": status})
+        elif fate is Fate.SUSPENSION:
+            self._set_suspend(suspend=True)
+        elif fate is Fate.FAILURE:
+            self._put_pods(job, studies.ended_state(exit_code=_FAILED, now=self.clock()))
+            self._put_condition(job, "Failed")
+        else:
+            for index in range(job["spec"]["parallelism"]):
+                state = studies.finished_state(job, index=index, now=self.clock())
+                self.api.put(kube.PODS, studies.gang_pod(job, index, now=self.clock(), state=state))
+            self._put_condition(job, "Complete")
         return True
+
+    def _fate(self, job: kube.Object) -> Fate:
+        first_attempts = [name for name in dict.fromkeys(self.jobs_created()) if name.endswith("-1")]
+        fates = dict(zip(first_attempts, self.fates, strict=False))
+        return fates.get(kube.name_of(job), Fate.SUCCESS)
+
+    def _put_pods(self, job: kube.Object, state: dict[str, Any]) -> None:
+        for index in range(job["spec"]["parallelism"]):
+            self.api.put(kube.PODS, studies.gang_pod(job, index, now=self.clock(), state=state))
+
+    def _put_condition(self, job: kube.Object, kind: str) -> None:
+        condition = {"type": kind, "status": "True", "lastTransitionTime": observe.timestamp(self.clock())}
+        self.api.put(kube.JOBS, {**job, "status": {"conditions": [condition]}})
+
+    def _resume(self) -> bool:
+        """The user resumes a study when everything of it has stopped and the status says so."""
+        (body,) = (one for one in self.api.all(kube.BENCHMARKS) if kube.name_of(one) == KEY.name)
+        live = [job for job in self.api.all(kube.JOBS) if not (job.get("status") or {}).get("conditions")]
+        if not body["spec"].get("suspend") or live or self.condition("Suspended").get("status") != "True":
+            return False
+        self._set_suspend(suspend=False)
+        return True
+
+    def _set_suspend(self, *, suspend: bool) -> None:
+        (body,) = (one for one in self.api.all(kube.BENCHMARKS) if kube.name_of(one) == KEY.name)
+        if bool(body["spec"].get("suspend")) != suspend:
+            metadata = {**body["metadata"], "generation": body["metadata"]["generation"] + 1}
+            self.api.put(kube.BENCHMARKS, {**body, "metadata": metadata, "spec": {**body["spec"], "suspend": suspend}})
+
+    def _count_slots(self) -> None:
+        """Nodes on which containers run: what the slots of a pool stand for."""
+        states = [pod["status"]["containerStatuses"][0]["state"] for pod in self.api.all(kube.PODS)]
+        self.most_slots_in_use = max(self.most_slots_in_use, sum("running" in state for state in states))
 
     async def finish(self, *, looks: int = 300) -> None:
         """Look and let things happen until nothing does; a crash starts a new operator."""

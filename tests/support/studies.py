@@ -76,3 +76,9 @@ def finished_state(job: kube.Object, *, index: int = 0, now: float) -> dict[str,
     if index == 0:
         ended["message"] = termination_message(stand_in_worker.result(assignment_of(job))).decode()
     return {"terminated": ended}
+
+
+def ended_state(*, exit_code: int, now: float) -> dict[str, Any]:
+    """The container's end after a run that went wrong, without a word."""
+    moment = observe.timestamp(now)
+    return {"terminated": {"exitCode": exit_code, "reason": "Error", "startedAt": moment, "finishedAt": moment}}
