@@ -2,8 +2,9 @@
 """One look at one study: observe, decide, act; then again from scratch at the next look.
 
 The order of writes is what a crash at any moment is survived by: the plan before everything, records before the Jobs
-that they speak of are deleted, the status after what it tells has happened. Between reading the slot ledger and
-reserving in it nothing waits, so that two studies cannot take the same slots.
+that they speak of are deleted, the Event of an end before its record and that of a transition before the status
+(afterwards nobody would know that they are news), the status after what it tells has happened. Between reading the
+slot ledger and reserving in it nothing waits, so that two studies cannot take the same slots.
 """
 
 import asyncio
@@ -90,14 +91,16 @@ class Reconciler:
             return leftover
         self._figures.observe(key, body)
         try:
-            wake = await self._look(key, body, observe.study(body))
-        except kube.RetryLater:
-            raise  # it keeps its place in line
+            study = observe.study(body)
         except ValidationError as error:
             self._leave_line(key)
             sentence = f"this version of the operator cannot read the object: {_first(error)}"
             await self._stop(body, reason=story.INVALID_SPEC, sentence=sentence)
             return leftover
+        try:
+            wake = await self._look(key, body, study)
+        except kube.RetryLater:
+            raise  # it keeps its place in line
         except kube.Never as error:
             self._leave_line(key)
             await self._stop(body, reason=story.STUCK, sentence=str(error))
@@ -113,12 +116,12 @@ class Reconciler:
 
     async def _look(self, key: keys.Key, body: kube.Object, study: observed.Study) -> float | None:
         selector = {names.LABEL_BENCHMARK_UID: study.uid}
-        shelf, jobs, pods = await asyncio.gather(
+        shelf, listed, pods = await asyncio.gather(
             self.store.read(study),
             self._api.list(kube.JOBS, namespace=study.namespace, labels=selector),
             self._api.list(kube.PODS, namespace=study.namespace, labels=selector),
         )
-        jobs = [job for job in jobs if kube.is_owned_by(job, study.uid)]
+        jobs = [job for job in listed if kube.is_owned_by(job, study.uid)]
         refused, is_served = None, False
         if shelf.plan is None:
             begun = planning.begin(study, await self._pools(), self._clock())
@@ -133,7 +136,7 @@ class Reconciler:
         seen, look_again = await self._ask_why_pods_are_missing(study, jobs, seen)
 
         # From here to the reservation nothing waits: what is free now is free until it is reserved.
-        self._slots.correct(key, study.uid, (*seen, *observe.jobs_left_behind(jobs, pods=pods)))
+        self._slots.correct(key, study.uid, (*seen, *observe.jobs_left_behind(listed, pods=pods)))
         found = observed.Observed(study=study, jobs=seen, free=self._free(study, shelf.plan), refused=refused)
         made = decide.decide(shelf.plan, shelf.recorded, found, self._clock())
         for gang in made.create:

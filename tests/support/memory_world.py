@@ -118,18 +118,18 @@ class World:
 
     def _resume(self) -> bool:
         """The user resumes a study when everything of it has stopped and the status says so."""
-        (body,) = (one for one in self.api.all(kube.BENCHMARKS) if kube.name_of(one) == KEY.name)
         live = [job for job in self.api.all(kube.JOBS) if not (job.get("status") or {}).get("conditions")]
-        if not body["spec"].get("suspend") or live or self.condition("Suspended").get("status") != "True":
+        if not self.fates or live or self.condition("Suspended").get("status") != "True":
             return False
-        self._set_suspend(suspend=False)
-        return True
+        return self._set_suspend(suspend=False)
 
-    def _set_suspend(self, *, suspend: bool) -> None:
-        (body,) = (one for one in self.api.all(kube.BENCHMARKS) if kube.name_of(one) == KEY.name)
-        if bool(body["spec"].get("suspend")) != suspend:
-            metadata = {**body["metadata"], "generation": body["metadata"]["generation"] + 1}
-            self.api.put(kube.BENCHMARKS, {**body, "metadata": metadata, "spec": {**body["spec"], "suspend": suspend}})
+    def _set_suspend(self, *, suspend: bool) -> bool:
+        body = self.api.all(kube.BENCHMARKS)[0]
+        if bool(body["spec"].get("suspend")) == suspend:
+            return False
+        metadata = {**body["metadata"], "generation": body["metadata"]["generation"] + 1}
+        self.api.put(kube.BENCHMARKS, {**body, "metadata": metadata, "spec": {**body["spec"], "suspend": suspend}})
+        return True
 
     def _count_slots(self) -> None:
         """Nodes on which containers run: what the slots of a pool stand for."""
