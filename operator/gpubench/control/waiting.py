@@ -72,6 +72,6 @@ def _no_room(gang: Gang, observed: Observed, *, now: float) -> Pending | None:
     free = next((entry.slots for entry in observed.free if entry.pool == gang.pool), 0)
     return Pending(
         reason=conditions.WAITING_FOR_SLOTS,
-        sentence=f"an attempt needs {gang.slots} slots of pool {gang.pool} and {free} are free: "
-        "attempts of other studies hold the rest",
+        sentence=f"an attempt needs {gang.slots} slots of pool {gang.pool} and {free} are free for this study: "
+        "other studies hold the rest, or were there first",
     )
