@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 from pydantic import ValidationError
 
-from gpubench.api.pool import GpuPoolStatus, PoolCondition
+from gpubench.api.condition import Condition
+from gpubench.api.pool import GpuPoolStatus
 from gpubench.control import decision, pool_status
 from gpubench.plan.plan import Plan
 from gpubench_operator import keys, kube, logs, observe, settings, status_writer, store, story
@@ -96,7 +97,7 @@ def _changes(plan: Plan, bodies: dict[str, kube.Object], *, default_image: str |
     return changes
 
 
-def _conditions(body: kube.Object) -> tuple[PoolCondition, ...]:
+def _conditions(body: kube.Object) -> tuple[Condition, ...]:
     try:
         return GpuPoolStatus.model_validate(body.get("status") or {}).conditions
     except ValidationError:

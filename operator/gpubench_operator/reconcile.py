@@ -128,7 +128,7 @@ class Reconciler:
             if isinstance(begun, decision.Decision):
                 self._leave_line(key)
                 return await self._conclude(key, body, study, begun)
-            shelf, refused = await asyncio.gather(self.store.freeze(study, begun), self._serve(study, begun))
+            shelf, refused = await asyncio.gather(self.store.freeze(study, begun), self._serve(study))
             is_served = True
             _log.info("planned", extra=_fields(study, points=len(begun.points), trials=len(begun.trials)))
         assert shelf.plan is not None  # read or frozen above
@@ -195,7 +195,7 @@ class Reconciler:
         """Create the Jobs, then one write for their records; one that is refused does not stop the others."""
         if not gangs:
             return _Started()
-        if not is_served and (refused := await self._serve(study, plan)) is not None:
+        if not is_served and (refused := await self._serve(study)) is not None:
             self._release(study, gangs)
             return _Started(refused=refused)
         records: list[ledger.AttemptRecord] = []
@@ -267,13 +267,13 @@ class Reconciler:
             raise kube.RetryLater(f"Job {study.namespace}/{name} is still being deleted", delay=2.0)
         return found
 
-    async def _serve(self, study: observed.Study, plan: Plan) -> str | None:
+    async def _serve(self, study: observed.Study) -> str | None:
         """The headless Service, before the first pod looks up its first name; what was said where it was refused.
 
         Asked for at each start: somebody may have deleted it since. That it exists is as good.
         """
         try:
-            await self._api.create(kube.SERVICES, manifests.service(study, plan))
+            await self._api.create(kube.SERVICES, manifests.service(study))
         except kube.Never as error:
             return str(error)
         return None

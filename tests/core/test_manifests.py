@@ -44,7 +44,7 @@ def test_everything_is_owned_by_the_benchmark_and_labelled_with_its_uid() -> Non
     for manifest in (
         manifests.plan_config_map(study, plan),
         manifests.ledger_config_map(study, 0, {}),
-        manifests.service(study, plan),
+        manifests.service(study),
         first_job(),
     ):
         (owner,) = manifest["metadata"]["ownerReferences"]
@@ -156,7 +156,7 @@ def test_pod_0_is_found_by_its_name_in_the_studys_service() -> None:
     here = world()
     (gang,) = here.decide().create
     environment = manifests.gang_environment(here.study, here.plan, gang)
-    job, service = manifests.job(here.study, here.plan, gang), manifests.service(here.study, here.plan)
+    job, service = manifests.job(here.study, here.plan, gang), manifests.service(here.study)
     host = f"{job['metadata']['name']}-0.{service['metadata']['name']}.default"
     assert environment[names.ENV_RENDEZVOUS_HOST] == host
     assert job["spec"]["template"]["spec"]["subdomain"] == service["metadata"]["name"]

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from gpubench import names
-from gpubench.api import patterns, rules
+from gpubench.api import condition, patterns, rules
 from gpubench.api.pool import CapacityType, Template
 from gpubench.api.rules import Rule
 from gpubench.precision import Precision
@@ -327,16 +327,9 @@ class AttemptCounts(Value):
     stopped: int = Field(0, description="Attempts that the study itself stopped, because it was suspended.")
 
 
-class Condition(Value):
+class Condition(condition.Condition):
     """A condition in the form of metav1.Condition."""
 
-    type: str = Field(max_length=64, description="Name of the condition.")
-    status: Literal["True", "False", "Unknown"] = Field(description="Whether it holds.")
-    reason: str = Field(max_length=64, description="One word for programs.")
-    message: str = Field(max_length=1024, description="One sentence for people.")
-    last_transition_time: str = Field(
-        max_length=40, description="When status last changed.", json_schema_extra=rules.TIME
-    )
     observed_generation: int | None = Field(None, description="Generation of the spec that this speaks of.")
 
 

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field
 
 from gpubench import names, units
 from gpubench.api import patterns, rules
+from gpubench.api.condition import Condition
 from gpubench.api.rules import Rule
 from gpubench.units import DecimalText, Processors, Quantity
 from gpubench.values import Value
@@ -243,18 +244,6 @@ class GpuPoolSpec(Value):
     )
 
 
-class PoolCondition(Value):
-    """A condition in the form of metav1.Condition."""
-
-    type: str = Field(max_length=64, description="Name of the condition.")
-    status: Literal["True", "False", "Unknown"] = Field(description="Whether it holds.")
-    reason: str = Field(max_length=64, description="One word for programs.")
-    message: str = Field(max_length=1024, description="One sentence for people.")
-    last_transition_time: str = Field(
-        max_length=40, description="When status last changed.", json_schema_extra=rules.TIME
-    )
-
-
 class GpuPoolStatus(Value):
     """What the cluster shows of the pool."""
 
@@ -262,7 +251,7 @@ class GpuPoolStatus(Value):
     ready_nodes: int = Field(0, description="Of these, nodes that are ready and take pods.")
     slots: int = Field(0, description="Slots of the ready nodes.")
     price_per_node_hour: str | None = Field(None, max_length=32, description="Effective price, with its currency.")
-    conditions: tuple[PoolCondition, ...] = Field(
+    conditions: tuple[Condition, ...] = Field(
         (), max_length=8, description="Ready: the pool has a ready node.", json_schema_extra=rules.list_map("type")
     )
 

@@ -2,8 +2,10 @@
 """Conditions of a benchmark: their types, their reasons, and the rule for the time of a transition."""
 
 from collections.abc import Sequence
+from typing import Literal
 
-from gpubench.api.benchmark import Condition
+from gpubench.api import benchmark
+from gpubench.api.condition import Condition
 from gpubench.moments import rfc3339
 
 # Types. Finished is the one to wait for in scripts; Succeeded then says how.
@@ -38,9 +40,17 @@ def condition(
     before: Sequence[Condition],
     generation: int,
     now: float,
-) -> Condition:
+) -> benchmark.Condition:
     """A condition; its transition time is that of `before` unless its status is another one now."""
-    status = "Unknown" if holds is None else "True" if holds else "False"
+    found = plain(type_, holds=holds, reason=reason, message=message, before=before, now=now)
+    return benchmark.Condition(**dict(found), observed_generation=generation)
+
+
+def plain(
+    type_: str, *, holds: bool | None, reason: str, message: str, before: Sequence[Condition], now: float
+) -> Condition:
+    """The same for an object whose conditions do not say of which generation they speak."""
+    status: Literal["True", "False", "Unknown"] = "Unknown" if holds is None else "True" if holds else "False"
     previous = next((other for other in before if other.type == type_), None)
     moment = previous.last_transition_time if previous is not None and previous.status == status else rfc3339(now)
     return Condition(
@@ -49,7 +59,6 @@ def condition(
         reason=reason,
         message=clamped(message, _MESSAGE_MAX),
         last_transition_time=moment,
-        observed_generation=generation,
     )
 
 

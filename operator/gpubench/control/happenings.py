@@ -75,9 +75,8 @@ def _ending(plan: Plan, record: AttemptRecord) -> Happening:
         speed = throughput.samples_per_second(record.result)
         return Happening(type="Normal", reason=TRIAL_MEASURED, message=f"{where}: {speed:.4g} samples/s")
     assert record.outcome is not None
-    kind = "Normal" if record.outcome is Outcome.STOPPED else "Warning"
     return Happening(
-        type="Warning" if kind == "Warning" else "Normal",
+        type="Normal" if record.outcome is Outcome.STOPPED else "Warning",
         reason=_REASONS[record.outcome],
         message=conditions.clamped(f"{where}: {record.sentence}", 1024),
     )
@@ -105,9 +104,5 @@ def _transitions(study: Study, new: GpuBenchmarkStatus) -> Sequence[Happening]:
 def _trial_text(plan: Plan, trial_id: str, attempt: int) -> str:
     trial = next(trial for trial in plan.trials if trial.id == trial_id)
     key = plan.points[trial.point].key
-    workers = "1 worker" if key.workers == 1 else f"{key.workers} workers"
     again = f", attempt {attempt}" if attempt > 1 else ""
-    return (
-        f"trial {trial_id} ({key.workload} on {key.pool}, {workers}, global batch {key.global_batch}, "
-        f"{key.precision.value}, repeat {trial.repeat + 1}{again})"
-    )
+    return f"trial {trial_id} ({status.point_text(key)}, repeat {trial.repeat + 1}{again})"

@@ -52,12 +52,11 @@ def ledger_config_map(study: Study, shard: int, entries: Mapping[str, str]) -> M
     }
 
 
-def service(study: Study, plan: Plan) -> Manifest:
+def service(study: Study) -> Manifest:
     """The headless Service that gives every gang pod a name, before it is ready.
 
-    Pod 0 is looked up while it starts.
+    Pod 0 is looked up while it starts. One Service serves every attempt of the study.
     """
-    del plan  # one Service serves every attempt of the study
     return {
         "apiVersion": "v1",
         "kind": "Service",

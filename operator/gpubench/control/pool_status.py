@@ -4,9 +4,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gpubench.api.pool import GpuPool, GpuPoolStatus, PoolCondition
-from gpubench.control.conditions import clamped
-from gpubench.moments import rfc3339
+from gpubench.api.condition import Condition
+from gpubench.api.pool import GpuPool, GpuPoolStatus
+from gpubench.control import conditions
 from gpubench.money import price
 
 READY = "Ready"
@@ -14,7 +14,7 @@ _PRICE_DIGITS = 4
 
 
 def pool_status(
-    pool: GpuPool, nodes: Sequence[Mapping[str, Any]], now: float, before: Sequence[PoolCondition] = ()
+    pool: GpuPool, nodes: Sequence[Mapping[str, Any]], now: float, before: Sequence[Condition] = ()
 ) -> dict[str, object]:
     """The status of a pool, given the cluster's nodes as the API server lists them."""
     selector = pool.spec.scheduling.node_selector
@@ -39,14 +39,11 @@ def pool_status(
 def _takes_pods(node: Mapping[str, Any]) -> bool:
     if (node.get("spec") or {}).get("unschedulable"):
         return False
-    conditions = (node.get("status") or {}).get("conditions") or []
-    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
+    of_node = (node.get("status") or {}).get("conditions") or []
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in of_node)
 
 
-def _ready_condition(
-    pool: GpuPool, *, matching: int, ready: int, before: Sequence[PoolCondition], now: float
-) -> PoolCondition:
-    holds = "True" if ready else "False"
+def _ready_condition(pool: GpuPool, *, matching: int, ready: int, before: Sequence[Condition], now: float) -> Condition:
     if ready:
         reason, message = "NodesReady", f"{ready} of {matching} matching nodes take pods"
     elif matching:
@@ -54,13 +51,4 @@ def _ready_condition(
     else:
         labels = ", ".join(f"{key}={value}" for key, value in pool.spec.scheduling.node_selector.items()) or "any"
         reason, message = "NoNode", f"no node matches {labels}; fine for a pool that scales from zero"
-    previous = next((condition for condition in before if condition.type == READY), None)
-    return PoolCondition(
-        type=READY,
-        status="True" if holds == "True" else "False",
-        reason=reason,
-        message=clamped(message, 1024),
-        last_transition_time=(
-            previous.last_transition_time if previous is not None and previous.status == holds else rfc3339(now)
-        ),
-    )
+    return conditions.plain(READY, holds=bool(ready), reason=reason, message=message, before=before, now=now)

@@ -20,7 +20,7 @@ from gpubench.control.observed import Study
 from gpubench.control.retries import Standing, TrialStanding
 from gpubench.control.waiting import Pending
 from gpubench.moments import rfc3339
-from gpubench.plan.plan import Plan
+from gpubench.plan.plan import Plan, PointKey
 from gpubench.report import answer
 
 _OPEN = frozenset({PointState.PENDING, PointState.RUNNING})
@@ -67,10 +67,10 @@ def succeeded(results: Sequence[PointResult]) -> tuple[bool, str, str]:
     return True, conditions.ALL_POINTS_ENDED, f"points: {summary}"
 
 
-def point_text(result: PointResult) -> str:
+def point_text(point: PointKey | PointResult) -> str:
     """A point in a few words, for sentences."""
-    workers = "1 worker" if result.workers == 1 else f"{result.workers} workers"
-    return f"{result.workload} on {result.pool}, {workers}, global batch {result.global_batch}, {result.precision}"
+    workers = "1 worker" if point.workers == 1 else f"{point.workers} workers"
+    return f"{point.workload} on {point.pool}, {workers}, global batch {point.global_batch}, {point.precision}"
 
 
 def _phase(study: Study, results: Sequence[PointResult], *, finished: bool) -> str:

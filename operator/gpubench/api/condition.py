@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a condition is, for the status of every kind."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from gpubench.api import rules
+from gpubench.values import Value
+
+
+class Condition(Value):
+    """A condition in the form of metav1.Condition."""
+
+    type: str = Field(max_length=64, description="Name of the condition.")
+    status: Literal["True", "False", "Unknown"] = Field(description="Whether it holds.")
+    reason: str = Field(max_length=64, description="One word for programs.")
+    message: str = Field(max_length=1024, description="One sentence for people.")
+    last_transition_time: str = Field(
+        max_length=40, description="When status last changed.", json_schema_extra=rules.TIME
+    )
