@@ -5,15 +5,15 @@ As the tool stood in mid 2018 (branch cnn_tf_v1.9_compatible): synthetic images 
 4e-5 * sum(w^2) / 2 over everything but batch normalisation, which is part of the loss. First weights: Glorot uniform in
 convolutions, a truncated normal of deviation sqrt(2 / inputs) in dense layers and sqrt(1 / inputs) in the last one.
 
-Deviation: the L2 term leaves batch normalisation out as the tool has done since 2018-10-29 (a3f2e1b); before that it was
-summed over all trainable variables.
+Deviation: the L2 term leaves batch normalisation out, as the tool has done since 2018-10-29 (a3f2e1b); before that it
+was summed over all trainable variables.
 
 Dropout is left out where the papers have it (alexnet, vgg, inception4): the tool of that time built the layer without
 telling it that this was training, so it did nothing. Commit 1ef603f of 2018-08-09 corrected that, after the published
 runs; its author measured 0.3 % less speed for alexnet and less than 0.1 % for a vgg.
 
-Its own layout was NCHW; here the networks are written as NHWC, which CPUs need; that TensorFlow's layout optimizer turns
-them round on GPUs is its documentation's word (not run here).
+Its own layout was NCHW; here the networks are written as NHWC, which CPUs need; that TensorFlow's layout optimizer
+turns them round on GPUs is its documentation's word (not run here).
 """
 
 import math
