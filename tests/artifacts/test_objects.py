@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from cluster import ApiError, Cluster
-from gpubench import names
+from gpubench import names, workloads
 from gpubench.api import schema, validate
 
 BENCHMARKS = f"/apis/{names.API_VERSION}/namespaces/default/{names.BENCHMARK_PLURAL}"
@@ -63,7 +63,7 @@ BAD = (
         benchmark(sweep=[block(workloads=["resnet51"])]),
         "spec.sweep[0].workloads[0]",
         "did you mean resnet50?",
-        'Unsupported value: "resnet51": supported values: "mnist_mlp", "mnist_cnn", "resnet50"',
+        'Unsupported value: "resnet51": supported values: ' + ", ".join(f'"{name}"' for name in workloads.NAMES),
     ),
     Bad(
         "unknown precision",

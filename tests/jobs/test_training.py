@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models as they are catalogued, the step as it learns, the timed loop as it measures. One process, no Horovod."""
+"""The step as it learns, the timed loop as it measures. One process, no Horovod."""
 
 import math
 from collections.abc import Iterator
@@ -10,57 +10,11 @@ import pytest
 import tensorflow as tf
 
 from gangs import make_assignment
-from gpubench import workloads
 from gpubench.exitcodes import ExitCode
 from gpubench.precision import Precision
 from gpubench_jobs import devices, distribution, explain, models, pacing, precision, train
 from gpubench_jobs.data import synthetic
 from gpubench_jobs.failures import RankError
-
-PARAMETERS = {  # counted by the sources named in gpubench.workloads: trainable, and with moving statistics
-    "mnist_mlp": (669_706, 669_706),
-    "mnist_cnn": (1_199_882, 1_199_882),
-    "resnet50": (25_559_081, 25_612_201),
-}
-
-
-def test_the_catalogue_and_the_builders_name_the_same_workloads() -> None:
-    assert set(models.names()) == set(workloads.NAMES) == set(PARAMETERS)
-
-
-def test_an_unknown_workload_is_refused_with_the_nearest_name() -> None:
-    with pytest.raises(LookupError, match="did you mean 'resnet50'"):
-        models.build("resnet500", batch=1, seed=1)
-
-
-@pytest.mark.parametrize("name", workloads.NAMES)
-def test_a_model_has_the_parameters_of_its_source_and_learns(name: str) -> None:
-    precision.use(Precision.FLOAT32)
-    built = models.build(name, batch=1 if name == "resnet50" else 4, seed=3)
-    network, workload = built.network, workloads.find(name)
-    trainable = sum(math.prod(variable.shape) for variable in network.trainable_variables)
-    total = sum(math.prod(weight.shape) for weight in network.weights)
-    assert (trainable, total) == PARAMETERS[name]
-    assert (trainable, total) == (workload.trainable_parameters, workload.total_parameters)
-    assert tuple(built.images.shape[1:]) == workload.input_shape
-    before = [variable.numpy() for variable in built.trainable]
-    loss = float(train.compile_run(built, reduce=train.alone)(1).numpy())
-    assert math.isfinite(loss)
-    moved = [not np.array_equal(old, new.numpy()) for old, new in zip(before, built.trainable, strict=True)]
-    assert all(moved)
-    assert int(built.optimizer.iterations.value) == 1
-
-
-def test_resnet50_is_version_1_without_biases_in_convolutions() -> None:
-    precision.use(Precision.FLOAT32)
-    layers = models.build("resnet50", batch=1, seed=3).network.layers
-    convolutions = [layer for layer in layers if type(layer).__name__ == "Conv2D"]
-    assert len(convolutions) == 53
-    assert not any(layer.use_bias for layer in convolutions)
-    strided = [layer for layer in convolutions if layer.strides == (2, 2)]
-    assert {layer.kernel_size for layer in strided} == {(7, 7), (1, 1)}  # v1.5 has it in the 3x3
-    normalisations = [layer for layer in layers if type(layer).__name__ == "BatchNormalization"]
-    assert {(layer.momentum, layer.epsilon) for layer in normalisations} == {(0.9, 1e-5)}
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The workloads as models: one small file each, chosen from a list, never by attribute of some library.
+"""The workloads as models: one small file for each family, chosen from a list, never by attribute of some library.
 
 A builder returns a `Recipe`: everything that a training step needs, and nothing of how it is timed or distributed. The
 facts about each model (counts, sizes, origin) are in `gpubench.workloads`; a test holds both together.
@@ -10,7 +10,17 @@ from collections.abc import Callable
 import keras
 
 from gpubench import workloads
-from gpubench_jobs.models import mnist_cnn, mnist_mlp, resnet50
+from gpubench_jobs.models import (
+    alexnet,
+    googlenet,
+    inception3,
+    inception4,
+    mnist_cnn,
+    mnist_mlp,
+    resnet,
+    trivial,
+    vgg,
+)
 from gpubench_jobs.models.recipe import Recipe
 
 #: Builds a recipe for a batch size and a seed; the dtype policy is Keras' global one at that moment.
@@ -19,7 +29,17 @@ Build = Callable[..., Recipe]
 _BUILDERS: dict[str, Build] = {
     "mnist_mlp": mnist_mlp.build,
     "mnist_cnn": mnist_cnn.build,
-    "resnet50": resnet50.build,
+    "trivial": trivial.build,
+    "alexnet": alexnet.build,
+    "googlenet": googlenet.build,
+    "vgg16": vgg.build,
+    "vgg19": vgg.build,
+    "inception3": inception3.build,
+    "inception4": inception4.build,
+    "resnet50": resnet.build,
+    "resnet50_v1.5": resnet.build,
+    "resnet101": resnet.build,
+    "resnet152": resnet.build,
 }
 
 

@@ -25,7 +25,21 @@ WARNING_MAX = 250
 WARNINGS_MAX = 4
 
 # Written out, not built from the catalogue at run time, so that a type checker sees the names; a test compares them.
-WorkloadName = Literal["mnist_mlp", "mnist_cnn", "resnet50"]
+WorkloadName = Literal[
+    "mnist_mlp",
+    "mnist_cnn",
+    "trivial",
+    "alexnet",
+    "googlenet",
+    "vgg16",
+    "vgg19",
+    "inception3",
+    "inception4",
+    "resnet50",
+    "resnet50_v1.5",
+    "resnet101",
+    "resnet152",
+]
 PoolName = Annotated[str, Field(min_length=1, max_length=63, pattern=patterns.POOL_NAME)]
 Workers = Annotated[int, Field(ge=1, le=4096)]
 Batch = Annotated[int, Field(ge=1, le=1_048_576)]

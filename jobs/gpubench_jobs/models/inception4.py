@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""inception4 (Szegedy and others 2016) as tf_cnn_benchmarks has it: 149 convolutions, 1001 classes, no auxiliary head.
+
+No dropout before the last layer, see `classic`. TF-Slim's form has some pairs of 1x7 and 7x1 the other way round; its
+counts are the same.
+"""
+
+import keras
+
+from gpubench import workloads
+from gpubench_jobs.models import classic
+from gpubench_jobs.models.inception import average, convolution, halved, pooled, side_by_side, tower
+from gpubench_jobs.models.recipe import Recipe
+
+
+def build(workload: workloads.Workload, *, batch: int, seed: int) -> Recipe:
+    """In the dtype policy that Keras has at this moment."""
+    image = keras.Input(workload.input_shape)
+    x = _stem(image)
+    for _ in range(4):
+        x = _module_a(x)
+    x = _reduction_a(x)
+    for _ in range(7):
+        x = _module_b(x)
+    x = _reduction_b(x)
+    for _ in range(3):
+        x = _module_c(x)
+    x = keras.layers.GlobalAveragePooling2D()(x)
+    network = keras.Model(image, classic.logits(x, classes=workload.classes))
+    return classic.recipe(network, workload, learning_rate=0.005, batch=batch, seed=seed)
+
+
+def _stem(x: keras.KerasTensor) -> keras.KerasTensor:
+    """299 to 35x35x384."""
+    x = halved(x, 32)
+    x = convolution(x, 32, 3, padding="valid")
+    x = convolution(x, 64, 3)
+    x = side_by_side(pooled(x), halved(x, 96))
+    x = side_by_side(
+        convolution(tower(x, (64, 1)), 96, 3, padding="valid"),
+        convolution(tower(x, (64, 1), (64, (7, 1)), (64, (1, 7))), 96, 3, padding="valid"),
+    )
+    return side_by_side(halved(x, 192), pooled(x))
+
+
+def _module_a(x: keras.KerasTensor) -> keras.KerasTensor:
+    return side_by_side(
+        tower(average(x), (96, 1)),
+        tower(x, (96, 1)),
+        tower(x, (64, 1), (96, 3)),
+        tower(x, (64, 1), (96, 3), (96, 3)),
+    )
+
+
+def _reduction_a(x: keras.KerasTensor) -> keras.KerasTensor:
+    """35x35 to 17x17x1024."""
+    return side_by_side(pooled(x), halved(x, 384), halved(tower(x, (192, 1), (224, 3)), 256))
+
+
+def _module_b(x: keras.KerasTensor) -> keras.KerasTensor:
+    return side_by_side(
+        tower(average(x), (128, 1)),
+        tower(x, (384, 1)),
+        tower(x, (192, 1), (224, (1, 7)), (256, (7, 1))),
+        tower(x, (192, 1), (192, (1, 7)), (224, (7, 1)), (224, (1, 7)), (256, (7, 1))),
+    )
+
+
+def _reduction_b(x: keras.KerasTensor) -> keras.KerasTensor:
+    """17x17 to 8x8x1536."""
+    return side_by_side(
+        pooled(x), halved(tower(x, (192, 1)), 192), halved(tower(x, (256, 1), (256, (1, 7)), (320, (7, 1))), 320)
+    )
+
+
+def _module_c(x: keras.KerasTensor) -> keras.KerasTensor:
+    narrow, wide = tower(x, (384, 1)), tower(x, (384, 1), (448, (1, 3)), (512, (3, 1)))
+    return side_by_side(
+        tower(average(x), (256, 1)),
+        tower(x, (256, 1)),
+        tower(narrow, (256, (1, 3))),
+        tower(narrow, (256, (3, 1))),
+        tower(wide, (256, (3, 1))),
+        tower(wide, (256, (1, 3))),
+    )

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`gpubench workloads`: what can be trained; with a NAME, all that the catalogue knows of one. Needs no TensorFlow."""
+
+import argparse
+import json
+
+from gpubench import workloads
+from gpubench.report.tables import Column, Table
+from gpubench.workloads import Workload
+from gpubench_cli import refusal, terminal
+
+_COLUMNS = (
+    Column(title="NAME"),
+    Column(title="TASK"),
+    Column(title="INPUT"),
+    Column(title="PARAMETERS", numeric=True),
+    Column(title="GMAC", numeric=True),
+    Column(title="BATCH", numeric=True),
+    Column(title="ORIGIN"),
+)
+_NOTES = (
+    "PARAMETERS are the trainable ones. GMAC is the forward pass of one sample; training takes about three times that.",
+    "BATCH is the original's default per worker; a study sets its own.",
+)
+
+
+def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """The command's arguments."""
+    parser = commands.add_parser(
+        "workloads",
+        help="list the workloads, or explain one",
+        description="List what can be trained; with a NAME, explain that one.",
+    )
+    parser.add_argument("name", nargs="?", metavar="NAME", help="one workload; all of them by default")
+    parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="table by default")
+    parser.set_defaults(command=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Find, show."""
+    if arguments.name is None:
+        _list(arguments.output)
+    else:
+        _explain(_find(arguments.name), arguments.output)
+    return refusal.EXIT_DONE
+
+
+def _find(name: str) -> Workload:
+    try:
+        return workloads.find(name)
+    except LookupError as error:
+        raise refusal.Refusal(str(error)) from error
+
+
+def _list(output: str) -> None:
+    if output == "json":
+        _write_json({"workloads": [workload.to_wire() for workload in workloads.CATALOGUE]})
+    else:
+        terminal.print_table(Table(columns=_COLUMNS, rows=tuple(map(_row, workloads.CATALOGUE)), notes=_NOTES))
+
+
+def _row(workload: Workload) -> tuple[str, ...]:
+    return (
+        workload.name,
+        workload.task.value,
+        _shape(workload),
+        f"{workload.trainable_parameters:,}",
+        f"{workload.forward_gmac:g}",
+        str(workload.default_batch),
+        workload.origin,
+    )
+
+
+def _explain(workload: Workload, output: str) -> None:
+    if output == "json":
+        _write_json(workload.to_wire())
+        return
+    statistics = workload.total_parameters - workload.trainable_parameters
+    moving = f", and {statistics:,} moving statistics of batch normalisation" if statistics else ""
+    lines = (
+        ("Task", f"{workload.task.value}, {workload.classes:,} classes"),
+        ("Input", _shape(workload)),
+        ("Parameters", f"{workload.trainable_parameters:,} trainable{moving}"),
+        ("Forward pass", f"{workload.forward_gmac:g} GMAC for one sample; training takes about three times that"),
+        ("Default batch", f"{workload.default_batch} per worker, the original's; a study sets its own"),
+        ("Optimizer", workload.optimizer),
+        ("Origin", workload.origin),
+    )
+    width = max(len(title) for title, _ in lines) + 1
+    terminal.write(f"{workload.name}: {workload.about}\n")
+    for title, text in lines:
+        terminal.write(f"{title + ':':<{width}} {text}")
+
+
+def _write_json(document: dict[str, object]) -> None:
+    terminal.write(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+def _shape(workload: Workload) -> str:
+    return "x".join(map(str, workload.input_shape))
