@@ -12,11 +12,13 @@ could fold a collective into (all tensors come in as arguments), XLA (which cann
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import tensorflow as tf
 
 from gpubench.exitcodes import ExitCode
 from gpubench_jobs import clock, pacing
+from gpubench_jobs.data.feed import Feed
 from gpubench_jobs.failures import RankError
 from gpubench_jobs.models.recipe import Recipe
 
@@ -39,17 +41,16 @@ def alone(gradients: Sequence[tf.Tensor]) -> Sequence[tf.Tensor]:
     return gradients
 
 
-def compile_run(recipe: Recipe, *, reduce: Reduce, loss_scale: float = 1.0) -> Run:
+def compile_run(recipe: Recipe, feed: Feed, *, reduce: Reduce, loss_scale: float = 1.0) -> Run:
     """The training step in a loop, as one TensorFlow function of the number of steps."""
     variables = recipe.trainable
     iterations = recipe.optimizer.iterations.value
 
-    def step(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        if recipe.redraw is not None:
-            labels = recipe.redraw(iterations)
+    def step(state: tuple[Any, ...]) -> tf.Tensor:
+        inputs, labels = feed.draw(state, iterations)
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(variables)
-            loss = recipe.loss(labels, recipe.network(images, training=True))
+            loss = recipe.loss(labels, recipe.network(inputs, training=True))
             scaled = loss * loss_scale
         gradients = tape.gradient(scaled, variables)
         if loss_scale != 1.0:
@@ -58,14 +59,14 @@ def compile_run(recipe: Recipe, *, reduce: Reduce, loss_scale: float = 1.0) -> R
         return loss
 
     @tf.function(jit_compile=False)  # type: ignore[untyped-decorator]  # TensorFlow has no types
-    def steps(images: tf.Tensor, labels: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
+    def steps(state: tuple[Any, ...], count: tf.Tensor) -> tf.Tensor:
         loss = tf.zeros((), tf.float32)
         for _ in tf.range(count):
-            loss = step(images, labels)
+            loss = step(state)
         return loss
 
     # The loop must be a loop of the graph: its length changes between calibration, warm-up and measurement.
-    return lambda count: steps(recipe.images, recipe.labels, tf.constant(count))
+    return lambda count: steps(feed.state, tf.constant(count))
 
 
 def time_windows(

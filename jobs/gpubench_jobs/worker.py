@@ -45,6 +45,7 @@ def _train(orders: channel.Orders, writer: channel.Writer) -> None:
     """The way of a rank, one line each."""
     from gpubench_jobs import (  # noqa: PLC0415  # see the top
         agreement,
+        data,
         devices,
         distribution,
         environment,
@@ -65,15 +66,16 @@ def _train(orders: channel.Orders, writer: channel.Writer) -> None:
     if orders.local_rank == 0:
         writer.send(described)
     precision.use(assignment.precision)
-    models.seed_weights(assignment.seed)
     seed = assignment.seed * 1_000_003 + orders.rank  # ranks must not share samples, nor two seeds a rank's
-    recipe = models.build(assignment.workload, batch=assignment.batch_per_worker, seed=seed)
+    models.seed(seed)
+    recipe = models.build(assignment.workload)
+    feed = data.feed(assignment, dtype=recipe.network.compute_dtype, seed=seed)
     live = metrics.Live(assignment, rank=orders.rank)
     live.serve(address=orders.pod_ip, local_rank=orders.local_rank)
     writer.phase(Phase.SPREADING)
     distribution.spread(recipe.persistent)
     reduce = train.alone if assignment.workers == 1 else distribution.average
-    run = train.compile_run(recipe, reduce=reduce, loss_scale=precision.loss_scale(assignment.precision))
+    run = train.compile_run(recipe, feed, reduce=reduce, loss_scale=precision.loss_scale(assignment.precision))
     rank = session.Session(
         assignment=assignment, rank=orders.rank, run=run, writer=writer, live=live, now=clock.monotonic_ns
     )

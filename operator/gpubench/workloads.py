@@ -18,6 +18,22 @@ class Task(StrEnum):
     """What a workload learns."""
 
     IMAGE_CLASSIFICATION = "image classification"
+    TEXT_CLASSIFICATION = "text classification"
+    TEXT_GENERATION = "text generation"
+    COMMUNICATION = "communication"
+
+
+class Inputs(StrEnum):
+    """What a sample looks like, and so what its data sets are read and generated as."""
+
+    MNIST = "MNIST"  # grey images of hand-written digits in [0, 1], classes as one-hot rows
+    CIFAR10 = "CIFAR-10"  # colour images of 32x32 in [0, 1], classes as one-hot rows
+    IMAGENET = "ImageNet"  # colour images as class numbers; synthetic pixels around 127, real ones in [-1, 1]
+    FLOWERS = "flowers"  # photographs in [-1, 1], class numbers
+    IMDB = "IMDb"  # reviews as word numbers, one label 0 or 1
+    TWEETS = "tweets"  # tweets as word numbers, one label 0 or 1
+    NIETZSCHE = "Nietzsche"  # windows of a text as one-hot characters, the next character as a one-hot row
+    NONE = "none"  # a message of the all-reduce
 
 
 class Workload(Value):
@@ -26,12 +42,14 @@ class Workload(Value):
     name: str
     task: Task
     about: str  # a sentence or two: what it is, what it shows, where it departs from its paper
+    inputs: Inputs
     input_shape: tuple[int, ...]  # of one sample, without the batch
     classes: int
     trainable_parameters: int
     total_parameters: int  # with the moving statistics of batch normalisation
     forward_gmac: float  # giga multiply-accumulates of one sample's forward pass; training takes about three times that
     default_batch: int  # per worker, of the original
+    default_epochs: int = 1  # of the original; 1 where it counted steps
     optimizer: str
     origin: str
 
@@ -46,6 +64,7 @@ CATALOGUE: tuple[Workload, ...] = (
     Workload(
         name="mnist_mlp",
         task=Task.IMAGE_CLASSIFICATION,
+        inputs=Inputs.MNIST,
         about="Two dense layers of 512 with dropout: so small that the cost of a step's launch shows.",
         input_shape=(784,),
         classes=10,
@@ -53,12 +72,14 @@ CATALOGUE: tuple[Workload, ...] = (
         total_parameters=669_706,
         forward_gmac=0.000669,
         default_batch=128,
+        default_epochs=20,
         optimizer="RMSprop, learning rate 0.001, rho 0.9, epsilon 1e-8",
         origin="Keras example mnist_mlp, Keras 2.1.1 (November 2017)",
     ),
     Workload(
         name="mnist_cnn",
         task=Task.IMAGE_CLASSIFICATION,
+        inputs=Inputs.MNIST,
         about="Two convolutions and two dense layers with dropout, on images of 28x28.",
         input_shape=(28, 28, 1),
         classes=10,
@@ -66,12 +87,14 @@ CATALOGUE: tuple[Workload, ...] = (
         total_parameters=1_199_882,
         forward_gmac=0.011992,
         default_batch=128,
+        default_epochs=12,
         optimizer="Adadelta, learning rate 1.0, rho 0.95, epsilon 1e-8",
         origin="Keras example mnist_cnn, Keras 2.1.1 (November 2017)",
     ),
     Workload(
         name="trivial",
         task=Task.IMAGE_CLASSIFICATION,
+        inputs=Inputs.IMAGENET,
         about="Two dense layers and nothing else: the fixed cost of a step, and an all-reduce of 17 MB.",
         input_shape=(227, 227, 3),
         classes=1001,
@@ -85,6 +108,7 @@ CATALOGUE: tuple[Workload, ...] = (
     Workload(
         name="alexnet",
         task=Task.IMAGE_CLASSIFICATION,
+        inputs=Inputs.IMAGENET,
         about="Little arithmetic for 62 million parameters: the interconnect shows. Without "
         "dropout, as the tool ran until 2018-08-09.",
         input_shape=(227, 227, 3),
@@ -99,6 +123,7 @@ CATALOGUE: tuple[Workload, ...] = (
     Workload(
         name="googlenet",
         task=Task.IMAGE_CLASSIFICATION,
+        inputs=Inputs.IMAGENET,
         about="Nine modules of four columns, biases and no normalisation, no auxiliary heads.",
         input_shape=(224, 224, 3),
         classes=1001,
@@ -112,6 +137,7 @@ CATALOGUE: tuple[Workload, ...] = (
     Workload(
         name="vgg16",
         task=Task.IMAGE_CLASSIFICATION,
+        inputs=Inputs.IMAGENET,
         about="Large gradients: 553 MB in each step, most of it one dense layer's. Without dropout, "
         "as the tool ran until 2018-08-09.",
         input_shape=(224, 224, 3),
@@ -126,6 +152,7 @@ CATALOGUE: tuple[Workload, ...] = (
     Workload(
         name="vgg19",
         task=Task.IMAGE_CLASSIFICATION,
+        inputs=Inputs.IMAGENET,
         about="vgg16 with three more convolutions. Without dropout, as the tool ran until 2018-08-09.",
         input_shape=(224, 224, 3),
         classes=1001,
@@ -139,6 +166,7 @@ CATALOGUE: tuple[Workload, ...] = (
     Workload(
         name="inception3",
         task=Task.IMAGE_CLASSIFICATION,
+        inputs=Inputs.IMAGENET,
         about="94 convolutions in many small columns; batch normalisation without gamma, auxiliary head off.",
         input_shape=(299, 299, 3),
         classes=1001,
@@ -152,6 +180,7 @@ CATALOGUE: tuple[Workload, ...] = (
     Workload(
         name="inception4",
         task=Task.IMAGE_CLASSIFICATION,
+        inputs=Inputs.IMAGENET,
         about="149 convolutions; batch normalisation without gamma, no auxiliary head. Without "
         "dropout, as the tool ran until 2018-08-09.",
         input_shape=(299, 299, 3),
@@ -166,6 +195,7 @@ CATALOGUE: tuple[Workload, ...] = (
     Workload(
         name="resnet50",
         task=Task.IMAGE_CLASSIFICATION,
+        inputs=Inputs.IMAGENET,
         about="53 convolutions without biases, batch normalisation after each.",
         input_shape=(224, 224, 3),
         classes=1001,
@@ -179,6 +209,7 @@ CATALOGUE: tuple[Workload, ...] = (
     Workload(
         name="resnet50_v1.5",
         task=Task.IMAGE_CLASSIFICATION,
+        inputs=Inputs.IMAGENET,
         about="resnet50 with the stride moved into the 3x3: as many parameters, 6 % more arithmetic.",
         input_shape=(224, 224, 3),
         classes=1001,
@@ -192,6 +223,7 @@ CATALOGUE: tuple[Workload, ...] = (
     Workload(
         name="resnet101",
         task=Task.IMAGE_CLASSIFICATION,
+        inputs=Inputs.IMAGENET,
         about="resnet50 with 23 blocks in place of 6 in the third stage.",
         input_shape=(224, 224, 3),
         classes=1001,
@@ -205,6 +237,7 @@ CATALOGUE: tuple[Workload, ...] = (
     Workload(
         name="resnet152",
         task=Task.IMAGE_CLASSIFICATION,
+        inputs=Inputs.IMAGENET,
         about="resnet50 with 8 and 36 blocks in place of 4 and 6 in the second and third stage.",
         input_shape=(224, 224, 3),
         classes=1001,

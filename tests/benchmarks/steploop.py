@@ -36,6 +36,7 @@ from gpubench.plan import assignment as assignments
 from gpubench_jobs import (
     channel,
     clock,
+    data,
     devices,
     distribution,
     metrics,
@@ -272,9 +273,11 @@ def prepare_ours(orders: channel.Orders) -> Block:
     """The loop of a gang's worker: as `worker` puts it together, its records on a pipe."""
     assignment = orders.assignment
     precision.use(assignment.precision)
-    recipe = models.build(assignment.workload, batch=assignment.batch_per_worker, seed=1 + orders.rank)
+    models.seed(1 + orders.rank)
+    recipe = models.build(assignment.workload)
+    feed = data.feed(assignment, dtype=recipe.network.compute_dtype, seed=1 + orders.rank)
     distribution.spread(recipe.persistent)
-    run = train.compile_run(recipe, reduce=train.alone if assignment.workers == 1 else distribution.average)
+    run = train.compile_run(recipe, feed, reduce=train.alone if assignment.workers == 1 else distribution.average)
     live = metrics.Live(assignment, rank=orders.rank)
     live.serve(address=orders.pod_ip, local_rank=orders.local_rank)
     source, sink = os.pipe()

@@ -17,6 +17,8 @@ import tensorflow as tf
 from gpubench import workloads
 from gpubench.precision import Precision
 from gpubench_jobs import models, precision, train
+from gpubench_jobs.data import synthetic
+from gpubench_jobs.data.feed import Feed
 from gpubench_jobs.models.recipe import Recipe
 
 SEED = 3  # with which the single number in the middle of `trivial` is above zero, so that everything behind it learns
@@ -59,8 +61,8 @@ def name(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def built(name: str) -> Iterator[Recipe]:
     precision.use(Precision.FLOAT32)
-    models.seed_weights(SEED)
-    yield models.build(name, batch=BATCH, seed=SEED)
+    models.seed(SEED)
+    yield models.build(name)
     keras.backend.clear_session()
 
 
@@ -69,6 +71,10 @@ def eagerly() -> Iterator[None]:
     tf.config.run_functions_eagerly(True)
     yield
     tf.config.run_functions_eagerly(False)
+
+
+def fed(name: str, built: Recipe) -> Feed:
+    return synthetic.batch_of(workloads.find(name), batch=BATCH, seed=SEED, dtype=built.network.compute_dtype)
 
 
 def layers_of(recipe: Recipe, kind: type[keras.layers.Layer]) -> list[keras.layers.Layer]:
@@ -81,7 +87,7 @@ def test_the_catalogue_and_the_builders_name_the_same_workloads() -> None:
 
 def test_an_unknown_workload_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(LookupError, match="did you mean 'resnet50'"):
-        models.build("resnet500", batch=1, seed=1)
+        models.build("resnet500")
 
 
 def test_a_model_has_the_parameters_of_its_source(name: str, built: Recipe) -> None:
@@ -106,7 +112,9 @@ def test_a_model_multiplies_as_often_as_its_source(name: str, built: Recipe) -> 
 
 def test_a_model_takes_and_gives_the_shapes_of_the_catalogue(name: str, built: Recipe) -> None:
     workload = workloads.find(name)
-    assert tuple(built.images.shape) == (BATCH, *workload.input_shape)
+    feed = fed(name, built)
+    inputs, _ = feed.draw(feed.state, tf.constant(0))
+    assert tuple(inputs.shape) == (BATCH, *workload.input_shape)
     assert built.network.input_shape == (None, *workload.input_shape)
     assert built.network.output_shape == (None, workload.classes)
 
@@ -138,7 +146,7 @@ def test_only_version_1_5_has_its_stride_in_the_3x3(name: str, built: Recipe) ->
 def test_one_step_changes_every_variable(name: str, built: Recipe) -> None:
     assert float(built.optimizer.learning_rate) == pytest.approx(SOURCES[name].learning_rate)
     before = [variable.numpy() for variable in built.trainable]
-    loss = float(train.compile_run(built, reduce=train.alone)(1).numpy())
+    loss = float(train.compile_run(built, fed(name, built), reduce=train.alone)(1).numpy())
     assert math.isfinite(loss)
     after = [variable.numpy() for variable in built.trainable]
     assert not [number for number, (old, new) in enumerate(zip(before, after, strict=True)) if np.array_equal(old, new)]

@@ -21,6 +21,7 @@ import rank_program
 from gangs import Pods, make_assignment
 from gpubench import names
 from gpubench_jobs import distribution, ranks
+from gpubench_jobs.data.feed import Feed
 from gpubench_jobs.models import recipe
 
 pytestmark = pytest.mark.usefixtures("horovod")
@@ -78,25 +79,25 @@ def distance(ours: list[Weights], other: list[Weights]) -> float:
 def averaged_by_one_process(folder: Path, name: str) -> list[Weights]:
     case = CASES[name]
     halves = [rank_program.build(case, rank=rank) for rank in range(rank_program.RANKS)]
-    for half in halves:
+    for half, _ in halves:
         for variable, value in zip(half.trainable, load(folder, name, rank=0, when="begin"), strict=True):
             variable.assign(value)
         half.optimizer.build(half.network.trainable_variables)
     scale = 128.0 if case.precision == "mixed_float16" else 1.0
-    gradient_of = [_gradient(half, scale=scale) for half in halves]
+    gradient_of = [_gradient(half, feed, scale=scale) for half, feed in halves]
     for step in range(case.steps):
         both = [gradient(tf.constant(step)) for gradient in gradient_of]
         mean = [sum(pair) / len(pair) for pair in zip(*both, strict=True)]
-        for half in halves:
+        for half, _ in halves:
             half.optimizer.apply([tf.identity(gradient) for gradient in mean], half.network.trainable_variables)
-    return [variable.numpy() for variable in halves[0].trainable]
+    return [variable.numpy() for variable in halves[0][0].trainable]
 
 
-def _gradient(half: recipe.Recipe, *, scale: float) -> Callable[[tf.Tensor], list[tf.Tensor]]:
+def _gradient(half: recipe.Recipe, feed: Feed, *, scale: float) -> Callable[[tf.Tensor], list[tf.Tensor]]:
     def gradient(step: tf.Tensor) -> list[tf.Tensor]:
-        labels = half.redraw(step) if half.redraw else half.labels
+        inputs, labels = feed.draw(feed.state, step)
         with tf.GradientTape() as tape:
-            loss = half.loss(labels, half.network(half.images, training=True)) * scale
+            loss = half.loss(labels, half.network(inputs, training=True)) * scale
         return [one / scale for one in tape.gradient(loss, half.trainable)]
 
     return gradient  # not compiled: for so few steps tracing would take longer

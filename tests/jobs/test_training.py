@@ -10,11 +10,20 @@ import pytest
 import tensorflow as tf
 
 from gangs import make_assignment
+from gpubench import workloads
 from gpubench.exitcodes import ExitCode
 from gpubench.precision import Precision
 from gpubench_jobs import devices, distribution, explain, models, pacing, precision, train
 from gpubench_jobs.data import synthetic
+from gpubench_jobs.data.feed import Feed
 from gpubench_jobs.failures import RankError
+from gpubench_jobs.models.recipe import Recipe
+
+
+def prepared(name: str) -> tuple[Recipe, Feed]:
+    models.seed(3)
+    built = models.build(name)
+    return built, synthetic.batch_of(workloads.find(name), batch=4, seed=3, dtype=built.network.compute_dtype)
 
 
 @pytest.mark.parametrize(
@@ -28,13 +37,13 @@ from gpubench_jobs.failures import RankError
 )
 def test_a_precision_is_what_it_says(precision_name: Precision, compute: str, scale: float) -> None:
     precision.use(precision_name)
-    built = models.build("mnist_mlp", batch=4, seed=3)
+    built, feed = prepared("mnist_mlp")
     assert built.network.layers[0].compute_dtype == compute
     assert {variable.dtype.name for variable in built.trainable} == {"float32"}
     assert precision.loss_scale(precision_name) == scale
     tf32 = tf.config.experimental.tensor_float_32_execution_enabled()
     assert tf32 == (precision_name is Precision.TENSOR_FLOAT32)
-    loss = train.compile_run(built, reduce=train.alone, loss_scale=scale)(2)
+    loss = train.compile_run(built, feed, reduce=train.alone, loss_scale=scale)(2)
     assert math.isfinite(float(loss.numpy()))
 
 
@@ -54,21 +63,21 @@ def test_tensor_float32_is_taken_where_it_exists(capability: tuple[int, int]) ->
 def test_the_first_weights_follow_from_the_seed() -> None:
     precision.use(Precision.FLOAT32)
 
-    def first_weights(seed: int, *, rank: int) -> list[bytes]:
-        models.seed_weights(seed)
-        return [variable.numpy().tobytes() for variable in models.build("mnist_cnn", batch=1, seed=rank).trainable]
+    def first_weights(seed: int) -> list[bytes]:
+        models.seed(seed)
+        return [variable.numpy().tobytes() for variable in models.build("mnist_cnn").trainable]
 
-    assert first_weights(5, rank=0) == first_weights(5, rank=1)
-    assert first_weights(5, rank=0) != first_weights(6, rank=0)
+    assert first_weights(5) == first_weights(5)
+    assert first_weights(5) != first_weights(6)
 
 
 def test_the_loss_scale_leaves_the_step_as_it_was() -> None:
     precision.use(Precision.FLOAT32)
-    plain, scaled = (models.build("mnist_cnn", batch=4, seed=3) for _ in range(2))
+    (plain, feed), (scaled, _) = (prepared("mnist_cnn") for _ in range(2))
     for variable, value in zip(scaled.trainable, plain.trainable, strict=True):
         variable.assign(value)
-    train.compile_run(plain, reduce=train.alone)(3)
-    train.compile_run(scaled, reduce=train.alone, loss_scale=128.0)(3)
+    train.compile_run(plain, feed, reduce=train.alone)(3)
+    train.compile_run(scaled, feed, reduce=train.alone, loss_scale=128.0)(3)
     for one, other in zip(plain.trainable, scaled.trainable, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-6)  # a power of two rounds nothing; the order of sums may
 

@@ -15,9 +15,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from gpubench import workloads
 from gpubench.precision import Precision
 from gpubench_jobs import distribution, models, precision, train
 from gpubench_jobs.data import synthetic
+from gpubench_jobs.data.feed import Feed
 from gpubench_jobs.models import recipe
 
 
@@ -43,17 +45,19 @@ CASES = (
 RANKS = 2
 
 
-def build(case: Case, *, rank: int) -> recipe.Recipe:
+def build(case: Case, *, rank: int) -> tuple[recipe.Recipe, Feed]:
     """The recipe of a rank, with samples, dropout seeds and first weights of its own."""
     precision.use(case.precision)
-    keras.utils.set_random_seed(100 + rank)
+    models.seed(100 + rank)
     seed = 1000 * (rank + 1)
     if case.model == "normalised":
-        return normalised(batch=case.batch, seed=seed)
-    return models.build(case.model, batch=case.batch, seed=seed)
+        small = workloads.find("resnet50").model_copy(update={"input_shape": (16, 16, 3)})
+        return normalised(), synthetic.batch_of(small, batch=case.batch, seed=seed, dtype="float32")
+    built, workload = models.build(case.model), workloads.find(case.model)
+    return built, synthetic.batch_of(workload, batch=case.batch, seed=seed, dtype=built.network.compute_dtype)
 
 
-def normalised(*, batch: int, seed: int) -> recipe.Recipe:
+def normalised() -> recipe.Recipe:
     """Batch normalisation and redrawn labels, as in resnet50, without its depth.
 
     resnet50 itself is too sensitive on a few small images: in two steps a rounding of 1e-7 became 4 in a weight.
@@ -79,9 +83,6 @@ def normalised(*, batch: int, seed: int) -> recipe.Recipe:
         loss=lambda labels, outputs: tf.reduce_mean(
             tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=outputs)
         ),
-        images=synthetic.imagenet_images((16, 16, 3), batch=batch, seed=seed, dtype=tf.float32),
-        labels=synthetic.imagenet_labels(batch=batch, seed=seed, step=tf.constant(0)),
-        redraw=lambda step: synthetic.imagenet_labels(batch=batch, seed=seed, step=step),
     )
 
 
@@ -101,11 +102,11 @@ def main() -> None:
     heard = {"first": distribution.from_first(said), "all": distribution.gather(said)}
     (folder / f"heard-{rank}.json").write_text(json.dumps(heard))
     for case in CASES:
-        built = build(case, rank=rank)
+        built, feed = build(case, rank=rank)
         distribution.spread(built.persistent)
         np.savez(folder / f"{case.name}-{rank}-begin.npz", **weights(built))
         reduce = distribution.average if case.reduce else train.alone
-        run = train.compile_run(built, reduce=reduce, loss_scale=precision.loss_scale(case.precision))
+        run = train.compile_run(built, feed, reduce=reduce, loss_scale=precision.loss_scale(case.precision))
         run(case.steps).numpy()
         np.savez(folder / f"{case.name}-{rank}-end.npz", **weights(built))
     distribution.disconnect()

@@ -23,8 +23,8 @@ from gpubench_jobs.models import (
 )
 from gpubench_jobs.models.recipe import Recipe
 
-#: Builds a recipe for a batch size and a seed; the dtype policy is Keras' global one at that moment.
-Build = Callable[..., Recipe]
+#: Builds a recipe; the dtype policy is Keras' global one at that moment.
+Build = Callable[[workloads.Workload], Recipe]
 
 _BUILDERS: dict[str, Build] = {
     "mnist_mlp": mnist_mlp.build,
@@ -43,15 +43,18 @@ _BUILDERS: dict[str, Build] = {
 }
 
 
-def build(name: str, *, batch: int, seed: int) -> Recipe:
+def build(name: str) -> Recipe:
     """The recipe of a catalogued workload; LookupError for any other name."""
     workload = workloads.find(name)
-    return _BUILDERS[workload.name](workload, batch=batch, seed=seed)
+    return _BUILDERS[workload.name](workload)
 
 
-def seed_weights(seed: int) -> None:
-    """The first weights of what is built next follow from this seed; dropout and samples have seeds of their own."""
-    keras.utils.set_random_seed(seed % 2**32)
+def seed(number: int) -> None:
+    """First weights, dropout and augmentation of what is built next follow from this number.
+
+    Each rank has one of its own, or all would drop the same units; that their weights begin alike is `spread`'s work.
+    """
+    keras.utils.set_random_seed(number % 2**32)
 
 
 def names() -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from gpubench_jobs.models import classic
 from gpubench_jobs.models.recipe import Recipe
 
 
-def build(workload: workloads.Workload, *, batch: int, seed: int) -> Recipe:
+def build(workload: workloads.Workload) -> Recipe:
     """In the dtype policy that Keras has at this moment."""
     layers = keras.layers
     image = keras.Input(workload.input_shape)
@@ -30,4 +30,4 @@ def build(workload: workloads.Workload, *, batch: int, seed: int) -> Recipe:
     for _ in range(2):
         x = classic.dense(x, 4096)
     network = keras.Model(image, classic.logits(x, classes=workload.classes))
-    return classic.recipe(network, workload, learning_rate=1e-4, batch=batch, seed=seed)
+    return classic.recipe(network, learning_rate=1e-4)

@@ -21,17 +21,13 @@ import math
 import keras
 import tensorflow as tf
 
-from gpubench import workloads
-from gpubench_jobs.data import synthetic
-from gpubench_jobs.models.recipe import Recipe
+from gpubench_jobs.models.recipe import Recipe, right_class
 
 _L2 = 4e-5
 _RELU_GAIN = 2.0
 
 
-def recipe(
-    network: keras.Model, workload: workloads.Workload, *, learning_rate: float, batch: int, seed: int
-) -> Recipe:
+def recipe(network: keras.Model, *, learning_rate: float) -> Recipe:
     """How a network of the zoo is trained."""
     decayed = [
         variable.value
@@ -48,11 +44,7 @@ def recipe(
         network=network,
         optimizer=keras.optimizers.SGD(learning_rate=learning_rate),
         loss=loss,
-        images=synthetic.imagenet_images(
-            workload.input_shape, batch=batch, seed=seed, dtype=tf.as_dtype(network.compute_dtype)
-        ),
-        labels=synthetic.imagenet_labels(batch=batch, seed=seed, step=tf.constant(0)),
-        redraw=lambda step: synthetic.imagenet_labels(batch=batch, seed=seed, step=step),
+        correct=right_class,
     )
 
 

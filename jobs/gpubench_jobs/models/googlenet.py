@@ -24,7 +24,7 @@ _MODULES = (
 )
 
 
-def build(workload: workloads.Workload, *, batch: int, seed: int) -> Recipe:
+def build(workload: workloads.Workload) -> Recipe:
     """In the dtype policy that Keras has at this moment."""
     image = keras.Input(workload.input_shape)
     x = _halved(_convolved(image, 64, 7, stride=2))
@@ -36,7 +36,7 @@ def build(workload: workloads.Workload, *, batch: int, seed: int) -> Recipe:
     x = keras.layers.AveragePooling2D(7, strides=1)(x)
     x = keras.layers.Flatten()(x)
     network = keras.Model(image, classic.logits(x, classes=workload.classes))
-    return classic.recipe(network, workload, learning_rate=0.005, batch=batch, seed=seed)
+    return classic.recipe(network, learning_rate=0.005)
 
 
 def _module(

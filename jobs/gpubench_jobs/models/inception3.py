@@ -13,7 +13,7 @@ from gpubench_jobs.models.inception import average, convolution, halved, maximum
 from gpubench_jobs.models.recipe import Recipe
 
 
-def build(workload: workloads.Workload, *, batch: int, seed: int) -> Recipe:
+def build(workload: workloads.Workload) -> Recipe:
     """In the dtype policy that Keras has at this moment."""
     image = keras.Input(workload.input_shape)
     x = _stem(image)
@@ -28,7 +28,7 @@ def build(workload: workloads.Workload, *, batch: int, seed: int) -> Recipe:
     x = keras.layers.AveragePooling2D(8, strides=1)(x)
     x = keras.layers.Flatten()(x)
     network = keras.Model(image, classic.logits(x, classes=workload.classes))
-    return classic.recipe(network, workload, learning_rate=0.005, batch=batch, seed=seed)
+    return classic.recipe(network, learning_rate=0.005)
 
 
 def _stem(x: keras.KerasTensor) -> keras.KerasTensor:

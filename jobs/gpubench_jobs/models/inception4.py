@@ -13,7 +13,7 @@ from gpubench_jobs.models.inception import average, convolution, halved, pooled,
 from gpubench_jobs.models.recipe import Recipe
 
 
-def build(workload: workloads.Workload, *, batch: int, seed: int) -> Recipe:
+def build(workload: workloads.Workload) -> Recipe:
     """In the dtype policy that Keras has at this moment."""
     image = keras.Input(workload.input_shape)
     x = _stem(image)
@@ -27,7 +27,7 @@ def build(workload: workloads.Workload, *, batch: int, seed: int) -> Recipe:
         x = _module_c(x)
     x = keras.layers.GlobalAveragePooling2D()(x)
     network = keras.Model(image, classic.logits(x, classes=workload.classes))
-    return classic.recipe(network, workload, learning_rate=0.005, batch=batch, seed=seed)
+    return classic.recipe(network, learning_rate=0.005)
 
 
 def _stem(x: keras.KerasTensor) -> keras.KerasTensor:

@@ -7,11 +7,10 @@ Adadelta's learning rate was 1.0 then; the default of Keras 3 is a thousandth of
 import keras
 
 from gpubench import workloads
-from gpubench_jobs.data import synthetic
-from gpubench_jobs.models.recipe import Recipe
+from gpubench_jobs.models.recipe import Recipe, right_class
 
 
-def build(workload: workloads.Workload, *, batch: int, seed: int) -> Recipe:
+def build(workload: workloads.Workload) -> Recipe:
     """In the dtype policy that Keras has at this moment."""
     layers = keras.layers
     network = keras.Sequential(
@@ -20,10 +19,10 @@ def build(workload: workloads.Workload, *, batch: int, seed: int) -> Recipe:
             layers.Conv2D(32, 3, activation="relu"),
             layers.Conv2D(64, 3, activation="relu"),
             layers.MaxPooling2D(2),
-            layers.Dropout(0.25, seed=seed + 1),
+            layers.Dropout(0.25),
             layers.Flatten(),
             layers.Dense(128, activation="relu"),
-            layers.Dropout(0.5, seed=seed + 2),
+            layers.Dropout(0.5),
             layers.Dense(workload.classes, activation="softmax", dtype="float32"),
         ]
     )
@@ -31,6 +30,5 @@ def build(workload: workloads.Workload, *, batch: int, seed: int) -> Recipe:
         network=network,
         optimizer=keras.optimizers.Adadelta(learning_rate=1.0, rho=0.95, epsilon=1e-8),
         loss=lambda labels, outputs: keras.ops.mean(keras.losses.categorical_crossentropy(labels, outputs)),
-        images=synthetic.uniform_images(workload, batch=batch, seed=seed),
-        labels=synthetic.one_hot_labels(workload, batch=batch, seed=seed),
+        correct=right_class,
     )

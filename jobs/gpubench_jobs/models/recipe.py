@@ -10,16 +10,19 @@ import tensorflow as tf
 
 @dataclass(frozen=True)
 class Recipe:
-    """A network, how it learns, and what it is fed. Everything lives on the device."""
+    """A network and how it learns. What it is fed, and how it is timed or distributed, is not known here."""
 
     network: keras.Model
     optimizer: keras.optimizers.Optimizer
     #: Mean loss of a batch from labels and the network's outputs, in float32.
     loss: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
-    images: tf.Tensor
-    labels: tf.Tensor
-    #: Labels drawn anew in each step from the step's number, where the original did so; they replace `labels`.
-    redraw: Callable[[tf.Tensor], tf.Tensor] | None = None
+    #: For each sample of a batch 1.0 where the answer is right, else 0.0: its mean is the accuracy. None where only the
+    #: loss says how good a model is (text generation).
+    correct: Callable[[tf.Tensor, tf.Tensor], tf.Tensor] | None = None
+    #: A batch of training inputs, changed at random by a seed of two numbers, where the original did so.
+    augment: Callable[[tf.Tensor, tf.Tensor], tf.Tensor] | None = None
+    #: Whether the last, smaller batch of an epoch is left out, where the original did so.
+    drop_remainder: bool = False
 
     @property
     def trainable(self) -> list[tf.Variable]:
@@ -34,3 +37,9 @@ class Recipe:
         """
         self.optimizer.build(self.network.trainable_variables)
         return [variable.value for variable in (*self.network.weights, *self.optimizer.variables)]
+
+
+def right_class(labels: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+    """`Recipe.correct` of a classifier; labels are class numbers, or rows with a one in the class's place."""
+    classes = tf.argmax(labels, axis=-1) if labels.shape.rank == outputs.shape.rank else tf.cast(labels, tf.int64)
+    return tf.cast(tf.equal(classes, tf.argmax(outputs, axis=-1)), tf.float32)

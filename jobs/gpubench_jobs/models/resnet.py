@@ -26,7 +26,7 @@ _WIDTHS_AND_STRIDES = ((64, 1), (128, 2), (256, 2), (512, 2))  # the stride is t
 _EXPANSION = 4
 
 
-def build(workload: workloads.Workload, *, batch: int, seed: int) -> Recipe:
+def build(workload: workloads.Workload) -> Recipe:
     """In the dtype policy that Keras has at this moment."""
     layers = keras.layers
     stride_in_3x3 = workload.name in _STRIDE_IN_3X3
@@ -38,7 +38,7 @@ def build(workload: workloads.Workload, *, batch: int, seed: int) -> Recipe:
             x = _bottleneck(x, width=width, strides=(1, stride) if stride_in_3x3 else (stride, 1))
     x = layers.GlobalAveragePooling2D()(x)
     network = keras.Model(image, classic.logits(x, classes=workload.classes))
-    return classic.recipe(network, workload, learning_rate=0.004, batch=batch, seed=seed)
+    return classic.recipe(network, learning_rate=0.004)
 
 
 def _bottleneck(x: keras.KerasTensor, *, width: int, strides: tuple[int, int]) -> keras.KerasTensor:

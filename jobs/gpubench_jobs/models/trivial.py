@@ -13,11 +13,11 @@ from gpubench_jobs.models import classic
 from gpubench_jobs.models.recipe import Recipe
 
 
-def build(workload: workloads.Workload, *, batch: int, seed: int) -> Recipe:
+def build(workload: workloads.Workload) -> Recipe:
     """In the dtype policy that Keras has at this moment."""
     image = keras.Input(workload.input_shape)
     x = keras.layers.Flatten()(image)
     x = classic.dense(x, 1)
     x = classic.dense(x, 4096)
     network = keras.Model(image, classic.logits(x, classes=workload.classes))
-    return classic.recipe(network, workload, learning_rate=0.005, batch=batch, seed=seed)
+    return classic.recipe(network, learning_rate=0.005)

@@ -15,7 +15,7 @@ _FILTERS = (64, 128, 256, 512, 512)
 _CONVOLUTIONS = {"vgg16": (2, 2, 3, 3, 3), "vgg19": (2, 2, 4, 4, 4)}  # in each group
 
 
-def build(workload: workloads.Workload, *, batch: int, seed: int) -> Recipe:
+def build(workload: workloads.Workload) -> Recipe:
     """In the dtype policy that Keras has at this moment."""
     layers = keras.layers
     image = keras.Input(workload.input_shape)
@@ -28,4 +28,4 @@ def build(workload: workloads.Workload, *, batch: int, seed: int) -> Recipe:
     for _ in range(2):
         x = classic.dense(x, 4096)
     network = keras.Model(image, classic.logits(x, classes=workload.classes))
-    return classic.recipe(network, workload, learning_rate=0.005, batch=batch, seed=seed)
+    return classic.recipe(network, learning_rate=0.005)

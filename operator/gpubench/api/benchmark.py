@@ -6,9 +6,9 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from gpubench import names
+from gpubench import names, workloads
 from gpubench.api import condition, patterns, rules
-from gpubench.api.pool import CapacityType, Template
+from gpubench.api.pool import CapacityType, EnvironmentVariable, Template
 from gpubench.api.rules import Rule
 from gpubench.precision import Precision
 from gpubench.units import DecimalText, Duration
@@ -26,6 +26,7 @@ WARNINGS_MAX = 4
 
 # Written out, not built from the catalogue at run time, so that a type checker sees the names; a test compares them.
 WorkloadName = Literal[
+    "Custom",
     "mnist_mlp",
     "mnist_cnn",
     "trivial",
@@ -42,7 +43,117 @@ WorkloadName = Literal[
 ]
 PoolName = Annotated[str, Field(min_length=1, max_length=63, pattern=patterns.POOL_NAME)]
 Workers = Annotated[int, Field(ge=1, le=4096)]
-Batch = Annotated[int, Field(ge=1, le=1_048_576)]
+Batch = Annotated[int, Field(ge=1, le=67_108_864)]  # elements of a message for the workload allreduce
+
+
+class DataSource(StrEnum):
+    """Where samples come from."""
+
+    SYNTHETIC = "Synthetic"
+    GENERATED = "Generated"
+    VOLUME = "Volume"
+
+
+class Data(Value):
+    """What a workload is trained on."""
+
+    source: DataSource = Field(
+        DataSource.SYNTHETIC,
+        description="Synthetic: one random batch that stays on the device. Generated: a small set that can be learned, "
+        "made by the workers. Volume: the real files, below path.",
+    )
+    path: str | None = Field(
+        None,
+        min_length=1,
+        max_length=1024,
+        description="With source Volume: folder of the data set in the pods, below a volume's mountPath.",
+    )
+    samples: int | None = Field(
+        None,
+        ge=1,
+        le=100_000_000,
+        description="With source Generated: training samples to make; a fifth as many are made for evaluation.",
+    )
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="has(self.path) == (has(self.source) && self.source == 'Volume')",
+            sentence="data.path is the folder of the real files: give it with source Volume, and with no other source",
+        ),
+        Rule(
+            cel="!has(self.samples) || (has(self.source) && self.source == 'Generated')",
+            sentence="data.samples is the size of a generated set: give it with source Generated only",
+        ),
+    )
+
+
+class Communication(Value):
+    """How gradients travel."""
+
+    compression: Literal["None", "Float16"] = Field(
+        "None", description="Float16: gradients are cast to float16 for the wire and back after it."
+    )
+    fusion_threshold_mib: int | None = Field(
+        None,
+        ge=0,
+        le=1024,
+        description="Mebibytes of gradients sent as one message; Horovod's own 128 if absent, 0 for no fusion.",
+    )
+    cycle_time_milliseconds: int | None = Field(
+        None, ge=1, le=1000, description="Milliseconds for which Horovod gathers gradients; its own 1 if absent."
+    )
+
+
+class Variant(Value):
+    """One way of training, by name; the name is part of the point."""
+
+    name: str = Field(min_length=1, max_length=40, pattern=patterns.POOL_NAME, description="Name in results.")
+    communication: Communication = Field(Communication(), description="How gradients travel.")
+    loss_scaling: Literal["Fixed", "Dynamic"] = Field(
+        "Fixed",
+        description="With mixed_float16: the loss times 128, or a factor that begins there, doubles after 1,000 steps "
+        "and halves, leaving the step out, when a gradient overflows.",
+    )
+    learning_rate_scaling: Literal["None", "Linear", "SquareRoot"] = Field(
+        "None", description="Whether the learning rate is multiplied by the workers, or by the root of their number."
+    )
+    xla: bool = Field(False, description="Compile forward and backward pass by XLA; the all-reduce stays outside.")
+    env: tuple[EnvironmentVariable, ...] = Field(
+        (),
+        max_length=16,
+        description="Further environment variables, such as NCCL's.",
+        json_schema_extra=rules.list_map("name"),
+    )
+
+
+class Custom(Value):
+    """A workload of your own."""
+
+    name: str = Field(min_length=1, max_length=63, pattern=patterns.POOL_NAME, description="Name in results.")
+    file: str | None = Field(
+        None,
+        min_length=1,
+        max_length=1024,
+        description="Python file in the pods that defines build(): see jobs/README.md. Instead of command.",
+    )
+    command: tuple[Annotated[str, Field(max_length=1024)], ...] | None = Field(
+        None,
+        min_length=1,
+        max_length=64,
+        description="Command of the pods, which trains by itself and writes the result record. Instead of file.",
+    )
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="has(self.file) != has(self.command)",
+            sentence="custom needs exactly one of file (a Python file with build()) and command (a program of its own)",
+        ),
+        Rule(
+            cel="!(self.name in [" + ", ".join(f"'{name}'" for name in workloads.NAMES) + "])",
+            sentence="custom.name is the name of a workload of gpubench: choose another one",
+            field=".name",
+        ),
+    )
 
 
 class SweepBlock(Value):
@@ -85,8 +196,24 @@ class SweepBlock(Value):
         description="Arithmetic of the training step. float32 is never TensorFloat-32: that is tensor_float32.",
         json_schema_extra=rules.SET,
     )
+    data: Data = Field(Data(), description="What is trained on.")
+    variants: tuple[Variant, ...] | None = Field(
+        None,
+        min_length=1,
+        max_length=8,
+        description="Ways of training to compare: each makes points of its own.",
+        json_schema_extra=rules.list_map("name"),
+    )
+    epochs: int | None = Field(
+        None, ge=1, le=1000, description="With measure.mode Training: epochs; the workload's own number by default."
+    )
+    custom: Custom | None = Field(None, description="The workload of your own, where workloads is [Custom].")
 
     RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="has(self.custom) == ('Custom' in self.workloads) && (!has(self.custom) || size(self.workloads) == 1)",
+            sentence="workloads: [Custom] and custom belong together: give both, and other workloads in another block",
+        ),
         Rule(
             cel="has(self.batchPerWorker) != has(self.globalBatch)",
             sentence="a sweep block needs either batchPerWorker (weak scaling) or globalBatch (strong scaling)",
@@ -117,9 +244,32 @@ def _positive(field: str, *, parent: str) -> Rule:
     )
 
 
+class Mode(StrEnum):
+    """What a trial does."""
+
+    THROUGHPUT = "Throughput"
+    TRAINING = "Training"
+
+
+class TimedRegion(Value):
+    """What the seconds of a training run are."""
+
+    evaluation: Literal["Inside", "Outside"] = Field(
+        "Inside", description="Whether the evaluation after each epoch counts."
+    )
+    first_epoch: Literal["Included", "Excluded"] = Field(
+        "Included", description="Whether the first epoch counts, in which libraries warm up."
+    )
+
+
 class Measure(Value):
     """How a trial is measured: windows of steps, warm-up kept apart."""
 
+    mode: Mode = Field(
+        Mode.THROUGHPUT,
+        description="Throughput: steps for a given time. Training: whole epochs, each evaluated on held-out data.",
+    )
+    timed_region: TimedRegion = Field(TimedRegion(), description="With mode Training: which seconds count.")
     repeats: Repeats = Field(Repeats(), description="How often each point is measured afresh.")
     warm_up: Duration = Field("10s", description="Training before the figures count; kept in the records, flagged.")
     duration: Duration = Field("60s", description="Measured training of one trial, after the warm-up.")
@@ -173,10 +323,19 @@ class Limits(Value):
 # Points of all blocks, as they are written: one that two blocks name counts twice here, though it runs once.
 _POINTS = (
     "self.sweep.map(block, size(block.workloads) * size(block.pools) * size(block.workers) * size(block.precision) * "
+    "(has(block.variants) ? size(block.variants) : 1) * "
     "((has(block.batchPerWorker) ? size(block.batchPerWorker) : 0) + "
     "(has(block.globalBatch) ? size(block.globalBatch) : 0))).sum()"
 )
 _TRIALS = f"{_POINTS} * self.measure.repeats.min"
+
+
+class Goal(Value):
+    """So many samples of a workload; restarts, evaluation and slower convergence at large batches come on top."""
+
+    name: str = Field(min_length=1, max_length=40, pattern=patterns.POOL_NAME, description="Name in results.")
+    workload: str = Field(min_length=1, max_length=63, description="Workload that is to be trained.")
+    samples: int = Field(ge=1, le=1_000_000_000_000_000, description="Samples to train: epochs times data set.")
 
 
 class GpuBenchmarkSpec(Value):
@@ -189,6 +348,12 @@ class GpuBenchmarkSpec(Value):
     )
     measure: Measure = Field(Measure(), description="How a trial is measured.")
     order: Order = Field(Order(), description="In which order trials run.")
+    goals: tuple[Goal, ...] = Field(
+        (),
+        max_length=16,
+        description="Training of a given size, for which results say time and cost: a lower bound.",
+        json_schema_extra=rules.list_map("name"),
+    )
     limits: Limits = Field(Limits(), description="Bounds of the study.")
     template: Template = Field(Template(), description="Image and environment of the pods, over the pool's own.")
     suspend: bool = Field(False, description="Stop running attempts and start none until this is false. Mutable.")
@@ -224,7 +389,19 @@ class GpuBenchmarkSpec(Value):
             values=("self.limits.attemptTimeout", "self.measure.warmUp", "self.measure.duration"),
             field=".limits.attemptTimeout",
         ),
-        *(rules.unchangeable(field, parent="spec") for field in ("sweep", "measure", "order", "template")),
+        Rule(
+            cel="self.measure.mode == 'Training' || self.sweep.all(block, !has(block.epochs))",
+            sentence="sweep[].epochs needs measure.mode Training: set the mode, or remove epochs",
+            field=".sweep",
+        ),
+        Rule(
+            cel="self.measure.mode == 'Throughput' || self.sweep.all(block, has(block.data) && has(block.data.source) "
+            "&& block.data.source != 'Synthetic')",
+            sentence="measure.mode Training needs data that can be learned: set sweep[].data.source to Generated or "
+            "Volume",
+            field=".sweep",
+        ),
+        *(rules.unchangeable(field, parent="spec") for field in ("sweep", "measure", "order", "template", "goals")),
     )
 
 
@@ -285,6 +462,53 @@ class Cost(Value):
     """What the point costs at its measured throughput."""
 
     per_million_samples: AmountInterval = Field(description="Marginal cost: rate over throughput, no billing rule.")
+    per_run: AmountInterval | None = Field(
+        None, description="With mode Training: marginal cost of the timed region, no billing rule."
+    )
+
+
+class Quality(Value):
+    """How good the trained model is on held-out data."""
+
+    metric: Literal["accuracy", "loss"] = Field(description="accuracy: larger is better. loss: smaller is better.")
+    final: Estimate = Field(description="After the last epoch, over the repeats.")
+    best: Estimate = Field(description="Of the best epoch of each repeat.")
+
+
+class TrainingResult(Value):
+    """Whole epochs: how long they took, and how good the model became. Seconds are means over the repeats."""
+
+    epochs: int = Field(description="Epochs of each repeat.")
+    timed_region: TimedRegion = Field(description="What `seconds` covers.")
+    seconds: Estimate = Field(description="Seconds of the timed region.")
+    seconds_per_epoch: Estimate = Field(description="The same per epoch of the region.")
+    first_epoch_seconds: float = Field(description="Training seconds of the first epoch.")
+    evaluation_seconds: float = Field(description="Seconds of all evaluations, wherever they count.")
+    training_loss: float = Field(description="Mean loss of the last epoch's steps.")
+    quality: Quality | None = Field(None, description="Absent where the data has no held-out part.")
+
+
+class Bandwidth(Value):
+    """Of the workload allreduce. Bytes per second of one message, as nccl-tests define them."""
+
+    algorithm: Estimate = Field(description="Bytes of the message over its time.")
+    bus: Estimate = Field(description="The same times 2 (n - 1) / n: what each link carries, whatever n is.")
+
+
+class GoalResult(Value):
+    """A goal at the point's throughput: a lower bound."""
+
+    name: str = Field(max_length=40, description="Goal.")
+    hours: Estimate = Field(description="Hours of training.")
+    cost: AmountInterval | None = Field(None, description="Marginal cost, no billing rule.")
+
+
+class Basis(StrEnum):
+    """Where a figure comes from."""
+
+    MEASURED = "Measured"
+    REPRICED = "Repriced"
+    EXTRAPOLATED = "Extrapolated"
 
 
 class PointResult(Value):
@@ -299,12 +523,18 @@ class PointResult(Value):
     batch_per_worker: int | None = Field(None, description="Samples per rank and step.")
     global_batch: int = Field(description="Samples of all ranks per step.")
     precision: str = Field(max_length=32, description="Arithmetic of the training step.")
+    data: DataSource = Field(DataSource.SYNTHETIC, description="What was trained on.")
+    variant: str | None = Field(None, max_length=40, description="Variant, where the block has some.")
+    basis: Basis = Field(Basis.MEASURED, description="Measured, or taken from another pool's measurements.")
     state: PointState = Field(description="What became of the point.")
     reason: str | None = Field(None, max_length=REASON_MAX, description="Why, where it was not measured.")
     values: tuple[float, ...] = Field((), max_length=REPEATS_MAX, description="Samples per second of each repeat.")
     throughput: Estimate | None = Field(None, description="Samples per second over the repeats.")
     scaling: tuple[Scaling, ...] = Field((), max_length=2, description="On the weak line, the strong line, or both.")
+    training: TrainingResult | None = Field(None, description="With mode Training.")
+    bandwidth: Bandwidth | None = Field(None, description="Of the workload allreduce.")
     cost: Cost | None = Field(None, description="Absent when the pool has neither price nor ownership.")
+    goals: tuple[GoalResult, ...] = Field((), max_length=16, description="The spec's goals for this workload.")
     nodes: int = Field(0, description="Distinct nodes that the repeats ran on.")
     environment: str | None = Field(None, max_length=64, description="Hash of what the figure stands on.")
     warnings: tuple[Annotated[str, Field(max_length=WARNING_MAX)], ...] = Field(

@@ -125,6 +125,47 @@ class EnvironmentVariable(Value):
     value: str = Field("", max_length=4096, description="Value of the variable.")
 
 
+class ClaimVolume(Value):
+    """A PersistentVolumeClaim of the benchmark's namespace."""
+
+    claim_name: str = Field(min_length=1, max_length=253, description="Name of the claim.")
+
+
+class ConfigMapVolume(Value):
+    """A ConfigMap of the benchmark's namespace: each of its keys is a file."""
+
+    name: str = Field(min_length=1, max_length=253, description="Name of the ConfigMap.")
+
+
+class HostPathVolume(Value):
+    """A folder of the node, for own machines; refused where Pod Security forbids it."""
+
+    path: str = Field(min_length=1, max_length=1024, description="Folder on the node.")
+
+
+class Volume(Value):
+    """Files for the pods: a data set, a model of your own. Mounted read-only."""
+
+    name: str = Field(min_length=1, max_length=63, pattern=patterns.POOL_NAME, description="Name of the volume.")
+    mount_path: str = Field(min_length=1, max_length=1024, description="Where the pods see it, such as /data.")
+    persistent_volume_claim: ClaimVolume | None = Field(None, description="A PersistentVolumeClaim.")
+    config_map: ConfigMapVolume | None = Field(None, description="A ConfigMap.")
+    host_path: HostPathVolume | None = Field(None, description="A folder of the node.")
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="[has(self.persistentVolumeClaim), has(self.configMap), has(self.hostPath)].filter(x, x).size() == 1",
+            sentence="a volume needs exactly one of persistentVolumeClaim, configMap and hostPath",
+        ),
+        Rule(
+            cel="self.mountPath.startsWith('/') && !(self.mountPath in ['/', '/tmp', '/dev/shm'])",
+            sentence="volumes[].mountPath must be an absolute path other than /, /tmp and /dev/shm; "
+            "choose one such as /data",
+            field=".mountPath",
+        ),
+    )
+
+
 class Template(Value):
     """What the gang's pods are made of. A study's template lies over its pool's: its image wins, its env is added."""
 
@@ -136,6 +177,12 @@ class Template(Value):
         (),
         max_length=64,
         description="Further environment variables of the gang's container.",
+        json_schema_extra=rules.list_map("name"),
+    )
+    volumes: tuple[Volume, ...] = Field(
+        (),
+        max_length=8,
+        description="Further volumes; a study's replaces its pool's of the same name.",
         json_schema_extra=rules.list_map("name"),
     )
 
@@ -193,6 +240,22 @@ class Ownership(Value):
     )
 
 
+class MeasuredBy(Value):
+    """Another pool whose measurements stand for this one's."""
+
+    pool: Annotated[str, Field(min_length=1, max_length=63, pattern=patterns.POOL_NAME)] = Field(
+        description="GpuPool that is measured in the same study."
+    )
+    workers: int | None = Field(
+        None, ge=1, le=4096, description="Workers of its point; as many as this pool's point by default."
+    )
+    efficiency: Literal["StudyMean"] | None = Field(
+        None,
+        description="StudyMean: throughput is that of the measured point times workers over its workers times the mean "
+        "efficiency that the study measured for the same workload and batch on several workers. Absent: as it is.",
+    )
+
+
 class GpuPoolSpec(Value):
     """Where training can run: how to select the nodes, what one holds, what it costs."""
 
@@ -215,6 +278,9 @@ class GpuPoolSpec(Value):
     template: Template = Field(Template(), description="Image and environment that this pool needs.")
     price: Price | None = Field(None, description="What a node costs. With neither price nor ownership: no cost.")
     ownership: Ownership | None = Field(None, description="What an own node costs. At most one of price, ownership.")
+    measured_by: MeasuredBy | None = Field(
+        None, description="This pool is never run: its points are re-priced or extrapolated from another pool's."
+    )
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(

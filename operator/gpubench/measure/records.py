@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The wire format of what a gang reports, and its history.
 
-Version 1 (0.1.0): records `environment`, `window` and `result` or `failure`, one JSON object a line on standard output;
-the closing `result` or `failure` is also the pod's termination message. Unknown kinds are skipped by readers; a changed
-meaning of a field needs a new version here and a reader for the old one.
+Version 1 (0.1.0): records `environment`, `window`, `epoch` and `result` or `failure`, one JSON object a line on
+standard output; the closing `result` or `failure` is also the pod's termination message. Unknown kinds are skipped by
+readers; a changed meaning of a field needs a new version here and a reader for the old one.
 
 The termination message must stay below TERMINATION_MESSAGE_MAX bytes: over 4,096 the kubelet keeps the tail only, which
 is no JSON any more. Times are integer nanoseconds of one monotonic clock; no record holds a rate, which is computed.
@@ -63,6 +63,36 @@ class Window(Value):
     warm_up: bool
 
 
+class Epoch(Value):
+    """One epoch of a training run, over the whole gang; written by rank 0."""
+
+    kind: Literal["epoch"] = "epoch"
+    schema_version: Literal[1] = 1
+    index: int  # from 0
+    steps: int
+    samples: int  # of all ranks
+    nanoseconds: int  # of training, maximum over ranks
+    evaluation_nanoseconds: int  # maximum over ranks
+    loss: float  # mean over the epoch's steps and ranks
+    evaluation_loss: float | None  # mean over the held-out samples; None without a held-out part
+    accuracy: float | None  # share of the held-out samples; None where the workload has none
+
+
+class Training(Value):
+    """The epochs of a training run in sums, small enough for a termination message."""
+
+    epochs: int = Field(gt=0)
+    nanoseconds: int = Field(gt=0)  # of training in all epochs
+    evaluation_nanoseconds: int
+    first_nanoseconds: int = Field(gt=0)  # of training in the first epoch
+    first_evaluation_nanoseconds: int
+    first_samples: int = Field(gt=0)
+    loss: float  # mean of the last epoch's steps
+    metric: Literal["accuracy", "loss"] | None  # on held-out samples; None without any
+    final: float | None
+    best: float | None
+
+
 class Result(Value):
     """A gang that finished: the sums over its measured windows, written by pod 0.
 
@@ -86,6 +116,7 @@ class Result(Value):
     environment: str  # Environment.key() of pod 0, equal on all pods
     join_seconds: float  # from this launcher's start until the last pod had come
     init_seconds: float  # imports, hvd.init(), model and first step
+    training: Training | None = None  # in mode Training
 
 
 class Failure(Value):

@@ -9,6 +9,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from gpubench.api.benchmark import Data, Mode, Variant
 from gpubench.precision import Precision
 from gpubench.values import Value
 
@@ -20,6 +21,11 @@ class Assignment(Value):
     trial: str
     attempt: int = Field(ge=1)
     workload: str
+    custom_file: str | None = None  # the Python file of a workload that is not in the catalogue
+    mode: Mode = Mode.THROUGHPUT
+    epochs: int | None = Field(None, ge=1)  # in mode Training
+    data: Data = Data()
+    variant: Variant | None = None
     precision: Precision
     workers: int = Field(ge=1)  # Horovod ranks in all
     workers_per_node: int = Field(ge=1)  # ranks in each pod

@@ -7,7 +7,7 @@ is under way. The plan is stored as JSON; version 1 (0.1.0) has the fields below
 
 from typing import Literal
 
-from gpubench.api.benchmark import AttemptLimits
+from gpubench.api.benchmark import AttemptLimits, Basis, Custom, Data, Mode, TimedRegion, Variant
 from gpubench.api.pool import GpuPool
 from gpubench.precision import Precision
 from gpubench.values import Value, content_id
@@ -23,6 +23,10 @@ class PointKey(Value):
     batch_per_worker: int | None  # None where a global batch cannot be divided: the point is skipped
     global_batch: int
     precision: Precision
+    data: Data = Data()
+    variant: Variant | None = None
+    epochs: int | None = None  # in mode Training
+    custom: Custom | None = None
 
 
 class Point(Value):
@@ -31,6 +35,7 @@ class Point(Value):
     key: PointKey
     lines: tuple[Literal["weak", "strong"], ...]  # on which scaling lines it lies: batchPerWorker, globalBatch, or both
     skip: str | None = None  # why it cannot be run, in a sentence
+    basis: Basis = Basis.MEASURED  # any other is never run: `GpuPoolSpec.measured_by`
 
     @property
     def nodes(self) -> int:
@@ -73,6 +78,8 @@ class Plan(Value):
     seed: int
     timing: Timing
     attempts: AttemptLimits
+    mode: Mode = Mode.THROUGHPUT
+    timed_region: TimedRegion = TimedRegion()
 
     def pool(self, name: str) -> GpuPool:
         """The pool as it was when the study started."""
