@@ -24,20 +24,21 @@ class Estimate(Value):
     seconds: float
     trial_seconds: float
     spending: tuple[Spending, ...]  # one for each currency; pools without a price are not in it
-    unpriced: tuple[str, ...]  # pools that have trials and no price
+    unpriced: tuple[str, ...]  # why a pool that has trials adds nothing to the spending, a sentence each
 
 
 def estimate(plan: Plan, *, parallel_trials: int) -> Estimate:
     """Time if trials run side by side as allowed, money for the time that their nodes are held."""
     seconds = trial_seconds(plan)
     amounts: dict[str, Decimal] = {}
-    unpriced: dict[str, None] = {}
+    unpriced: dict[str, str] = {}
     for trial in plan.trials:
         point = plan.points[trial.point]
         pool = plan.pool(point.key.pool)
-        rate = price.rate(pool.spec)
+        rate = price.planned_rate(plan, pool.name)
         if rate is None:
-            unpriced[pool.name] = None
+            why = price.without_exchange(plan, pool.name)
+            unpriced[pool.name] = why or f"no cost for {pool.name}: neither price nor ownership is given"
             continue
         hours = _nodes_paid(plan, point) * Decimal(seconds) / 3600
         amounts[rate.currency] = amounts.get(rate.currency, Decimal(0)) + rate.per_node_hour * hours
@@ -45,7 +46,7 @@ def estimate(plan: Plan, *, parallel_trials: int) -> Estimate:
         seconds=seconds * -(-len(plan.trials) // parallel_trials),
         trial_seconds=seconds,
         spending=tuple(Spending(amount=amount, currency=currency) for currency, amount in amounts.items()),
-        unpriced=tuple(unpriced),
+        unpriced=tuple(unpriced.values()),
     )
 
 

@@ -132,8 +132,7 @@ def sentences(plan: Plan, *, parallel: int) -> list[str]:
             "while trials run, at the pools' prices."
             for spending in estimated.spending
         ]
-    if estimated.unpriced:
-        found.append(f"No cost for {', '.join(estimated.unpriced)}: neither price nor ownership is given.")
+    found += [f"{sentence[0].upper()}{sentence[1:]}." for sentence in estimated.unpriced]
     found += [f"Skipped: {_words(point)}: {point.skip}." for point in plan.points if point.skip]
     return found
 
@@ -164,7 +163,7 @@ def _key_cells(point: Point) -> tuple[str, ...]:
 
 def _rate(plan: Plan, pool: str) -> str:
     """The price of one node for one hour."""
-    rate = price.rate(plan.pool(pool).spec)
+    rate = price.planned_rate(plan, pool)
     if rate is None:
         return figures.UNDEFINED
     return f"{rate.currency} {price.rounded(rate.per_node_hour, digits=_MONEY_PLACES).normalize():f}"

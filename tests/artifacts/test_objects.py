@@ -42,6 +42,7 @@ def changed(fields: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
     return {key: value for key, value in {**fields, **changes}.items() if value is not ABSENT}
 
 
+EUROS = {"from": "EUR", "rate": "1.228", "asOf": "2018-02-28", "source": "an example"}
 PRICE = {"perNodeHour": "10.21", "currency": "USD", "asOf": "2026-11-01"}
 OWNERSHIP = {"purchase": "9000", "lifetimeMonths": 36, "hoursPerMonth": 200, "currency": "EUR", "asOf": "2026-11-01"}
 GPU_SLOT = {"gpuResource": "nvidia.com/gpu", "cpu": "11", "memory": "80Gi"}
@@ -261,13 +262,62 @@ BAD = (
         "price without amount",
         pool(price=changed(PRICE, {"perNodeHour": ABSENT})),
         "spec.price",
-        "price needs exactly one of perNodeHour (one node for one hour) and perSlotHour (one slot of it)",
+        "price needs exactly one of perNodeHour (one node for one hour), perSlotHour (one slot of it), perMonth",
     ),
     Bad(
         "two prices",
         pool(price={**PRICE, "perSlotHour": "1.30"}),
         "spec.price",
         "price needs exactly one of perNodeHour",
+    ),
+    Bad(
+        "a month of unknown use",
+        pool(price={**changed(PRICE, {"perNodeHour": ABSENT}), "perMonth": "100"}),
+        "spec.price",
+        "price.perMonth and price.hoursPerMonth belong together",
+    ),
+    Bad(
+        "hours of a month beside another price",
+        pool(price={**PRICE, "hoursPerMonth": 730}),
+        "spec.price",
+        "price.perMonth and price.hoursPerMonth belong together",
+    ),
+    Bad(
+        "the same component twice",
+        pool(
+            price={
+                **changed(PRICE, {"perNodeHour": ABSENT}),
+                "components": [{"name": "V100", "perHour": "2.48"}, {"name": "V100", "perHour": "0.38"}],
+            }
+        ),
+        "spec.price.components[1]",
+        "V100 stands here twice",
+        'Duplicate value: {"name":"V100"}',
+    ),
+    Bad(
+        "exchange rates into nothing",
+        benchmark(exchangeRates=[EUROS]),
+        "spec.exchangeRates",
+        "exchangeRates lead into spec.currency: give it",
+    ),
+    Bad(
+        "an exchange rate of a currency into itself",
+        benchmark(currency="EUR", exchangeRates=[EUROS]),
+        "spec.exchangeRates",
+        "exchangeRates[].from is spec.currency itself",
+    ),
+    Bad(
+        "two rates of one currency",
+        benchmark(currency="USD", exchangeRates=[EUROS, {**EUROS, "rate": "1.24"}]),
+        "spec.exchangeRates[1]",
+        "EUR stands here twice",
+        'Duplicate value: {"from":"EUR"}',
+    ),
+    Bad(
+        "a worthless currency",
+        benchmark(currency="USD", exchangeRates=[{**EUROS, "rate": "0.00"}]),
+        "spec.exchangeRates[0].rate",
+        "exchangeRates[].rate must be more than 0",
     ),
     Bad(
         "price as a binary fraction",
@@ -452,6 +502,20 @@ GOOD = (
     ("a pool without price", pool()),
     ("a rented pool", pool(price=PRICE, accelerator="A100-40GB", slot=GPU_SLOT, capacityType="Spot")),
     ("a price per slot", pool(price=changed({**PRICE, "perSlotHour": "1"}, {"perNodeHour": ABSENT}))),
+    (
+        "a price per month",
+        pool(price=changed({**PRICE, "perMonth": "99", "hoursPerMonth": 730}, {"perNodeHour": ABSENT})),
+    ),
+    (
+        "a price of parts",
+        pool(
+            price={
+                **changed(PRICE, {"perNodeHour": ABSENT}),
+                "components": [{"name": "n1-standard-8", "perHour": "0.38"}, {"name": "V100", "perHour": "2.48"}],
+            }
+        ),
+    ),
+    ("costs in one currency", benchmark(currency="USD", exchangeRates=[EUROS])),
     ("an owned pool", pool(ownership={**OWNERSHIP, "residual": "9000", "watts": 700, "idleWatts": 700})),
     (
         "a pool with everything about its nodes",

@@ -1,19 +1,78 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prices and marginal cost: decimal, rounded half up, never without a currency, never a made-up zero."""
 
+from collections.abc import Sequence
 from decimal import Decimal
 
 import pytest
 
 import builders
+from gpubench.api.pool import GpuPool
 from gpubench.measure.intervals import Interval
 from gpubench.money import marginal, price
 from gpubench.money.price import Rate
+from gpubench.plan.plan import Plan
 
 
 def test_a_slot_price_is_multiplied_to_the_node() -> None:
     pool = builders.pool(slots_per_node=8, price={"per_slot_hour": "2.48", "currency": "USD", "as_of": "2026-11-01"})
     assert price.rate(pool.spec) == Rate(per_node_hour=Decimal("19.84"), currency="USD")
+
+
+def test_a_month_is_spread_over_the_hours_that_are_used() -> None:
+    pool = builders.pool(
+        price={"per_month": "730", "hours_per_month": 200, "currency": "EUR", "as_of": "2026-11-01"},
+    )
+    assert price.rate(pool.spec) == Rate(per_node_hour=Decimal("3.65"), currency="EUR")
+
+
+def test_components_are_summed_each_times_its_count() -> None:
+    # Parkopedia 2018, GCE_8xV100: an n1-standard-64 at 3.04 and eight V100 at 2.48 are 22.88 USD an hour.
+    parts = ({"name": "n1-standard-64", "per_hour": "3.04"}, {"name": "V100", "per_hour": "2.48", "count": 8})
+    pool = builders.pool(slots_per_node=8, price={"components": parts, "currency": "USD", "as_of": "2018-07-01"})
+    assert price.rate(pool.spec) == Rate(per_node_hour=Decimal("22.88"), currency="USD")
+
+
+def _plan(*pools: GpuPool, currency: str | None = "USD", exchange: Sequence[tuple[str, str]] = ()) -> Plan:
+    rates = [{"from": code, "rate": rate, "as_of": "2018-02-28"} for code, rate in exchange]
+    return builders.plan(builders.spec(currency=currency, exchange_rates=rates), *pools)
+
+
+def _euros(amount: str) -> GpuPool:
+    return builders.pool(price={"per_node_hour": amount, "currency": "EUR", "as_of": "2018-02-28"})
+
+
+def test_another_currency_is_converted_by_the_dated_rate_and_not_rounded() -> None:
+    # RaRe 2018, LeaderGPU: 0.08 EUR a minute are 4.80 EUR an hour; at 1.228 USD, 2.42 hours are 14.26 USD.
+    plan = _plan(_euros("4.80"), exchange=[("EUR", "1.228")])
+    converted = price.planned_rate(plan, "cpu")
+    assert converted == Rate(per_node_hour=Decimal("5.89440"), currency="USD")
+    assert price.rounded(converted.per_node_hour * Decimal("2.42"), digits=2) == Decimal("14.26")
+    assert price.without_exchange(plan, "cpu") is None
+
+
+def test_without_the_rate_there_is_no_cost_and_the_sentence_names_the_rate() -> None:
+    plan = _plan(_euros("4.80"), exchange=[("GBP", "1.39")])
+    assert price.planned_rate(plan, "cpu") is None
+    assert price.without_exchange(plan, "cpu") == (
+        "no cost: the price of cpu is in EUR, and spec.exchangeRates has no rate from EUR to USD"
+    )
+
+
+def test_the_studys_own_currency_needs_no_rate() -> None:
+    plan = _plan(builders.pool())
+    assert price.planned_rate(plan, "cpu") == Rate(per_node_hour=Decimal("0.36"), currency="USD")
+    assert price.without_exchange(plan, "cpu") is None
+
+
+def test_a_study_without_a_currency_leaves_each_pool_its_own() -> None:
+    assert price.planned_rate(_plan(_euros("4.80"), currency=None), "cpu") == price.rate(_euros("4.80").spec)
+
+
+def test_a_pool_without_a_price_lacks_no_exchange_rate() -> None:
+    plan = _plan(builders.pool(price=None))
+    assert price.planned_rate(plan, "cpu") is None
+    assert price.without_exchange(plan, "cpu") is None
 
 
 def test_a_pool_without_a_price_has_no_rate() -> None:
@@ -22,7 +81,7 @@ def test_a_pool_without_a_price_has_no_rate() -> None:
 
 @pytest.mark.parametrize(
     ("days", "expected"),
-    # Parkopedia 2018, "office box": EUR 6500 over 30 months, 1 kW at 0.20 per kWh, used whole days; their table and its
+    # Parkopedia 2018, "office box": USD 6500 over 30 months, 1 kW at 0.20 per kWh, used whole days; their table and its
     # curve over utilisation, rounded half up to four digits.
     [(1, "9.2278"), (10, "1.1028"), (15, "0.8019"), (20, "0.6514"), (30, "0.5009")],
 )
@@ -31,12 +90,12 @@ def test_an_own_box_costs_what_the_published_study_derived(days: int, expected: 
         price=None,
         ownership={
             "purchase": "6500", "lifetime_months": 30, "hours_per_month": days * 24, "watts": 1000,
-            "per_kilowatt_hour": "0.20", "currency": "EUR", "as_of": "2018-07-01",
+            "per_kilowatt_hour": "0.20", "currency": "USD", "as_of": "2018-07-01",
         },
     )  # fmt: skip
     rate = price.rate(pool.spec)
     assert rate is not None
-    assert rate.currency == "EUR"
+    assert rate.currency == "USD"
     assert price.rounded(rate.per_node_hour, digits=4) == Decimal(expected)
 
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from gpubench import names, workloads
 from gpubench.api import condition, patterns, rules
-from gpubench.api.pool import CapacityType, EnvironmentVariable, Template
+from gpubench.api.pool import CapacityType, Currency, EnvironmentVariable, ExchangeRate, Template
 from gpubench.api.rules import Rule
 from gpubench.precision import Precision
 from gpubench.units import DecimalText, Duration
@@ -354,6 +354,16 @@ class GpuBenchmarkSpec(Value):
         description="Training of a given size, for which results say time and cost: a lower bound.",
         json_schema_extra=rules.list_map("name"),
     )
+    currency: Currency | None = Field(
+        None,
+        description="Currency of all costs; each pool's own if absent. A pool in another one needs an exchange rate.",
+    )
+    exchange_rates: tuple[ExchangeRate, ...] = Field(
+        (),
+        max_length=16,
+        description="Dated rates into currency. Without one, costs of that pool are absent, and a warning says so.",
+        json_schema_extra=rules.list_map("from"),
+    )
     limits: Limits = Field(Limits(), description="Bounds of the study.")
     template: Template = Field(Template(), description="Image and environment of the pods, over the pool's own.")
     suspend: bool = Field(False, description="Stop running attempts and start none until this is false. Mutable.")
@@ -401,7 +411,21 @@ class GpuBenchmarkSpec(Value):
             "Volume",
             field=".sweep",
         ),
-        *(rules.unchangeable(field, parent="spec") for field in ("sweep", "measure", "order", "template", "goals")),
+        Rule(
+            cel="!has(self.exchangeRates) || self.exchangeRates.size() == 0 || has(self.currency)",
+            sentence="exchangeRates lead into spec.currency: give it, such as USD",
+            field=".exchangeRates",
+        ),
+        Rule(
+            cel="!has(self.exchangeRates) || !has(self.currency) || "
+            "self.exchangeRates.all(exchange, exchange.from != self.currency)",
+            sentence="exchangeRates[].from is spec.currency itself: name the other currency",
+            field=".exchangeRates",
+        ),
+        *(
+            rules.unchangeable(field, parent="spec")
+            for field in ("sweep", "measure", "order", "template", "goals", "currency", "exchangeRates")
+        ),
     )
 
 

@@ -187,19 +187,65 @@ class Template(Value):
     )
 
 
+class PriceComponent(Value):
+    """One line of a node's bill: the machine, or its GPUs, which some providers price apart."""
+
+    name: str = Field(min_length=1, max_length=63, description="What is paid for, such as n1-standard-8 or V100.")
+    per_hour: DecimalText = Field(description="Price of one of them for one hour.")
+    count: int = Field(1, ge=1, le=1024, description="How many of them a node has.")
+
+
 class Price(Value):
-    """What a node of the pool costs while it runs."""
+    """What a node of the pool costs while it runs, in one of four forms."""
 
     per_node_hour: DecimalText | None = Field(None, description='Price of one node for one hour, such as "10.21".')
     per_slot_hour: DecimalText | None = Field(None, description="Price of one slot for one hour, instead of a node's.")
+    per_month: DecimalText | None = Field(
+        None, description="Price of one node for one month, for machines rented by the month; with hoursPerMonth."
+    )
+    hours_per_month: int | None = Field(
+        None, ge=1, le=744, description="With perMonth: hours of the month in which the node is really used."
+    )
+    components: tuple[PriceComponent, ...] | None = Field(
+        None,
+        min_length=1,
+        max_length=16,
+        description="What one node's hour is made of, where its parts have prices of their own.",
+        json_schema_extra=rules.list_map("name"),
+    )
     currency: Currency = Field(description="ISO 4217 code of the amount, such as USD.")
     as_of: Date = Field(description="Day on which the price was read, such as 2026-11-01.")
     source: str = Field("", max_length=512, description="Where the price was read.")
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            cel="has(self.perNodeHour) != has(self.perSlotHour)",
-            sentence="price needs exactly one of perNodeHour (one node for one hour) and perSlotHour (one slot of it)",
+            cel="[has(self.perNodeHour), has(self.perSlotHour), has(self.perMonth), has(self.components)]"
+            ".filter(x, x).size() == 1",
+            sentence="price needs exactly one of perNodeHour (one node for one hour), perSlotHour (one slot of it), "
+            "perMonth (one node for one month) and components (what a node's hour is made of)",
+        ),
+        Rule(
+            cel="has(self.perMonth) == has(self.hoursPerMonth)",
+            sentence="price.perMonth and price.hoursPerMonth belong together: say over how many hours of use the month "
+            "is spread, 730 for a node that works day and night",
+        ),
+    )
+
+
+class ExchangeRate(Value):
+    """What one unit of another currency was worth on a day."""
+
+    from_currency: Currency = Field(alias="from", description="ISO 4217 code of the other currency, such as EUR.")
+    rate: DecimalText = Field(description='What one unit of it is in the study\'s currency, such as "1.23".')
+    as_of: Date = Field(description="Day of the rate, such as 2026-11-01.")
+    source: str = Field("", max_length=512, description="Where the rate was read.")
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel=r"!self.rate.matches('^[0.]+$')",
+            sentence="exchangeRates[].rate must be more than 0: write what one unit of the other currency is in the "
+            "study's currency",
+            field=".rate",
         ),
     )
 

@@ -118,14 +118,20 @@ def _point_result(
         cost=_cost(plan, point, interval) if interval else None,
         nodes=len({node for trial in trials if trial.measured for node in trial.measured.nodes}),
         environment=environments[0].split()[0] if len(environments) == 1 else None,
-        warnings=_warnings(trials, entry, among),
+        warnings=_warnings(plan, point, trials, entry, among),
     )
 
 
 def _warnings(
-    trials: Sequence[TrialStanding], entry: MeasuredPoint | None, among: Sequence[MeasuredPoint]
+    plan: Plan,
+    point: Point,
+    trials: Sequence[TrialStanding],
+    entry: MeasuredPoint | None,
+    among: Sequence[MeasuredPoint],
 ) -> tuple[str, ...]:
     found: list[str] = []
+    if entry is not None and (without := price.without_exchange(plan, point.key.pool)):
+        found.append(without)
     given_up = [trial for trial in trials if trial.standing is Standing.GIVEN_UP]
     measured = sum(trial.standing is Standing.MEASURED for trial in trials)
     if given_up and measured:
@@ -144,7 +150,7 @@ def _estimate(interval: Interval) -> Estimate:
 
 def _cost(plan: Plan, point: Point, interval: Interval) -> Cost | None:
     pool = plan.pool(point.key.pool).spec
-    rate = price.rate(pool)
+    rate = price.planned_rate(plan, point.key.pool)
     if rate is None:
         return None
     # An exclusive node is paid for as a whole, however many of its slots work.

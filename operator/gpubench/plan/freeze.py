@@ -34,4 +34,6 @@ def freeze(spec: GpuBenchmarkSpec, pools: Sequence[GpuPool], planned_at: str) ->
             attempt_timeout=duration_seconds(limits.attempt_timeout),
         ),
         attempts=limits.attempts,
+        currency=spec.currency,
+        exchange_rates=spec.exchange_rates,
     )

@@ -8,7 +8,7 @@ is under way. The plan is stored as JSON; version 1 (0.1.0) has the fields below
 from typing import Literal
 
 from gpubench.api.benchmark import AttemptLimits, Basis, Custom, Data, Mode, TimedRegion, Variant
-from gpubench.api.pool import GpuPool
+from gpubench.api.pool import ExchangeRate, GpuPool
 from gpubench.precision import Precision
 from gpubench.values import Value, content_id
 
@@ -80,6 +80,8 @@ class Plan(Value):
     attempts: AttemptLimits
     mode: Mode = Mode.THROUGHPUT
     timed_region: TimedRegion = TimedRegion()
+    currency: str | None = None  # of all costs; each pool's own where None
+    exchange_rates: tuple[ExchangeRate, ...] = ()
 
     def pool(self, name: str) -> GpuPool:
         """The pool as it was when the study started."""
