@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Planning: which points a sweep has, which of them cannot run and why, and the order of the trials."""
 
+from typing import Any
+
 import pytest
 
 import builders
+from gpubench.api.benchmark import Data, DataSource, Mode
+from gpubench.control import starts
 from gpubench.plan import order
 from gpubench.plan.expand import expand
 from gpubench.plan.plan import Plan, Point
@@ -54,6 +58,101 @@ def test_what_cannot_run_is_skipped_with_a_sentence(
     (point,) = points(block, cpu=pool)
     assert point.skip is not None
     assert point.skip.startswith(sentence)
+
+
+GENERATED = {"source": "Generated"}
+OWN_FILE = {"name": "mine", "file": "/models/mine.py"}
+OWN_PROGRAM = {"name": "mine", "command": ["python", "/models/mine.py"]}
+
+
+def own(custom: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    return builders.block(workloads=["Custom"], custom=custom, workers=[1], **fields)
+
+
+def test_variants_multiply_points_and_are_part_of_them() -> None:
+    found = points(builders.block(workers=[1, 2], variants=[{"name": "plain"}, {"name": "xla", "xla": True}]))
+    assert [(point.key.variant.name, point.key.workers) for point in found if point.key.variant] == [
+        ("plain", 1), ("plain", 2), ("xla", 1), ("xla", 2),
+    ]  # fmt: skip
+
+
+def test_other_data_is_another_point() -> None:
+    found = points(builders.block(workers=[1]), builders.block(workers=[1], data={**GENERATED, "samples": 1000}))
+    assert [point.key.data for point in found] == [Data(), Data(source=DataSource.GENERATED, samples=1000)]
+
+
+@pytest.mark.parametrize(
+    ("block", "mode", "epochs"),
+    [
+        (builders.block(data=GENERATED), "Training", 12),  # mnist_cnn's own number
+        (builders.block(data=GENERATED, epochs=3), "Training", 3),
+        (own(OWN_PROGRAM, data=GENERATED), "Training", 1),
+        (builders.block(), "Throughput", None),
+    ],
+)
+def test_epochs_are_the_blocks_or_the_workloads_own(block: dict[str, Any], mode: str, epochs: int | None) -> None:
+    plan = builders.plan(builders.spec(block, measure={"mode": mode}))
+    assert {point.key.epochs for point in plan.points} == {epochs}
+    assert plan.mode is Mode(mode)
+
+
+def test_a_workload_of_ones_own_has_its_own_name() -> None:
+    (point,) = points(own(OWN_FILE))
+    assert (point.key.workload, point.skip) == ("mine", None)
+    assert point.key.custom is not None
+    assert point.key.custom.file == OWN_FILE["file"]
+
+
+@pytest.mark.parametrize(
+    ("second", "sentence"),
+    [
+        (builders.block(workers=[4], variants=[{"name": "x", "xla": True}]), "variant x is something else"),
+        (own({**OWN_FILE, "file": "/models/other.py"}), "custom mine is something else"),
+    ],
+)
+def test_one_name_is_one_thing(second: dict[str, Any], sentence: str) -> None:
+    *first, last = points(builders.block(variants=[{"name": "x"}]), own(OWN_FILE), second)
+    assert {point.skip for point in first} == {None}
+    assert last.skip is not None
+    assert last.skip.startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("block", "measure", "sentence"),
+    [
+        (own(OWN_FILE, data=GENERATED), {"mode": "Training"}, "mine is a workload of your own from a file"),
+        (
+            builders.block(data={**GENERATED, "samples": 127}, workers=[2]),
+            {},
+            "data.samples 127 are less than one global batch of 128: make more samples, or choose a smaller batch",
+        ),
+    ],
+)
+def test_what_cannot_be_trained_is_skipped_with_a_sentence(
+    block: dict[str, Any], measure: dict[str, Any], sentence: str
+) -> None:
+    (point,) = builders.plan(builders.spec(block, measure=measure)).points
+    assert point.skip is not None
+    assert point.skip.startswith(sentence)
+
+
+def test_a_set_of_one_global_batch_is_enough() -> None:
+    (point,) = points(builders.block(data={**GENERATED, "samples": 128}, workers=[2]))
+    assert point.skip is None
+
+
+def test_a_gang_is_told_all_of_its_point() -> None:
+    block = builders.block(
+        workers=[2], data={**GENERATED, "samples": 1000}, variants=[{"name": "xla", "xla": True}], epochs=2
+    )
+    plan = builders.plan(builders.spec(block, measure={"mode": "Training", "timedRegion": {"evaluation": "Outside"}}))
+    assignment = starts.gang_of(plan, plan.trials[0], attempt=1).assignment
+    (point,) = plan.points
+    assert (assignment.mode, assignment.epochs) == (Mode.TRAINING, 2)
+    assert (assignment.data, assignment.variant) == (point.key.data, point.key.variant)
+    assert plan.timed_region.evaluation == "Outside"
+    own_plan = builders.plan(builders.spec(own(OWN_FILE)))
+    assert starts.gang_of(own_plan, own_plan.trials[0], attempt=1).assignment.custom_file == OWN_FILE["file"]
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,10 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import Literal
 
-from gpubench.api.benchmark import GpuBenchmarkSpec, SweepBlock
+from gpubench import workloads
+from gpubench.api.benchmark import Custom, GpuBenchmarkSpec, Mode, SweepBlock, Variant
 from gpubench.api.pool import GpuPoolSpec
+from gpubench.plan import derived, skips
 from gpubench.plan.plan import Point, PointKey
 from gpubench.precision import Precision
 
@@ -17,67 +19,88 @@ def expand(spec: GpuBenchmarkSpec, pools: Mapping[str, GpuPoolSpec]) -> tuple[Po
     """The points of a study. A point that several blocks name appears once, on the scaling lines of all of them."""
     points: dict[PointKey, Point] = {}
     for block in spec.sweep:
-        for point in _block_points(block, pools):
+        for point in _block_points(block, pools, mode=spec.measure.mode):
             before = points.get(point.key)
             lines = point.lines if before is None else tuple(sorted({*before.lines, *point.lines}))
             points[point.key] = point.model_copy(update={"lines": lines})
-    return tuple(points.values())
+    return derived.resolve(_told_apart(tuple(points.values())), pools)
 
 
-def _block_points(block: SweepBlock, pools: Mapping[str, GpuPoolSpec]) -> Iterator[Point]:
-    line: Line = "weak" if block.batch_per_worker else "strong"
-    batches = block.batch_per_worker or block.global_batch or ()
-    for workload, pool, precision, batch, workers in product(
-        block.workloads, block.pools, block.precision, batches, block.workers
+def _block_points(block: SweepBlock, pools: Mapping[str, GpuPoolSpec], *, mode: Mode) -> Iterator[Point]:
+    for workload, pool, precision, batch, variant, workers in product(
+        block.workloads,
+        block.pools,
+        block.precision,
+        block.batch_per_worker or block.global_batch or (),
+        block.variants or (None,),
+        block.workers,
     ):
         yield _point(
-            workload=workload,
+            block,
+            mode=mode,
+            workload=block.custom.name if block.custom is not None else workload,
             pool=pool,
             pool_spec=pools.get(pool),
             precision=precision,
             batch=batch,
-            line=line,
+            variant=variant,
             workers=workers,
-            workers_per_node=block.workers_per_node,
         )
 
 
 def _point(
+    block: SweepBlock,
     *,
+    mode: Mode,
     workload: str,
     pool: str,
     pool_spec: GpuPoolSpec | None,
     precision: Precision,
     batch: int,
-    line: Line,
+    variant: Variant | None,
     workers: int,
-    workers_per_node: int | None,
 ) -> Point:
-    per_node = workers_per_node or (pool_spec.slots_per_node if pool_spec else workers)
-    divisible = workers % per_node == 0
+    line: Line = "weak" if block.batch_per_worker else "strong"
+    per_node = block.workers_per_node or (pool_spec.slots_per_node if pool_spec else workers)
     batch_per_worker, rest = (batch, 0) if line == "weak" else divmod(batch, workers)
-    skip: str | None = None
-    if pool_spec is None:
-        skip = f"GpuPool {pool} did not exist when the study was planned"
-    elif per_node > pool_spec.slots_per_node:
-        skip = f"{per_node} workers per node do not fit the {pool_spec.slots_per_node} slots of a node of {pool}"
-    elif workers > per_node and not divisible:
-        skip = f"{workers} workers fill no whole nodes of {pool}: choose a multiple of {per_node}"
-    elif workers > per_node and workers // per_node > pool_spec.max_nodes:
-        skip = f"{workers} workers need {workers // per_node} nodes, and {pool} has at most {pool_spec.max_nodes}"
-    elif rest or not batch_per_worker:
-        skip = f"a global batch of {batch} cannot be divided among {workers} workers: choose a multiple of {workers}"
-    return Point(
-        key=PointKey(
-            workload=workload,
-            pool=pool,
-            workers=workers,
-            # Workers that one node holds share it; a point that cannot run keeps a shape that says so.
-            workers_per_node=min(per_node, workers) if divisible or workers < per_node else workers,
-            batch_per_worker=batch_per_worker if batch_per_worker and not rest else None,
-            global_batch=batch * workers if line == "weak" else batch,
-            precision=precision,
-        ),
-        lines=(line,),
-        skip=skip,
+    divided = bool(batch_per_worker) and not rest
+    key = PointKey(
+        workload=workload,
+        pool=pool,
+        workers=workers,
+        # Workers that one node holds share it; a point that cannot run keeps a shape that says so.
+        workers_per_node=min(per_node, workers) if workers % per_node == 0 or workers < per_node else workers,
+        batch_per_worker=batch_per_worker if divided else None,
+        global_batch=batch * workers if line == "weak" else batch,
+        precision=precision,
+        data=block.data,
+        variant=variant,
+        epochs=_epochs(block, workload) if mode is Mode.TRAINING else None,
+        custom=block.custom,
     )
+    place = skips.of_place(pool, pool_spec, workers=workers, workers_per_node=per_node, batch=batch, divided=divided)
+    return Point(key=key, lines=(line,), skip=place or skips.of_training(key, mode))
+
+
+def _epochs(block: SweepBlock, workload: str) -> int:
+    if block.epochs is not None:
+        return block.epochs
+    return 1 if block.custom is not None else workloads.find(workload).default_epochs
+
+
+def _told_apart(points: tuple[Point, ...]) -> tuple[Point, ...]:
+    """A variant, or a workload of one's own, is one thing under its name; what comes second is skipped.
+
+    Results show the name only. As a rule of the API it would cost the API server more than it grants.
+    """
+    variants: dict[str, Variant] = {}
+    customs: dict[str, Custom] = {}
+    found = []
+    for point in points:
+        variant, custom, skip = point.key.variant, point.key.custom, point.skip
+        if variant is not None and variants.setdefault(variant.name, variant) != variant:
+            skip = f"variant {variant.name} is something else in an earlier block: give one of both another name"
+        if custom is not None and customs.setdefault(custom.name, custom) != custom:
+            skip = f"custom {custom.name} is something else in an earlier block: give one of both another name"
+        found.append(point.model_copy(update={"skip": skip}))
+    return tuple(found)

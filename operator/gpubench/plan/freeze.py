@@ -36,4 +36,6 @@ def freeze(spec: GpuBenchmarkSpec, pools: Sequence[GpuPool], planned_at: str) ->
         attempts=limits.attempts,
         currency=spec.currency,
         exchange_rates=spec.exchange_rates,
+        mode=spec.measure.mode,
+        timed_region=spec.measure.timed_region,
     )

@@ -15,7 +15,7 @@ from gpubench.plan.plan import Point, Trial, trial_id
 def interleaved(points: Sequence[Point], *, repeats: int, seed: int) -> tuple[Trial, ...]:
     """The trials of all points that can run. ValueError if two trials had the same id (a collision of hashes)."""
     shuffler = random.Random(seed)
-    runnable = [index for index, point in enumerate(points) if point.skip is None]
+    runnable = [index for index, point in enumerate(points) if point.runs]
     trials: list[Trial] = []
     for repeat in range(repeats):
         order = runnable.copy()

@@ -42,6 +42,11 @@ class Point(Value):
         """Nodes that one attempt uses."""
         return self.key.workers // self.key.workers_per_node
 
+    @property
+    def runs(self) -> bool:
+        """Whether it has trials: it can be run, and no other pool's measurements stand for it."""
+        return self.skip is None and self.basis is Basis.MEASURED
+
 
 class Trial(Value):
     """One repeat of one point."""
@@ -72,7 +77,7 @@ class Plan(Value):
     schema_version: Literal[1] = 1
     planned_at: str  # RFC 3339
     points: tuple[Point, ...]
-    trials: tuple[Trial, ...]  # in the order in which they start; skipped points have none
+    trials: tuple[Trial, ...]  # in the order in which they start; skipped and derived points have none
     pools: tuple[GpuPool, ...]
     images: tuple[tuple[str, str], ...]  # pool and the image that its gangs run
     seed: int

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why a point cannot be run: one sentence each, with the value and the remedy. The first that applies is told."""
+
+from collections.abc import Iterator
+
+from gpubench import workloads
+from gpubench.api.benchmark import DataSource, Mode
+from gpubench.api.pool import GpuPoolSpec
+from gpubench.plan.plan import PointKey
+
+
+def of_place(
+    pool: str, spec: GpuPoolSpec | None, *, workers: int, workers_per_node: int, batch: int, divided: bool
+) -> str | None:
+    """Why a pool cannot hold so many workers, or a global batch not be divided among them."""
+    if spec is None:
+        return f"GpuPool {pool} did not exist when the study was planned"
+    if workers_per_node > spec.slots_per_node:
+        return f"{workers_per_node} workers per node do not fit the {spec.slots_per_node} slots of a node of {pool}"
+    if workers > workers_per_node and workers % workers_per_node:
+        return f"{workers} workers fill no whole nodes of {pool}: choose a multiple of {workers_per_node}"
+    if workers > workers_per_node and (nodes := workers // workers_per_node) > spec.max_nodes:
+        return f"{workers} workers need {nodes} nodes, and {pool} has at most {spec.max_nodes}"
+    if not divided:
+        return f"a global batch of {batch} cannot be divided among {workers} workers: choose a multiple of {workers}"
+    return None
+
+
+def of_training(key: PointKey, mode: Mode) -> str | None:
+    """Why a workload cannot be trained like that."""
+    return next(_reasons(key, mode), None)
+
+
+def _reasons(key: PointKey, mode: Mode) -> Iterator[str]:
+    if key.custom is not None and key.custom.file is not None and mode is Mode.TRAINING:
+        yield (
+            f"{key.workload} is a workload of your own from a file, which can be measured in mode Throughput only: "
+            "set measure.mode to Throughput, or give custom.command"
+        )
+    if key.custom is None and workloads.find(key.workload).inputs is workloads.Inputs.NONE:
+        yield from _reasons_of_messages(key, mode)
+    if key.data.samples is not None and key.data.samples < key.global_batch:
+        yield (
+            f"data.samples {key.data.samples} are less than one global batch of {key.global_batch}: "
+            "make more samples, or choose a smaller batch"
+        )
+
+
+def _reasons_of_messages(key: PointKey, mode: Mode) -> Iterator[str]:
+    """Of a workload that only sends messages."""
+    if key.workers == 1:
+        yield f"{key.workload} sends a message between workers, and there is one: choose 2 workers or more"
+    if mode is Mode.TRAINING:
+        yield f"{key.workload} trains nothing: measure it in mode Throughput, in a study of its own"
+    if key.data.source is not DataSource.SYNTHETIC:
+        yield f"{key.workload} reads no samples: put it into a block with data.source Synthetic"
