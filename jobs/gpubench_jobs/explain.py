@@ -12,6 +12,14 @@ from gpubench_jobs import distribution
 from gpubench_jobs.failures import RankError
 
 _TEXT_MAX = 300
+#: In its messages for what it cannot compile (TensorFlow 2.18).
+_WORDS_OF_XLA = (
+    "tf2xla conversion failed",
+    "XLA compilation",
+    "XLA_CPU_JIT",
+    "XLA_GPU_JIT",
+    "must be a compile-time constant",
+)
 
 
 def explain(error: BaseException, assignment: assignments.Assignment) -> RankError:
@@ -29,6 +37,11 @@ def explain(error: BaseException, assignment: assignments.Assignment) -> RankErr
             f"{assignment.workload} with a batch of {assignment.batch_per_worker} per worker in {assignment.precision} "
             "does not fit the memory of the device: lower the batch",
         )
+    if _not_compiled(error, assignment):
+        return RankError(
+            ExitCode.BAD_ASSIGNMENT,
+            f"XLA cannot compile {assignment.workload} here: leave xla out of the variant: {_text(error)}",
+        )
     if distribution.is_peer_loss(error):
         return RankError(ExitCode.PEER_LOST, f"a rank of another process went away: {_text(error)}")
     return RankError(ExitCode.WORKER_RAISED, f"{type(error).__name__}: {_text(error)}")
@@ -40,6 +53,12 @@ def _out_of_memory(error: BaseException) -> bool:
     tensorflow = sys.modules.get("tensorflow")
     errors = getattr(tensorflow, "errors", None)  # absent while a failed import is under way
     return errors is not None and isinstance(error, errors.ResourceExhaustedError)
+
+
+def _not_compiled(error: BaseException, assignment: assignments.Assignment) -> bool:
+    """Whether XLA refused an operation or a shape; other errors of a compiled step are as they would be without it."""
+    asked = assignment.variant is not None and assignment.variant.xla
+    return asked and any(word in str(error) for word in _WORDS_OF_XLA)
 
 
 def _text(error: BaseException) -> str:

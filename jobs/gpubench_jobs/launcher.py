@@ -182,7 +182,11 @@ class _Launcher:
                 pod_ip=pod.pod_ip,
             )
             variables = ranks.worker_environment(
-                rank, inherited=os.environ, rendezvous_address=address, interface=pod.interface
+                rank,
+                inherited=os.environ,
+                rendezvous_address=address,
+                interface=pod.interface,
+                communication=assignment.variant.communication if assignment.variant else None,
             )
             self._team.start(orders, environment=variables)
 

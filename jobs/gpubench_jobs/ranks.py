@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from gpubench import names
+from gpubench.api.benchmark import Communication
 from gpubench.plan import assignment as assignments
 
 #: Horovod has one time-out for the rendezvous and for noticing, later, a node that vanished without closing its
@@ -67,12 +68,28 @@ def host_name(pod: int) -> str:
 
 
 def worker_environment(
-    rank: Rank, *, inherited: Mapping[str, str], rendezvous_address: str, interface: str
+    rank: Rank,
+    *,
+    inherited: Mapping[str, str],
+    rendezvous_address: str,
+    interface: str,
+    communication: Communication | None = None,
 ) -> dict[str, str]:
     """All that a worker finds: the pod's variables, less what would change the arithmetic, and Horovod's."""
     kept = {name: value for name, value in inherited.items() if name not in _DROPPED}
     horovod = environment(rank, rendezvous_address=rendezvous_address, interface=interface)
-    return {"NCCL_SOCKET_IFNAME": interface, **kept, **_FIXED, **horovod}
+    tuned = tuning(communication or Communication())
+    return {"NCCL_SOCKET_IFNAME": interface, **kept, **_FIXED, **horovod, **tuned}
+
+
+def tuning(communication: Communication) -> dict[str, str]:
+    """How Horovod gathers gradients into messages; what is not given stays Horovod's own, or the image's."""
+    variables = {}
+    if communication.fusion_threshold_mib is not None:
+        variables["HOROVOD_FUSION_THRESHOLD"] = str(communication.fusion_threshold_mib * 2**20)  # in bytes
+    if communication.cycle_time_milliseconds is not None:
+        variables["HOROVOD_CYCLE_TIME"] = str(communication.cycle_time_milliseconds)
+    return variables
 
 
 def environment(rank: Rank, *, rendezvous_address: str, interface: str) -> dict[str, str]:

@@ -5,8 +5,9 @@ A window is one call of a compiled function that runs many steps; it ends when t
 host memory. The function returns only after its last variable update has been issued, and the copy of the loss waits
 for all that was issued before it: the `.numpy()` below is the device synchronisation.
 
-Must not happen inside a window: a Python call per step, a copy of a sample, a constant that the optimizer of graphs
-could fold a collective into (all tensors come in as arguments), XLA (which cannot compile Horovod's operations).
+Must not happen inside a window: a Python call per step, a copy of a sample that stays on the device, a constant that
+the optimizer of graphs could fold a collective into (all tensors come in as arguments), XLA around the all-reduce
+(it cannot compile Horovod's operations; around forward and backward pass it can be asked for).
 """
 
 import math
@@ -14,17 +15,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from gpubench.exitcodes import ExitCode
-from gpubench_jobs import clock, pacing
+from gpubench_jobs import clock, pacing, slices
 from gpubench_jobs.data.feed import Feed
 from gpubench_jobs.failures import RankError
 from gpubench_jobs.models.recipe import Recipe
 
 #: Makes one gradient out of those of all ranks; the identity for a single worker.
-Reduce = Callable[[Sequence[tf.Tensor]], Sequence[tf.Tensor]]
-#: Runs so many steps and returns the loss of the last.
+Reduce = Callable[[Sequence[slices.Gradient]], Sequence[slices.Gradient]]
+#: Runs so many steps and returns the loss of the last, or the sum of all.
 Run = Callable[[int], tf.Tensor]
 
 
@@ -36,37 +38,65 @@ class Timed:
     loss: float
 
 
-def alone(gradients: Sequence[tf.Tensor]) -> Sequence[tf.Tensor]:
+def alone(gradients: Sequence[slices.Gradient]) -> Sequence[slices.Gradient]:
     """The reduction of a gang of one."""
     return gradients
 
 
-def compile_run(recipe: Recipe, feed: Feed, *, reduce: Reduce, loss_scale: float = 1.0) -> Run:
+def compile_run(
+    recipe: Recipe,
+    feed: Feed,
+    *,
+    reduce: Reduce,
+    loss_scale: float = 1.0,
+    xla: bool = False,
+    sum_losses: bool = False,
+) -> Run:
     """The training step in a loop, as one TensorFlow function of the number of steps."""
-    variables = recipe.trainable
     iterations = recipe.optimizer.iterations.value
+    gradients_of = _gradients(recipe, loss_scale=loss_scale)
+    if xla:
+        gradients_of = tf.function(gradients_of, jit_compile=True)
 
     def step(state: tuple[Any, ...]) -> tf.Tensor:
         inputs, labels = feed.draw(state, iterations)
-        with tf.GradientTape(watch_accessed_variables=False) as tape:
-            tape.watch(variables)
-            loss = recipe.loss(labels, recipe.network(inputs, training=True))
-            scaled = loss * loss_scale
-        gradients = tape.gradient(scaled, variables)
-        if loss_scale != 1.0:
-            gradients = [gradient / loss_scale for gradient in gradients]
-        recipe.optimizer.apply(reduce(gradients), recipe.network.trainable_variables)
+        loss, gradients = gradients_of(inputs, labels)
+        reduced = reduce([slices.once(gradient) for gradient in gradients])
+        if loss_scale != 1.0:  # after the reduction: that is where float16 may be what travels
+            reduced = [slices.divided(gradient, loss_scale) for gradient in reduced]
+        recipe.optimizer.apply(reduced, recipe.network.trainable_variables)
         return loss
+
+    return compile_loop(step, feed.state, sum_losses=sum_losses)
+
+
+def compile_loop(step: Callable[[tuple[Any, ...]], tf.Tensor], state: tuple[Any, ...], *, sum_losses: bool) -> Run:
+    """Any step in a loop of the graph."""
 
     @tf.function(jit_compile=False)  # type: ignore[untyped-decorator]  # TensorFlow has no types
     def steps(state: tuple[Any, ...], count: tf.Tensor) -> tf.Tensor:
         loss = tf.zeros((), tf.float32)
         for _ in tf.range(count):
-            loss = step(state)
+            loss = loss + step(state) if sum_losses else step(state)
         return loss
 
     # The loop must be a loop of the graph: its length changes between calibration, warm-up and measurement.
-    return lambda count: steps(feed.state, tf.constant(count))
+    return lambda count: steps(state, tf.constant(count))
+
+
+def _gradients(recipe: Recipe, *, loss_scale: float) -> Callable[[tf.Tensor, tf.Tensor], Any]:
+    """From a batch to its loss and the gradients of the loss times its scale."""
+    variables = recipe.trainable
+    rescaled = isinstance(recipe.optimizer, keras.optimizers.LossScaleOptimizer)
+
+    def gradients_of(inputs: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, list[slices.Gradient]]:
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(variables)
+            loss = recipe.loss(labels, recipe.network(inputs, training=True))
+            scaled = recipe.optimizer.scale_loss(loss) if rescaled else loss * loss_scale
+        return loss, tape.gradient(scaled, variables)
+
+    return gradients_of
 
 
 def time_windows(

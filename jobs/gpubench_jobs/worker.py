@@ -54,6 +54,7 @@ def _train(orders: channel.Orders, writer: channel.Writer) -> None:
         precision,
         session,
         train,
+        variants,
     )
 
     assignment = orders.assignment
@@ -68,14 +69,19 @@ def _train(orders: channel.Orders, writer: channel.Writer) -> None:
     precision.use(assignment.precision)
     seed = assignment.seed * 1_000_003 + orders.rank  # ranks must not share samples, nor two seeds a rank's
     models.seed(seed)
-    recipe = models.build(assignment.workload)
+    recipe = variants.of_recipe(models.build(assignment.workload), assignment)
     feed = data.feed(assignment, dtype=recipe.network.compute_dtype, seed=seed)
     live = metrics.Live(assignment, rank=orders.rank)
     live.serve(address=orders.pod_ip, local_rank=orders.local_rank)
     writer.phase(Phase.SPREADING)
     distribution.spread(recipe.persistent)
-    reduce = train.alone if assignment.workers == 1 else distribution.average
-    run = train.compile_run(recipe, feed, reduce=reduce, loss_scale=precision.loss_scale(assignment.precision))
+    run = train.compile_run(
+        recipe,
+        feed,
+        reduce=variants.reduction(assignment),
+        loss_scale=variants.loss_scale(assignment),
+        xla=variants.xla(assignment),
+    )
     rank = session.Session(
         assignment=assignment, rank=orders.rank, run=run, writer=writer, live=live, now=clock.monotonic_ns
     )
