@@ -31,6 +31,8 @@ def explain(error: BaseException, assignment: assignments.Assignment) -> RankErr
             ExitCode.UNSUPPORTED_ACCELERATOR if assignment.gpu else ExitCode.WORKER_RAISED,
             f"{type(error).__name__}: a library of the image cannot be loaded: {_text(error)}",
         )
+    if about_data := _about_data(error, path=assignment.data.path):
+        return RankError(ExitCode.DATA_UNUSABLE, about_data)
     if _out_of_memory(error):
         return RankError(
             ExitCode.OUT_OF_MEMORY,
@@ -45,6 +47,11 @@ def explain(error: BaseException, assignment: assignments.Assignment) -> RankErr
     if distribution.is_peer_loss(error):
         return RankError(ExitCode.PEER_LOST, f"a rank of another process went away: {_text(error)}")
     return RankError(ExitCode.WORKER_RAISED, f"{type(error).__name__}: {_text(error)}")
+
+
+def _about_data(error: BaseException, *, path: str | None) -> str | None:
+    unusable = sys.modules.get("gpubench_jobs.data.unusable")
+    return unusable.sentence_of(error, path=path) if unusable is not None else None
 
 
 def _out_of_memory(error: BaseException) -> bool:

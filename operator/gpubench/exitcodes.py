@@ -18,6 +18,7 @@ class ExitCode(IntEnum):
     OUT_OF_MEMORY = 66  # the batch does not fit the device (or the memory limit): a smaller batch
     SIZE_MISMATCH = 67  # Horovod came up with another number of ranks than assigned: a bug or a foreign environment
     LOSS_NOT_FINITE = 68  # the loss became NaN or infinite: another precision or learning rate
+    DATA_UNUSABLE = 69  # files are missing, cut or not what the workload takes, or too few: other data or another batch
     WORKER_RAISED = 80  # a rank raised an exception that nothing above explains: perhaps a retry
     JOIN_TIMEOUT = 81  # not every pod came to the barrier in time: perhaps a retry
     PEER_LOST = 82  # a rank of another pod went away: look for the cause at that pod
@@ -34,6 +35,7 @@ DO_NOT_RETRY = frozenset(
         ExitCode.OUT_OF_MEMORY,
         ExitCode.SIZE_MISMATCH,
         ExitCode.LOSS_NOT_FINITE,
+        ExitCode.DATA_UNUSABLE,
     }
 )
 

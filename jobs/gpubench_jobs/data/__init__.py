@@ -2,12 +2,22 @@
 """What the workloads are trained on."""
 
 from gpubench import workloads
+from gpubench.api.benchmark import Data, DataSource
 from gpubench.plan.assignment import Assignment
-from gpubench_jobs.data import synthetic
+from gpubench.workloads import Workload
+from gpubench_jobs.data import generated, synthetic
 from gpubench_jobs.data.feed import Feed
+from gpubench_jobs.data.split import Sets
 
 
 def feed(assignment: Assignment, *, dtype: str, seed: int) -> Feed:
     """What a rank is fed in mode Throughput; `dtype` is what its network computes in."""
     workload = workloads.find(assignment.workload)
     return synthetic.batch_of(workload, batch=assignment.batch_per_worker, seed=seed, dtype=dtype)
+
+
+def open_sets(workload: Workload, data: Data, *, seed: int) -> Sets:
+    """The samples of a source that has sets; `seed` makes a generated one, and must be the same on all ranks."""
+    if data.source is DataSource.GENERATED:
+        return generated.sets(workload, samples=data.samples, seed=seed)
+    raise ValueError(f"data.source {data.source} has no sets to open")

@@ -38,6 +38,7 @@ class Reason(StrEnum):
     OUT_OF_MEMORY = "OutOfMemory"
     SIZE_MISMATCH = "SizeMismatch"
     LOSS_NOT_FINITE = "LossNotFinite"
+    DATA_UNUSABLE = "DataUnusable"
     WORKER_RAISED = "WorkerRaised"
     JOIN_TIMEOUT = "JoinTimeout"
     PEER_LOST = "PeerLost"

@@ -24,6 +24,7 @@ FINAL: dict[Reason, PointState] = {
     Reason.BAD_ASSIGNMENT: PointState.FAILED,
     Reason.SIZE_MISMATCH: PointState.FAILED,
     Reason.LOSS_NOT_FINITE: PointState.FAILED,
+    Reason.DATA_UNUSABLE: PointState.FAILED,
     Reason.IMAGE_INVALID: PointState.FAILED,
 }
 

@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small sets that can be learned, for machines without the real files; no figure about them says anything about those.
+
+Each kind of input has a source of its own, which is fixed: the shapes of the classes, the words with a meaning, the
+successors of a character. The seed only says which samples are drawn from it, so that a bar for the accuracy means the
+same in every run. Training and evaluation samples are drawn apart. What a sample of a class varies in (place, strength,
+noise, a second shape or words that contradict) is chosen so that a training loop with a fault stays below the bar.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+from scipy import ndimage
+
+from gpubench.workloads import Inputs, Workload
+from gpubench_jobs.data import unusable, words
+from gpubench_jobs.data.feed import Batch
+from gpubench_jobs.data.split import EVALUATION, TRAINING, Held, Sets, Split, Streamed
+
+ORIGIN = "generated data"
+EVALUATION_PART = 5  # a fifth as many samples as for training
+
+_SAMPLES = {  # for training, unless data.samples says otherwise
+    Inputs.MNIST: 10_000,
+    Inputs.CIFAR10: 10_000,
+    Inputs.IMAGENET: 2_000,
+    Inputs.FLOWERS: 500,
+    Inputs.IMDB: 5_000,
+    Inputs.TWEETS: 10_000,
+    Inputs.NIETZSCHE: 40_000,
+}
+_HELD_BYTES_MAX = 4 * 2**30  # of the sets that are made at once
+_SOURCE, _DRAWN_FOR = 20_171_124, {TRAINING: 1, EVALUATION: 2}
+_PHOTOGRAPHED_CLASSES = 10  # of ImageNet's 1000: with a few samples each they can be told apart
+
+Random = np.random.Generator
+Array = NDArray[Any]
+
+
+def sets(workload: Workload, *, samples: int | None, seed: int) -> Sets:
+    """A set in the shape of the workload's real one."""
+    count = samples or _SAMPLES[workload.inputs]
+    needed = count * _held_bytes(workload)
+    if needed > _HELD_BYTES_MAX:
+        raise unusable.refusal(
+            f"data.samples: {count} samples of {workload.name} would take {needed / 2**30:.0f} GiB of memory in every "
+            f"rank, more than the {_HELD_BYTES_MAX // 2**30} that generated sets may have: lower it"
+        )
+    sizes = {TRAINING: count, EVALUATION: max(1, count // EVALUATION_PART)}
+    if workload.inputs in _MAKERS:
+        return _MAKERS[workload.inputs](workload, sizes, seed)
+    raise ValueError(f"{workload.name} is fed {workload.inputs}, of which nothing can be generated")
+
+
+def _held_bytes(workload: Workload) -> int:
+    """Of one sample."""
+    match workload.inputs:
+        case Inputs.MNIST | Inputs.CIFAR10:
+            return math.prod(workload.input_shape) * 5  # while it is drawn in float32, then a byte
+        case Inputs.IMDB | Inputs.TWEETS:
+            return math.prod(workload.input_shape) * 16
+        case Inputs.NIETZSCHE:
+            return 64
+        case _:
+            return 0  # made when its turn comes
+
+
+def _draw(name: str, seed: int) -> Random:
+    return np.random.default_rng((_SOURCE, seed, _DRAWN_FOR[name]))
+
+
+def _source() -> Random:
+    return np.random.default_rng(_SOURCE)
+
+
+# ---- small images, held as bytes ----
+
+
+def _small_images(workload: Workload, sizes: dict[str, int], seed: int) -> Sets:
+    side, channels = (28, 1) if workload.inputs is Inputs.MNIST else (32, 3)
+    shapes = _shapes(workload.classes, side=side, channels=channels)
+
+    def split(name: str) -> Split:
+        images, labels = _drawn_images(shapes, count=sizes[name], random=_draw(name, seed))
+        return held_images(images, labels, workload=workload, name=name, origin=ORIGIN)
+
+    return Sets(training=split(TRAINING), evaluation=split(EVALUATION))
+
+
+def held_images(images: Array, labels: Array, *, workload: Workload, name: str, origin: str) -> Held:
+    """Bytes of pixels and class numbers as the workload takes them: in [0, 1], and as one-hot rows."""
+    pixels, classes = tf.constant(images), tf.constant(labels, tf.int32)
+
+    def batch_at(places: tf.Tensor) -> Batch:
+        taken = tf.cast(tf.gather(pixels, places), tf.float32) / 255.0
+        shaped = tf.reshape(taken, (-1, *workload.input_shape))
+        return shaped, tf.one_hot(tf.gather(classes, places), workload.classes)
+
+    return Held(name=name, origin=origin, count=len(labels), batch_at=batch_at)
+
+
+def _shapes(classes: int, *, side: int, channels: int) -> Array:
+    """One blot for each class, as like its mirror image as a photograph's object is, in [0, 1]."""
+    noise = _source().normal(size=(classes, side, side, channels))
+    smooth = ndimage.gaussian_filter(noise, sigma=(0, side / 9, side / 9, 0))
+    if channels > 1:
+        smooth = smooth + smooth[:, :, ::-1]
+    spread = smooth / smooth.std(axis=(1, 2, 3), keepdims=True)
+    return np.asarray(1 / (1 + np.exp(-3 * spread)), np.float32)
+
+
+def _drawn_images(shapes: Array, *, count: int, random: Random) -> tuple[Array, Array]:
+    """A class's blot, moved, with another class's shining through, under noise."""
+    classes, side = shapes.shape[:2]
+    labels = random.integers(classes, size=count)
+    others = (labels + random.integers(1, classes, size=count)) % classes
+    images = np.empty((count, *shapes.shape[1:]), np.uint8)
+    for place, (label, other) in enumerate(zip(labels, others, strict=True)):
+        moves = random.integers(-side // 14, side // 14 + 1, size=(2, 2))
+        own = np.roll(shapes[label], tuple(moves[0]), axis=(0, 1))
+        foreign = np.roll(shapes[other], tuple(moves[1]), axis=(0, 1))
+        image = random.uniform(0.5, 0.8) * own + random.uniform(0.1, 0.4) * foreign
+        image += random.normal(scale=0.15, size=image.shape).astype(np.float32)
+        images[place] = np.clip(image * 255, 0, 255)
+    return images, labels
+
+
+# ---- photographs, made one by one ----
+
+
+def _photographs(workload: Workload, sizes: dict[str, int], seed: int) -> Sets:
+    first, classes = (1, _PHOTOGRAPHED_CLASSES) if workload.inputs is Inputs.IMAGENET else (0, workload.classes)
+    blots = tf.constant(_shapes(classes, side=12, channels=3)) * 2.0 - 1.0
+    height, width, _ = workload.input_shape
+
+    def split(name: str) -> Split:
+        base = tf.constant((seed * 3 + _DRAWN_FOR[name], _SOURCE), tf.int64)
+
+        def sample_at(place: tf.Tensor, _: tf.Tensor) -> Batch:
+            """The same at each visit: the seed is the place's own."""
+            draws = tf.unstack(tf.random.experimental.stateless_split(_folded(base, place), 4, alg="philox"))
+            label = tf.random.stateless_uniform((), draws[0], maxval=classes, dtype=tf.int32, alg="philox")
+            other = tf.random.stateless_uniform((), draws[1], maxval=classes, dtype=tf.int32, alg="philox")
+            move = tf.random.stateless_uniform((2,), draws[2], minval=-1, maxval=2, dtype=tf.int32, alg="philox")
+            coarse = 0.7 * tf.roll(blots[label], move, axis=(0, 1)) + 0.2 * blots[other]
+            image = tf.image.resize(coarse, (height, width))
+            noise = tf.random.stateless_normal((height, width, 3), draws[3], stddev=0.15, alg="philox")
+            return tf.clip_by_value(image + noise, -1.0, 1.0), label + first
+
+        return Streamed(name=name, origin=ORIGIN, count=sizes[name], sample_at=sample_at)
+
+    return Sets(training=split(TRAINING), evaluation=split(EVALUATION))
+
+
+def _folded(base: tf.Tensor, place: tf.Tensor) -> tf.Tensor:
+    return tf.random.experimental.stateless_fold_in(base, place, alg="philox")
+
+
+# ---- reviews and tweets ----
+
+
+@dataclass(frozen=True)
+class Language:
+    """Word numbers from 0 up, the most frequent first. A word that praises blames after a negation."""
+
+    vocabulary: int
+    negations: tuple[int, ...] = (1, 2)
+    praise: range = range(10, 40)
+    blame: range = range(40, 70)
+
+    def text(self, *, good: bool, length: int, random: Random) -> Array:
+        """Words between which those with a meaning are strewn; a sixth of these contradicts the rest."""
+        # Zipf's law by inversion: the logarithm of the rank is uniform. Words with a meaning come only where meant.
+        ranks = np.exp(random.uniform(0, math.log(self.vocabulary - 70), size=length)).astype(np.int64)
+        text = np.where(ranks < 10, 0, ranks + 69)
+        places = np.arange(1, length, 5)
+        meant_good = np.where(random.random(len(places)) < 5 / 6, good, not good)
+        negated = random.random(len(places)) < 0.35
+        praises = meant_good != negated
+        offsets = random.integers(len(self.praise), size=len(places))
+        text[places] = np.where(praises, self.praise.start + offsets, self.blame.start + offsets)
+        text[places[negated] - 1] = random.choice(self.negations, size=int(negated.sum()))
+        return text
+
+
+def _texts(language: Language, *, count: int, lengths: tuple[int, int], random: Random) -> tuple[list[Array], Array]:
+    labels = random.integers(2, size=count)
+    sizes = random.integers(*lengths, size=count, endpoint=True)
+    texts = [
+        language.text(good=bool(label), length=int(size), random=random)
+        for label, size in zip(labels, sizes, strict=True)
+    ]
+    return texts, labels
+
+
+def _reviews(workload: Workload, sizes: dict[str, int], seed: int) -> Sets:
+    language = Language(vocabulary=5_000)
+    drawn = {
+        name: _texts(language, count=size, lengths=(30, 160), random=_draw(name, seed)) for name, size in sizes.items()
+    }
+    coded = {
+        name: [np.concatenate(([words.START], text + words.FIRST_WORD)) for text in texts]
+        for name, (texts, _) in drawn.items()
+    }
+    labels = {name: labels for name, (_, labels) in drawn.items()}
+    return words.review_sets(workload, coded, labels, origin=ORIGIN)
+
+
+def _tweets(workload: Workload, sizes: dict[str, int], seed: int) -> Sets:
+    (length,) = workload.input_shape
+    language = Language(vocabulary=2_000)
+    splits = {}
+    for name, size in sizes.items():
+        texts, labels = _texts(
+            language, count=size, lengths=(min(6, length), min(30, length)), random=_draw(name, seed)
+        )
+        splits[name] = words.held_tweets([text + 1 for text in texts], labels, length=length, name=name, origin=ORIGIN)
+    return Sets(training=splits[TRAINING], evaluation=splits[EVALUATION], vocabulary=language.vocabulary + 1)
+
+
+# ---- characters ----
+
+#: After each character one of four may come, so far behind it in a ring of all, with these probabilities.
+STRIDES, CHANCES = (1, 8, 21, 34), (0.7, 0.2, 0.07, 0.03)
+#: Of the next character when the last is known, in nats: the lowest mean loss that any network can reach.
+CHARACTER_ENTROPY = -sum(chance * math.log(chance) for chance in CHANCES)
+
+
+def _characters(workload: Workload, sizes: dict[str, int], seed: int) -> Sets:
+    """A ring of characters in an order of its own; in the long run all are equally frequent."""
+    ring = _source().permutation(workload.classes)
+
+    def split(name: str) -> Split:
+        drawn = _draw(name, seed)
+        length = words.characters_for(sizes[name], window=workload.input_shape[0])
+        places = np.cumsum(drawn.choice(STRIDES, size=length, p=CHANCES)) % workload.classes
+        return words.held_characters(ring[places], workload=workload, name=name, origin=ORIGIN)
+
+    return Sets(training=split(TRAINING), evaluation=split(EVALUATION))
+
+
+_MAKERS: dict[Inputs, Callable[[Workload, dict[str, int], int], Sets]] = {
+    Inputs.MNIST: _small_images,
+    Inputs.CIFAR10: _small_images,
+    Inputs.IMAGENET: _photographs,
+    Inputs.FLOWERS: _photographs,
+    Inputs.IMDB: _reviews,
+    Inputs.TWEETS: _tweets,
+    Inputs.NIETZSCHE: _characters,
+}

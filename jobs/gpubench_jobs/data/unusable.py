@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is wrong with a data set, as one sentence with the place: found when it is opened, or while samples stream.
+
+What streams runs inside TensorFlow, where an assertion can only raise TensorFlow's own errors, wrapped in the names of
+operations. Ours carry marks, by which `sentence_of` finds the sentence again.
+"""
+
+import re
+
+import tensorflow as tf
+
+from gpubench.exitcodes import ExitCode
+from gpubench_jobs.failures import RankError
+
+_BEGIN, _END = "[data unusable: ", " :data unusable]"
+_MARKED = re.compile(re.escape(_BEGIN) + "(.*?)" + re.escape(_END), re.DOTALL)
+#: What TensorFlow's decoders say about an image; none of them knows its file.
+_UNDECODABLE = re.compile(r"(Invalid (?:JPEG|PNG|BMP|GIF) data[^\n\[\]{}]*|Unknown image file format)")
+_LINE_MAX = 200
+
+
+def refusal(sentence: str) -> RankError:
+    """No attempt at the same data would end otherwise."""
+    return RankError(ExitCode.DATA_UNUSABLE, sentence)
+
+
+def require(condition: tf.Tensor, *parts: str | tf.Tensor) -> None:
+    """Inside a pipeline: the sentence made of these parts, unless the condition holds."""
+    texts = [part if isinstance(part, str) else _text(part) for part in parts]
+    tf.debugging.Assert(condition, [tf.strings.join([_BEGIN, *texts, _END])], summarize=1)
+
+
+def sentence_of(error: BaseException, *, path: str | None) -> str | None:
+    """The sentence about the data in an error of TensorFlow's; None where it speaks of something else."""
+    if not isinstance(error, tf.errors.OpError):
+        return None
+    text = str(error)
+    if marked := _MARKED.search(text):
+        return marked.group(1)
+    if undecodable := _UNDECODABLE.search(text):
+        return f"an image below {path} cannot be decoded ({undecodable.group(1).strip()}): replace it"
+    read = (
+        tf.errors.NotFoundError,
+        tf.errors.PermissionDeniedError,
+        tf.errors.DataLossError,
+        tf.errors.OutOfRangeError,
+    )
+    if path is not None and path in text and isinstance(error, read):
+        line = next(line for line in text.splitlines() if path in line).strip()
+        return f"a file of the data set went away or changed: {line[:_LINE_MAX]}"
+    return None
+
+
+def _text(part: tf.Tensor) -> tf.Tensor:
+    return part if part.dtype == tf.string else tf.strings.as_string(part)

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Workloads that differ from the catalogue's only in what a test needs, and sets of samples to feed them."""
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from gpubench.workloads import Inputs, Task, Workload
+from gpubench_jobs.data.feed import Batch
+from gpubench_jobs.data.split import Held, Streamed
+
+Array = NDArray[Any]
+
+
+def make_workload(inputs: Inputs, shape: tuple[int, ...], classes: int, *, name: str = "a-workload") -> Workload:
+    return Workload(
+        name=name,
+        task=Task.IMAGE_CLASSIFICATION,
+        about="For a test.",
+        inputs=inputs,
+        input_shape=shape,
+        classes=classes,
+        trainable_parameters=1,
+        total_parameters=1,
+        forward_gmac=1.0,
+        default_batch=2,
+        optimizer="none",
+        origin="a test",
+    )
+
+
+def held_places(count: int) -> Held:
+    """Each sample is its own place, and so is its label."""
+    return Held(name="training", origin="a test", count=count, batch_at=lambda places: (places, places))
+
+
+def streamed_places(count: int) -> Streamed:
+    def sample_at(place: tf.Tensor, seed: tf.Tensor) -> Batch:
+        return place, tf.concat(([place], seed), axis=0)
+
+    return Streamed(name="training", origin="a test", count=count, sample_at=sample_at)
+
+
+def first(batches: tf.data.Dataset, count: int) -> list[Array]:
+    """The inputs of the first batches."""
+    return [inputs.numpy() for inputs, _ in batches.take(count)]
