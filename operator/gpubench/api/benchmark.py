@@ -19,10 +19,12 @@ REPEATS_MAX = 20
 TRIALS_MAX = 2560
 BLOCKS_MAX = 16
 
-# A status of 256 results stays under 1 MiB, of which etcd takes at most 1.5, only if each result's texts are short.
+# A status of 256 results stays under 1.25 MiB, of which etcd takes at most 1.5 with the spec, only if each result's texts
+# are short and its goals few.
 REASON_MAX = 400
 WARNING_MAX = 250
-WARNINGS_MAX = 4
+WARNINGS_MAX = 3
+GOALS_OF_A_WORKLOAD_MAX = 4
 
 # Written out, not built from the catalogue at run time, so that a type checker sees the names; a test compares them.
 WorkloadName = Literal[
@@ -422,6 +424,13 @@ class GpuBenchmarkSpec(Value):
             sentence="exchangeRates[].from is spec.currency itself: name the other currency",
             field=".exchangeRates",
         ),
+        Rule(
+            cel="!has(self.goals) || self.goals.all(goal, size(self.goals.filter(other, other.workload == goal.workload))"
+            f" <= {GOALS_OF_A_WORKLOAD_MAX})",
+            sentence=f"spec.goals can have at most {GOALS_OF_A_WORKLOAD_MAX} goals for each workload: "
+            "put the others into another study",
+            field=".goals",
+        ),
         *(
             rules.unchangeable(field, parent="spec")
             for field in ("sweep", "measure", "order", "template", "goals", "currency", "exchangeRates")
@@ -466,10 +475,13 @@ class Estimate(Value):
 
 
 class Scaling(Value):
-    """Scaling efficiency E(n) = T(n) b / (n T(b)) against the smallest worker count b of the same pool."""
+    """Scaling efficiency E(n) = T(n) b / (n T(b)), b the smallest worker count of the pool or its scalingBaseline."""
 
     kind: Literal["weak", "strong"] = Field(description="weak: batch per worker fixed; strong: global batch fixed.")
     baseline_workers: int = Field(description="Worker count b that the efficiency is relative to.")
+    baseline_pool: str | None = Field(
+        None, max_length=63, description="Pool of the b workers, where it is another one: the pool's scalingBaseline."
+    )
     efficiency: Estimate = Field(description="1 is perfect scaling.")
 
 
@@ -504,8 +516,10 @@ class TrainingResult(Value):
 
     epochs: int = Field(description="Epochs of each repeat.")
     timed_region: TimedRegion = Field(description="What `seconds` covers.")
-    seconds: Estimate = Field(description="Seconds of the timed region.")
-    seconds_per_epoch: Estimate = Field(description="The same per epoch of the region.")
+    seconds: Estimate | None = Field(
+        None, description="Seconds of the timed region; absent where its only epoch is the first one, and left out."
+    )
+    seconds_per_epoch: Estimate | None = Field(None, description="The same per epoch of the region.")
     first_epoch_seconds: float = Field(description="Training seconds of the first epoch.")
     evaluation_seconds: float = Field(description="Seconds of all evaluations, wherever they count.")
     training_loss: float = Field(description="Mean loss of the last epoch's steps.")
@@ -552,13 +566,17 @@ class PointResult(Value):
     basis: Basis = Field(Basis.MEASURED, description="Measured, or taken from another pool's measurements.")
     state: PointState = Field(description="What became of the point.")
     reason: str | None = Field(None, max_length=REASON_MAX, description="Why, where it was not measured.")
-    values: tuple[float, ...] = Field((), max_length=REPEATS_MAX, description="Samples per second of each repeat.")
+    values: tuple[float, ...] = Field(
+        (), max_length=REPEATS_MAX, description="Samples per second of each repeat; none where basis is not Measured."
+    )
     throughput: Estimate | None = Field(None, description="Samples per second over the repeats.")
     scaling: tuple[Scaling, ...] = Field((), max_length=2, description="On the weak line, the strong line, or both.")
     training: TrainingResult | None = Field(None, description="With mode Training.")
     bandwidth: Bandwidth | None = Field(None, description="Of the workload allreduce.")
     cost: Cost | None = Field(None, description="Absent when the pool has neither price nor ownership.")
-    goals: tuple[GoalResult, ...] = Field((), max_length=16, description="The spec's goals for this workload.")
+    goals: tuple[GoalResult, ...] = Field(
+        (), max_length=GOALS_OF_A_WORKLOAD_MAX, description="The spec's goals for this workload."
+    )
     nodes: int = Field(0, description="Distinct nodes that the repeats ran on.")
     environment: str | None = Field(None, max_length=64, description="Hash of what the figure stands on.")
     warnings: tuple[Annotated[str, Field(max_length=WARNING_MAX)], ...] = Field(
@@ -570,7 +588,7 @@ class PointCounts(Value):
     """Points by what became of them."""
 
     total: int = Field(description="Points of the plan.")
-    measured: int = Field(0, description="Points with all repeats measured.")
+    measured: int = Field(0, description="Points with all repeats measured, and those derived from such.")
     running: int = Field(0, description="Points with an attempt under way.")
     failed: int = Field(0, description="Points that ended Failed.")
     skipped: int = Field(0, description="Points that no pool can hold.")

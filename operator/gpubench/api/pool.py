@@ -324,6 +324,11 @@ class GpuPoolSpec(Value):
     template: Template = Field(Template(), description="Image and environment that this pool needs.")
     price: Price | None = Field(None, description="What a node costs. With neither price nor ownership: no cost.")
     ownership: Ownership | None = Field(None, description="What an own node costs. At most one of price, ownership.")
+    scaling_baseline: Annotated[str, Field(min_length=1, max_length=63, pattern=patterns.POOL_NAME)] | None = Field(
+        None,
+        description="GpuPool of the same study whose smallest point is the base of this pool's scaling efficiency: the "
+        "sibling with one GPU of a node with several. By default this pool itself.",
+    )
     measured_by: MeasuredBy | None = Field(
         None, description="This pool is never run: its points are re-priced or extrapolated from another pool's."
     )

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scaling efficiency: E(n) = T(n) b / (n T(b)), b the smallest worker count measured on the same pool.
 
-A figure belongs to a line: weak (equal batch per worker) or strong (equal global batch), same workload, pool and
-precision. Efficiencies against different b are never ranked against each other.
+A figure belongs to a line: weak (equal batch per worker) or strong (equal global batch), same workload, pool,
+precision, data and variant. Efficiencies against different b are never ranked against each other.
+
+A pool may name another as its `scalingBaseline`: a node with eight GPUs whose base is its sibling with one (as
+Parkopedia, 2018, did with p2.8xlarge and p2.xlarge). Its base then lies there, and the figure says so.
 """
 
 from collections.abc import Sequence
@@ -21,6 +24,12 @@ class MeasuredPoint:
     point: Point
     values: tuple[float, ...]
     environment: str
+    scaling_baseline: str | None = None  # pool of the base, where it is another one
+
+    @property
+    def baseline_pool(self) -> str:
+        """The pool in which the base is looked for."""
+        return self.scaling_baseline or self.point.key.pool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +39,7 @@ class Efficiency:
     kind: Literal["weak", "strong"]
     baseline_workers: int
     interval: Interval
+    baseline_pool: str | None = None  # where it is another one
 
 
 def efficiencies(of: MeasuredPoint, among: Sequence[MeasuredPoint]) -> tuple[Efficiency, ...]:
@@ -41,48 +51,48 @@ def efficiencies(of: MeasuredPoint, among: Sequence[MeasuredPoint]) -> tuple[Eff
 
 
 def lines(of: MeasuredPoint, among: Sequence[MeasuredPoint]) -> tuple[MeasuredPoint, ...]:
-    """The measured points that share a line with this one, itself among them."""
-    return tuple(
-        other
-        for other in among
-        if any(kind in other.point.lines and _same_line(of.point, other.point, kind=kind) for kind in of.point.lines)
-    )
+    """The measured points that an efficiency of this one would be held against, itself among them."""
+    return tuple(other for other in among if any(_on_its_line(of, other, kind=kind) for kind in of.point.lines))
 
 
 def _on_line(
     of: MeasuredPoint, *, among: Sequence[MeasuredPoint], kind: Literal["weak", "strong"]
 ) -> Efficiency | None:
-    line = [other for other in among if kind in other.point.lines and _same_line(of.point, other.point, kind=kind)]
+    line = [other for other in among if _on_its_line(of, other, kind=kind)]
+    n = of.point.key.workers
+    if len({n, *(other.point.key.workers for other in line)}) < 2:
+        return None  # one worker count alone says nothing about scaling
     # Two shapes with equally many workers (2 x 1 and 1 x 2): the one on the fewest nodes is the base.
     base = min(line, key=lambda other: (other.point.key.workers, other.point.nodes))
-    b, n = base.point.key.workers, of.point.key.workers
-    if len({other.point.key.workers for other in line}) < 2:
-        return None  # one worker count alone says nothing about scaling
+    b = base.point.key.workers
+    across = of.point.key.pool != base.point.key.pool
+    if across and b >= n:
+        return None  # another pool with as many workers is no base to scale from
     if base.environment != of.environment:
         return None  # T(n) on one driver over T(b) on another is nobody's efficiency
     if base is of:
         return Efficiency(kind=kind, baseline_workers=b, interval=Interval(mean=1.0))
-    ratio = intervals.of_ratio(of.values, base.values)
-    scale = b / n
     return Efficiency(
         kind=kind,
         baseline_workers=b,
-        interval=Interval(
-            mean=ratio.mean * scale,
-            low=None if ratio.low is None else ratio.low * scale,
-            high=None if ratio.high is None else ratio.high * scale,
-        ),
+        interval=intervals.of_ratio(of.values, base.values).scaled(b / n),
+        baseline_pool=base.point.key.pool if across else None,
     )
 
 
-def _same_line(one: Point, other: Point, *, kind: Literal["weak", "strong"]) -> bool:
+def _on_its_line(of: MeasuredPoint, other: MeasuredPoint, *, kind: Literal["weak", "strong"]) -> bool:
+    """Whether the other may be the base of this one."""
+    if other is of:
+        return of.scaling_baseline is None
+    return other.point.key.pool == of.baseline_pool and kind in other.point.lines and _same_line(of, other, kind=kind)
+
+
+def _same_line(one: MeasuredPoint, other: MeasuredPoint, *, kind: Literal["weak", "strong"]) -> bool:
+    this, that = one.point.key, other.point.key
     batch_equal = (
-        one.key.batch_per_worker == other.key.batch_per_worker
-        if kind == "weak"
-        else one.key.global_batch == other.key.global_batch
+        this.batch_per_worker == that.batch_per_worker if kind == "weak" else this.global_batch == that.global_batch
     )
-    return batch_equal and (one.key.workload, one.key.pool, one.key.precision) == (
-        other.key.workload,
-        other.key.pool,
-        other.key.precision,
+    return batch_equal and (
+        (this.workload, this.precision, this.data, this.variant, this.epochs, this.custom)
+        == (that.workload, that.precision, that.data, that.variant, that.epochs, that.custom)
     )

@@ -27,6 +27,25 @@ class Interval:
     low: float | None = None
     high: float | None = None
 
+    def scaled(self, factor: float) -> "Interval":
+        """All three times a positive, certain factor."""
+        return Interval(
+            mean=self.mean * factor,
+            low=None if self.low is None else self.low * factor,
+            high=None if self.high is None else self.high * factor,
+        )
+
+    def under(self, amount: float) -> "Interval":
+        """An amount over this: the bounds change places by monotony, so the confidence stays.
+
+        A lower bound at or below zero leaves the upper end open.
+        """
+        return Interval(
+            mean=amount / self.mean,
+            low=amount / self.high if self.high else None,
+            high=amount / self.low if self.low is not None and self.low > 0 else None,
+        )
+
 
 def of_mean(values: Sequence[float]) -> Interval:
     """The mean of at least one value with its 95 % interval; without bounds below three values."""
