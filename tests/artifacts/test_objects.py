@@ -60,6 +60,12 @@ class Bad(NamedTuple):
 
 BAD = (
     Bad(
+        "five goals of one workload",
+        benchmark(goals=[{"name": f"goal-{n}", "workload": "mnist_cnn", "samples": 60000} for n in range(5)]),
+        "spec.goals",
+        "spec.goals can have at most 4 goals for each workload",
+    ),
+    Bad(
         "unknown workload",
         benchmark(sweep=[block(workloads=["resnet51"])]),
         "spec.sweep[0].workloads[0]",

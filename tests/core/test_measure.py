@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 import builders
+from gpubench.api.benchmark import Variant
 from gpubench.measure import intervals, records, throughput
 from gpubench.measure.efficiency import MeasuredPoint, efficiencies
 from gpubench.plan.expand import expand
@@ -65,10 +66,13 @@ def test_the_t_quantile_is_the_one_of_the_table() -> None:
     assert found.high == pytest.approx(1.0 + stats.t.ppf(0.975, 2) / 3**0.5)
 
 
-def measured(workers: int, *values: float, line: str = "weak") -> MeasuredPoint:
+def measured(
+    workers: int, *values: float, line: str = "weak", pool: str = "cpu", baseline: str | None = None
+) -> MeasuredPoint:
     fields = {} if line == "weak" else {"globalBatch": [64]}
-    (point,) = expand(builders.spec(builders.block(workers=[workers], **fields)), {"cpu": builders.pool().spec})
-    return MeasuredPoint(point=point, values=values, environment="env")
+    block = builders.block(workers=[workers], pools=[pool], **fields)
+    (point,) = expand(builders.spec(block), {pool: builders.pool(pool).spec})
+    return MeasuredPoint(point=point, values=values, environment="env", scaling_baseline=baseline)
 
 
 def test_efficiency_is_relative_to_the_smallest_worker_count() -> None:
@@ -98,6 +102,36 @@ def test_weak_and_strong_lines_are_not_mixed() -> None:
     assert found.kind == "strong"
     assert found.interval.mean == pytest.approx(0.75)
     assert efficiencies(weak_two, [strong_one, strong_two, weak_two]) == ()
+
+
+def test_a_pool_may_have_its_base_in_its_sibling_and_the_figure_says_so() -> None:
+    sibling, four = measured(1, 100, 102, 98, pool="one-gpu"), measured(4, 320, 322, 318, baseline="one-gpu")
+    (found,) = efficiencies(four, [four, sibling])
+    assert (found.baseline_pool, found.baseline_workers) == ("one-gpu", 1)
+    assert found.interval.mean == pytest.approx(0.8)
+    assert efficiencies(sibling, [four, sibling]) == ()
+
+
+def test_the_base_in_a_sibling_goes_before_the_pools_own_smallest_point() -> None:
+    sibling = measured(1, 200, pool="one-gpu")
+    one, four = measured(1, 100, baseline="one-gpu"), measured(4, 400, baseline="one-gpu")
+    among = [one, four, sibling]
+    assert efficiencies(four, among)[0].interval.mean == pytest.approx(0.5)
+    assert efficiencies(one, among) == ()
+
+
+def test_without_its_sibling_a_pool_has_no_efficiency() -> None:
+    two, four = measured(2, 180, baseline="one-gpu"), measured(4, 320, baseline="one-gpu")
+    assert efficiencies(four, [two, four]) == ()
+    as_large = measured(4, 300, pool="one-gpu")
+    assert efficiencies(four, [two, four, as_large]) == ()
+
+
+def test_variants_do_not_share_a_line() -> None:
+    one, two = measured(1, 100), measured(2, 180)
+    named = two.point.key.model_copy(update={"variant": Variant(name="fp16-wire")})
+    other = MeasuredPoint(point=two.point.model_copy(update={"key": named}), values=(180,), environment="env")
+    assert efficiencies(other, [one, two, other]) == ()
 
 
 def test_a_record_reads_back_as_it_was_written() -> None:

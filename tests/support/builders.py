@@ -7,7 +7,7 @@ from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.pool import GpuPool, GpuPoolSpec
 from gpubench.control.ledger import AttemptRecord, Outcome, Reason
 from gpubench.control.observed import ContainerEnd, Disruption, FreeSlots, Observed, ObservedJob, ObservedPod, Study
-from gpubench.measure.records import Failure, Result, termination_message
+from gpubench.measure.records import Failure, Result, Training, termination_message
 from gpubench.plan.freeze import freeze
 from gpubench.plan.plan import Plan
 
@@ -52,7 +52,31 @@ def plan(a_spec: GpuBenchmarkSpec | None = None, *pools: GpuPool) -> Plan:
     return freeze(a_spec or spec(), pools or (pool(),), "2023-11-14T22:13:20Z")
 
 
-def result(*, trial: str = "t", attempt: int = 1, rate: float = 1000.0, environment: str = "env") -> Result:
+def training(**fields: Any) -> Training:
+    """Three epochs of 10 s, the first of 14 s, each followed by an evaluation of 1 s, the first of 2 s."""
+    defaults: dict[str, Any] = {
+        "epochs": 3,
+        "nanoseconds": 34_000_000_000,
+        "evaluation_nanoseconds": 4_000_000_000,
+        "first_nanoseconds": 14_000_000_000,
+        "first_evaluation_nanoseconds": 2_000_000_000,
+        "first_samples": 10_000,
+        "loss": 0.25,
+        "metric": "accuracy",
+        "final": 0.97,
+        "best": 0.98,
+    }
+    return Training(**(defaults | fields))
+
+
+def result(
+    *,
+    trial: str = "t",
+    attempt: int = 1,
+    rate: float = 1000.0,
+    environment: str = "env",
+    training: Training | None = None,
+) -> Result:
     """A result whose throughput is `rate` samples per second."""
     return Result(
         trial=trial,
@@ -69,6 +93,7 @@ def result(*, trial: str = "t", attempt: int = 1, rate: float = 1000.0, environm
         environment=environment,
         join_seconds=1.0,
         init_seconds=5.0,
+        training=training,
     )
 
 

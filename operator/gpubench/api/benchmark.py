@@ -19,8 +19,8 @@ REPEATS_MAX = 20
 TRIALS_MAX = 2560
 BLOCKS_MAX = 16
 
-# A status of 256 results stays under 1.25 MiB, of which etcd takes at most 1.5 with the spec, only if each result's texts
-# are short and its goals few.
+# A status of 256 results stays under 1.25 MiB only if each result's texts are short and its goals few. etcd takes at
+# most 1.5 MiB, the spec included.
 REASON_MAX = 400
 WARNING_MAX = 250
 WARNINGS_MAX = 3
@@ -425,8 +425,8 @@ class GpuBenchmarkSpec(Value):
             field=".exchangeRates",
         ),
         Rule(
-            cel="!has(self.goals) || self.goals.all(goal, size(self.goals.filter(other, other.workload == goal.workload))"
-            f" <= {GOALS_OF_A_WORKLOAD_MAX})",
+            cel="!has(self.goals) || self.goals.all(goal, "
+            f"size(self.goals.filter(other, other.workload == goal.workload)) <= {GOALS_OF_A_WORKLOAD_MAX})",
             sentence=f"spec.goals can have at most {GOALS_OF_A_WORKLOAD_MAX} goals for each workload: "
             "put the others into another study",
             field=".goals",
@@ -567,7 +567,7 @@ class PointResult(Value):
     state: PointState = Field(description="What became of the point.")
     reason: str | None = Field(None, max_length=REASON_MAX, description="Why, where it was not measured.")
     values: tuple[float, ...] = Field(
-        (), max_length=REPEATS_MAX, description="Samples per second of each repeat; none where basis is not Measured."
+        (), max_length=REPEATS_MAX, description="Samples per second of each repeat. None where basis is not Measured."
     )
     throughput: Estimate | None = Field(None, description="Samples per second over the repeats.")
     scaling: tuple[Scaling, ...] = Field((), max_length=2, description="On the weak line, the strong line, or both.")

@@ -39,7 +39,7 @@ def decide(plan: Plan, ledger: Ledger, observed: Observed, now: float) -> Decisi
         study,
         plan,
         after,
-        results=results.point_results(plan, standings),
+        results=results.point_results(plan, standings, study.spec.goals),
         standings=standings,
         pending=pending,
         now=now,

@@ -2,40 +2,42 @@
 """From the ledger to one entry for each point: state, throughput, efficiency, cost, and what a reader must know."""
 
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 
 from gpubench.api import benchmark
-from gpubench.api.benchmark import (
-    AmountInterval,
-    Cost,
-    Estimate,
-    PointResult,
-    PointState,
-    Scaling,
-)
+from gpubench.api.benchmark import Bandwidth, Basis, Goal, PointResult, PointState, Scaling
+from gpubench.control import costs, derived_results, estimates, memory, training_results
 from gpubench.control.conditions import clamped
 from gpubench.control.retries import Standing, TrialStanding
-from gpubench.measure import efficiency, intervals, throughput
+from gpubench.measure import bandwidth, efficiency, intervals, throughput
 from gpubench.measure.efficiency import MeasuredPoint
-from gpubench.measure.intervals import Interval
-from gpubench.money import marginal, price
-from gpubench.money.marginal import CostInterval
+from gpubench.money import price
 from gpubench.plan.plan import Plan, Point
 
-_COST_MAX = Decimal(10) ** 12  # what the schema takes; the throughput may be as good as zero
-_COST_DIGITS = 9  # behind the point: a million samples of a small network cost thousandths of a cent
 
-
-def point_results(plan: Plan, standings: Mapping[str, TrialStanding]) -> tuple[PointResult, ...]:
+def point_results(
+    plan: Plan, standings: Mapping[str, TrialStanding], goals: Sequence[Goal] = ()
+) -> tuple[PointResult, ...]:
     """The results of all points of the plan, in its order. `standings` has one entry for each trial, by id."""
     trials: list[list[TrialStanding]] = [[] for _ in plan.points]
     for trial in sorted(plan.trials, key=lambda trial: trial.repeat):
         trials[trial.point].append(standings[trial.id])
-    measured = [_measured(point, of_point) for point, of_point in zip(plan.points, trials, strict=True)]
-    among = [entry for entry in measured if entry is not None]
+    entries = [_measured(plan, point, of_point) for point, of_point in zip(plan.points, trials, strict=True)]
+    among = [entry for entry in entries if entry is not None]
+    results = [
+        _blank(plan, point) if point.basis is not Basis.MEASURED else _result(plan, point, of_point, entry, among=among)
+        for point, of_point, entry in zip(plan.points, trials, entries, strict=True)
+    ]
+    found = memory.explained(plan.points, results)
     return tuple(
-        _point_result(plan, point, of_point, entry=entry, among=among)
-        for point, of_point, entry in zip(plan.points, trials, measured, strict=True)
+        costs.costed(
+            plan,
+            point,
+            result
+            if point.basis is Basis.MEASURED
+            else derived_results.derived_result(plan, point, result, results=found),
+            goals,
+        )
+        for point, result in zip(plan.points, found, strict=True)
     )
 
 
@@ -60,13 +62,18 @@ def point_state(point: Point, trials: Sequence[TrialStanding]) -> tuple[PointSta
     return PointState.PENDING, None
 
 
-def _measured(point: Point, trials: Sequence[TrialStanding]) -> MeasuredPoint | None:
+def _measured(plan: Plan, point: Point, trials: Sequence[TrialStanding]) -> MeasuredPoint | None:
     """The throughputs of the repeats; None when there are none, or when they may not be averaged."""
     environments = _environments(trials)
     if len(environments) != 1:
         return None
-    values = tuple(throughput.samples_per_second(trial.result) for trial in trials if trial.result is not None)
-    return MeasuredPoint(point=point, values=values, environment=environments[0])
+    baseline = plan.pool(point.key.pool).spec.scaling_baseline
+    return MeasuredPoint(
+        point=point,
+        values=tuple(throughput.samples_per_second(trial.result) for trial in trials if trial.result is not None),
+        environment=environments[0],
+        scaling_baseline=baseline if baseline != point.key.pool else None,
+    )
 
 
 def _environments(trials: Sequence[TrialStanding]) -> tuple[str, ...]:
@@ -85,18 +92,9 @@ def _environments(trials: Sequence[TrialStanding]) -> tuple[str, ...]:
     )
 
 
-def _point_result(
-    plan: Plan,
-    point: Point,
-    trials: Sequence[TrialStanding],
-    *,
-    entry: MeasuredPoint | None,
-    among: Sequence[MeasuredPoint],
-) -> PointResult:
-    state, reason = point_state(point, trials)
+def _blank(plan: Plan, point: Point) -> PointResult:
+    """A point without any figure."""
     pool = next((pool.spec for pool in plan.pools if pool.name == point.key.pool), None)
-    interval = intervals.of_mean(entry.values) if entry else None
-    environments = _environments(trials)
     return PointResult(
         workload=point.key.workload,
         pool=point.key.pool,
@@ -107,65 +105,108 @@ def _point_result(
         batch_per_worker=point.key.batch_per_worker,
         global_batch=point.key.global_batch,
         precision=point.key.precision.value,
-        state=state,
-        reason=clamped(reason, benchmark.REASON_MAX) if reason else None,
-        values=entry.values if entry else (),
-        throughput=_estimate(interval) if interval else None,
-        scaling=tuple(
-            Scaling(kind=found.kind, baseline_workers=found.baseline_workers, efficiency=_estimate(found.interval))
-            for found in (efficiency.efficiencies(entry, among) if entry else ())
-        ),
-        cost=_cost(plan, point, interval) if interval else None,
-        nodes=len({node for trial in trials if trial.measured for node in trial.measured.nodes}),
-        environment=environments[0].split()[0] if len(environments) == 1 else None,
-        warnings=_warnings(plan, point, trials, entry, among),
+        data=point.key.data.source,
+        variant=point.key.variant.name if point.key.variant else None,
+        basis=point.basis,
+        state=PointState.PENDING,
     )
 
 
-def _warnings(
+def _result(
     plan: Plan,
     point: Point,
     trials: Sequence[TrialStanding],
     entry: MeasuredPoint | None,
+    *,
     among: Sequence[MeasuredPoint],
-) -> tuple[str, ...]:
+) -> PointResult:
+    """The result of a point that is run, but for its costs."""
+    state, reason = point_state(point, trials)
+    found = _blank(plan, point).model_copy(
+        update={
+            "state": state,
+            "reason": clamped(reason, benchmark.REASON_MAX) if reason else None,
+            "nodes": len({node for trial in trials if trial.measured for node in trial.measured.nodes}),
+        }
+    )
+    return found if entry is None else _with_figures(plan, found, trials, entry, among=among)
+
+
+def _with_figures(
+    plan: Plan,
+    blank: PointResult,
+    trials: Sequence[TrialStanding],
+    entry: MeasuredPoint,
+    *,
+    among: Sequence[MeasuredPoint],
+) -> PointResult:
+    interval = intervals.of_mean(entry.values)
+    key = entry.point.key
+    # More workers have no share in the time of a message: bandwidth is what is compared over worker counts.
+    is_message = key.workload == bandwidth.WORKLOAD
+    found = blank.model_copy(
+        update={
+            "values": entry.values,
+            "throughput": estimates.estimate(interval),
+            "scaling": () if is_message else _scaling(entry, among=among),
+            "training": training_results.training_result(
+                [trial.result for trial in trials if trial.result is not None], plan.timed_region
+            ),
+            "bandwidth": _bandwidth(entry) if is_message else None,
+            "environment": entry.environment.split()[0],
+        }
+    )
+    texts = _warnings(plan, found, trials, entry, among=among)
+    return found.model_copy(
+        update={"warnings": tuple(clamped(text, benchmark.WARNING_MAX) for text in texts[: benchmark.WARNINGS_MAX])}
+    )
+
+
+def _scaling(entry: MeasuredPoint, *, among: Sequence[MeasuredPoint]) -> tuple[Scaling, ...]:
+    return tuple(
+        Scaling(
+            kind=found.kind,
+            baseline_workers=found.baseline_workers,
+            baseline_pool=found.baseline_pool,
+            efficiency=estimates.estimate(found.interval),
+        )
+        for found in efficiency.efficiencies(entry, among)
+    )
+
+
+def _bandwidth(entry: MeasuredPoint) -> Bandwidth | None:
+    key = entry.point.key
+    found = bandwidth.of_throughput(intervals.of_mean(entry.values), workers=key.workers, precision=key.precision)
+    if found is None:
+        return None
+    return Bandwidth(algorithm=estimates.estimate(found.algorithm), bus=estimates.estimate(found.bus))
+
+
+def _warnings(
+    plan: Plan,
+    result: PointResult,
+    trials: Sequence[TrialStanding],
+    entry: MeasuredPoint,
+    *,
+    among: Sequence[MeasuredPoint],
+) -> list[str]:
     found: list[str] = []
-    if entry is not None and (without := price.without_exchange(plan, point.key.pool)):
+    if without := price.without_exchange(plan, result.pool):
         found.append(without)
     given_up = [trial for trial in trials if trial.standing is Standing.GIVEN_UP]
     measured = sum(trial.standing is Standing.MEASURED for trial in trials)
     if given_up and measured:
         found.append(f"only {measured} of {len(trials)} repeats were measured: {given_up[0].sentence}")
-    if entry is not None and any(other.environment != entry.environment for other in efficiency.lines(entry, among)):
+    if result.training is not None and result.training.seconds is None:
+        found.append(training_results.NO_TIMED_EPOCH)
+    if entry.scaling_baseline is not None and all(pool.name != entry.scaling_baseline for pool in plan.pools):
+        found.append(
+            f"no efficiency: scalingBaseline of {result.pool} is {entry.scaling_baseline}, which is not in this study: "
+            "name it in the same block"
+        )
+    if any(other.environment != entry.environment for other in efficiency.lines(entry, among)):
         found.append(
             "other worker counts of this line ran in another environment, and efficiency is not computed across "
             "environments: restrict the pool to equal nodes"
         )
-    return tuple(clamped(text, benchmark.WARNING_MAX) for text in found)
-
-
-def _estimate(interval: Interval) -> Estimate:
-    return Estimate(mean=interval.mean, low=interval.low, high=interval.high)
-
-
-def _cost(plan: Plan, point: Point, interval: Interval) -> Cost | None:
-    pool = plan.pool(point.key.pool).spec
-    rate = price.planned_rate(plan, point.key.pool)
-    if rate is None:
-        return None
-    # An exclusive node is paid for as a whole, however many of its slots work.
-    nodes = Decimal(point.nodes) if pool.exclusive_nodes else Decimal(point.key.workers) / pool.slots_per_node
-    amounts = _amounts(marginal.per_million_samples(rate, nodes=nodes, throughput=interval))
-    return None if amounts is None else Cost(per_million_samples=amounts)
-
-
-def _amounts(cost: CostInterval) -> AmountInterval | None:
-    """The amounts as status holds them: a bound that does not fit is left open, with a mean that does not, no cost."""
-
-    def text(amount: Decimal | None) -> str | None:
-        return None if amount is None or amount >= _COST_MAX else f"{price.rounded(amount, digits=_COST_DIGITS):f}"
-
-    mean = text(cost.mean)
-    if mean is None:
-        return None
-    return AmountInterval(mean=mean, low=text(cost.low), high=text(cost.high), currency=cost.currency)
+    return found

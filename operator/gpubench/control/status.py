@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 from gpubench.api.benchmark import (
     FINDINGS,
     AttemptCounts,
+    Basis,
     Condition,
     GpuBenchmarkStatus,
     PointCounts,
     PointResult,
     PointState,
     TrialCounts,
+    Variant,
 )
 from gpubench.control import conditions
 from gpubench.control.ledger import Ledger, Outcome
@@ -57,7 +59,7 @@ def status(
 def succeeded(results: Sequence[PointResult]) -> tuple[bool, str, str]:
     """Whether a finished study succeeded, with reason and sentence: all points are findings, one at least measured."""
     states = Counter(result.state for result in results)
-    summary = ", ".join(f"{count} {state.value}" for state, count in sorted(states.items()))
+    summary = ", ".join(f"{count} {state.value}" for state, count in sorted(states.items())) + _derived(results)
     if not states[PointState.MEASURED]:
         why = next((result.reason for result in results if result.reason), "no point could be run")
         return False, conditions.NOTHING_MEASURED, f"no point was measured ({summary}): {why}"
@@ -70,7 +72,17 @@ def succeeded(results: Sequence[PointResult]) -> tuple[bool, str, str]:
 def point_text(point: PointKey | PointResult) -> str:
     """A point in a few words, for sentences."""
     workers = "1 worker" if point.workers == 1 else f"{point.workers} workers"
-    return f"{point.workload} on {point.pool}, {workers}, global batch {point.global_batch}, {point.precision}"
+    variant = point.variant.name if isinstance(point.variant, Variant) else point.variant
+    rest = f", {variant}" if variant else ""
+    return f"{point.workload} on {point.pool}, {workers}, global batch {point.global_batch}, {point.precision}{rest}"
+
+
+def _derived(results: Sequence[PointResult]) -> str:
+    """That measured points were not all run here; they count as measured, because what they stand on was."""
+    count = sum(result.state is PointState.MEASURED and result.basis is not Basis.MEASURED for result in results)
+    if not count:
+        return ""
+    return f" ({count} of the measured points {'is' if count == 1 else 'are'} derived from others, not run)"
 
 
 def _phase(study: Study, results: Sequence[PointResult], *, finished: bool) -> str:

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a point's figures cost at the price of its pool: a million samples, a run, a goal. Marginal, no billing rule.
+
+A goal's hours and cost are a lower bound: evaluation, restarts and slower convergence at large batches come on top.
+"""
+
+from collections.abc import Sequence
+from decimal import Decimal
+
+from gpubench.api.benchmark import Cost, Goal, GoalResult, PointResult
+from gpubench.control import estimates
+from gpubench.measure import bandwidth
+from gpubench.money import marginal, price
+from gpubench.money.price import Rate
+from gpubench.plan.plan import Plan, Point
+
+
+def costed(plan: Plan, point: Point, result: PointResult, goals: Sequence[Goal]) -> PointResult:
+    """The result with its costs and its goals; as it is without a throughput."""
+    # The elements of a message are no samples that anybody pays for: allreduce is measured to explain the others.
+    if result.throughput is None or result.workload == bandwidth.WORKLOAD:
+        return result
+    return result.model_copy(
+        update={"cost": _cost(plan, point, result), "goals": _goals(plan, point, result, goals=goals)}
+    )
+
+
+def _cost(plan: Plan, point: Point, result: PointResult) -> Cost | None:
+    rate = price.planned_rate(plan, point.key.pool)
+    if rate is None or result.throughput is None:
+        return None
+    nodes = _nodes(plan, point)
+    samples = marginal.per_million_samples(rate, nodes=nodes, throughput=estimates.interval(result.throughput))
+    amounts = estimates.amounts(samples)
+    if amounts is None:
+        return None
+    seconds = result.training.seconds if result.training is not None else None
+    if seconds is None:
+        return Cost(per_million_samples=amounts)
+    run = marginal.per_seconds(rate, nodes=nodes, seconds=estimates.interval(seconds))
+    return Cost(per_million_samples=amounts, per_run=estimates.amounts(run))
+
+
+def _goals(plan: Plan, point: Point, result: PointResult, *, goals: Sequence[Goal]) -> tuple[GoalResult, ...]:
+    rate = price.planned_rate(plan, point.key.pool)
+    nodes = _nodes(plan, point)
+    return tuple(_goal(goal, result, rate=rate, nodes=nodes) for goal in goals if goal.workload == result.workload)
+
+
+def _goal(goal: Goal, result: PointResult, *, rate: Rate | None, nodes: Decimal) -> GoalResult:
+    assert result.throughput is not None  # the caller has looked
+    throughput = estimates.interval(result.throughput)
+    cost = rate and marginal.per_samples(rate, nodes=nodes, throughput=throughput, samples=Decimal(goal.samples))
+    return GoalResult(
+        name=goal.name,
+        hours=estimates.estimate(throughput.under(goal.samples / 3600)),
+        cost=estimates.amounts(cost) if cost else None,
+    )
+
+
+def _nodes(plan: Plan, point: Point) -> Decimal:
+    """Nodes to pay for: an exclusive node is paid for as a whole, however many of its slots work."""
+    pool = plan.pool(point.key.pool).spec
+    return Decimal(point.nodes) if pool.exclusive_nodes else Decimal(point.key.workers) / pool.slots_per_node

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results of points that are never run: another point's figures, as they are or extrapolated to more workers.
+
+A re-priced point has its source's figures at the price of its own pool. An extrapolated one has
+T = T(source) x workers / workers of the source x mean efficiency, the mean over all points of several workers that the
+study measured for the same workload and batch per worker (as Parkopedia, 2018, did for four GTX 1080 Ti). It has no
+interval: how the efficiencies of other machines scatter says nothing certain about this one.
+
+Must not happen: a derived figure among measured ones. Its `values` are empty, its `basis` and a warning say what it is,
+and no efficiency is made of it. It counts as a measured point once its source is one.
+"""
+
+import math
+from collections.abc import Sequence
+
+from gpubench.api import benchmark
+from gpubench.api.benchmark import Basis, Estimate, PointResult, PointState
+from gpubench.control import conditions
+from gpubench.plan import derived
+from gpubench.plan.plan import Plan, Point, PointKey
+from gpubench.report import tables
+
+_OPEN = frozenset({PointState.PENDING, PointState.RUNNING})
+
+
+def derived_result(plan: Plan, point: Point, blank: PointResult, *, results: Sequence[PointResult]) -> PointResult:
+    """The result of a derived point, given those of all points of the plan; those of other derived ones are not read.
+
+    `blank` is the point without any figure.
+    """
+    index = derived.source_of(plan, point)
+    if point.skip is not None or index is None:
+        return blank.model_copy(update={"state": PointState.SKIPPED, "reason": point.skip or _NO_SOURCE})
+    source = results[index]
+    if source.state in _OPEN:
+        return blank.model_copy(update={"state": PointState.PENDING})
+    if source.throughput is None:
+        reason = f"its figures would come from {tables.describe(source)}: {source.reason}"
+        return blank.model_copy(
+            update={"state": source.state, "reason": conditions.clamped(reason, benchmark.REASON_MAX)}
+        )
+    if point.basis is Basis.EXTRAPOLATED:
+        return _extrapolated(plan, point, blank, source=source, results=results)
+    return _measured(
+        blank,
+        source,
+        throughput=source.throughput,
+        warning=f"re-priced from {_place(source)}: not run here",
+    ).model_copy(update={"training": source.training})
+
+
+_NO_SOURCE = "no point of this study stands for it"
+
+
+def _extrapolated(
+    plan: Plan, point: Point, blank: PointResult, *, source: PointResult, results: Sequence[PointResult]
+) -> PointResult:
+    assert source.throughput is not None  # the caller has looked
+    alike = [
+        result
+        for other, result in zip(plan.points, results, strict=True)
+        if other.basis is Basis.MEASURED and _same_work(other.key, point.key)
+    ]
+    if any(result.state in _OPEN for result in alike):
+        return blank.model_copy(update={"state": PointState.PENDING})  # the mean would still change
+    efficiencies = study_efficiencies(alike)
+    if not efficiencies:
+        reason = (
+            f"no point on several workers gives an efficiency of {blank.workload} at batch {blank.batch_per_worker} "
+            "per worker: measure one, in this study"
+        )
+        return blank.model_copy(update={"state": PointState.SKIPPED, "reason": reason})
+    mean = math.fsum(efficiencies) / len(efficiencies)
+    factor = point.key.workers / source.workers
+    count = "1 measured point" if len(efficiencies) == 1 else f"{len(efficiencies)} measured points"
+    return _measured(
+        blank,
+        source,
+        throughput=Estimate(mean=source.throughput.mean * factor * mean),
+        warning=f"extrapolated: {_place(source)}, times {factor:g}, times {mean:.4g}, the mean efficiency of {count}: "
+        "not run here, and without an interval",
+    )
+
+
+def study_efficiencies(alike: Sequence[PointResult]) -> list[float]:
+    """The weak-scaling efficiencies of all points among these that have more workers than their base."""
+    return [
+        line.efficiency.mean
+        for result in alike
+        for line in result.scaling
+        if line.kind == "weak" and line.baseline_workers < result.workers
+    ]
+
+
+def _same_work(one: PointKey, other: PointKey) -> bool:
+    return (one.batch_per_worker, one.workload, one.precision, one.data, one.variant, one.epochs, one.custom) == (
+        other.batch_per_worker, other.workload, other.precision, other.data, other.variant, other.epochs, other.custom,
+    )  # fmt: skip
+
+
+def _measured(blank: PointResult, source: PointResult, *, throughput: Estimate, warning: str) -> PointResult:
+    return blank.model_copy(
+        update={
+            "state": PointState.MEASURED,
+            "throughput": throughput,
+            "environment": source.environment,
+            "warnings": (conditions.clamped(warning, benchmark.WARNING_MAX), *source.warnings)[
+                : benchmark.WARNINGS_MAX
+            ],
+        }
+    )
+
+
+def _place(source: PointResult) -> str:
+    return f"{source.pool}, {'1 worker' if source.workers == 1 else f'{source.workers} workers'}"

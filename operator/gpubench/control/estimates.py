@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Intervals and amounts as a status holds them, and back."""
+
+from decimal import Decimal
+
+from gpubench.api.benchmark import AmountInterval, Estimate
+from gpubench.measure.intervals import Interval
+from gpubench.money import price
+from gpubench.money.marginal import CostInterval
+
+_COST_MAX = Decimal(10) ** 12  # what the schema takes; the throughput may be as good as zero
+_COST_DIGITS = 9  # behind the point: a million samples of a small network cost thousandths of a cent
+
+
+def estimate(interval: Interval) -> Estimate:
+    """An interval as a status holds it."""
+    return Estimate(mean=interval.mean, low=interval.low, high=interval.high)
+
+
+def interval(estimate: Estimate) -> Interval:
+    """An interval as it is computed with."""
+    return Interval(mean=estimate.mean, low=estimate.low, high=estimate.high)
+
+
+def amounts(cost: CostInterval) -> AmountInterval | None:
+    """The amounts as status holds them: a bound that does not fit is left open, with a mean that does not, no cost."""
+
+    def text(amount: Decimal | None) -> str | None:
+        return None if amount is None or amount >= _COST_MAX else f"{price.rounded(amount, digits=_COST_DIGITS):f}"
+
+    mean = text(cost.mean)
+    if mean is None:
+        return None
+    return AmountInterval(mean=mean, low=text(cost.low), high=text(cost.high), currency=cost.currency)
