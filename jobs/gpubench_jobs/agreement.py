@@ -26,10 +26,30 @@ class Report(Value):
     environment: str
 
 
+class EpochPart(Value):
+    """One rank at the end of an epoch."""
+
+    nanoseconds: int
+    evaluation_nanoseconds: int
+    loss: float  # mean over its steps
+
+
+class HeldOut(Value):
+    """How the gang's model does on all held-out samples; the same on every rank."""
+
+    loss: float
+    accuracy: float | None
+
+
 def result(
-    reports: Sequence[Report], *, assignment: assignments.Assignment, join_seconds: float, init_seconds: float
+    reports: Sequence[Report],
+    *,
+    assignment: assignments.Assignment,
+    join_seconds: float,
+    init_seconds: float,
+    training: tuple[records.Epoch, ...] = (),
 ) -> records.Result:
-    """The sums over the measured windows, each as long as its slowest rank took."""
+    """The sums over the measured windows, each as long as its slowest rank took; in mode Training over the epochs."""
     digest = _same(reports, lambda report: report.weights_digest, "ended with different weights: gradients were lost")
     environment = _same(
         reports, lambda report: report.environment, "ran in different environments: a pool must hold equal nodes"
@@ -38,13 +58,18 @@ def result(
     slowest = [max(windows, key=_duration) for windows in zip(*(report.windows for report in reports), strict=True)]
     measured = [window for window in slowest if not window.warm_up]
     steps = sum(window.steps for window in measured)
+    samples = steps * assignment.batch_per_worker * len(reports)
+    nanoseconds = sum(window.nanoseconds for window in measured)
+    if training:  # what lies between windows is training time too, and the last batch of an epoch may be smaller
+        samples = sum(epoch.samples for epoch in training)
+        nanoseconds = sum(epoch.nanoseconds for epoch in training)
     return records.Result(
         trial=assignment.trial,
         attempt=assignment.attempt,
         workers=len(reports),
         steps=steps,
-        samples=steps * assignment.batch_per_worker * len(reports),
-        nanoseconds=sum(window.nanoseconds for window in measured),
+        samples=samples,
+        nanoseconds=nanoseconds,
         windows=len(measured),
         warm_up_windows=len(slowest) - len(measured),
         window_nanoseconds=quantiles([window.nanoseconds for window in measured]),
@@ -53,6 +78,43 @@ def result(
         environment=environment,
         join_seconds=join_seconds,
         init_seconds=init_seconds,
+        training=summary(training) if training else None,
+    )
+
+
+def epoch(
+    parts: Sequence[EpochPart], *, index: int, steps: int, samples: int, held_out: HeldOut | None
+) -> records.Epoch:
+    """One epoch of the gang: as long as its slowest rank took, with the mean of the ranks' losses."""
+    return records.Epoch(
+        index=index,
+        steps=steps,
+        samples=samples,
+        nanoseconds=max(part.nanoseconds for part in parts),
+        evaluation_nanoseconds=max(part.evaluation_nanoseconds for part in parts),
+        loss=sum(part.loss for part in parts) / len(parts),
+        evaluation_loss=held_out.loss if held_out else None,
+        accuracy=held_out.accuracy if held_out else None,
+    )
+
+
+def summary(epochs: Sequence[records.Epoch]) -> records.Training:
+    """The epochs in sums. How good a model is its accuracy says, or its loss where it has none."""
+    first, last = epochs[0], epochs[-1]
+    accuracies = [epoch.accuracy for epoch in epochs if epoch.accuracy is not None]
+    losses = [epoch.evaluation_loss for epoch in epochs if epoch.evaluation_loss is not None]
+    best = max(accuracies) if accuracies else min(losses, default=None)
+    return records.Training(
+        epochs=len(epochs),
+        nanoseconds=sum(epoch.nanoseconds for epoch in epochs),
+        evaluation_nanoseconds=sum(epoch.evaluation_nanoseconds for epoch in epochs),
+        first_nanoseconds=first.nanoseconds,
+        first_evaluation_nanoseconds=first.evaluation_nanoseconds,
+        first_samples=first.samples,
+        loss=last.loss,
+        metric="accuracy" if accuracies else "loss" if losses else None,
+        final=last.accuracy if accuracies else last.evaluation_loss,
+        best=best,
     )
 
 

@@ -43,6 +43,7 @@ class Phase(StrEnum):
     SPREADING = "receiving the first weights"  # in a collective
     FIRST_STEP = "taking its first step"  # traces, allocates, and may wait for its peers
     STEPPING = "stepping"  # inside a call of the training step, perhaps waiting for its peers
+    EVALUATING = "evaluating its model"  # its share of the held-out samples, then a sum over all ranks
     AGREEING = "agreeing with its peers"  # in a collective of the gang: plans, windows, digests
     FINISHED = "finished"
 
@@ -54,15 +55,12 @@ class Progress(Value):
     phase: Phase
 
 
-Message = Annotated[
-    Progress | records.Environment | records.Window | records.Result | records.Failure, Field(discriminator="kind")
-]
-_MESSAGE: TypeAdapter[Progress | records.Environment | records.Window | records.Result | records.Failure] = TypeAdapter(
-    Message
-)
+#: What a worker may say.
+Message = Progress | records.Environment | records.Window | records.Epoch | records.Result | records.Failure
+_MESSAGE: TypeAdapter[Message] = TypeAdapter(Annotated[Message, Field(discriminator="kind")])
 
 
-def read(line: bytes) -> Progress | records.Environment | records.Window | records.Result | records.Failure:
+def read(line: bytes) -> Message:
     """One line of a worker."""
     return _MESSAGE.validate_json(line)
 

@@ -26,32 +26,63 @@ def explain(error: BaseException, assignment: assignments.Assignment) -> RankErr
     """What the launcher is told."""
     if isinstance(error, RankError):
         return error
-    if isinstance(error, ImportError):
-        return RankError(
-            ExitCode.UNSUPPORTED_ACCELERATOR if assignment.gpu else ExitCode.WORKER_RAISED,
-            f"{type(error).__name__}: a library of the image cannot be loaded: {_text(error)}",
-        )
-    if about_data := _about_data(error, path=assignment.data.path):
-        return RankError(ExitCode.DATA_UNUSABLE, about_data)
-    if _out_of_memory(error):
-        return RankError(
-            ExitCode.OUT_OF_MEMORY,
-            f"{assignment.workload} with a batch of {assignment.batch_per_worker} per worker in {assignment.precision} "
-            "does not fit the memory of the device: lower the batch",
-        )
-    if _not_compiled(error, assignment):
-        return RankError(
-            ExitCode.BAD_ASSIGNMENT,
-            f"XLA cannot compile {assignment.workload} here: leave xla out of the variant: {_text(error)}",
-        )
-    if distribution.is_peer_loss(error):
-        return RankError(ExitCode.PEER_LOST, f"a rank of another process went away: {_text(error)}")
-    return RankError(ExitCode.WORKER_RAISED, f"{type(error).__name__}: {_text(error)}")
+    explained = filter(None, (rule(error, assignment) for rule in _RULES))
+    return next(explained, RankError(ExitCode.WORKER_RAISED, f"{type(error).__name__}: {_text(error)}"))
 
 
-def _about_data(error: BaseException, *, path: str | None) -> str | None:
+def _import(error: BaseException, assignment: assignments.Assignment) -> RankError | None:
+    if not isinstance(error, ImportError):
+        return None
+    return RankError(
+        ExitCode.UNSUPPORTED_ACCELERATOR if assignment.gpu else ExitCode.WORKER_RAISED,
+        f"{type(error).__name__}: a library of the image cannot be loaded: {_text(error)}",
+    )
+
+
+def _data(error: BaseException, assignment: assignments.Assignment) -> RankError | None:
     unusable = sys.modules.get("gpubench_jobs.data.unusable")
-    return unusable.sentence_of(error, path=path) if unusable is not None else None
+    sentence = unusable.sentence_of(error, path=assignment.data.path) if unusable is not None else None
+    return RankError(ExitCode.DATA_UNUSABLE, sentence) if sentence else None
+
+
+def _memory(error: BaseException, assignment: assignments.Assignment) -> RankError | None:
+    if not _out_of_memory(error):
+        return None
+    return RankError(
+        ExitCode.OUT_OF_MEMORY,
+        f"{assignment.workload} with a batch of {assignment.batch_per_worker} per worker in {assignment.precision} "
+        "does not fit the memory of the device: lower the batch",
+    )
+
+
+def _peer(error: BaseException, _: assignments.Assignment) -> RankError | None:
+    if not distribution.is_peer_loss(error):
+        return None
+    return RankError(ExitCode.PEER_LOST, f"a rank of another process went away: {_text(error)}")
+
+
+def _xla(error: BaseException, assignment: assignments.Assignment) -> RankError | None:
+    """An operation or a shape that XLA refused; other errors of a compiled step are as they would be without it."""
+    asked = assignment.variant is not None and assignment.variant.xla
+    if not (asked and any(word in str(error) for word in _WORDS_OF_XLA)):
+        return None
+    return RankError(
+        ExitCode.BAD_ASSIGNMENT,
+        f"XLA cannot compile {assignment.workload} here: leave xla out of the variant: {_text(error)}",
+    )
+
+
+def _own_file(error: BaseException, assignment: assignments.Assignment) -> RankError | None:
+    """Wherever it was raised: in a step, in a function that the file handed to Keras, in its pipeline."""
+    own = sys.modules.get("gpubench_jobs.own")  # loaded with every other part of a rank
+    blamed: RankError | None = None
+    if own is not None and assignment.custom_file is not None:
+        blamed = own.blame(error, file=assignment.custom_file)
+    return blamed
+
+
+#: The first that knows the error explains it.
+_RULES = (_import, _data, _memory, _peer, _xla, _own_file)
 
 
 def _out_of_memory(error: BaseException) -> bool:
@@ -60,12 +91,6 @@ def _out_of_memory(error: BaseException) -> bool:
     tensorflow = sys.modules.get("tensorflow")
     errors = getattr(tensorflow, "errors", None)  # absent while a failed import is under way
     return errors is not None and isinstance(error, errors.ResourceExhaustedError)
-
-
-def _not_compiled(error: BaseException, assignment: assignments.Assignment) -> bool:
-    """Whether XLA refused an operation or a shape; other errors of a compiled step are as they would be without it."""
-    asked = assignment.variant is not None and assignment.variant.xla
-    return asked and any(word in str(error) for word in _WORDS_OF_XLA)
 
 
 def _text(error: BaseException) -> str:

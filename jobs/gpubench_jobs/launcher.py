@@ -25,6 +25,7 @@ from typing import NoReturn
 from gpubench import names
 from gpubench.exitcodes import ExitCode
 from gpubench.measure import records
+from gpubench.values import Value
 from gpubench_jobs import barrier, channel, clock, distribution, endings, limits, ranks, setting, team, verdict
 
 _LOOK_SECONDS = 0.2
@@ -365,7 +366,7 @@ def _missing(state: barrier.State, pods: int) -> str:
     return f"{len(state.joined)} of {pods} are here, missing: pod {', '.join(map(str, missing))}"
 
 
-def _publish(record: records.Environment | records.Window | records.Result | records.Failure) -> None:
+def _publish(record: Value) -> None:
     print(record.to_json(), flush=True)
 
 

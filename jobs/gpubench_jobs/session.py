@@ -6,14 +6,16 @@ Every rank goes through the same collectives in the same order; what differs bet
 """
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
+
+import tensorflow as tf
 
 from gpubench.measure import records
 from gpubench.plan import assignment as assignments
 from gpubench_jobs import agreement, channel, clock, distribution, metrics, pacing, train
 from gpubench_jobs.channel import Phase
-from gpubench_jobs.models.recipe import Recipe
 
 _DIGEST_CHARACTERS = 32
 _T = TypeVar("_T")
@@ -42,7 +44,7 @@ class Session:
         trial = pacing.Trial(steps=1)
         while not trial.settled:
             seconds = clock.seconds(self._call(trial.steps))
-            trial = self._agreed(
+            trial = self.agreed(
                 pacing.next_trial(trial, seconds=seconds, window_seconds=self.assignment.window_seconds)
             )
         return trial.steps
@@ -53,21 +55,21 @@ class Session:
             self._run_for(self.assignment.warm_up_seconds, steps=steps, warm_up=True, at_least=1)
             last = self.windows[-1]
             step_seconds = clock.seconds(last.nanoseconds) / last.steps
-            steps = self._agreed(pacing.steps_for(self.assignment.window_seconds, step_seconds))
+            steps = self.agreed(pacing.steps_for(self.assignment.window_seconds, step_seconds))
         return steps
 
     def measure(self, steps: int) -> None:
         """The windows that count."""
         self._run_for(self.assignment.measure_seconds, steps=steps, warm_up=False, at_least=pacing.WINDOWS_MIN)
 
-    def agree(self, recipe: Recipe, environment: records.Environment) -> list[agreement.Report]:
+    def agree(self, weights: Sequence[tf.Variable], environment: records.Environment) -> list[agreement.Report]:
         """What every rank has measured and arrived at, on every rank."""
         self.writer.phase(Phase.AGREEING)
         report = agreement.Report(
             rank=self.rank,
             windows=tuple(self.windows),
             final_loss=self.loss,
-            weights_digest=weights_digest(recipe),
+            weights_digest=weights_digest(weights),
             environment=environment.key(),
         )
         if self.assignment.workers == 1:
@@ -78,7 +80,7 @@ class Session:
         """Windows for at least so long by rank 0's clock, and at least so many."""
         begun, first = self.now(), len(self.windows)
         window_seconds = self.assignment.window_seconds
-        while count := self._agreed(
+        while count := self.agreed(
             pacing.windows_for(
                 seconds - clock.seconds(self.now() - begun),
                 window_seconds=window_seconds,
@@ -107,15 +109,15 @@ class Session:
         self.run(steps).numpy()
         return self.now() - begun
 
-    def _agreed(self, decision: _T) -> _T:
+    def agreed(self, decision: _T) -> _T:
         """Rank 0's decision in place of this rank's own."""
         self.writer.phase(Phase.AGREEING)
         return decision if self.assignment.workers == 1 else distribution.from_first(decision)
 
 
-def weights_digest(recipe: Recipe) -> str:
+def weights_digest(weights: Sequence[tf.Variable]) -> str:
     """SHA-256 of the trainable weights, in the network's order: equal on all ranks, or gradients were not reduced."""
     digest = hashlib.sha256()
-    for variable in recipe.trainable:
+    for variable in weights:
         digest.update(variable.numpy().tobytes())
     return digest.hexdigest()[:_DIGEST_CHARACTERS]

@@ -96,7 +96,8 @@ def _assignment(variables: Mapping[str, str]) -> assignments.Assignment:
     text = _required(variables, names.ENV_ASSIGNMENT)
     try:
         assignment = assignments.Assignment.model_validate_json(text)
-        workloads.find(assignment.workload)
+        if assignment.custom_file is None:
+            workloads.find(assignment.workload)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "the text"

@@ -22,7 +22,7 @@ from gpubench_jobs.verdict import Seen
 #: From SIGKILL until a worker is given up: freeing much memory takes its time, a broken device for ever.
 _KILLED_SECONDS = 5.0
 #: Called with every record that belongs on the pod's standard output.
-Publish = Callable[[records.Environment | records.Window], None]
+Publish = Callable[[records.Environment | records.Window | records.Epoch], None]
 
 
 @dataclass
@@ -107,15 +107,11 @@ class Team:
             for line in lines:
                 self._hear(worker, channel.read(line))
 
-    def _hear(
-        self,
-        worker: _Worker,
-        message: channel.Progress | records.Environment | records.Window | records.Result | records.Failure,
-    ) -> None:
+    def _hear(self, worker: _Worker, message: channel.Message) -> None:
         match message:
             case channel.Progress():
                 worker.seen = replace(worker.seen, phase=message.phase, progress_ns=self._now())
-            case records.Environment() | records.Window():
+            case records.Environment() | records.Window() | records.Epoch():
                 worker.seen = replace(worker.seen, progress_ns=self._now())
                 self._publish(message)
             case records.Result():

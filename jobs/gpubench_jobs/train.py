@@ -100,9 +100,17 @@ def _gradients(recipe: Recipe, *, loss_scale: float) -> Callable[[tf.Tensor, tf.
 
 
 def time_windows(
-    run: Run, plan: pacing.Plan, *, now: clock.Clock, finished: Callable[[pacing.Plan, int, Timed], None]
+    run: Run,
+    plan: pacing.Plan,
+    *,
+    now: clock.Clock,
+    finished: Callable[[pacing.Plan, int, Timed], None],
+    place: str = "",
 ) -> list[Timed]:
-    """Run the windows of a plan back to back: each begins where the one before ended, so nothing goes unmeasured."""
+    """Run the windows of a plan back to back: each begins where the one before ended, so nothing goes unmeasured.
+
+    `place` says in a sentence where these windows lie.
+    """
     windows = []
     begun = now()
     for index in range(plan.first, plan.first + plan.windows):
@@ -115,6 +123,6 @@ def time_windows(
         if not math.isfinite(loss):
             raise RankError(
                 ExitCode.LOSS_NOT_FINITE,
-                f"the loss was {loss} after window {index}: choose a precision with a larger range",
+                f"the loss was {loss} after window {index}{place}: choose a precision with a larger range",
             )
     return windows

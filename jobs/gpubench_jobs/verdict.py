@@ -178,7 +178,9 @@ def _stalled(pod: Pod, allowed: limits.Limits) -> Failed | None:
 
 
 #: Phases in which a rank may only be waiting for its peers.
-_WAITING = frozenset({Phase.CONNECTING, Phase.SPREADING, Phase.FIRST_STEP, Phase.STEPPING, Phase.AGREEING})
+_WAITING = frozenset(
+    {Phase.CONNECTING, Phase.SPREADING, Phase.FIRST_STEP, Phase.STEPPING, Phase.EVALUATING, Phase.AGREEING}
+)
 #: Phases before the first step is over.
 _STARTING = frozenset({Phase.STARTING, Phase.CONNECTING, Phase.BUILDING, Phase.SPREADING, Phase.FIRST_STEP})
 

@@ -45,16 +45,15 @@ def _train(orders: channel.Orders, writer: channel.Writer) -> None:
     """The way of a rank, one line each."""
     from gpubench_jobs import (  # noqa: PLC0415  # see the top
         agreement,
-        data,
+        assembly,
         devices,
         distribution,
         environment,
+        epochs,
         metrics,
         models,
         precision,
         session,
-        train,
-        variants,
     )
 
     assignment = orders.assignment
@@ -69,28 +68,27 @@ def _train(orders: channel.Orders, writer: channel.Writer) -> None:
     precision.use(assignment.precision)
     seed = assignment.seed * 1_000_003 + orders.rank  # ranks must not share samples, nor two seeds a rank's
     models.seed(seed)
-    recipe = variants.of_recipe(models.build(assignment.workload), assignment)
-    feed = data.feed(assignment, dtype=recipe.network.compute_dtype, seed=seed)
+    work = assembly.assemble(assignment, rank=orders.rank, seed=seed)
     live = metrics.Live(assignment, rank=orders.rank)
     live.serve(address=orders.pod_ip, local_rank=orders.local_rank)
     writer.phase(Phase.SPREADING)
-    distribution.spread(recipe.persistent)
-    run = train.compile_run(
-        recipe,
-        feed,
-        reduce=variants.reduction(assignment),
-        loss_scale=variants.loss_scale(assignment),
-        xla=variants.xla(assignment),
-    )
+    distribution.spread(work.persistent)
     rank = session.Session(
-        assignment=assignment, rank=orders.rank, run=run, writer=writer, live=live, now=clock.monotonic_ns
+        assignment=assignment, rank=orders.rank, run=work.run, writer=writer, live=live, now=clock.monotonic_ns
     )
-    rank.first_step()
+    if work.course is None:
+        rank.first_step()
     init_seconds = clock.seconds(clock.monotonic_ns() - orders.started_ns)
-    rank.measure(rank.warm_up(rank.calibrate()))
-    reports = rank.agree(recipe, described)
+    if work.course is None:
+        rank.measure(rank.warm_up(rank.calibrate()))
+    training = epochs.run(rank, work.course) if work.course else ()
+    reports = rank.agree(work.weights, described)
     result = agreement.result(
-        reports, assignment=assignment, join_seconds=orders.join_seconds, init_seconds=init_seconds
+        reports,
+        assignment=assignment,
+        join_seconds=orders.join_seconds,
+        init_seconds=init_seconds,
+        training=training,
     )
     if orders.rank == 0:
         writer.send(result)

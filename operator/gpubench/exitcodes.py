@@ -19,6 +19,7 @@ class ExitCode(IntEnum):
     SIZE_MISMATCH = 67  # Horovod came up with another number of ranks than assigned: a bug or a foreign environment
     LOSS_NOT_FINITE = 68  # the loss became NaN or infinite: another precision or learning rate
     DATA_UNUSABLE = 69  # files are missing, cut or not what the workload takes, or too few: other data or another batch
+    CUSTOM_MODEL_FAILED = 70  # the user's own model file raised, or build() returned what it must not: its author
     WORKER_RAISED = 80  # a rank raised an exception that nothing above explains: perhaps a retry
     JOIN_TIMEOUT = 81  # not every pod came to the barrier in time: perhaps a retry
     PEER_LOST = 82  # a rank of another pod went away: look for the cause at that pod
@@ -36,6 +37,7 @@ DO_NOT_RETRY = frozenset(
         ExitCode.SIZE_MISMATCH,
         ExitCode.LOSS_NOT_FINITE,
         ExitCode.DATA_UNUSABLE,
+        ExitCode.CUSTOM_MODEL_FAILED,
     }
 )
 

@@ -45,7 +45,15 @@ _BUILDERS: dict[str, Build] = {
 
 def build(name: str) -> Recipe:
     """The recipe of a catalogued workload; LookupError for any other name."""
-    workload = workloads.find(name)
+    return build_for(workloads.find(name))
+
+
+def build_for(workload: workloads.Workload) -> Recipe:
+    """The recipe of a catalogue's entry, or of one with the sizes that its data have.
+
+    A data set whose vocabulary, length or number of classes is not the catalogue's says so with
+    `workload.model_copy(update={"vocabulary": ...})`.
+    """
     return _BUILDERS[workload.name](workload)
 
 

@@ -39,6 +39,7 @@ class Reason(StrEnum):
     SIZE_MISMATCH = "SizeMismatch"
     LOSS_NOT_FINITE = "LossNotFinite"
     DATA_UNUSABLE = "DataUnusable"
+    CUSTOM_MODEL_FAILED = "CustomModelFailed"
     WORKER_RAISED = "WorkerRaised"
     JOIN_TIMEOUT = "JoinTimeout"
     PEER_LOST = "PeerLost"

@@ -25,6 +25,7 @@ FINAL: dict[Reason, PointState] = {
     Reason.SIZE_MISMATCH: PointState.FAILED,
     Reason.LOSS_NOT_FINITE: PointState.FAILED,
     Reason.DATA_UNUSABLE: PointState.FAILED,
+    Reason.CUSTOM_MODEL_FAILED: PointState.FAILED,
     Reason.IMAGE_INVALID: PointState.FAILED,
 }
 

@@ -107,7 +107,7 @@ class Result(Value):
     workers: int = Field(gt=0)  # as Horovod reported it, checked against the assignment
     steps: int = Field(gt=0)  # measured steps, warm-up left out
     samples: int = Field(gt=0)  # measured samples of all ranks together
-    nanoseconds: int = Field(gt=0)  # of the measured windows, maximum over ranks each
+    nanoseconds: int = Field(gt=0)  # of the measured windows, or of training in all epochs; maximum over ranks each
     windows: int = Field(gt=0)
     warm_up_windows: int
     window_nanoseconds: tuple[int, int, int]  # 5 %, 50 % and 95 % quantile of a measured window
@@ -115,7 +115,7 @@ class Result(Value):
     weights_digest: str  # SHA-256 prefix of the trainable weights, equal on all ranks (checked before this is written)
     environment: str  # Environment.key() of pod 0, equal on all pods
     join_seconds: float  # from this launcher's start until the last pod had come
-    init_seconds: float  # imports, hvd.init(), model and first step
+    init_seconds: float  # imports, hvd.init(), model and first step; in mode Training that is the first epoch's
     training: Training | None = None  # in mode Training
 
 

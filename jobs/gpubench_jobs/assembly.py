@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From an assignment to what a rank runs: a workload of the catalogue, the all-reduce alone, or one of the user's own.
+
+Must not happen: ranks that begin with different weights (`persistent` is sent by rank 0), or that share samples
+(synthetic ones follow from the rank's seed, those of a data set from the rank's place in a common order).
+"""
+
+from dataclasses import dataclass
+
+import tensorflow as tf
+
+from gpubench import workloads
+from gpubench.api.benchmark import DataSource, Mode
+from gpubench.exitcodes import ExitCode
+from gpubench.plan.assignment import Assignment
+from gpubench_jobs import allreduce, data, epochs, evaluate, models, own, train, variants
+from gpubench_jobs.data import pipeline
+from gpubench_jobs.data.feed import Feed, streamed
+from gpubench_jobs.failures import RankError
+from gpubench_jobs.models.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """All that a rank's session needs."""
+
+    run: train.Run
+    weights: list[tf.Variable]  # equal on all ranks at the end, or the gang did not train together
+    persistent: list[tf.Variable]  # equal on all ranks at the beginning
+    course: epochs.Course | None  # in mode Training
+
+
+@dataclass(frozen=True)
+class _Material:
+    """A recipe and what it is fed."""
+
+    recipe: Recipe
+    feed: Feed
+    course: epochs.Course | None
+
+
+def assemble(assignment: Assignment, *, rank: int, seed: int) -> Assembly:
+    """`seed` is the rank's own; the process has been seeded with it, and the precision is set."""
+    if assignment.workload == allreduce.NAME and assignment.custom_file is None:
+        return _message(assignment, seed=seed)
+    material = _material(assignment, rank=rank, seed=seed)
+    run = train.compile_run(
+        material.recipe,
+        material.feed,
+        reduce=variants.reduction(assignment),
+        loss_scale=variants.loss_scale(assignment),
+        xla=variants.xla(assignment),
+        sum_losses=material.course is not None,
+    )
+    recipe = material.recipe
+    return Assembly(run=run, weights=recipe.trainable, persistent=recipe.persistent, course=material.course)
+
+
+def _message(assignment: Assignment, *, seed: int) -> Assembly:
+    if assignment.mode is Mode.TRAINING:
+        raise RankError(
+            ExitCode.BAD_ASSIGNMENT, "allreduce trains nothing: measure it in a study with measure.mode Throughput"
+        )
+    message = allreduce.message(assignment, seed=seed)
+    run = allreduce.compile_run(message, reduce=variants.reduction(assignment))
+    return Assembly(run=run, weights=[message], persistent=[], course=None)
+
+
+def _material(assignment: Assignment, *, rank: int, seed: int) -> _Material:
+    if assignment.custom_file is not None:
+        return _own(assignment, rank=rank)
+    if assignment.data.source is DataSource.SYNTHETIC:
+        return _synthetic(assignment, seed=seed)
+    return _of_sets(assignment, rank=rank)
+
+
+def _synthetic(assignment: Assignment, *, seed: int) -> _Material:
+    if assignment.mode is Mode.TRAINING:
+        raise RankError(
+            ExitCode.BAD_ASSIGNMENT,
+            "mode Training needs data that can be learned: set data.source to Generated or Volume",
+        )
+    recipe = variants.of_recipe(models.build(assignment.workload), assignment)
+    return _Material(recipe, data.feed(assignment, dtype=recipe.network.compute_dtype, seed=seed), None)
+
+
+def _of_sets(assignment: Assignment, *, rank: int) -> _Material:
+    """Training samples through the pipeline; in mode Training also epochs and what was held out."""
+    workload, gang = workloads.find(assignment.workload), assignment.workers
+    sets = data.open_sets(workload, assignment.data, seed=assignment.seed)
+    if sets.vocabulary is not None:
+        workload = workload.model_copy(update={"vocabulary": sets.vocabulary})
+    recipe = variants.of_recipe(models.build_for(workload), assignment)
+    batch = assignment.batch_per_worker
+    batches = pipeline.training_batches(
+        sets.training,
+        batch_per_worker=batch,
+        rank=rank,
+        workers=gang,
+        seed=assignment.seed,
+        augment=recipe.augment,
+        drop_remainder=recipe.drop_remainder,
+    )
+    course = None
+    if assignment.mode is Mode.TRAINING:
+        steps = pipeline.steps_per_epoch(
+            sets.training.count, batch_per_worker=batch, workers=gang, drop_remainder=recipe.drop_remainder
+        )
+        evaluation = None
+        if sets.evaluation is not None:
+            held_out = pipeline.evaluation_batches(sets.evaluation, batch_per_worker=batch, rank=rank, workers=gang)
+            evaluation = evaluate.Evaluation(recipe, held_out, workers=gang)
+        course = epochs.Course(
+            epochs=assignment.epochs or workload.default_epochs,
+            steps=steps,
+            # Ranks have equal parts of the last batch: what cannot be divided among them is left out.
+            samples=min(steps * batch * gang, sets.training.count // gang * gang),
+            evaluation=evaluation,
+        )
+    return _Material(recipe, streamed(batches), course)
+
+
+def _own(assignment: Assignment, *, rank: int) -> _Material:
+    built = own.load(assignment, rank=rank)
+    recipe = variants.of_recipe(built.recipe, assignment)
+    course = None
+    if assignment.mode is Mode.TRAINING:
+        evaluation = None
+        if built.held_out is not None:
+            evaluation = evaluate.Evaluation(recipe, built.held_out, workers=assignment.workers)
+        assert built.steps_per_epoch is not None  # `own.load` has asked for it
+        course = epochs.Course(
+            epochs=assignment.epochs or built.epochs,
+            steps=built.steps_per_epoch,
+            samples=built.steps_per_epoch * assignment.batch_per_worker * assignment.workers,
+            evaluation=evaluation,
+        )
+    return _Material(recipe, streamed(built.batches), course)

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mode Training: every step of an epoch once, every held-out sample once, sums that a reader can check."""
+
+import json
+import math
+import os
+import threading
+from collections.abc import Callable, Iterator
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from gangs import Pods, make_assignment
+from gpubench.exitcodes import ExitCode
+from gpubench.measure import records
+from gpubench_jobs import channel, epochs, evaluate, metrics, session
+from gpubench_jobs.failures import RankError
+from gpubench_jobs.models.recipe import Recipe, right_class
+
+TRAINING = {"mode": "Training", "data": {"source": "Generated", "samples": 501}}
+
+
+class Scalar:
+    """A sum of losses in place of TensorFlow's."""
+
+    def __init__(self, value: float) -> None:
+        self._value = value
+
+    def numpy(self) -> float:
+        return self._value
+
+
+@pytest.fixture
+def sink() -> Iterator[int]:
+    """Where a rank's records go, with somebody who reads them."""
+    source, writer = os.pipe()
+    reader = threading.Thread(target=lambda: [None for _ in iter(lambda: os.read(source, 1 << 16), b"")])
+    reader.start()
+    yield writer
+    os.close(writer)
+    reader.join()
+    os.close(source)
+
+
+def make_session(run: Callable[[int], Scalar], *, sink: int, step_ns: int = 10_000_000) -> session.Session:
+    """One rank whose steps take a hundredth of a second by its clock, the first a hundred times that."""
+    assignment = make_assignment(window_seconds=0.1)
+    clock = {"now": 0, "steps": 0}
+
+    def timed(steps: int) -> Scalar:
+        clock["now"] += steps * step_ns + (99 * step_ns if not clock["steps"] else 0)
+        clock["steps"] += steps
+        return run(steps)
+
+    return session.Session(
+        assignment=assignment,
+        rank=0,
+        run=timed,
+        writer=channel.Writer(sink),
+        live=metrics.Live(assignment, rank=0),
+        now=lambda: clock["now"],
+    )
+
+
+@pytest.mark.parametrize("steps", [1, 2, 9, 10, 469])
+def test_windows_cover_each_epoch_without_a_gap_or_an_overlap(sink: int, steps: int) -> None:
+    rank = make_session(lambda count: Scalar(0.5 * count), sink=sink)
+    done = epochs.run(rank, epochs.Course(epochs=3, steps=steps, samples=7, evaluation=None))
+    assert [epoch.index for epoch in done] == [0, 1, 2]
+    assert sum(window.steps for window in rank.windows) == 3 * steps
+    assert [window.index for window in rank.windows] == list(range(len(rank.windows)))
+    assert {epoch.loss for epoch in done} == {0.5}
+    assert [epoch.nanoseconds for epoch in done] == [
+        (steps + 99) * 10_000_000,  # tracing is in the first epoch
+        steps * 10_000_000,
+        steps * 10_000_000,
+    ]
+    assert sum(window.nanoseconds for window in rank.windows) == sum(epoch.nanoseconds for epoch in done)
+    assert (done[0].evaluation_loss, done[0].accuracy) == (None, None)
+
+
+def test_a_window_is_as_long_as_it_was_asked_for_once_the_pace_is_known(sink: int) -> None:
+    rank = make_session(lambda count: Scalar(0.5 * count), sink=sink)
+    epochs.run(rank, epochs.Course(epochs=2, steps=469, samples=7, evaluation=None))
+    assert {window.steps for window in rank.windows[-20:-1]} == {10}  # 0.1 s of steps of 0.01 s
+    assert rank.windows[0].steps == 1  # tracing is not taken for a long step
+
+
+def test_a_loss_that_is_not_finite_names_the_epoch(sink: int) -> None:
+    taken = []
+
+    def run(count: int) -> Scalar:
+        taken.append(count)
+        return Scalar(math.nan if sum(taken) > 25 else 1.0 * count)
+
+    with pytest.raises(RankError, match="in epoch 3 of 4: choose a precision") as caught:
+        epochs.run(make_session(run, sink=sink), epochs.Course(epochs=4, steps=10, samples=10, evaluation=None))
+    assert caught.value.exit_code is ExitCode.LOSS_NOT_FINITE
+
+
+def classifier() -> Recipe:
+    keras.utils.set_random_seed(2)
+    network = keras.Sequential([keras.Input((5,)), keras.layers.Dropout(0.5), keras.layers.Dense(3)])
+    return Recipe(
+        network=network,
+        optimizer=keras.optimizers.SGD(),
+        loss=lambda labels, outputs: tf.reduce_mean(
+            tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=outputs)
+        ),
+        correct=right_class,
+    )
+
+
+@pytest.mark.parametrize("batches_at_once", [1, 2, 3, 100])
+def test_every_held_out_sample_counts_once_and_a_small_batch_for_what_it_holds(batches_at_once: int) -> None:
+    keras.config.set_dtype_policy("float32")
+    recipe = classifier()
+    inputs, labels = tf.random.stateless_normal((10, 5), seed=(1, 2)), tf.constant([0, 1, 2, 0, 1, 2, 0, 1, 2, 0])
+    held_out = tf.data.Dataset.from_tensor_slices((inputs, labels)).batch(4)
+    found = evaluate.Evaluation(recipe, held_out, workers=1).run(batches_at_once=batches_at_once, progress=lambda: None)
+    outputs = recipe.network(inputs, training=False).numpy()
+    exponentials = np.exp(outputs - outputs.max(axis=1, keepdims=True))
+    likelihoods = (exponentials / exponentials.sum(axis=1, keepdims=True))[np.arange(10), labels.numpy()]
+    assert found.accuracy == np.mean(outputs.argmax(axis=1) == labels.numpy())
+    assert found.loss == pytest.approx(-np.log(likelihoods).mean(), rel=1e-5)
+
+
+@pytest.mark.usefixtures("horovod")
+def test_two_pods_train_whole_epochs_and_agree_on_how_good_the_model_is(pods: Pods) -> None:
+    first, second = pods.gang(make_assignment(workers=2, epochs=2, **TRAINING))
+    assert (first.wait(), second.wait()) == (0, 0), first.log[-2000:] + second.log[-2000:]
+    told = [records.Epoch.model_validate_json(line) for line in first.lines if '"kind":"epoch"' in line]
+    assert [epoch.index for epoch in told] == [0, 1]
+    assert not any('"kind":"epoch"' in line for line in second.lines)
+    assert {(epoch.steps, epoch.samples) for epoch in told} == {(32, 500)}  # 31 of 16 samples, one of 4; one left out
+    result = first.result
+    assert (result.samples, result.steps) == (1000, 64)
+    assert result.nanoseconds == sum(epoch.nanoseconds for epoch in told)
+    training = result.training
+    assert training is not None
+    assert (training.epochs, training.metric, training.first_samples) == (2, "accuracy", 500)
+    assert training.final == told[-1].accuracy
+    assert training.best == max(epoch.accuracy or 0.0 for epoch in told)
+    assert training.loss == told[-1].loss < told[0].loss
+    assert (training.nanoseconds, training.first_nanoseconds) == (result.nanoseconds, told[0].nanoseconds)
+    assert training.evaluation_nanoseconds == sum(epoch.evaluation_nanoseconds for epoch in told) > 0
+    hundredth = round((training.final or 0.0) * 100, 6)
+    assert hundredth == int(hundredth)  # 100 samples were held out: none counted twice, none left out
+
+
+@pytest.mark.usefixtures("horovod")
+def test_steps_for_a_given_time_can_be_fed_by_a_data_set(pods: Pods) -> None:
+    pod = pods.start(make_assignment(data={"source": "Generated", "samples": 64}))
+    assert pod.wait() == 0, pod.log[-2000:]
+    assert pod.result.samples == pod.result.steps * 8
+    assert pod.result.training is None
+    kinds = {json.loads(line)["kind"] for line in pod.lines}
+    assert kinds == {"environment", "window", "result"}
+
+
+@pytest.mark.usefixtures("horovod")
+def test_training_on_samples_that_cannot_be_learned_is_refused(pods: Pods) -> None:
+    pod = pods.start(make_assignment(mode="Training"))
+    assert pod.wait() == ExitCode.BAD_ASSIGNMENT
+    assert "set data.source to Generated or Volume" in pod.failure.sentence
