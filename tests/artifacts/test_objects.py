@@ -46,6 +46,9 @@ EUROS = {"from": "EUR", "rate": "1.228", "asOf": "2018-02-28", "source": "an exa
 PRICE = {"perNodeHour": "10.21", "currency": "USD", "asOf": "2026-11-01"}
 OWNERSHIP = {"purchase": "9000", "lifetimeMonths": 36, "hoursPerMonth": 200, "currency": "EUR", "asOf": "2026-11-01"}
 GPU_SLOT = {"gpuResource": "nvidia.com/gpu", "cpu": "11", "memory": "80Gi"}
+VOLUME = {"name": "data", "mountPath": "/data", "hostPath": {"path": "/srv/data"}}
+OWN = {"name": "mine", "file": "/models/mine.py"}
+DYNAMIC = {"name": "dynamic", "lossScaling": "Dynamic"}
 
 
 class Bad(NamedTuple):
@@ -70,7 +73,8 @@ BAD = (
         benchmark(sweep=[block(workloads=["resnet51"])]),
         "spec.sweep[0].workloads[0]",
         "did you mean resnet50?",
-        'Unsupported value: "resnet51": supported values: ' + ", ".join(f'"{name}"' for name in workloads.NAMES),
+        'Unsupported value: "resnet51": supported values: '
+        + ", ".join(f'"{name}"' for name in ("Custom", *workloads.NAMES)),
     ),
     Bad(
         "unknown precision",
@@ -483,6 +487,169 @@ BAD = (
         'Unsupported value: "spot"',
     ),
     Bad(
+        "a path without a volume's data",
+        benchmark(sweep=[block(data={"path": "/data"})]),
+        "spec.sweep[0].data",
+        "data.path is the folder of the real files: give it with source Volume, and with no other source",
+    ),
+    Bad(
+        "a volume's data without a path",
+        benchmark(sweep=[block(data={"source": "Volume"})]),
+        "spec.sweep[0].data",
+        "data.path is the folder of the real files: give it with source Volume, and with no other source",
+    ),
+    Bad(
+        "a relative path",
+        benchmark(sweep=[block(data={"source": "Volume", "path": "data/mnist"})]),
+        "spec.sweep[0].data.path",
+        "write an absolute path, such as /data/mnist",
+    ),
+    Bad(
+        "a size of synthetic data",
+        benchmark(sweep=[block(data={"samples": 1000})]),
+        "spec.sweep[0].data",
+        "data.samples is the size of a generated set: give it with source Generated only",
+    ),
+    Bad(
+        "a variant twice",
+        benchmark(sweep=[block(variants=[{"name": "a"}, {"name": "a", "xla": True}])]),
+        "spec.sweep[0].variants[1]",
+        "a stands here twice",
+        'Duplicate value: {"name":"a"}',
+    ),
+    Bad(
+        "a variant's name with a blank",
+        benchmark(sweep=[block(variants=[{"name": "fp16 wire"}])]),
+        "spec.sweep[0].variants[0].name",
+        "write small letters, digits, -, _ and ., beginning and ending with a letter or digit",
+    ),
+    Bad(
+        "dynamic loss scaling of float32",
+        benchmark(sweep=[block(precision=["float32", "mixed_float16"], variants=[DYNAMIC])]),
+        "spec.sweep[0].variants",
+        "lossScaling Dynamic is for mixed_float16: set precision to [mixed_float16], and put other precisions into "
+        "another block",
+    ),
+    Bad(
+        "Custom without custom",
+        benchmark(sweep=[block(workloads=["Custom"])]),
+        "spec.sweep[0]",
+        "workloads: [Custom] and custom belong together: give both, and other workloads in another block",
+    ),
+    Bad(
+        "custom beside another workload",
+        benchmark(sweep=[block(workloads=["Custom", "mnist_cnn"], custom=OWN)]),
+        "spec.sweep[0]",
+        "workloads: [Custom] and custom belong together",
+    ),
+    Bad(
+        "neither file nor command",
+        benchmark(sweep=[block(workloads=["Custom"], custom={"name": "mine"})]),
+        "spec.sweep[0].custom",
+        "custom needs exactly one of file (a Python file with build()) and command (a program of its own)",
+    ),
+    Bad(
+        "an own workload by the name of another",
+        benchmark(sweep=[block(workloads=["Custom"], custom={**OWN, "name": "resnet50"})]),
+        "spec.sweep[0].custom.name",
+        "custom.name is the name of a workload of gpubench: choose another one",
+    ),
+    Bad(
+        "epochs of a throughput",
+        benchmark(sweep=[block(epochs=2)]),
+        "spec.sweep",
+        "sweep[].epochs needs measure.mode Training: set the mode, or remove epochs",
+    ),
+    Bad(
+        "training on noise",
+        benchmark(measure={"mode": "Training"}),
+        "spec.sweep",
+        "measure.mode Training needs data that can be learned: set sweep[].data.source to Generated or Volume",
+    ),
+    Bad(
+        "a timed region of a throughput",
+        benchmark(measure={"timedRegion": {"evaluation": "Outside"}}),
+        "spec.measure.timedRegion",
+        "measure.timedRegion needs measure.mode Training: set the mode, or remove timedRegion",
+    ),
+    Bad(
+        "one epoch without its first",
+        benchmark(
+            sweep=[block(data={"source": "Generated"}, epochs=1)],
+            measure={"mode": "Training", "timedRegion": {"firstEpoch": "Excluded"}},
+        ),
+        "spec.sweep",
+        "measure.timedRegion.firstEpoch Excluded leaves nothing of 1 epoch: give sweep[].epochs 2 or more",
+    ),
+    Bad(
+        "a goal of a workload that is not there",
+        benchmark(goals=[{"name": "imagenet", "workload": "resnet50", "samples": 1_281_167}]),
+        "spec.goals",
+        "goals[].workload is a workload of the sweep: name one of them, or remove the goal",
+    ),
+    Bad(
+        "257 points by variants",
+        benchmark(
+            sweep=[
+                block(
+                    workers=list(range(1, 33)),
+                    batchPerWorker=[1, 2, 3],
+                    variants=[{"name": "a"}, {"name": "b"}, {"name": "c"}],
+                )
+            ]
+        ),
+        "spec.sweep",
+        "they name 288",
+    ),
+    Bad(
+        "a volume of two kinds",
+        pool(template={"volumes": [{**VOLUME, "configMap": {"name": "files"}}]}),
+        "spec.template.volumes[0]",
+        "a volume needs exactly one of persistentVolumeClaim, configMap and hostPath",
+    ),
+    Bad(
+        "a volume over a pod's own",
+        pool(template={"volumes": [{**VOLUME, "mountPath": "/tmp"}]}),  # noqa: S108  # a path in a pod
+        "spec.template.volumes[0].mountPath",
+        "volumes[].mountPath must be an absolute path other than /, /tmp and /dev/shm",
+    ),
+    Bad(
+        "a volume over the root",
+        benchmark(template={"volumes": [{**VOLUME, "mountPath": "/"}]}),
+        "spec.template.volumes[0].mountPath",
+        "volumes[].mountPath must be an absolute path",
+    ),
+    Bad(
+        "a volume by a pod's own name",
+        pool(template={"volumes": [{**VOLUME, "name": "shm"}]}),
+        "spec.template.volumes[0].name",
+        "volumes[].name tmp and shm are the pods' own volumes: choose another name",
+    ),
+    Bad(
+        "two volumes at one place",
+        pool(template={"volumes": [VOLUME, {**VOLUME, "name": "other"}]}),
+        "spec.template.volumes",
+        "two volumes have the same mountPath: give each its own",
+    ),
+    Bad(
+        "a folder of the node that goes up",
+        pool(template={"volumes": [{**VOLUME, "hostPath": {"path": "/srv/../etc"}}]}),
+        "spec.template.volumes[0].hostPath.path",
+        "hostPath.path cannot go up by ..",
+    ),
+    Bad(
+        "no name of a claim",
+        pool(template={"volumes": [{"name": "d", "mountPath": "/data", "persistentVolumeClaim": {"claimName": "My"}}]}),
+        "spec.template.volumes[0].persistentVolumeClaim.claimName",
+        "write the name of an object of Kubernetes",
+    ),
+    Bad(
+        "a pool that measures itself",
+        pool(measuredBy={"pool": "place"}),
+        "spec.measuredBy.pool",
+        "measuredBy.pool is this pool itself: name the pool that is measured, or remove measuredBy",
+    ),
+    Bad(
         "a pool's name too long",
         pool("a" * 64),
         "metadata.name",
@@ -538,6 +705,49 @@ GOOD = (
         ),
     ),
     ("a pool's name with dots", pool("gke.a100")),
+    ("a pool that another measures", pool(measuredBy={"pool": "other", "workers": 4, "efficiency": "StudyMean"})),
+    (
+        "volumes of every kind",
+        benchmark(
+            template={
+                "volumes": [
+                    VOLUME,
+                    {"name": "models", "mountPath": "/models", "configMap": {"name": "my.models"}},
+                    {"name": "more", "mountPath": "/data/more", "persistentVolumeClaim": {"claimName": "runs"}},
+                ]
+            }
+        ),
+    ),
+    (
+        "dynamic loss scaling of mixed_float16",
+        benchmark(sweep=[block(precision=["mixed_float16"], variants=[DYNAMIC, {"name": "fixed"}])]),
+    ),
+    ("a workload of one's own", benchmark(sweep=[block(workloads=["Custom"], custom=OWN)])),
+    (
+        "a program of one's own",
+        benchmark(sweep=[block(workloads=["Custom"], custom={"name": "my_own.2", "command": ["python", "-V"]})]),
+    ),
+    (
+        "training with everything about it",
+        benchmark(
+            sweep=[
+                block(data={"source": "Generated", "samples": 1000}, epochs=2),
+                block(data={"source": "Volume", "path": "/data/my set"}),
+            ],
+            measure={"mode": "Training", "timedRegion": {"evaluation": "Outside", "firstEpoch": "Excluded"}},
+        ),
+    ),
+    (
+        "goals for a workload of each kind",
+        benchmark(
+            sweep=[block(), block(workloads=["Custom"], custom=OWN)],
+            goals=[
+                {"name": "one", "workload": "mnist_cnn", "samples": 1},
+                {"name": "other", "workload": "mine", "samples": 1},
+            ],
+        ),
+    ),
+    ("a region as by default", benchmark(measure={"timedRegion": {"evaluation": "Inside"}})),
 )
 
 KINDS = {kind.kind: kind for kind in schema.KINDS}
@@ -603,6 +813,11 @@ UNCHANGEABLE: tuple[tuple[str, Any, str], ...] = (
     ("measure", {"duration": "30s"}, "spec.measure cannot be changed once the study exists"),
     ("order", {"seed": 8}, "spec.order cannot be changed once the study exists"),
     ("template", {"image": "another"}, "spec.template cannot be changed once the study exists"),
+    (
+        "goals",
+        [{"name": "one", "workload": "mnist_cnn", "samples": 1}],
+        "spec.goals cannot be changed once the study exists",
+    ),
     ("template", {}, "spec.template cannot be changed once the study exists"),
     ("template", ABSENT, "spec.template cannot be changed once the study exists"),
     ("limits", {"attempts": {"failed": 1}}, "spec.limits.attempts cannot be changed once the study exists"),

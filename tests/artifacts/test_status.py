@@ -16,7 +16,7 @@ NOW = "2026-11-21T12:00:00Z"
 # Longer than any figure comes out of the arithmetic: 17 significant digits are all that a double has.
 FIGURE = 123456.78901234567
 AMOUNT = "123456789012.123456789"
-STATUS_BYTES_MAX = 1280 * 1024
+STATUS_BYTES_MAX = 1024 * 1024
 
 
 def largest(node: dict[str, Any]) -> Any:
@@ -61,6 +61,9 @@ def patch_status(cluster: Cluster, path: str, status: Any) -> Any:
 def test_status_of_the_largest_size_is_stored(served_api: Cluster, study: str) -> None:
     status = largest(schema.object_schema(schema.BENCHMARK)["properties"]["status"])
     assert len(status["results"]) == benchmark.POINTS_MAX
+    for result in status["results"]:
+        del result["reason"]  # only where a point was not measured: then it has no figures
+        del result["bandwidth"]  # of a message: what trains has none
     assert len(json.dumps(status, separators=(",", ":"))) < STATUS_BYTES_MAX  # as the API server stores it
     stored = patch_status(served_api, f"{BENCHMARKS}/{study}", status)
     assert stored["status"] == status

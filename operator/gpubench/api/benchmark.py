@@ -19,10 +19,10 @@ REPEATS_MAX = 20
 TRIALS_MAX = 2560
 BLOCKS_MAX = 16
 
-# A status of 256 results stays under 1.25 MiB only if each result's texts are short and its goals few. etcd takes at
-# most 1.5 MiB, the spec included.
+# A status of 256 results stays under 1 MiB only if each result's texts are short and its goals few. etcd takes at most
+# 1.5 MiB, the spec included.
 REASON_MAX = 400
-WARNING_MAX = 250
+WARNING_MAX = 200
 WARNINGS_MAX = 3
 GOALS_OF_A_WORKLOAD_MAX = 4
 
@@ -68,6 +68,7 @@ class Data(Value):
         None,
         min_length=1,
         max_length=1024,
+        pattern=patterns.PATH,
         description="With source Volume: folder of the data set in the pods, below a volume's mountPath.",
     )
     samples: int | None = Field(
@@ -109,7 +110,7 @@ class Communication(Value):
 class Variant(Value):
     """One way of training, by name; the name is part of the point."""
 
-    name: str = Field(min_length=1, max_length=40, pattern=patterns.POOL_NAME, description="Name in results.")
+    name: str = Field(min_length=1, max_length=40, pattern=patterns.NAME, description="Name in results.")
     communication: Communication = Field(Communication(), description="How gradients travel.")
     loss_scaling: Literal["Fixed", "Dynamic"] = Field(
         "Fixed",
@@ -131,11 +132,12 @@ class Variant(Value):
 class Custom(Value):
     """A workload of your own."""
 
-    name: str = Field(min_length=1, max_length=63, pattern=patterns.POOL_NAME, description="Name in results.")
+    name: str = Field(min_length=1, max_length=63, pattern=patterns.NAME, description="Name in results.")
     file: str | None = Field(
         None,
         min_length=1,
         max_length=1024,
+        pattern=patterns.PATH,
         description="Python file in the pods that defines build(): see jobs/README.md. Instead of command.",
     )
     command: tuple[Annotated[str, Field(max_length=1024)], ...] | None = Field(
@@ -222,6 +224,13 @@ class SweepBlock(Value):
             detail="this one has %s",
             values=("has(self.globalBatch) ? 'both: put one of them into a block of its own' : 'neither'",),
         ),
+        Rule(
+            cel="!has(self.variants) || self.precision == ['mixed_float16'] || "
+            "self.variants.all(variant, variant.lossScaling != 'Dynamic')",
+            sentence="lossScaling Dynamic is for mixed_float16: set precision to [mixed_float16], and put other "
+            "precisions into another block",
+            field=".variants",
+        ),
     )
 
 
@@ -286,6 +295,12 @@ class Measure(Value):
             values=("self.window", "self.duration"),
             field=".window",
         ),
+        Rule(
+            cel="self.mode == 'Training' || "
+            "(self.timedRegion.evaluation == 'Inside' && self.timedRegion.firstEpoch == 'Included')",
+            sentence="measure.timedRegion needs measure.mode Training: set the mode, or remove timedRegion",
+            field=".timedRegion",
+        ),
     )
 
 
@@ -335,7 +350,7 @@ _TRIALS = f"{_POINTS} * self.measure.repeats.min"
 class Goal(Value):
     """So many samples of a workload; restarts, evaluation and slower convergence at large batches come on top."""
 
-    name: str = Field(min_length=1, max_length=40, pattern=patterns.POOL_NAME, description="Name in results.")
+    name: str = Field(min_length=1, max_length=24, pattern=patterns.NAME, description="Name in results.")
     workload: str = Field(min_length=1, max_length=63, description="Workload that is to be trained.")
     samples: int = Field(ge=1, le=1_000_000_000_000_000, description="Samples to train: epochs times data set.")
 
@@ -412,6 +427,18 @@ class GpuBenchmarkSpec(Value):
             sentence="measure.mode Training needs data that can be learned: set sweep[].data.source to Generated or "
             "Volume",
             field=".sweep",
+        ),
+        Rule(
+            cel="self.measure.timedRegion.firstEpoch == 'Included' || "
+            "self.sweep.all(block, !has(block.epochs) || block.epochs > 1)",
+            sentence="measure.timedRegion.firstEpoch Excluded leaves nothing of 1 epoch: give sweep[].epochs 2 or more",
+            field=".sweep",
+        ),
+        Rule(
+            cel="!has(self.goals) || self.goals.all(goal, self.sweep.exists(block, has(block.custom) ? "
+            "block.custom.name == goal.workload : goal.workload in block.workloads))",
+            sentence="goals[].workload is a workload of the sweep: name one of them, or remove the goal",
+            field=".goals",
         ),
         Rule(
             cel="!has(self.exchangeRates) || self.exchangeRates.size() == 0 || has(self.currency)",
@@ -536,7 +563,7 @@ class Bandwidth(Value):
 class GoalResult(Value):
     """A goal at the point's throughput: a lower bound."""
 
-    name: str = Field(max_length=40, description="Goal.")
+    name: str = Field(max_length=24, description="Goal.")
     hours: Estimate = Field(description="Hours of training.")
     cost: AmountInterval | None = Field(None, description="Marginal cost, no billing rule.")
 
@@ -560,7 +587,7 @@ class PointResult(Value):
     workers_per_node: int = Field(description="Ranks on each node.")
     batch_per_worker: int | None = Field(None, description="Samples per rank and step.")
     global_batch: int = Field(description="Samples of all ranks per step.")
-    precision: str = Field(max_length=32, description="Arithmetic of the training step.")
+    precision: str = Field(max_length=16, description="Arithmetic of the training step.")
     data: DataSource = Field(DataSource.SYNTHETIC, description="What was trained on.")
     variant: str | None = Field(None, max_length=40, description="Variant, where the block has some.")
     basis: Basis = Field(Basis.MEASURED, description="Measured, or taken from another pool's measurements.")
@@ -578,7 +605,7 @@ class PointResult(Value):
         (), max_length=GOALS_OF_A_WORKLOAD_MAX, description="The spec's goals for this workload."
     )
     nodes: int = Field(0, description="Distinct nodes that the repeats ran on.")
-    environment: str | None = Field(None, max_length=64, description="Hash of what the figure stands on.")
+    environment: str | None = Field(None, max_length=32, description="Hash of what the figure stands on.")
     warnings: tuple[Annotated[str, Field(max_length=WARNING_MAX)], ...] = Field(
         (), max_length=WARNINGS_MAX, description="What a reader of the figure must know."
     )

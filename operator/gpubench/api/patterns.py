@@ -8,6 +8,10 @@ with the sentence from here; a pattern without a sentence cannot be generated.
 from gpubench import units
 
 POOL_NAME = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
+NAME = r"^[a-z0-9]([-a-z0-9_.]*[a-z0-9])?$"
+VOLUME_NAME = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+OBJECT_NAME = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+PATH = r"^/.+$"
 LABEL_KEY = r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
 LABEL_VALUE = r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$"
 ENVIRONMENT_NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
@@ -19,6 +23,10 @@ SENTENCES = {
     units.PROCESSORS_PATTERN: 'write processors, such as "4", "0.5" or 500m',
     units.QUANTITY_PATTERN: 'write a quantity, such as "4", 80Gi or 1536Mi',
     POOL_NAME: "write the name of a GpuPool: small letters, digits, - and .",
+    NAME: "write small letters, digits, -, _ and ., beginning and ending with a letter or digit",
+    VOLUME_NAME: "write small letters, digits and -, beginning and ending with a letter or digit",
+    OBJECT_NAME: "write the name of an object of Kubernetes: small letters, digits, - and .",
+    PATH: "write an absolute path, such as /data/mnist",
     LABEL_KEY: "write a name of at most 63 letters, digits, -, _ and ., with a DNS prefix and / before it if need be",
     LABEL_VALUE: "write letters, digits, -, _ and ., beginning and ending with a letter or digit",
     ENVIRONMENT_NAME: "write letters, digits and _, beginning with a letter or _",

@@ -128,25 +128,35 @@ class EnvironmentVariable(Value):
 class ClaimVolume(Value):
     """A PersistentVolumeClaim of the benchmark's namespace."""
 
-    claim_name: str = Field(min_length=1, max_length=253, description="Name of the claim.")
+    claim_name: str = Field(
+        min_length=1, max_length=253, pattern=patterns.OBJECT_NAME, description="Name of the claim."
+    )
 
 
 class ConfigMapVolume(Value):
     """A ConfigMap of the benchmark's namespace: each of its keys is a file."""
 
-    name: str = Field(min_length=1, max_length=253, description="Name of the ConfigMap.")
+    name: str = Field(min_length=1, max_length=253, pattern=patterns.OBJECT_NAME, description="Name of the ConfigMap.")
 
 
 class HostPathVolume(Value):
     """A folder of the node, for own machines; refused where Pod Security forbids it."""
 
-    path: str = Field(min_length=1, max_length=1024, description="Folder on the node.")
+    path: str = Field(min_length=1, max_length=1024, pattern=patterns.PATH, description="Folder on the node.")
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="!self.path.matches('(^|/)[.][.](/|$)')",
+            sentence="hostPath.path cannot go up by ..: write the folder itself, such as /srv/data",
+            field=".path",
+        ),
+    )
 
 
 class Volume(Value):
     """Files for the pods: a data set, a model of your own. Mounted read-only."""
 
-    name: str = Field(min_length=1, max_length=63, pattern=patterns.POOL_NAME, description="Name of the volume.")
+    name: str = Field(min_length=1, max_length=63, pattern=patterns.VOLUME_NAME, description="Name of the volume.")
     mount_path: str = Field(min_length=1, max_length=1024, description="Where the pods see it, such as /data.")
     persistent_volume_claim: ClaimVolume | None = Field(None, description="A PersistentVolumeClaim.")
     config_map: ConfigMapVolume | None = Field(None, description="A ConfigMap.")
@@ -158,10 +168,16 @@ class Volume(Value):
             sentence="a volume needs exactly one of persistentVolumeClaim, configMap and hostPath",
         ),
         Rule(
-            cel="self.mountPath.startsWith('/') && !(self.mountPath in ['/', '/tmp', '/dev/shm'])",
-            sentence="volumes[].mountPath must be an absolute path other than /, /tmp and /dev/shm; "
-            "choose one such as /data",
+            cel="self.mountPath.matches('^(/[^/:]+)+$') && !self.mountPath.matches('(^|/)[.][.]?(/|$)') && "
+            "!(self.mountPath in ['/tmp', '/dev/shm'])",
+            sentence="volumes[].mountPath must be an absolute path other than /, /tmp and /dev/shm, without : and /.. "
+            "and without / at its end; choose one such as /data",
             field=".mountPath",
+        ),
+        Rule(
+            cel="!(self.name in ['tmp', 'shm'])",
+            sentence="volumes[].name tmp and shm are the pods' own volumes: choose another name",
+            field=".name",
         ),
     )
 
@@ -182,8 +198,17 @@ class Template(Value):
     volumes: tuple[Volume, ...] = Field(
         (),
         max_length=8,
-        description="Further volumes; a study's replaces its pool's of the same name.",
+        description="Further volumes; a study's replaces its pool's of the same name or mountPath.",
         json_schema_extra=rules.list_map("name"),
+    )
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="!has(self.volumes) || self.volumes.all(one, "
+            "self.volumes.filter(other, other.mountPath == one.mountPath).size() == 1)",
+            sentence="two volumes have the same mountPath: give each its own",
+            field=".volumes",
+        ),
     )
 
 
@@ -392,5 +417,10 @@ class GpuPool(Value):
             sentence="metadata.name must hold only small letters, digits, - and ., and begin and end with a letter or "
             "digit; choose a name such as gke-a100-spot",
             field=".metadata.name",
+        ),
+        Rule(
+            cel="!has(self.spec.measuredBy) || self.spec.measuredBy.pool != self.metadata.name",
+            sentence="measuredBy.pool is this pool itself: name the pool that is measured, or remove measuredBy",
+            field=".spec.measuredBy.pool",
         ),
     )
