@@ -24,15 +24,18 @@ class Task(StrEnum):
 
 
 class Inputs(StrEnum):
-    """What a sample looks like, and so what its data sets are read and generated as."""
+    """What a sample looks like, and so what its data sets are read and generated as.
 
-    MNIST = "MNIST"  # grey images of hand-written digits in [0, 1], classes as one-hot rows
-    CIFAR10 = "CIFAR-10"  # colour images of 32x32 in [0, 1], classes as one-hot rows
-    IMAGENET = "ImageNet"  # colour images as class numbers; synthetic pixels around 127, real ones in [-1, 1]
-    FLOWERS = "flowers"  # photographs in [-1, 1], class numbers
-    IMDB = "IMDb"  # reviews as word numbers, one label 0 or 1
-    TWEETS = "tweets"  # tweets as word numbers, one label 0 or 1
-    NIETZSCHE = "Nietzsche"  # windows of a text as one-hot characters, the next character as a one-hot row
+    All numbers are float32 unless they are called numbers of something: those are int32.
+    """
+
+    MNIST = "MNIST"  # grey images of hand-written digits in [0, 1], in the workload's shape; classes as one-hot rows
+    CIFAR10 = "CIFAR-10"  # colour images of 32x32 in [0, 1]; classes as one-hot rows
+    IMAGENET = "ImageNet"  # colour images, synthetic pixels around 127, real ones in [-1, 1]; class numbers
+    FLOWERS = "flowers"  # colour photographs in [-1, 1]; class numbers
+    IMDB = "IMDb"  # reviews as word numbers below the vocabulary; rows of one label 0.0 or 1.0
+    TWEETS = "tweets"  # tweets as word numbers below the vocabulary; rows of one label 0.0 or 1.0
+    NIETZSCHE = "Nietzsche"  # windows of a text as one-hot characters; the next character as a one-hot row
     NONE = "none"  # a message of the all-reduce
 
 
@@ -44,8 +47,9 @@ class Workload(Value):
     about: str  # a sentence or two: what it is, what it shows, where it departs from its paper
     inputs: Inputs
     input_shape: tuple[int, ...]  # of one sample, without the batch
-    classes: int
-    trainable_parameters: int
+    classes: int  # that a sample can belong to; characters that can come next
+    vocabulary: int | None = None  # different word numbers, where a sample is made of such
+    trainable_parameters: int  # at this vocabulary
     total_parameters: int  # with the moving statistics of batch normalisation
     forward_gmac: float  # giga multiply-accumulates of one sample's forward pass; training takes about three times that
     default_batch: int  # per worker, of the original
@@ -53,12 +57,23 @@ class Workload(Value):
     optimizer: str
     origin: str
 
+    @property
+    def outputs(self) -> int:
+        """Width of the last layer: two classes are told apart by one probability."""
+        return 1 if self.classes == 2 else self.classes
+
 
 # The published runs of tf_cnn_benchmarks had no momentum; their L2 term is part of the loss.
 _L2 = "L2 term 4e-5 on everything but batch normalisation"
 _SGD = f"SGD, learning rate 0.005, no momentum; {_L2}"
 _SGD_OF_RESNETS = f"SGD, learning rate 0.004, no momentum; {_L2}"
 _SGD_OF_ALEXNET = f"SGD, learning rate 0.0001 (the original's 0.005 ends in NaN), no momentum; {_L2}"
+
+_ADAM = "Adam, learning rate 0.001, beta 0.9 and 0.999, epsilon 1e-8"
+
+# imdb_fasttext: numbers below this are padding, marks and the 20,000 words; each different pair has one from here on.
+_WORDS_BEFORE_PAIRS = 20_001
+_PAIRS_ASSUMED = 1_200_000
 
 CATALOGUE: tuple[Workload, ...] = (
     Workload(
@@ -90,6 +105,89 @@ CATALOGUE: tuple[Workload, ...] = (
         default_epochs=12,
         optimizer="Adadelta, learning rate 1.0, rho 0.95, epsilon 1e-8",
         origin="Keras example mnist_cnn, Keras 2.1.1 (November 2017)",
+    ),
+    Workload(
+        name="cifar10_cnn",
+        task=Task.IMAGE_CLASSIFICATION,
+        inputs=Inputs.CIFAR10,
+        about="Four convolutions and two dense layers with dropout, on colour images of 32x32; those of a data set are "
+        "mirrored and moved at random.",
+        input_shape=(32, 32, 3),
+        classes=10,
+        trainable_parameters=1_250_858,
+        total_parameters=1_250_858,
+        forward_gmac=0.020741,
+        default_batch=32,
+        default_epochs=20,
+        optimizer="RMSprop, learning rate 0.0001 / (1 + 0.000001 steps), rho 0.9, epsilon 1e-8",
+        origin="Keras example cifar10_cnn, Keras 2.1.1 (November 2017)",
+    ),
+    Workload(
+        name="imdb_bidirectional_lstm",
+        task=Task.TEXT_CLASSIFICATION,
+        inputs=Inputs.IMDB,
+        about="An embedding and an LSTM of 64 in both directions: 100 small steps one after the other. cuDNN's LSTM, "
+        "which the published runs had on GPUs, counts a second bias: 2,659,457 parameters.",
+        input_shape=(100,),
+        classes=2,
+        vocabulary=20_000,
+        trainable_parameters=2_658_945,
+        total_parameters=2_658_945,
+        forward_gmac=0.009831,
+        default_batch=32,
+        default_epochs=4,
+        optimizer=_ADAM,
+        origin="Keras example imdb_bidirectional_lstm, Keras 2.1.1 (November 2017)",
+    ),
+    Workload(
+        name="imdb_fasttext",
+        task=Task.TEXT_CLASSIFICATION,
+        inputs=Inputs.IMDB,
+        about="The mean of the embeddings of words and pairs of words: next to no arithmetic for a large table. Real "
+        "reviews bring their own number of pairs, which was not published; the figures here assume 1,200,000.",
+        input_shape=(400,),
+        classes=2,
+        vocabulary=_WORDS_BEFORE_PAIRS + _PAIRS_ASSUMED,
+        trainable_parameters=61_000_101,
+        total_parameters=61_000_101,
+        forward_gmac=0.00000005,
+        default_batch=32,
+        default_epochs=5,
+        optimizer=_ADAM,
+        origin="Keras example imdb_fasttext with pairs of words, Keras 2.1.1 (November 2017)",
+    ),
+    Workload(
+        name="lstm_text_generation",
+        task=Task.TEXT_GENERATION,
+        inputs=Inputs.NIETZSCHE,
+        about="One LSTM of 128 over 40 characters. cuDNN's LSTM, which the published runs had on GPUs, counts a second "
+        "bias: 103,097 parameters.",
+        input_shape=(40, 57),
+        classes=57,
+        trainable_parameters=102_585,
+        total_parameters=102_585,
+        forward_gmac=0.003796,
+        default_batch=128,
+        default_epochs=10,
+        optimizer="RMSprop, learning rate 0.01, rho 0.9, epsilon 1e-8",
+        origin="Keras example lstm_text_generation, Keras 2.1.1 (November 2017)",
+    ),
+    Workload(
+        name="twitter_bilstm",
+        task=Task.TEXT_CLASSIFICATION,
+        inputs=Inputs.TWEETS,
+        about="imdb_bidirectional_lstm with the words of 1.6 million tweets: 141 MB of gradients, nearly all of them "
+        "the embedding's. cuDNN's LSTM, which the published runs had, counts a second bias: 35,243,393 parameters.",
+        input_shape=(117,),
+        classes=2,
+        vocabulary=274_562,
+        trainable_parameters=35_242_881,
+        total_parameters=35_242_881,
+        forward_gmac=0.011502,
+        default_batch=32,
+        default_epochs=4,
+        optimizer=_ADAM,
+        origin="RaRe Technologies, benchmark of GPU platforms, Keras 2.1.3 (February 2018)",
     ),
     Workload(
         name="trivial",

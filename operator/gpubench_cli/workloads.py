@@ -6,7 +6,7 @@ import json
 
 from gpubench import workloads
 from gpubench.report.tables import Column, Table
-from gpubench.workloads import Workload
+from gpubench.workloads import Task, Workload
 from gpubench_cli import refusal, terminal
 
 _COLUMNS = (
@@ -16,12 +16,21 @@ _COLUMNS = (
     Column(title="PARAMETERS", numeric=True),
     Column(title="GMAC", numeric=True),
     Column(title="BATCH", numeric=True),
+    Column(title="EPOCHS", numeric=True),
     Column(title="ORIGIN"),
 )
 _NOTES = (
     "PARAMETERS are the trainable ones. GMAC is the forward pass of one sample; training takes about three times that.",
     "BATCH is the original's default per worker; a study sets its own.",
+    "EPOCHS is the default of mode Training: the original's, or 1 where it counted steps.",
 )
+#: What a model of each task chooses from.
+_CHOICES = {
+    Task.IMAGE_CLASSIFICATION: "classes",
+    Task.TEXT_CLASSIFICATION: "classes",
+    Task.TEXT_GENERATION: "characters",
+    Task.COMMUNICATION: "choices",
+}
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -63,10 +72,11 @@ def _row(workload: Workload) -> tuple[str, ...]:
     return (
         workload.name,
         workload.task.value,
-        _shape(workload),
+        _input(workload),
         f"{workload.trainable_parameters:,}",
         f"{workload.forward_gmac:g}",
         str(workload.default_batch),
+        str(workload.default_epochs),
         workload.origin,
     )
 
@@ -78,11 +88,12 @@ def _explain(workload: Workload, output: str) -> None:
     statistics = workload.total_parameters - workload.trainable_parameters
     moving = f", and {statistics:,} moving statistics of batch normalisation" if statistics else ""
     lines = (
-        ("Task", f"{workload.task.value}, {workload.classes:,} classes"),
-        ("Input", _shape(workload)),
+        ("Task", f"{workload.task.value}, {workload.classes:,} {_CHOICES[workload.task]}"),
+        ("Input", _input(workload)),
         ("Parameters", f"{workload.trainable_parameters:,} trainable{moving}"),
         ("Forward pass", f"{workload.forward_gmac:g} GMAC for one sample; training takes about three times that"),
         ("Default batch", f"{workload.default_batch} per worker, the original's; a study sets its own"),
+        ("Default epochs", _epochs(workload)),
         ("Optimizer", workload.optimizer),
         ("Origin", workload.origin),
     )
@@ -96,5 +107,11 @@ def _write_json(document: dict[str, object]) -> None:
     terminal.write(json.dumps(document, indent=2, ensure_ascii=False))
 
 
-def _shape(workload: Workload) -> str:
-    return "x".join(map(str, workload.input_shape))
+def _input(workload: Workload) -> str:
+    shape = "x".join(map(str, workload.input_shape))
+    return f"{shape} of {workload.vocabulary:,} words" if workload.vocabulary else shape
+
+
+def _epochs(workload: Workload) -> str:
+    whose = "the original's" if workload.default_epochs > 1 else "the original counted steps"
+    return f"{workload.default_epochs} in mode Training, {whose}; a study sets its own"

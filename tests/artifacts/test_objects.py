@@ -74,7 +74,7 @@ BAD = (
         "spec.sweep[0].workloads[0]",
         "did you mean resnet50?",
         'Unsupported value: "resnet51": supported values: '
-        + ", ".join(f'"{name}"' for name in ("Custom", *workloads.NAMES)),
+        + ", ".join(f'"{name}"' for name in (*workloads.NAMES, "Custom")),
     ),
     Bad(
         "unknown precision",

@@ -18,10 +18,13 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 def test_every_workload_has_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     header, *lines = said(capsys).splitlines()
-    assert header.split() == ["NAME", "TASK", "INPUT", "PARAMETERS", "GMAC", "BATCH", "ORIGIN"]
+    assert header.split() == ["NAME", "TASK", "INPUT", "PARAMETERS", "GMAC", "BATCH", "EPOCHS", "ORIGIN"]
     assert [line.split()[0] for line in lines[: len(workloads.NAMES)]] == list(workloads.NAMES)
     vgg16 = next(line for line in lines if line.startswith("vgg16 "))
-    assert vgg16.split()[1:7] == ["image", "classification", "224x224x3", "138,361,641", "15.47", "64"]
+    assert vgg16.split()[1:8] == ["image", "classification", "224x224x3", "138,361,641", "15.47", "64", "1"]
+    tweets = next(line for line in lines if line.startswith("twitter_bilstm "))
+    assert "text classification" in tweets
+    assert "117 of 274,562 words" in tweets
     assert vgg16.rstrip().endswith("tf_cnn_benchmarks vgg16, mid 2018"), "nothing is cut off in a pipe"
 
 
@@ -32,6 +35,21 @@ def test_one_workload_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert "4.089 GMAC" in out
     assert "SGD, learning rate 0.004" in out
     assert "moving statistics" not in said(capsys, "vgg16"), "what there is none of is not said"
+
+
+def test_task_vocabulary_and_epochs_are_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    reviews = said(capsys, "imdb_bidirectional_lstm")
+    assert "text classification, 2 classes" in reviews
+    assert "100 of 20,000 words" in reviews
+    assert "4 in mode Training, the original's" in reviews
+    assert "text generation, 57 characters" in said(capsys, "lstm_text_generation")
+    counted_in_steps = said(capsys, "resnet50")
+    assert "1 in mode Training, the original counted steps" in counted_in_steps
+    assert "words" not in counted_in_steps
+
+
+def test_a_vocabulary_that_only_the_data_knows_is_said_to_be_assumed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "was not published; the figures here assume 1,200,000" in said(capsys, "imdb_fasttext")
 
 
 @pytest.mark.parametrize("name", workloads.NAMES)

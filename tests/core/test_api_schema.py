@@ -64,7 +64,7 @@ def test_what_is_asked_in_numbers_has_both_ends() -> None:
 
 def test_workloads_are_those_of_the_catalogue() -> None:
     sweep = schema.object_schema(schema.BENCHMARK)["properties"]["spec"]["properties"]["sweep"]
-    assert sweep["items"]["properties"]["workloads"]["items"]["enum"] == ["Custom", *workloads.NAMES]
+    assert sweep["items"]["properties"]["workloads"]["items"]["enum"] == [*workloads.NAMES, "Custom"]
 
 
 def test_default_objects_hold_the_defaults_of_their_fields() -> None:

@@ -54,7 +54,7 @@ def test_metric_names_are_prometheus_names_with_units_at_the_end() -> None:
 
 
 def test_the_schema_and_the_catalogue_name_the_same_workloads() -> None:
-    assert get_args(benchmark.WorkloadName) == ("Custom", *workloads.NAMES)
+    assert get_args(benchmark.WorkloadName) == (*workloads.NAMES, "Custom")
 
 
 def test_an_unknown_workload_is_refused_with_the_nearest_name() -> None:

@@ -12,14 +12,27 @@ from gpubench_jobs.data.feed import Feed
 
 
 def batch_of(workload: Workload, *, batch: int, seed: int, dtype: str) -> Feed:
-    """One batch that stays on the device; `dtype` is what the network computes in, for inputs that it casts."""
-    if workload.inputs is Inputs.IMAGENET:
-        images = imagenet_images(workload.input_shape, batch=batch, seed=seed, dtype=tf.as_dtype(dtype))
-        return Feed(
-            state=(images, tf.constant(seed, tf.int64)),
-            draw=lambda state, step: (state[0], imagenet_labels(batch=batch, seed=state[1], step=step)),
-        )
-    return feed.held(uniform_images(workload, batch=batch, seed=seed), one_hot_labels(workload, batch=batch, seed=seed))
+    """One batch that stays on the device; `dtype` is what the network computes in, for images that it was cast to."""
+    match workload.inputs:
+        case Inputs.IMAGENET:
+            images = imagenet_images(workload.input_shape, batch=batch, seed=seed, dtype=tf.as_dtype(dtype))
+            return Feed(
+                state=(images, tf.constant(seed, tf.int64)),
+                draw=lambda state, step: (state[0], imagenet_labels(batch=batch, seed=state[1], step=step)),
+            )
+        case Inputs.FLOWERS:
+            inputs = uniform_images(workload, batch=batch, seed=seed) * 2.0 - 1.0
+            return feed.held(inputs, class_numbers(workload, batch=batch, seed=seed))
+        case Inputs.IMDB | Inputs.TWEETS:
+            return feed.held(tokens(workload, batch=batch, seed=seed), halves(batch=batch, seed=seed))
+        case Inputs.NIETZSCHE:
+            inputs = characters(workload, batch=batch, seed=seed)
+            return feed.held(inputs, one_hot_labels(workload, batch=batch, seed=seed))
+        case Inputs.MNIST | Inputs.CIFAR10:
+            inputs = uniform_images(workload, batch=batch, seed=seed)
+            return feed.held(inputs, one_hot_labels(workload, batch=batch, seed=seed))
+        case Inputs.NONE:
+            raise ValueError(f"{workload.name} takes no samples: choose a workload that trains a model")
 
 
 def uniform_images(workload: Workload, *, batch: int, seed: int) -> tf.Tensor:
@@ -27,10 +40,32 @@ def uniform_images(workload: Workload, *, batch: int, seed: int) -> tf.Tensor:
     return tf.random.stateless_uniform((batch, *workload.input_shape), seed=(seed, 1))
 
 
+def tokens(workload: Workload, *, batch: int, seed: int) -> tf.Tensor:
+    """Uniform over the vocabulary, so that hardly two are alike: the embedding's rows come from all over its table."""
+    shape = (batch, *workload.input_shape)
+    return tf.random.stateless_uniform(shape, seed=(seed, 1), maxval=workload.vocabulary, dtype=tf.int32)
+
+
+def characters(workload: Workload, *, batch: int, seed: int) -> tf.Tensor:
+    """Windows of one-hot rows, one for each character."""
+    *length, different = workload.input_shape
+    drawn = tf.random.stateless_uniform((batch, *length), seed=(seed, 1), maxval=different, dtype=tf.int32)
+    return tf.one_hot(drawn, different)
+
+
+def class_numbers(workload: Workload, *, batch: int, seed: int) -> tf.Tensor:
+    """One class for each sample."""
+    return tf.random.stateless_uniform((batch,), seed=(seed, 2), maxval=workload.classes, dtype=tf.int32)
+
+
 def one_hot_labels(workload: Workload, *, batch: int, seed: int) -> tf.Tensor:
     """One class for each sample, as a one-hot row."""
-    drawn = tf.random.stateless_uniform((batch,), seed=(seed, 2), maxval=workload.classes, dtype=tf.int32)
-    return tf.one_hot(drawn, workload.classes)
+    return tf.one_hot(class_numbers(workload, batch=batch, seed=seed), workload.classes)
+
+
+def halves(*, batch: int, seed: int) -> tf.Tensor:
+    """One label 0 or 1 for each sample, as a row."""
+    return tf.cast(tf.random.stateless_uniform((batch, 1), seed=(seed, 2), maxval=2, dtype=tf.int32), tf.float32)
 
 
 def imagenet_images(shape: tuple[int, ...], *, batch: int, seed: int, dtype: tf.DType) -> tf.Tensor:

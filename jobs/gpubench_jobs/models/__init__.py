@@ -12,9 +12,13 @@ import keras
 from gpubench import workloads
 from gpubench_jobs.models import (
     alexnet,
+    bidirectional_lstm,
+    cifar10_cnn,
     googlenet,
+    imdb_fasttext,
     inception3,
     inception4,
+    lstm_text_generation,
     mnist_cnn,
     mnist_mlp,
     resnet,
@@ -29,6 +33,11 @@ Build = Callable[[workloads.Workload], Recipe]
 _BUILDERS: dict[str, Build] = {
     "mnist_mlp": mnist_mlp.build,
     "mnist_cnn": mnist_cnn.build,
+    "cifar10_cnn": cifar10_cnn.build,
+    "imdb_bidirectional_lstm": bidirectional_lstm.build,
+    "imdb_fasttext": imdb_fasttext.build,
+    "lstm_text_generation": lstm_text_generation.build,
+    "twitter_bilstm": bidirectional_lstm.build,
     "trivial": trivial.build,
     "alexnet": alexnet.build,
     "googlenet": googlenet.build,

@@ -43,3 +43,8 @@ def right_class(labels: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
     """`Recipe.correct` of a classifier; labels are class numbers, or rows with a one in the class's place."""
     classes = tf.argmax(labels, axis=-1) if labels.shape.rank == outputs.shape.rank else tf.cast(labels, tf.int64)
     return tf.cast(tf.equal(classes, tf.argmax(outputs, axis=-1)), tf.float32)
+
+
+def right_of_two(labels: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+    """`Recipe.correct` where one probability tells two classes apart: rows of one label 0 or 1, rows of one output."""
+    return tf.cast(tf.equal(tf.cast(labels, tf.float32) > 0.5, outputs > 0.5), tf.float32)[:, 0]

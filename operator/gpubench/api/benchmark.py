@@ -28,9 +28,13 @@ GOALS_OF_A_WORKLOAD_MAX = 4
 
 # Written out, not built from the catalogue at run time, so that a type checker sees the names; a test compares them.
 WorkloadName = Literal[
-    "Custom",
     "mnist_mlp",
     "mnist_cnn",
+    "cifar10_cnn",
+    "imdb_bidirectional_lstm",
+    "imdb_fasttext",
+    "lstm_text_generation",
+    "twitter_bilstm",
     "trivial",
     "alexnet",
     "googlenet",
@@ -42,6 +46,7 @@ WorkloadName = Literal[
     "resnet50_v1.5",
     "resnet101",
     "resnet152",
+    "Custom",
 ]
 PoolName = Annotated[str, Field(min_length=1, max_length=63, pattern=patterns.POOL_NAME)]
 Workers = Annotated[int, Field(ge=1, le=4096)]
