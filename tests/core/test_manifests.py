@@ -8,7 +8,7 @@ import pytest
 import builders
 from gpubench import exitcodes, names
 from gpubench.api.pool import GpuPool
-from gpubench.control import manifests
+from gpubench.control import manifests, starts
 from gpubench.control.decision import Gang
 from gpubench.plan.assignment import Assignment
 from world import world
@@ -143,6 +143,69 @@ def test_the_assignment_travels_whole_and_no_variable_of_the_user_replaces_it() 
     assert values["NCCL_DEBUG"] == "$$(HOME) a$$$$b"  # which the kubelet turns back, unexpanded
     assert names.ENV_POD_INDEX not in values  # set by the Job controller, and only if it is not there yet
     assert len(container(job)["env"]) == len(values)
+
+
+def test_a_variants_variables_lie_over_the_templates_and_under_ours() -> None:
+    variant = {
+        "name": "tuned",
+        "env": [{"name": "NCCL_ALGO", "value": "Ring"}, {"name": names.ENV_ASSIGNMENT, "value": "forged"}],
+    }
+    spec = builders.spec(
+        builders.block(workers=[1], variants=[variant, {"name": "plain"}]),
+        template={"env": [{"name": "NCCL_ALGO", "value": "Tree"}, {"name": "NCCL_DEBUG", "value": "INFO"}]},
+    )
+    study, plan = builders.study(spec), builders.plan(spec)
+    found = {}
+    for trial in plan.trials:
+        gang = starts.gang_of(plan, trial, attempt=1)
+        assert gang.assignment.variant is not None
+        environment = manifests.gang_environment(study, plan, gang)
+        found[gang.assignment.variant.name] = environment["NCCL_ALGO"], environment["NCCL_DEBUG"]
+        assert environment[names.ENV_ASSIGNMENT] == gang.assignment.to_json()
+    assert found == {"tuned": ("Ring", "INFO"), "plain": ("Tree", "INFO")}
+
+
+def test_volumes_are_mounted_read_only_beside_our_own() -> None:
+    pool_volumes = [
+        {"name": "data", "mountPath": "/data", "hostPath": {"path": "/srv/pool"}},
+        {"name": "models", "mountPath": "/models", "persistentVolumeClaim": {"claimName": "models"}},
+        {"name": "more", "mountPath": "/more", "hostPath": {"path": "/srv/more"}},
+    ]
+    study_volumes = [
+        {"name": "data", "mountPath": "/mnt", "hostPath": {"path": "/srv/study"}},  # replaced by its name
+        {"name": "mine", "mountPath": "/models", "configMap": {"name": "mine"}},  # by its mountPath
+    ]
+    job = first_job(builders.pool(template={"volumes": pool_volumes}), template={"volumes": study_volumes})
+    pod = job["spec"]["template"]["spec"]
+    assert pod["volumes"][2:] == [
+        {"name": "more", "hostPath": {"path": "/srv/more", "type": "Directory"}},
+        {"name": "data", "hostPath": {"path": "/srv/study", "type": "Directory"}},
+        {"name": "mine", "configMap": {"name": "mine"}},
+    ]
+    assert container(job)["volumeMounts"][2:] == [
+        {"name": "more", "mountPath": "/more", "readOnly": True},
+        {"name": "data", "mountPath": "/mnt", "readOnly": True},
+        {"name": "mine", "mountPath": "/models", "readOnly": True},
+    ]
+
+
+def test_a_claim_is_mounted_read_only() -> None:
+    claim = {"name": "data", "mountPath": "/data", "persistentVolumeClaim": {"claimName": "sets"}}
+    pod = first_job(template={"volumes": [claim]})["spec"]["template"]["spec"]
+    assert pod["volumes"][2] == {"name": "data", "persistentVolumeClaim": {"claimName": "sets", "readOnly": True}}
+
+
+def test_a_program_of_ones_own_runs_in_place_of_the_launcher() -> None:
+    custom = {"name": "mine", "command": ["python", "/models/mine.py", "--cost=$(PRICE)"]}
+    spec = builders.spec(builders.block(workloads=["Custom"], custom=custom, workers=[1]))
+    here = world(builders.study(spec), builders.plan(spec))
+    (gang,) = here.decide().create
+    ours, own = container(first_job()), container(manifests.job(here.study, here.plan, gang))
+    assert own["command"] == ["python", "/models/mine.py", "--cost=$$(PRICE)"]  # nothing is expanded
+    assert ours["command"] == ["python", "-m", "gpubench_jobs.launcher"]
+    assert [entry["name"] for entry in own["env"]] == [entry["name"] for entry in ours["env"]]
+    assert own["terminationMessagePath"] == ours["terminationMessagePath"]
+    assert own["securityContext"] == ours["securityContext"]
 
 
 def test_the_studys_image_lies_over_the_pools() -> None:

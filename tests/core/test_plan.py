@@ -86,7 +86,8 @@ def test_other_data_is_another_point() -> None:
     [
         (builders.block(data=GENERATED), "Training", 12),  # mnist_cnn's own number
         (builders.block(data=GENERATED, epochs=3), "Training", 3),
-        (own(OWN_PROGRAM, data=GENERATED), "Training", 1),
+        (own(OWN_FILE, data=GENERATED), "Training", None),  # it has a number itself
+        (own(OWN_PROGRAM, data=GENERATED, epochs=2), "Training", 2),
         (builders.block(), "Throughput", None),
     ],
 )
@@ -120,7 +121,6 @@ def test_one_name_is_one_thing(second: dict[str, Any], sentence: str) -> None:
 @pytest.mark.parametrize(
     ("block", "measure", "sentence"),
     [
-        (own(OWN_FILE, data=GENERATED), {"mode": "Training"}, "mine is a workload of your own from a file"),
         (
             builders.block(data={**GENERATED, "samples": 127}, workers=[2]),
             {},

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpubench import exitcodes, names
-from gpubench.api.pool import GpuPoolSpec
+from gpubench.api.pool import GpuPoolSpec, Template, Volume
 from gpubench.control.decision import Gang
 from gpubench.control.observed import Study
 from gpubench.plan.plan import Plan
@@ -22,6 +22,7 @@ DEADLINE_SLACK_SECONDS = 120  # over both time-outs: the Job's own deadline matt
 _SET_BY_THE_PLACE = frozenset({names.ENV_POD_INDEX, names.ENV_POD_IP, names.ENV_POD_NAME, names.ENV_NODE_NAME})
 _PLAN_KEY = "plan.json"
 _SCRATCH = "/tmp"  # noqa: S108  # an emptyDir of the pod: its root file system is read-only
+_LAUNCHER = ("python", "-m", "gpubench_jobs.launcher")
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108  # an emptyDir in memory
 
 
@@ -81,13 +82,39 @@ def gang_environment(study: Study, plan: Plan, gang: Gang) -> dict[str, str]:
         names.ENV_IMAGE: dict(plan.images)[gang.pool],
     }
     # None of the user's variables may replace one of ours, nor the index that the Job controller sets if it is absent.
+    variant = gang.assignment.variant
     users = {
         variable.name: variable.value
-        for template in (plan.pool(gang.pool).spec.template, study.spec.template)
-        for variable in template.env
+        for variables in (*(template.env for template in templates(study, plan, gang.pool)), variant and variant.env)
+        for variable in variables or ()
         if variable.name not in _SET_BY_THE_PLACE
     }
     return {**users, **environment}
+
+
+def volumes(study: Study, plan: Plan, pool: str) -> tuple[Volume, ...]:
+    """What is mounted in the gangs of a pool: a study's volume replaces its pool's of the same name or mountPath."""
+    found: tuple[Volume, ...] = ()
+    for template in templates(study, plan, pool):
+        names_taken = {volume.name for volume in template.volumes}
+        paths_taken = {volume.mount_path for volume in template.volumes}
+        kept = (volume for volume in found if volume.name not in names_taken and volume.mount_path not in paths_taken)
+        found = (*kept, *template.volumes)
+    return found
+
+
+def templates(study: Study, plan: Plan, pool: str) -> tuple[Template, Template]:
+    """The pool's template and the study's, which lies over it."""
+    return plan.pool(pool).spec.template, study.spec.template
+
+
+def own_command(plan: Plan, gang: Gang) -> tuple[str, ...] | None:
+    """The program that a workload of the user's own is, in place of our launcher; None where it is none.
+
+    It has the launcher's environment, in every pod of the gang; pod 0 writes the result as its termination message.
+    """
+    custom = plan.point_of(gang.assignment.trial).key.custom
+    return custom.command if custom is not None else None
 
 
 def job(study: Study, plan: Plan, gang: Gang) -> Manifest:
@@ -182,6 +209,7 @@ def _pod(study: Study, plan: Plan, gang: Gang, *, pool: GpuPoolSpec) -> Manifest
         "volumes": [
             {"name": "tmp", "emptyDir": {}},
             {"name": "shm", "emptyDir": {"medium": "Memory"}},  # NCCL's and Gloo's shared memory; 64 MiB is too little
+            *(_volume(volume) for volume in volumes(study, plan, gang.pool)),
         ],
     }
     if pool.scheduling.node_selector:
@@ -193,6 +221,17 @@ def _pod(study: Study, plan: Plan, gang: Gang, *, pool: GpuPoolSpec) -> Manifest
         rule = apart | {"topologyKey": "kubernetes.io/hostname"}
         pod["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [rule]}}
     return pod
+
+
+def _volume(volume: Volume) -> Manifest:
+    found: Manifest = {"name": volume.name}
+    if volume.persistent_volume_claim is not None:
+        found["persistentVolumeClaim"] = {"claimName": volume.persistent_volume_claim.claim_name, "readOnly": True}
+    elif volume.config_map is not None:
+        found["configMap"] = {"name": volume.config_map.name}
+    elif volume.host_path is not None:
+        found["hostPath"] = {"path": volume.host_path.path, "type": "Directory"}  # none is made where there is none
+    return found
 
 
 def _apart(study: Study, gang: Gang, *, exclusive: bool) -> Manifest | None:
@@ -215,8 +254,7 @@ def _apart(study: Study, gang: Gang, *, exclusive: bool) -> Manifest | None:
 
 def _container(study: Study, plan: Plan, gang: Gang, *, pool: GpuPoolSpec) -> Manifest:
     environment: list[Manifest] = [
-        {"name": name, "value": value.replace("$", "$$")}  # the kubelet expands $(NAME), and makes $ of $$
-        for name, value in gang_environment(study, plan, gang).items()
+        {"name": name, "value": _verbatim(value)} for name, value in gang_environment(study, plan, gang).items()
     ]
     downward = {
         names.ENV_POD_IP: "status.podIP",
@@ -228,7 +266,7 @@ def _container(study: Study, plan: Plan, gang: Gang, *, pool: GpuPoolSpec) -> Ma
     container: Manifest = {
         "name": names.CONTAINER,
         "image": dict(plan.images)[gang.pool],
-        "command": ["python", "-m", "gpubench_jobs.launcher"],
+        "command": [_verbatim(word) for word in own_command(plan, gang) or _LAUNCHER],
         "env": environment,
         "terminationMessagePath": names.TERMINATION_MESSAGE_PATH,
         "ports": [
@@ -245,12 +283,21 @@ def _container(study: Study, plan: Plan, gang: Gang, *, pool: GpuPoolSpec) -> Ma
         "volumeMounts": [
             {"name": "tmp", "mountPath": _SCRATCH},
             {"name": "shm", "mountPath": _SHARED_MEMORY},
+            *(
+                {"name": volume.name, "mountPath": volume.mount_path, "readOnly": True}
+                for volume in volumes(study, plan, gang.pool)
+            ),
         ],
     }
     policy = study.spec.template.image_pull_policy or pool.template.image_pull_policy
     if policy is not None:
         container["imagePullPolicy"] = policy
     return container
+
+
+def _verbatim(text: str) -> str:
+    """Text that arrives as it is: the kubelet expands $(NAME), and makes $ of $$."""
+    return text.replace("$", "$$")
 
 
 def _resources(gang: Gang, pool: GpuPoolSpec) -> dict[str, str]:

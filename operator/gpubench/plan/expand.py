@@ -82,10 +82,11 @@ def _point(
     return Point(key=key, lines=(line,), skip=place or skips.of_training(key, mode))
 
 
-def _epochs(block: SweepBlock, workload: str) -> int:
-    if block.epochs is not None:
+def _epochs(block: SweepBlock, workload: str) -> int | None:
+    """None for a workload of one's own without a number: it has one itself."""
+    if block.epochs is not None or block.custom is not None:
         return block.epochs
-    return 1 if block.custom is not None else workloads.find(workload).default_epochs
+    return workloads.find(workload).default_epochs
 
 
 def _told_apart(points: tuple[Point, ...]) -> tuple[Point, ...]:

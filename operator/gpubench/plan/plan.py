@@ -91,3 +91,7 @@ class Plan(Value):
     def pool(self, name: str) -> GpuPool:
         """The pool as it was when the study started."""
         return next(pool for pool in self.pools if pool.name == name)
+
+    def point_of(self, trial_id: str) -> Point:
+        """The point that a trial repeats."""
+        return self.points[next(trial.point for trial in self.trials if trial.id == trial_id)]

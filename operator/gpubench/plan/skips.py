@@ -32,11 +32,6 @@ def of_training(key: PointKey, mode: Mode) -> str | None:
 
 
 def _reasons(key: PointKey, mode: Mode) -> Iterator[str]:
-    if key.custom is not None and key.custom.file is not None and mode is Mode.TRAINING:
-        yield (
-            f"{key.workload} is a workload of your own from a file, which can be measured in mode Throughput only: "
-            "set measure.mode to Throughput, or give custom.command"
-        )
     if key.custom is None and workloads.find(key.workload).inputs is workloads.Inputs.NONE:
         yield from _reasons_of_messages(key, mode)
     if key.data.samples is not None and key.data.samples < key.global_batch:
