@@ -192,8 +192,8 @@ def test_a_set_below_one_global_batch_is_refused() -> None:
 
 def test_what_is_wrong_with_a_streamed_sample_arrives_as_a_sentence() -> None:
     def sample_at(place: tf.Tensor, _: tf.Tensor) -> Batch:
-        unusable.require(place < 7, "/set/file: sample ", place, " is none: replace it")
-        return place, place
+        usable = unusable.unless(place < 7, place, "/set/file: sample ", place, " is none: replace it")
+        return usable, place
 
     split = Streamed(name="training", origin="/set", count=10, sample_at=sample_at)
     batches = pipeline.training_batches(split, batch_per_worker=5, rank=0, workers=1, seed=7, shuffle=False)

@@ -5,7 +5,7 @@ from gpubench import workloads
 from gpubench.api.benchmark import Data, DataSource
 from gpubench.plan.assignment import Assignment
 from gpubench.workloads import Workload
-from gpubench_jobs.data import generated, synthetic
+from gpubench_jobs.data import generated, synthetic, volume
 from gpubench_jobs.data.feed import Feed
 from gpubench_jobs.data.split import Sets
 
@@ -20,4 +20,6 @@ def open_sets(workload: Workload, data: Data, *, seed: int) -> Sets:
     """The samples of a source that has sets; `seed` makes a generated one, and must be the same on all ranks."""
     if data.source is DataSource.GENERATED:
         return generated.sets(workload, samples=data.samples, seed=seed)
+    if data.source is DataSource.VOLUME and data.path is not None:
+        return volume.sets(workload, data.path)
     raise ValueError(f"data.source {data.source} has no sets to open")

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from gpubench.workloads import Inputs, Workload
-from gpubench_jobs.data import unusable, words
+from gpubench_jobs.data import small_images, unusable, words
 from gpubench_jobs.data.feed import Batch
-from gpubench_jobs.data.split import EVALUATION, TRAINING, Held, Sets, Split, Streamed
+from gpubench_jobs.data.split import EVALUATION, TRAINING, Sets, Split, Streamed
 
 ORIGIN = "generated data"
 EVALUATION_PART = 5  # a fifth as many samples as for training
@@ -87,21 +87,9 @@ def _small_images(workload: Workload, sizes: dict[str, int], seed: int) -> Sets:
 
     def split(name: str) -> Split:
         images, labels = _drawn_images(shapes, count=sizes[name], random=_draw(name, seed))
-        return held_images(images, labels, workload=workload, name=name, origin=ORIGIN)
+        return small_images.held(images, labels, workload=workload, name=name, origin=ORIGIN)
 
     return Sets(training=split(TRAINING), evaluation=split(EVALUATION))
-
-
-def held_images(images: Array, labels: Array, *, workload: Workload, name: str, origin: str) -> Held:
-    """Bytes of pixels and class numbers as the workload takes them: in [0, 1], and as one-hot rows."""
-    pixels, classes = tf.constant(images), tf.constant(labels, tf.int32)
-
-    def batch_at(places: tf.Tensor) -> Batch:
-        taken = tf.cast(tf.gather(pixels, places), tf.float32) / 255.0
-        shaped = tf.reshape(taken, (-1, *workload.input_shape))
-        return shaped, tf.one_hot(tf.gather(classes, places), workload.classes)
-
-    return Held(name=name, origin=origin, count=len(labels), batch_at=batch_at)
 
 
 def _shapes(classes: int, *, side: int, channels: int) -> Array:

@@ -24,19 +24,29 @@ def refusal(sentence: str) -> RankError:
     return RankError(ExitCode.DATA_UNUSABLE, sentence)
 
 
-def require(condition: tf.Tensor, *parts: str | tf.Tensor) -> None:
-    """Inside a pipeline: the sentence made of these parts, unless the condition holds."""
-    texts = [part if isinstance(part, str) else _text(part) for part in parts]
-    tf.debugging.Assert(condition, [tf.strings.join([_BEGIN, *texts, _END])], summarize=1)
+def unless(condition: tf.Tensor, value: tf.Tensor, *sentence: str | tf.Tensor) -> tf.Tensor:
+    """Inside a pipeline: the value, if the condition holds, else the sentence made of these parts.
+
+    What is done with the value waits for the condition; a decoder would not wait for an assertion beside it.
+    """
+    texts = [part if isinstance(part, str) else _text(part) for part in sentence]
+    asserted = tf.debugging.Assert(condition, [tf.strings.join([_BEGIN, *texts, _END])], summarize=1)
+    with tf.control_dependencies([asserted] if asserted is not None else []):
+        return tf.identity(value)
 
 
 def sentence_of(error: BaseException, *, path: str | None) -> str | None:
     """The sentence about the data in an error of TensorFlow's; None where it speaks of something else."""
-    if not isinstance(error, tf.errors.OpError):
+    if isinstance(error, UnicodeDecodeError) and isinstance(error.object, bytes):
+        text = error.object.decode("utf-8", "replace")  # TensorFlow's message had the bytes of a broken file in it
+    elif isinstance(error, tf.errors.OpError):
+        text = str(error)
+    else:
         return None
-    text = str(error)
     if marked := _MARKED.search(text):
         return marked.group(1)
+    if "Could not parse example input" in text:
+        return f"a record below {path} is no Example of TensorFlow: convert or copy the records again"
     if undecodable := _UNDECODABLE.search(text):
         return f"an image below {path} cannot be decoded ({undecodable.group(1).strip()}): replace it"
     read = (

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ImageNet and flowers, streamed: an image is read and decoded when its turn comes, by the rank whose turn it is.
+
+Either as TFRecords with the names and features that TensorFlow's own conversion scripts write (`train-00000-of-01024`,
+`validation-00000-of-00128`; TF-Slim's `flowers_train_00000-of-00005.tfrecord`), or as a folder for each class.
+
+Training images: a random window (5 to 100 % of the area, aspect 3:4 to 4:3) resized to the network's input, mirrored or
+not, as in tf_cnn_benchmarks without its distortion of colours. Evaluation: the middle 87.5 % of each side. All in
+[-1, 1].
+"""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import tensorflow as tf
+
+from gpubench.workloads import Inputs, Workload
+from gpubench_jobs.data import files, pipeline, records, unusable
+from gpubench_jobs.data.feed import Batch
+from gpubench_jobs.data.split import EVALUATION, TRAINING, Sets, Split, Streamed
+
+_MIDDLE = 0.875
+_SUFFIXES = {".jpg", ".jpeg", ".png"}
+_SHARD = re.compile(r"-of-(\d{5})")
+_END_OF_JPEG = b"\xff\xd9"
+_BEGIN_OF_PNG = b"\x89PNG"
+
+_SHARD_PATTERNS = {
+    Inputs.IMAGENET: {TRAINING: "train-?????-of-?????", EVALUATION: "validation-?????-of-?????"},
+    Inputs.FLOWERS: {
+        TRAINING: "flowers_train_?????-of-?????.tfrecord",
+        EVALUATION: "flowers_validation_?????-of-?????.tfrecord",
+    },
+}
+_CLASS_FOLDERS = {TRAINING: ("train",), EVALUATION: ("validation", "val")}
+#: TF-Slim holds out 350 of the 3670 photographs of flowers, drawn; of class folders we take every tenth or eleventh.
+_FLOWERS, _FLOWERS_HELD_OUT = 3670, 350
+
+#: An encoded image, its label and the file for sentences, from a place.
+Encoded = Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor, tf.Tensor]]
+
+
+def sets(workload: Workload, path: Path) -> Sets:
+    """From TFRecords where there are any, else from class folders."""
+    patterns = _SHARD_PATTERNS[workload.inputs]
+    if any(any(path.glob(pattern)) for pattern in patterns.values()):
+        training, evaluation = (_of_records(workload, path, name=name) for name in (TRAINING, EVALUATION))
+    elif workload.inputs is Inputs.FLOWERS:
+        training, evaluation = _flower_folders(workload, path)
+    else:
+        training, evaluation = (_imagenet_folder(workload, path, name=name) for name in (TRAINING, EVALUATION))
+    return Sets(training=training, evaluation=evaluation)
+
+
+def _of_records(workload: Workload, path: Path, *, name: str) -> Split:
+    shards = files.matching(path, _SHARD_PATTERNS[workload.inputs][name], what=f"{name} records")
+    numbered = [_SHARD.search(shard.name) for shard in shards]
+    promised = max(int(match.group(1)) for match in numbered if match)
+    if len(shards) != promised:
+        raise unusable.refusal(
+            f"{path} holds {len(shards)} of {promised} files of {name} records (as {shards[0].name}): copy all of them"
+        )
+    placed = records.index(shards, threads=pipeline.own_processors())
+    features = {
+        "image/encoded": tf.io.FixedLenFeature((), tf.string, ""),
+        "image/class/label": tf.io.FixedLenFeature((), tf.int64, -1),
+    }
+
+    def encoded(place: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        record, file = placed.at(place)
+        example = tf.io.parse_single_example(record, features)
+        return example["image/encoded"], example["image/class/label"], file
+
+    return _streamed(workload, encoded, count=placed.count, path=path, name=name)
+
+
+def _imagenet_folder(workload: Workload, path: Path, *, name: str) -> Split:
+    """Classes are numbered from 1 in the order of their folders' names, as in the records: 0 is the background."""
+    names = _CLASS_FOLDERS[name]
+    folder = next((path / of for of in names if (path / of).is_dir()), None)
+    if folder is None:
+        raise unusable.refusal(
+            f"{path} holds neither {name} records ({_SHARD_PATTERNS[workload.inputs][name]}) nor a folder "
+            f"{' or '.join(names)} of class folders: copy the complete data set there"
+        )
+    images = _in_class_folders(folder, classes=workload.classes - 1)
+    return _of_files(workload, [(file, label + 1) for file, label in images], path=path, name=name)
+
+
+def _flower_folders(workload: Workload, path: Path) -> tuple[Split, Split]:
+    images = _in_class_folders(files.below(path, "flower_photos"), classes=workload.classes)
+    parts: dict[str, list[tuple[Path, int]]] = {TRAINING: [], EVALUATION: []}
+    for place, image in enumerate(images):
+        turn = (place + 1) * _FLOWERS_HELD_OUT // _FLOWERS > place * _FLOWERS_HELD_OUT // _FLOWERS
+        parts[EVALUATION if turn else TRAINING].append(image)
+    if not parts[EVALUATION]:
+        raise unusable.refusal(f"{path} holds {len(images)} photographs, too few to hold some out: copy all of them")
+    training, evaluation = (_of_files(workload, of, path=path, name=name) for name, of in parts.items())
+    return training, evaluation
+
+
+def _in_class_folders(folder: Path, *, classes: int) -> list[tuple[Path, int]]:
+    """Images with the number of their folder, from 0 in the order of names."""
+    found = sorted(entry for entry in folder.iterdir() if entry.is_dir())
+    if not found or len(found) > classes:
+        raise unusable.refusal(f"{folder} holds {len(found)} class folders, and there are 1 to {classes}: correct it")
+    images = []
+    for label, of_class in enumerate(found):
+        own = sorted(entry for entry in of_class.iterdir() if entry.suffix.lower() in _SUFFIXES)
+        if not own:
+            raise unusable.refusal(f"{of_class} holds no image ({', '.join(sorted(_SUFFIXES))}): copy it again")
+        images += [(image, label) for image in own]
+    return images
+
+
+def _of_files(workload: Workload, images: list[tuple[Path, int]], *, path: Path, name: str) -> Split:
+    paths = tf.constant([str(file) for file, _ in images])
+    labels = tf.constant([label for _, label in images], tf.int64)
+
+    def encoded(place: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        return tf.io.read_file(paths[place]), labels[place], paths[place]
+
+    return _streamed(workload, encoded, count=len(images), path=path, name=name)
+
+
+def _streamed(workload: Workload, encoded: Encoded, *, count: int, path: Path, name: str) -> Split:
+    if not count:
+        raise unusable.refusal(f"{path}: its files of {name} records hold none: copy them again")
+    height, width, _ = workload.input_shape
+
+    def sample_at(place: tf.Tensor, seed: tf.Tensor) -> Batch:
+        image, label, file = encoded(place)
+        image = _usable(image, label, file, classes=workload.classes)
+        if name == TRAINING:
+            of_window, of_mirror = tf.unstack(tf.random.experimental.stateless_split(seed, 2, alg="philox"))
+            decoded = _decoded(image, window_of=lambda shape: _random_window(shape, seed=of_window))
+        else:
+            of_mirror = None
+            decoded = _decoded(image, window_of=_middle)
+        resized = tf.image.resize(decoded, (height, width))
+        if of_mirror is not None:
+            resized = tf.image.stateless_random_flip_left_right(resized, of_mirror)
+        return resized / 127.5 - 1.0, tf.cast(label, tf.int32)
+
+    return Streamed(name=name, origin=str(path), count=count, sample_at=sample_at)
+
+
+def _usable(image: tf.Tensor, label: tf.Tensor, file: tf.Tensor, *, classes: int) -> tf.Tensor:
+    """The image, or a sentence with the name of its file, which decoders do not know."""
+    image = unusable.unless(
+        (label >= 0) & (label < classes),
+        image,
+        *(file, ": image/class/label ", label, f" is none of 0 to {classes - 1}: convert or copy it again"),
+    )
+    jpeg = tf.io.is_jpeg(image)
+    image = unusable.unless(
+        jpeg | (tf.strings.substr(image, 0, 4) == _BEGIN_OF_PNG),
+        image,
+        *(file, ": an image is neither JPEG nor PNG: copy it again"),
+    )
+    return unusable.unless(~jpeg | _ends_as_jpeg(image), image, file, ": a JPEG image is cut: copy it again")
+
+
+def _ends_as_jpeg(image: tf.Tensor) -> tf.Tensor:
+    """Its last two bytes are the mark of the end, or something follows that mark: some cameras append."""
+    return tf.cond(
+        tf.strings.substr(image, -2, 2) == _END_OF_JPEG,
+        lambda: True,
+        lambda: tf.size(tf.strings.split([image], _END_OF_JPEG).values) > 1,
+    )
+
+
+def _decoded(image: tf.Tensor, *, window_of: Callable[[tf.Tensor], tf.Tensor]) -> tf.Tensor:
+    """Of a JPEG image only the window is decoded. Some images of ImageNet are PNG, whatever their names say."""
+
+    def of_jpeg() -> tf.Tensor:
+        window = window_of(tf.io.extract_jpeg_shape(image))
+        return tf.io.decode_and_crop_jpeg(image, window, channels=3, fancy_upscaling=False, dct_method="INTEGER_FAST")
+
+    def of_png() -> tf.Tensor:
+        pixels = tf.io.decode_png(image, channels=3)
+        top, left, height, width = tf.unstack(window_of(tf.shape(pixels)))
+        return pixels[top : top + height, left : left + width]
+
+    return tf.cond(tf.io.is_jpeg(image), of_jpeg, of_png)
+
+
+def _random_window(shape: tf.Tensor, *, seed: tf.Tensor) -> tf.Tensor:
+    begin, size, _ = tf.image.stateless_sample_distorted_bounding_box(
+        shape,
+        bounding_boxes=tf.constant([[[0.0, 0.0, 1.0, 1.0]]]),
+        seed=seed,
+        min_object_covered=0.1,
+        aspect_ratio_range=(0.75, 1.33),
+        area_range=(0.05, 1.0),
+        max_attempts=100,
+        use_image_if_no_bounding_boxes=True,
+    )
+    return tf.concat((begin[:2], size[:2]), axis=0)
+
+
+def _middle(shape: tf.Tensor) -> tf.Tensor:
+    size = tf.maximum(tf.cast(tf.cast(shape[:2], tf.float32) * _MIDDLE, tf.int32), 1)
+    return tf.concat(((shape[:2] - size) // 2, size), axis=0)
