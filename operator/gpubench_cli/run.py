@@ -111,6 +111,6 @@ def _run(study: Study, plan: Plan, *, here: machine.Machine, folder: ResultsFold
 
 
 def _report(status: GpuBenchmarkStatus, folder: ResultsFolder) -> None:
-    terminal.print_table(tables.results(status.results))
+    terminal.print_tables(tables.of_study(status.results))
     terminal.write(f"\n{status.answer or answer.answer(status.results)}")
     terminal.tell(f"results: {folder.path}")

@@ -100,7 +100,7 @@ def show_status(name: str, source: str, status: GpuBenchmarkStatus) -> None:
             terminal.write(finished or "There are no results yet.")
         return
     terminal.write("")
-    terminal.print_table(tables.results(status.results))
+    terminal.print_tables(tables.of_study(status.results))
     terminal.write(f"\n{status.answer or answer.answer(status.results)}")
 
 

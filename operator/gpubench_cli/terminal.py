@@ -7,6 +7,7 @@ Must not happen: control characters in a pipe, or a table cut off because nobody
 
 import sys
 import time
+from collections.abc import Iterable
 from types import TracebackType
 
 from rich.console import Console
@@ -34,6 +35,14 @@ def tell(text: str) -> None:
     """Text that is none."""
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
+
+
+def print_tables(tables: Iterable[Table]) -> None:
+    """Tables one below the other."""
+    for number, table in enumerate(tables):
+        if number:
+            write("")
+        print_table(table)
 
 
 def print_table(table: Table) -> None:

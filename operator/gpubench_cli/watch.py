@@ -13,7 +13,7 @@ from typing import Any
 from gpubench.api.benchmark import GpuBenchmarkStatus, PointState
 from gpubench.control import conditions
 from gpubench.moments import epoch_seconds
-from gpubench.report import figures, tables
+from gpubench.report import tables
 from gpubench_cli import refusal, show, terminal
 from gpubench_cli.refusal import Refusal
 
@@ -130,8 +130,8 @@ class _Told:
         for index, point in enumerate(status.results):
             if point.state not in _OPEN and index not in self._ended:
                 self._ended.add(index)
-                figure = f"{figures.throughput(point.throughput)} samples/s" if point.throughput else point.reason
-                self._progression.line(f"{point.state.value}: {tables.describe(point)}: {figure}")
+                found = tables.headline(point) or point.reason
+                self._progression.line(f"{point.state.value}: {tables.describe(point)}: {found}")
 
     def _tell_pending(self, status: GpuBenchmarkStatus) -> None:
         """Why nothing goes on, when that is something new."""

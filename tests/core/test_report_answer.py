@@ -1,7 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """The answer names a winner only where the intervals support one."""
 
-from gpubench.api.benchmark import AmountInterval, Cost, Estimate, PointResult, PointState, Scaling
+from typing import Any
+
+from gpubench.api.benchmark import (
+    AmountInterval,
+    Bandwidth,
+    Basis,
+    Cost,
+    DataSource,
+    Estimate,
+    GoalResult,
+    PointResult,
+    PointState,
+    Quality,
+    Scaling,
+    TimedRegion,
+    TrainingResult,
+)
 from gpubench.report.answer import LENGTH_MAX, answer
 
 
@@ -133,3 +149,95 @@ def test_the_answer_fits_its_field() -> None:
     assert len(text) <= LENGTH_MAX
     assert "further parts are left out" in text
     assert "1 of 61 points is not measured" in text
+
+
+def make_trained(
+    *,
+    seconds: tuple[float, float | None, float | None] = (60.0, 59.0, 61.0),
+    per_run: tuple[str, str | None, str | None] = ("0.0060", "0.0059", "0.0061"),
+    accuracy: tuple[float, float | None, float | None] | None = (0.97, 0.96, 0.98),
+    epochs: int = 3,
+    **changes: Any,
+) -> PointResult:
+    point = make_point(**changes)
+    quality = Quality(metric="accuracy", final=make_estimate(accuracy), best=Estimate(mean=0.99)) if accuracy else None
+    training = TrainingResult(
+        epochs=epochs,
+        timed_region=TimedRegion(evaluation="Outside"),
+        seconds=make_estimate(seconds),
+        seconds_per_epoch=make_estimate(seconds),
+        first_epoch_seconds=30.0,
+        evaluation_seconds=1.0,
+        training_loss=0.1,
+        quality=quality,
+    )
+    assert point.cost is not None
+    run = AmountInterval(mean=per_run[0], low=per_run[1], high=per_run[2], currency="USD")
+    cost = point.cost.model_copy(update={"per_run": run})
+    return point.model_copy(update={"training": training, "cost": cost, "data": DataSource.GENERATED})
+
+
+def test_training_is_answered_with_time_quality_and_cost_of_a_run_and_what_the_time_is() -> None:
+    two = make_trained(
+        workers=2, seconds=(40.0, 39.0, 41.0), per_run=("0.0080", "0.0079", "0.0081"), accuracy=(0.9, 0.89, 0.91)
+    )
+    text = answer((make_trained(), two))
+    assert text.startswith("mnist_cnn in float32 on Generated data, 3 epochs:")
+    assert "Shortest run: 2 workers at batch 64 on local-cpu, 40.0 ± 1.0 seconds." in text
+    assert "Highest accuracy after the last epoch: 1 worker at batch 64 on local-cpu, 97.0 % (96.0–98.0)." in text
+    assert "Lowest cost of a run: 1 worker at batch 64 on local-cpu, USD 0.00600 (0.00590–0.00610) per run." in text
+    assert "The time is that of training without the evaluation after each epoch, the first epoch included." in text
+    assert "samples/s" not in text
+
+
+def test_runs_whose_seconds_overlap_are_a_tie_in_time_and_equal_accuracy_too() -> None:
+    text = answer((make_trained(), make_trained(pool="other", seconds=(60.5, 59.5, 61.5))))
+    assert "tie for the shortest run" in text
+    assert "tie for the highest accuracy" in text
+
+
+def test_one_run_alone_is_told_without_a_superlative() -> None:
+    text = answer((make_trained(),))
+    assert "1 worker at batch 64 on local-cpu: 60.0 ± 1.0 seconds. Accuracy after the last epoch: 97.0 %" in text
+    assert "It costs USD 0.00600 (0.00590–0.00610) per run." in text
+
+
+def test_runs_of_different_lengths_are_not_ranked_against_each_other() -> None:
+    text = answer((make_trained(), make_trained(workers=2, epochs=5)))
+    assert "Shortest" not in text
+    assert "3 epochs:" in text
+    assert "5 epochs:" in text
+
+
+def test_messages_are_answered_with_bandwidth_and_no_cost() -> None:
+    points = []
+    for workers, bus in ((2, 10e9), (4, 12e9)):
+        found = Bandwidth(algorithm=Estimate(mean=bus), bus=Estimate(mean=bus, low=bus - 1e8, high=bus + 1e8))
+        points.append(
+            make_point(workload="allreduce", workers=workers, cost=None).model_copy(update={"bandwidth": found})
+        )
+    text = answer(tuple(points))
+    assert "Highest bus bandwidth: 4 workers at batch 64 on local-cpu, 12.00 ± 0.10 GB/s." in text
+    assert "cost" not in text.lower()
+
+
+def test_a_derived_point_wins_no_comparison_of_speed_and_is_marked_where_it_is_cheapest() -> None:
+    cheap = make_point(pool="copy", throughput=(9000.0, 8900.0, 9100.0), cost=("0.0011", "0.0010", "0.0012"))
+    text = answer((make_point(), make_point(workers=2), cheap.model_copy(update={"basis": Basis.REPRICED})))
+    assert "for 1 worker at batch 64 on copy" not in text.split("Lowest cost")[0]
+    assert "9,000" not in text
+    assert "Lowest cost: 1 worker at batch 64 on copy (re-priced), USD 0.00110 (0.00100–0.00120)" in text
+    assert "1 of 3 points is re-priced or extrapolated from others and not run: its speed is not ranked." in text
+
+
+def test_a_goal_is_told_as_a_lower_bound() -> None:
+    goal = GoalResult(
+        name="imagenet",
+        hours=Estimate(mean=10.0, low=9.9, high=10.1),
+        cost=AmountInterval(mean="36.0", low="35.5", high="36.5", currency="USD"),
+    )
+    text = answer((make_point().model_copy(update={"goals": (goal,)}),))
+    assert (
+        "Goal imagenet would take at least 10.00 (9.90–10.10) hours and USD 36.00 (35.50–36.50) with "
+        "1 worker at batch 64 on local-cpu." in text
+    )

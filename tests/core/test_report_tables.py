@@ -1,11 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table shows what was measured, to the digits that the intervals support, and a dash for what is not defined."""
 
+import json
 from decimal import Decimal
 
 import pytest
 
-from gpubench.api.benchmark import AmountInterval, Cost, Estimate, PointResult, PointState, Scaling
+from gpubench.api.benchmark import (
+    AmountInterval,
+    Bandwidth,
+    Cost,
+    Estimate,
+    GoalResult,
+    PointResult,
+    PointState,
+    Quality,
+    Scaling,
+    TimedRegion,
+    TrainingResult,
+)
 from gpubench.report import figures, tables
 
 
@@ -109,3 +122,158 @@ def test_flat_records_lose_nothing_and_leave_undefined_fields_empty() -> None:
     assert record["strong_efficiency"] == ""
     pending = tables.flat(make_pending())
     assert pending["samples_per_second"] == pending["currency"] == pending["nodes"] == ""
+
+
+# --- training ---------------------------------------------------------------------------------------------------------
+
+
+def estimate(mean: float, half: float | None = None) -> Estimate:
+    return Estimate(mean=mean, low=None if half is None else mean - half, high=None if half is None else mean + half)
+
+
+def make_training(
+    *, seconds: Estimate | None = None, quality: Quality | None = None, region: TimedRegion | None = None
+) -> TrainingResult:
+    timed = seconds or estimate(41.25, 0.31)
+    return TrainingResult(
+        epochs=3,
+        timed_region=region or TimedRegion(),
+        seconds=timed,
+        seconds_per_epoch=estimate(timed.mean / 3, 0.1),
+        first_epoch_seconds=15.0,
+        evaluation_seconds=4.0,
+        training_loss=0.2,
+        quality=quality,
+    )
+
+
+def make_trained(**changes: object) -> PointResult:
+    accuracy = Quality(metric="accuracy", final=estimate(0.9712, 0.0021), best=estimate(0.98))
+    cost = Cost(
+        per_million_samples=AmountInterval(mean="0.0131", currency="USD"),
+        per_run=AmountInterval(mean="0.0412", low="0.0409", high="0.0415", currency="USD"),
+    )
+    facts = {"training": make_training(quality=accuracy), "cost": cost, "data": "Generated", "scaling": ()}
+    return make_point(**{**facts, **changes})
+
+
+def test_training_has_its_own_columns_in_place_of_the_throughputs() -> None:
+    row = cells(make_trained())
+    assert row["EPOCHS"] == "3"
+    assert row["SECONDS/EPOCH"] == "13.75 ± 0.10"
+    assert row["SECONDS"] == "41.25 ± 0.31"
+    assert row["ACCURACY"] == "97.12 % (96.91–97.33)"
+    assert row["COST/RUN"] == "USD 0.04120 (0.04090–0.04150)"
+    assert row["DATA"] == "Generated"
+    assert not {"SAMPLES/S", "EFFICIENCY", "COST/M SAMPLES", "LOSS"} & row.keys()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "title", "shown"),
+    [
+        (599.0, "SECONDS", "599.00 ± 0.60"),
+        (600.0, "MINUTES", "10.000 ± 0.010"),
+        (35_999.0, "MINUTES", "599.983 ± 0.010"),
+        (36_000.0, "HOURS", "10.00000 ± 0.00017"),
+    ],
+)
+def test_the_unit_of_time_follows_the_longest_run(seconds: float, title: str, shown: str) -> None:
+    long = make_trained(training=make_training(seconds=estimate(seconds, 0.6)))
+    table = tables.results([make_trained(), long])
+    titles = [column.title for column in table.columns]
+    assert table.rows[1][titles.index(title)] == shown
+
+
+@pytest.mark.parametrize(
+    ("evaluation", "first_epoch", "words"),
+    [
+        ("Inside", "Included", "training and the evaluation after each epoch, the first epoch included"),
+        ("Outside", "Excluded", "training without the evaluation after each epoch, the first epoch left out"),
+    ],
+)
+def test_what_the_seconds_cover_is_said_in_words(evaluation: str, first_epoch: str, words: str) -> None:
+    region = TimedRegion.model_validate({"evaluation": evaluation, "first_epoch": first_epoch})
+    notes = tables.results([make_trained(training=make_training(region=region))]).notes
+    assert f"Seconds, and the cost of a run, are of {words}." in notes
+
+
+def test_a_loss_is_shown_as_a_number() -> None:
+    loss = Quality(metric="loss", final=estimate(1.394, 0.012), best=estimate(1.39))
+    row = cells(make_trained(training=make_training(quality=loss)))
+    assert row["LOSS"] == "1.394 ± 0.012"
+    assert "ACCURACY" not in row
+
+
+def test_training_without_a_timed_epoch_has_dashes() -> None:
+    training = make_training().model_copy(update={"seconds": None, "seconds_per_epoch": None})
+    row = cells(make_trained(training=training, cost=None))
+    assert (row["SECONDS"], row["SECONDS/EPOCH"], row["COST/RUN"]) == ("–", "–", "–")
+
+
+# --- bandwidth, goals, variants, what was not run ---------------------------------------------------------------------
+
+
+def test_messages_have_bandwidth_in_place_of_samples_efficiency_and_cost() -> None:
+    bandwidth = Bandwidth(algorithm=estimate(12.5e9, 0.1e9), bus=estimate(21.875e9, 0.2e9))
+    row = cells(make_point(workload="allreduce", bandwidth=bandwidth, scaling=(), cost=None))
+    assert (row["ALGBW GB/S"], row["BUSBW GB/S"]) == ("12.50 ± 0.10", "21.88 ± 0.20")
+    assert not {"SAMPLES/S", "EFFICIENCY", "COST/M SAMPLES"} & row.keys()
+
+
+def test_beside_other_workloads_a_message_has_no_samples() -> None:
+    bandwidth = Bandwidth(algorithm=estimate(12.5e9), bus=estimate(21.875e9))
+    message = make_point(workload="allreduce", bandwidth=bandwidth, scaling=(), cost=None)
+    table = tables.results([make_point(), message])
+    titles = [column.title for column in table.columns]
+    assert [row[titles.index("SAMPLES/S")] for row in table.rows] == ["1,700 ± 25", "–"]
+    assert [row[titles.index("ALGBW GB/S")] for row in table.rows] == ["–", "12.5"]
+
+
+def test_what_all_points_leave_at_its_default_has_no_column() -> None:
+    assert not {"DATA", "VARIANT", "BASIS"} & cells(make_point()).keys()
+    row = cells(make_point(variant="fp16-wire", data="Volume", basis="Repriced"))
+    assert (row["DATA"], row["VARIANT"], row["BASIS"]) == ("Volume", "fp16-wire", "Repriced")
+    assert tables.BASIS_NOTE in tables.results([make_point(basis="Extrapolated")]).notes
+
+
+def test_an_efficiency_against_another_pool_names_it() -> None:
+    line = Scaling(kind="weak", baseline_workers=1, baseline_pool="p2.xlarge", efficiency=Estimate(mean=0.9))
+    assert cells(make_point(scaling=(line,)))["EFFICIENCY"] == "90.0 % on p2.xlarge"
+    assert tables.ACROSS_POOLS_NOTE in tables.results([make_point(scaling=(line,))]).notes
+
+
+def test_goals_have_a_table_of_their_own_that_calls_them_lower_bounds() -> None:
+    goal = GoalResult(
+        name="imagenet",
+        hours=Estimate(mean=10.0, low=9.71, high=10.35),
+        cost=AmountInterval(mean="36.00", low="34.96", high="37.26", currency="USD"),
+    )
+    points = [make_point(goals=(goal,)), make_point(workload="mnist_mlp")]
+    _, table = tables.of_study(points)
+    (row,) = table.rows
+    assert row[-3:] == ("imagenet", "10.00 (9.71–10.35)", "USD 36.0 (35.0–37.3)")
+    assert any("lower bounds" in note for note in table.notes)
+    assert len(tables.of_study([make_point()])) == 1
+
+
+def test_a_headline_is_the_figure_of_the_points_kind() -> None:
+    bandwidth = Bandwidth(algorithm=estimate(12.5e9), bus=estimate(21.875e9))
+    assert tables.headline(make_point()) == "1,700 ± 25 samples/s"
+    assert tables.headline(make_trained()) == "41.25 ± 0.31 seconds, accuracy 97.12 % (96.91–97.33)"
+    assert tables.headline(make_point(bandwidth=bandwidth)) == "21.9 GB/s bus bandwidth"
+    assert tables.headline(make_pending()) is None
+
+
+def test_flat_records_have_training_bandwidth_and_goals_unrounded() -> None:
+    goal = GoalResult(name="imagenet", hours=Estimate(mean=10.123456789), cost=None)
+    bandwidth = Bandwidth(algorithm=estimate(12.5e9), bus=estimate(21.875e9))
+    record = tables.flat(make_trained(goals=(goal,), bandwidth=bandwidth, variant="fp16-wire"))
+    assert tuple(record) == tables.FLAT_FIELDS
+    assert (record["epochs"], record["timed_evaluation"], record["timed_first_epoch"]) == ("3", "Inside", "Included")
+    assert float(record["training_seconds_high"]) == 41.56
+    assert (record["quality_metric"], float(record["final_quality"])) == ("accuracy", 0.9712)
+    assert (record["cost_per_run"], record["currency"]) == ("0.0412", "USD")
+    assert (record["data"], record["variant"], record["basis"]) == ("Generated", "fp16-wire", "Measured")
+    assert float(record["bus_bytes_per_second"]) == 21.875e9
+    assert json.loads(record["goals"]) == [{"name": "imagenet", "hours": {"mean": 10.123456789}}]
+    assert tables.flat(make_point())["training_seconds"] == tables.flat(make_point())["goals"] == ""

@@ -11,7 +11,7 @@ from gpubench.api.benchmark import PointResult, PointState, TimedRegion
 from gpubench.control import results
 from gpubench.control.ledger import AttemptRecord, Outcome, Reason
 from gpubench.control.retries import standing
-from gpubench.control.training_results import NO_TIMED_EPOCH
+from gpubench.control.training_results import NO_TIMED_EPOCH, NOT_A_SUM
 from gpubench.measure import bandwidth
 from gpubench.measure.intervals import Interval
 from gpubench.measure.records import Result, Training
@@ -119,6 +119,22 @@ def test_a_single_epoch_that_is_left_out_leaves_no_seconds_and_a_warning() -> No
     assert found.warnings == (NO_TIMED_EPOCH,)
     assert found.cost is not None
     assert found.cost.per_run is None
+
+
+def test_sums_that_contradict_each_other_give_no_seconds_and_stop_no_study() -> None:
+    wrong = builders.training(nanoseconds=10_000_000_000, evaluation_nanoseconds=0, first_evaluation_nanoseconds=0)
+    found = trained(wrong, wrong, wrong, region=TimedRegion(first_epoch="Excluded"))
+    assert found.training is not None
+    assert found.training.seconds is None
+    assert found.warnings == (NOT_A_SUM,)
+
+
+@pytest.mark.parametrize(("first_epoch", "throughput"), [("Included", 30_000 / 34), ("Excluded", 20_000 / 20)])
+def test_the_throughput_of_training_leaves_out_the_first_epoch_where_the_seconds_do(
+    first_epoch: Any, throughput: float
+) -> None:
+    found = trained(*[builders.training()] * 3, region=TimedRegion(first_epoch=first_epoch))
+    assert found.values == pytest.approx((throughput,) * 3)
 
 
 def test_a_run_costs_its_timed_seconds_at_the_rate_of_its_nodes() -> None:

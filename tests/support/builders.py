@@ -77,14 +77,14 @@ def result(
     environment: str = "env",
     training: Training | None = None,
 ) -> Result:
-    """A result whose throughput is `rate` samples per second."""
+    """A result whose throughput is `rate` samples per second; with a training, its epochs and their time."""
     return Result(
         trial=trial,
         attempt=attempt,
         workers=1,
         steps=100,
-        samples=round(rate * 10),
-        nanoseconds=10_000_000_000,
+        samples=round(rate * 10) if training is None else training.epochs * training.first_samples,
+        nanoseconds=10_000_000_000 if training is None else training.nanoseconds,
         windows=10,
         warm_up_windows=2,
         window_nanoseconds=(990_000_000, 1_000_000_000, 1_010_000_000),

@@ -601,7 +601,9 @@ class PointResult(Value):
     values: tuple[float, ...] = Field(
         (), max_length=REPEATS_MAX, description="Samples per second of each repeat. None where basis is not Measured."
     )
-    throughput: Estimate | None = Field(None, description="Samples per second over the repeats.")
+    throughput: Estimate | None = Field(
+        None, description="Samples per second over the repeats; of training without its evaluations."
+    )
     scaling: tuple[Scaling, ...] = Field((), max_length=2, description="On the weak line, the strong line, or both.")
     training: TrainingResult | None = Field(None, description="With mode Training.")
     bandwidth: Bandwidth | None = Field(None, description="Of the workload allreduce.")

@@ -8,8 +8,9 @@ from gpubench.control import conditions, status
 from gpubench.control.decision import Gang, Happening
 from gpubench.control.ledger import AttemptRecord, Outcome
 from gpubench.control.observed import Study
-from gpubench.measure import throughput
-from gpubench.plan.plan import Plan
+from gpubench.measure import bandwidth, throughput, training
+from gpubench.measure.records import Result
+from gpubench.plan.plan import Plan, PointKey
 
 PLANNED = "Planned"
 POINT_SKIPPED = "PointSkipped"
@@ -72,14 +73,27 @@ def _suspension(study: Study, new: GpuBenchmarkStatus) -> Sequence[Happening]:
 def _ending(plan: Plan, record: AttemptRecord) -> Happening:
     where = _trial_text(plan, record.trial, record.attempt)
     if record.result is not None:
-        speed = throughput.samples_per_second(record.result)
-        return Happening(type="Normal", reason=TRIAL_MEASURED, message=f"{where}: {speed:.4g} samples/s")
+        message = f"{where}: {_found(plan, record.trial, record.result)}"
+        return Happening(type="Normal", reason=TRIAL_MEASURED, message=message)
     assert record.outcome is not None
     return Happening(
         type="Normal" if record.outcome is Outcome.STOPPED else "Warning",
         reason=_REASONS[record.outcome],
         message=conditions.clamped(f"{where}: {record.sentence}", 1024),
     )
+
+
+def _found(plan: Plan, trial_id: str, result: Result) -> str:
+    """What one trial gave, in the unit of its kind."""
+    run = result.training
+    seconds = training.timed_seconds(run, plan.timed_region) if run is not None else None
+    if run is not None and seconds is not None:
+        epochs = training.timed_epochs(run, plan.timed_region)
+        quality = f", {run.metric} {run.final:.4g}" if run.metric is not None and run.final is not None else ""
+        return f"{seconds:.4g} s for {epochs} epoch{'s' if epochs > 1 else ''}{quality}"
+    speed = throughput.samples_per_second(result, plan.timed_region)
+    unit = "elements/s" if _key(plan, trial_id).workload == bandwidth.WORKLOAD else "samples/s"
+    return f"{speed:.4g} {unit}"
 
 
 def _start(plan: Plan, gang: Gang) -> Happening:
@@ -103,6 +117,9 @@ def _transitions(study: Study, new: GpuBenchmarkStatus) -> Sequence[Happening]:
 
 def _trial_text(plan: Plan, trial_id: str, attempt: int) -> str:
     trial = next(trial for trial in plan.trials if trial.id == trial_id)
-    key = plan.points[trial.point].key
     again = f", attempt {attempt}" if attempt > 1 else ""
-    return f"trial {trial_id} ({status.point_text(key)}, repeat {trial.repeat + 1}{again})"
+    return f"trial {trial_id} ({status.point_text(_key(plan, trial_id))}, repeat {trial.repeat + 1}{again})"
+
+
+def _key(plan: Plan, trial_id: str) -> PointKey:
+    return next(plan.points[trial.point].key for trial in plan.trials if trial.id == trial_id)

@@ -70,7 +70,11 @@ def _measured(plan: Plan, point: Point, trials: Sequence[TrialStanding]) -> Meas
     baseline = plan.pool(point.key.pool).spec.scaling_baseline
     return MeasuredPoint(
         point=point,
-        values=tuple(throughput.samples_per_second(trial.result) for trial in trials if trial.result is not None),
+        values=tuple(
+            throughput.samples_per_second(trial.result, plan.timed_region)
+            for trial in trials
+            if trial.result is not None
+        ),
         environment=environments[0],
         scaling_baseline=baseline if baseline != point.key.pool else None,
     )
@@ -197,8 +201,8 @@ def _warnings(
     measured = sum(trial.standing is Standing.MEASURED for trial in trials)
     if given_up and measured:
         found.append(f"only {measured} of {len(trials)} repeats were measured: {given_up[0].sentence}")
-    if result.training is not None and result.training.seconds is None:
-        found.append(training_results.NO_TIMED_EPOCH)
+    if result.training is not None and (untimed := training_results.warning(result.training)):
+        found.append(untimed)
     if entry.scaling_baseline is not None and all(pool.name != entry.scaling_baseline for pool in plan.pools):
         found.append(
             f"no efficiency: scalingBaseline of {result.pool} is {entry.scaling_baseline}, which is not in this study: "

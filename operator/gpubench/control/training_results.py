@@ -11,8 +11,18 @@ from gpubench.measure.records import Result, Training
 
 NO_TIMED_EPOCH = (
     "no seconds: the only epoch is the first one, which measure.timedRegion.firstEpoch leaves out: train at least 2 "
-    "epochs, or set it to Included"
+    "epochs, or set it to Included; the throughput is of that epoch"
 )
+NOT_A_SUM = (
+    "no seconds: the record's first epoch takes longer than all epochs together; the program that wrote it counts wrong"
+)
+
+
+def warning(found: TrainingResult) -> str | None:
+    """Why a training has no seconds; None where it has."""
+    if found.seconds is not None:
+        return None
+    return NO_TIMED_EPOCH if found.epochs == 1 else NOT_A_SUM
 
 
 def training_result(results: Sequence[Result], region: TimedRegion) -> TrainingResult | None:

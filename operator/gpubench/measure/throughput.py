@@ -1,13 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a gang's record to samples per second."""
 
+from gpubench.api.benchmark import TimedRegion
 from gpubench.measure.records import Result
 
 
-def samples_per_second(result: Result) -> float:
+def samples_per_second(result: Result, region: TimedRegion | None = None) -> float:
     """Total samples over total time of the measured windows, all ranks together.
 
     A window's time is that of its slowest rank; the quotient of the sums weighs each window by its time (harmonic
-    mean).
+    mean). Of a training run it is the same without its evaluations, and without the first epoch where the timed region
+    leaves that out and holds another one.
     """
+    run = result.training
+    if run is not None and region is not None and region.first_epoch == "Excluded":
+        samples, nanoseconds = result.samples - run.first_samples, result.nanoseconds - run.first_nanoseconds
+        if samples > 0 and nanoseconds > 0:
+            return samples / (nanoseconds / 1e9)
     return result.samples / (result.nanoseconds / 1e9)

@@ -16,7 +16,7 @@ def timed_epochs(training: Training, region: TimedRegion) -> int:
 
 
 def timed_seconds(training: Training, region: TimedRegion) -> float | None:
-    """Seconds of the region; None where it holds no epoch."""
+    """Seconds of the region; None where it holds no epoch, or where the sums of a user's own program contradict it."""
     if not timed_epochs(training, region):
         return None
     nanoseconds = training.nanoseconds
@@ -26,4 +26,4 @@ def timed_seconds(training: Training, region: TimedRegion) -> float | None:
         nanoseconds -= training.first_nanoseconds
         if region.evaluation == "Inside":
             nanoseconds -= training.first_evaluation_nanoseconds
-    return nanoseconds / 1e9
+    return nanoseconds / 1e9 if nanoseconds > 0 else None

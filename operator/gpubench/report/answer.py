@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the figures of a study say, in a few sentences: the fastest, the cheapest, how it scales, what is missing.
 
-Points whose 95 % intervals overlap are a tie, and a difference without intervals is called untested. Workloads and
-precisions are never ranked against each other: they are different work. Must not happen: a winner is named that the
-intervals do not support, or money of two currencies is compared.
+Points whose 95 % intervals overlap are a tie, and a difference without intervals is called untested. Workloads,
+precisions, data and numbers of epochs are never ranked against each other: they are different work. Must not happen: a
+winner is named that the intervals do not support, money of two currencies is compared, or a figure that was not
+measured wins a comparison of speed.
 """
 
 import math
@@ -11,11 +12,21 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gpubench.api.benchmark import PointResult, PointState
+from gpubench.api.benchmark import (
+    AmountInterval,
+    Basis,
+    DataSource,
+    Estimate,
+    PointResult,
+    PointState,
+    Quality,
+    TrainingResult,
+)
 from gpubench.report import figures, tables
 
 LENGTH_MAX = 2048  # of status.answer
 _TIED_NAMED = 4
+_GIGA = 1e9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,51 +38,116 @@ class _Bounds:
     high: float | None
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Ranking:
+    """A figure by which points are ranked, and how it is written."""
+
+    superlative: str
+    bounds: Callable[[PointResult], _Bounds]
+    text: Callable[[PointResult], str]
+
+
 def answer(results: tuple[PointResult, ...]) -> str:
     """The answer so far. It is complete once every point has ended."""
-    groups = list(dict.fromkeys((point.workload, point.precision) for point in results))
-    parts = [_of_group([point for point in results if (point.workload, point.precision) == group]) for group in groups]
+    groups = list(dict.fromkeys(_work(point) for point in results))
+    parts = [_of_group([point for point in results if _work(point) == group]) for group in groups]
     return _fit([*(part for part in parts if part), *_missing(results)])
 
 
+def _work(point: PointResult) -> tuple[str, str, DataSource, int | None]:
+    """What two points must have in common to be compared. A point that has not trained yet is not compared at all."""
+    return point.workload, point.precision, point.data, point.training.epochs if point.training else None
+
+
 def _of_group(points: Sequence[PointResult]) -> str:
-    measured = [point for point in points if point.state is PointState.MEASURED and point.throughput]
-    if not measured:
+    found = [point for point in points if point.state is PointState.MEASURED and point.throughput]
+    run = [point for point in found if point.basis is Basis.MEASURED]
+    if not run:
         return ""
-    head = f"{measured[0].workload} in {measured[0].precision}:"
-    return " ".join([head, _fastest(measured), _cheapest(measured), *_scaling(measured)])
+    timed = all(point.training and point.training.seconds for point in run)
+    if all(point.bandwidth for point in run):
+        sentences = [_best(run, _BUS)]
+    elif timed:
+        sentences = [
+            _best(run, _SHORTEST),
+            *_qualities(run),
+            _cheapest(found, _RUN_COST, _run_cost),
+            *_scaling(run),
+            *_region(run),
+        ]
+    else:
+        sentences = [_best(run, _FASTEST), _cheapest(found, _COST, _sample_cost), *_scaling(run)]
+    return " ".join([_head(run[0]), *sentences, *_goals(run)])
 
 
-def _fastest(measured: Sequence[PointResult]) -> str:
-    best, tied = _ranked(measured, _throughput)
-    figure = f"{figures.throughput(best.throughput)} samples/s"
-    if len(measured) == 1:
-        return f"{_named(best)}: {figure}."
+def _head(point: PointResult) -> str:
+    epochs = f", {point.training.epochs} epoch{'s' if point.training.epochs > 1 else ''}" if point.training else ""
+    data = "" if point.data is DataSource.SYNTHETIC else f" on {point.data.value} data"
+    return f"{point.workload} in {point.precision}{data}{epochs}:"
+
+
+def _best(points: Sequence[PointResult], ranking: _Ranking, *, rest: str = "") -> str:
+    best, tied = _ranked(points, ranking.bounds)
+    figure = ranking.text(best)
+    if len(points) == 1:
+        return f"{_named(best)}: {figure}{rest}."
     if tied:
         return (
-            f"{_listed([best, *tied])} tie for the highest throughput, for their intervals overlap; "
-            f"{_named(best)}: {figure}."
+            f"{_listed([best, *tied])} tie for the {ranking.superlative}, for their intervals overlap; "
+            f"{_named(best)}: {figure}{rest}."
         )
-    return f"Highest throughput: {_named(best)}, {figure}{_untested(measured, _throughput)}."
+    superlative = ranking.superlative[0].upper() + ranking.superlative[1:]
+    return f"{superlative}: {_named(best)}, {figure}{_untested(points, ranking.bounds)}{rest}."
 
 
-def _cheapest(measured: Sequence[PointResult]) -> str:
-    priced = [point for point in measured if point.cost]
-    currencies = {point.cost.per_million_samples.currency for point in priced if point.cost}
+def _cheapest(
+    found: Sequence[PointResult], ranking: _Ranking, amount: Callable[[PointResult], AmountInterval | None]
+) -> str:
+    costs = [(point, cost) for point in found if (cost := amount(point)) is not None]
+    priced = [point for point, _ in costs]
+    currencies = {cost.currency for _, cost in costs}
     if not priced:
         return "What it costs is not known: give the pool a price or an ownership."
     if len(currencies) > 1:
         return f"Costs are in {' and '.join(sorted(currencies))} and therefore not compared."
-    best, tied = _ranked(priced, _cheapness)
-    assert best.cost is not None
-    figure = f"{figures.money(best.cost.per_million_samples)} per million samples"
-    unpriced = len(measured) - len(priced)
+    if len(found) == 1:
+        return f"It costs {ranking.text(priced[0])}."
+    unpriced = len(found) - len(priced)
     rest = f" ({unpriced} measured point{'s have' if unpriced > 1 else ' has'} no price)" if unpriced else ""
-    if len(measured) == 1:
-        return f"It costs {figure}."
-    if tied:
-        return f"{_listed([best, *tied])} tie for the lowest cost, {figure} for {_named(best)}{rest}."
-    return f"Lowest cost: {_named(best)}, {figure}{_untested(priced, _cheapness)}{rest}."
+    return _best(priced, ranking, rest=rest)
+
+
+def _qualities(run: Sequence[PointResult]) -> list[str]:
+    """How good the models became, where there was data to tell."""
+    told = [point for point in run if _quality(point) is not None]
+    metrics = {quality.metric for point in told if (quality := _quality(point))}
+    if len(metrics) != 1:
+        return []
+    best = {"accuracy": "highest accuracy after the last epoch", "loss": "lowest loss after the last epoch"}
+    if len(told) == 1:
+        quality = _quality(told[0])
+        assert quality is not None
+        return [f"{quality.metric.capitalize()} after the last epoch: {figures.quality(quality)}."]
+    return [_best(told, _Ranking(superlative=best[metrics.pop()], bounds=_goodness, text=_quality_text))]
+
+
+def _region(run: Sequence[PointResult]) -> list[str]:
+    regions = dict.fromkeys(point.training.timed_region for point in run if point.training)
+    return [f"The time is that of {figures.timed_region(region)}." for region in regions]
+
+
+def _goals(run: Sequence[PointResult]) -> list[str]:
+    """What each goal would take where it is fastest. It follows the throughput, so it ranks nothing anew."""
+    sentences = []
+    for name in dict.fromkeys(goal.name for point in run for goal in point.goals):
+        best = max((point for point in run if point.goals), key=lambda point: _throughput(point).mean)
+        goal = next((goal for goal in best.goals if goal.name == name), None)
+        if goal is not None:
+            cost = f" and {figures.money(goal.cost)}" if goal.cost else ""
+            sentences.append(
+                f"Goal {name} would take at least {figures.bounded(goal.hours)} hours{cost} with {_named(best)}."
+            )
+    return sentences
 
 
 def _scaling(measured: Sequence[PointResult]) -> list[str]:
@@ -103,7 +179,13 @@ def _missing(results: Sequence[PointResult]) -> list[str]:
         for state, count in counts.items()
         if state not in (PointState.MEASURED, PointState.PENDING, PointState.RUNNING)
     }
+    derived = sum(point.state is PointState.MEASURED and point.basis is not Basis.MEASURED for point in results)
     sentences = []
+    if derived:
+        sentences.append(
+            f"{derived} of {total} points {_are(derived)} re-priced or extrapolated from others and not run: "
+            f"{'its' if derived == 1 else 'their'} speed is not ranked."
+        )
     if not counts[PointState.MEASURED]:
         sentences.append("Nothing was measured." if not unfinished else "Nothing has been measured so far.")
     if unfinished:
@@ -125,15 +207,103 @@ def _throughput(point: PointResult) -> _Bounds:
     return _Bounds(mean=point.throughput.mean, low=point.throughput.low, high=point.throughput.high)
 
 
-def _cheapness(point: PointResult) -> _Bounds:
-    assert point.cost is not None
-    cost = point.cost.per_million_samples
+def _training(point: PointResult) -> TrainingResult:
+    assert point.training is not None
+    return point.training
+
+
+def _seconds(point: PointResult) -> Estimate:
+    seconds = _training(point).seconds
+    assert seconds is not None
+    return seconds
+
+
+def _shortness(point: PointResult) -> _Bounds:
+    return _negated(_seconds(point))
+
+
+def _quality(point: PointResult) -> Quality | None:
+    return point.training.quality if point.training else None
+
+
+def _goodness(point: PointResult) -> _Bounds:
+    quality = _quality(point)
+    assert quality is not None
+    if quality.metric == "loss":
+        return _negated(quality.final)
+    return _Bounds(mean=quality.final.mean, low=quality.final.low, high=quality.final.high)
+
+
+def _quality_text(point: PointResult) -> str:
+    quality = _quality(point)
+    assert quality is not None
+    return figures.quality(quality)
+
+
+def _negated(estimate: Estimate) -> _Bounds:
+    return _Bounds(
+        mean=-estimate.mean,
+        low=None if estimate.high is None else -estimate.high,
+        high=None if estimate.low is None else -estimate.low,
+    )
+
+
+def _bus(point: PointResult) -> Estimate:
+    assert point.bandwidth is not None
+    return point.bandwidth.bus
+
+
+def _bus_bounds(point: PointResult) -> _Bounds:
+    bus = _bus(point)
+    return _Bounds(mean=bus.mean, low=bus.low, high=bus.high)
+
+
+def _sample_cost(point: PointResult) -> AmountInterval | None:
+    return point.cost.per_million_samples if point.cost else None
+
+
+def _run_cost(point: PointResult) -> AmountInterval | None:
+    return point.cost.per_run if point.cost else None
+
+
+def _cheapness(cost: AmountInterval | None) -> _Bounds:
+    assert cost is not None
     open_end = -math.inf if cost.low is not None else None  # the throughput's lower end was not above zero
     return _Bounds(
         mean=-float(cost.mean),
         low=open_end if cost.high is None else -float(cost.high),
         high=None if cost.low is None else -float(cost.low),
     )
+
+
+def _money(cost: AmountInterval | None) -> str:
+    assert cost is not None
+    return figures.money(cost)
+
+
+_FASTEST = _Ranking(
+    superlative="highest throughput",
+    bounds=_throughput,
+    text=lambda point: f"{figures.throughput(point.throughput)} samples/s",
+)
+_COST = _Ranking(
+    superlative="lowest cost",
+    bounds=lambda point: _cheapness(_sample_cost(point)),
+    text=lambda point: f"{_money(_sample_cost(point))} per million samples",
+)
+_SHORTEST = _Ranking(
+    superlative="shortest run", bounds=_shortness, text=lambda point: figures.duration(_seconds(point))
+)
+_RUN_COST = _Ranking(
+    superlative="lowest cost of a run",
+    bounds=lambda point: _cheapness(_run_cost(point)),
+    text=lambda point: f"{_money(_run_cost(point))} per run",
+)
+_BUS = _Ranking(
+    superlative="highest bus bandwidth",
+    bounds=_bus_bounds,
+    text=lambda point: f"{figures.spread(_bus(point), per=_GIGA)} GB/s",
+)
 
 
 def _ranked(
@@ -160,7 +330,8 @@ def _untested(points: Sequence[PointResult], bounds: Callable[[PointResult], _Bo
 
 
 def _named(point: PointResult) -> str:
-    return f"{tables.shape(point)} on {point.pool}"
+    mark = {Basis.MEASURED: "", Basis.REPRICED: " (re-priced)", Basis.EXTRAPOLATED: " (extrapolated)"}[point.basis]
+    return f"{tables.shape(point)} on {point.pool}{mark}"
 
 
 def _listed(points: Sequence[PointResult]) -> str:

@@ -6,9 +6,11 @@ The half width of the interval is shown with two significant digits and the mean
 is printed as 0, or a digit is printed that the measurement does not carry.
 """
 
+from collections.abc import Iterable
 from decimal import ROUND_HALF_UP, Decimal
+from typing import NamedTuple
 
-from gpubench.api.benchmark import AmountInterval, Estimate, Scaling
+from gpubench.api.benchmark import AmountInterval, Estimate, Quality, Scaling, TimedRegion
 
 UNDEFINED = "–"
 _DIGITS_OF_HALF_WIDTH = 2
@@ -17,24 +19,81 @@ _DIGITS_WITHOUT_INTERVAL = 3
 
 def throughput(estimate: Estimate | None) -> str:
     """Samples per second: `1,234 ± 21`."""
+    return spread(estimate)
+
+
+def spread(estimate: Estimate | None, *, per: float = 1.0) -> str:
+    """A figure and half the width of its interval, in units of `per`: `1,234 ± 21`."""
     if estimate is None:
         return UNDEFINED
-    mean, low, high = _decimal(estimate.mean), _optional(estimate.low), _optional(estimate.high)
+    mean, low, high = _in_units(estimate, per=per)
     places = _places(mean, low=low, high=high)
     if low is None or high is None:
         return number(mean, places=places)
     return f"{number(mean, places=places)} ± {number((high - low) / 2, places=places)}"
 
 
-def efficiency(scaling: Scaling) -> str:
-    """Percent: `87 % (85–89)`; the baseline's is 100 % by definition and says so."""
-    estimate = scaling.efficiency
-    if estimate.mean == 1 and estimate.low is None:
-        return "100 % (base)"
-    mean, low, high = (_percent(bound) for bound in (estimate.mean, estimate.low, estimate.high))
-    assert mean is not None
+def bounded(estimate: Estimate | None, *, per: float = 1.0) -> str:
+    """A figure whose interval need not lie evenly about it, or is open at one end: `10.02 (9.91–10.15)`."""
+    if estimate is None:
+        return UNDEFINED
+    mean, low, high = _in_units(estimate, per=per)
+    places = _places(mean, low=low, high=high)
+    return f"{number(mean, places=places)}{_bounds(low, high, places=places)}"
+
+
+def percent(estimate: Estimate | None) -> str:
+    """A share as percent: `87 % (85–89)`."""
+    if estimate is None:
+        return UNDEFINED
+    mean, low, high = _in_units(estimate, per=0.01)
     places = _places(mean, low=low, high=high)
     return f"{number(mean, places=places)} %{_bounds(low, high, places=places)}"
+
+
+def efficiency(scaling: Scaling) -> str:
+    """Percent; the baseline's is 100 % by definition and says so."""
+    if scaling.efficiency.mean == 1 and scaling.efficiency.low is None and scaling.baseline_pool is None:
+        return "100 % (base)"
+    return percent(scaling.efficiency)
+
+
+def quality(found: Quality) -> str:
+    """The last epoch's accuracy as percent, or its loss."""
+    return percent(found.final) if found.metric == "accuracy" else spread(found.final)
+
+
+class TimeUnit(NamedTuple):
+    """What a length of time is written in."""
+
+    name: str
+    seconds: float
+
+
+_TIME_UNITS = (TimeUnit("seconds", 1.0), TimeUnit("minutes", 60.0), TimeUnit("hours", 3600.0))
+_NUMBER_MAX = 600  # of a unit, before the next one is easier to read
+
+
+def time_unit(seconds: Iterable[float]) -> TimeUnit:
+    """One unit for several lengths of time, so that they can be compared: by the longest."""
+    longest = max(seconds, default=0.0)
+    return next((unit for unit in _TIME_UNITS if longest < _NUMBER_MAX * unit.seconds), _TIME_UNITS[-1])
+
+
+def duration(estimate: Estimate) -> str:
+    """A length of time with its unit: `41.20 ± 0.30 seconds`."""
+    unit = time_unit([estimate.mean])
+    return f"{spread(estimate, per=unit.seconds)} {unit.name}"
+
+
+def timed_region(region: TimedRegion) -> str:
+    """What seconds of training cover, in words."""
+    evaluation = {
+        "Inside": "training and the evaluation after each epoch",
+        "Outside": "training without the evaluation after each epoch",
+    }[region.evaluation]
+    first = {"Included": "the first epoch included", "Excluded": "the first epoch left out"}[region.first_epoch]
+    return f"{evaluation}, {first}"
 
 
 def money(amount: AmountInterval) -> str:
@@ -76,5 +135,11 @@ def _optional(value: float | None) -> Decimal | None:
     return None if value is None else _decimal(value)
 
 
-def _percent(value: float | None) -> Decimal | None:
-    return None if value is None else _decimal(value) * 100
+def _in_units(estimate: Estimate, *, per: float) -> tuple[Decimal, Decimal | None, Decimal | None]:
+    unit = _decimal(per)
+    low, high = _optional(estimate.low), _optional(estimate.high)
+    return (
+        _decimal(estimate.mean) / unit,
+        None if low is None else low / unit,
+        None if high is None else high / unit,
+    )

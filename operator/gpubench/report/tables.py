@@ -4,10 +4,23 @@
 `flat` gives the same results as plain values for programs, one record for each point, nothing rounded.
 """
 
+import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from gpubench.api.benchmark import Estimate, PointResult, PointState, Scaling
+from gpubench.api.benchmark import (
+    AmountInterval,
+    Bandwidth,
+    Basis,
+    Cost,
+    DataSource,
+    Estimate,
+    PointResult,
+    PointState,
+    Quality,
+    Scaling,
+    TrainingResult,
+)
 from gpubench.report import figures
 from gpubench.values import Value
 
@@ -27,88 +40,237 @@ class Table(Value):
     notes: tuple[str, ...] = ()
 
 
-COLUMNS = (
-    Column(title="WORKLOAD"),
-    Column(title="POOL"),
-    Column(title="WORKERS", numeric=True),
-    Column(title="BATCH", numeric=True),
-    Column(title="PRECISION"),
-    Column(title="STATE"),
-    Column(title="SAMPLES/S", numeric=True),
-    Column(title="EFFICIENCY", numeric=True),
-    Column(title="COST/M SAMPLES", numeric=True),
-    Column(title="REPEATS", numeric=True),
-    Column(title="NODES", numeric=True),
-)
-
 BATCH_NOTE = "BATCH is per worker."
 INTERVAL_NOTE = "± and brackets are 95 % intervals over the repeats: how repeatable a figure is on these nodes."
 NO_INTERVAL_NOTE = "Points with fewer than 3 repeats have no interval: set spec.measure.repeats.min to 3 or more."
 EFFICIENCY_NOTE = (
-    "EFFICIENCY is throughput per worker against the smallest measured worker count of the same pool, workload, batch "
-    "and precision."
+    "EFFICIENCY is throughput per worker against the smallest measured worker count of the same pool, workload, batch, "
+    "precision, data and variant."
 )
+ACROSS_POOLS_NOTE = "EFFICIENCY with a pool's name behind it is across pools: its base is that pool's smallest point."
+BASIS_NOTE = "BASIS other than Measured: the point was not run; its figures come from another point, see the warnings."
+BANDWIDTH_NOTE = (
+    "ALGBW is the bytes of a message over its time, BUSBW that times 2 (n - 1) / n for n workers, which is what each "
+    "link carries; BATCH is elements of the message."
+)
+QUALITY_NOTE = "ACCURACY and LOSS are on held-out data after the last epoch."
+GOALS_NOTE = (
+    "Goals are lower bounds: samples over throughput, and that time at the price of the nodes; restarts, evaluation "
+    "and slower convergence at large batches come on top."
+)
+
+_Cell = Callable[[PointResult], str]
+_GIGA = 1e9
+
+
+def of_study(points: Sequence[PointResult]) -> tuple[Table, ...]:
+    """All tables of a study: its points, and what its goals would take where it has some."""
+    return (results(points), *([goals(points)] if any(point.goals for point in points) else []))
 
 
 def results(points: Sequence[PointResult]) -> Table:
-    """The table of a study's points, in the plan's order."""
-    kinds = {scaling.kind for point in points for scaling in point.scaling}
-    bases = {scaling.baseline_workers for point in points for scaling in point.scaling}
+    """The table of a study's points, in the plan's order. Its columns are those that the points have figures for."""
+    columns = [*_key_columns(points), *_figure_columns(points), *_RUN_COLUMNS]
     return Table(
-        columns=COLUMNS,
-        rows=tuple(_row(point, name_kind=len(kinds) > 1, name_base=len(bases) > 1) for point in points),
+        columns=tuple(column for column, _ in columns),
+        rows=tuple(tuple(cell(point) for _, cell in columns) for point in points),
         notes=(*_reading_notes(points), *_reasons(points), *_warnings(points)),
+    )
+
+
+def goals(points: Sequence[PointResult]) -> Table:
+    """What the goals would take at the throughput of each point."""
+    columns = _key_columns(points)
+    figure_columns = (
+        Column(title="GOAL"),
+        Column(title="HOURS, AT LEAST", numeric=True),
+        Column(title="COST, AT LEAST", numeric=True),
+    )
+    return Table(
+        columns=(*(column for column, _ in columns), *figure_columns),
+        rows=tuple(
+            (*(cell(point) for _, cell in columns), goal.name, figures.bounded(goal.hours), _money(goal.cost))
+            for point in points
+            for goal in point.goals
+        ),
+        notes=(GOALS_NOTE,),
     )
 
 
 def describe(point: PointResult) -> str:
     """A point in words, for sentences."""
-    return f"{point.workload} on {point.pool}, {shape(point)}, {point.precision}"
+    data = "" if point.data is DataSource.SYNTHETIC else f", {point.data.value} data"
+    return f"{point.workload} on {point.pool}, {shape(point)}, {point.precision}{data}"
 
 
 def shape(point: PointResult) -> str:
-    """Workers and batch of a point in words."""
+    """Workers, batch and variant of a point in words."""
     workers = f"{point.workers} worker{'s' if point.workers > 1 else ''}"
+    variant = f" with {point.variant}" if point.variant else ""
     if point.batch_per_worker is None:
-        return f"{workers} at global batch {point.global_batch}"
-    return f"{workers} at batch {point.batch_per_worker}"
+        return f"{workers} at global batch {point.global_batch}{variant}"
+    return f"{workers} at batch {point.batch_per_worker}{variant}"
 
 
-def _row(point: PointResult, *, name_kind: bool, name_base: bool) -> tuple[str, ...]:
-    efficiencies = ", ".join(_efficiency(found, name_kind=name_kind, name_base=name_base) for found in point.scaling)
-    return (
-        point.workload,
-        point.pool,
-        str(point.workers),
-        figures.UNDEFINED if point.batch_per_worker is None else str(point.batch_per_worker),
-        point.precision,
-        point.state.value,
-        figures.throughput(point.throughput),
-        efficiencies or figures.UNDEFINED,
-        figures.money(point.cost.per_million_samples) if point.cost else figures.UNDEFINED,
-        str(len(point.values)) if point.values else figures.UNDEFINED,
-        str(point.nodes) if point.nodes else figures.UNDEFINED,
-    )
+def headline(point: PointResult) -> str | None:
+    """The figure of a point that matters most, in a few words; None where it has none."""
+    if point.bandwidth is not None:
+        return f"{figures.spread(point.bandwidth.bus, per=_GIGA)} GB/s bus bandwidth"
+    if point.training is not None and point.training.seconds is not None:
+        quality = point.training.quality
+        rest = f", {quality.metric} {figures.quality(quality)}" if quality is not None else ""
+        return f"{figures.duration(point.training.seconds)}{rest}"
+    return f"{figures.throughput(point.throughput)} samples/s" if point.throughput else None
+
+
+# --- columns ----------------------------------------------------------------------------------------------------------
+
+
+def _key_columns(points: Sequence[PointResult]) -> list[tuple[Column, _Cell]]:
+    """What tells the points apart; what all of them leave at its default is not shown."""
+    columns: list[tuple[Column, _Cell]] = [
+        (Column(title="WORKLOAD"), lambda point: point.workload),
+        (Column(title="POOL"), lambda point: point.pool),
+        (Column(title="WORKERS", numeric=True), lambda point: str(point.workers)),
+        (Column(title="BATCH", numeric=True), lambda point: _optional(point.batch_per_worker)),
+        (Column(title="PRECISION"), lambda point: point.precision),
+    ]
+    if any(point.data is not DataSource.SYNTHETIC for point in points):
+        columns.append((Column(title="DATA"), lambda point: point.data.value))
+    if any(point.variant for point in points):
+        columns.append((Column(title="VARIANT"), lambda point: _optional(point.variant)))
+    if any(point.basis is not Basis.MEASURED for point in points):
+        columns.append((Column(title="BASIS"), lambda point: point.basis.value))
+    return columns
+
+
+def _figure_columns(points: Sequence[PointResult]) -> list[tuple[Column, _Cell]]:
+    trained = [point for point in points if point.training]
+    messages = [point for point in points if point.bandwidth]
+    others = [point for point in points if point.throughput and not point.training and not point.bandwidth]
+    return [
+        (Column(title="STATE"), lambda point: point.state.value),
+        *(_throughput_columns(points) if others or not (trained or messages) else []),
+        *(_training_columns(trained) if trained else []),
+        *(_BANDWIDTH_COLUMNS if messages else []),
+    ]
+
+
+def _throughput_columns(points: Sequence[PointResult]) -> list[tuple[Column, _Cell]]:
+    kinds = {scaling.kind for point in points for scaling in point.scaling}
+    bases = {scaling.baseline_workers for point in points for scaling in point.scaling}
+
+    def efficiencies(point: PointResult) -> str:
+        found = [_efficiency(one, name_kind=len(kinds) > 1, name_base=len(bases) > 1) for one in point.scaling]
+        return ", ".join(found) or figures.UNDEFINED
+
+    return [
+        # The elements of a message are no samples: allreduce has its own columns.
+        (
+            Column(title="SAMPLES/S", numeric=True),
+            lambda point: figures.UNDEFINED if point.bandwidth else figures.throughput(point.throughput),
+        ),
+        (Column(title="EFFICIENCY", numeric=True), efficiencies),
+        (
+            Column(title="COST/M SAMPLES", numeric=True),
+            lambda point: _money(point.cost.per_million_samples if point.cost else None),
+        ),
+    ]
+
+
+def _training_columns(trained: Sequence[PointResult]) -> list[tuple[Column, _Cell]]:
+    runs = [point.training for point in trained if point.training]
+    unit = figures.time_unit(run.seconds.mean for run in runs if run.seconds)
+    metrics = dict.fromkeys(run.quality.metric for run in runs if run.quality)
+    return [
+        (
+            Column(title="EPOCHS", numeric=True),
+            lambda point: figures.UNDEFINED if point.training is None else str(point.training.epochs),
+        ),
+        (
+            Column(title="SECONDS/EPOCH", numeric=True),
+            lambda point: figures.spread(point.training.seconds_per_epoch if point.training else None),
+        ),
+        (
+            Column(title=unit.name.upper(), numeric=True),
+            lambda point: figures.spread(point.training.seconds if point.training else None, per=unit.seconds),
+        ),
+        *((Column(title=metric.upper(), numeric=True), _quality_cell(metric)) for metric in metrics),
+        (
+            Column(title="COST/RUN", numeric=True),
+            lambda point: _money(point.cost.per_run if point.cost else None),
+        ),
+    ]
+
+
+def _quality_cell(metric: str) -> _Cell:
+    def cell(point: PointResult) -> str:
+        quality = point.training.quality if point.training else None
+        return figures.UNDEFINED if quality is None or quality.metric != metric else figures.quality(quality)
+
+    return cell
+
+
+_BANDWIDTH_COLUMNS: tuple[tuple[Column, _Cell], ...] = (
+    (
+        Column(title="ALGBW GB/S", numeric=True),
+        lambda point: figures.spread(point.bandwidth.algorithm if point.bandwidth else None, per=_GIGA),
+    ),
+    (
+        Column(title="BUSBW GB/S", numeric=True),
+        lambda point: figures.spread(point.bandwidth.bus if point.bandwidth else None, per=_GIGA),
+    ),
+)
+_RUN_COLUMNS: tuple[tuple[Column, _Cell], ...] = (
+    (Column(title="REPEATS", numeric=True), lambda point: _optional(len(point.values) or None)),
+    (Column(title="NODES", numeric=True), lambda point: _optional(point.nodes or None)),
+)
+
+
+def _optional(value: object | None) -> str:
+    return figures.UNDEFINED if value is None else str(value)
+
+
+def _money(amount: AmountInterval | None) -> str:
+    return figures.UNDEFINED if amount is None else figures.money(amount)
 
 
 def _efficiency(scaling: Scaling, *, name_kind: bool, name_base: bool) -> str:
     kind = f"{scaling.kind} " if name_kind else ""
     base = f" of {scaling.baseline_workers}" if name_base else ""
-    return f"{kind}{figures.efficiency(scaling)}{base}"
+    pool = f" on {scaling.baseline_pool}" if scaling.baseline_pool else ""
+    return f"{kind}{figures.efficiency(scaling)}{base}{pool}"
+
+
+# --- notes ------------------------------------------------------------------------------------------------------------
 
 
 def _reading_notes(points: Sequence[PointResult]) -> list[str]:
     measured = [point for point in points if point.throughput]
+    regions = dict.fromkeys(point.training.timed_region for point in points if point.training)
     notes = [BATCH_NOTE]
+    notes += [f"Seconds, and the cost of a run, are of {figures.timed_region(region)}." for region in regions]
+    if any(point.training and point.training.quality for point in points):
+        notes.append(QUALITY_NOTE)
     if any(point.throughput and point.throughput.low is not None for point in measured):
         notes.append(INTERVAL_NOTE)
-    if any(
-        point.state is PointState.MEASURED and point.throughput and point.throughput.low is None for point in points
-    ):
+    if any(_lacks_repeats(point) for point in points):
         notes.append(NO_INTERVAL_NOTE)
-    if any(point.scaling for point in measured):
+    if any(point.scaling for point in measured if not point.training):
         notes.append(EFFICIENCY_NOTE)
+    if any(scaling.baseline_pool for point in measured if not point.training for scaling in point.scaling):
+        notes.append(ACROSS_POOLS_NOTE)
+    if any(point.bandwidth for point in points):
+        notes.append(BANDWIDTH_NOTE)
+    if any(point.basis is not Basis.MEASURED for point in points):
+        notes.append(BASIS_NOTE)
     return notes
+
+
+def _lacks_repeats(point: PointResult) -> bool:
+    return point.state is PointState.MEASURED and bool(point.values) and point.throughput is not None and (
+        point.throughput.low is None
+    )  # fmt: skip
 
 
 def _reasons(points: Sequence[PointResult]) -> list[str]:
@@ -129,34 +291,96 @@ def _warnings(points: Sequence[PointResult]) -> list[str]:
 
 FLAT_FIELDS = (
     "workload", "pool", "accelerator", "workers", "workers_per_node", "batch_per_worker", "global_batch", "precision",
-    "state", "reason", "repeats", "nodes", "samples_per_second", "samples_per_second_low", "samples_per_second_high",
-    "weak_baseline_workers", "weak_efficiency", "weak_efficiency_low", "weak_efficiency_high",
-    "strong_baseline_workers", "strong_efficiency", "strong_efficiency_low", "strong_efficiency_high",
-    "cost_per_million_samples", "cost_per_million_samples_low", "cost_per_million_samples_high", "currency",
-    "environment", "values", "warnings",
+    "data", "variant", "basis", "state", "reason", "repeats", "nodes",
+    "samples_per_second", "samples_per_second_low", "samples_per_second_high",
+    "weak_baseline_workers", "weak_baseline_pool", "weak_efficiency", "weak_efficiency_low", "weak_efficiency_high",
+    "strong_baseline_workers", "strong_baseline_pool",
+    "strong_efficiency", "strong_efficiency_low", "strong_efficiency_high",
+    "epochs", "timed_evaluation", "timed_first_epoch", "training_seconds", "training_seconds_low",
+    "training_seconds_high", "seconds_per_epoch", "seconds_per_epoch_low", "seconds_per_epoch_high",
+    "first_epoch_seconds", "evaluation_seconds", "training_loss", "quality_metric",
+    "final_quality", "final_quality_low", "final_quality_high", "best_quality", "best_quality_low", "best_quality_high",
+    "algorithm_bytes_per_second", "algorithm_bytes_per_second_low", "algorithm_bytes_per_second_high",
+    "bus_bytes_per_second", "bus_bytes_per_second_low", "bus_bytes_per_second_high",
+    "cost_per_million_samples", "cost_per_million_samples_low", "cost_per_million_samples_high",
+    "cost_per_run", "cost_per_run_low", "cost_per_run_high", "currency", "goals", "environment", "values", "warnings",
+)  # fmt: skip
+_SAME_NAME = (
+    "workload", "pool", "accelerator", "workers", "workers_per_node", "batch_per_worker", "global_batch", "precision",
+    "variant", "reason", "environment",
 )  # fmt: skip
 
 
 def flat(point: PointResult) -> dict[str, str]:
     """One record with the fields of FLAT_FIELDS; what is not defined is empty, nothing is rounded."""
-    cost = point.cost.per_million_samples if point.cost else None
     record: dict[str, object] = {
-        **{name: getattr(point, name) for name in FLAT_FIELDS[:8]},
+        **{name: getattr(point, name) for name in _SAME_NAME},
+        "data": point.data.value,
+        "basis": point.basis.value,
         "state": point.state.value,
-        "reason": point.reason,
         "repeats": len(point.values),
         "nodes": point.nodes or None,
         **_flat_estimate("samples_per_second", point.throughput),
         **_flat_scaling(point.scaling),
-        "cost_per_million_samples": cost and cost.mean,
-        "cost_per_million_samples_low": cost and cost.low,
-        "cost_per_million_samples_high": cost and cost.high,
-        "currency": cost and cost.currency,
-        "environment": point.environment,
+        **_flat_training(point.training),
+        **_flat_bandwidth(point.bandwidth),
+        **_flat_cost(point.cost),
+        "goals": json.dumps([goal.to_wire() for goal in point.goals]) if point.goals else None,
         "values": " ".join(repr(value) for value in point.values),
         "warnings": " | ".join(point.warnings),
     }
     return {name: "" if record.get(name) is None else str(record[name]) for name in FLAT_FIELDS}
+
+
+def _flat_training(training: TrainingResult | None) -> dict[str, object]:
+    if training is None:
+        return {}
+    return {
+        "epochs": training.epochs,
+        "timed_evaluation": training.timed_region.evaluation,
+        "timed_first_epoch": training.timed_region.first_epoch,
+        **_flat_estimate("training_seconds", training.seconds),
+        **_flat_estimate("seconds_per_epoch", training.seconds_per_epoch),
+        "first_epoch_seconds": training.first_epoch_seconds,
+        "evaluation_seconds": training.evaluation_seconds,
+        "training_loss": training.training_loss,
+        **_flat_quality(training.quality),
+    }
+
+
+def _flat_quality(quality: Quality | None) -> dict[str, object]:
+    if quality is None:
+        return {}
+    return {
+        "quality_metric": quality.metric,
+        **_flat_estimate("final_quality", quality.final),
+        **_flat_estimate("best_quality", quality.best),
+    }
+
+
+def _flat_bandwidth(bandwidth: Bandwidth | None) -> dict[str, object]:
+    if bandwidth is None:
+        return {}
+    return {
+        **_flat_estimate("algorithm_bytes_per_second", bandwidth.algorithm),
+        **_flat_estimate("bus_bytes_per_second", bandwidth.bus),
+    }
+
+
+def _flat_cost(cost: Cost | None) -> dict[str, object]:
+    if cost is None:
+        return {}
+    return {
+        **_flat_amount("cost_per_million_samples", cost.per_million_samples),
+        **_flat_amount("cost_per_run", cost.per_run),
+        "currency": cost.per_million_samples.currency,
+    }
+
+
+def _flat_amount(name: str, amount: AmountInterval | None) -> dict[str, object]:
+    if amount is None:
+        return {}
+    return {name: amount.mean, f"{name}_low": amount.low, f"{name}_high": amount.high}
 
 
 def _flat_estimate(name: str, estimate: Estimate | None) -> dict[str, object]:
@@ -169,5 +393,6 @@ def _flat_scaling(scalings: Sequence[Scaling]) -> dict[str, object]:
     record: dict[str, object] = {}
     for scaling in scalings:
         record[f"{scaling.kind}_baseline_workers"] = scaling.baseline_workers
+        record[f"{scaling.kind}_baseline_pool"] = scaling.baseline_pool
         record.update(_flat_estimate(f"{scaling.kind}_efficiency", scaling.efficiency))
     return record
