@@ -9,9 +9,8 @@ import sys
 from gpubench.exitcodes import ExitCode
 from gpubench.plan import assignment as assignments
 from gpubench_jobs import distribution
-from gpubench_jobs.failures import RankError
+from gpubench_jobs.failures import RankError, said
 
-_TEXT_MAX = 300
 #: In its messages for what it cannot compile (TensorFlow 2.18).
 _WORDS_OF_XLA = (
     "tf2xla conversion failed",
@@ -27,7 +26,7 @@ def explain(error: BaseException, assignment: assignments.Assignment) -> RankErr
     if isinstance(error, RankError):
         return error
     explained = filter(None, (rule(error, assignment) for rule in _RULES))
-    return next(explained, RankError(ExitCode.WORKER_RAISED, f"{type(error).__name__}: {_text(error)}"))
+    return next(explained, RankError(ExitCode.WORKER_RAISED, said(error)))
 
 
 def _import(error: BaseException, assignment: assignments.Assignment) -> RankError | None:
@@ -35,7 +34,7 @@ def _import(error: BaseException, assignment: assignments.Assignment) -> RankErr
         return None
     return RankError(
         ExitCode.UNSUPPORTED_ACCELERATOR if assignment.gpu else ExitCode.WORKER_RAISED,
-        f"{type(error).__name__}: a library of the image cannot be loaded: {_text(error)}",
+        f"a library of the image cannot be loaded: {said(error)}",
     )
 
 
@@ -58,7 +57,7 @@ def _memory(error: BaseException, assignment: assignments.Assignment) -> RankErr
 def _peer(error: BaseException, _: assignments.Assignment) -> RankError | None:
     if not distribution.is_peer_loss(error):
         return None
-    return RankError(ExitCode.PEER_LOST, f"a rank of another process went away: {_text(error)}")
+    return RankError(ExitCode.PEER_LOST, f"a rank of another process went away: {said(error)}")
 
 
 def _xla(error: BaseException, assignment: assignments.Assignment) -> RankError | None:
@@ -68,7 +67,7 @@ def _xla(error: BaseException, assignment: assignments.Assignment) -> RankError 
         return None
     return RankError(
         ExitCode.BAD_ASSIGNMENT,
-        f"XLA cannot compile {assignment.workload} here: leave xla out of the variant: {_text(error)}",
+        f"XLA cannot compile {assignment.workload} here: leave xla out of the variant: {said(error)}",
     )
 
 
@@ -91,10 +90,3 @@ def _out_of_memory(error: BaseException) -> bool:
     tensorflow = sys.modules.get("tensorflow")
     errors = getattr(tensorflow, "errors", None)  # absent while a failed import is under way
     return errors is not None and isinstance(error, errors.ResourceExhaustedError)
-
-
-def _text(error: BaseException) -> str:
-    """The first line that says something; TensorFlow's messages go on for pages."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = next((line for line in lines if not line.startswith("Graph execution error")), "no message")
-    return text if len(text) <= _TEXT_MAX else text[: _TEXT_MAX - 1] + "…"

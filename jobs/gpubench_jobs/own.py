@@ -25,11 +25,10 @@ import tensorflow as tf
 from gpubench.api.benchmark import Mode
 from gpubench.exitcodes import ExitCode
 from gpubench.plan.assignment import Assignment
-from gpubench_jobs.failures import RankError
+from gpubench_jobs.failures import RankError, said
 from gpubench_jobs.models.recipe import Recipe
 
 _MODULE = "gpubench_own_workload"
-_TEXT_MAX = 300
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,7 @@ def load(assignment: Assignment, *, rank: int) -> Workload:
             raise blamed from error
         raise _failed(f"{path} defines no build(): add one, see gpubench_jobs/own.py") from error
     except Exception as error:
-        raise blame(error, file=str(path)) or _failed(f"{path}: {_said(error)}") from error
+        raise blame(error, file=str(path)) or _failed(f"{path}: {said(error)}") from error
     if wrong := _wrong(built):
         raise _failed(f"build() of {path} {wrong}: see gpubench_jobs/own.py")
     if assignment.mode is Mode.TRAINING and not built.steps_per_epoch:
@@ -89,13 +88,17 @@ def load(assignment: Assignment, *, rank: int) -> Workload:
 
 
 def blame(error: BaseException, *, file: str) -> RankError | None:
-    """The sentence for an exception that passed through the file; None where it had no part in it."""
+    """The sentence for an exception that the file has a part in; None where it has none."""
     if isinstance(error, SyntaxError) and error.filename == file:
         return _failed(f"{file}, line {error.lineno}: {error.msg}: correct the file")
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     # Functions that TensorFlow has traced are no frames any more, but its messages name where they came from.
     lines += [int(line) for line in re.findall(rf'File "[^"]*{re.escape(Path(file).name)}", line (\d+)', str(error))]
-    return _failed(f"{file}, line {lines[-1]}: {_said(error)}: correct the file") if lines else None
+    if lines:
+        return _failed(f"{file}, line {lines[-1]}: {said(error)}: correct the file")
+    if isinstance(error, (ValueError, TypeError, tf.errors.InvalidArgumentError)):  # what a layer says of its inputs
+        return _failed(f"a step of {file}: {said(error)}: correct the file")
+    return None
 
 
 def _module(path: Path) -> ModuleType:
@@ -125,14 +128,6 @@ def _wrong(built: object) -> str | None:
         if not isinstance(batches.element_spec, tuple) or len(batches.element_spec) != 2:
             return f"returned {name} whose elements are not pairs of inputs and labels"
     return None
-
-
-def _said(error: BaseException) -> str:
-    """Class and message; the last line where an exception inside a traced function has a traceback for its message."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or ["no message"]
-    text = lines[-1] if lines[0].startswith("in user code") else lines[0]
-    name = type(error).__name__
-    return (text if text.startswith(name) else f"{name}: {text}")[:_TEXT_MAX]
 
 
 def _failed(sentence: str) -> RankError:

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -124,6 +124,7 @@ class Pods:
         index: int = 0,
         environment: Mapping[str, str] | None = None,
         cores: int = 1,
+        command: Sequence[str] = (sys.executable, "-m", "gpubench_jobs.launcher"),
     ) -> Pod:
         folder = self._folder / f"pod-{index}"
         folder.mkdir()
@@ -142,7 +143,7 @@ class Pods:
         pinned = {own[(index * cores + n) % len(own)] for n in range(cores)}
         with (folder / "stdout").open("wb") as out, (folder / "stderr").open("wb") as err:
             process = subprocess.Popen(
-                [sys.executable, "-m", "gpubench_jobs.launcher"],
+                command,
                 env=variables,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
