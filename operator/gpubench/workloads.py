@@ -346,6 +346,21 @@ CATALOGUE: tuple[Workload, ...] = (
         optimizer=_SGD_OF_RESNETS,
         origin="tf_cnn_benchmarks resnet152 (v1), mid 2018",
     ),
+    Workload(
+        name="allreduce",
+        task=Task.COMMUNICATION,
+        inputs=Inputs.NONE,
+        about="No model: the collective that training waits for, on a message of as many elements as the batch says, "
+        "4 bytes each or 2 with mixed_float16. Its bandwidth explains the scaling of the others.",
+        input_shape=(),
+        classes=0,
+        trainable_parameters=0,
+        total_parameters=0,
+        forward_gmac=0.0,
+        default_batch=16_777_216,
+        optimizer="none",
+        origin="as all_reduce_perf of nccl-tests measures it",
+    ),
 )
 
 NAMES: tuple[str, ...] = tuple(workload.name for workload in CATALOGUE)

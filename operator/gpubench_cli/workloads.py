@@ -6,7 +6,7 @@ import json
 
 from gpubench import workloads
 from gpubench.report.tables import Column, Table
-from gpubench.workloads import Task, Workload
+from gpubench.workloads import Inputs, Task, Workload
 from gpubench_cli import refusal, terminal
 
 _COLUMNS = (
@@ -29,7 +29,6 @@ _CHOICES = {
     Task.IMAGE_CLASSIFICATION: "classes",
     Task.TEXT_CLASSIFICATION: "classes",
     Task.TEXT_GENERATION: "characters",
-    Task.COMMUNICATION: "choices",
 }
 
 
@@ -85,9 +84,25 @@ def _explain(workload: Workload, output: str) -> None:
     if output == "json":
         _write_json(workload.to_wire())
         return
+    lines = _about_message(workload) if workload.inputs is Inputs.NONE else _about_model(workload)
+    width = max(len(title) for title, _ in lines) + 1
+    terminal.write(f"{workload.name}: {workload.about}\n")
+    for title, text in lines:
+        terminal.write(f"{title + ':':<{width}} {text}")
+
+
+def _about_message(workload: Workload) -> tuple[tuple[str, str], ...]:
+    return (
+        ("Task", workload.task.value),
+        ("Default batch", f"{workload.default_batch:,} elements of a message; a study sets its own"),
+        ("Origin", workload.origin),
+    )
+
+
+def _about_model(workload: Workload) -> tuple[tuple[str, str], ...]:
     statistics = workload.total_parameters - workload.trainable_parameters
     moving = f", and {statistics:,} moving statistics of batch normalisation" if statistics else ""
-    lines = (
+    return (
         ("Task", f"{workload.task.value}, {workload.classes:,} {_CHOICES[workload.task]}"),
         ("Input", _input(workload)),
         ("Parameters", f"{workload.trainable_parameters:,} trainable{moving}"),
@@ -97,10 +112,6 @@ def _explain(workload: Workload, output: str) -> None:
         ("Optimizer", workload.optimizer),
         ("Origin", workload.origin),
     )
-    width = max(len(title) for title, _ in lines) + 1
-    terminal.write(f"{workload.name}: {workload.about}\n")
-    for title, text in lines:
-        terminal.write(f"{title + ':':<{width}} {text}")
 
 
 def _write_json(document: dict[str, object]) -> None:

@@ -79,7 +79,7 @@ def line_of(text: str, words: str) -> int:
             "tf.stack((radii * tf.cos(angles), radii * tf.sin(angles)), axis=1)",
             "radii",
             None,
-            "ValueError: Input 0 of layer",
+            "incompatible shape (8,)",
         ),
     ],
     ids=["import", "syntax", "no-build", "in-build", "in-the-step", "return", "shape"],

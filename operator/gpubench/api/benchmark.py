@@ -46,6 +46,7 @@ WorkloadName = Literal[
     "resnet50_v1.5",
     "resnet101",
     "resnet152",
+    "allreduce",
     "Custom",
 ]
 PoolName = Annotated[str, Field(min_length=1, max_length=63, pattern=patterns.POOL_NAME)]
