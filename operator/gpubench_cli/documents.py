@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Study files: GpuPools and GpuBenchmarks in YAML, validated once, each complaint with the line it is about.
+"""Study files: GpuPools, GpuBenchmarks and the ConfigMaps that they mount, in YAML.
+
+Validated once, each complaint with the line it is about.
 
 Must not happen: a file is taken in part. Anything in it that is not understood refuses the whole of it.
 """
@@ -12,7 +14,8 @@ from gpubench import names
 from gpubench.api import structure, validate
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.pool import GpuPool
-from gpubench_cli import yaml_text
+from gpubench_cli import config_maps, yaml_text
+from gpubench_cli.config_maps import ConfigMap
 from gpubench_cli.refusal import Refusal
 from gpubench_cli.yaml_text import Document
 
@@ -35,6 +38,7 @@ class StudyFile:
     path: Path
     pools: tuple[GpuPool, ...]
     benchmarks: tuple[Benchmark, ...]
+    config_maps: tuple[ConfigMap, ...] = ()
 
     def benchmark(self, name: str | None) -> Benchmark:
         """The one that is meant; Refusal with the choice where that is not clear."""
@@ -57,6 +61,7 @@ def read(path: Path) -> StudyFile:
     problems: list[str] = []
     pools: list[tuple[GpuPool, Document]] = []
     benchmarks: list[Benchmark] = []
+    found_maps: list[tuple[ConfigMap, Document]] = []
     for document in documents:
         try:
             match _kind(document):
@@ -64,15 +69,23 @@ def read(path: Path) -> StudyFile:
                     pools.append((validate.load_pool(document.content), document))
                 case names.BENCHMARK_KIND:
                     benchmarks.append(_benchmark(document))
+                case config_maps.KIND:
+                    found_maps.append((config_maps.read(document), document))
         except validate.InvalidObject as error:
             problems += [_problem_text(document, problem) for problem in error.problems]
         except Refusal as error:
             problems += error.sentences
     problems += _given_twice((pool.name, document) for pool, document in pools)
     problems += _given_twice((benchmark.name, benchmark.document) for benchmark in benchmarks)
+    problems += _given_twice((config_map.name, document) for config_map, document in found_maps)
     if problems:
         raise Refusal(*_shortened(problems))
-    return StudyFile(path=path, pools=tuple(pool for pool, _ in pools), benchmarks=tuple(benchmarks))
+    return StudyFile(
+        path=path,
+        pools=tuple(pool for pool, _ in pools),
+        benchmarks=tuple(benchmarks),
+        config_maps=tuple(config_map for config_map, _ in found_maps),
+    )
 
 
 def missing_pools(benchmark: Benchmark, pools: Iterable[GpuPool]) -> tuple[str, ...]:
@@ -106,10 +119,13 @@ def _kind(document: Document) -> str:
     if not isinstance(content, dict):
         raise Refusal(f"{document.at()}: this is no Kubernetes object: it needs apiVersion, kind, metadata and spec")
     kind, version = content.get("kind"), content.get("apiVersion")
+    if (kind, version) == (config_maps.KIND, config_maps.API_VERSION):
+        return config_maps.KIND
     if kind not in (names.POOL_KIND, names.BENCHMARK_KIND):
         found = f"kind {kind!r}" if kind is not None else "no kind"
         raise Refusal(
-            f"{document.at(('kind',))}: {found}: a study file holds {names.BENCHMARK_KIND} and {names.POOL_KIND} only"
+            f"{document.at(('kind',))}: {found}: a study file holds {names.BENCHMARK_KIND}, {names.POOL_KIND} and "
+            f"{config_maps.KIND} only"
         )
     if version != names.API_VERSION:
         raise Refusal(

@@ -10,7 +10,7 @@ import socket
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpubench import names
@@ -20,9 +20,11 @@ from gpubench.control.observed import ObservedJob, Study
 from gpubench.plan.plan import Plan
 from gpubench_cli import machine as machines
 from gpubench_cli import pod as pods
+from gpubench_cli import volumes
 from gpubench_cli.machine import Machine
 from gpubench_cli.pod import LocalPod, PodOrder
 from gpubench_cli.results import ResultsFolder
+from gpubench_cli.volumes import Sources
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,9 +32,10 @@ class Place:
     """Where gangs of a run live."""
 
     machine: Machine
-    command: Sequence[str]  # a pod's main process
+    command: Sequence[str]  # a pod's main process, but for a workload that is a program of its own
     folder: ResultsFolder
     scratch: Path
+    sources: Sources = field(default_factory=Sources)  # of the volumes
     grace_seconds: float = float(manifests.GRACE_SECONDS)
 
 
@@ -134,7 +137,15 @@ def _orders(job: str, gang: Gang, *, study: Study, plan: Plan, place: Place) -> 
     cores = slots * machines.cores_per_slot(pool)
     gpus = slots if pool.slot.gpu_resource is not None else 0
     addresses = _addresses(gang.nodes)
-    environment = manifests.gang_environment(study, plan, gang)
+    mounted = manifests.volumes(study, plan, gang.pool)
+    told = volumes.in_place(gang.assignment, mounted, sources=place.sources, scratch=place.scratch)
+    environment = manifests.gang_environment(study, plan, gang.model_copy(update={"assignment": told}))
+    own_command = manifests.own_command(plan, gang)
+    command = (
+        volumes.command_in_place(own_command, mounted, sources=place.sources, scratch=place.scratch)
+        if own_command is not None
+        else place.command
+    )
     environment[names.ENV_RENDEZVOUS_HOST] = addresses[0]  # there is no DNS
     assignment = gang.assignment
     for index, address in enumerate(addresses):
@@ -146,7 +157,7 @@ def _orders(job: str, gang: Gang, *, study: Study, plan: Plan, place: Place) -> 
             cores=place.machine.cores[index * cores : (index + 1) * cores],
             gpus=tuple(gpu.entry for gpu in place.machine.gpus[index * gpus : (index + 1) * gpus]),
             environment=environment,
-            command=place.command,
+            command=command,
             log=place.folder.log(trial=assignment.trial, attempt=assignment.attempt, pod=index),
             scratch=place.scratch / f"{job}-{index}",
         )

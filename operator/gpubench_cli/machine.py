@@ -17,6 +17,7 @@ import psutil
 
 from gpubench.api.pool import GpuPoolSpec
 from gpubench.control import capacity
+from gpubench.plan import narrow
 from gpubench.plan.plan import Plan, Point
 from gpubench.units import processors, quantity_value
 from gpubench.values import Value
@@ -111,16 +112,7 @@ def cores_per_slot(pool: GpuPoolSpec) -> int:
 
 def skip_what_this_machine_is_not(plan: Plan, machine: Machine) -> Plan:
     """The plan with the points that this machine cannot run marked as skipped, and without their trials."""
-    points = tuple(_judged(point, plan, machine) for point in plan.points)
-    trials = tuple(trial for trial in plan.trials if points[trial.point].skip is None)
-    return plan.model_copy(update={"points": points, "trials": trials})
-
-
-def _judged(point: Point, plan: Plan, machine: Machine) -> Point:
-    if point.skip is not None:
-        return point
-    skip = _reason(point, plan.pool(point.key.pool).spec, machine)
-    return point if skip is None else point.model_copy(update={"skip": skip})
+    return narrow.narrowed(plan, lambda point: _reason(point, plan.pool(point.key.pool).spec, machine))
 
 
 def _reason(point: Point, pool: GpuPoolSpec, machine: Machine) -> str | None:

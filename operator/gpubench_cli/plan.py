@@ -16,9 +16,9 @@ from gpubench.plan.plan import Plan, Point
 from gpubench.report import figures
 from gpubench.report.tables import Column, Table
 from gpubench.units import duration_text
-from gpubench_cli import documents, estimate, machine, refusal, terminal
+from gpubench_cli import documents, estimate, machine, refusal, terminal, volumes
 from gpubench_cli.documents import Benchmark, StudyFile
-from gpubench_cli.run import given_pools
+from gpubench_cli.run import as_here, as_study, given_pools
 
 _MONEY_PLACES = 4
 
@@ -56,19 +56,24 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     parser.add_argument("--pools", type=Path, metavar="FILE", help="GpuPools in a file of their own")
     parser.add_argument("--name", help="the benchmark, where the file has several")
     parser.add_argument("--local", action="store_true", help="for `gpubench run`: skip what this machine cannot be")
+    volumes.add_to(parser)
     parser.add_argument("-o", "--output", choices=("table", "json", "yaml"), default="table", help="table by default")
     parser.set_defaults(command=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Read, plan, show."""
+    if arguments.volume and not arguments.local:
+        raise refusal.Refusal("--volume is a folder of this machine: give it with --local")
     study_file = documents.read(arguments.study)
     benchmark = study_file.benchmark(arguments.name)
     pools = _pools(study_file, benchmark, arguments)
     plan = freeze.freeze(benchmark.spec, pools, rfc3339(time.time()))
     parallel = benchmark.spec.limits.parallel_trials
     if arguments.local:
-        plan, parallel = machine.skip_what_this_machine_is_not(plan, machine.this_machine()), 1
+        sources = volumes.Sources(given=volumes.given(arguments.volume), config_maps=study_file.config_maps)
+        study = as_study(benchmark, now=time.time())
+        plan, parallel = as_here(study, plan, here=machine.this_machine(), sources=sources), 1
     if arguments.output == "json":
         terminal.write(json.dumps(plan.to_wire(), indent=2, ensure_ascii=False))
     elif arguments.output == "yaml":

@@ -14,7 +14,7 @@ from gpubench.control import conditions, planning
 from gpubench.control.observed import Study
 from gpubench.plan.plan import Plan
 from gpubench.report import answer, tables
-from gpubench_cli import documents, estimate, local, machine, refusal, results, terminal
+from gpubench_cli import documents, estimate, local, machine, refusal, results, terminal, volumes
 from gpubench_cli.documents import Benchmark
 from gpubench_cli.gang import Place
 from gpubench_cli.refusal import Refusal
@@ -35,6 +35,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     parser.add_argument("study", type=Path, metavar="STUDY.yaml", help="a GpuBenchmark and, most times, its GpuPools")
     parser.add_argument("--pools", type=Path, metavar="FILE", help="GpuPools in a file of their own")
     parser.add_argument("--name", help="the benchmark, where the file has several")
+    volumes.add_to(parser)
     parser.add_argument("--results", type=Path, metavar="DIR", help="new folder; results/<name>-<UTC time> by default")
     parser.set_defaults(command=run)
 
@@ -48,14 +49,15 @@ def run(arguments: argparse.Namespace) -> int:
     _refuse_missing_libraries()
     study = as_study(benchmark, now=time.time())
     here = machine.this_machine()
-    plan = machine.skip_what_this_machine_is_not(_begin(study, pools), here)
+    sources = volumes.Sources(given=volumes.given(arguments.volume), config_maps=study_file.config_maps)
+    plan = as_here(study, _begin(study, pools), here=here, sources=sources)
     folder = ResultsFolder.create(
         arguments.results or results.default_path(study.name, now=study.created_at),
         study_text=arguments.study.read_text(encoding="utf-8"),
         plan=plan,
     )
     try:
-        status = _run(study, plan, here=here, folder=folder)
+        status = _run(study, plan, here=here, sources=sources, folder=folder)
     except refusal.Stopped:
         terminal.tell(f"stopped; what was measured is kept: gpubench show {folder.path}")
         raise
@@ -87,6 +89,12 @@ def as_study(benchmark: Benchmark, *, now: float) -> Study:
     )
 
 
+def as_here(study: Study, plan: Plan, *, here: machine.Machine, sources: volumes.Sources) -> Plan:
+    """The plan without what this machine cannot be, and without what it has no files for."""
+    volumes.refuse_unknown(study, plan, sources)
+    return volumes.skip_what_has_no_folder(study, machine.skip_what_this_machine_is_not(plan, here), sources)
+
+
 def _begin(study: Study, pools: tuple[GpuPool, ...]) -> Plan:
     begun = planning.begin(study, pools, study.created_at)
     if isinstance(begun, Plan):
@@ -103,10 +111,12 @@ def _refuse_missing_libraries() -> None:
         )
 
 
-def _run(study: Study, plan: Plan, *, here: machine.Machine, folder: ResultsFolder) -> GpuBenchmarkStatus:
+def _run(
+    study: Study, plan: Plan, *, here: machine.Machine, sources: volumes.Sources, folder: ResultsFolder
+) -> GpuBenchmarkStatus:
     trial_seconds = estimate.trial_seconds(plan)
     with local.scratch() as scratch, terminal.Progression(trial_seconds=trial_seconds, name=study.name) as progression:
-        place = Place(machine=here, command=LAUNCHER, folder=folder, scratch=scratch)
+        place = Place(machine=here, command=LAUNCHER, folder=folder, scratch=scratch, sources=sources)
         return local.LocalRun(study, plan, place=place, reporter=progression).run()
 
 

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Volumes on one machine: one study file works with and without a cluster, and what has no files is not run."""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import builders
+from gpubench.api.benchmark import GpuBenchmarkStatus, PointState
+from gpubench.api.pool import Volume
+from gpubench.control import starts
+from gpubench.control.decision import Gang, Happening
+from gpubench.control.observed import Study
+from gpubench.plan.freeze import freeze
+from gpubench.plan.plan import Plan
+from gpubench_cli import __main__ as program
+from gpubench_cli import documents, local, run, volumes
+from gpubench_cli.config_maps import ConfigMap
+from gpubench_cli.gang import Place
+from gpubench_cli.machine import Machine
+from gpubench_cli.refusal import Refusal
+from gpubench_cli.results import ResultsFolder
+from gpubench_cli.volumes import Sources
+
+STAND_IN = Path(__file__).with_name("stand_in_launcher.py")
+POOL = {
+    "apiVersion": "gpubench.dev/v1alpha1",
+    "kind": "GpuPool",
+    "metadata": {"name": "cpu"},
+    "spec": {"slotsPerNode": 1, "maxNodes": 1, "slot": {"cpu": "1", "memory": "1Mi"}},
+}
+MODELS = {"name": "models", "mountPath": "/models", "configMap": {"name": "models"}}
+CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "models", "namespace": "ml"}}
+
+
+class Silent:
+    """Tells nobody."""
+
+    def happened(self, happening: Happening) -> None:
+        pass
+
+    def progressed(self, status: GpuBenchmarkStatus, running: Gang | None) -> None:
+        pass
+
+
+def study_document(block: dict[str, Any], *mounted: dict[str, Any]) -> dict[str, Any]:
+    spec = {
+        "sweep": [block],
+        "measure": {"repeats": {"min": 1}},
+        "template": {"volumes": list(mounted)},
+    }
+    metadata = {"name": "quick"}
+    return {"apiVersion": "gpubench.dev/v1alpha1", "kind": "GpuBenchmark", "metadata": metadata, "spec": spec}
+
+
+def own(command: list[str]) -> dict[str, Any]:
+    return builders.block(workloads=["Custom"], custom={"name": "mine", "command": command}, workers=[1])
+
+
+def write(folder: Path, *found: dict[str, Any]) -> Path:
+    path = folder / "study.yaml"
+    path.write_text(yaml.safe_dump_all(found))
+    return path
+
+
+def of_volume(*mounted: dict[str, Any], path: str = "/data/mnist") -> tuple[Study, Plan]:
+    block = builders.block(workers=[1], data={"source": "Volume", "path": path})
+    spec = builders.spec(block, template={"volumes": list(mounted)})
+    return builders.study(spec), builders.plan(spec)
+
+
+def test_a_program_in_a_config_map_of_the_file_runs_in_place_of_the_launcher(tmp_path: Path) -> None:
+    config_map = {**CONFIG_MAP, "data": {"mine.py": STAND_IN.read_text()}}
+    path = write(tmp_path, config_map, POOL, study_document(own(["python", "/models/mine.py", "succeed"]), MODELS))
+    read = documents.read(path)
+    study = run.as_study(read.benchmark(None), now=time.time())
+    here = Machine(name="here", cores=tuple(sorted(os.sched_getaffinity(0))), memory_bytes=2**40)
+    sources = Sources(config_maps=read.config_maps)
+    plan = run.as_here(study, freeze(study.spec, read.pools, "2026-11-01T00:00:00Z"), here=here, sources=sources)
+    folder = ResultsFolder.create(tmp_path / "results", study_text="{}", plan=plan)
+    place = Place(machine=here, command=("false",), folder=folder, scratch=tmp_path / "scratch", sources=sources)
+    status = local.LocalRun(study, plan, place=place, reporter=Silent()).run()
+    assert [point.state for point in status.results] == [PointState.MEASURED]
+    (log,) = (tmp_path / "results/logs").glob("*.jsonl")
+    assert json.loads(log.read_text().splitlines()[0])["environment"]["GPUBENCH_ASSIGNMENT"]
+
+
+def test_paths_below_a_mount_path_become_those_of_the_folder(tmp_path: Path) -> None:
+    study, plan = of_volume({"name": "data", "mountPath": "/data", "hostPath": {"path": str(tmp_path)}})
+    assert len(volumes.skip_what_has_no_folder(study, plan, Sources()).trials) == 3
+    assignment = starts.gang_of(plan, plan.trials[0], attempt=1).assignment
+    mounted = study.spec.template.volumes
+    told = volumes.in_place(assignment, mounted, sources=Sources(), scratch=tmp_path)
+    assert told.data.path == str(tmp_path / "mnist")
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/data", "/srv/outer"),
+        ("/data/mnist/x", "/srv/outer/mnist/x"),
+        ("/data/inner/x", "/srv/inner/x"),  # the innermost of both
+        ("/database", "/database"),
+        ("python", "python"),
+    ],
+)
+def test_a_path_belongs_to_the_innermost_volume(tmp_path: Path, path: str, expected: str) -> None:
+    mounted = tuple(
+        Volume.model_validate({"name": name, "mountPath": where, "persistentVolumeClaim": {"claimName": "c"}})
+        for name, where in (("outer", "/data"), ("inner", "/data/inner"))
+    )
+    sources = Sources(given={"outer": Path("/srv/outer"), "inner": Path("/srv/inner")})
+    assert volumes.local_path(path, mounted, sources=sources, scratch=tmp_path) == expected
+
+
+@pytest.mark.parametrize("word", ["python", "python3"])
+def test_python_is_the_one_that_runs(tmp_path: Path, word: str) -> None:
+    found = volumes.command_in_place([word, "python"], (), sources=Sources(), scratch=tmp_path)
+    assert found == (sys.executable, "python")
+
+
+def test_a_given_folder_comes_first(tmp_path: Path) -> None:
+    volume = Volume.model_validate({"name": "data", "mountPath": "/data", "hostPath": {"path": "/nowhere"}})
+    sources = Sources(given={"data": tmp_path})
+    assert sources.reason(volume) is None
+    assert sources.folder(volume, scratch=tmp_path / "scratch") == tmp_path
+
+
+@pytest.mark.parametrize(
+    ("volume", "sentence"),
+    [
+        ({"hostPath": {"path": "/no/such/folder"}}, "volume data is /no/such/folder, no folder here"),
+        ({"configMap": {"name": "sets"}}, "volume data is ConfigMap sets, which is not in the study file"),
+        ({"persistentVolumeClaim": {"claimName": "sets"}}, "volume data is a PersistentVolumeClaim, and there is no"),
+    ],
+)
+def test_a_point_without_its_files_is_skipped_with_a_sentence(volume: dict[str, Any], sentence: str) -> None:
+    study, plan = of_volume({"name": "data", "mountPath": "/data", **volume})
+    judged = volumes.skip_what_has_no_folder(study, plan, Sources())
+    assert judged.trials == ()
+    (skip,) = (point.skip for point in judged.points)
+    assert skip is not None
+    assert skip.startswith(sentence)
+    assert skip.endswith("give a folder with --volume data=FOLDER")
+
+
+def test_a_path_that_is_nowhere_is_skipped_and_one_of_this_machine_is_taken(tmp_path: Path) -> None:
+    study, plan = of_volume(path="/no/such/folder")
+    (point,) = volumes.skip_what_has_no_folder(study, plan, Sources()).points
+    assert point.skip == "/no/such/folder is below no volume's mountPath, and not on this machine: correct the path"
+    study, plan = of_volume(path=str(tmp_path))
+    assert volumes.skip_what_has_no_folder(study, plan, Sources()) == plan
+
+
+def test_a_command_needs_the_volumes_that_it_names() -> None:
+    spec = builders.spec(own(["python", "/models/mine.py"]), template={"volumes": [MODELS]})
+    study, plan = builders.study(spec), builders.plan(spec)
+    assert volumes.skip_what_has_no_folder(study, plan, Sources()).trials == ()
+    there = Sources(config_maps=(ConfigMap(name="models", files=()),))
+    assert volumes.skip_what_has_no_folder(study, plan, there) == plan
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["data"], "write the volume's name and a folder"),
+        (["data=/no/such/folder"], "there is no folder /no/such/folder"),
+        (["data=/", "data=/"], "the folder of data is given twice"),
+    ],
+)
+def test_a_folder_that_cannot_be_meant_is_refused(options: list[str], sentence: str) -> None:
+    with pytest.raises(Refusal, match=sentence):
+        volumes.given(options)
+
+
+def test_a_folder_for_a_volume_that_nobody_has_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path, POOL, study_document(builders.block(workers=[1]), MODELS))
+    assert program.main(("plan", "--local", "--volume", f"model={tmp_path}", str(path))) == 2
+    assert "--volume model: the study has models: correct the name" in capsys.readouterr().err
+    assert program.main(("plan", "--volume", f"models={tmp_path}", str(path))) == 2
+    assert "give it with --local" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"data": {"a.py": 1}}, "study.yaml:3: data.a.py: the value is not text"),
+        ({"data": {"a/b.py": ""}}, "a key is a file's name"),
+        ({"binaryData": {"a.bin": "&"}}, "the value is not base64"),
+        ({"datta": {}}, "datta: unknown field"),
+        ({"metadata": {}}, "a ConfigMap needs a name"),
+        ({"data": ["a"]}, "write keys and their texts"),
+    ],
+)
+def test_a_config_map_that_a_cluster_would_refuse_refuses_the_file(
+    tmp_path: Path, fields: dict[str, Any], sentence: str
+) -> None:
+    path = write(tmp_path, {**CONFIG_MAP, **fields})
+    with pytest.raises(Refusal) as refusal:
+        documents.read(path)
+    assert sentence in "\n".join(refusal.value.sentences)
+
+
+def test_a_config_maps_binary_file_is_what_was_encoded(tmp_path: Path) -> None:
+    path = write(tmp_path, {**CONFIG_MAP, "binaryData": {"a.bin": "AAH/\n"}})
+    (config_map,) = documents.read(path).config_maps
+    config_map.write(tmp_path / "folder")
+    assert (tmp_path / "folder/a.bin").read_bytes() == b"\x00\x01\xff"
