@@ -57,6 +57,7 @@ def test_what_departs_from_the_paper_is_said(name: str, capsys: pytest.CaptureFi
     out = said(capsys, name)
     assert ("Without dropout" in out) == (name in {"alexnet", "vgg16", "vgg19", "inception4"})
     assert ("ends in NaN" in out) == (name == "alexnet")
+    assert ("First weights are random" in out) == (name == "inception4_finetune")
 
 
 def test_json_loses_nothing(capsys: pytest.CaptureFixture[str]) -> None:

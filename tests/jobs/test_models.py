@@ -51,6 +51,9 @@ class Source:
 _ADAM = Learning(keras.optimizers.Adam, 0.001, (("beta_1", 0.9), ("beta_2", 0.999), ("epsilon", 1e-8)))
 _ADADELTA = Learning(keras.optimizers.Adadelta, 1.0, (("rho", 0.95), ("epsilon", 1e-8)))
 
+# TF-Slim, train_image_classifier.py: rmsprop_decay, rmsprop_momentum, opt_epsilon.
+_OF_SLIM = Learning(keras.optimizers.RMSprop, 0.01, (("rho", 0.9), ("momentum", 0.9), ("epsilon", 1.0)))
+
 
 def _rmsprop(rate: float) -> Learning:
     return Learning(keras.optimizers.RMSprop, rate, (("rho", 0.9), ("momentum", 0.0), ("epsilon", 1e-8)))
@@ -80,6 +83,9 @@ SOURCES = {
     "vgg19": Source(143_671_337, 143_671_337, 19.632, 16, _sgd(0.005)),
     "inception3": Source(23_819_401, 23_853_833, 5.713, 94, _sgd(0.005)),
     "inception4": Source(42_649_769, 42_712_937, 12.254, 149, _sgd(0.005)),
+    # Trainable: 41,118,917 and the auxiliary head's 2,593,413. Statistics: inception4's and 2 x 896 of that head.
+    # GMAC: inception4's 12.25398, less 1536 x 996 for fewer classes, and 5,738,240 of that head.
+    "inception4_finetune": Source(43_712_330, 43_712_330 + 63_168 + 1_792, 12.258, 151, _OF_SLIM, (0.2,)),
     "resnet50": Source(25_559_081, 25_612_201, 3.858, 53, _sgd(0.004)),
     "resnet50_v1.5": Source(25_559_081, 25_612_201, 4.089, 53, _sgd(0.004)),
     "resnet101": Source(44_551_209, 44_656_553, 7.570, 104, _sgd(0.004)),
@@ -87,6 +93,7 @@ SOURCES = {
 }
 RATES = {  # after so many steps, by the original's formula
     "cifar10_cnn": ((0, 1e-4), (1562, 1e-4 / 1.001562), (1_000_000, 5e-5)),
+    "inception4_finetune": ((0, 0.01), (206, 0.01), (207, 0.0094), (413, 0.0094), (414, 0.008836)),
 }
 
 
@@ -164,7 +171,8 @@ def test_a_model_takes_and_gives_the_shapes_of_the_catalogue(name: str, built: R
     inputs, _ = feed.draw(feed.state, tf.constant(0))
     assert tuple(inputs.shape) == (BATCH, *workload.input_shape)
     assert built.network.input_shape == (None, *workload.input_shape)
-    assert built.network.output_shape == (None, workload.outputs)
+    heads = 2 if name == "inception4_finetune" else 1
+    assert [tuple(output.shape) for output in built.network.outputs] == [(None, workload.outputs)] * heads
 
 
 def test_convolutions_that_are_normalised_have_no_bias(name: str, built: Recipe) -> None:
@@ -173,8 +181,9 @@ def test_convolutions_that_are_normalised_have_no_bias(name: str, built: Recipe)
     assert len(normalisations) == (SOURCES[name].convolutions if normalised else 0)
     assert all(layer.use_bias is not normalised for layer in layers_of(built, keras.layers.Conv2D))
     settings = {(layer.momentum, layer.epsilon, layer.scale) for layer in normalisations}
+    decay_of_inception = 0.9997 if name == "inception4_finetune" else 0.999
     if normalised:
-        assert settings == ({(0.9, 1e-5, True)} if name.startswith("resnet") else {(0.999, 1e-3, False)})
+        assert settings == ({(0.9, 1e-5, True)} if name.startswith("resnet") else {(decay_of_inception, 1e-3, False)})
 
 
 def test_dropout_is_where_the_original_run_had_it(name: str, built: Recipe) -> None:
@@ -206,6 +215,28 @@ def test_only_version_1_5_has_its_stride_in_the_3x3(name: str, built: Recipe) ->
     in_blocks = [(3, 3), (1, 1)] * 3 if name == "resnet50_v1.5" else [(1, 1), (1, 1)] * 3  # with the projections
     assert sorted(layer.kernel_size for layer in strided) == sorted([(7, 7), *in_blocks])
     assert {layer.padding for layer in strided if layer.kernel_size > (1, 1)} == {"valid"}, "padded alike on all sides"
+
+
+@pytest.mark.parametrize("name", ["inception4_finetune"], scope="module")
+@pytest.mark.usefixtures("name")
+def test_the_auxiliary_head_counts_four_tenths_and_decides_nothing(built: Recipe) -> None:
+    labels, certain, undecided = tf.constant([1, 3]), tf.one_hot([1, 3], 5) * 1000.0, tf.zeros((2, 5))
+    learned = (*layers_of(built, keras.layers.Conv2D), *layers_of(built, keras.layers.Dense))
+    decay = 4e-5 * sum(float(tf.nn.l2_loss(layer.kernel)) for layer in learned)
+    assert decay > 0.01
+    cases = {(0, 0): 1.4, (1, 0): 0.4, (0, 1): 1.0, (1, 1): 0.0}  # whether each head is certain: shares of ln 5
+    for (head, auxiliary), share in cases.items():
+        outputs = [certain if head else undecided, certain if auxiliary else undecided]
+        assert float(built.loss(labels, outputs)) == pytest.approx(share * math.log(5) + decay, rel=1e-4)
+    assert built.correct is not None
+    assert built.correct(labels, [certain, undecided]).numpy().tolist() == [1.0, 1.0]
+    assert built.correct(labels, [undecided, certain]).numpy().tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("name", ["inception4", "inception4_finetune"], scope="module")
+def test_slim_has_pairs_of_long_kernels_the_other_way_round(name: str, built: Recipe) -> None:
+    in_the_last_modules = {layer.kernel_size for layer in layers_of(built, keras.layers.Conv2D) if layer.filters == 448}
+    assert in_the_last_modules == ({(1, 3)} if name == "inception4" else {(3, 1)})
 
 
 @pytest.mark.usefixtures("eagerly")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """inception4 (Szegedy and others 2016) as tf_cnn_benchmarks has it: 149 convolutions, 1001 classes, no auxiliary head.
 
-No dropout before the last layer, see `classic`. TF-Slim's form has some pairs of 1x7 and 7x1 the other way round; its
-counts are the same.
+No dropout before the last layer, see `classic`. TF-Slim's form, which `inception4_finetune` takes, has some pairs of
+1x7 and 7x1 the other way round; its counts are the same.
 """
 
 import keras
@@ -16,29 +16,40 @@ from gpubench_jobs.models.recipe import Recipe
 def build(workload: workloads.Workload) -> Recipe:
     """In the dtype policy that Keras has at this moment."""
     image = keras.Input(workload.input_shape)
-    x = _stem(image)
-    for _ in range(4):
-        x = _module_a(x)
-    x = _reduction_a(x)
-    for _ in range(7):
-        x = _module_b(x)
-    x = _reduction_b(x)
-    for _ in range(3):
-        x = _module_c(x)
+    _, x = body(image, tool_order=True)
     x = keras.layers.GlobalAveragePooling2D()(x)
     network = keras.Model(image, classic.logits(x, classes=workload.classes))
     return classic.recipe(network, learning_rate=0.005)
 
 
-def _stem(x: keras.KerasTensor) -> keras.KerasTensor:
+def body(image: keras.KerasTensor, *, tool_order: bool) -> tuple[keras.KerasTensor, keras.KerasTensor]:
+    """All before the heads: the last 17x17x1024, from which an auxiliary head branches off, and the last 8x8x1536.
+
+    The tool and TF-Slim differ in which of a pair of long kernels comes first, in the stem and in the modules B and C.
+    """
+    x = _stem(image, tool_order=tool_order)
+    for _ in range(4):
+        x = _module_a(x)
+    x = _reduction_a(x)
+    for _ in range(7):
+        x = _module_b(x, tool_order=tool_order)
+    branch = x
+    x = _reduction_b(x)
+    for _ in range(3):
+        x = _module_c(x, tool_order=tool_order)
+    return branch, x
+
+
+def _stem(x: keras.KerasTensor, *, tool_order: bool) -> keras.KerasTensor:
     """299 to 35x35x384."""
+    long = ((7, 1), (1, 7)) if tool_order else ((1, 7), (7, 1))
     x = halved(x, 32)
     x = convolution(x, 32, 3, padding="valid")
     x = convolution(x, 64, 3)
     x = side_by_side(pooled(x), halved(x, 96))
     x = side_by_side(
         convolution(tower(x, (64, 1)), 96, 3, padding="valid"),
-        convolution(tower(x, (64, 1), (64, (7, 1)), (64, (1, 7))), 96, 3, padding="valid"),
+        convolution(tower(x, (64, 1), *((64, kernel) for kernel in long)), 96, 3, padding="valid"),
     )
     return side_by_side(halved(x, 192), pooled(x))
 
@@ -57,12 +68,13 @@ def _reduction_a(x: keras.KerasTensor) -> keras.KerasTensor:
     return side_by_side(pooled(x), halved(x, 384), halved(tower(x, (192, 1), (224, 3)), 256))
 
 
-def _module_b(x: keras.KerasTensor) -> keras.KerasTensor:
+def _module_b(x: keras.KerasTensor, *, tool_order: bool) -> keras.KerasTensor:
+    first, second = ((1, 7), (7, 1)) if tool_order else ((7, 1), (1, 7))
     return side_by_side(
         tower(average(x), (128, 1)),
         tower(x, (384, 1)),
         tower(x, (192, 1), (224, (1, 7)), (256, (7, 1))),
-        tower(x, (192, 1), (192, (1, 7)), (224, (7, 1)), (224, (1, 7)), (256, (7, 1))),
+        tower(x, (192, 1), (192, first), (224, second), (224, first), (256, second)),
     )
 
 
@@ -73,8 +85,9 @@ def _reduction_b(x: keras.KerasTensor) -> keras.KerasTensor:
     )
 
 
-def _module_c(x: keras.KerasTensor) -> keras.KerasTensor:
-    narrow, wide = tower(x, (384, 1)), tower(x, (384, 1), (448, (1, 3)), (512, (3, 1)))
+def _module_c(x: keras.KerasTensor, *, tool_order: bool) -> keras.KerasTensor:
+    first, second = ((1, 3), (3, 1)) if tool_order else ((3, 1), (1, 3))
+    narrow, wide = tower(x, (384, 1)), tower(x, (384, 1), (448, first), (512, second))
     return side_by_side(
         tower(average(x), (256, 1)),
         tower(x, (256, 1)),

@@ -3,6 +3,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -14,11 +15,12 @@ class Recipe:
 
     network: keras.Model
     optimizer: keras.optimizers.Optimizer
-    #: Mean loss of a batch from labels and the network's outputs, in float32.
-    loss: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+    #: Mean loss of a batch from labels and the network's outputs, in float32. A network with several heads gives a list
+    #: of outputs; only this function and the next know what is in it.
+    loss: Callable[[tf.Tensor, Any], tf.Tensor]
     #: For each sample of a batch 1.0 where the answer is right, else 0.0: its mean is the accuracy. None where only the
     #: loss says how good a model is (text generation).
-    correct: Callable[[tf.Tensor, tf.Tensor], tf.Tensor] | None = None
+    correct: Callable[[tf.Tensor, Any], tf.Tensor] | None = None
     #: A batch of training inputs, changed at random by a seed of two numbers, where the original did so.
     augment: Callable[[tf.Tensor, tf.Tensor], tf.Tensor] | None = None
     #: Whether the last, smaller batch of an epoch is left out, where the original did so.

@@ -42,6 +42,7 @@ WorkloadName = Literal[
     "vgg19",
     "inception3",
     "inception4",
+    "inception4_finetune",
     "resnet50",
     "resnet50_v1.5",
     "resnet101",
