@@ -2,7 +2,8 @@
 """The catalogue of every metric: exporters, dashboards and the reference page are made from it, and from nothing else.
 
 Names follow Prometheus: base units, the unit at the end, `_total` on counters, ratios between 0 and 1. The bounds of an
-interval are metrics of their own, so that a graph can draw a band.
+interval are metrics of their own, so that a graph can draw a band. Series are bounded by the points of a study (256),
+its goals (4 for a point) and the sides of an interval (3).
 """
 
 from enum import StrEnum
@@ -31,7 +32,7 @@ class Metric(Value):
 _STUDY = ("namespace", "benchmark")
 _POINT = (
     *_STUDY, "workload", "pool", "accelerator", "capacity_type", "workers", "workers_per_node", "batch_per_worker",
-    "global_batch", "precision",
+    "global_batch", "precision", "data", "variant",
 )  # fmt: skip
 _RANK = ("trial", "attempt", "workload", "rank")
 
@@ -54,7 +55,7 @@ THROUGHPUT_LOW = _operator(
 THROUGHPUT_HIGH = _operator(
     "gpubench_throughput_high_samples_per_second", Kind.GAUGE, _POINT, "Upper end of the throughput's 95 % interval."
 )
-_LINE = (*_POINT, "scaling", "baseline_workers")
+_LINE = (*_POINT, "scaling", "baseline_workers", "baseline_pool")
 EFFICIENCY = _operator(
     "gpubench_scaling_efficiency_ratio", Kind.GAUGE, _LINE, "Scaling efficiency against the smallest worker count."
 )
@@ -64,7 +65,8 @@ EFFICIENCY_LOW = _operator(
 EFFICIENCY_HIGH = _operator(
     "gpubench_scaling_efficiency_high_ratio", Kind.GAUGE, _LINE, "Upper end of the efficiency's 95 % interval."
 )
-_MONEY = (*_POINT, "currency")
+# What was not run has a cost and goals, marked by its basis, and none of the series of measured figures.
+_MONEY = (*_POINT, "basis", "currency")
 COST = _operator(
     "gpubench_cost_per_million_samples", Kind.GAUGE, _MONEY, "Marginal cost of a million samples, in `currency`."
 )
@@ -73,6 +75,113 @@ COST_LOW = _operator(
 )
 COST_HIGH = _operator(
     "gpubench_cost_high_per_million_samples", Kind.GAUGE, _MONEY, "Upper end of the cost's 95 % interval."
+)
+COST_PER_RUN = _operator(
+    "gpubench_cost_per_run", Kind.GAUGE, _MONEY, "Marginal cost of the timed region of a training, in `currency`."
+)
+COST_PER_RUN_LOW = _operator(
+    "gpubench_cost_low_per_run", Kind.GAUGE, _MONEY, "Lower end of the 95 % interval of a run's cost."
+)
+COST_PER_RUN_HIGH = _operator(
+    "gpubench_cost_high_per_run", Kind.GAUGE, _MONEY, "Upper end of the 95 % interval of a run's cost."
+)
+_GOAL = (*_POINT, "basis", "goal")
+GOAL = _operator(
+    "gpubench_goal_seconds", Kind.GAUGE, _GOAL, "Training time of a goal's samples at the throughput: a lower bound."
+)
+GOAL_LOW = _operator("gpubench_goal_low_seconds", Kind.GAUGE, _GOAL, "Lower end of the 95 % interval of a goal's time.")
+GOAL_HIGH = _operator(
+    "gpubench_goal_high_seconds", Kind.GAUGE, _GOAL, "Upper end of the 95 % interval of a goal's time."
+)
+_GOAL_MONEY = (*_GOAL, "currency")
+GOAL_COST = _operator(
+    "gpubench_goal_cost", Kind.GAUGE, _GOAL_MONEY, "Marginal cost of a goal's samples, in `currency`: a lower bound."
+)
+GOAL_COST_LOW = _operator(
+    "gpubench_goal_low_cost", Kind.GAUGE, _GOAL_MONEY, "Lower end of the 95 % interval of a goal's cost."
+)
+GOAL_COST_HIGH = _operator(
+    "gpubench_goal_high_cost", Kind.GAUGE, _GOAL_MONEY, "Upper end of the 95 % interval of a goal's cost."
+)
+# `evaluation` and `first_epoch` say what the seconds cover: spec.measure.timedRegion.
+_REGION = (*_POINT, "epochs", "evaluation", "first_epoch")
+TRAINING = _operator(
+    "gpubench_training_seconds", Kind.GAUGE, _REGION, "Mean duration of the timed region of a training of `epochs`."
+)
+TRAINING_LOW = _operator(
+    "gpubench_training_low_seconds", Kind.GAUGE, _REGION, "Lower end of the 95 % interval of a training's duration."
+)
+TRAINING_HIGH = _operator(
+    "gpubench_training_high_seconds", Kind.GAUGE, _REGION, "Upper end of the 95 % interval of a training's duration."
+)
+EPOCH = _operator(
+    "gpubench_training_epoch_seconds", Kind.GAUGE, _REGION, "Mean duration of an epoch of the timed region."
+)
+EPOCH_LOW = _operator(
+    "gpubench_training_epoch_low_seconds", Kind.GAUGE, _REGION, "Lower end of the 95 % interval of an epoch's duration."
+)
+EPOCH_HIGH = _operator(
+    "gpubench_training_epoch_high_seconds",
+    Kind.GAUGE,
+    _REGION,
+    "Upper end of the 95 % interval of an epoch's duration.",
+)
+_QUALITY = (*_POINT, "epochs", "epoch")
+ACCURACY = _operator(
+    "gpubench_training_accuracy_ratio",
+    Kind.GAUGE,
+    _QUALITY,
+    "Accuracy on held-out data after the `epoch`: final, or the best of each repeat.",
+)
+ACCURACY_LOW = _operator(
+    "gpubench_training_accuracy_low_ratio", Kind.GAUGE, _QUALITY, "Lower end of the accuracy's 95 % interval."
+)
+ACCURACY_HIGH = _operator(
+    "gpubench_training_accuracy_high_ratio", Kind.GAUGE, _QUALITY, "Upper end of the accuracy's 95 % interval."
+)
+LOSS = _operator(
+    "gpubench_training_loss",
+    Kind.GAUGE,
+    _QUALITY,
+    "Loss on held-out data after the `epoch`, of workloads without an accuracy: final, or the best of each repeat.",
+)
+LOSS_LOW = _operator("gpubench_training_low_loss", Kind.GAUGE, _QUALITY, "Lower end of the loss's 95 % interval.")
+LOSS_HIGH = _operator("gpubench_training_high_loss", Kind.GAUGE, _QUALITY, "Upper end of the loss's 95 % interval.")
+ALGORITHM_BANDWIDTH = _operator(
+    "gpubench_allreduce_algorithm_bytes_per_second",
+    Kind.GAUGE,
+    _POINT,
+    "Algorithm bandwidth of the workload allreduce: bytes of a message over its time.",
+)
+ALGORITHM_BANDWIDTH_LOW = _operator(
+    "gpubench_allreduce_algorithm_low_bytes_per_second",
+    Kind.GAUGE,
+    _POINT,
+    "Lower end of the algorithm bandwidth's 95 % interval.",
+)
+ALGORITHM_BANDWIDTH_HIGH = _operator(
+    "gpubench_allreduce_algorithm_high_bytes_per_second",
+    Kind.GAUGE,
+    _POINT,
+    "Upper end of the algorithm bandwidth's 95 % interval.",
+)
+BUS_BANDWIDTH = _operator(
+    "gpubench_allreduce_bus_bytes_per_second",
+    Kind.GAUGE,
+    _POINT,
+    "Bus bandwidth of the workload allreduce: 2 (n - 1) / n times the algorithm bandwidth.",
+)
+BUS_BANDWIDTH_LOW = _operator(
+    "gpubench_allreduce_bus_low_bytes_per_second",
+    Kind.GAUGE,
+    _POINT,
+    "Lower end of the bus bandwidth's 95 % interval.",
+)
+BUS_BANDWIDTH_HIGH = _operator(
+    "gpubench_allreduce_bus_high_bytes_per_second",
+    Kind.GAUGE,
+    _POINT,
+    "Upper end of the bus bandwidth's 95 % interval.",
 )
 POINTS = _operator("gpubench_points", Kind.GAUGE, (*_STUDY, "state"), "Points of a study by what became of them.")
 TRIALS = _operator("gpubench_trials", Kind.GAUGE, (*_STUDY, "state"), "Trials of a study: finished, running, waiting.")

@@ -14,7 +14,15 @@ from prometheus_client import core, registry
 from pydantic import ValidationError
 
 from gpubench import metrics
-from gpubench.api.benchmark import Estimate, GpuBenchmarkStatus, PointResult, PointState
+from gpubench.api.benchmark import (
+    AmountInterval,
+    Basis,
+    Estimate,
+    GpuBenchmarkStatus,
+    PointResult,
+    PointState,
+    TrainingResult,
+)
 from gpubench_operator import keys, kube, logs
 
 _log = logs.logger(__name__)
@@ -22,6 +30,7 @@ _log = logs.logger(__name__)
 #: A value and its labels, in the order of the metric's.
 _Sample = tuple[tuple[str, ...], float]
 _Samples = dict[str, list[_Sample]]
+_SECONDS_PER_HOUR = 3600.0
 
 
 class Figures(registry.Collector):
@@ -91,35 +100,92 @@ def _add_study(samples: _Samples, study: tuple[str, str], status: GpuBenchmarkSt
         _add_point(samples, study, result)
 
 
-def _add_point(samples: _Samples, study: tuple[str, str], result: PointResult) -> None:
-    point = (
-        *study,
-        result.workload,
-        result.pool,
-        result.accelerator or "",
-        result.capacity_type or "",
-        str(result.workers),
-        str(result.workers_per_node),
-        "" if result.batch_per_worker is None else str(result.batch_per_worker),
-        str(result.global_batch),
-        result.precision,
-    )
+#: A figure and the two ends of its interval.
+_Three = tuple[metrics.Metric, metrics.Metric, metrics.Metric]
 
-    def add(three: tuple[metrics.Metric, metrics.Metric, metrics.Metric], estimate: Estimate, *more: str) -> None:
+
+class _Point:
+    """The series of one point: its labels, and where its samples go."""
+
+    def __init__(self, samples: _Samples, study: tuple[str, str], result: PointResult) -> None:
+        self._samples = samples
+        self._labels = (
+            *study,
+            result.workload,
+            result.pool,
+            result.accelerator or "",
+            result.capacity_type or "",
+            str(result.workers),
+            str(result.workers_per_node),
+            "" if result.batch_per_worker is None else str(result.batch_per_worker),
+            str(result.global_batch),
+            result.precision,
+            result.data.value,
+            result.variant or "",
+        )
+
+    def add(self, three: _Three, estimate: Estimate | None, *more: str, per: float = 1.0) -> None:
+        """A figure in units of `per`, with the labels that it has beyond the point's."""
+        if estimate is None:
+            return
         for metric, value in zip(three, (estimate.mean, estimate.low, estimate.high), strict=True):
             if value is not None:
-                samples.setdefault(metric.name, []).append(((*point, *more), value))
+                self._samples.setdefault(metric.name, []).append(((*self._labels, *more), value * per))
 
-    if result.throughput is not None:
-        add((metrics.THROUGHPUT, metrics.THROUGHPUT_LOW, metrics.THROUGHPUT_HIGH), result.throughput)
+    def add_amount(self, three: _Three, amount: AmountInterval | None, *more: str) -> None:
+        """An amount of money, with its currency behind its other labels."""
+        if amount is None:
+            return
+        low, high = (None if text is None else float(text) for text in (amount.low, amount.high))
+        self.add(three, Estimate(mean=float(amount.mean), low=low, high=high), *more, amount.currency)
+
+
+def _add_point(samples: _Samples, study: tuple[str, str], result: PointResult) -> None:
+    point = _Point(samples, study, result)
+    if result.basis is Basis.MEASURED:
+        _add_measured(point, result)
+    basis = result.basis.value
+    if result.cost is not None:
+        point.add_amount((metrics.COST, metrics.COST_LOW, metrics.COST_HIGH), result.cost.per_million_samples, basis)
+        run = (metrics.COST_PER_RUN, metrics.COST_PER_RUN_LOW, metrics.COST_PER_RUN_HIGH)
+        point.add_amount(run, result.cost.per_run, basis)
+    for goal in result.goals:
+        hours = (metrics.GOAL, metrics.GOAL_LOW, metrics.GOAL_HIGH)
+        point.add(hours, goal.hours, basis, goal.name, per=_SECONDS_PER_HOUR)
+        cost = (metrics.GOAL_COST, metrics.GOAL_COST_LOW, metrics.GOAL_COST_HIGH)
+        point.add_amount(cost, goal.cost, basis, goal.name)
+
+
+def _add_measured(point: _Point, result: PointResult) -> None:
+    """The figures that were measured on the point's own pool."""
+    # The throughput of allreduce counts elements of messages, which are no samples.
+    if result.bandwidth is None:
+        point.add((metrics.THROUGHPUT, metrics.THROUGHPUT_LOW, metrics.THROUGHPUT_HIGH), result.throughput)
+    else:
+        algorithm = (metrics.ALGORITHM_BANDWIDTH, metrics.ALGORITHM_BANDWIDTH_LOW, metrics.ALGORITHM_BANDWIDTH_HIGH)
+        point.add(algorithm, result.bandwidth.algorithm)
+        bus = (metrics.BUS_BANDWIDTH, metrics.BUS_BANDWIDTH_LOW, metrics.BUS_BANDWIDTH_HIGH)
+        point.add(bus, result.bandwidth.bus)
     for line in result.scaling:
         three = (metrics.EFFICIENCY, metrics.EFFICIENCY_LOW, metrics.EFFICIENCY_HIGH)
-        add(three, line.efficiency, line.kind, str(line.baseline_workers))
-    if result.cost is not None:
-        cost = result.cost.per_million_samples
-        bounds = [None if text is None else float(text) for text in (cost.low, cost.high)]
-        estimate = Estimate(mean=float(cost.mean), low=bounds[0], high=bounds[1])
-        add((metrics.COST, metrics.COST_LOW, metrics.COST_HIGH), estimate, cost.currency)
+        base = line.baseline_pool or result.pool
+        point.add(three, line.efficiency, line.kind, str(line.baseline_workers), base)
+    if result.training is not None:
+        _add_training(point, result.training)
+
+
+def _add_training(point: _Point, training: TrainingResult) -> None:
+    epochs = str(training.epochs)
+    region = (epochs, training.timed_region.evaluation, training.timed_region.first_epoch)
+    point.add((metrics.TRAINING, metrics.TRAINING_LOW, metrics.TRAINING_HIGH), training.seconds, *region)
+    point.add((metrics.EPOCH, metrics.EPOCH_LOW, metrics.EPOCH_HIGH), training.seconds_per_epoch, *region)
+    if training.quality is not None:
+        three = {
+            "accuracy": (metrics.ACCURACY, metrics.ACCURACY_LOW, metrics.ACCURACY_HIGH),
+            "loss": (metrics.LOSS, metrics.LOSS_LOW, metrics.LOSS_HIGH),
+        }[training.quality.metric]
+        point.add(three, training.quality.final, epochs, "final")
+        point.add(three, training.quality.best, epochs, "best")
 
 
 class Health:

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""What a scrape gives: the figures of the statuses with the labels of the catalogue, and nothing that was not found."""
+
 from typing import Any
 
 import prometheus_client
@@ -57,6 +59,91 @@ def test_what_was_not_found_has_no_series() -> None:
     series = scrape(figures)
     for absent in (metrics.THROUGHPUT_LOW, metrics.EFFICIENCY_HIGH, metrics.COST_LOW):
         assert absent.name not in series
+
+
+def interval(mean: float) -> dict[str, float]:
+    return {"mean": mean, "low": 0.9 * mean, "high": 1.1 * mean}
+
+
+TRAINED: dict[str, Any] = {
+    **POINT,
+    "data": "Generated",
+    "variant": "fp16-wire",
+    "training": {
+        "epochs": 3,
+        "timedRegion": {"evaluation": "Inside", "firstEpoch": "Excluded"},
+        "seconds": interval(40.0),
+        "secondsPerEpoch": interval(20.0),
+        "firstEpochSeconds": 30.0,
+        "evaluationSeconds": 3.0,
+        "trainingLoss": 0.2,
+        "quality": {"metric": "accuracy", "final": interval(0.8), "best": {"mean": 0.85}},
+    },
+    "cost": {
+        "perMillionSamples": {"mean": "1.25", "currency": "USD"},
+        "perRun": {"mean": "0.50", "low": "0.45", "currency": "USD"},
+    },
+    "goals": [{"name": "imagenet", "hours": interval(10.0), "cost": {"mean": "36.5", "currency": "USD"}}],
+}
+
+
+def scrape_of(*points: dict[str, Any]) -> dict[str, list[tuple[dict[str, str], float]]]:
+    figures = exporter.Figures()
+    figures.observe(KEY, benchmark(results=list(points)))
+    return scrape(figures)
+
+
+def test_training_has_seconds_with_what_they_cover_and_quality_and_cost_of_a_run() -> None:
+    series = scrape_of(TRAINED)
+    ((labels, seconds),) = series[metrics.TRAINING.name]
+    assert seconds == 40.0
+    assert (labels["epochs"], labels["evaluation"], labels["first_epoch"]) == ("3", "Inside", "Excluded")
+    assert (labels["data"], labels["variant"]) == ("Generated", "fp16-wire")
+    assert series[metrics.EPOCH_HIGH.name][0][1] == 22.0
+    accuracy = {labels["epoch"]: value for labels, value in series[metrics.ACCURACY.name]}
+    assert accuracy == {"final": 0.8, "best": 0.85}
+    assert metrics.LOSS.name not in series
+    assert [value for _, value in series[metrics.COST_PER_RUN.name]] == [0.5]
+    assert metrics.COST_PER_RUN_HIGH.name not in series
+
+
+def test_a_goals_hours_are_seconds_in_prometheus() -> None:
+    series = scrape_of(TRAINED)
+    ((labels, seconds),) = series[metrics.GOAL.name]
+    assert (labels["goal"], labels["basis"], seconds) == ("imagenet", "Measured", 36_000.0)
+    ((labels, cost),) = series[metrics.GOAL_COST.name]
+    assert (labels["goal"], labels["currency"], cost) == ("imagenet", "USD", 36.5)
+
+
+def test_messages_have_bandwidth_and_no_samples_per_second() -> None:
+    series = scrape_of({**POINT, "bandwidth": {"algorithm": interval(1e9), "bus": interval(1.75e9)}})
+    assert series[metrics.BUS_BANDWIDTH.name][0][1] == 1.75e9
+    assert series[metrics.ALGORITHM_BANDWIDTH_LOW.name][0][1] == 0.9e9
+    assert metrics.THROUGHPUT.name not in series
+
+
+def test_what_was_not_run_has_a_marked_cost_and_goals_and_no_measured_series() -> None:
+    series = scrape_of({**TRAINED, "basis": "Repriced"})
+    for name in (metrics.COST.name, metrics.COST_PER_RUN.name, metrics.GOAL.name, metrics.GOAL_COST.name):
+        assert [labels["basis"] for labels, _ in series[name]] == ["Repriced"]
+    for metric in (metrics.THROUGHPUT, metrics.EFFICIENCY, metrics.TRAINING, metrics.EPOCH, metrics.ACCURACY):
+        assert metric.name not in series
+
+
+def test_every_series_has_the_labels_of_its_metric_in_the_catalogue() -> None:
+    bandwidth = {"bandwidth": {"algorithm": interval(1e9), "bus": interval(1e9)}}
+    loss = {**TRAINED["training"], "quality": {"metric": "loss", "final": interval(1.4), "best": interval(1.3)}}
+    series = scrape_of(TRAINED, {**POINT, "workers": 4, **bandwidth}, {**TRAINED, "workers": 8, "training": loss})
+    labels = {metric.name: set(metric.labels) for metric in metrics.CATALOGUE}
+    assert series
+    for name, found in series.items():
+        assert all(set(one) == labels[name] for one, _ in found), name
+
+
+def test_an_efficiency_names_the_pool_of_its_base() -> None:
+    line = {"kind": "weak", "baselineWorkers": 1, "efficiency": {"mean": 0.9}}
+    series = scrape_of(POINT, {**POINT, "workers": 4, "scaling": [{**line, "baselinePool": "one-gpu"}]})
+    assert [labels["baseline_pool"] for labels, _ in series[metrics.EFFICIENCY.name]] == ["spot", "one-gpu"]
 
 
 def test_series_vanish_with_their_object() -> None:
