@@ -127,7 +127,8 @@ class LocalRun:
             self._reporter.happened(happening)
         if decision.status != self._status:
             self._status = decision.status
-            self._study = self._study.model_copy(update={"conditions": decision.status.conditions})
+            told = {"conditions": decision.status.conditions, "started_at": decision.status.started_at}
+            self._study = self._study.model_copy(update=told)
             self._place.folder.write(
                 Summary(
                     name=self._study.name,

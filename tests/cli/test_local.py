@@ -92,6 +92,11 @@ def test_a_study_is_measured_and_written(tmp_path: Path) -> None:
     assert {point.nodes for point in finished.status.results} == {1}, "slices of one machine are one node"
 
 
+def test_the_plan_is_told_once(tmp_path: Path) -> None:
+    finished = run(tmp_path, "succeed")
+    assert [happening.reason for happening in finished.happenings].count("Planned") == 1
+
+
 @two_cores
 def test_each_pod_has_an_address_and_processors_of_its_own_and_no_foreign_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -230,6 +230,14 @@ def test_a_derived_point_wins_no_comparison_of_speed_and_is_marked_where_it_is_c
     assert "1 of 3 points is re-priced or extrapolated from others and not run: its speed is not ranked." in text
 
 
+def test_two_prices_of_one_measurement_are_no_tie_however_wide_its_interval() -> None:
+    measured = make_point(cost=("0.0100", "0.0050", "0.0150"))
+    copy = make_point(pool="copy", cost=("0.0110", "0.0055", "0.0165")).model_copy(update={"basis": Basis.REPRICED})
+    assert "Lowest cost: 1 worker at batch 64 on local-cpu, USD 0.0100 (0.0050–0.0150)" in answer((measured, copy))
+    equal = make_point(pool="copy", cost=("0.0100", "0.0050", "0.0150")).model_copy(update={"basis": Basis.REPRICED})
+    assert "tie for the lowest cost" in answer((measured, equal))
+
+
 def test_a_goal_is_told_as_a_lower_bound() -> None:
     goal = GoalResult(
         name="imagenet",

@@ -95,6 +95,14 @@ def test_seconds_and_quality_have_students_interval_over_the_repeats() -> None:
     assert found.quality.best.mean == pytest.approx(0.98)
 
 
+def test_the_interval_of_an_accuracy_ends_at_all_right() -> None:
+    found = trained(*(builders.training(final=final) for final in (0.5, 0.97, 0.98))).training
+    assert found is not None
+    assert found.quality is not None
+    assert found.quality.final.high == 1.0
+    assert 0.0 <= (found.quality.final.low or 0.0) < 0.5
+
+
 def test_fewer_than_three_repeats_have_seconds_without_an_interval() -> None:
     found = trained(builders.training(), builders.training()).training
     assert found is not None

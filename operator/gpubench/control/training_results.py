@@ -4,7 +4,7 @@
 import math
 from collections.abc import Sequence
 
-from gpubench.api.benchmark import Quality, TimedRegion, TrainingResult
+from gpubench.api.benchmark import Estimate, Quality, TimedRegion, TrainingResult
 from gpubench.control import estimates
 from gpubench.measure import intervals, training
 from gpubench.measure.records import Result, Training
@@ -55,11 +55,15 @@ def _quality(runs: Sequence[Training]) -> Quality | None:
     bests = [run.best for run in runs if run.metric == metric and run.best is not None]
     if metric is None or len(finals) < len(runs) or len(bests) < len(runs):
         return None
-    return Quality(
-        metric=metric,
-        final=estimates.estimate(intervals.of_mean(finals)),
-        best=estimates.estimate(intervals.of_mean(bests)),
-    )
+    return Quality(metric=metric, final=_within(metric, finals), best=_within(metric, bests))
+
+
+def _within(metric: str, values: Sequence[float]) -> Estimate:
+    """The interval, cut at what cannot be: a share is neither below 0 nor above 1."""
+    found = estimates.estimate(intervals.of_mean(values))
+    if metric != "accuracy" or found.low is None or found.high is None:
+        return found
+    return found.model_copy(update={"low": max(0.0, found.low), "high": min(1.0, found.high)})
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -316,8 +316,17 @@ def _ranked(
         point
         for point in points
         if point is not best and low is not None and (high := bounds(point).high) is not None and high >= low
+        if not (_share_a_measurement(point, best) and bounds(point).mean < bounds(best).mean)
     ]
     return best, tied
+
+
+def _share_a_measurement(one: PointResult, other: PointResult) -> bool:
+    """Whether two points stand on the same runs: then only their prices differ, and those are certain."""
+    return Basis.REPRICED in {one.basis, other.basis} and (one.throughput, one.environment) == (
+        other.throughput,
+        other.environment,
+    )
 
 
 def _untested(points: Sequence[PointResult], bounds: Callable[[PointResult], _Bounds]) -> str:
