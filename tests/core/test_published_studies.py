@@ -44,7 +44,7 @@ INITIALIZED = Published("initialized-2017.yaml", "initialized", points=5, run=5)
 KERAS = Published("keras-2017.yaml", "maxwoolf", points=24, run=24)
 TWEETS = Published("tweets-2018.yaml", "rare", points=13, run=13)
 
-every_study = pytest.mark.parametrize("study", [PARKOPEDIA, KERAS, TWEETS], ids=str)
+every_study = pytest.mark.parametrize("study", [PARKOPEDIA, INITIALIZED, KERAS, TWEETS], ids=str)
 trained_studies = pytest.mark.parametrize("study", [KERAS, TWEETS], ids=str)
 
 
