@@ -39,6 +39,19 @@ class Inputs(StrEnum):
     NONE = "none"  # a message of the all-reduce
 
 
+#: Samples of the real sets' training parts, as their publishers split them; tweets are those of Thinknook's corpus that
+#: the published split leaves to training, Nietzsche's are windows of 40 characters, every third.
+TRAINING_SAMPLES = {
+    Inputs.MNIST: 60_000,
+    Inputs.CIFAR10: 50_000,
+    Inputs.IMAGENET: 1_281_167,
+    Inputs.FLOWERS: 3_320,
+    Inputs.IMDB: 25_000,
+    Inputs.TWEETS: 1_420_765,
+    Inputs.NIETZSCHE: 200_285,
+}
+
+
 class Workload(Value):
     """One model with its training recipe, as the studies of 2017-18 ran it."""
 

@@ -33,6 +33,16 @@ class ConfigMap:
         for key, content in self.files:
             (folder / key).write_bytes(content)
 
+    def document(self) -> dict[str, Any]:
+        """The object as `kubectl apply` takes it."""
+        sections: dict[str, dict[str, str]] = {}
+        for key, content in self.files:
+            try:
+                sections.setdefault("data", {})[key] = content.decode()
+            except UnicodeDecodeError:
+                sections.setdefault("binaryData", {})[key] = base64.b64encode(content).decode()
+        return {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": self.name}, **sections}
+
 
 def read(document: Document) -> ConfigMap:
     """The ConfigMap of a document, or a Refusal with everything that is wrong with it."""

@@ -3,6 +3,7 @@
 
 from decimal import Decimal
 
+from gpubench.api.benchmark import Mode
 from gpubench.control import capacity
 from gpubench.money import price
 from gpubench.plan.plan import Plan, Point
@@ -21,8 +22,7 @@ class Spending(Value):
 class Estimate(Value):
     """Of the whole plan, if every attempt succeeds."""
 
-    seconds: float
-    trial_seconds: float
+    seconds: float | None  # None in mode Training: how long epochs take is what is measured
     spending: tuple[Spending, ...]  # one for each currency; pools without a price are not in it
     unpriced: tuple[str, ...]  # why a pool that has trials adds nothing to the spending, a sentence each
 
@@ -36,22 +36,25 @@ def estimate(plan: Plan, *, parallel_trials: int) -> Estimate:
         point = plan.points[trial.point]
         pool = plan.pool(point.key.pool)
         rate = price.planned_rate(plan, pool.name)
-        if rate is None:
+        if rate is not None and seconds is None:
+            continue
+        if rate is None or seconds is None:
             why = price.without_exchange(plan, pool.name)
             unpriced[pool.name] = why or f"no cost for {pool.name}: neither price nor ownership is given"
             continue
         hours = _nodes_paid(plan, point) * Decimal(seconds) / 3600
         amounts[rate.currency] = amounts.get(rate.currency, Decimal(0)) + rate.per_node_hour * hours
     return Estimate(
-        seconds=seconds * -(-len(plan.trials) // parallel_trials),
-        trial_seconds=seconds,
+        seconds=None if seconds is None else seconds * -(-len(plan.trials) // parallel_trials),
         spending=tuple(Spending(amount=amount, currency=currency) for currency, amount in amounts.items()),
         unpriced=tuple(unpriced.values()),
     )
 
 
-def trial_seconds(plan: Plan) -> float:
+def trial_seconds(plan: Plan) -> float | None:
     """Of one trial: start-up, warm-up and the measured time."""
+    if plan.mode is Mode.TRAINING:
+        return None
     return START_UP_SECONDS + plan.timing.warm_up + plan.timing.duration
 
 

@@ -4,43 +4,41 @@
 import argparse
 import json
 import time
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import yaml
 
+from gpubench.api.benchmark import Data, DataSource
 from gpubench.api.pool import GpuPool
 from gpubench.moments import rfc3339
 from gpubench.money import price
-from gpubench.plan import freeze
+from gpubench.plan import derived, freeze
 from gpubench.plan.plan import Plan, Point
 from gpubench.report import figures
 from gpubench.report.tables import Column, Table
 from gpubench.units import duration_text
-from gpubench_cli import documents, estimate, machine, refusal, terminal, volumes
+from gpubench_cli import documents, estimate, machine, refusal, small, terminal, volumes
 from gpubench_cli.documents import Benchmark, StudyFile
 from gpubench_cli.run import as_here, as_study, given_pools
 
 _MONEY_PLACES = 4
 
-_POINT_COLUMNS = (
-    Column(title="WORKLOAD"),
-    Column(title="POOL"),
-    Column(title="WORKERS", numeric=True),
-    Column(title="BATCH", numeric=True),
-    Column(title="PRECISION"),
-    Column(title="NODES", numeric=True),
-    Column(title="PRICE/H", numeric=True),
-    Column(title="TRIALS", numeric=True),
+_Cell = Callable[[Point], str]
+
+_KEY_COLUMNS: tuple[tuple[Column, _Cell], ...] = (
+    (Column(title="WORKLOAD"), lambda point: point.key.workload),
+    (Column(title="POOL"), lambda point: point.key.pool),
+    (Column(title="WORKERS", numeric=True), lambda point: str(point.key.workers)),
+    (Column(title="BATCH", numeric=True), lambda point: _shown(point.key.batch_per_worker)),
+    (Column(title="PRECISION"), lambda point: point.key.precision.value),
 )
-_TRIAL_COLUMNS = (
-    Column(title="#", numeric=True),
-    Column(title="TRIAL"),
-    Column(title="WORKLOAD"),
-    Column(title="POOL"),
-    Column(title="WORKERS", numeric=True),
-    Column(title="BATCH", numeric=True),
-    Column(title="PRECISION"),
-    Column(title="REPEAT", numeric=True),
+#: Shown where a point of the plan has something to say there.
+_FURTHER_COLUMNS: tuple[tuple[Column, _Cell], ...] = (
+    (Column(title="DATA"), lambda point: _data(point.key.data)),
+    (Column(title="VARIANT"), lambda point: _shown(point.key.variant and point.key.variant.name)),
+    (Column(title="EPOCHS", numeric=True), lambda point: _shown(point.key.epochs)),
 )
 
 
@@ -56,6 +54,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     parser.add_argument("--pools", type=Path, metavar="FILE", help="GpuPools in a file of their own")
     parser.add_argument("--name", help="the benchmark, where the file has several")
     parser.add_argument("--local", action="store_true", help="for `gpubench run`: skip what this machine cannot be")
+    small.add_to(parser)
     volumes.add_to(parser)
     parser.add_argument("-o", "--output", choices=("table", "json", "yaml"), default="table", help="table by default")
     parser.set_defaults(command=run)
@@ -66,8 +65,18 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.volume and not arguments.local:
         raise refusal.Refusal("--volume is a folder of this machine: give it with --local")
     study_file = documents.read(arguments.study)
-    benchmark = study_file.benchmark(arguments.name)
-    pools = _pools(study_file, benchmark, arguments)
+    adapted = small.adapt(
+        study_file,
+        study_file.benchmark(arguments.name),
+        given_pools(study_file, arguments.pools),
+        scale=arguments.scale,
+        pool=arguments.pool,
+    )
+    if arguments.output == "yaml" and adapted.text is not None:
+        terminal.write(adapted.text)
+        return refusal.EXIT_DONE
+    benchmark = adapted.benchmark
+    pools = _with_missing(study_file, benchmark, adapted.pools, local=arguments.local)
     plan = freeze.freeze(benchmark.spec, pools, rfc3339(time.time()))
     parallel = benchmark.spec.limits.parallel_trials
     if arguments.local:
@@ -79,14 +88,16 @@ def run(arguments: argparse.Namespace) -> int:
     elif arguments.output == "yaml":
         terminal.write(yaml.safe_dump(plan.to_wire(), sort_keys=False, allow_unicode=True))
     else:
-        _show(plan, name=benchmark.name, parallel=parallel)
+        _show(plan, name=benchmark.name, parallel=parallel, note=adapted.sentence)
     return refusal.EXIT_DONE
 
 
-def _pools(study_file: StudyFile, benchmark: Benchmark, arguments: argparse.Namespace) -> tuple[GpuPool, ...]:
-    pools = given_pools(study_file, arguments.pools)
+def _with_missing(
+    study_file: StudyFile, benchmark: Benchmark, pools: tuple[GpuPool, ...], *, local: bool
+) -> tuple[GpuPool, ...]:
+    """The pools that were given, and those of the cluster where some are missing."""
     missing = documents.missing_pools(benchmark, pools)
-    if not missing or arguments.local:
+    if not missing or local:
         documents.refuse_missing_pools(benchmark, pools)
         return pools
     from gpubench_cli import cluster  # noqa: PLC0415  # a plan of files alone needs no client
@@ -101,22 +112,99 @@ def _pools(study_file: StudyFile, benchmark: Benchmark, arguments: argparse.Name
     return (*pools, *(pool for pool in there if pool.name in missing))
 
 
-def _show(plan: Plan, *, name: str, parallel: int) -> None:
-    terminal.write(f"{name}: {len(plan.points)} points, {len(plan.trials)} trials\n")
-    terminal.print_table(Table(columns=_POINT_COLUMNS, rows=tuple(_point_row(plan, point) for point in plan.points)))
+def _show(plan: Plan, *, name: str, parallel: int, note: str | None) -> None:
+    terminal.write(f"{name}: {_count(plan)}\n")
+    terminal.print_table(_point_table(plan))
     terminal.write("")
-    terminal.print_table(
-        Table(
-            columns=_TRIAL_COLUMNS,
-            rows=tuple(
-                (str(number), trial.id, *_key_cells(plan.points[trial.point]), str(trial.repeat + 1))
-                for number, trial in enumerate(plan.trials, start=1)
-            ),
-        )
-    )
+    terminal.print_table(_trial_table(plan))
     terminal.write("")
-    for sentence in sentences(plan, parallel=parallel):
+    for sentence in (*sentences(plan, parallel=parallel), *([f"{note}."] if note is not None else [])):
         terminal.write(sentence)
+
+
+def _count(plan: Plan) -> str:
+    """`144 points: 90 to run, 54 measured by other pools; 270 trials`."""
+    skipped = sum(point.skip is not None for point in plan.points)
+    running = sum(point.runs for point in plan.points)
+    derived_points = len(plan.points) - skipped - running
+    points, trials = f"{len(plan.points)} points", f"{len(plan.trials)} trials"
+    if running == len(plan.points):
+        return f"{points}, {trials}"
+    parts = [f"{running} to run"]
+    parts += [f"{derived_points} measured by other pools"] if derived_points else []
+    parts += [f"{skipped} skipped"] if skipped else []
+    return f"{points}: {', '.join(parts)}; {trials}"
+
+
+def _point_table(plan: Plan) -> Table:
+    columns = _key_columns(plan)
+    priced = {pool.name: _rate(plan, pool.name) for pool in plan.pools}
+    trials = Counter(trial.point for trial in plan.trials)
+
+    def row(index: int, point: Point) -> tuple[str, ...]:
+        return (
+            *(cell(point) for _, cell in columns),
+            figures.UNDEFINED if point.skip else str(point.nodes),
+            priced.get(point.key.pool, figures.UNDEFINED),
+            _what_becomes(plan, point, trials=trials[index]),
+        )
+
+    return Table(
+        columns=(
+            *(column for column, _ in columns),
+            Column(title="NODES", numeric=True),
+            Column(title="PRICE/H", numeric=True),
+            Column(title="TRIALS", numeric=True),
+        ),
+        rows=tuple(row(index, point) for index, point in enumerate(plan.points)),
+    )
+
+
+def _trial_table(plan: Plan) -> Table:
+    columns = _key_columns(plan)
+    return Table(
+        columns=(
+            Column(title="#", numeric=True),
+            Column(title="TRIAL"),
+            *(column for column, _ in columns),
+            Column(title="REPEAT", numeric=True),
+        ),
+        rows=tuple(
+            (
+                str(number),
+                trial.id,
+                *(cell(plan.points[trial.point]) for _, cell in columns),
+                str(trial.repeat + 1),
+            )
+            for number, trial in enumerate(plan.trials, start=1)
+        ),
+    )
+
+
+def _key_columns(plan: Plan) -> tuple[tuple[Column, _Cell], ...]:
+    plain = {DataSource.SYNTHETIC.value, figures.UNDEFINED}
+    further = (entry for entry in _FURTHER_COLUMNS if any(entry[1](point) not in plain for point in plan.points))
+    return (*_KEY_COLUMNS, *further)
+
+
+def _what_becomes(plan: Plan, point: Point, *, trials: int) -> str:
+    """The number of trials, or why there are none: the measured point that stands for this one."""
+    if point.skip is not None:
+        return "skipped"
+    source = derived.source_of(plan, point)
+    if source is None:
+        return str(trials)
+    key = plan.points[source].key
+    workers = f" at {key.workers}" if key.workers != point.key.workers else ""
+    return f"{point.basis.value.lower()} from {key.pool}{workers}"
+
+
+def _data(data: Data) -> str:
+    return f"{data.source.value} {data.samples}" if data.samples is not None else data.source.value
+
+
+def _shown(value: object | None) -> str:
+    return figures.UNDEFINED if value is None else str(value)
 
 
 def sentences(plan: Plan, *, parallel: int) -> list[str]:
@@ -125,7 +213,10 @@ def sentences(plan: Plan, *, parallel: int) -> list[str]:
     timing = plan.timing
     together = "one after the other" if parallel == 1 else f"up to {parallel} at a time"
     found = []
-    if plan.trials:
+    if plan.trials and estimated.seconds is None:
+        found.append(f"Time and cost: known when the epochs were trained; trials {together}.")
+        found.append(f"Nodes: {', '.join(_nodes(plan))}.")
+    elif plan.trials and estimated.seconds is not None:
         found.append(
             f"Time: about {duration_text(estimated.seconds)}, trials {together}, each {estimate.START_UP_SECONDS} s "
             f"start-up (assumed) + {timing.warm_up} s warm-up + {timing.duration} s measured; waiting for nodes, image "
@@ -147,23 +238,6 @@ def _nodes(plan: Plan) -> list[str]:
         f"{nodes} of {pool} at {_rate(plan, pool)} an hour each"
         for pool, nodes in sorted(estimate.nodes_needed(plan).items())
     ]
-
-
-def _point_row(plan: Plan, point: Point) -> tuple[str, ...]:
-    trials = sum(plan.points[trial.point] is point for trial in plan.trials)
-    known = any(pool.name == point.key.pool for pool in plan.pools)
-    return (
-        *_key_cells(point),
-        figures.UNDEFINED if point.skip else str(point.nodes),
-        _rate(plan, point.key.pool) if known else figures.UNDEFINED,
-        "skipped" if point.skip else str(trials),
-    )
-
-
-def _key_cells(point: Point) -> tuple[str, ...]:
-    key = point.key
-    batch = figures.UNDEFINED if key.batch_per_worker is None else str(key.batch_per_worker)
-    return (key.workload, key.pool, str(key.workers), batch, key.precision.value)
 
 
 def _rate(plan: Plan, pool: str) -> str:

@@ -14,7 +14,7 @@ from gpubench.control import conditions, planning
 from gpubench.control.observed import Study
 from gpubench.plan.plan import Plan
 from gpubench.report import answer, tables
-from gpubench_cli import documents, estimate, local, machine, refusal, results, terminal, volumes
+from gpubench_cli import documents, estimate, local, machine, refusal, results, small, terminal, volumes
 from gpubench_cli.documents import Benchmark
 from gpubench_cli.gang import Place
 from gpubench_cli.refusal import Refusal
@@ -35,6 +35,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     parser.add_argument("study", type=Path, metavar="STUDY.yaml", help="a GpuBenchmark and, most times, its GpuPools")
     parser.add_argument("--pools", type=Path, metavar="FILE", help="GpuPools in a file of their own")
     parser.add_argument("--name", help="the benchmark, where the file has several")
+    small.add_to(parser)
     volumes.add_to(parser)
     parser.add_argument("--results", type=Path, metavar="DIR", help="new folder; results/<name>-<UTC time> by default")
     parser.set_defaults(command=run)
@@ -43,8 +44,14 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 def run(arguments: argparse.Namespace) -> int:
     """Read, plan, run, report."""
     study_file = documents.read(arguments.study)
-    benchmark = study_file.benchmark(arguments.name)
-    pools = given_pools(study_file, arguments.pools)
+    adapted = small.adapt(
+        study_file,
+        study_file.benchmark(arguments.name),
+        given_pools(study_file, arguments.pools),
+        scale=arguments.scale,
+        pool=arguments.pool,
+    )
+    benchmark, pools = adapted.benchmark, adapted.pools
     documents.refuse_missing_pools(benchmark, pools)
     _refuse_missing_libraries()
     study = as_study(benchmark, now=time.time())
@@ -53,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     plan = as_here(study, _begin(study, pools), here=here, sources=sources)
     folder = ResultsFolder.create(
         arguments.results or results.default_path(study.name, now=study.created_at),
-        study_text=arguments.study.read_text(encoding="utf-8"),
+        study_text=adapted.text or arguments.study.read_text(encoding="utf-8"),
         plan=plan,
     )
     try:
@@ -61,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     except refusal.Stopped:
         terminal.tell(f"stopped; what was measured is kept: gpubench show {folder.path}")
         raise
-    _report(status, folder)
+    _report(status, folder, note=adapted.sentence)
     succeeded = conditions.holds(status.conditions, conditions.SUCCEEDED)
     return refusal.EXIT_DONE if succeeded else refusal.EXIT_STUDY_FAILED
 
@@ -120,7 +127,9 @@ def _run(
         return local.LocalRun(study, plan, place=place, reporter=progression).run()
 
 
-def _report(status: GpuBenchmarkStatus, folder: ResultsFolder) -> None:
+def _report(status: GpuBenchmarkStatus, folder: ResultsFolder, *, note: str | None) -> None:
     terminal.print_tables(tables.of_study(status.results))
     terminal.write(f"\n{status.answer or answer.answer(status.results)}")
+    if note is not None:
+        terminal.write(f"\n{note}")
     terminal.tell(f"results: {folder.path}")

@@ -158,7 +158,7 @@ def test_a_local_plan_skips_what_this_machine_is_not(tmp_path: Path, capsys: pyt
     text = QUICKSTART.read_text().replace('cpu: "1" ', 'cpu: "4096" ')
     (tmp_path / "study.yaml").write_text(text)
     out = said(capsys, "plan", "--local", str(tmp_path / "study.yaml"))
-    assert "2 points, 0 trials" in out
+    assert "2 points: 0 to run, 2 skipped; 0 trials" in out
     assert "1 node of local-cpu need 4096 processors, and this machine has" in out
 
 

@@ -55,7 +55,9 @@ def _beginning(study: Study, plan: Plan) -> Sequence[Happening]:
         return ()
     skipped = [point.skip for point in plan.points if point.skip is not None]
     told = [Happening(type="Warning", reason=POINT_SKIPPED, message=text) for text in skipped[:_SKIPS_TOLD]]
-    summary = f"{len(plan.points)} points, {len(skipped)} of them skipped, {len(plan.trials)} trials"
+    derived = sum(point.skip is None and not point.runs for point in plan.points)
+    others = f", {derived} measured by other pools" if derived else ""
+    summary = f"{len(plan.points)} points, {len(skipped)} of them skipped{others}, {len(plan.trials)} trials"
     return (Happening(type="Normal", reason=PLANNED, message=summary), *told)
 
 

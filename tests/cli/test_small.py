@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`--scale` and `--pool`: what is printed for a cluster is what is run here, and both are valid objects."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from gpubench.plan.freeze import freeze
+from gpubench_cli import __main__ as program
+from gpubench_cli import documents, small
+from gpubench_cli.machine import Gpu, Machine
+
+STUDIES = sorted((Path(__file__).parents[2] / "jobs/studies").glob("*.yaml"))
+QUICKSTART = Path(__file__).parents[2] / "jobs/studies/quickstart.yaml"
+KERAS = Path(__file__).parents[2] / "jobs/studies/keras-2017.yaml"
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
+    assert program.main(arguments) == code
+    captured = capsys.readouterr()
+    return captured.out if code == 0 else captured.err
+
+
+@pytest.mark.parametrize("study", STUDIES, ids=lambda path: path.stem)
+def test_the_small_form_of_every_study_is_a_study_of_all_of_its_workloads(
+    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    printed = said(capsys, "plan", str(study), "--scale", "0.01", "--pool", "local-cpu", "-o", "yaml")
+    (tmp_path / "small.yaml").write_text(printed)
+    found, whole = documents.read(tmp_path / "small.yaml"), documents.read(study)
+    benchmark, original = found.benchmark(None), whole.benchmark(None)
+    assert benchmark.name == f"{original.name}-small"
+    assert [pool.name for pool in found.pools] == ["local-cpu"]
+    assert found.config_maps == whole.config_maps
+    assert {name for block in benchmark.spec.sweep for name in block.workloads} == {
+        name for block in original.spec.sweep for name in block.workloads
+    }
+    plan = freeze(benchmark.spec, found.pools, "2026-11-01T00:00:00Z")
+    assert {point.key.workers for point in plan.points} <= {1, 2}
+    assert len(plan.trials) == sum(point.skip is None for point in plan.points)
+
+
+def test_the_pool_of_the_file_comes_before_the_built_in_one(capsys: pytest.CaptureFixture[str]) -> None:
+    pool, _ = yaml.safe_load_all(said(capsys, "plan", str(QUICKSTART), "--pool", "local-cpu", "-o", "yaml"))
+    assert pool["spec"]["slot"]["memory"] == "1536Mi"
+
+
+def test_this_machine_as_a_pool() -> None:
+    here = Machine(name="here", cores=(4, 5, 6, 7), memory_bytes=10 * 2**30, gpus=(Gpu(name="NVIDIA H200", entry="0"),))
+    spec = small.local_cpu(here).spec
+    assert (spec.slots_per_node, spec.max_nodes, spec.slot.gpu_resource) == (4, 1, None)
+    assert (spec.slot.cpu, spec.slot.memory) == ("1", "2048Mi")
+
+
+def test_the_pool_alone_keeps_the_studys_name_and_batches(capsys: pytest.CaptureFixture[str]) -> None:
+    out = said(capsys, "plan", str(KERAS), "--pool", "local-cpu")
+    assert out.startswith("keras-2017: 6 points, ")
+    assert "small form" not in out
+
+
+def test_the_scale_alone_keeps_the_pools(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = said(capsys, "plan", str(QUICKSTART), "--scale", "0.01", "-o", "yaml")
+    _, study = yaml.safe_load_all(printed)
+    assert study["spec"]["sweep"][0]["workers"] == [1, 2]
+
+
+def test_a_reader_is_told_that_it_is_the_small_form(capsys: pytest.CaptureFixture[str]) -> None:
+    out = said(capsys, "plan", str(KERAS), "--scale", "0.01", "--pool", "local-cpu")
+    assert out.startswith("keras-2017-small: 6 points, 6 trials\n")
+    assert "keras-2017-small is the small form of keras-2017 (scale 0.01): its figures show that the study runs" in out
+    assert "Time and cost: known when the epochs were trained" in out
+    assert "Generated 600" in out
+
+
+def test_an_unknown_pool_is_refused_with_a_choice(capsys: pytest.CaptureFixture[str]) -> None:
+    told = said(capsys, "plan", str(QUICKSTART), "--pool", "remote", code=2)
+    assert "--pool remote: there is no such pool here: choose one of local-cpu" in told
+
+
+@pytest.mark.parametrize("scale", ["0", "2", "-1", "small", "nan"])
+def test_a_scale_is_above_0_and_up_to_1(scale: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        program.main(["plan", str(QUICKSTART), f"--scale={scale}"])
+    assert ended.value.code == 2
+    assert "is no number above 0 and up to 1, such as 0.01" in capsys.readouterr().err
