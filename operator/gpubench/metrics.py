@@ -32,7 +32,7 @@ class Metric(Value):
 _STUDY = ("namespace", "benchmark")
 _POINT = (
     *_STUDY, "workload", "pool", "accelerator", "capacity_type", "workers", "workers_per_node", "batch_per_worker",
-    "global_batch", "precision", "data", "variant",
+    "global_batch", "precision", "data", "variant", "epochs",
 )  # fmt: skip
 _RANK = ("trial", "attempt", "workload", "rank")
 
@@ -104,7 +104,7 @@ GOAL_COST_HIGH = _operator(
     "gpubench_goal_high_cost", Kind.GAUGE, _GOAL_MONEY, "Upper end of the 95 % interval of a goal's cost."
 )
 # `evaluation` and `first_epoch` say what the seconds cover: spec.measure.timedRegion.
-_REGION = (*_POINT, "epochs", "evaluation", "first_epoch")
+_REGION = (*_POINT, "evaluation", "first_epoch")
 TRAINING = _operator(
     "gpubench_training_seconds", Kind.GAUGE, _REGION, "Mean duration of the timed region of a training of `epochs`."
 )
@@ -126,7 +126,7 @@ EPOCH_HIGH = _operator(
     _REGION,
     "Upper end of the 95 % interval of an epoch's duration.",
 )
-_QUALITY = (*_POINT, "epochs", "epoch")
+_QUALITY = (*_POINT, "epoch")
 ACCURACY = _operator(
     "gpubench_training_accuracy_ratio",
     Kind.GAUGE,

@@ -122,6 +122,7 @@ class _Point:
             result.precision,
             result.data.value,
             result.variant or "",
+            "" if result.training is None else str(result.training.epochs),
         )
 
     def add(self, three: _Three, estimate: Estimate | None, *more: str, per: float = 1.0) -> None:
@@ -175,8 +176,7 @@ def _add_measured(point: _Point, result: PointResult) -> None:
 
 
 def _add_training(point: _Point, training: TrainingResult) -> None:
-    epochs = str(training.epochs)
-    region = (epochs, training.timed_region.evaluation, training.timed_region.first_epoch)
+    region = (training.timed_region.evaluation, training.timed_region.first_epoch)
     point.add((metrics.TRAINING, metrics.TRAINING_LOW, metrics.TRAINING_HIGH), training.seconds, *region)
     point.add((metrics.EPOCH, metrics.EPOCH_LOW, metrics.EPOCH_HIGH), training.seconds_per_epoch, *region)
     if training.quality is not None:
@@ -184,8 +184,8 @@ def _add_training(point: _Point, training: TrainingResult) -> None:
             "accuracy": (metrics.ACCURACY, metrics.ACCURACY_LOW, metrics.ACCURACY_HIGH),
             "loss": (metrics.LOSS, metrics.LOSS_LOW, metrics.LOSS_HIGH),
         }[training.quality.metric]
-        point.add(three, training.quality.final, epochs, "final")
-        point.add(three, training.quality.best, epochs, "best")
+        point.add(three, training.quality.final, "final")
+        point.add(three, training.quality.best, "best")
 
 
 class Health:

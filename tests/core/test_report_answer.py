@@ -217,7 +217,7 @@ def test_messages_are_answered_with_bandwidth_and_no_cost() -> None:
             make_point(workload="allreduce", workers=workers, cost=None).model_copy(update={"bandwidth": found})
         )
     text = answer(tuple(points))
-    assert "Highest bus bandwidth: 4 workers at batch 64 on local-cpu, 12.00 ± 0.10 GB/s." in text
+    assert "Fastest all-reduce: 4 workers at batch 64 on local-cpu, 12.00 ± 0.10 GB/s bus bandwidth." in text
     assert "cost" not in text.lower()
 
 

@@ -140,6 +140,13 @@ def test_every_series_has_the_labels_of_its_metric_in_the_catalogue() -> None:
         assert all(set(one) == labels[name] for one, _ in found), name
 
 
+def test_runs_of_different_lengths_have_series_of_their_own() -> None:
+    longer = {**TRAINED, "training": {**TRAINED["training"], "epochs": 5}}
+    for name, found in scrape_of(TRAINED, longer).items():
+        labels = [tuple(sorted(one.items())) for one, _ in found]
+        assert len(labels) == len(set(labels)), name
+
+
 def test_an_efficiency_names_the_pool_of_its_base() -> None:
     line = {"kind": "weak", "baselineWorkers": 1, "efficiency": {"mean": 0.9}}
     series = scrape_of(POINT, {**POINT, "workers": 4, "scaling": [{**line, "baselinePool": "one-gpu"}]})

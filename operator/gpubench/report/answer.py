@@ -300,9 +300,9 @@ _RUN_COST = _Ranking(
     text=lambda point: f"{_money(_run_cost(point))} per run",
 )
 _BUS = _Ranking(
-    superlative="highest bus bandwidth",
+    superlative="fastest all-reduce",
     bounds=_bus_bounds,
-    text=lambda point: f"{figures.spread(_bus(point), per=_GIGA)} GB/s",
+    text=lambda point: f"{figures.spread(_bus(point), per=_GIGA)} GB/s bus bandwidth",
 )
 
 
