@@ -74,8 +74,8 @@ class Epoch(Value):
     nanoseconds: int  # of training, maximum over ranks
     evaluation_nanoseconds: int  # maximum over ranks
     loss: float  # mean over the epoch's steps and ranks
-    evaluation_loss: float | None  # mean over the held-out samples; None without a held-out part
-    accuracy: float | None  # share of the held-out samples; None where the workload has none
+    evaluation_loss: float | None = None  # mean over the held-out samples; None without a held-out part
+    accuracy: float | None = None  # share of the held-out samples; None where the workload has none
 
 
 class Training(Value):
@@ -88,9 +88,9 @@ class Training(Value):
     first_evaluation_nanoseconds: int
     first_samples: int = Field(gt=0)
     loss: float  # mean of the last epoch's steps
-    metric: Literal["accuracy", "loss"] | None  # on held-out samples; None without any
-    final: float | None
-    best: float | None
+    metric: Literal["accuracy", "loss"] | None = None  # on held-out samples; None without any
+    final: float | None = None
+    best: float | None = None
 
 
 class Result(Value):
