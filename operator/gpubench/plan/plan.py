@@ -20,7 +20,7 @@ class PointKey(Value):
     pool: str
     workers: int
     workers_per_node: int  # ranks in each pod; equal to workers where one node holds them all
-    batch_per_worker: int | None  # None where a global batch cannot be divided: the point is skipped
+    batch_per_worker: int | None = None  # where a global batch cannot be divided: the point is skipped
     global_batch: int
     precision: Precision
     data: Data = Data()
