@@ -21,7 +21,7 @@ RUN := .run
 SUPPORT := PYTHONPATH=tests/support:tests/cluster
 
 ##@ Use it
-.PHONY: help demo run
+.PHONY: help demo run studies
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@ / {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -30,6 +30,11 @@ demo: ready ## Embedded Kubernetes, operator and quickstart study, from apply to
 
 run: $(HOROVOD) ## The same study on this machine without a cluster
 	$(VENV)/bin/gpubench run jobs/studies/quickstart.yaml
+
+studies: $(HOROVOD) ## The published studies in their small form on this machine: every workload of theirs, one after the other
+	for study in initialized-2017 keras-2017 parkopedia-2018 tweets-2018; do \
+	  $(VENV)/bin/gpubench run jobs/studies/$$study.yaml --scale 0.01 --pool local-cpu; \
+	done
 
 cluster-up: ready ## Start the embedded Kubernetes and leave it running (KUBECONFIG is printed)
 	$(PYTHON) tests/cluster/cluster.py up --directory $(RUN)/cluster --config tests/cluster/demo.yaml
