@@ -143,3 +143,13 @@ def test_a_pods_processors_are_those_that_its_ranks_are_pinned_to(cpu: str) -> N
     shares = ranks.share_cores(range(2 * cores), ranks=2, processors=float(processors(cpu)), alone=False)
     assert shares is not None
     assert [len(share) for share in shares] == [cores, cores]
+
+
+def test_a_pool_that_others_measure_needs_no_machine_but_its_source_does() -> None:
+    gpus = builders.pool("gpus", slot=GPU, measured_by={"pool": "cpu"})
+    study = builders.spec(builders.block(pools=["cpu", "gpus"], workers=[1, 2]))
+    plan = freeze(study, (builders.pool(), gpus), "2026-11-01T00:00:00Z")
+    one_fits, two_do_not, derived_from_one, derived_from_two = skips(plan, make_machine(cores=1))
+    assert (one_fits, derived_from_one) == (None, None)
+    assert two_do_not is not None
+    assert derived_from_two == f"gpus is measured by cpu, whose point is skipped: {two_do_not}"

@@ -139,6 +139,22 @@ def test_a_record_reads_back_as_it_was_written() -> None:
         assert records.read_ending(records.termination_message(record).decode()) == record
 
 
+def test_what_has_no_held_out_part_or_no_accuracy_reads_back_too() -> None:
+    epoch = records.Epoch(index=0, steps=4, samples=64, nanoseconds=5, evaluation_nanoseconds=0, loss=2.0)
+    assert records.Epoch.model_validate_json(epoch.to_json()) == epoch
+    training = records.Training(
+        epochs=1,
+        nanoseconds=5,
+        evaluation_nanoseconds=0,
+        first_nanoseconds=5,
+        first_evaluation_nanoseconds=0,
+        first_samples=64,
+        loss=2.0,
+    )
+    result = builders.result().model_copy(update={"training": training})
+    assert records.read_ending(records.termination_message(result).decode()) == result
+
+
 def test_a_long_sentence_is_cut_below_the_kubelets_limit_and_stays_json() -> None:
     for sentence in ("x" * 5000, "ж" * 5000, "😀" * 5000, '"' * 5000):
         message = records.termination_message(builders.failure(sentence=sentence))

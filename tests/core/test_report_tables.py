@@ -19,6 +19,7 @@ from gpubench.api.benchmark import (
     TimedRegion,
     TrainingResult,
 )
+from gpubench.measure import intervals
 from gpubench.report import figures, tables
 
 
@@ -76,6 +77,12 @@ def test_digits_follow_the_width_of_the_interval() -> None:
 )
 def test_throughput(mean: float, low: float | None, high: float | None, shown: str) -> None:
     assert figures.throughput(Estimate(mean=mean, low=low, high=high)) == shown
+
+
+def test_equal_repeats_have_no_digits_that_come_from_the_arithmetic() -> None:
+    found = intervals.of_mean([0.97] * 3)
+    assert found.low != found.high, "the sum of three 0.97 is not exact"
+    assert figures.percent(Estimate(mean=found.mean, low=found.low, high=found.high)) == "97.0 % (97.0–97.0)"
 
 
 def test_an_open_end_of_a_cost_is_shown_as_open() -> None:

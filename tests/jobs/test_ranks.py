@@ -6,6 +6,7 @@ from horovod.runner.common.util import hosts as horovod_hosts
 from horovod.runner.gloo_run import create_slot_env_vars
 
 from gangs import make_assignment
+from gpubench.api.benchmark import Communication
 from gpubench_jobs import ranks
 
 
@@ -60,6 +61,20 @@ def test_a_users_variables_reach_the_workers_but_for_those_that_change_the_arith
         "0",
         "/dev/null",
     )
+
+
+def test_a_variant_tunes_how_horovod_gathers_gradients() -> None:
+    (rank,) = ranks.of_pod(make_assignment(), pod=0)
+
+    def variables(communication: Communication | None, **inherited: str) -> dict[str, str]:
+        return ranks.worker_environment(
+            rank, inherited=inherited, rendezvous_address="10.0.0.1", interface="eth0", communication=communication
+        )
+
+    tuned = variables(Communication(fusion_threshold_mib=2, cycle_time_milliseconds=5), HOROVOD_CYCLE_TIME="9")
+    assert (tuned["HOROVOD_FUSION_THRESHOLD"], tuned["HOROVOD_CYCLE_TIME"]) == ("2097152", "5")
+    assert variables(Communication(fusion_threshold_mib=0))["HOROVOD_FUSION_THRESHOLD"] == "0"
+    assert not {"HOROVOD_FUSION_THRESHOLD", "HOROVOD_CYCLE_TIME"} & set(variables(None))
 
 
 @pytest.mark.parametrize(("workers", "per_node", "pod"), [(3, 2, 0), (1, 2, 0), (4, 2, 2)])

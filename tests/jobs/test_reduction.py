@@ -10,7 +10,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing
@@ -20,7 +22,7 @@ import tensorflow as tf
 import rank_program
 from gangs import Pods, make_assignment
 from gpubench import names
-from gpubench_jobs import distribution, ranks
+from gpubench_jobs import distribution, ranks, variants
 from gpubench_jobs.data.feed import Feed
 from gpubench_jobs.models import recipe
 
@@ -30,11 +32,6 @@ PROGRAM = Path(rank_program.__file__)
 CASES = {case.name: case for case in rank_program.CASES}
 Weights = numpy.typing.NDArray[np.float32]
 REDUCED = [case.name for case in rank_program.CASES if case.reduce]
-
-#: Largest difference of a weight from the single process. Measured over these cases: 1.04e-7 in float32 (RMSprop
-#: magnifies the rounding of small gradients), 1.5e-8 with the scaled loss; the slack is for processors that sum in
-#: another order. What the steps change is 1e-3 and more, what a lost gradient changes is asserted below.
-TOLERANCE = 1e-6
 
 
 @pytest.fixture(scope="module")
@@ -78,29 +75,33 @@ def distance(ours: list[Weights], other: list[Weights]) -> float:
 
 def averaged_by_one_process(folder: Path, name: str) -> list[Weights]:
     case = CASES[name]
-    halves = [rank_program.build(case, rank=rank) for rank in range(rank_program.RANKS)]
+    halves = [rank_program.build(replace(case, variant=None), rank=rank) for rank in range(rank_program.RANKS)]
     for half, _ in halves:
         for variable, value in zip(half.trainable, load(folder, name, rank=0, when="begin"), strict=True):
             variable.assign(value)
         half.optimizer.build(half.network.trainable_variables)
     scale = 128.0 if case.precision == "mixed_float16" else 1.0
-    gradient_of = [_gradient(half, feed, scale=scale) for half, feed in halves]
+    xla = variants.xla(case.assignment)
+    gradient_of = [_gradient(half, feed, scale=scale, xla=xla) for half, feed in halves]
     for step in range(case.steps):
         both = [gradient(tf.constant(step)) for gradient in gradient_of]
+        if case.overflow and step == rank_program.OVERFLOW_STEP:
+            continue  # drawn, and left out
         mean = [sum(pair) / len(pair) for pair in zip(*both, strict=True)]
         for half, _ in halves:
             half.optimizer.apply([tf.identity(gradient) for gradient in mean], half.network.trainable_variables)
     return [variable.numpy() for variable in halves[0][0].trainable]
 
 
-def _gradient(half: recipe.Recipe, feed: Feed, *, scale: float) -> Callable[[tf.Tensor], list[tf.Tensor]]:
-    def gradient(step: tf.Tensor) -> list[tf.Tensor]:
-        inputs, labels = feed.draw(feed.state, step)
+def _gradient(half: recipe.Recipe, feed: Feed, *, scale: float, xla: bool) -> Callable[[tf.Tensor], list[tf.Tensor]]:
+    @tf.function(jit_compile=xla)  # type: ignore[untyped-decorator]  # XLA draws other masks for dropout
+    def gradient(inputs: tf.Tensor, labels: tf.Tensor) -> list[tf.Tensor]:
         with tf.GradientTape() as tape:
             loss = half.loss(labels, half.network(inputs, training=True)) * scale
-        return [one / scale for one in tape.gradient(loss, half.trainable)]
+        # An embedding's as a whole table: what is compared with takes no part in the handling of rows.
+        return [tf.convert_to_tensor(one) / scale for one in tape.gradient(loss, half.trainable)]
 
-    return gradient  # not compiled: for so few steps tracing would take longer
+    return lambda step: gradient(*feed.draw(feed.state, step))
 
 
 @pytest.mark.parametrize("name", REDUCED)
@@ -115,13 +116,48 @@ def test_two_ranks_end_where_one_process_does_that_averages_their_gradients(trai
     reference = averaged_by_one_process(trained, name)
     found = distance(load(trained, name, rank=0, when="end"), reference)
     print(f"{name}: largest difference {found:.2e}")
-    assert found <= TOLERANCE
+    assert found <= CASES[name].tolerance
 
 
-def test_the_check_rejects_a_loop_that_loses_the_gradients_of_its_peer(trained: Path) -> None:
-    name = "lost-gradients"
+@pytest.mark.parametrize("name", [name for name in CASES if name not in REDUCED])
+def test_the_check_rejects_a_loop_that_loses_the_gradients_of_its_peer(trained: Path, name: str) -> None:
     assert not bit_identical(trained, name)
-    assert distance(load(trained, name, rank=0, when="end"), averaged_by_one_process(trained, name)) > 100 * TOLERANCE
+    found = distance(load(trained, name, rank=0, when="end"), averaged_by_one_process(trained, name))
+    assert found > 100 * CASES[name].tolerance
+
+
+def facts(folder: Path, name: str) -> list[dict[str, Any]]:
+    return [json.loads((folder / f"{name}-{rank}-facts.json").read_text()) for rank in range(rank_program.RANKS)]
+
+
+def test_an_overflow_on_one_rank_leaves_the_step_out_on_all(trained: Path) -> None:
+    case = CASES["overflow"]
+    assert facts(trained, "overflow") == [{"steps taken": case.steps - 1, "loss scale": 64.0}] * rank_program.RANKS
+
+
+def test_of_an_embedding_only_the_rows_that_changed_are_averaged(trained: Path) -> None:
+    for rank in range(rank_program.RANKS):
+        mean = json.loads((trained / f"rows-{rank}.json").read_text())
+        found = dict(zip(mean["indices"], mean["values"], strict=True))
+        assert len(mean["indices"]) == len(found)  # each row once
+        assert found == {7: [5.0, 1.0], 3: [0.5, 0.5], 99_999_999: [1.0, 0.5], 11: [5.5, 0.5]}
+
+
+def test_all_ranks_evaluate_one_model_on_all_held_out_samples(trained: Path) -> None:
+    first, second = facts(trained, "batch-norm")
+    assert first["before"] != second["before"]  # each rank has seen samples of its own
+    for one, other, mean in zip(first["before"], second["before"], first["after"], strict=True):
+        np.testing.assert_allclose(mean, (np.array(one) + np.array(other)) / 2, rtol=1e-6)
+    assert (first["after"], first["found"]) == (second["after"], second["found"])
+    one_process, _ = rank_program.build(CASES["batch-norm"], rank=0)
+    for variable, value in zip(one_process.trainable, load(trained, "batch-norm", rank=0, when="end"), strict=True):
+        variable.assign(value)
+    for weight, value in zip(one_process.network.non_trainable_weights, first["after"], strict=True):
+        weight.assign(value)
+    ((inputs, labels),) = rank_program.held_out().batch(rank_program.HELD_OUT)
+    loss = float(one_process.loss(labels, one_process.network(inputs, training=False)))
+    assert first["found"]["loss"] == pytest.approx(loss, rel=1e-5)
+    assert (first["found"]["accuracy"] * rank_program.HELD_OUT) % 1 == pytest.approx(0, abs=1e-9)
 
 
 def test_ranks_tell_each_other_words_of_any_length(trained: Path) -> None:

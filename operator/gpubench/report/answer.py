@@ -346,7 +346,8 @@ def _named(point: PointResult) -> str:
 def _listed(points: Sequence[PointResult]) -> str:
     names = [_named(point) for point in points[:_TIED_NAMED]]
     if len(points) > _TIED_NAMED:
-        names.append(f"{len(points) - _TIED_NAMED} others")
+        others = len(points) - _TIED_NAMED
+        names.append("1 other" if others == 1 else f"{others} others")
     return f"{', '.join(names[:-1])} and {names[-1]}"
 
 

@@ -15,6 +15,7 @@ from gpubench.api.benchmark import AmountInterval, Estimate, Quality, Scaling, T
 UNDEFINED = "–"
 _DIGITS_OF_HALF_WIDTH = 2
 _DIGITS_WITHOUT_INTERVAL = 3
+_ROUNDING = Decimal("1e-12")  # of the arithmetic: equal repeats have an interval that is narrower, and no width at all
 
 
 def throughput(estimate: Estimate | None) -> str:
@@ -122,7 +123,7 @@ def _bounds(low: Decimal | None, high: Decimal | None, *, places: int) -> str:
 
 def _places(mean: Decimal, *, low: Decimal | None, high: Decimal | None) -> int:
     half = (high - low) / 2 if low is not None and high is not None else Decimal(0)
-    if half > 0:
+    if half > abs(mean) * _ROUNDING:
         return _DIGITS_OF_HALF_WIDTH - 1 - half.adjusted()
     return _DIGITS_WITHOUT_INTERVAL - 1 - mean.adjusted() if mean else 0
 
