@@ -10,8 +10,8 @@ Deviations: the original began with a checkpoint that is not at hand, so first w
 in a run says nothing about fine-tuning, a step is as fast. TensorFlow 1 began RMSProp's mean of squares with ones,
 Keras begins with zeros; beside an epsilon of 1.0 neither weighs much.
 
-The statistics of batch normalisation remember 1 / (1 - 0.9997), some 3,300 steps. A checkpoint brings its own; with random
-weights an evaluation before that many steps says nothing (a loss of 7e9 was seen after four).
+The statistics of batch normalisation remember 1 / (1 - 0.9997), some 3,300 steps. A checkpoint brings its own; with
+random weights an evaluation before that many steps says nothing (a loss of 7e9 was seen after four).
 """
 
 import keras
