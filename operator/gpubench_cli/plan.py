@@ -127,13 +127,17 @@ def _count(plan: Plan) -> str:
     skipped = sum(point.skip is not None for point in plan.points)
     running = sum(point.runs for point in plan.points)
     derived_points = len(plan.points) - skipped - running
-    points, trials = f"{len(plan.points)} points", f"{len(plan.trials)} trials"
+    points, trials = _number(len(plan.points), "point"), _number(len(plan.trials), "trial")
     if running == len(plan.points):
         return f"{points}, {trials}"
     parts = [f"{running} to run"]
     parts += [f"{derived_points} measured by other pools"] if derived_points else []
     parts += [f"{skipped} skipped"] if skipped else []
     return f"{points}: {', '.join(parts)}; {trials}"
+
+
+def _number(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _point_table(plan: Plan) -> Table:

@@ -154,6 +154,14 @@ def test_a_plan_says_what_is_skipped_and_what_has_no_price(tmp_path: Path, capsy
     assert "Cost: about" not in out
 
 
+def test_a_plan_says_what_other_pools_measure(capsys: pytest.CaptureFixture[str]) -> None:
+    out = said(capsys, "plan", str(QUICKSTART.with_name("parkopedia-2018.yaml")))
+    # 9 instances of Amazon and a desktop, with 3 networks and 3 batches each, are measured; 6 pools are not.
+    assert out.startswith("parkopedia-2018: 144 points: 90 to run, 54 measured by other pools; 270 trials\n")
+    cells = [line.split() for line in out.splitlines() if line.startswith("vgg16 ") and " tpuv2 " in line]
+    assert [" ".join(line[-5:]) for line in cells] == ["repriced from p3.8xlarge at 4"] * 3
+
+
 def test_a_local_plan_skips_what_this_machine_is_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = QUICKSTART.read_text().replace('cpu: "1" ', 'cpu: "4096" ')
     (tmp_path / "study.yaml").write_text(text)

@@ -34,6 +34,8 @@ def once(*blocks: dict[str, Any], pool: Any = TWO_SLOTS, **spec: Any) -> tuple[S
         ("vgg16", 64, 0.01, 1),  # one sample is already more
         ("resnet50", 64, 1.0, 64),
         ("mnist_cnn", 1, 0.0001, 1),
+        ("allreduce", 256, 0.01, 256),
+        ("allreduce", 16_777_216, 0.01, 1_000_000),
     ],
 )
 def test_a_batch_is_as_large_as_its_arithmetic_allows(workload: str, batch: int, scale: float, expected: int) -> None:

@@ -5,7 +5,8 @@ It shows that a study runs, and nothing else: its figures are those of other bat
 name, `<name>-small`. By what a scale (0.01, say) makes small:
 
 - A batch stays as it is while a step of one worker takes at most 3,000 x scale giga multiply-accumulates (three times
-  the forward pass); else it is the largest that does, at least 1. A message of allreduce is multiplied by the scale.
+  the forward pass); else it is the largest that does, at least 1. A message of allreduce has at most 10^8 x scale
+  elements.
 - Real files are replaced by generated samples. Their number is that of the real set (or data.samples) times the scale,
   at most so many that an epoch takes 300,000 x scale giga multiply-accumulates, and at least 4 global batches.
 - Mode Training has one epoch, which counts. Mode Throughput measures for duration x scale, at least 5 s.
@@ -27,6 +28,7 @@ from gpubench.precision import Precision
 _SUFFIX = "-small"
 _STEP_GMAC = 3000.0  # times the scale: of one worker, about a second and a half on one core at 0.01
 _EPOCH_GMAC = 300_000.0
+_MESSAGE = 1e8
 _GLOBAL_BATCHES_MIN = 4
 _DURATION_MIN, _WARM_UP_MIN, _WINDOW_MAX = 5, 1, 1  # seconds
 _WORKERS_MAX = 2
@@ -122,7 +124,7 @@ def _batch(batch: int, workload: workloads.Workload | None, scale: float) -> int
     if workload is None:
         return batch  # how large a step of the user's own is, nobody knows
     if workload.inputs is workloads.Inputs.NONE:
-        return max(1, round(batch * scale))
+        return max(1, min(batch, int(_MESSAGE * scale)))
     return max(1, min(batch, int(_STEP_GMAC * scale / (3 * workload.forward_gmac))))
 
 
