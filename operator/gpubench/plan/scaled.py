@@ -13,8 +13,8 @@ name, `<name>-small`. By what a scale (0.01, say) makes small:
 - Each point is measured once.
 - Goals, prices and currency stay. Volumes stay where a workload of the user's own lies in them.
 
-On one pool each workload (with its data, precision and variants) runs once: on as many workers as the largest of the
-study that the pool holds, at most 2, with the first of its batches. Where the pool has no GPUs the arithmetic is
+On one pool each workload (with its data and variants) runs once: on as many workers as the largest of the
+study that the pool holds, at most 2, with the first of its batches and precisions. Without GPUs the arithmetic is
 float32: float16 works on processors, but a step takes many times as long. With dynamic loss scaling it stays float16.
 """
 
