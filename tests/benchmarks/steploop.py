@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Is the loop that gpubench times as fast as the best bare loop? Exit 1 when it is not.
+"""Is the loop that gpubench times as fast as the best bare loop, and as model.fit? Exit 1 when it is not.
 
-    python tests/benchmarks/steploop.py [--pairs 30] [--seconds 1.0] [--workload NAME]
+    python tests/benchmarks/steploop.py [--pairs 30] [--seconds 1.0] [--workload NAME] [--ranks 1 2]
 
-Both loops live in the same processes, with the same model, batch and cores, and take turns in short blocks (A B, B A, A
-B, ...), so that whatever else the machine does falls on both. Ours is what a gang runs: `train.time_windows` with live
-metrics, and with records on a pipe that a thread on the same core empties. The bare loop is the faster of a looped
-and an unrolled one, chosen by a few blocks of each before the measurement. Each pair of neighbouring blocks gives one
-ratio of throughputs; the interval is Student's t over their logarithms. Blocks of several ranks begin together and last
-as long as the slowest rank.
+All loops live in the same processes, with the same kind of model, batch and cores, and take turns in short blocks (A B
+C, C B A, A B C, ...), so that whatever else the machine does falls on all. Ours is what a gang runs:
+`train.time_windows` with live metrics, and with records on a pipe that a thread on the same core empties. The bare loop
+is the faster of a looped and an unrolled one, chosen by a few blocks of each before the measurement. model.fit has as
+many steps per execution as the bare loop has per call, and an optimizer that reduces; that its ranks stay equal is
+checked first. Each round gives a ratio of throughputs for either; the interval is Student's t over their logarithms.
+Blocks of several ranks begin together and last as long as the slowest rank. A block has at least two calls of the bare
+loop: of resnet50 that is some seconds, whatever `--seconds` says.
 
 Without an argument it runs each case of the table below with one rank and with two; `--rank` is for its own children.
 """
@@ -34,9 +36,9 @@ from scipy import stats
 from gpubench import names
 from gpubench.plan import assignment as assignments
 from gpubench_jobs import (
+    assembly,
     channel,
     clock,
-    data,
     devices,
     distribution,
     metrics,
@@ -50,11 +52,35 @@ from gpubench_jobs import (
 
 #: The bar: the lower end of the interval of ours / bare.
 RATIO_MIN = 0.97
+#: The bar of ours / model.fit: never slower than what everybody has.
+FIT_RATIO_MIN = 1.0
 CONFIDENCE = 0.95
-CASES = (("mnist_cnn", 64), ("mnist_mlp", 1))  # a step of tens of milliseconds, and one of few
 WINDOWS_PER_BLOCK = 2
 BLOCKS_TO_CHOOSE = 5
 ADDRESS = "127.93.7.1"
+
+
+@dataclass(frozen=True)
+class Case:
+    workload: str
+    batch: int
+    steps_per_call: int  # of the contenders; ours decides for itself
+    unroll: bool = True  # whether the steps of a call may be written out: of deep ones that takes minutes
+
+
+CASES = (
+    Case("mnist_cnn", 64, steps_per_call=10),  # a step of tens of milliseconds
+    Case("resnet50", 2, steps_per_call=2, unroll=False),  # of a second, 100 MB of gradients
+    Case("imdb_bidirectional_lstm", 32, steps_per_call=5, unroll=False),  # small operations, rows of an embedding
+    Case("mnist_mlp", 1, steps_per_call=10),  # of a millisecond or two
+)
+
+
+@dataclass(frozen=True)
+class Ratio:
+    middle: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
@@ -65,9 +91,9 @@ class Row:
     ours: float  # samples per second of all ranks
     bare: float
     bare_kind: str
-    ratio: float
-    low: float
-    high: float
+    fit: float
+    to_bare: Ratio
+    to_fit: Ratio
 
 
 Block = Callable[[int], float]  # trains so many steps, returns the seconds it took
@@ -82,32 +108,42 @@ def main() -> int:
         print("steploop needs 2 processors, one for each of two ranks, and this process may use only one")
         return 2
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))  # so that `finally` ends the ranks
-    cases = [case for case in CASES if options.workload in (None, case[0])]
-    rows = [measure(workload, batch, size, options) for workload, batch in cases for size in (1, 2)]
-    rich.console.Console(width=120).print(table(rows))
+    cases = [case for case in CASES if options.workload in (None, case.workload)]
+    rows = [measure(case, size, options) for case in cases for size in options.ranks]
+    rich.console.Console(width=140).print(table(rows))
     load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
     print(f"{options.pairs} pairs of blocks of about {options.seconds:g} s each; load averages now {load}")
-    slow = [row for row in rows if row.low < RATIO_MIN]
-    for row in slow:
-        print(f"{row.workload} with {row.ranks} ranks: {row.low:.3f} is below {RATIO_MIN}")
+    slow = [line for row in rows for line in complaints(row)]
+    for line in slow:
+        print(line)
     return 1 if slow else 0
+
+
+def complaints(row: Row) -> list[str]:
+    """A sentence for each bar that is missed."""
+    bars = (("the bare loop", row.to_bare, RATIO_MIN), ("model.fit", row.to_fit, FIT_RATIO_MIN))
+    return [
+        f"{row.workload} with {row.ranks} ranks against {other}: {ratio.low:.3f} is below {bar}"
+        for other, ratio, bar in bars
+        if ratio.low < bar
+    ]
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="our timed loop against the best bare loop")
-    parser.add_argument("--pairs", type=int, default=30)
+    parser.add_argument("--pairs", type=int, default=30, help="rounds of one block of each loop")
     parser.add_argument("--seconds", type=float, default=1.0, help="length of a block")
     parser.add_argument("--rank", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--workload", choices=[workload for workload, _ in CASES], help="only this one")
-    parser.add_argument("--batch", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--workload", choices=[case.workload for case in CASES], help="only this one")
+    parser.add_argument("--ranks", type=int, nargs="+", choices=(1, 2), default=(1, 2), help="gangs of so many")
     parser.add_argument("--address", help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
-def measure(workload: str, batch: int, size: int, options: argparse.Namespace) -> Row:
+def measure(case: Case, size: int, options: argparse.Namespace) -> Row:
     """One row: a gang of real ranks on cores of their own."""
-    assignment = make_assignment(workload, batch, size)
-    serial = CASES.index((workload, batch)) * 2 + size
+    assignment = make_assignment(case.workload, case.batch, size)
+    serial = CASES.index(case) * 2 + size
     address = f"{ADDRESS.rpartition('.')[0]}.{serial}"  # a rendezvous server serves one gang
     distribution.serve_rendezvous(address=address, port=names.PORT_RENDEZVOUS, hosts=1, slots=size)
     cores = ranks.share_cores(os.sched_getaffinity(0), ranks=size, processors=1, alone=True)
@@ -118,60 +154,58 @@ def measure(workload: str, batch: int, size: int, options: argparse.Namespace) -
             for rank in ranks.of_pod(assignment, pod=0):
                 orders = make_orders(assignment, rank, cores[rank.local_rank], address)
                 command = [sys.executable, __file__, "--rank", f"--pairs={options.pairs}"]
-                command += [f"--seconds={options.seconds}", f"--workload={workload}", f"--batch={batch}"]
+                command += [f"--seconds={options.seconds}", f"--workload={case.workload}"]
                 variables = ranks.worker_environment(
                     rank, inherited=os.environ, rendezvous_address=address, interface="lo"
                 )
                 environment = {"TF_CPP_MIN_LOG_LEVEL": "2", **variables, channel.ENV_ORDERS: orders.to_json()}
                 children.append(subprocess.Popen(command, env=environment, stdout=answers))
-            codes = [child.wait(timeout=1800) for child in children]
+            codes = [child.wait(timeout=7200) for child in children]
         finally:
             for child in children:
                 child.kill()
         if codes != [0] * size:
-            raise SystemExit(f"{workload} with {size} ranks: they ended with {codes}: see above")
+            raise SystemExit(f"{case.workload} with {size} ranks: they ended with {codes}: see above")
         answers.seek(0)
         answer = json.loads(answers.read())
-    measured = row(workload, batch, size, bare_kind=answer["bare"], pairs=answer["pairs"])
+    measured = row(case, size, bare_kind=answer["bare"], rounds=answer["rounds"])
     print(measured, file=sys.stderr, flush=True)  # what comes after may be interrupted
     return measured
 
 
-def row(workload: str, batch: int, size: int, *, bare_kind: str, pairs: list[tuple[float, float]]) -> Row:
-    """Throughputs over all blocks, and the interval of their ratio over pairs."""
-    logarithms = [math.log(ours / bare) for ours, bare in pairs]
-    middle, error = statistics.fmean(logarithms), statistics.stdev(logarithms) / math.sqrt(len(logarithms))
-    reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(logarithms) - 1)) * error
-    ours, bare = (statistics.harmonic_mean(side) for side in zip(*pairs, strict=True))
+def row(case: Case, size: int, *, bare_kind: str, rounds: list[tuple[float, float, float]]) -> Row:
+    """Throughputs over all blocks, and the intervals of their ratios over rounds."""
+    ours, bare, fit = (statistics.harmonic_mean(side) for side in zip(*rounds, strict=True))
     return Row(
-        workload=workload,
-        batch=batch,
+        workload=case.workload,
+        batch=case.batch,
         ranks=size,
         ours=ours,
         bare=bare,
         bare_kind=bare_kind,
-        ratio=math.exp(middle),
-        low=math.exp(middle - reach),
-        high=math.exp(middle + reach),
+        fit=fit,
+        to_bare=ratio([(one[0], one[1]) for one in rounds]),
+        to_fit=ratio([(one[0], one[2]) for one in rounds]),
     )
 
 
+def ratio(pairs: list[tuple[float, float]]) -> Ratio:
+    """Student's t over the logarithms of the pairs' ratios."""
+    logarithms = [math.log(ours / other) for ours, other in pairs]
+    middle, error = statistics.fmean(logarithms), statistics.stdev(logarithms) / math.sqrt(len(logarithms))
+    reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(logarithms) - 1)) * error
+    return Ratio(math.exp(middle), math.exp(middle - reach), math.exp(middle + reach))
+
+
 def table(rows: list[Row]) -> rich.table.Table:
-    drawn = rich.table.Table(title="The timed loop of gpubench against the best bare loop")
-    numbers = ("batch", "ranks", "ours, samples/s", "bare, samples/s", "ours / bare", "95 % interval")
+    drawn = rich.table.Table(title="Samples per second: the timed loop of gpubench, the best bare loop, model.fit")
+    numbers = ("batch", "ranks", "ours", "bare", "fit", "ours / bare", "ours / fit")
     for heading in ("workload", *numbers, "bare loop"):
         drawn.add_column(heading, justify="right" if heading in numbers else "left")
     for one in rows:
-        drawn.add_row(
-            str(one.workload),
-            str(one.batch),
-            str(one.ranks),
-            f"{one.ours:.0f}",
-            f"{one.bare:.0f}",
-            f"{one.ratio:.3f}",
-            f"{one.low:.3f} to {one.high:.3f}",
-            one.bare_kind,
-        )
+        ratios = (f"{each.middle:.3f} ({each.low:.3f} to {each.high:.3f})" for each in (one.to_bare, one.to_fit))
+        rates = (f"{each:.4g}" for each in (one.ours, one.bare, one.fit))
+        drawn.add_row(one.workload, str(one.batch), str(one.ranks), *rates, *ratios, one.bare_kind)
     return drawn
 
 
@@ -213,29 +247,33 @@ def make_orders(
 
 
 def run_rank(options: argparse.Namespace) -> None:
-    """One rank: both loops, in turns; rank 0 prints the throughputs of all pairs."""
+    """One rank: all three, in turns; rank 0 prints the throughputs of all rounds."""
     orders = channel.Orders.model_validate_json(os.environ[channel.ENV_ORDERS])
+    (case,) = (case for case in CASES if case.workload == options.workload)
     os.sched_setaffinity(0, orders.cores)
     devices.claim(orders)
     distribution.connect(workers=orders.assignment.workers)
     sys.path.insert(0, str(Path(__file__).parent))
     import steploop_bare  # type: ignore[import-not-found]  # noqa: PLC0415  # found on the path set above
 
-    bares: dict[str, Block] = steploop_bare.prepare(options.workload, options.batch)
+    bares: dict[str, Block] = steploop_bare.prepare(case.workload, case.batch, case.steps_per_call, case.unroll)
+    fit, fitted = steploop_bare.prepare_fit(case.workload, case.batch, case.steps_per_call)
     ours = prepare_ours(orders)
-    steps = steps_of_a_block(bares["looped"], options.seconds)
-    for block in (ours, *bares.values()):
+    steps = steps_of_a_block(bares["looped"], options.seconds, case)
+    for block in (ours, fit, *bares.values()):
         block(steps)  # warm-up
+    if len(set(distribution.gather(session.weights_digest(fitted)))) > 1:
+        raise SystemExit("model.fit left the ranks with different weights: it is no contender")
     bare_kind = faster(bares, steps)
-    bare = bares[bare_kind]
-    pairs = []
-    for pair in range(options.pairs):
-        order = (ours, bare) if pair % 2 == 0 else (bare, ours)
-        seconds = {block: timed(block, steps) for block in order}
-        samples = steps * options.batch * orders.assignment.workers
-        pairs.append((samples / seconds[ours], samples / seconds[bare]))
+    contenders = (ours, bares[bare_kind], fit)
+    rounds = []
+    for turn in range(options.pairs):
+        # ours, bare, fit; fit, bare, ours; and so on: whatever drifts falls on all
+        seconds = {block: timed(block, steps) for block in (contenders if turn % 2 == 0 else contenders[::-1])}
+        samples = steps * case.batch * orders.assignment.workers
+        rounds.append([samples / seconds[block] for block in contenders])
     if orders.rank == 0:
-        print(json.dumps({"bare": bare_kind, "pairs": pairs}))
+        print(json.dumps({"bare": bare_kind, "rounds": rounds}))
     distribution.disconnect()
 
 
@@ -261,11 +299,11 @@ def drain(pipe: int) -> None:
         pass
 
 
-def steps_of_a_block(bare: Block, seconds: float) -> int:
-    """A multiple of what both loops need; rank 0's word."""
-    bare(20)
-    each = bare(20) / 20
-    unit = 10 * WINDOWS_PER_BLOCK
+def steps_of_a_block(bare: Block, seconds: float, case: Case) -> int:
+    """A multiple of what all loops need; rank 0's word."""
+    unit = case.steps_per_call * WINDOWS_PER_BLOCK
+    bare(unit)
+    each = bare(unit) / unit
     return int(distribution.from_first(unit * max(1, round(seconds / each / unit))))
 
 
@@ -274,16 +312,19 @@ def prepare_ours(orders: channel.Orders) -> Block:
     assignment = orders.assignment
     precision.use(assignment.precision)
     models.seed(1 + orders.rank)
-    recipe = models.build(assignment.workload)
-    feed = data.feed(assignment, dtype=recipe.network.compute_dtype, seed=1 + orders.rank)
-    distribution.spread(recipe.persistent)
-    run = train.compile_run(recipe, feed, reduce=train.alone if assignment.workers == 1 else distribution.average)
+    work = assembly.assemble(assignment, rank=orders.rank, seed=1 + orders.rank)
+    distribution.spread(work.persistent)
     live = metrics.Live(assignment, rank=orders.rank)
     live.serve(address=orders.pod_ip, local_rank=orders.local_rank)
     source, sink = os.pipe()
     threading.Thread(target=drain, args=(source,), daemon=True).start()
     rank = session.Session(
-        assignment=assignment, rank=orders.rank, run=run, writer=channel.Writer(sink), live=live, now=clock.monotonic_ns
+        assignment=assignment,
+        rank=orders.rank,
+        run=work.run,
+        writer=channel.Writer(sink),
+        live=live,
+        now=clock.monotonic_ns,
     )
 
     def block(steps: int) -> float:
@@ -291,7 +332,7 @@ def prepare_ours(orders: channel.Orders) -> Block:
             first=len(rank.windows), windows=WINDOWS_PER_BLOCK, steps=steps // WINDOWS_PER_BLOCK, warm_up=False
         )
         begun = clock.monotonic_ns()
-        train.time_windows(run, plan, now=clock.monotonic_ns, finished=rank.record)
+        train.time_windows(work.run, plan, now=clock.monotonic_ns, finished=rank.record)
         return clock.seconds(clock.monotonic_ns() - begun)
 
     return block
