@@ -158,17 +158,17 @@ class Language:
 
     vocabulary: int
     negations: tuple[int, ...] = (1, 2)
-    praise: range = range(10, 40)
-    blame: range = range(40, 70)
+    praise: range = range(10, 20)
+    blame: range = range(20, 30)
 
     def text(self, *, good: bool, length: int, random: Random) -> Array:
         """Words between which those with a meaning are strewn; a sixth of these contradicts the rest."""
         # Zipf's law by inversion: the logarithm of the rank is uniform. Words with a meaning come only where meant.
-        ranks = np.exp(random.uniform(0, math.log(self.vocabulary - 70), size=length)).astype(np.int64)
-        text = np.where(ranks < 10, 0, ranks + 69)
-        places = np.arange(1, length, 5)
+        ranks = np.exp(random.uniform(0, math.log(self.vocabulary - 30), size=length)).astype(np.int64)
+        text = np.where(ranks < 10, 0, ranks + 29)
+        places = np.arange(1, length, 3)
         meant_good = np.where(random.random(len(places)) < 5 / 6, good, not good)
-        negated = random.random(len(places)) < 0.35
+        negated = random.random(len(places)) < 0.25
         praises = meant_good != negated
         offsets = random.integers(len(self.praise), size=len(places))
         text[places] = np.where(praises, self.praise.start + offsets, self.blame.start + offsets)
