@@ -37,7 +37,7 @@ class EpochPart(Value):
 class HeldOut(Value):
     """How the gang's model does on all held-out samples; the same on every rank."""
 
-    loss: float
+    loss: float | None  # None where it overflowed: the accuracy still says how good the model is
     accuracy: float | None
 
 

@@ -10,14 +10,17 @@ Must not happen: a sample counted twice or not at all; a batch's mean loss that 
 rank that says nothing for as long as a whole set takes.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import tensorflow as tf
 
+from gpubench.exitcodes import ExitCode
 from gpubench_jobs import distribution
 from gpubench_jobs.agreement import HeldOut
+from gpubench_jobs.failures import RankError
 from gpubench_jobs.models.recipe import Recipe
 
 #: Right answers, losses times samples, samples, batches.
@@ -50,7 +53,23 @@ class Evaluation:
                 break
             progress()
         right, loss, samples, _ = (distribution.total(sums) if self.workers > 1 else sums).numpy().tolist()
-        return HeldOut(loss=loss / samples, accuracy=right / samples if self.recipe.correct else None)
+        return _held_out(loss / samples, accuracy=right / samples if self.recipe.correct else None)
+
+
+def _held_out(loss: float, *, accuracy: float | None) -> HeldOut:
+    """A loss that is no number may stand in no record; it ends the run where nothing else says how good a model is.
+
+    With few steps behind it batch normalisation has statistics that are far off, and the loss may overflow.
+    """
+    if math.isfinite(loss):
+        return HeldOut(loss=loss, accuracy=accuracy)
+    if accuracy is None:
+        raise RankError(
+            ExitCode.LOSS_NOT_FINITE,
+            f"the loss on held-out samples was {loss}: choose a precision with a larger range, or lower the learning "
+            "rate",
+        )
+    return HeldOut(loss=None, accuracy=accuracy)
 
 
 def _compiled(recipe: Recipe) -> Callable[[Any, tf.Tensor], tf.Tensor]:

@@ -6,6 +6,7 @@ import math
 import os
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import keras
 import numpy as np
@@ -125,6 +126,19 @@ def test_every_held_out_sample_counts_once_and_a_small_batch_for_what_it_holds(b
     likelihoods = (exponentials / exponentials.sum(axis=1, keepdims=True))[np.arange(10), labels.numpy()]
     assert found.accuracy == np.mean(outputs.argmax(axis=1) == labels.numpy())
     assert found.loss == pytest.approx(-np.log(likelihoods).mean(), rel=1e-5)
+
+
+def test_a_held_out_loss_that_is_not_finite_is_left_out_where_an_accuracy_speaks() -> None:
+    keras.config.set_dtype_policy("float32")
+    recipe = replace(classifier(), loss=lambda labels, outputs: tf.constant(math.inf))
+    held_out = tf.data.Dataset.from_tensor_slices((tf.zeros((4, 5)), tf.zeros(4, tf.int32))).batch(4)
+    found = evaluate.Evaluation(recipe, held_out, workers=1).run(batches_at_once=1, progress=lambda: None)
+    assert found.loss is None
+    assert found.accuracy is not None
+    without = evaluate.Evaluation(replace(recipe, correct=None), held_out, workers=1)
+    with pytest.raises(RankError, match="loss on held-out samples was inf") as caught:
+        without.run(batches_at_once=1, progress=lambda: None)
+    assert caught.value.exit_code is ExitCode.LOSS_NOT_FINITE
 
 
 @pytest.mark.usefixtures("horovod")
