@@ -48,6 +48,7 @@ OWNERSHIP = {"purchase": "9000", "lifetimeMonths": 36, "hoursPerMonth": 200, "cu
 GPU_SLOT = {"gpuResource": "nvidia.com/gpu", "cpu": "11", "memory": "80Gi"}
 VOLUME = {"name": "data", "mountPath": "/data", "hostPath": {"path": "/srv/data"}}
 OWN = {"name": "mine", "file": "/models/mine.py"}
+LONG_VARIANTS = [{"name": f"long-{index}", "env": [{"name": "A", "value": "x" * 4000}]} for index in range(5)]
 DYNAMIC = {"name": "dynamic", "lossScaling": "Dynamic"}
 
 
@@ -158,6 +159,19 @@ BAD = (
         "spec.sweep",
         "the blocks of spec.sweep can name at most 256 points in all: shorten the lists, or make several studies of "
         "them; they name 257",
+    ),
+    Bad(
+        "environments of 40,000 characters",
+        benchmark(sweep=[block(variants=LONG_VARIANTS), block(variants=LONG_VARIANTS)]),
+        "spec.sweep",
+        "the variants' env and the custom commands of spec.sweep can have at most 32768 characters in all: put long "
+        "texts into a file that a volume brings, or make several studies; they have 40010",
+    ),
+    Bad(
+        "commands of 32,769 characters",
+        benchmark(sweep=[block(workloads=["Custom"], custom={"name": "mine", "command": ["x"] + ["y" * 1024] * 32})]),
+        "spec.sweep",
+        "they have 32769",
     ),
     Bad(
         "10,000 trials",

@@ -18,6 +18,8 @@ POINTS_MAX = 256
 REPEATS_MAX = 20
 TRIALS_MAX = 2560
 BLOCKS_MAX = 16
+#: Characters of all variants' environments and all commands: the plan, which has the pools too, must fit a ConfigMap.
+TEXT_MAX = 32_768
 
 # A status of 256 results stays under 1 MiB only if each result's texts are short and its goals few. etcd takes at most
 # 1.5 MiB, the spec included.
@@ -352,6 +354,11 @@ _POINTS = (
     "(has(block.globalBatch) ? size(block.globalBatch) : 0))).sum()"
 )
 _TRIALS = f"{_POINTS} * self.measure.repeats.min"
+_TEXT = (
+    "self.sweep.map(block, (has(block.variants) ? block.variants.map(variant, has(variant.env) ? "
+    "variant.env.map(one, size(one.name) + size(one.value)).sum() : 0).sum() : 0) + "
+    "(has(block.custom) && has(block.custom.command) ? block.custom.command.map(word, size(word)).sum() : 0)).sum()"
+)
 
 
 class Goal(Value):
@@ -407,6 +414,14 @@ class GpuBenchmarkSpec(Value):
             "shorten the lists of spec.sweep, or repeat less",
             detail="they make %d",
             values=(_TRIALS,),
+            field=".sweep",
+        ),
+        Rule(
+            cel=f"{_TEXT} <= {TEXT_MAX}",
+            sentence=f"the variants' env and the custom commands of spec.sweep can have at most {TEXT_MAX} characters "
+            "in all: put long texts into a file that a volume brings, or make several studies",
+            detail="they have %d",
+            values=(_TEXT,),
             field=".sweep",
         ),
         Rule(

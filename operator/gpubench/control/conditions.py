@@ -17,6 +17,7 @@ GANG_PENDING = "GangPending"  # a gang has no nodes, no pods or no image, and th
 
 # Reasons.
 WAITING_FOR_POOLS = "WaitingForPools"
+PLAN_TOO_LARGE = "PlanTooLarge"
 RUNNING = "Running"
 ALL_POINTS_ENDED = "AllPointsEnded"
 POINTS_FAILED = "PointsFailed"

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Before a study starts: whether its pools are there. Then the plan is frozen, and nothing here is asked again."""
+"""Before a study starts: whether its pools are there, and its plan can be stored.
+
+Then the plan is frozen, and nothing here is asked again.
+"""
 
 from gpubench.api.benchmark import GpuBenchmarkStatus
 from gpubench.api.pool import GpuPool
@@ -11,6 +14,8 @@ from gpubench.plan.freeze import freeze
 from gpubench.plan.plan import Plan
 
 POOL_GRACE_SECONDS = 30.0  # one `kubectl apply` of several files may bring the study before its pools
+PLAN_BYTES_MAX = 1_048_000  # a ConfigMap takes 1 MiB, its keys included
+_LOOK_AGAIN_SECONDS = 60.0
 
 
 def begin(study: Study, pools: tuple[GpuPool, ...], now: float) -> Plan | Decision:
@@ -24,11 +29,30 @@ def begin(study: Study, pools: tuple[GpuPool, ...], now: float) -> Plan | Decisi
         return _waiting(study, reason=conditions.BY_USER, sentence="set spec.suspend to false to start", now=now)
     if missing and now < study.created_at + POOL_GRACE_SECONDS:
         sentence = f"waiting for GpuPool {', '.join(missing)}: not there yet"
-        return _waiting(study, reason=conditions.WAITING_FOR_POOLS, sentence=sentence, now=now)
-    return freeze(study.spec, pools, rfc3339(now))
+        wake_at = study.created_at + POOL_GRACE_SECONDS
+        return _waiting(study, reason=conditions.WAITING_FOR_POOLS, sentence=sentence, now=now, wake_at=wake_at)
+    plan = freeze(study.spec, pools, rfc3339(now))
+    if (problem := too_large(plan)) is not None:
+        wake_at = now + _LOOK_AGAIN_SECONDS
+        return _waiting(study, reason=conditions.PLAN_TOO_LARGE, sentence=problem, now=now, wake_at=wake_at)
+    return plan
 
 
-def _waiting(study: Study, *, reason: str, sentence: str, now: float) -> Decision:
+def too_large(plan: Plan) -> str | None:
+    """Why a plan cannot be stored. What a study says always fits (a test holds that), but not every set of pools."""
+    size = len(plan.to_json().encode())
+    if size <= PLAN_BYTES_MAX:
+        return None
+    sizes = {pool.name: len(pool.to_json().encode()) for pool in plan.pools}
+    largest = max(sizes, key=lambda name: sizes[name])
+    return (
+        f"the plan has {size} bytes, of which its {len(sizes)} pools have {sum(sizes.values())}, and a ConfigMap takes "
+        f"{PLAN_BYTES_MAX}: shorten template.env of the pools (the largest is {largest} with {sizes[largest]}), or "
+        "name fewer pools in one study"
+    )
+
+
+def _waiting(study: Study, *, reason: str, sentence: str, now: float, wake_at: float | None = None) -> Decision:
     suspended = study.spec.suspend
     found = [
         conditions.condition(
@@ -53,5 +77,5 @@ def _waiting(study: Study, *, reason: str, sentence: str, now: float) -> Decisio
             observed_generation=study.generation,
             conditions=tuple(found),
         ),
-        wake_at=None if suspended else study.created_at + POOL_GRACE_SECONDS,
+        wake_at=wake_at,
     )

@@ -2,10 +2,14 @@
 """The plan of a study: its points, its trials in their order, and the pools as they were. Frozen when the study starts.
 
 Everything later reads the plan, never the pools: a changed price or a new version of the operator changes no study that
-is under way. The plan is stored as JSON; version 1 (0.1.0) has the fields below.
+is under way. The plan is stored as JSON; version 1 (0.1.0) has the fields below. What many points repeat at length
+(data, variant, workload of the user's own) stands there once, and the points have its index: so it fits a ConfigMap.
 """
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from pydantic import model_validator
 
 from gpubench.api.benchmark import AttemptLimits, Basis, Custom, Data, Mode, TimedRegion, Variant
 from gpubench.api.pool import ExchangeRate, GpuPool
@@ -88,6 +92,38 @@ class Plan(Value):
     currency: str | None = None  # of all costs; each pool's own where None
     exchange_rates: tuple[ExchangeRate, ...] = ()
 
+    #: Field of a point's key, and the list in the stored plan that has each of its values once.
+    STORED_ONCE: ClassVar[Mapping[str, str]] = {"data": "data", "variant": "variants", "custom": "customs"}
+
+    def to_wire(self) -> dict[str, object]:
+        """The plan with an index in place of what several points share."""
+        wire: dict[str, Any] = super().to_wire()
+        for field, listed in self.STORED_ONCE.items():
+            indices: dict[Value, int] = {}
+            values = []
+            for point, stored in zip(self.points, wire["points"], strict=True):
+                value = getattr(point.key, field)
+                if value is None:
+                    continue
+                if value not in indices:
+                    indices[value] = len(indices)
+                    values.append(stored["key"][field])
+                stored["key"][field] = indices[value]
+            if values:
+                wire[listed] = values
+        return wire
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_what_is_shared(cls, wire: Any) -> Any:
+        """A stored plan with values in place of their indices; one that has the values themselves is left as it is."""
+        if not isinstance(wire, dict) or not any(listed in wire for listed in cls.STORED_ONCE.values()):
+            return wire
+        shared = {field: wire.get(listed, ()) for field, listed in cls.STORED_ONCE.items()}
+        rest = {name: value for name, value in wire.items() if name not in cls.STORED_ONCE.values()}
+        points = [{**point, "key": _resolved(point["key"], shared)} for point in wire["points"]]
+        return {**rest, "points": points}
+
     def pool(self, name: str) -> GpuPool:
         """The pool as it was when the study started."""
         return next(pool for pool in self.pools if pool.name == name)
@@ -95,3 +131,7 @@ class Plan(Value):
     def point_of(self, trial_id: str) -> Point:
         """The point that a trial repeats."""
         return self.points[next(trial.point for trial in self.trials if trial.id == trial_id)]
+
+
+def _resolved(key: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: shared[name][value] if name in shared else value for name, value in key.items()}
