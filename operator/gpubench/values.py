@@ -19,8 +19,11 @@ class Value(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
 
     def to_json(self) -> str:
-        """Compact JSON with sorted keys: equal values give equal text, which hashes and diffs rely on."""
-        return json.dumps(self.to_wire(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        """Compact JSON with sorted keys: equal values give equal text, which hashes and diffs rely on.
+
+        ValueError for a number that JSON does not have: NaN, or an infinite one.
+        """
+        return json.dumps(self.to_wire(), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
     def to_wire(self) -> dict[str, object]:
         """The plain dict that is written to the API server or a file; absent values are left out, never null."""

@@ -104,6 +104,23 @@ def test_a_source_that_did_not_fit_says_so_at_the_point_that_it_stands_for() -> 
     assert (copy.reason or "").startswith("its figures would come from mnist_cnn on cpu, 2 workers")
 
 
+def test_a_missing_exchange_rate_is_told_of_the_pool_whose_price_it_is() -> None:
+    euros = {"per_node_hour": "0.36", **PRICE, "currency": "EUR"}
+    block = builders.block(pools=["cpu", "copy"], workers=[1])
+    priced = study_of(block, pools=(builders.pool(**FOUR, price=euros), derived_pool()), currency="USD").run()
+    source, copy = found_at(priced, "cpu"), found_at(priced, "copy")
+    assert ["no cost: the price of cpu is in EUR" in text for text in source.warnings] == [True]
+    assert copy.warnings == ("re-priced from cpu, 1 worker: not run here",)
+    assert copy.cost is not None
+    other = study_of(
+        block,
+        pools=(builders.pool(**FOUR), builders.pool("copy", measured_by={"pool": "cpu"}, price=euros, **FOUR)),
+        currency="USD",
+    ).run()
+    assert found_at(other, "cpu").warnings == ()
+    assert "no cost: the price of copy is in EUR" in found_at(other, "copy").warnings[0]
+
+
 def extrapolated(workers: list[int]) -> World:
     """One slot of cpu stands for four of copy; the efficiency is that of cpu on several workers."""
     return study_of(

@@ -9,7 +9,7 @@ from scipy import stats
 import builders
 from gpubench.api.benchmark import Variant
 from gpubench.measure import intervals, records, throughput
-from gpubench.measure.efficiency import MeasuredPoint, efficiencies
+from gpubench.measure.efficiency import Ground, MeasuredPoint, efficiencies
 from gpubench.plan.expand import expand
 
 
@@ -72,7 +72,7 @@ def measured(
     fields = {} if line == "weak" else {"globalBatch": [64]}
     block = builders.block(workers=[workers], pools=[pool], **fields)
     (point,) = expand(builders.spec(block), {pool: builders.pool(pool).spec})
-    return MeasuredPoint(point=point, values=values, environment="env", scaling_baseline=baseline)
+    return MeasuredPoint(point=point, values=values, environment=Ground("env", ""), scaling_baseline=baseline)
 
 
 def test_efficiency_is_relative_to_the_smallest_worker_count() -> None:
@@ -130,7 +130,9 @@ def test_without_its_sibling_a_pool_has_no_efficiency() -> None:
 def test_variants_do_not_share_a_line() -> None:
     one, two = measured(1, 100), measured(2, 180)
     named = two.point.key.model_copy(update={"variant": Variant(name="fp16-wire")})
-    other = MeasuredPoint(point=two.point.model_copy(update={"key": named}), values=(180,), environment="env")
+    other = MeasuredPoint(
+        point=two.point.model_copy(update={"key": named}), values=(180,), environment=Ground("env", "")
+    )
     assert efficiencies(other, [one, two, other]) == ()
 
 
@@ -162,6 +164,14 @@ def test_a_long_sentence_is_cut_below_the_kubelets_limit_and_stays_json() -> Non
         assert isinstance(records.read_ending(message.decode()), records.Failure)
 
 
+def of_result(old: str, new: str) -> str:
+    """A message with another text in it. Without the training where the field is the result's own."""
+    training = None if '"samples"' in old else builders.training()
+    text = builders.message(builders.result(training=training))
+    assert old in text
+    return text.replace(old, new)
+
+
 @pytest.mark.parametrize(
     ("message", "said"),
     [
@@ -170,6 +180,16 @@ def test_a_long_sentence_is_cut_below_the_kubelets_limit_and_stays_json() -> Non
         ('{"kind":"result"}', "is no record"),
         (builders.message(builders.result())[:-40], "is no record"),
         (builders.message(builders.result()).replace('"schemaVersion":1', '"schemaVersion":2'), "is no record"),
+        (of_result('"finalLoss":0.5', '"finalLoss":NaN'), "finalLoss: Input should be a finite number"),
+        (of_result('"joinSeconds":1.0', '"joinSeconds":Infinity'), "joinSeconds: Input should be"),
+        (of_result('"finalLoss":0.5', '"finalLoss":1e300'), "finalLoss: Input should be less than"),
+        (of_result('"samples":10000', f'"samples":{10**400}'), "samples: "),
+        (
+            of_result('"final":0.97', '"final":97.0'),
+            "final is 97, and an accuracy is a share: write a number from 0 to 1",
+        ),
+        (of_result('"best":0.98', '"best":-0.1'), "best is -0.1, and an accuracy is a share"),
+        (of_result('"loss":0.25', '"loss":-Infinity'), "training.loss: Input should be"),
     ],
 )
 def test_a_message_that_is_no_record_says_what_is_wrong(message: str, said: str) -> None:

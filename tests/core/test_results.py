@@ -160,6 +160,71 @@ def test_throughput_alone_is_no_training() -> None:
     assert found.cost.per_run is None
 
 
+def planned(epochs: int) -> Plan:
+    plan = builders.plan(ONE_POINT)
+    key = plan.points[0].key.model_copy(update={"epochs": epochs})
+    return plan.model_copy(update={"points": (plan.points[0].model_copy(update={"key": key}),)})
+
+
+@pytest.mark.parametrize(
+    ("epochs", "sentence"),
+    [
+        ((3, 3, 2), "the repeats trained 2 and 3 epochs, and 3 were asked for"),
+        ((2, 2, 2), "the repeats trained 2 epochs, and 3 were asked for"),
+    ],
+)
+def test_other_epochs_than_the_planned_ones_are_not_averaged(epochs: tuple[int, ...], sentence: str) -> None:
+    trainings = [builders.training(epochs=count) for count in epochs]
+    (found,) = point_results(planned(3), repeats(*[1000.0] * 3, trainings=trainings))
+    assert (found.state, found.training) == (PointState.MEASURED, None)
+    (warning,) = found.warnings
+    assert sentence in warning
+
+
+def test_repeats_of_unequal_epochs_are_not_averaged_where_nobody_planned_them() -> None:
+    found = trained(builders.training(epochs=3), builders.training(epochs=2))
+    assert found.training is None
+    assert "the repeats trained 2 and 3 epochs, and are not averaged" in found.warnings[0]
+
+
+def test_no_run_takes_less_than_no_time() -> None:
+    runs = [
+        builders.training(nanoseconds=nanoseconds) for nanoseconds in (14_000_000_000, 15_000_000_000, 90_000_000_000)
+    ]
+    found = trained(*runs).training
+    assert found is not None
+    assert found.seconds is not None
+    assert found.seconds_per_epoch is not None
+    assert (found.seconds.low, found.seconds_per_epoch.low) == (0.0, 0.0)
+
+
+# --- what figures stand on --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("python 3.11.8", "python 3.11.8"),  # what jobs/studies/own/train.py writes
+        ("", None),
+        ("x" * 60, "ilzns4zvm2py"),
+        ("two\nlines", "5xemckcfqxlq"),
+    ],
+)
+def test_the_environment_of_an_own_program_may_be_any_text(text: str, shown: str | None) -> None:
+    outcomes = {(0, repeat): builders.result(environment=text) for repeat in range(3)}
+    (found,) = point_results(builders.plan(ONE_POINT), outcomes)
+    assert (found.state, found.environment) == (PointState.MEASURED, shown)
+
+
+@pytest.mark.parametrize("other", ["python 3.12.1", "", "x" * 61])
+def test_repeats_in_different_environments_are_not_averaged_whatever_their_texts(other: str) -> None:
+    outcomes = {(0, 0): builders.result(environment="x" * 60), (0, 1): builders.result(environment=other)}
+    outcomes[(0, 2)] = outcomes[(0, 0)]
+    (found,) = point_results(builders.plan(ONE_POINT), outcomes)
+    assert (found.state, found.throughput) == (PointState.FAILED, None)
+    assert (found.reason or "").startswith("the repeats ran in different environments")
+
+
 # --- goals ------------------------------------------------------------------------------------------------------------
 
 

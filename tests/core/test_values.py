@@ -71,6 +71,11 @@ def test_the_ledger_reads_back_and_an_end_is_never_written_over() -> None:
     assert ledger.from_entries([ledger.to_entries(after.records)]) == after
 
 
+def test_what_json_has_no_number_for_is_never_written() -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        benchmark.Estimate(mean=float("nan")).to_json()
+
+
 def test_an_entry_that_cannot_be_read_is_an_error_and_not_a_lost_count() -> None:
     with pytest.raises(ValueError, match="AttemptRecord"):
         ledger.from_entries([{"t.1": "{}"}])

@@ -24,7 +24,7 @@ TEXT_MAX = 32_768
 # A status of 256 results stays under 1 MiB only if each result's texts are short and its goals few. etcd takes at most
 # 1.5 MiB, the spec included.
 REASON_MAX = 400
-WARNING_MAX = 200
+WARNING_MAX = 180
 WARNINGS_MAX = 3
 GOALS_OF_A_WORKLOAD_MAX = 4
 
@@ -629,7 +629,11 @@ class PointResult(Value):
         (), max_length=GOALS_OF_A_WORKLOAD_MAX, description="The spec's goals for this workload."
     )
     nodes: int = Field(0, description="Distinct nodes that the repeats ran on.")
-    environment: str | None = Field(None, max_length=32, description="Hash of what the figure stands on.")
+    environment: str | None = Field(
+        None,
+        max_length=16,
+        description="What the figure stands on: a hash, or the short text of a program of your own.",
+    )
     warnings: tuple[Annotated[str, Field(max_length=WARNING_MAX)], ...] = Field(
         (), max_length=WARNINGS_MAX, description="What a reader of the figure must know."
     )

@@ -7,8 +7,9 @@ A goal's hours and cost are a lower bound: evaluation, restarts and slower conve
 from collections.abc import Sequence
 from decimal import Decimal
 
+from gpubench.api import benchmark
 from gpubench.api.benchmark import Cost, Goal, GoalResult, PointResult
-from gpubench.control import estimates
+from gpubench.control import conditions, estimates
 from gpubench.measure import bandwidth
 from gpubench.money import marginal, price
 from gpubench.money.price import Rate
@@ -21,8 +22,19 @@ def costed(plan: Plan, point: Point, result: PointResult, goals: Sequence[Goal])
     if result.throughput is None or result.workload == bandwidth.WORKLOAD:
         return result
     return result.model_copy(
-        update={"cost": _cost(plan, point, result), "goals": _goals(plan, point, result, goals=goals)}
+        update={
+            "cost": _cost(plan, point, result),
+            "goals": _goals(plan, point, result, goals=goals),
+            "warnings": _warnings(plan, result),
+        }
     )
+
+
+def _warnings(plan: Plan, result: PointResult) -> tuple[str, ...]:
+    """Those of the result, and before them why its pool's price gives no cost."""
+    without = price.without_exchange(plan, result.pool)
+    found = [] if without is None else [conditions.clamped(without, benchmark.WARNING_MAX)]
+    return (*found, *result.warnings)[: benchmark.WARNINGS_MAX]
 
 
 def _cost(plan: Plan, point: Point, result: PointResult) -> Cost | None:

@@ -8,9 +8,9 @@ from gpubench.api.benchmark import Bandwidth, Basis, Goal, PointResult, PointSta
 from gpubench.control import costs, derived_results, estimates, memory, training_results
 from gpubench.control.conditions import clamped
 from gpubench.control.retries import Standing, TrialStanding
-from gpubench.measure import bandwidth, efficiency, intervals, throughput
-from gpubench.measure.efficiency import MeasuredPoint
-from gpubench.money import price
+from gpubench.measure import bandwidth, efficiency, intervals, records, throughput
+from gpubench.measure.efficiency import Ground, MeasuredPoint
+from gpubench.measure.records import Result
 from gpubench.plan.plan import Plan, Point
 
 
@@ -54,8 +54,9 @@ def point_state(point: Point, trials: Sequence[TrialStanding]) -> tuple[PointSta
     if given_up is not None or all(trial.standing is Standing.MEASURED for trial in trials):
         environments = _environments(trials)
         if len(environments) > 1:
+            named = ", ".join(map(str, environments))
             return PointState.FAILED, (
-                f"the repeats ran in different environments ({', '.join(environments)}) and are not averaged: "
+                f"the repeats ran in different environments ({named}) and are not averaged: "
                 "pin the image by digest, or restrict the pool to equal nodes"
             )
         return PointState.MEASURED, None
@@ -70,25 +71,18 @@ def _measured(plan: Plan, point: Point, trials: Sequence[TrialStanding]) -> Meas
     baseline = plan.pool(point.key.pool).spec.scaling_baseline
     return MeasuredPoint(
         point=point,
-        values=tuple(
-            throughput.samples_per_second(trial.result, plan.timed_region)
-            for trial in trials
-            if trial.result is not None
-        ),
+        values=tuple(throughput.samples_per_second(result, plan.timed_region) for result in _results(trials)),
         environment=environments[0],
         scaling_baseline=baseline if baseline != point.key.pool else None,
     )
 
 
-def _environments(trials: Sequence[TrialStanding]) -> tuple[str, ...]:
-    """What the repeats stand on: their comparability keys, and the digest of the image that was really run.
-
-    A tag may have been moved to another image while the study ran.
-    """
+def _environments(trials: Sequence[TrialStanding]) -> tuple[Ground, ...]:
+    """What the repeats stand on: one entry where they may be averaged."""
     return tuple(
         sorted(
             {
-                f"{trial.measured.result.environment} {trial.measured.image_id or ''}".strip()
+                Ground(trial.measured.result.environment, trial.measured.image_id or "")
                 for trial in trials
                 if trial.measured is not None and trial.measured.result is not None
             }
@@ -153,11 +147,9 @@ def _with_figures(
             "values": entry.values,
             "throughput": estimates.estimate(interval),
             "scaling": () if is_message else _scaling(entry, among=among),
-            "training": training_results.training_result(
-                [trial.result for trial in trials if trial.result is not None], plan.timed_region
-            ),
+            "training": training_results.training_result(_results(trials), plan.timed_region, planned=key.epochs),
             "bandwidth": _bandwidth(entry) if is_message else None,
-            "environment": entry.environment.split()[0],
+            "environment": records.environment_shown(entry.environment.environment),
         }
     )
     texts = _warnings(plan, found, trials, entry, among=among)
@@ -186,6 +178,18 @@ def _bandwidth(entry: MeasuredPoint) -> Bandwidth | None:
     return Bandwidth(algorithm=estimates.estimate(found.algorithm), bus=estimates.estimate(found.bus))
 
 
+def _results(trials: Sequence[TrialStanding]) -> list[Result]:
+    return [trial.result for trial in trials if trial.result is not None]
+
+
+def _baseless(plan: Plan, baseline: str) -> str | None:
+    """Why a pool is no base of an efficiency, as the rest of a sentence; None where it is one."""
+    pool = next((pool.spec for pool in plan.pools if pool.name == baseline), None)
+    if pool is None:
+        return "is not in this study: name it in the same block"
+    return None if pool.measured_by is None else "is never run itself: name a pool that is measured"
+
+
 def _warnings(
     plan: Plan,
     result: PointResult,
@@ -195,19 +199,15 @@ def _warnings(
     among: Sequence[MeasuredPoint],
 ) -> list[str]:
     found: list[str] = []
-    if without := price.without_exchange(plan, result.pool):
-        found.append(without)
     given_up = [trial for trial in trials if trial.standing is Standing.GIVEN_UP]
     measured = sum(trial.standing is Standing.MEASURED for trial in trials)
     if given_up and measured:
         found.append(f"only {measured} of {len(trials)} repeats were measured: {given_up[0].sentence}")
-    if result.training is not None and (untimed := training_results.warning(result.training)):
+    untimed = training_results.warning(_results(trials), plan.timed_region, planned=entry.point.key.epochs)
+    if untimed is not None:
         found.append(untimed)
-    if entry.scaling_baseline is not None and all(pool.name != entry.scaling_baseline for pool in plan.pools):
-        found.append(
-            f"no efficiency: scalingBaseline of {result.pool} is {entry.scaling_baseline}, which is not in this study: "
-            "name it in the same block"
-        )
+    if entry.scaling_baseline is not None and (baseless := _baseless(plan, entry.scaling_baseline)):
+        found.append(f"no efficiency: scalingBaseline of {result.pool} is {entry.scaling_baseline}, which {baseless}")
     if any(other.environment != entry.environment for other in efficiency.lines(entry, among)):
         found.append(
             "other worker counts of this line ran in another environment, and efficiency is not computed across "

@@ -3,10 +3,12 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from gpubench.api.benchmark import Estimate, Quality, TimedRegion, TrainingResult
 from gpubench.control import estimates
 from gpubench.measure import intervals, training
+from gpubench.measure.intervals import Interval
 from gpubench.measure.records import Result, Training
 
 NO_TIMED_EPOCH = (
@@ -18,17 +20,30 @@ NOT_A_SUM = (
 )
 
 
-def warning(found: TrainingResult) -> str | None:
-    """Why a training has no seconds; None where it has."""
-    if found.seconds is not None:
+def warning(results: Sequence[Result], region: TimedRegion, *, planned: int | None) -> str | None:
+    """Why the repeats of a training give no figures of it, or no seconds; None where they do, or were no training."""
+    runs = _runs(results)
+    if not runs:
         return None
-    return NO_TIMED_EPOCH if found.epochs == 1 else NOT_A_SUM
+    counts = sorted({run.epochs for run in runs})
+    if not _as_planned(runs, planned):
+        found = " and ".join(map(str, counts))
+        asked = f", and {planned} were asked for" if planned is not None else ", and are not averaged"
+        return f"no training figures: the repeats trained {found} epochs{asked}; let the program keep to the assignment"
+    if any(training.timed_seconds(run, region) is None for run in runs):
+        return NOT_A_SUM if training.timed_epochs(runs[0], region) else NO_TIMED_EPOCH
+    return None
 
 
-def training_result(results: Sequence[Result], region: TimedRegion) -> TrainingResult | None:
-    """The training of a point from its repeats; None where they were no training."""
-    runs = [result.training for result in results if result.training is not None]
-    if not runs or len(runs) < len(results):
+def training_result(
+    results: Sequence[Result], region: TimedRegion, *, planned: int | None = None
+) -> TrainingResult | None:
+    """The training of a point from its repeats; None where they were no training, or not the one that was planned.
+
+    `planned` is the number of epochs; None where the workload has its own.
+    """
+    runs = _runs(results)
+    if not runs or not _as_planned(runs, planned):
         return None
     found = TrainingResult(
         epochs=runs[0].epochs,
@@ -41,11 +56,27 @@ def training_result(results: Sequence[Result], region: TimedRegion) -> TrainingR
     seconds = [value for run in runs if (value := training.timed_seconds(run, region)) is not None]
     if len(seconds) < len(runs):
         return found
-    interval = intervals.of_mean(seconds)
+    interval = _from_zero(intervals.of_mean(seconds))
     per_epoch = interval.scaled(1 / training.timed_epochs(runs[0], region))
     return found.model_copy(
         update={"seconds": estimates.estimate(interval), "seconds_per_epoch": estimates.estimate(per_epoch)}
     )
+
+
+def _runs(results: Sequence[Result]) -> list[Training]:
+    """The trainings of all repeats; empty where one of them was none."""
+    runs = [result.training for result in results if result.training is not None]
+    return runs if len(runs) == len(results) else []
+
+
+def _as_planned(runs: Sequence[Training], planned: int | None) -> bool:
+    """Whether the repeats trained equally many epochs, and as many as were asked for: a user's own program may not."""
+    return {run.epochs for run in runs} == {runs[0].epochs if planned is None else planned}
+
+
+def _from_zero(seconds: Interval) -> Interval:
+    """No run takes less than no time."""
+    return seconds if seconds.low is None else replace(seconds, low=max(0.0, seconds.low))
 
 
 def _quality(runs: Sequence[Training]) -> Quality | None:

@@ -10,11 +10,24 @@ Parkopedia, 2018, did with p2.8xlarge and p2.xlarge). Its base then lies there, 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from gpubench.measure import intervals
 from gpubench.measure.intervals import Interval
 from gpubench.plan.plan import Point
+
+
+class Ground(NamedTuple):
+    """What repeats stand on: their comparability key, and the digest of the image that was really run.
+
+    A tag may have been moved to another image while the study ran.
+    """
+
+    environment: str
+    image_id: str
+
+    def __str__(self) -> str:
+        return f"{self.environment} {self.image_id}".strip()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +36,7 @@ class MeasuredPoint:
 
     point: Point
     values: tuple[float, ...]
-    environment: str
+    environment: Ground
     scaling_baseline: str | None = None  # pool of the base, where it is another one
 
     @property

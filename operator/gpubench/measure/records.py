@@ -9,15 +9,22 @@ The termination message must stay below TERMINATION_MESSAGE_MAX bytes: over 4,09
 is no JSON any more. Times are integer nanoseconds of one monotonic clock; no record holds a rate, which is computed.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from gpubench.values import Value, content_id
 
 SCHEMA_VERSION = 1
 TERMINATION_MESSAGE_MAX = 2048
 _MESSAGE_TEXT_MAX = 800
+_ENVIRONMENT_SHOWN_MAX = 16
+_ENVIRONMENT_CHARACTERS = 12
+
+# A user's own program may write anything: what is within these bounds can be squared, summed and written as JSON.
+Figure = Annotated[float, Field(allow_inf_nan=False, ge=-1e100, le=1e100)]
+Count = Annotated[int, Field(ge=0, le=10**18)]  # 10^18 nanoseconds are 31 years
+Positive = Annotated[int, Field(gt=0, le=10**18)]
 
 
 class Environment(Value):
@@ -48,7 +55,18 @@ class Environment(Value):
         facts = self.to_wire()
         for provenance in ("kind", "schemaVersion", "python", "keras", "kernel", "node"):
             facts.pop(provenance, None)
-        return content_id(repr(sorted(facts.items())), characters=12)
+        return content_id(repr(sorted(facts.items())), characters=_ENVIRONMENT_CHARACTERS)
+
+
+def environment_shown(text: str) -> str | None:
+    """`Result.environment` as results show it.
+
+    Our own key and a short text of a user's own program as they are, a long one as a hash, so that different texts stay
+    different; None for an empty text, which says nothing.
+    """
+    if len(text) <= _ENVIRONMENT_SHOWN_MAX and text.isprintable():
+        return text or None
+    return content_id(text, characters=_ENVIRONMENT_CHARACTERS)
 
 
 class Window(Value):
@@ -73,24 +91,31 @@ class Epoch(Value):
     samples: int  # of all ranks
     nanoseconds: int  # of training, maximum over ranks
     evaluation_nanoseconds: int  # maximum over ranks
-    loss: float  # mean over the epoch's steps and ranks
-    evaluation_loss: float | None = None  # mean over the held-out samples; None without a held-out part
-    accuracy: float | None = None  # share of the held-out samples; None where the workload has none
+    loss: Figure  # mean over the epoch's steps and ranks
+    evaluation_loss: Figure | None = None  # mean over the held-out samples; None without a held-out part
+    accuracy: Figure | None = None  # share of the held-out samples; None where the workload has none
 
 
 class Training(Value):
     """The epochs of a training run in sums, small enough for a termination message."""
 
-    epochs: int = Field(gt=0)
-    nanoseconds: int = Field(gt=0)  # of training in all epochs
-    evaluation_nanoseconds: int
-    first_nanoseconds: int = Field(gt=0)  # of training in the first epoch
-    first_evaluation_nanoseconds: int
-    first_samples: int = Field(gt=0)
-    loss: float  # mean of the last epoch's steps
+    epochs: Positive
+    nanoseconds: Positive  # of training in all epochs
+    evaluation_nanoseconds: Count
+    first_nanoseconds: Positive  # of training in the first epoch
+    first_evaluation_nanoseconds: Count
+    first_samples: Positive
+    loss: Figure  # mean of the last epoch's steps
     metric: Literal["accuracy", "loss"] | None = None  # on held-out samples; None without any
-    final: float | None = None
-    best: float | None = None
+    final: Figure | None = None
+    best: Figure | None = None
+
+    @model_validator(mode="after")
+    def _accuracy_is_a_share(self) -> Self:
+        for name, value in (("final", self.final), ("best", self.best)):
+            if self.metric == "accuracy" and value is not None and not 0 <= value <= 1:
+                raise ValueError(f"{name} is {value:g}, and an accuracy is a share: write a number from 0 to 1")
+        return self
 
 
 class Result(Value):
@@ -104,18 +129,18 @@ class Result(Value):
     schema_version: Literal[1] = 1
     trial: str
     attempt: int
-    workers: int = Field(gt=0)  # as Horovod reported it, checked against the assignment
-    steps: int = Field(gt=0)  # measured steps, warm-up left out
-    samples: int = Field(gt=0)  # measured samples of all ranks together
-    nanoseconds: int = Field(gt=0)  # of the measured windows, or of training in all epochs; maximum over ranks each
-    windows: int = Field(gt=0)
+    workers: Positive  # as Horovod reported it, checked against the assignment
+    steps: Positive  # measured steps, warm-up left out
+    samples: Positive  # measured samples of all ranks together
+    nanoseconds: Positive  # of the measured windows, or of training in all epochs; maximum over ranks each
+    windows: Positive
     warm_up_windows: int
     window_nanoseconds: tuple[int, int, int]  # 5 %, 50 % and 95 % quantile of a measured window
-    final_loss: float
+    final_loss: Figure
     weights_digest: str  # SHA-256 prefix of the trainable weights, equal on all ranks (checked before this is written)
     environment: str  # Environment.key() of pod 0, equal on all pods
-    join_seconds: float  # from this launcher's start until the last pod had come
-    init_seconds: float  # imports, hvd.init(), model and first step; in mode Training that is the first epoch's
+    join_seconds: Figure  # from this launcher's start until the last pod had come
+    init_seconds: Figure  # imports, hvd.init(), model and first step; in mode Training that is the first epoch's
     training: Training | None = None  # in mode Training
 
 

@@ -28,10 +28,11 @@ def spread(estimate: Estimate | None, *, per: float = 1.0) -> str:
     if estimate is None:
         return UNDEFINED
     mean, low, high = _in_units(estimate, per=per)
-    places = _places(mean, low=low, high=high)
     if low is None or high is None:
-        return number(mean, places=places)
-    return f"{number(mean, places=places)} ± {number((high - low) / 2, places=places)}"
+        return number(mean, places=_places(mean, low=low, high=high))
+    half = max(high - mean, (high - low) / 2)  # the lower end may have been cut at zero
+    places = _places(mean, low=mean - half, high=mean + half)
+    return f"{number(mean, places=places)} ± {number(half, places=places)}"
 
 
 def bounded(estimate: Estimate | None, *, per: float = 1.0) -> str:
