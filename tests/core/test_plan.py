@@ -9,6 +9,7 @@ import builders
 from gpubench.api.benchmark import Data, DataSource, Mode
 from gpubench.control import starts
 from gpubench.plan import order
+from gpubench.plan.assignment import Assignment
 from gpubench.plan.expand import expand
 from gpubench.plan.plan import Plan, Point
 
@@ -153,6 +154,36 @@ def test_a_gang_is_told_all_of_its_point() -> None:
     assert plan.timed_region.evaluation == "Outside"
     own_plan = builders.plan(builders.spec(own(OWN_FILE)))
     assert starts.gang_of(own_plan, own_plan.trials[0], attempt=1).assignment.custom_file == OWN_FILE["file"]
+
+
+#: What the first image of gpubench's jobs knows; it refuses anything else.
+FIRST_FORM = frozenset(
+    {
+        "schemaVersion", "trial", "attempt", "workload", "precision", "workers", "workersPerNode", "batchPerWorker",
+        "seed", "slotProcessors", "gpu", "warmUpSeconds", "measureSeconds", "windowSeconds", "joinTimeoutSeconds",
+        "stallTimeoutSeconds",
+    }
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("block", "measure", "pool", "added"),
+    [
+        (builders.block(), {}, {}, set()),
+        (builders.block(), {}, {"exclusive_nodes": False}, {"pin"}),
+        (builders.block(data=GENERATED), {}, {}, {"data"}),
+        (builders.block(variants=[{"name": "plain"}]), {}, {}, {"variant"}),
+        (builders.block(data=GENERATED, epochs=2), {"mode": "Training"}, {}, {"data", "mode", "epochs"}),
+        (own(OWN_FILE), {}, {}, {"customFile"}),
+    ],
+)
+def test_an_older_image_is_told_nothing_that_it_does_not_know(
+    block: dict[str, Any], measure: dict[str, Any], pool: dict[str, Any], added: set[str]
+) -> None:
+    plan = builders.plan(builders.spec(block, measure=measure), builders.pool(**pool))
+    assignment = starts.gang_of(plan, plan.trials[0], attempt=1).assignment
+    assert set(assignment.to_wire()) == FIRST_FORM | added
+    assert Assignment.model_validate_json(assignment.to_json()) == assignment
 
 
 @pytest.mark.parametrize(

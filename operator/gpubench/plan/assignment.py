@@ -3,9 +3,13 @@
 
 It goes as JSON in the environment variable `GPUBENCH_ASSIGNMENT`, the same for every pod of the gang; a pod adds its
 own index from the Job controller. A pod needs nothing else: no API access, no mounted configuration.
+
+The gang's image is the one of the frozen plan, perhaps older than the operator, and refuses a field that it does not
+know. So a field that came after the first form is written only where it is not at its default; each new one goes into
+`_LATER`, with a default that means what gangs did before.
 """
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -41,6 +45,13 @@ class Assignment(Value):
     window_seconds: float = Field(gt=0)  # a window has as many steps as fit about this long
     join_timeout_seconds: float = Field(gt=0)  # how long the barrier waits for the last pod
     stall_timeout_seconds: float = Field(gt=0)  # without a step for this long the watchdog ends the attempt
+
+    _LATER: ClassVar[frozenset[str]] = frozenset({"custom_file", "mode", "epochs", "data", "variant", "pin"})
+
+    def to_wire(self) -> dict[str, object]:
+        """As every image since the first can read it, unless it is told something that only newer ones can do."""
+        at_default = {name for name in self._LATER if getattr(self, name) == type(self).model_fields[name].default}
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=at_default)
 
     @property
     def nodes(self) -> int:
