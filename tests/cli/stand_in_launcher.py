@@ -20,11 +20,22 @@ OUT_OF_MEMORY, WORKER_RAISED, TERMINATED = 66, 80, 84  # of gpubench.exitcodes
 
 def main(manner: str) -> int:
     print(json.dumps({"environment": dict(os.environ), "cores": sorted(os.sched_getaffinity(0))}), flush=True)
+    came(INDEX).touch()
     return MANNERS[manner]()
 
 
 def succeed() -> int:
+    """As a real launcher does, pod 0 ends only when every pod has come: its end is the end of them all."""
+    pods = ASSIGNMENT["workers"] // ASSIGNMENT["workersPerNode"]
+    while INDEX == 0 and not all(came(index).exists() for index in range(pods)):
+        time.sleep(0.02)
     return close(result())
+
+
+def came(index: int) -> Path:
+    """Stands in a pod's own folder, beside those of its siblings."""
+    own = Path(os.environ["TMPDIR"])
+    return own.with_name(f"{own.name.rpartition('-')[0]}-{index}") / "came"
 
 
 def fail_in_pod_1() -> int:
