@@ -5,7 +5,7 @@ Any field may be missing: objects are written by other versions, and a pod that 
 a status. A missing field becomes None, never a guess.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -154,6 +154,22 @@ def pod(body: kube.Object) -> observed.ObservedPod:
         end=_end(status, ended),
         image_id=container.get("imageID") or None,
     )
+
+
+def mount_failures(events: Iterable[kube.Object], *, since: float) -> dict[str, str]:
+    """What the kubelets said last of pods' volumes, by the pod's name; an older failure was mended since."""
+    recent = [event for event in events if (seconds(event.get("lastTimestamp")) or 0.0) >= since]
+    recent.sort(key=lambda event: event["lastTimestamp"])
+    return {event["involvedObject"]["name"]: event["message"] for event in recent if event.get("message")}
+
+
+def with_mount_failures(job: observed.ObservedJob, said: Mapping[str, str]) -> observed.ObservedJob:
+    """The Job with these sentences at those of its pods that wait on their nodes."""
+    pods = tuple(
+        pod.model_copy(update={"mount_failure": said[pod.name]}) if pod.is_being_created and pod.name in said else pod
+        for pod in job.pods
+    )
+    return job.model_copy(update={"pods": pods})
 
 
 def _end(status: dict[str, Any], ended: dict[str, Any] | None) -> observed.ContainerEnd | None:

@@ -63,7 +63,7 @@ RULES: tuple[Rule, ...] = (
         groups=("",),
         resources=("events",),
         verbs=("create", "list"),
-        why="studies tell their story; FailedCreate events of a Job say why it has no pods",
+        why="studies tell their story; FailedCreate and FailedMount events say what a gang waits for",
     ),
     Rule(groups=("",), resources=("nodes",), verbs=("list",), why="the status of a pool counts its nodes"),
     Rule(

@@ -20,6 +20,8 @@ from gpubench.control import capacity, conditions, decide, decision, happenings,
 from gpubench.plan.plan import Plan
 from gpubench_operator import exporter, keys, kube, logs, observe, settings, slots, status_writer, store, story
 
+_MOUNTED_AFTER = 15.0  # seconds that a kubelet may take to mount volumes and pull the image before it is asked why
+_MOUNT_FAILURE_REPEATS = 300.0  # a kubelet tells of a volume that it cannot mount every two minutes or more often
 _FEWER_PODS_AFTER = 3.0  # seconds that the Job controller may take to create pods before it is asked why
 _AFTER_START = 2.0  # look again after a start although no event came
 _TERMINATING = 5.0  # look again at Jobs whose study is gone
@@ -134,6 +136,8 @@ class Reconciler:
         assert shelf.plan is not None  # read or frozen above
         seen = observe.jobs(jobs, pods=pods)
         seen, look_again = await self._ask_why_pods_are_missing(study, jobs, seen)
+        seen, ask_again = await self._ask_why_pods_do_not_start(study, seen)
+        look_again = _earliest(look_again, ask_again)
 
         # From here to the reservation nothing waits: what is free now is free until it is reserved.
         self._slots.correct(key, study.uid, (*seen, *observe.jobs_left_behind(listed, pods=pods)))
@@ -377,6 +381,22 @@ class Reconciler:
         events = await self._api.list(kube.EVENTS, namespace=study.namespace, fields=fields)
         latest = max(events, key=lambda event: event.get("lastTimestamp") or "", default=None)
         return None if latest is None else latest.get("message")
+
+    async def _ask_why_pods_do_not_start(
+        self, study: observed.Study, seen: tuple[observed.ObservedJob, ...]
+    ) -> tuple[tuple[observed.ObservedJob, ...], float | None]:
+        """What the kubelets said of volumes, where pods have had a node for a while and no container: one request."""
+        now = self._clock()
+        since = [pod.scheduled_at for job in seen for pod in job.pods if pod.is_being_created and pod.scheduled_at]
+        if not since:
+            return seen, None
+        wait = min(since) + _MOUNTED_AFTER - now
+        if wait > 0:
+            return seen, wait
+        fields = {"involvedObject.kind": "Pod", "reason": "FailedMount"}
+        events = await self._api.list(kube.EVENTS, namespace=study.namespace, fields=fields)
+        said = observe.mount_failures(events, since=now - _MOUNT_FAILURE_REPEATS)
+        return tuple(observe.with_mount_failures(job, said) for job in seen), _MOUNTED_AFTER
 
     async def _pools(self) -> tuple[GpuPool, ...]:
         """All pools that can be read, with the image of this installation where they name none."""

@@ -117,6 +117,20 @@ def test_the_pods_own_sentence_is_kept() -> None:
     assert verdict.sentence == "pod pod-0: batch 4096 does not fit"
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        'Traceback (most recent call last):\n  File "a.py"\n\x1b[31mValueError\x1b[0m: no',
+        builders.message(builders.failure(sentence="it broke:\n\n  shapes\r\n\tdo not fit")),
+    ],
+)
+def test_whatever_a_pod_said_is_one_line(text: str) -> None:
+    verdict = judge(failed(builders.ended(80, text=text)))
+    assert verdict is not None
+    assert verdict.sentence.isprintable()
+    assert "  " not in verdict.sentence
+
+
 def test_a_failing_job_is_judged_when_its_pods_have_ended_or_after_a_while() -> None:
     stuck = gang({"end": builders.ended(82)}, {"deleting": True}, failing_since=NOW + 10)
     assert judge(stuck, nodes=2, after=60) is None
@@ -147,6 +161,11 @@ UNPLACED: dict[str, object] = {"phase": "Pending", "node": None, "scheduled_at":
 NO_NODE: dict[str, object] = UNPLACED | {"scheduling_message": "0/3 nodes are available: 3 Insufficient cpu"}
 
 
+NO_CLAIM: dict[str, object] = UNPLACED | {
+    "scheduling_message": '0/3 nodes are available: persistentvolumeclaim "mnist" not found. preemption: 0/3 nodes'
+}
+
+
 def pulling(reason: str) -> dict[str, object]:
     return {"phase": "Pending", "running_at": None, "waiting_reason": reason, "waiting_message": "no such image"}
 
@@ -157,6 +176,13 @@ def pulling(reason: str) -> dict[str, object]:
         (gang({}, NO_NODE), Reason.NO_CAPACITY, "3 Insufficient cpu"),
         (gang({}, creation_failure="exceeded quota: gpus"), Reason.CREATION_REFUSED, "exceeded quota"),
         (gang({}, pulling("ContainerCreating")), Reason.NO_CAPACITY, "nobody says why"),
+        (
+            gang({}, pulling("ContainerCreating") | {"mount_failure": 'MountVolume.SetUp failed: "model" not found'}),
+            Reason.VOLUME_NOT_MOUNTED,
+            '"model" not found',
+        ),
+        (gang({}, NO_CLAIM), Reason.VOLUME_NOT_MOUNTED, 'persistentvolumeclaim "mnist" not found'),
+        (gang(NO_NODE, NO_CLAIM), Reason.VOLUME_NOT_MOUNTED, 'persistentvolumeclaim "mnist" not found'),
     ],
 )
 def test_what_stays_pending_ends_with_what_the_cluster_said(job: ObservedJob, reason: Reason, said: str) -> None:

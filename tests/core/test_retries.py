@@ -71,6 +71,11 @@ def test_no_capacity_is_told_apart_from_failure() -> None:
     assert found.state is PointState.NO_CAPACITY
 
 
+def test_a_volume_that_is_not_there_is_a_failure_and_no_finding() -> None:
+    found = standing(*[{"outcome": Outcome.FAILED, "reason": Reason.VOLUME_NOT_MOUNTED}] * 3)
+    assert found.state is PointState.FAILED
+
+
 def test_back_off_begins_with_the_second_retry_and_doubles() -> None:
     ends = [builders.NOW + 100 * number for number in range(1, 30)]
     limits = AttemptLimits(failed=10, preempted=100)

@@ -206,6 +206,33 @@ async def test_why_a_job_has_no_pods_is_asked_after_a_while_only() -> None:
     assert "exceeded quota" in pending[0]["message"]
 
 
+@pytest.mark.parametrize(("seconds_ago", "is_told"), [(20, True), (400, False)])
+async def test_why_a_pod_has_no_volume_is_asked_after_a_while_only(seconds_ago: int, is_told: bool) -> None:
+    world = World()
+    await world.look()
+    world.progress()  # pods
+    (pod,) = world.api.all(kube.PODS)
+    waiting = [{"name": names.CONTAINER, "state": {"waiting": {"reason": "ContainerCreating"}}}]
+    scheduled = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": observe.timestamp(NOW)}]
+    world.api.put(
+        kube.PODS,
+        {**pod, "status": {"phase": "Pending", "conditions": scheduled, "containerStatuses": waiting}},
+    )
+    event = {
+        "metadata": {"name": "e", "namespace": "default"},
+        "involvedObject": {"kind": "Pod", "name": kube.name_of(pod)},
+        "reason": "FailedMount",
+        "message": 'MountVolume.SetUp failed for volume "model" : configmap "model" not found',
+        "lastTimestamp": observe.timestamp(NOW + 500 - seconds_ago),
+    }
+    world.api.put(kube.EVENTS, event)
+    assert await world.look() is not None
+    world.clock.now += 500
+    await world.look()
+    pending = [one for one in world.status()["conditions"] if one["type"] == "GangPending"]
+    assert any('configmap "model" not found' in one["message"] for one in pending) is is_told
+
+
 async def test_a_deleted_study_gives_its_slots_back_only_when_its_jobs_are_gone() -> None:
     world = World(sweep=[{"workloads": ["mnist_cnn"], "pools": ["pretend"], "workers": [4], "batchPerWorker": [8]}])
     await world.look()

@@ -60,6 +60,7 @@ _IMAGE_AT_ONCE = frozenset({"InvalidImageName", "ErrImageNeverPull"})
 _IMAGE_AFTER_GRACE = frozenset(
     {"ErrImagePull", "ImagePullBackOff", "ImageInspectError", "CreateContainerConfigError", "CreateContainerError"}
 )
+_CLAIM = "persistentvolumeclaim"  # in the scheduler's message: one that is not there, not bound, or being deleted
 
 
 class Verdict(Value):
@@ -75,7 +76,7 @@ class Verdict(Value):
 
 def judge(job: ObservedJob, *, nodes: int, timing: Timing, now: float) -> Verdict | None:
     """The verdict on an attempt of `nodes` pods, or None while it runs."""
-    return (
+    found = (
         _succeeded(job)
         or _disrupted(job)
         or _result_lost(job)
@@ -84,6 +85,7 @@ def judge(job: ObservedJob, *, nodes: int, timing: Timing, now: float) -> Verdic
         or _image_not_started(job, now=now)
         or _timed_out(job, nodes=nodes, timing=timing, now=now)
     )
+    return found and found.model_copy(update={"sentence": _one_line(found.sentence)})
 
 
 def next_deadline(job: ObservedJob, *, nodes: int, timing: Timing) -> float:
@@ -106,6 +108,11 @@ def pending_sentence(job: ObservedJob, *, nodes: int) -> tuple[str, str] | None:
     for pod in job.pods:
         if pod.waiting_reason in _IMAGE_AT_ONCE | _IMAGE_AFTER_GRACE:
             return "ImageNotStarted", _image_sentence(pod)
+    for pod in job.pods:
+        if pod.mount_failure is not None and pod.running_at is None:
+            return "VolumeNotMounted", f"pod {pod.name} does not start: {_one_line(pod.mount_failure)}"
+        if pod.node is None and _CLAIM in (pod.scheduling_message or "").lower():
+            return "VolumeNotMounted", f"pod {pod.name} has no node: {pod.scheduling_message}"
     for pod in job.pods:
         if pod.scheduling_message is not None and pod.node is None:
             return "Unschedulable", f"pod {pod.name} has no node: {pod.scheduling_message}"
@@ -246,6 +253,7 @@ def _timed_out(job: ObservedJob, *, nodes: int, timing: Timing, now: float) -> V
         reason={
             "CreationRefused": Reason.CREATION_REFUSED,
             "ImageNotStarted": Reason.IMAGE_NOT_STARTED,
+            "VolumeNotMounted": Reason.VOLUME_NOT_MOUNTED,
         }.get(reason, Reason.NO_CAPACITY),
         sentence=f"not all of {nodes} pods ran within limits.schedulingTimeout ({timing.scheduling_timeout} s): {why}",
     )
@@ -298,3 +306,8 @@ def _failure_sentence(pod: ObservedPod, reason: Reason) -> str:
 
 def _image_sentence(pod: ObservedPod) -> str:
     return f"pod {pod.name} does not start: {pod.waiting_reason}: {pod.waiting_message or 'no message'}"
+
+
+def _one_line(text: str) -> str:
+    """A sentence without line breaks and colours: what a program or a runtime says goes on for pages."""
+    return " ".join("".join(one if one.isprintable() else " " for one in text).split())

@@ -49,6 +49,7 @@ class Reason(StrEnum):
     RESULT_LOST = "ResultLost"  # it succeeded and its result is nowhere
     IMAGE_INVALID = "ImageInvalid"  # a name that cannot be, or an image that must not be pulled and is not there
     IMAGE_NOT_STARTED = "ImageNotStarted"  # the registry or the runtime says no; perhaps not the next time
+    VOLUME_NOT_MOUNTED = "VolumeNotMounted"  # a claim, a ConfigMap or a folder of the node is not there
     CREATION_REFUSED = "CreationRefused"  # quota, Pod Security, a webhook
     NO_CAPACITY = "NoCapacity"  # pods stayed pending until the scheduling time-out
     TIMED_OUT = "TimedOut"

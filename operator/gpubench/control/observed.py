@@ -52,11 +52,18 @@ class ObservedPod(Value):
         None  # of the container: ErrImagePull, ImagePullBackOff, CreateContainerConfigError, ...
     )
     waiting_message: str | None = None
+    mount_failure: str | None = None  # the message of a recent FailedMount event, where it waits on its node
     running_at: float | None = None  # when its container was started
     deleting: bool = False
     disruption: Disruption | None = None
     end: ContainerEnd | None = None
     image_id: str | None = None
+
+    @property
+    def is_being_created(self) -> bool:
+        """Whether it has a node and no container: an image is pulled, or a volume is not there."""
+        placed = self.phase == "Pending" and self.node is not None
+        return placed and self.running_at is None and self.waiting_reason in (None, "ContainerCreating")
 
 
 class ObservedJob(Value):
