@@ -88,6 +88,9 @@ _ADAM = "Adam, learning rate 0.001, beta 0.9 and 0.999, epsilon 1e-8"
 _WORDS_BEFORE_PAIRS = 20_001
 _PAIRS_ASSUMED = 1_200_000
 
+#: The workload that has no model and only sends messages.
+MESSAGES = "allreduce"
+
 CATALOGUE: tuple[Workload, ...] = (
     Workload(
         name="mnist_mlp",
@@ -376,7 +379,7 @@ CATALOGUE: tuple[Workload, ...] = (
         origin="tf_cnn_benchmarks resnet152 (v1), mid 2018",
     ),
     Workload(
-        name="allreduce",
+        name=MESSAGES,
         task=Task.COMMUNICATION,
         inputs=Inputs.NONE,
         about="No model: the collective that training waits for, on a message of as many elements as the batch says, "

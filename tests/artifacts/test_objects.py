@@ -70,6 +70,21 @@ BAD = (
         "spec.goals can have at most 4 goals for each workload",
     ),
     Bad(
+        "goal of messages",
+        benchmark(
+            sweep=[block(workloads=["allreduce"], workers=[2])],
+            goals=[{"name": "all", "workload": "allreduce", "samples": 60000}],
+        ),
+        "spec.goals[0].workload",
+        "goals[].workload cannot be allreduce, which sends messages and trains nothing",
+    ),
+    Bad(
+        "efficiency from an unknown number of workers",
+        pool(measuredBy={"pool": "other", "efficiency": "StudyMean"}),
+        "spec.measuredBy.efficiency",
+        "measuredBy.efficiency leads from measuredBy.workers to more workers: give workers, such as 1",
+    ),
+    Bad(
         "unknown workload",
         benchmark(sweep=[block(workloads=["resnet51"])]),
         "spec.sweep[0].workloads[0]",

@@ -124,6 +124,14 @@ def test_of_two_shapes_the_one_on_the_fewest_nodes_stands() -> None:
             "copy is extrapolated from 4 workers of cpu, which gives figures of more workers only",
         ),
         (
+            (
+                builders.block(workloads=["allreduce"], workers=[2]),
+                builders.block(workloads=["allreduce"], pools=["copy"], workers=[4]),
+            ),
+            (builders.pool(), copy(workers=2, efficiency="StudyMean")),
+            "allreduce is not extrapolated to more workers: put it into a block without copy",
+        ),
+        (
             (builders.block(workers=[8]), builders.block(pools=["copy"], workers=[8], workersPerNode=8)),
             (builders.pool(max_nodes=8), copy()),
             "8 workers per node do not fit the 4 slots of a node of copy",

@@ -164,6 +164,56 @@ def test_without_an_efficiency_nothing_is_extrapolated() -> None:
     assert "no point on several workers gives an efficiency of mnist_cnn at batch 64" in (found.reason or "")
 
 
+def extrapolated_from_two(*blocks: dict[str, Any], rates: Mapping[int, float], **shape: Any) -> PointResult:
+    """Two workers of cpu stand for four of copy."""
+    here = study_of(
+        *blocks,
+        builders.block(pools=["copy"], workers=[4], **shape),
+        pools=(
+            builders.pool(),
+            builders.pool("other", **FOUR),
+            derived_pool(measured_by={"workers": 2, "efficiency": "StudyMean"}),
+        ),
+    )
+    here.fate = at_rates(here.plan, {point.key: rates.get(point.key.workers, 0.0) for point in here.plan.points})
+    return found_at(here.run(), "copy", 4)
+
+
+def test_what_the_source_has_lost_is_not_counted_twice() -> None:
+    # T(2) holds the loss from 1 to 2 workers; E(4) relative to 2 is 0.9.
+    blocks = builders.block(workers=[2]), builders.block(pools=["other"], workers=[2, 4])
+    found = extrapolated_from_two(*blocks, rates={2: 1800.0, 4: 3240.0})
+    assert found.throughput is not None
+    assert found.throughput.mean == pytest.approx(1800 * 2 * 0.9)
+
+
+def test_efficiencies_relative_to_fewer_workers_than_the_source_has_extrapolate_nothing() -> None:
+    blocks = builders.block(workers=[2]), builders.block(pools=["other"], workers=[1, 2, 4])
+    found = extrapolated_from_two(*blocks, rates={1: 1000.0, 2: 1800.0, 4: 3240.0})
+    assert (found.state, found.throughput) == (PointState.SKIPPED, None)
+    assert "at batch 64 per worker relative to 2 workers, from which copy is extrapolated" in (found.reason or "")
+    assert "set measuredBy.workers to the smallest worker count of the others" in (found.reason or "")
+
+
+def test_under_a_global_batch_the_efficiencies_of_the_strong_line_extrapolate() -> None:
+    blocks = (
+        builders.block(workers=[2], globalBatch=[256]),
+        builders.block(pools=["other"], workers=[2, 4], globalBatch=[256]),
+    )
+    found = extrapolated_from_two(*blocks, rates={2: 1800.0, 4: 2700.0}, globalBatch=[256])
+    assert found.throughput is not None
+    assert found.throughput.mean == pytest.approx(1800 * 2 * 0.75)
+
+
+def test_a_repriced_message_has_the_bandwidth_of_its_source() -> None:
+    block = builders.block(workloads=["allreduce"], pools=["cpu", "copy"], workers=[2])
+    status = study_of(block, pools=(builders.pool(**FOUR), derived_pool())).run()
+    source, copy = found_at(status, "cpu", 2), found_at(status, "copy", 2)
+    assert (copy.basis, copy.state) == (Basis.REPRICED, PointState.MEASURED)
+    assert copy.bandwidth is not None
+    assert copy.bandwidth == source.bandwidth
+
+
 # --- the published extrapolation --------------------------------------------------------------------------------------
 
 # Parkopedia's blog, 2018: scaling efficiency of six AWS instances against their siblings with one GPU, as printed (two

@@ -70,6 +70,10 @@ def own(custom: dict[str, Any], **fields: Any) -> dict[str, Any]:
     return builders.block(workloads=["Custom"], custom=custom, workers=[1], **fields)
 
 
+def messages(**fields: Any) -> dict[str, Any]:
+    return builders.block(workloads=["allreduce"], workers=[2], **fields)
+
+
 def test_variants_multiply_points_and_are_part_of_them() -> None:
     found = points(builders.block(workers=[1, 2], variants=[{"name": "plain"}, {"name": "xla", "xla": True}]))
     assert [(point.key.variant.name, point.key.workers) for point in found if point.key.variant] == [
@@ -127,6 +131,29 @@ def test_one_name_is_one_thing(second: dict[str, Any], sentence: str) -> None:
             {},
             "data.samples 127 are less than one global batch of 128: make more samples, or choose a smaller batch",
         ),
+        (
+            builders.block(workloads=["alexnet"], data=GENERATED, workers=[1]),  # its own number is 1
+            {"mode": "Training", "timedRegion": {"firstEpoch": "Excluded"}},
+            "alexnet trains 1 epoch, and measure.timedRegion.firstEpoch Excluded leaves nothing of it",
+        ),
+        (messages(precision=["mixed_bfloat16"]), {}, "allreduce sends float32, or float16 with mixed_float16"),
+        (messages(precision=["tensor_float32"]), {}, "allreduce sends float32, or float16 with mixed_float16"),
+        (
+            messages(precision=["mixed_float16"], variants=[{"name": "x", "lossScaling": "Dynamic"}]),
+            {},
+            "variant x sets lossScaling, and allreduce trains nothing",
+        ),
+        (
+            messages(variants=[{"name": "x", "learningRateScaling": "Linear"}]),
+            {},
+            "variant x sets learningRateScaling, and allreduce trains nothing",
+        ),
+        (messages(variants=[{"name": "x", "xla": True}]), {}, "variant x sets xla, and allreduce trains nothing"),
+        (
+            messages(variants=[{"name": "x", "communication": {"compression": "Float16"}}]),
+            {},
+            "variant x compresses what allreduce sends, and its bandwidth would count bytes that do not travel",
+        ),
     ],
 )
 def test_what_cannot_be_trained_is_skipped_with_a_sentence(
@@ -135,6 +162,12 @@ def test_what_cannot_be_trained_is_skipped_with_a_sentence(
     (point,) = builders.plan(builders.spec(block, measure=measure)).points
     assert point.skip is not None
     assert point.skip.startswith(sentence)
+
+
+def test_messages_may_differ_in_how_they_are_sent() -> None:
+    sent = [{"name": "one", "communication": {"fusionThresholdMib": 0, "cycleTimeMilliseconds": 1}}]
+    found = points(messages(variants=sent, precision=["float32", "mixed_float16"]))
+    assert [point.skip for point in found] == [None, None]
 
 
 def test_a_set_of_one_global_batch_is_enough() -> None:

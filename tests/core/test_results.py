@@ -198,6 +198,18 @@ def test_no_run_takes_less_than_no_time() -> None:
     assert (found.seconds.low, found.seconds_per_epoch.low) == (0.0, 0.0)
 
 
+def test_a_base_that_is_never_run_itself_is_told() -> None:
+    pools = (
+        builders.pool(scaling_baseline="copy", slots_per_node=2),
+        builders.pool("copy", measured_by={"pool": "cpu"}),
+    )
+    spec = builders.spec(builders.block(workers=[2]), builders.block(pools=["copy"], workers=[1]))
+    found = point_results(builders.plan(spec, *pools), repeats(1000, 1000, 1000))[0]
+    assert found.warnings == (
+        "no efficiency: scalingBaseline of cpu is copy, which is never run itself: name a pool that is measured",
+    )
+
+
 # --- what figures stand on --------------------------------------------------------------------------------------------
 
 

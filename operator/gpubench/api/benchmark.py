@@ -368,6 +368,15 @@ class Goal(Value):
     workload: str = Field(min_length=1, max_length=63, description="Workload that is to be trained.")
     samples: int = Field(ge=1, le=1_000_000_000_000_000, description="Samples to train: epochs times data set.")
 
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel=f"self.workload != '{workloads.MESSAGES}'",
+            sentence=f"goals[].workload cannot be {workloads.MESSAGES}, which sends messages and trains nothing: name "
+            "another workload, or remove the goal",
+            field=".workload",
+        ),
+    )
+
 
 class GpuBenchmarkSpec(Value):
     """One study: what to measure, where, how often, within which limits."""

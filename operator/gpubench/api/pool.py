@@ -323,7 +323,17 @@ class MeasuredBy(Value):
     efficiency: Literal["StudyMean"] | None = Field(
         None,
         description="StudyMean: throughput is that of the measured point times workers over its workers times the mean "
-        "efficiency that the study measured for the same workload and batch on several workers. Absent: as it is.",
+        "efficiency that the study measured for the same workload and batch relative to as many workers; with workers. "
+        "Absent: as it is.",
+    )
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="!has(self.efficiency) || has(self.workers)",
+            sentence="measuredBy.efficiency leads from measuredBy.workers to more workers: give workers, such as 1, or "
+            "remove efficiency",
+            field=".efficiency",
+        ),
     )
 
 

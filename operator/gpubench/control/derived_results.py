@@ -2,9 +2,11 @@
 """Results of points that are never run: another point's figures, as they are or extrapolated to more workers.
 
 A re-priced point has its source's figures at the price of its own pool. An extrapolated one has
-T = T(source) x workers / workers of the source x mean efficiency, the mean over all points of several workers that the
-study measured for the same workload and batch per worker (as Parkopedia, 2018, did for four GTX 1080 Ti). It has no
-interval: how the efficiencies of other machines scatter says nothing certain about this one.
+T = T(source) x workers / workers of the source x mean efficiency, the mean over all points of more workers that the
+study measured for the same workload and batch on the same line (weak or strong), relative to as many workers as the
+source has (as Parkopedia, 2018, did for four GTX 1080 Ti): an efficiency relative to fewer would count again what the
+source has already lost. It has no interval: how the efficiencies of other machines scatter says nothing certain about
+this one.
 
 Must not happen: a derived figure among measured ones. Its `values` are empty, its `basis` and a warning say what it is,
 and no efficiency is made of it. It counts as a measured point once its source is one.
@@ -12,6 +14,7 @@ and no efficiency is made of it. It counts as a measured point once its source i
 
 import math
 from collections.abc import Sequence
+from typing import Literal
 
 from gpubench.api import benchmark
 from gpubench.api.benchmark import Basis, Estimate, PointResult, PointState
@@ -46,7 +49,7 @@ def derived_result(plan: Plan, point: Point, blank: PointResult, *, results: Seq
         source,
         throughput=source.throughput,
         warning=f"re-priced from {_place(source)}: not run here",
-    ).model_copy(update={"training": source.training})
+    ).model_copy(update={"training": source.training, "bandwidth": source.bandwidth})
 
 
 _NO_SOURCE = "no point of this study stands for it"
@@ -56,20 +59,26 @@ def _extrapolated(
     plan: Plan, point: Point, blank: PointResult, *, source: PointResult, results: Sequence[PointResult]
 ) -> PointResult:
     assert source.throughput is not None  # the caller has looked
+    line = derived.line_of(point)
     alike = [
         result
         for other, result in zip(plan.points, results, strict=True)
-        if other.basis is Basis.MEASURED and _same_work(other.key, point.key)
+        if other.basis is Basis.MEASURED
+        and derived.equal_batch(line, other.key, point.key)
+        and _same_work(other.key, point.key)
     ]
     if any(result.state in _OPEN for result in alike):
         return blank.model_copy(update={"state": PointState.PENDING})  # the mean would still change
-    efficiencies = study_efficiencies(alike)
+    efficiencies = study_efficiencies(alike, line=line, baseline_workers=source.workers)
     if not efficiencies:
         reason = (
-            f"no point on several workers gives an efficiency of {blank.workload} at batch {blank.batch_per_worker} "
-            "per worker: measure one, in this study"
+            f"no point on several workers gives an efficiency of {blank.workload} at {derived.batch_text(point)} "
+            f"relative to {_count(source)}, from which {blank.pool} is extrapolated: measure one in this study, or "
+            "set measuredBy.workers to the smallest worker count of the others"
         )
-        return blank.model_copy(update={"state": PointState.SKIPPED, "reason": reason})
+        return blank.model_copy(
+            update={"state": PointState.SKIPPED, "reason": conditions.clamped(reason, benchmark.REASON_MAX)}
+        )
     mean = math.fsum(efficiencies) / len(efficiencies)
     factor = point.key.workers / source.workers
     count = "1 measured point" if len(efficiencies) == 1 else f"{len(efficiencies)} measured points"
@@ -82,19 +91,21 @@ def _extrapolated(
     )
 
 
-def study_efficiencies(alike: Sequence[PointResult]) -> list[float]:
-    """The weak-scaling efficiencies of all points among these that have more workers than their base."""
+def study_efficiencies(
+    alike: Sequence[PointResult], *, line: Literal["weak", "strong"], baseline_workers: int
+) -> list[float]:
+    """The efficiencies on a line of all points among these that have more workers than a base of so many."""
     return [
-        line.efficiency.mean
+        found.efficiency.mean
         for result in alike
-        for line in result.scaling
-        if line.kind == "weak" and line.baseline_workers < result.workers
+        for found in result.scaling
+        if found.kind == line and found.baseline_workers == baseline_workers < result.workers
     ]
 
 
 def _same_work(one: PointKey, other: PointKey) -> bool:
-    return (one.batch_per_worker, one.workload, one.precision, one.data, one.variant, one.epochs, one.custom) == (
-        other.batch_per_worker, other.workload, other.precision, other.data, other.variant, other.epochs, other.custom,
+    return (one.workload, one.precision, one.data, one.variant, one.epochs, one.custom) == (
+        other.workload, other.precision, other.data, other.variant, other.epochs, other.custom,
     )  # fmt: skip
 
 
@@ -112,4 +123,8 @@ def _measured(blank: PointResult, source: PointResult, *, throughput: Estimate, 
 
 
 def _place(source: PointResult) -> str:
-    return f"{source.pool}, {'1 worker' if source.workers == 1 else f'{source.workers} workers'}"
+    return f"{source.pool}, {_count(source)}"
+
+
+def _count(source: PointResult) -> str:
+    return "1 worker" if source.workers == 1 else f"{source.workers} workers"

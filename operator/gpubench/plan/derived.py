@@ -8,15 +8,17 @@ The rule. The source of a point is a point of the pool that `measuredBy.pool` na
     batch. So a pool of one slot at a batch of 64 may stand for four GPUs at a batch of 64 each.
 Where two shapes have equally many workers (2 x 1 and 1 x 2), it is the one on the fewest nodes, as for efficiency.
 
-A figure is re-priced as it is, or extrapolated to more workers by the efficiency that the study measured. Must not
-happen: a figure that stands on another derived figure, or on nothing.
+A figure is re-priced as it is, or extrapolated to more workers by the efficiency that the study measured on the same
+line; a bandwidth is not extrapolated. Must not happen: a figure that stands on another derived figure, or on nothing.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from gpubench.api.benchmark import Basis
 from gpubench.api.pool import GpuPoolSpec, MeasuredBy
-from gpubench.plan.plan import Plan, Point
+from gpubench.plan.plan import Plan, Point, PointKey
+from gpubench.workloads import MESSAGES
 
 
 def resolve(points: Sequence[Point], pools: Mapping[str, GpuPoolSpec]) -> tuple[Point, ...]:
@@ -33,6 +35,25 @@ def source_of(plan: Plan, point: Point) -> int | None:
     if measured_by is None or point.skip is not None:
         return None
     return _source(point, measured_by, plan.points)
+
+
+def line_of(point: Point) -> Literal["weak", "strong"]:
+    """The line on which the source of a derived point lies: weak where the point is on both."""
+    return "weak" if "weak" in point.lines and point.key.batch_per_worker is not None else "strong"
+
+
+def batch_text(point: Point) -> str:
+    """The batch that a derived point and its source have in common."""
+    if line_of(point) == "weak":
+        return f"batch {point.key.batch_per_worker} per worker"
+    return f"global batch {point.key.global_batch}"
+
+
+def equal_batch(line: Literal["weak", "strong"], one: PointKey, other: PointKey) -> bool:
+    """Whether two points of a line have the batch in common that makes it one."""
+    if line == "weak":
+        return one.batch_per_worker == other.batch_per_worker
+    return one.global_batch == other.global_batch
 
 
 def _measured_by(point: Point, pools: Mapping[str, GpuPoolSpec]) -> MeasuredBy | None:
@@ -56,10 +77,8 @@ def _reason(
 ) -> str | None:
     """Why nothing stands for a point."""
     pool, source_pool, workers = point.key.pool, measured_by.pool, _source_workers(point, measured_by)
-    if basis is Basis.EXTRAPOLATED and workers > point.key.workers:
-        return (
-            f"{pool} is extrapolated from {workers} workers of {source_pool}, which gives figures of more workers only"
-        )
+    if basis is Basis.EXTRAPOLATED and (why := _not_extrapolated(point, measured_by)):
+        return why
     if not any(other.key.pool == source_pool for other in points):
         return f"{pool} is measured by {source_pool}, which is not in this study: name it in the same block"
     if (source_spec := pools.get(source_pool)) is not None and source_spec.measured_by is not None:
@@ -67,15 +86,26 @@ def _reason(
     found = _source(point, measured_by, points)
     if found is None:
         count = "1 worker" if workers == 1 else f"{workers} workers"
-        batch = (
-            f"batch per worker {point.key.batch_per_worker}" if _is_weak(point) else f"batch {point.key.global_batch}"
-        )
         return (
             f"{pool} is measured by {count} of {source_pool}, and this study has no such point of equal workload, "
-            f"precision, data and variant at {batch}"
+            f"precision, data and variant at {batch_text(point)}"
         )
     if (source_skip := points[found].skip) is not None:
         return f"{pool} is measured by {source_pool}, whose point is skipped: {source_skip}"
+    return None
+
+
+def _not_extrapolated(point: Point, measured_by: MeasuredBy) -> str | None:
+    pool, workers = point.key.pool, _source_workers(point, measured_by)
+    if point.key.workload == MESSAGES:
+        return (
+            f"{MESSAGES} is not extrapolated to more workers: put it into a block without {pool}, or measure it there"
+        )
+    if workers > point.key.workers:
+        return (
+            f"{pool} is extrapolated from {workers} workers of {measured_by.pool}, which gives figures of more workers "
+            "only"
+        )
     return None
 
 
@@ -93,14 +123,7 @@ def _source_workers(point: Point, measured_by: MeasuredBy) -> int:
     return measured_by.workers or point.key.workers
 
 
-def _is_weak(point: Point) -> bool:
-    return "weak" in point.lines and point.key.batch_per_worker is not None
-
-
 def _same_training(point: Point, other: Point) -> bool:
     apart = {"pool", "workers", "workers_per_node", "batch_per_worker", "global_batch"}
     one, two = point.key, other.key
-    batch_equal = (
-        one.batch_per_worker == two.batch_per_worker if _is_weak(point) else one.global_batch == two.global_batch
-    )
-    return batch_equal and one.model_dump(exclude=apart) == two.model_dump(exclude=apart)
+    return equal_batch(line_of(point), one, two) and one.model_dump(exclude=apart) == two.model_dump(exclude=apart)

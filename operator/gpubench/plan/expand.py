@@ -6,7 +6,7 @@ from itertools import product
 from typing import Literal
 
 from gpubench import workloads
-from gpubench.api.benchmark import Custom, GpuBenchmarkSpec, Mode, SweepBlock, Variant
+from gpubench.api.benchmark import Custom, GpuBenchmarkSpec, Measure, Mode, SweepBlock, Variant
 from gpubench.api.pool import GpuPoolSpec
 from gpubench.plan import derived, skips
 from gpubench.plan.plan import Point, PointKey
@@ -19,14 +19,14 @@ def expand(spec: GpuBenchmarkSpec, pools: Mapping[str, GpuPoolSpec]) -> tuple[Po
     """The points of a study. A point that several blocks name appears once, on the scaling lines of all of them."""
     points: dict[PointKey, Point] = {}
     for block in spec.sweep:
-        for point in _block_points(block, pools, mode=spec.measure.mode):
+        for point in _block_points(block, pools, measure=spec.measure):
             before = points.get(point.key)
             lines = point.lines if before is None else tuple(sorted({*before.lines, *point.lines}))
             points[point.key] = point.model_copy(update={"lines": lines})
     return derived.resolve(_told_apart(tuple(points.values())), pools)
 
 
-def _block_points(block: SweepBlock, pools: Mapping[str, GpuPoolSpec], *, mode: Mode) -> Iterator[Point]:
+def _block_points(block: SweepBlock, pools: Mapping[str, GpuPoolSpec], *, measure: Measure) -> Iterator[Point]:
     for workload, pool, precision, batch, variant, workers in product(
         block.workloads,
         block.pools,
@@ -37,7 +37,7 @@ def _block_points(block: SweepBlock, pools: Mapping[str, GpuPoolSpec], *, mode: 
     ):
         yield _point(
             block,
-            mode=mode,
+            measure=measure,
             workload=block.custom.name if block.custom is not None else workload,
             pool=pool,
             pool_spec=pools.get(pool),
@@ -51,7 +51,7 @@ def _block_points(block: SweepBlock, pools: Mapping[str, GpuPoolSpec], *, mode: 
 def _point(
     block: SweepBlock,
     *,
-    mode: Mode,
+    measure: Measure,
     workload: str,
     pool: str,
     pool_spec: GpuPoolSpec | None,
@@ -75,11 +75,11 @@ def _point(
         precision=precision,
         data=block.data,
         variant=variant,
-        epochs=_epochs(block, workload) if mode is Mode.TRAINING else None,
+        epochs=_epochs(block, workload) if measure.mode is Mode.TRAINING else None,
         custom=block.custom,
     )
     place = skips.of_place(pool, pool_spec, workers=workers, workers_per_node=per_node, batch=batch, divided=divided)
-    return Point(key=key, lines=(line,), skip=place or skips.of_training(key, mode))
+    return Point(key=key, lines=(line,), skip=place or skips.of_training(key, measure))
 
 
 def _epochs(block: SweepBlock, workload: str) -> int | None:

@@ -4,9 +4,12 @@
 from collections.abc import Iterator
 
 from gpubench import workloads
-from gpubench.api.benchmark import DataSource, Mode
+from gpubench.api.benchmark import DataSource, Measure, Mode, Variant
 from gpubench.api.pool import GpuPoolSpec
 from gpubench.plan.plan import PointKey
+from gpubench.precision import Precision
+
+_MESSAGES = frozenset({Precision.FLOAT32, Precision.MIXED_FLOAT16})
 
 
 def of_place(
@@ -26,14 +29,19 @@ def of_place(
     return None
 
 
-def of_training(key: PointKey, mode: Mode) -> str | None:
-    """Why a workload cannot be trained like that."""
-    return next(_reasons(key, mode), None)
+def of_training(key: PointKey, measure: Measure) -> str | None:
+    """Why a workload cannot be trained, or measured, like that."""
+    return next(_reasons(key, measure), None)
 
 
-def _reasons(key: PointKey, mode: Mode) -> Iterator[str]:
+def _reasons(key: PointKey, measure: Measure) -> Iterator[str]:
     if key.custom is None and workloads.find(key.workload).inputs is workloads.Inputs.NONE:
-        yield from _reasons_of_messages(key, mode)
+        yield from _reasons_of_messages(key, measure.mode)
+    if key.epochs == 1 and measure.timed_region.first_epoch == "Excluded":
+        yield (
+            f"{key.workload} trains 1 epoch, and measure.timedRegion.firstEpoch Excluded leaves nothing of it: give "
+            "sweep[].epochs 2 or more, or set firstEpoch to Included"
+        )
     if key.data.samples is not None and key.data.samples < key.global_batch:
         yield (
             f"data.samples {key.data.samples} are less than one global batch of {key.global_batch}: "
@@ -49,3 +57,28 @@ def _reasons_of_messages(key: PointKey, mode: Mode) -> Iterator[str]:
         yield f"{key.workload} trains nothing: measure it in mode Throughput, in a study of its own"
     if key.data.source is not DataSource.SYNTHETIC:
         yield f"{key.workload} reads no samples: put it into a block with data.source Synthetic"
+    if key.precision not in _MESSAGES:
+        yield (
+            f"{key.workload} sends float32, or float16 with mixed_float16, and nothing else: put it into a block "
+            f"without {key.precision.value}"
+        )
+    if key.variant is not None and (setting := _idle(key.variant)) is not None:
+        yield (
+            f"variant {key.variant.name} sets {setting}, and {key.workload} trains nothing: put it into a block "
+            "without this variant"
+        )
+    if key.variant is not None and key.variant.communication.compression != "None":
+        yield (
+            f"variant {key.variant.name} compresses what {key.workload} sends, and its bandwidth would count bytes "
+            "that do not travel: choose precision mixed_float16, which sends as many bytes as it counts"
+        )
+
+
+def _idle(variant: Variant) -> str | None:
+    """A setting of a variant that only a training heeds."""
+    settings = {
+        "lossScaling": variant.loss_scaling != "Fixed",
+        "learningRateScaling": variant.learning_rate_scaling != "None",
+        "xla": variant.xla,
+    }
+    return next((name for name, is_set in settings.items() if is_set), None)
