@@ -32,7 +32,7 @@ class Metric(Value):
 _STUDY = ("namespace", "benchmark")
 _POINT = (
     *_STUDY, "workload", "pool", "accelerator", "capacity_type", "workers", "workers_per_node", "batch_per_worker",
-    "global_batch", "precision", "data", "variant", "epochs",
+    "global_batch", "precision", "data", "data_path", "data_samples", "variant", "epochs",
 )  # fmt: skip
 _RANK = ("trial", "attempt", "workload", "rank")
 

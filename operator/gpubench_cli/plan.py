@@ -204,7 +204,8 @@ def _what_becomes(plan: Plan, point: Point, *, trials: int) -> str:
 
 
 def _data(data: Data) -> str:
-    return f"{data.source.value} {data.samples}" if data.samples is not None else data.source.value
+    which = data.path or data.samples
+    return data.source.value if which is None else f"{data.source.value} {which}"
 
 
 def _shown(value: object | None) -> str:

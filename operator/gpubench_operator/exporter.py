@@ -13,7 +13,7 @@ import prometheus_client
 from prometheus_client import core, registry
 from pydantic import ValidationError
 
-from gpubench import metrics
+from gpubench import metrics, workloads
 from gpubench.api.benchmark import (
     AmountInterval,
     Basis,
@@ -23,6 +23,7 @@ from gpubench.api.benchmark import (
     PointState,
     TrainingResult,
 )
+from gpubench.report import figures
 from gpubench_operator import keys, kube, logs
 
 _log = logs.logger(__name__)
@@ -121,8 +122,10 @@ class _Point:
             str(result.global_batch),
             result.precision,
             result.data.value,
+            result.data_path or "",
+            "" if result.data_samples is None else str(result.data_samples),
             result.variant or "",
-            "" if result.training is None else str(result.training.epochs),
+            "" if (epochs := figures.epochs(result)) is None else str(epochs),
         )
 
     def add(self, three: _Three, estimate: Estimate | None, *more: str, per: float = 1.0) -> None:
@@ -160,9 +163,9 @@ def _add_point(samples: _Samples, study: tuple[str, str], result: PointResult) -
 def _add_measured(point: _Point, result: PointResult) -> None:
     """The figures that were measured on the point's own pool."""
     # The throughput of allreduce counts elements of messages, which are no samples.
-    if result.bandwidth is None:
+    if result.workload != workloads.MESSAGES:
         point.add((metrics.THROUGHPUT, metrics.THROUGHPUT_LOW, metrics.THROUGHPUT_HIGH), result.throughput)
-    else:
+    elif result.bandwidth is not None:
         algorithm = (metrics.ALGORITHM_BANDWIDTH, metrics.ALGORITHM_BANDWIDTH_LOW, metrics.ALGORITHM_BANDWIDTH_HIGH)
         point.add(algorithm, result.bandwidth.algorithm)
         bus = (metrics.BUS_BANDWIDTH, metrics.BUS_BANDWIDTH_LOW, metrics.BUS_BANDWIDTH_HIGH)

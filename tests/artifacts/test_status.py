@@ -64,6 +64,7 @@ def test_status_of_the_largest_size_is_stored(served_api: Cluster, study: str) -
     for result in status["results"]:
         del result["reason"]  # only where a point was not measured: then it has no figures
         del result["bandwidth"]  # of a message: what trains has none
+        del result["dataSamples"]  # of a generated set: a volume's has a path
     assert len(json.dumps(status, separators=(",", ":"))) < STATUS_BYTES_MAX  # as the API server stores it
     stored = patch_status(served_api, f"{BENCHMARKS}/{study}", status)
     assert stored["status"] == status

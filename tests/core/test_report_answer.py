@@ -3,6 +3,8 @@
 
 from typing import Any
 
+import pytest
+
 from gpubench.api.benchmark import (
     AmountInterval,
     Bandwidth,
@@ -207,6 +209,29 @@ def test_runs_of_different_lengths_are_not_ranked_against_each_other() -> None:
     assert "Shortest" not in text
     assert "3 epochs:" in text
     assert "5 epochs:" in text
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "heads"),
+    [
+        ({"data_samples": 1000}, {"data_samples": 2000}, ("on Generated 1000 data:", "on Generated 2000 data:")),
+        ({"data_path": "/one"}, {"data_path": "/two"}, ("on Generated /one data:", "on Generated /two data:")),
+    ],
+)
+def test_other_data_is_other_work(one: dict[str, Any], other: dict[str, Any], heads: tuple[str, str]) -> None:
+    point = make_point().model_copy(update={"data": DataSource.GENERATED})
+    text = answer((point.model_copy(update=one), point.model_copy(update=other)))
+    assert "Highest throughput" not in text
+    assert all(head in text for head in heads)
+
+
+def test_an_extrapolated_point_without_a_run_is_none_without_a_price() -> None:
+    further = make_point(workers=8).model_copy(
+        update={"basis": Basis.EXTRAPOLATED, "data": DataSource.GENERATED, "epochs": 3}
+    )
+    text = answer((make_trained(), make_trained(workers=2), further))
+    assert "no price" not in text
+    assert "8 workers" not in text
 
 
 def test_messages_are_answered_with_bandwidth_and_no_cost() -> None:

@@ -106,6 +106,32 @@ def test_the_kind_and_the_base_are_named_where_the_table_has_several() -> None:
     assert cells(make_point(scaling=(weak, strong)))["EFFICIENCY"] == "weak 90.0 % of 1, strong 80.0 % of 2"
 
 
+def test_points_that_differ_in_data_or_epochs_alone_have_different_rows_and_records() -> None:
+    points = [
+        make_point(data="Volume", data_path="/one"),
+        make_point(data="Volume", data_path="/two"),
+        make_point(data="Generated", data_samples=1000),
+        make_point(data="Generated", data_samples=2000),
+    ]
+    titles = [column.title for column in tables.results(points).columns]
+    shown = [row[titles.index("DATA")] for row in tables.results(points).rows]
+    assert shown == ["Volume /one", "Volume /two", "Generated 1000", "Generated 2000"]
+    records = [tables.flat(point) for point in points]
+    assert [(record["data_path"], record["data_samples"]) for record in records] == [
+        ("/one", ""), ("/two", ""), ("", "1000"), ("", "2000"),
+    ]  # fmt: skip
+    assert tables.flat(make_pending(epochs=2))["epochs"] == "2"
+    assert "Volume /one data" in tables.describe(points[0])
+
+
+def test_elements_of_messages_are_no_samples_even_without_a_bandwidth() -> None:
+    message = make_point(workload="allreduce", scaling=(), cost=None)
+    assert tables.headline(message) is None
+    table = tables.results([message, make_point()])
+    titles = [column.title for column in table.columns]
+    assert table.rows[0][titles.index("SAMPLES/S")] == "–"
+
+
 def test_reasons_and_warnings_stand_below() -> None:
     table = tables.results(
         [

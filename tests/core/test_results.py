@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import builders
+from gpubench.api import benchmark
 from gpubench.api.benchmark import PointResult, PointState, TimedRegion
 from gpubench.control import results
 from gpubench.control.ledger import AttemptRecord, Outcome, Reason
@@ -235,6 +236,32 @@ def test_repeats_in_different_environments_are_not_averaged_whatever_their_texts
     (found,) = point_results(builders.plan(ONE_POINT), outcomes)
     assert (found.state, found.throughput) == (PointState.FAILED, None)
     assert (found.reason or "").startswith("the repeats ran in different environments")
+
+
+# --- what tells points apart ------------------------------------------------------------------------------------------
+
+
+def of_data(*data: dict[str, Any], mode: str = "Throughput", **fields: Any) -> list[PointResult]:
+    blocks = [builders.block(workers=[1], data=one, **fields) for one in data]
+    return point_results(builders.plan(builders.spec(*blocks, measure={"mode": mode})), {})
+
+
+def test_a_result_names_the_data_and_the_epochs_that_were_asked_for() -> None:
+    generated, volume = of_data(
+        {"source": "Generated", "samples": 1000}, {"source": "Volume", "path": "/data/mnist"}, mode="Training", epochs=2
+    )
+    assert (generated.data_samples, generated.data_path, generated.epochs) == (1000, None, 2)
+    assert (volume.data_samples, volume.data_path, volume.epochs) == (None, "/data/mnist", 2)
+
+
+def test_long_paths_that_differ_stay_different() -> None:
+    paths = [f"/{start}{'/folder' * 20}" for start in ("one", "two")]
+    one, two = of_data(*({"source": "Volume", "path": path} for path in paths))
+    assert one.data_path is not None
+    assert two.data_path is not None
+    assert one.data_path != two.data_path
+    assert one.data_path.endswith("/folder/folder")
+    assert len(one.data_path) == benchmark.DATA_PATH_MAX
 
 
 # --- goals ------------------------------------------------------------------------------------------------------------

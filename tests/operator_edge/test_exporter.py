@@ -4,6 +4,7 @@
 from typing import Any
 
 import prometheus_client
+import pytest
 from prometheus_client import parser
 
 from gpubench import metrics
@@ -116,7 +117,9 @@ def test_a_goals_hours_are_seconds_in_prometheus() -> None:
 
 
 def test_messages_have_bandwidth_and_no_samples_per_second() -> None:
-    series = scrape_of({**POINT, "bandwidth": {"algorithm": interval(1e9), "bus": interval(1.75e9)}})
+    series = scrape_of(
+        {**POINT, "workload": "allreduce", "bandwidth": {"algorithm": interval(1e9), "bus": interval(1.75e9)}}
+    )
     assert series[metrics.BUS_BANDWIDTH.name][0][1] == 1.75e9
     assert series[metrics.ALGORITHM_BANDWIDTH_LOW.name][0][1] == 0.9e9
     assert metrics.THROUGHPUT.name not in series
@@ -131,7 +134,7 @@ def test_what_was_not_run_has_a_marked_cost_and_goals_and_no_measured_series() -
 
 
 def test_every_series_has_the_labels_of_its_metric_in_the_catalogue() -> None:
-    bandwidth = {"bandwidth": {"algorithm": interval(1e9), "bus": interval(1e9)}}
+    bandwidth = {"workload": "allreduce", "bandwidth": {"algorithm": interval(1e9), "bus": interval(1e9)}}
     loss = {**TRAINED["training"], "quality": {"metric": "loss", "final": interval(1.4), "best": interval(1.3)}}
     series = scrape_of(TRAINED, {**POINT, "workers": 4, **bandwidth}, {**TRAINED, "workers": 8, "training": loss})
     labels = {metric.name: set(metric.labels) for metric in metrics.CATALOGUE}
@@ -142,7 +145,26 @@ def test_every_series_has_the_labels_of_its_metric_in_the_catalogue() -> None:
 
 def test_runs_of_different_lengths_have_series_of_their_own() -> None:
     longer = {**TRAINED, "training": {**TRAINED["training"], "epochs": 5}}
-    for name, found in scrape_of(TRAINED, longer).items():
+    check_no_series_stands_twice(TRAINED, longer)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"data": "Generated", "dataSamples": 1000}, {"data": "Generated", "dataSamples": 2000}),
+        ({"data": "Generated"}, {"data": "Generated", "dataSamples": 2000}),
+        ({"data": "Volume", "dataPath": "/one"}, {"data": "Volume", "dataPath": "/two"}),
+        ({"basis": "Extrapolated", "epochs": 1}, {"basis": "Extrapolated", "epochs": 2}),  # without a training
+    ],
+)
+def test_points_that_differ_in_data_or_epochs_alone_have_series_of_their_own(
+    one: dict[str, Any], other: dict[str, Any]
+) -> None:
+    check_no_series_stands_twice({**POINT, **one}, {**POINT, **other})
+
+
+def check_no_series_stands_twice(*points: dict[str, Any]) -> None:
+    for name, found in scrape_of(*points).items():
         labels = [tuple(sorted(one.items())) for one, _ in found]
         assert len(labels) == len(set(labels)), name
 

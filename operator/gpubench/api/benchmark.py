@@ -26,6 +26,7 @@ TEXT_MAX = 32_768
 REASON_MAX = 400
 WARNING_MAX = 180
 WARNINGS_MAX = 3
+DATA_PATH_MAX = 63
 GOALS_OF_A_WORKLOAD_MAX = 4
 
 # Written out, not built from the catalogue at run time, so that a type checker sees the names; a test compares them.
@@ -620,6 +621,11 @@ class PointResult(Value):
     global_batch: int = Field(description="Samples of all ranks per step.")
     precision: str = Field(max_length=16, description="Arithmetic of the training step.")
     data: DataSource = Field(DataSource.SYNTHETIC, description="What was trained on.")
+    data_path: str | None = Field(
+        None, max_length=DATA_PATH_MAX, description="Folder of a volume; of a long one a hash and its end."
+    )
+    data_samples: int | None = Field(None, description="Training samples of a generated set, where they were given.")
+    epochs: int | None = Field(None, description="With mode Training: epochs asked for, where the study knows them.")
     variant: str | None = Field(None, max_length=40, description="Variant, where the block has some.")
     basis: Basis = Field(Basis.MEASURED, description="Measured, or taken from another pool's measurements.")
     state: PointState = Field(description="What became of the point.")

@@ -12,6 +12,7 @@ from gpubench.measure import bandwidth, efficiency, intervals, records, throughp
 from gpubench.measure.efficiency import Ground, MeasuredPoint
 from gpubench.measure.records import Result
 from gpubench.plan.plan import Plan, Point
+from gpubench.values import content_id
 
 
 def point_results(
@@ -104,10 +105,21 @@ def _blank(plan: Plan, point: Point) -> PointResult:
         global_batch=point.key.global_batch,
         precision=point.key.precision.value,
         data=point.key.data.source,
+        data_path=_shortened(point.key.data.path),
+        data_samples=point.key.data.samples,
+        epochs=point.key.epochs,
         variant=point.key.variant.name if point.key.variant else None,
         basis=point.basis,
         state=PointState.PENDING,
     )
+
+
+def _shortened(path: str | None) -> str | None:
+    """A path as a result holds it: two long ones that differ stay different."""
+    if path is None or len(path) <= benchmark.DATA_PATH_MAX:
+        return path
+    start = f"{content_id(path, characters=8)}…"
+    return start + path[len(start) - benchmark.DATA_PATH_MAX :]
 
 
 def _result(

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from gpubench import workloads
 from gpubench.api.benchmark import (
     AmountInterval,
     Basis,
@@ -54,24 +55,26 @@ def answer(results: tuple[PointResult, ...]) -> str:
     return _fit([*(part for part in parts if part), *_missing(results)])
 
 
-def _work(point: PointResult) -> tuple[str, str, DataSource, int | None]:
-    """What two points must have in common to be compared. A point that has not trained yet is not compared at all."""
-    return point.workload, point.precision, point.data, point.training.epochs if point.training else None
+def _work(point: PointResult) -> tuple[str, str, DataSource, str | None, int | None, int | None]:
+    """What two points must have in common to be compared."""
+    return (
+        point.workload, point.precision, point.data, point.data_path, point.data_samples, figures.epochs(point),
+    )  # fmt: skip
 
 
 def _of_group(points: Sequence[PointResult]) -> str:
-    found = [point for point in points if point.state is PointState.MEASURED and point.throughput]
+    found = [point for point in points if point.state is PointState.MEASURED and tables.headline(point)]
     run = [point for point in found if point.basis is Basis.MEASURED]
     if not run:
         return ""
     timed = all(point.training and point.training.seconds for point in run)
-    if all(point.bandwidth for point in run):
+    if run[0].workload == workloads.MESSAGES:
         sentences = [_best(run, _BUS)]
     elif timed:
         sentences = [
             _best(run, _SHORTEST),
             *_qualities(run),
-            _cheapest(found, _RUN_COST, _run_cost),
+            _cheapest([point for point in found if point.training], _RUN_COST, _run_cost),
             *_scaling(run),
             *_region(run),
         ]
@@ -82,7 +85,7 @@ def _of_group(points: Sequence[PointResult]) -> str:
 
 def _head(point: PointResult) -> str:
     epochs = f", {point.training.epochs} epoch{'s' if point.training.epochs > 1 else ''}" if point.training else ""
-    data = "" if point.data is DataSource.SYNTHETIC else f" on {point.data.value} data"
+    data = "" if point.data is DataSource.SYNTHETIC else f" on {tables.data(point)} data"
     return f"{point.workload} in {point.precision}{data}{epochs}:"
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from decimal import ROUND_HALF_UP, Decimal
 from typing import NamedTuple
 
-from gpubench.api.benchmark import AmountInterval, Estimate, Quality, Scaling, TimedRegion
+from gpubench.api.benchmark import AmountInterval, Estimate, PointResult, Quality, Scaling, TimedRegion
 
 UNDEFINED = "–"
 _DIGITS_OF_HALF_WIDTH = 2
@@ -58,6 +58,11 @@ def efficiency(scaling: Scaling) -> str:
     if scaling.efficiency.mean == 1 and scaling.efficiency.low is None and scaling.baseline_pool is None:
         return "100 % (base)"
     return percent(scaling.efficiency)
+
+
+def epochs(point: PointResult) -> int | None:
+    """Those that were trained, else those that were asked for; None without any."""
+    return point.epochs if point.training is None else point.training.epochs
 
 
 def quality(found: Quality) -> str:

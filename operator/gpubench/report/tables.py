@@ -8,6 +8,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from gpubench import workloads
 from gpubench.api.benchmark import (
     AmountInterval,
     Bandwidth,
@@ -99,8 +100,14 @@ def goals(points: Sequence[PointResult]) -> Table:
 
 def describe(point: PointResult) -> str:
     """A point in words, for sentences."""
-    data = "" if point.data is DataSource.SYNTHETIC else f", {point.data.value} data"
-    return f"{point.workload} on {point.pool}, {shape(point)}, {point.precision}{data}"
+    of_data = "" if point.data is DataSource.SYNTHETIC else f", {data(point)} data"
+    return f"{point.workload} on {point.pool}, {shape(point)}, {point.precision}{of_data}"
+
+
+def data(point: PointResult) -> str:
+    """Where the samples came from, with what tells two such sources apart."""
+    which = point.data_path or point.data_samples
+    return point.data.value if which is None else f"{point.data.value} {which}"
 
 
 def shape(point: PointResult) -> str:
@@ -120,7 +127,12 @@ def headline(point: PointResult) -> str | None:
         quality = point.training.quality
         rest = f", {quality.metric} {figures.quality(quality)}" if quality is not None else ""
         return f"{figures.duration(point.training.seconds)}{rest}"
-    return f"{figures.throughput(point.throughput)} samples/s" if point.throughput else None
+    return f"{figures.throughput(point.throughput)} samples/s" if point.throughput and not _is_message(point) else None
+
+
+def _is_message(point: PointResult) -> bool:
+    """Whether its throughput counts elements of messages, which are no samples."""
+    return point.workload == workloads.MESSAGES
 
 
 # --- columns ----------------------------------------------------------------------------------------------------------
@@ -136,7 +148,7 @@ def _key_columns(points: Sequence[PointResult]) -> list[tuple[Column, _Cell]]:
         (Column(title="PRECISION"), lambda point: point.precision),
     ]
     if any(point.data is not DataSource.SYNTHETIC for point in points):
-        columns.append((Column(title="DATA"), lambda point: point.data.value))
+        columns.append((Column(title="DATA"), data))
     if any(point.variant for point in points):
         columns.append((Column(title="VARIANT"), lambda point: _optional(point.variant)))
     if any(point.basis is not Basis.MEASURED for point in points):
@@ -146,8 +158,8 @@ def _key_columns(points: Sequence[PointResult]) -> list[tuple[Column, _Cell]]:
 
 def _figure_columns(points: Sequence[PointResult]) -> list[tuple[Column, _Cell]]:
     trained = [point for point in points if point.training]
-    messages = [point for point in points if point.bandwidth]
-    others = [point for point in points if point.throughput and not point.training and not point.bandwidth]
+    messages = [point for point in points if point.throughput and _is_message(point)]
+    others = [point for point in points if point.throughput and not point.training and not _is_message(point)]
     return [
         (Column(title="STATE"), lambda point: point.state.value),
         *(_throughput_columns(points) if others or not (trained or messages) else []),
@@ -168,7 +180,7 @@ def _throughput_columns(points: Sequence[PointResult]) -> list[tuple[Column, _Ce
         # The elements of a message are no samples: allreduce has its own columns.
         (
             Column(title="SAMPLES/S", numeric=True),
-            lambda point: figures.UNDEFINED if point.bandwidth else figures.throughput(point.throughput),
+            lambda point: figures.UNDEFINED if _is_message(point) else figures.throughput(point.throughput),
         ),
         (Column(title="EFFICIENCY", numeric=True), efficiencies),
         (
@@ -185,7 +197,7 @@ def _training_columns(trained: Sequence[PointResult]) -> list[tuple[Column, _Cel
     return [
         (
             Column(title="EPOCHS", numeric=True),
-            lambda point: figures.UNDEFINED if point.training is None else str(point.training.epochs),
+            lambda point: _optional(figures.epochs(point)),
         ),
         (
             Column(title="SECONDS/EPOCH", numeric=True),
@@ -291,7 +303,7 @@ def _warnings(points: Sequence[PointResult]) -> list[str]:
 
 FLAT_FIELDS = (
     "workload", "pool", "accelerator", "workers", "workers_per_node", "batch_per_worker", "global_batch", "precision",
-    "data", "variant", "basis", "state", "reason", "repeats", "nodes",
+    "data", "data_path", "data_samples", "variant", "basis", "state", "reason", "repeats", "nodes",
     "samples_per_second", "samples_per_second_low", "samples_per_second_high",
     "weak_baseline_workers", "weak_baseline_pool", "weak_efficiency", "weak_efficiency_low", "weak_efficiency_high",
     "strong_baseline_workers", "strong_baseline_pool",
@@ -307,7 +319,7 @@ FLAT_FIELDS = (
 )  # fmt: skip
 _SAME_NAME = (
     "workload", "pool", "accelerator", "workers", "workers_per_node", "batch_per_worker", "global_batch", "precision",
-    "variant", "reason", "environment",
+    "data_path", "data_samples", "variant", "reason", "environment",
 )  # fmt: skip
 
 
@@ -316,6 +328,7 @@ def flat(point: PointResult) -> dict[str, str]:
     record: dict[str, object] = {
         **{name: getattr(point, name) for name in _SAME_NAME},
         "data": point.data.value,
+        "epochs": point.epochs,
         "basis": point.basis.value,
         "state": point.state.value,
         "repeats": len(point.values),
