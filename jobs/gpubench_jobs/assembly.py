@@ -81,7 +81,7 @@ def _synthetic(assignment: Assignment, *, seed: int) -> _Material:
             "mode Training needs data that can be learned: set data.source to Generated or Volume",
         )
     recipe = variants.of_recipe(models.build(assignment.workload), assignment)
-    return _Material(recipe, data.feed(assignment, dtype=recipe.network.compute_dtype, seed=seed), None)
+    return _Material(recipe, data.synthetic_feed(assignment, dtype=recipe.network.compute_dtype, seed=seed), None)
 
 
 def _of_sets(assignment: Assignment, *, rank: int) -> _Material:

@@ -10,8 +10,8 @@ from gpubench_jobs.data.feed import Feed
 from gpubench_jobs.data.split import Sets
 
 
-def feed(assignment: Assignment, *, dtype: str, seed: int) -> Feed:
-    """What a rank is fed in mode Throughput; `dtype` is what its network computes in."""
+def synthetic_feed(assignment: Assignment, *, dtype: str, seed: int) -> Feed:
+    """One random batch, again and again; `dtype` is what the network computes in, `seed` the rank's own."""
     workload = workloads.find(assignment.workload)
     return synthetic.batch_of(workload, batch=assignment.batch_per_worker, seed=seed, dtype=dtype)
 
