@@ -18,7 +18,7 @@ from gpubench_jobs import data, explain
 from gpubench_jobs.data import pipeline, texts, words
 from gpubench_jobs.data.split import Sets, Split
 from gpubench_jobs.failures import RankError
-from samples import Array, make_workload
+from samples import Array, example, make_workload, write_idx, write_records
 
 CNN = make_workload(Inputs.MNIST, (28, 28, 1), 10)
 MLP = make_workload(Inputs.MNIST, (784,), 10)
@@ -60,11 +60,6 @@ def refused(workload: Workload, folder: Path) -> str:
 
 
 # ---- MNIST ----
-
-
-def write_idx(file: Path, values: Array) -> None:
-    header = bytes((0, 0, 8, values.ndim)) + b"".join(size.to_bytes(4, "big") for size in values.shape)
-    file.write_bytes(header + values.astype(np.uint8).tobytes())
 
 
 @pytest.fixture
@@ -335,19 +330,6 @@ def photograph(colour: tuple[int, int, int], *, kind: str = "jpeg", size: tuple[
 
 
 RED, GREEN = photograph((255, 0, 0)), photograph((0, 255, 0), kind="png")
-
-
-def example(image: bytes, label: int | None) -> bytes:
-    features = {"image/encoded": tf.train.Feature(bytes_list=tf.train.BytesList(value=[image]))}
-    if label is not None:
-        features["image/class/label"] = tf.train.Feature(int64_list=tf.train.Int64List(value=[label]))
-    return bytes(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
-
-
-def write_records(file: Path, examples: list[bytes]) -> None:
-    with tf.io.TFRecordWriter(str(file)) as writer:
-        for serialized in examples:
-            writer.write(serialized)
 
 
 @pytest.fixture

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workloads that differ from the catalogue's only in what a test needs, and sets of samples to feed them."""
+"""Workloads that differ from the catalogue's only in what a test needs, sets of samples to feed them, files of such."""
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
@@ -45,3 +47,21 @@ def streamed_places(count: int) -> Streamed:
 def first(batches: tf.data.Dataset, count: int) -> list[Array]:
     """The inputs of the first batches."""
     return [inputs.numpy() for inputs, _ in batches.take(count)]
+
+
+def write_idx(file: Path, values: Array) -> None:
+    header = bytes((0, 0, 8, values.ndim)) + b"".join(size.to_bytes(4, "big") for size in values.shape)
+    file.write_bytes(header + values.astype(np.uint8).tobytes())
+
+
+def example(image: bytes, label: int | None) -> bytes:
+    features = {"image/encoded": tf.train.Feature(bytes_list=tf.train.BytesList(value=[image]))}
+    if label is not None:
+        features["image/class/label"] = tf.train.Feature(int64_list=tf.train.Int64List(value=[label]))
+    return bytes(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
+
+
+def write_records(file: Path, examples: list[bytes]) -> None:
+    with tf.io.TFRecordWriter(str(file)) as writer:
+        for serialized in examples:
+            writer.write(serialized)
