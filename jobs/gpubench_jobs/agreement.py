@@ -16,6 +16,16 @@ from gpubench_jobs.failures import RankError
 _QUANTILES = (0.05, 0.5, 0.95)
 
 
+class Outline(Value):
+    """What a rank has built, as far as it must be the same on all: they would wait for each other without end."""
+
+    steps: int | None = None  # of an epoch; None, as the next three, in mode Throughput
+    samples: int | None = None  # of an epoch, of all ranks
+    epochs: int | None = None
+    evaluates: bool = False
+    shapes: tuple[tuple[int, ...], ...]  # of weights and optimizer state, in their order
+
+
 class Report(Value):
     """One rank at the end of its run."""
 
@@ -39,6 +49,28 @@ class HeldOut(Value):
 
     loss: float | None  # None where it overflowed: the accuracy still says how good the model is
     accuracy: float | None
+    samples: int  # of all ranks: each held-out sample once
+
+
+def difference(outlines: Sequence[Outline]) -> str | None:
+    """The first thing in which a rank's outline is not rank 0's, with both values; None where there is none."""
+    facts = [_facts(outline) for outline in outlines]
+    for rank, other in enumerate(facts):
+        for what, value in facts[0].items():
+            if other.get(what) != value:
+                return f"{what}: {value} on rank 0, {other.get(what)} on rank {rank}"
+    return None
+
+
+def _facts(outline: Outline) -> dict[str, object]:
+    return {
+        "steps of an epoch": outline.steps,
+        "samples of an epoch": outline.samples,
+        "epochs": outline.epochs,
+        "held-out samples": "some" if outline.evaluates else "none",
+        "number of variables": len(outline.shapes),
+        **{f"shape of variable {number}": shape for number, shape in enumerate(outline.shapes)},
+    }
 
 
 def result(
@@ -95,6 +127,7 @@ def epoch(
         loss=sum(part.loss for part in parts) / len(parts),
         evaluation_loss=held_out.loss if held_out else None,
         accuracy=held_out.accuracy if held_out else None,
+        evaluation_samples=held_out.samples if held_out else None,
     )
 
 

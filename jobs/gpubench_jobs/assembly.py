@@ -5,6 +5,7 @@ Must not happen: ranks that begin with different weights (`persistent` is sent b
 (synthetic ones follow from the rank's seed, those of a data set from the rank's place in a common order).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import tensorflow as tf
@@ -13,9 +14,10 @@ from gpubench import workloads
 from gpubench.api.benchmark import DataSource, Mode
 from gpubench.exitcodes import ExitCode
 from gpubench.plan.assignment import Assignment
-from gpubench_jobs import allreduce, data, epochs, evaluate, models, own, train, variants
-from gpubench_jobs.data import pipeline
+from gpubench_jobs import agreement, allreduce, data, epochs, evaluate, models, own, train, variants
+from gpubench_jobs.data import pipeline, unusable
 from gpubench_jobs.data.feed import Feed, streamed
+from gpubench_jobs.data.split import Split
 from gpubench_jobs.failures import RankError
 from gpubench_jobs.models.recipe import Recipe
 
@@ -56,6 +58,35 @@ def assemble(assignment: Assignment, *, rank: int, seed: int) -> Assembly:
     return Assembly(run=run, weights=recipe.trainable, persistent=recipe.persistent, course=material.course)
 
 
+def outline(work: Assembly) -> agreement.Outline:
+    """What the other ranks must have as well."""
+    shapes = tuple(tuple(variable.shape.as_list()) for variable in work.persistent)
+    if work.course is None:
+        return agreement.Outline(shapes=shapes)
+    return agreement.Outline(
+        steps=work.course.steps,
+        samples=work.course.samples,
+        epochs=work.course.epochs,
+        evaluates=work.course.evaluation is not None,
+        shapes=shapes,
+    )
+
+
+def require_same(outlines: Sequence[agreement.Outline], assignment: Assignment) -> None:
+    """RankError, the same on every rank, where ranks have built what cannot be trained together."""
+    if (differs := agreement.difference(outlines)) is None:
+        return
+    if assignment.custom_file is not None:
+        raise RankError(
+            ExitCode.CUSTOM_MODEL_FAILED,
+            f"build() of {assignment.custom_file} must give every rank the same ({differs}): correct the file",
+        )
+    raise RankError(
+        ExitCode.DATA_UNUSABLE,
+        f"ranks have found different data ({differs}): give every node the same files at {assignment.data.path}",
+    )
+
+
 def _message(assignment: Assignment, *, seed: int) -> Assembly:
     if assignment.mode is Mode.TRAINING:
         raise RankError(
@@ -92,6 +123,8 @@ def _of_sets(assignment: Assignment, *, rank: int) -> _Material:
         workload = workload.model_copy(update={"vocabulary": sets.vocabulary})
     recipe = variants.of_recipe(models.build_for(workload), assignment)
     batch = assignment.batch_per_worker
+    # A throughput counts steps: each must train a whole batch.
+    drop_remainder = recipe.drop_remainder or assignment.mode is Mode.THROUGHPUT
     batches = pipeline.training_batches(
         sets.training,
         batch_per_worker=batch,
@@ -99,17 +132,16 @@ def _of_sets(assignment: Assignment, *, rank: int) -> _Material:
         workers=gang,
         seed=assignment.seed,
         augment=recipe.augment,
-        drop_remainder=recipe.drop_remainder,
+        drop_remainder=drop_remainder,
     )
     course = None
     if assignment.mode is Mode.TRAINING:
         steps = pipeline.steps_per_epoch(
-            sets.training.count, batch_per_worker=batch, workers=gang, drop_remainder=recipe.drop_remainder
+            sets.training.count, batch_per_worker=batch, workers=gang, drop_remainder=drop_remainder
         )
         evaluation = None
         if sets.evaluation is not None:
-            held_out = pipeline.evaluation_batches(sets.evaluation, batch_per_worker=batch, rank=rank, workers=gang)
-            evaluation = evaluate.Evaluation(recipe, held_out, workers=gang)
+            evaluation = _evaluation(recipe, sets.evaluation, assignment=assignment, rank=rank)
         course = epochs.Course(
             epochs=assignment.epochs or workload.default_epochs,
             steps=steps,
@@ -118,6 +150,16 @@ def _of_sets(assignment: Assignment, *, rank: int) -> _Material:
             evaluation=evaluation,
         )
     return _Material(recipe, streamed(batches), course)
+
+
+def _evaluation(recipe: Recipe, held_out: Split, *, assignment: Assignment, rank: int) -> evaluate.Evaluation:
+    if not held_out.count:
+        raise unusable.refusal(f"the {held_out.name} set of {held_out.origin} has no samples: give it some")
+    gang = assignment.workers
+    batches = pipeline.evaluation_batches(
+        held_out, batch_per_worker=assignment.batch_per_worker, rank=rank, workers=gang
+    )
+    return evaluate.Evaluation(recipe, batches, workers=gang)
 
 
 def _own(assignment: Assignment, *, rank: int) -> _Material:

@@ -20,7 +20,7 @@ import tensorflow as tf
 from gpubench.exitcodes import ExitCode
 from gpubench_jobs import distribution
 from gpubench_jobs.agreement import HeldOut
-from gpubench_jobs.failures import RankError
+from gpubench_jobs.failures import LossNotFinite, RankError
 from gpubench_jobs.models.recipe import Recipe
 
 #: Right answers, losses times samples, samples, batches.
@@ -53,23 +53,25 @@ class Evaluation:
                 break
             progress()
         right, loss, samples, _ = (distribution.total(sums) if self.workers > 1 else sums).numpy().tolist()
-        return _held_out(loss / samples, accuracy=right / samples if self.recipe.correct else None)
+        if not samples:  # sets of the catalogue's workloads have been counted before
+            raise RankError(
+                ExitCode.CUSTOM_MODEL_FAILED,
+                "build() of custom.file gives held_out without a sample: give it some, or leave held_out out",
+            )
+        accuracy = right / samples if self.recipe.correct else None
+        return _held_out(loss / samples, accuracy=accuracy, samples=round(samples))
 
 
-def _held_out(loss: float, *, accuracy: float | None) -> HeldOut:
+def _held_out(loss: float, *, accuracy: float | None, samples: int) -> HeldOut:
     """A loss that is no number may stand in no record; it ends the run where nothing else says how good a model is.
 
     With few steps behind it batch normalisation has statistics that are far off, and the loss may overflow.
     """
     if math.isfinite(loss):
-        return HeldOut(loss=loss, accuracy=accuracy)
+        return HeldOut(loss=loss, accuracy=accuracy, samples=samples)
     if accuracy is None:
-        raise RankError(
-            ExitCode.LOSS_NOT_FINITE,
-            f"the loss on held-out samples was {loss}: choose a precision with a larger range, or lower the learning "
-            "rate",
-        )
-    return HeldOut(loss=None, accuracy=accuracy)
+        raise LossNotFinite(f"the loss on held-out samples was {loss}")
+    return HeldOut(loss=None, accuracy=accuracy, samples=samples)
 
 
 def _compiled(recipe: Recipe) -> Callable[[Any, tf.Tensor], tf.Tensor]:

@@ -8,8 +8,9 @@ import sys
 
 from gpubench.exitcodes import ExitCode
 from gpubench.plan import assignment as assignments
+from gpubench.precision import Precision
 from gpubench_jobs import distribution
-from gpubench_jobs.failures import RankError, said
+from gpubench_jobs.failures import LossNotFinite, RankError, said
 
 #: In its messages for what it cannot compile (TensorFlow 2.18).
 _WORDS_OF_XLA = (
@@ -54,6 +55,26 @@ def _memory(error: BaseException, assignment: assignments.Assignment) -> RankErr
     )
 
 
+def _loss(error: BaseException, assignment: assignments.Assignment) -> RankError | None:
+    """With those settings as remedies that the study has made, and that can make a loss overflow."""
+    if not isinstance(error, LossNotFinite):
+        return None
+    variant, remedies = assignment.variant, list[str]()
+    if assignment.custom_file is not None:
+        remedies.append(f"lower the learning rate in {assignment.custom_file}")
+    if variant is not None and variant.learning_rate_scaling != "None" and assignment.workers > 1:
+        remedies.append(
+            f"set learningRateScaling of variant {variant.name} to None (it is {variant.learning_rate_scaling})"
+        )
+    if assignment.precision is Precision.MIXED_FLOAT16:
+        remedies.append("choose a precision with a larger range than mixed_float16")
+    if variant is not None and variant.communication.compression != "None":
+        remedies.append(f"set communication.compression of variant {variant.name} to None")
+    if not remedies:  # in float32 at the workload's own learning rate
+        remedies.append(f"the learning rate of {assignment.workload} may not suit this batch: choose another batch")
+    return RankError(ExitCode.LOSS_NOT_FINITE, f"{error}: {', or '.join(remedies)}")
+
+
 def _peer(error: BaseException, _: assignments.Assignment) -> RankError | None:
     if not distribution.is_peer_loss(error):
         return None
@@ -81,7 +102,7 @@ def _own_file(error: BaseException, assignment: assignments.Assignment) -> RankE
 
 
 #: The first that knows the error explains it.
-_RULES = (_import, _data, _memory, _peer, _xla, _own_file)
+_RULES = (_import, _loss, _data, _memory, _peer, _xla, _own_file)
 
 
 def _out_of_memory(error: BaseException) -> bool:

@@ -7,7 +7,17 @@ from gpubench.exitcodes import ExitCode
 
 _TEXT_MAX = 300
 #: Beginnings of lines after which TensorFlow and Keras say what they mean.
-_SAY_NOTHING = ("Graph execution error", "Exception encountered when calling")
+_SAY_NOTHING = (
+    "Graph execution error",
+    "Exception encountered when calling",
+    "Detected at node",
+    "<stack traces unavailable>",
+)
+_PLACE = 'File "'
+#: Where several operations failed, TensorFlow numbers them: two root error(s), then `(0) INVALID_ARGUMENT:  message`.
+_ROOTS = re.compile(r"\d+ root error\(s\) found")
+_ROOT = re.compile(r"\(\d+\) [A-Z_]+: +")
+_CODE_INDENT = 4  # of a line of code, which stands below the place it is from
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -15,9 +25,13 @@ class RankError(Exception):
     """The code and the sentence are final: the launcher passes them on as they are."""
 
     def __init__(self, exit_code: ExitCode, sentence: str) -> None:
-        super().__init__(sentence)
         self.exit_code = exit_code
-        self.sentence = sentence
+        self.sentence = " ".join(line.strip() for line in sentence.splitlines())
+        super().__init__(self.sentence)
+
+
+class LossNotFinite(Exception):
+    """What a loss was, and where. What to do about it depends on the assignment, which a loop does not know."""
 
 
 def said(error: BaseException) -> str:
@@ -26,10 +40,27 @@ def said(error: BaseException) -> str:
     One from inside a traced function has a traceback for its message, with the original one in it.
     """
     name = type(error).__name__
-    lines = [line for raw in str(error).splitlines() if (line := _COLOURS.sub("", raw).strip())]
+    lines = _without_places(str(error))
     if lines and lines[0].startswith("in user code"):
         first = next((n for n, line in enumerate(lines) if line.startswith(f"{name}: ")), len(lines) - 1)
         lines = [lines[first].removeprefix(f"{name}: "), *lines[first + 1 :]]
-    kept = [line for line in lines if not line.startswith(_SAY_NOTHING)]
-    text = f"{name}: {kept[0] if kept else 'no message'}"
+    meant = next((line for line in lines if not _says_nothing(line)), "no message")
+    text = f"{name}: {_ROOT.sub('', meant, count=1)}"
     return text if len(text) <= _TEXT_MAX else text[: _TEXT_MAX - 1] + "…"
+
+
+def _without_places(text: str) -> list[str]:
+    """The lines of a message without colours, without the places of a traceback in it, and without their code."""
+    kept, below_place = list[str](), False
+    for coloured in text.splitlines():
+        raw = _COLOURS.sub("", coloured)
+        line = raw.strip()
+        code = below_place and raw.startswith(" " * _CODE_INDENT)
+        below_place = line.startswith(_PLACE) or code
+        if line and not below_place:
+            kept.append(line)
+    return kept
+
+
+def _says_nothing(line: str) -> bool:
+    return line.startswith(_SAY_NOTHING) or _ROOTS.match(line) is not None

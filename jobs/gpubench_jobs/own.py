@@ -29,6 +29,7 @@ from gpubench_jobs.failures import RankError, said
 from gpubench_jobs.models.recipe import Recipe
 
 _MODULE = "gpubench_own_workload"
+_ENDED = "End of sequence"  # what tf.data says of an iterator that has nothing left
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,8 @@ class Setting:
 class Workload:
     """What `build` returns."""
 
-    #: Network, optimizer, mean loss of a batch; `correct` where there is an accuracy.
+    #: Network, optimizer, mean loss of a batch; `correct` where there is an accuracy. The loss must depend on every
+    #: trainable weight and be the only one: a network with a regularizer or `add_loss` in its layers is refused.
     recipe: Recipe
     #: Pairs of inputs and labels, `batch_per_worker` samples each, without end; others on each rank.
     batches: tf.data.Dataset
@@ -78,7 +80,7 @@ def load(assignment: Assignment, *, rank: int) -> Workload:
         if blamed := blame(error, file=str(path)):
             raise blamed from error
         raise _failed(f"{path} defines no build(): add one, see gpubench_jobs/own.py") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise blame(error, file=str(path)) or _failed(f"{path}: {said(error)}") from error
     if wrong := _wrong(built):
         raise _failed(f"build() of {path} {wrong}: see gpubench_jobs/own.py")
@@ -89,14 +91,18 @@ def load(assignment: Assignment, *, rank: int) -> Workload:
 
 def blame(error: BaseException, *, file: str) -> RankError | None:
     """The sentence for an exception that the file has a part in; None where it has none."""
-    if isinstance(error, SyntaxError) and error.filename == file:
+    full = str(Path(file).absolute())  # as Python names it in frames; its name alone may be that of other files
+    if isinstance(error, SyntaxError) and error.filename == full:
         return _failed(f"{file}, line {error.lineno}: {error.msg}: correct the file")
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+    if isinstance(error, tf.errors.OutOfRangeError) and _ENDED in str(error):
+        return _failed(f"the batches of {file} have come to an end: add .repeat() to what build() gives as batches")
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == full]
     # Functions that TensorFlow has traced are no frames any more, but its messages name where they came from.
-    lines += [int(line) for line in re.findall(rf'File "[^"]*{re.escape(Path(file).name)}", line (\d+)', str(error))]
+    lines += [int(line) for line in re.findall(rf'File "{re.escape(full)}", line (\d+)', str(error))]
     if lines:
         return _failed(f"{file}, line {lines[-1]}: {said(error)}: correct the file")
-    if isinstance(error, (ValueError, TypeError, tf.errors.InvalidArgumentError)):  # what a layer says of its inputs
+    # What a layer says of its inputs, and `exit()`, which nothing else calls.
+    if isinstance(error, (ValueError, TypeError, tf.errors.InvalidArgumentError, SystemExit)):
         return _failed(f"a step of {file}: {said(error)}: correct the file")
     return None
 

@@ -18,10 +18,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from gpubench.exitcodes import ExitCode
 from gpubench_jobs import clock, pacing, slices
 from gpubench_jobs.data.feed import Feed
-from gpubench_jobs.failures import RankError
+from gpubench_jobs.failures import LossNotFinite
 from gpubench_jobs.models.recipe import Recipe
 
 #: Makes one gradient out of those of all ranks; the identity for a single worker.
@@ -85,7 +84,10 @@ def compile_loop(step: Callable[[tuple[Any, ...]], tf.Tensor], state: tuple[Any,
 
 
 def _gradients(recipe: Recipe, *, loss_scale: float) -> Callable[[tf.Tensor, tf.Tensor], Any]:
-    """From a batch to its loss and the gradients of the loss times its scale."""
+    """From a batch to its loss and the gradients of the loss times its scale.
+
+    What cannot be trained is refused while it is traced: later it would be an error without a name, or none at all.
+    """
     variables = recipe.trainable
     rescaled = isinstance(recipe.optimizer, keras.optimizers.LossScaleOptimizer)
 
@@ -93,8 +95,20 @@ def _gradients(recipe: Recipe, *, loss_scale: float) -> Callable[[tf.Tensor, tf.
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(variables)
             loss = recipe.loss(labels, recipe.network(inputs, training=True))
+            if recipe.network.losses:
+                raise ValueError(
+                    "the network has losses of its own (a regularizer, add_loss), which nobody adds: take them out "
+                    "of its layers and write them into the recipe's loss"
+                )
             scaled = recipe.optimizer.scale_loss(loss) if rescaled else loss * loss_scale
-        return loss, tape.gradient(scaled, variables)
+        gradients = tape.gradient(scaled, variables)
+        for variable, gradient in zip(recipe.network.trainable_variables, gradients, strict=True):
+            if gradient is None:
+                raise ValueError(
+                    f"the loss does not depend on the variable {variable.path}: use it, or make its layer "
+                    "trainable=False"
+                )
+        return loss, gradients
 
     return gradients_of
 
@@ -121,8 +135,5 @@ def time_windows(
         windows.append(timed)
         finished(plan, index, timed)
         if not math.isfinite(loss):
-            raise RankError(
-                ExitCode.LOSS_NOT_FINITE,
-                f"the loss was {loss} after window {index}{place}: choose a precision with a larger range",
-            )
+            raise LossNotFinite(f"the loss was {loss} after window {index}{place}")
     return windows

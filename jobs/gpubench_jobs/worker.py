@@ -31,7 +31,7 @@ def main() -> NoReturn:
         if orders.cores:
             os.sched_setaffinity(0, orders.cores)
         _train(orders, writer)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # the latter is how a file of the user's own may end
         # The traceback first: as soon as the launcher has heard why, it ends this process.
         traceback.print_exc()
         explained = explain.explain(error, orders.assignment)
@@ -72,6 +72,8 @@ def _train(orders: channel.Orders, writer: channel.Writer) -> None:
     live = metrics.Live(assignment, rank=orders.rank)
     live.serve(address=orders.pod_ip, local_rank=orders.local_rank)
     writer.phase(Phase.SPREADING)
+    if assignment.workers > 1:
+        assembly.require_same(distribution.gather(assembly.outline(work)), assignment)
     distribution.spread(work.persistent)
     rank = session.Session(
         assignment=assignment, rank=orders.rank, run=work.run, writer=writer, live=live, now=clock.monotonic_ns

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from gangs import make_assignment
+from gpubench.exitcodes import ExitCode
 from gpubench.measure import records
-from gpubench_jobs import agreement
+from gpubench_jobs import agreement, assembly
 from gpubench_jobs.failures import RankError
 
 
@@ -52,3 +53,44 @@ def test_ranks_with_different_windows_have_no_result() -> None:
 )
 def test_quantiles_are_linear_between_order_statistics(values: tuple[int, ...], quantiles: tuple[int, ...]) -> None:
     assert agreement.quantiles(values) == quantiles
+
+
+COURSE: dict[str, Any] = {"steps": 10, "samples": 160, "epochs": 2, "evaluates": True, "shapes": ((3, 4), (4,))}
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({}, None),
+        ({"steps": 12}, "steps of an epoch: 10 on rank 0, 12 on rank 2"),
+        ({"samples": 161}, "samples of an epoch: 160 on rank 0, 161 on rank 2"),
+        ({"epochs": 3}, "epochs: 2 on rank 0, 3 on rank 2"),
+        ({"evaluates": False}, "held-out samples: some on rank 0, none on rank 2"),
+        ({"shapes": ((3, 4),)}, "number of variables: 2 on rank 0, 1 on rank 2"),
+        ({"shapes": ((3, 4), (5,))}, "shape of variable 1: (4,) on rank 0, (5,) on rank 2"),
+    ],
+)
+def test_what_ranks_have_built_is_compared_before_they_wait_for_each_other(
+    changes: dict[str, Any], told: str | None
+) -> None:
+    same = agreement.Outline(**COURSE)
+    assert agreement.difference([same, same, agreement.Outline(**(COURSE | changes))]) == told
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "words"),
+    [
+        ({"custom_file": "/pods/mine.py"}, ExitCode.CUSTOM_MODEL_FAILED, "build() of /pods/mine.py"),
+        ({"data": {"source": "Volume", "path": "/data"}}, ExitCode.DATA_UNUSABLE, "the same files at /data"),
+    ],
+)
+def test_ranks_that_differ_are_a_mistake_of_the_file_or_of_the_data(
+    fields: dict[str, Any], code: ExitCode, words: str
+) -> None:
+    outlines = [agreement.Outline(**COURSE), agreement.Outline(**(COURSE | {"steps": 7}))]
+    assignment = make_assignment(workers=2, **fields)
+    with pytest.raises(RankError, match="steps of an epoch: 10 on rank 0, 7 on rank 1") as caught:
+        assembly.require_same(outlines, assignment)
+    assert caught.value.exit_code is code
+    assert words in caught.value.sentence
+    assembly.require_same(outlines[:1] * 2, assignment)

@@ -16,8 +16,9 @@ import tensorflow as tf
 from gangs import Pods, make_assignment
 from gpubench.exitcodes import ExitCode
 from gpubench.measure import records
-from gpubench_jobs import channel, epochs, evaluate, metrics, session
-from gpubench_jobs.failures import RankError
+from gpubench_jobs import assembly, channel, epochs, evaluate, metrics, session
+from gpubench_jobs.data import split
+from gpubench_jobs.failures import LossNotFinite, RankError
 from gpubench_jobs.models.recipe import Recipe, right_class
 
 TRAINING = {"mode": "Training", "data": {"source": "Generated", "samples": 501}}
@@ -96,9 +97,8 @@ def test_a_loss_that_is_not_finite_names_the_epoch(sink: int) -> None:
         taken.append(count)
         return Scalar(math.nan if sum(taken) > 25 else 1.0 * count)
 
-    with pytest.raises(RankError, match="in epoch 3 of 4: choose a precision") as caught:
+    with pytest.raises(LossNotFinite, match="in epoch 3 of 4"):
         epochs.run(make_session(run, sink=sink), epochs.Course(epochs=4, steps=10, samples=10, evaluation=None))
-    assert caught.value.exit_code is ExitCode.LOSS_NOT_FINITE
 
 
 def classifier() -> Recipe:
@@ -125,20 +125,46 @@ def test_every_held_out_sample_counts_once_and_a_small_batch_for_what_it_holds(b
     exponentials = np.exp(outputs - outputs.max(axis=1, keepdims=True))
     likelihoods = (exponentials / exponentials.sum(axis=1, keepdims=True))[np.arange(10), labels.numpy()]
     assert found.accuracy == np.mean(outputs.argmax(axis=1) == labels.numpy())
+    assert found.samples == 10
     assert found.loss == pytest.approx(-np.log(likelihoods).mean(), rel=1e-5)
 
 
 def test_a_held_out_loss_that_is_not_finite_is_left_out_where_an_accuracy_speaks() -> None:
     keras.config.set_dtype_policy("float32")
-    recipe = replace(classifier(), loss=lambda labels, outputs: tf.constant(math.inf))
+    recipe = replace(classifier(), loss=lambda *_: tf.constant(math.inf))
     held_out = tf.data.Dataset.from_tensor_slices((tf.zeros((4, 5)), tf.zeros(4, tf.int32))).batch(4)
     found = evaluate.Evaluation(recipe, held_out, workers=1).run(batches_at_once=1, progress=lambda: None)
     assert found.loss is None
     assert found.accuracy is not None
     without = evaluate.Evaluation(replace(recipe, correct=None), held_out, workers=1)
-    with pytest.raises(RankError, match="loss on held-out samples was inf") as caught:
+    with pytest.raises(LossNotFinite, match="loss on held-out samples was inf"):
         without.run(batches_at_once=1, progress=lambda: None)
-    assert caught.value.exit_code is ExitCode.LOSS_NOT_FINITE
+
+
+def test_held_out_batches_without_a_sample_are_told_so() -> None:
+    keras.config.set_dtype_policy("float32")
+    nothing = tf.data.Dataset.from_tensor_slices((tf.zeros((4, 5)), tf.zeros(4, tf.int32))).batch(4).take(0)
+    with pytest.raises(RankError, match="held_out without a sample") as caught:
+        evaluate.Evaluation(classifier(), nothing, workers=1).run(batches_at_once=1, progress=lambda: None)
+    assert caught.value.exit_code is ExitCode.CUSTOM_MODEL_FAILED
+
+
+@pytest.mark.parametrize(("mode", "steps"), [("Throughput", [8, 8, 8]), ("Training", [8, 4, 8])])
+def test_a_throughput_is_of_whole_batches_and_an_epoch_of_all_samples(mode: str, steps: list[int]) -> None:
+    """A throughput counts steps times the batch: 12 samples must not be counted as 16."""
+    keras.config.set_dtype_policy("float32")
+    assignment = make_assignment(mode=mode, data={"source": "Generated", "samples": 12})
+    material = assembly._material(assignment, rank=0, seed=1)
+    drawn = [material.feed.draw(material.feed.state, tf.constant(0)) for _ in steps]
+    assert [len(labels) for _, labels in drawn] == steps
+
+
+def test_a_test_set_without_a_sample_is_refused() -> None:
+    keras.config.set_dtype_policy("float32")
+    empty = split.Held(name="evaluation", origin="/data", count=0, batch_at=lambda _: (tf.zeros(0), tf.zeros(0)))
+    with pytest.raises(RankError, match="the evaluation set of /data has no samples") as caught:
+        assembly._evaluation(classifier(), empty, assignment=make_assignment(), rank=0)
+    assert caught.value.exit_code is ExitCode.DATA_UNUSABLE
 
 
 @pytest.mark.usefixtures("horovod")
@@ -160,8 +186,7 @@ def test_two_pods_train_whole_epochs_and_agree_on_how_good_the_model_is(pods: Po
     assert training.loss == told[-1].loss < told[0].loss
     assert (training.nanoseconds, training.first_nanoseconds) == (result.nanoseconds, told[0].nanoseconds)
     assert training.evaluation_nanoseconds == sum(epoch.evaluation_nanoseconds for epoch in told) > 0
-    hundredth = round((training.final or 0.0) * 100, 6)
-    assert hundredth == int(hundredth)  # 100 samples were held out: none counted twice, none left out
+    assert {epoch.evaluation_samples for epoch in told} == {100}  # none counted twice, none left out
 
 
 @pytest.mark.usefixtures("horovod")

@@ -3,11 +3,18 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
+import keras
 import pytest
+import tensorflow as tf
 
 from gangs import Pods, make_assignment
 from gpubench.exitcodes import DO_NOT_RETRY, ExitCode
+from gpubench_jobs import explain, own, train
+from gpubench_jobs.data.feed import streamed
+from gpubench_jobs.failures import RankError
+from gpubench_jobs.models.recipe import Recipe
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "jobs/studies/own"
 GOOD = (EXAMPLES / "model.py").read_text()
@@ -74,6 +81,7 @@ def line_of(text: str, words: str) -> int:
             "KeyError: 'rings'",
         ),
         ("labels=labels, logits=outputs", "labels=labels, logits=rings", "logits=rings", "name 'rings' is not defined"),
+        ("labels=labels, logits=outputs", "labels=labels, logits=exit(3)", None, "SystemExit: 3"),
         ("return own.Workload(", "return dict(", None, "returned dict, not gpubench_jobs.own.Workload"),
         (
             "tf.stack((radii * tf.cos(angles), radii * tf.sin(angles)), axis=1)",
@@ -82,7 +90,7 @@ def line_of(text: str, words: str) -> int:
             "incompatible shape (8,)",
         ),
     ],
-    ids=["import", "syntax", "no-build", "in-build", "in-the-step", "return", "shape"],
+    ids=["import", "syntax", "no-build", "in-build", "in-the-step", "exit-in-the-step", "return", "shape"],
 )
 def test_a_mistake_in_the_file_is_told_in_one_sentence(
     pods: Pods, tmp_path: Path, found: str, put: str, line: str | None, words: str | None
@@ -100,6 +108,102 @@ def test_a_mistake_in_the_file_is_told_in_one_sentence(
     assert words is None or words in sentence
     if line is not None and line in text:
         assert f"line {line_of(text, line)}: " in sentence
+
+
+@pytest.mark.usefixtures("horovod")
+def test_ranks_that_would_wait_for_each_other_without_end_are_told_in_what_they_differ(
+    pods: Pods, tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(GOOD.replace("steps_per_epoch=max(1,", "steps_per_epoch=setting.rank + max(1,"))
+    data = {"source": "Generated", "samples": 160}
+    both = pods.gang(make_assignment(workload="rings", custom_file=str(file), mode="Training", data=data, workers=2))
+    assert ExitCode.CUSTOM_MODEL_FAILED in {pod.wait() for pod in both}
+    (told,) = {pod.failure.sentence for pod in both if pod.failure.exit_code == ExitCode.CUSTOM_MODEL_FAILED}
+    assert "steps of an epoch: 10 on rank 0, 11 on rank 1" in told
+
+
+@pytest.mark.parametrize(
+    "put",
+    ["import sys; sys.exit('no data here')\n", "def build(setting):\n    raise SystemExit('no data here')\n"],
+    ids=["at-once", "in-build"],
+)
+def test_a_file_that_ends_the_process_is_a_mistake_in_the_file(tmp_path: Path, put: str) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(put)
+    with pytest.raises(RankError, match=rf"{file}, line \d: SystemExit: no data here") as caught:
+        own.load(make_assignment(custom_file=str(file)), rank=0)
+    assert caught.value.exit_code is ExitCode.CUSTOM_MODEL_FAILED
+
+
+@pytest.mark.parametrize("name", ["train.py", "feed.py", "model.py"])
+def test_the_line_is_that_of_the_users_file_not_of_one_of_the_same_name(tmp_path: Path, name: str) -> None:
+    mine, other = tmp_path / name, Path(train.__file__).with_name(name)
+    places = f'  File "{mine}", line 7, in loss\n\n  File "{other}", line 99, in step\n\n'
+    text = f"Graph execution error:\n\nDetected at node x defined at (most recent call last):\n{places}bad label\n"
+    blamed = own.blame(tf.errors.InvalidArgumentError(None, None, text), file=str(mine))
+    assert blamed is not None
+    assert blamed.sentence == f"{mine}, line 7: InvalidArgumentError: bad label: correct the file"
+    text = text.replace(str(mine), str(other))
+    assert own.blame(tf.errors.UnknownError(None, None, text), file=str(mine)) is None
+
+
+def dense(**fields: object) -> keras.layers.Layer:
+    return keras.layers.Dense(3, name="answers", **fields)
+
+
+class Unused(keras.layers.Layer):  # type: ignore[misc]  # Keras has no types
+    """Has a weight that nothing depends on."""
+
+    def build(self, _: Any) -> None:
+        self.idle = self.add_weight(shape=(2,), name="idle")
+
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
+        return inputs
+
+
+LABELS = tf.constant([0, 1, 2, 0])
+
+
+@pytest.mark.parametrize(
+    ("layers", "labels", "repeated", "words"),
+    [
+        ((dense,), tf.constant([0, 1, 7, 0]), True, "InvalidArgumentError: Received a label value of 7"),
+        ((dense,), LABELS, False, "the batches of /pods/mine.py have come to an end: add .repeat()"),
+        (
+            (dense, lambda: Unused(name="unused")),
+            LABELS,
+            True,
+            "the loss does not depend on the variable net/unused/idle",
+        ),
+        ((lambda: dense(kernel_regularizer="l2"),), LABELS, True, "losses of its own"),
+        ((dense, lambda: keras.layers.ActivityRegularization(l2=0.1)), LABELS, True, "losses of its own"),
+    ],
+    ids=["label", "end", "no-gradient", "regularizer", "add-loss"],
+)
+@pytest.mark.parametrize("scale", [1.0, 128.0])
+def test_what_cannot_be_trained_is_a_mistake_in_the_file(
+    layers: tuple[Any, ...], labels: tf.Tensor, repeated: bool, words: str, scale: float
+) -> None:
+    keras.config.set_dtype_policy("float32")
+    network = keras.Sequential([keras.Input((5,)), *(layer() for layer in layers)], name="net")
+    recipe = Recipe(
+        network=network,
+        optimizer=keras.optimizers.SGD(),
+        loss=lambda labels, outputs: tf.reduce_mean(
+            tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=outputs)
+        ),
+    )
+    batches = tf.data.Dataset.from_tensors((tf.zeros((4, 5)), labels))
+    run = train.compile_run(
+        recipe, streamed(batches.repeat() if repeated else batches), reduce=train.alone, loss_scale=scale
+    )
+    with pytest.raises(Exception) as caught:  # noqa: PT011  # what it becomes is the subject
+        run(2).numpy()
+    explained = explain.explain(caught.value, make_assignment(custom_file="/pods/mine.py"))
+    assert explained.exit_code is ExitCode.CUSTOM_MODEL_FAILED
+    assert words in explained.sentence
+    assert "\n" not in explained.sentence
 
 
 @pytest.mark.usefixtures("horovod")

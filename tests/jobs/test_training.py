@@ -16,7 +16,7 @@ from gpubench.precision import Precision
 from gpubench_jobs import devices, distribution, explain, models, pacing, precision, train
 from gpubench_jobs.data import synthetic
 from gpubench_jobs.data.feed import Feed
-from gpubench_jobs.failures import RankError
+from gpubench_jobs.failures import LossNotFinite, RankError
 from gpubench_jobs.models.recipe import Recipe
 
 
@@ -129,14 +129,40 @@ def test_windows_lie_back_to_back_in_integer_nanoseconds() -> None:
 @pytest.mark.parametrize("loss", [math.nan, math.inf])
 def test_a_loss_that_is_not_finite_ends_the_rank(loss: float) -> None:
     moments = ticking(1, 2, 3)
-    with pytest.raises(RankError, match="after window 0") as caught:
+    with pytest.raises(LossNotFinite, match=f"the loss was {loss} after window 0"):
         train.time_windows(
             lambda _: Scalar(loss),
             pacing.Plan(first=0, windows=2, steps=1, warm_up=True),
             now=lambda: next(moments),
             finished=lambda *_: None,
         )
-    assert caught.value.exit_code is ExitCode.LOSS_NOT_FINITE
+
+
+LOWER = "lower the learning rate in /pods/mine.py"
+SCALED = {"name": "fast", "learning_rate_scaling": "Linear"}
+WIRE = {"name": "wire", "communication": {"compression": "Float16"}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "remedy"),
+    [
+        ({}, "the learning rate of mnist_mlp may not suit this batch: choose another batch"),
+        ({"custom_file": "/pods/mine.py"}, LOWER),
+        ({"variant": SCALED}, "the learning rate of mnist_mlp may not suit this batch: choose another batch"),
+        ({"variant": SCALED, "workers": 2}, "set learningRateScaling of variant fast to None (it is Linear)"),
+        ({"precision": "mixed_float16"}, "choose a precision with a larger range than mixed_float16"),
+        ({"variant": WIRE, "workers": 2}, "set communication.compression of variant wire to None"),
+        (
+            {"custom_file": "/pods/mine.py", "precision": "mixed_float16"},
+            f"{LOWER}, or choose a precision with a larger range than mixed_float16",
+        ),
+    ],
+)
+def test_what_to_do_about_a_loss_that_is_not_finite_is_what_the_study_can_change(
+    fields: dict[str, object], remedy: str
+) -> None:
+    explained = explain.explain(LossNotFinite("the loss was nan"), make_assignment(**fields))
+    assert (explained.exit_code, explained.sentence) == (ExitCode.LOSS_NOT_FINITE, f"the loss was nan: {remedy}")
 
 
 @pytest.mark.usefixtures("horovod")
@@ -149,6 +175,26 @@ def test_a_gang_of_another_size_is_refused() -> None:
     assert caught.value.exit_code is ExitCode.SIZE_MISMATCH
 
 
+#: As TensorFlow 2.18 words it when two operations fail in one step.
+TWO_ROOTS = """Graph execution error:
+
+Detected at node one defined at (most recent call last):
+  File "/a.py", line 3, in <module>
+    step()
+    ^^^^^^
+Detected at node other defined at (most recent call last):
+<stack traces unavailable>
+2 root error(s) found.
+  (0) INVALID_ARGUMENT:  bad label
+\t [[{{node one}}]]
+  (1) CANCELLED:  bad luck
+0 successful operations."""
+
+
+def test_a_sentence_is_one_line() -> None:
+    assert RankError(ExitCode.WORKER_RAISED, "this\n  and that\n").sentence == "this and that"
+
+
 def test_what_a_rank_raises_is_explained() -> None:
     assignment = make_assignment(batch_per_worker=4096)
     table = [
@@ -157,6 +203,7 @@ def test_what_a_rank_raises_is_explained() -> None:
         (tf.errors.UnknownError(None, None, "HorovodAllreduce: Connection reset by peer"), ExitCode.PEER_LOST, "reset"),
         (tf.errors.UnknownError(None, None, "cuDNN failed"), ExitCode.WORKER_RAISED, "UnknownError: cuDNN failed"),
         (ValueError("Graph execution error:\n\nbad shape\n"), ExitCode.WORKER_RAISED, "ValueError: bad shape"),
+        (ValueError(TWO_ROOTS), ExitCode.WORKER_RAISED, "ValueError: bad label"),
         (ImportError("libfoo.so.1"), ExitCode.WORKER_RAISED, "libfoo.so.1"),
     ]
     for error, code, words in table:

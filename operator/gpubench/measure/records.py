@@ -94,6 +94,7 @@ class Epoch(Value):
     loss: Figure  # mean over the epoch's steps and ranks
     evaluation_loss: Figure | None = None  # mean over the held-out samples; None without a held-out part
     accuracy: Figure | None = None  # share of the held-out samples; None where the workload has none
+    evaluation_samples: int | None = None  # held out, of all ranks; None without any, and in records of before
 
 
 class Training(Value):
