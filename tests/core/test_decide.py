@@ -210,6 +210,14 @@ def test_repeats_from_different_environments_are_never_averaged() -> None:
         assert "different environments" in (result.reason or "")
 
 
+def test_a_program_of_ones_own_that_counts_other_workers_measures_nothing() -> None:
+    custom = {"name": "mine", "command": ["python", "/mine.py"]}
+    spec = builders.spec(builders.block(workloads=["Custom"], custom=custom, workers=[2]))
+    (found,) = world(builders.study(spec), builders.plan(spec)).run().results  # its records count 1
+    assert (found.state, found.throughput) == (PointState.FAILED, None)
+    assert "counts workers 1, and 2 were asked for" in (found.reason or "")
+
+
 def test_efficiency_is_not_computed_across_environments() -> None:
     here = world()
     of_point = {trial.id: str(trial.point) for trial in here.plan.trials}

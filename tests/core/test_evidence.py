@@ -60,6 +60,17 @@ def test_a_result_that_is_there_outranks_a_late_eviction() -> None:
     assert verdict.outcome is Outcome.SUCCEEDED
 
 
+def test_an_own_program_that_counts_other_workers_than_asked_for_has_no_result() -> None:
+    job = gang({"end": builders.ended(0, text=SUCCESS)})
+    verdict = evidence.judge(job, nodes=1, timing=TIMING, now=NOW + 60, workers=2)
+    assert verdict is not None
+    assert (verdict.reason, verdict.result) == (Reason.RESULT_LOST, None)
+    assert "counts workers 1, and 2 were asked for" in verdict.sentence
+    verdict = evidence.judge(job, nodes=1, timing=TIMING, now=NOW + 60, workers=1)
+    assert verdict is not None
+    assert verdict.outcome is Outcome.SUCCEEDED
+
+
 @pytest.mark.parametrize(
     ("job", "why"),
     [

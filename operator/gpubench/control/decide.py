@@ -14,18 +14,18 @@ from gpubench.control.ledger import AttemptRecord, Ledger, Outcome, Reason
 from gpubench.control.observed import Observed, ObservedJob
 from gpubench.control.retries import TrialStanding
 from gpubench.control.waiting import Pending
-from gpubench.plan.plan import Plan
+from gpubench.plan.plan import Plan, Point
 
 
 def decide(plan: Plan, ledger: Ledger, observed: Observed, now: float) -> Decision:
     """What is to be done now. `now` is in seconds since the epoch, as are all times in the arguments."""
     study = observed.study
-    nodes = {trial.id: plan.points[trial.point].nodes for trial in plan.trials}
-    jobs = tuple(job for job in observed.jobs if job.trial in nodes)  # a Job with a forged label is not ours to judge
+    points = {trial.id: plan.points[trial.point] for trial in plan.trials}
+    jobs = tuple(job for job in observed.jobs if job.trial in points)  # a Job with a forged label is not ours to judge
     verdicts = {
         job.key: verdict
         for job in jobs
-        if (verdict := _verdict(job, nodes=nodes[job.trial], plan=plan, suspend=study.spec.suspend, now=now))
+        if (verdict := _verdict(job, points[job.trial], plan=plan, suspend=study.spec.suspend, now=now))
     }
     news = _news(ledger, jobs, verdicts, now=now)
     after = ledger.with_records(news)
@@ -58,8 +58,11 @@ def decide(plan: Plan, ledger: Ledger, observed: Observed, now: float) -> Decisi
     )
 
 
-def _verdict(job: ObservedJob, *, nodes: int, plan: Plan, suspend: bool, now: float) -> Verdict | None:
-    verdict = evidence.judge(job, nodes=nodes, timing=plan.timing, now=now)
+def _verdict(job: ObservedJob, point: Point, *, plan: Plan, suspend: bool, now: float) -> Verdict | None:
+    own = point.key.custom is not None and point.key.custom.command is not None  # else the ranks have checked it
+    verdict = evidence.judge(
+        job, nodes=point.nodes, timing=plan.timing, now=now, workers=point.key.workers if own else None
+    )
     if verdict is None and suspend:
         return Verdict(outcome=Outcome.STOPPED, reason=Reason.SUSPENDED, sentence="the study was suspended")
     return verdict

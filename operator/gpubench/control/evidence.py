@@ -74,10 +74,13 @@ class Verdict(Value):
     result: Result | None = None
 
 
-def judge(job: ObservedJob, *, nodes: int, timing: Timing, now: float) -> Verdict | None:
-    """The verdict on an attempt of `nodes` pods, or None while it runs."""
+def judge(job: ObservedJob, *, nodes: int, timing: Timing, now: float, workers: int | None = None) -> Verdict | None:
+    """The verdict on an attempt of `nodes` pods, or None while it runs.
+
+    `workers` is what the record of a user's own program must count; None where nothing else can stand there.
+    """
     found = (
-        _succeeded(job)
+        _succeeded(job, workers=workers)
         or _disrupted(job)
         or _result_lost(job)
         or _failed(job, now=now)
@@ -131,10 +134,18 @@ def _has_lost_a_pod(job: ObservedJob, *, nodes: int) -> bool:
     return not refused and 0 < len(job.pods) < nodes and all(pod.running_at is not None for pod in job.pods)
 
 
-def _succeeded(job: ObservedJob) -> Verdict | None:
+def _succeeded(job: ObservedJob, *, workers: int | None) -> Verdict | None:
     for pod in _first_pods(job):
         ending = _ending(pod)
         if pod.end is not None and pod.end.exit_code == 0 and isinstance(ending, Result) and _ours(ending, job):
+            if workers not in (None, ending.workers):
+                return Verdict(
+                    outcome=Outcome.FAILED,
+                    reason=Reason.RESULT_LOST,
+                    sentence=f"the record of Job {job.name} counts workers {ending.workers}, and {workers} were asked "
+                    "for: let the program write the workers of its assignment",
+                    exit_code=0,
+                )
             return Verdict(
                 outcome=Outcome.SUCCEEDED,
                 reason=Reason.COMPLETED,
