@@ -637,16 +637,23 @@ BAD = (
         "a volume needs exactly one of persistentVolumeClaim, configMap and hostPath",
     ),
     Bad(
-        "a volume over a pod's own",
-        pool(template={"volumes": [{**VOLUME, "mountPath": "/tmp"}]}),  # noqa: S108  # a path in a pod
-        "spec.template.volumes[0].mountPath",
-        "volumes[].mountPath must be an absolute path other than /, /tmp and /dev/shm",
+        "an accelerator in another script",
+        pool(slot=GPU_SLOT, accelerator="加速器"),
+        "spec.accelerator",
+        "write letters, digits, spaces and signs of ASCII, such as A100-40GB",
     ),
-    Bad(
-        "a volume over the root",
-        benchmark(template={"volumes": [{**VOLUME, "mountPath": "/"}]}),
-        "spec.template.volumes[0].mountPath",
-        "volumes[].mountPath must be an absolute path",
+    *(
+        Bad(
+            f"a volume at {where}",
+            pool(template={"volumes": [{**VOLUME, "mountPath": where}]}),
+            "spec.template.volumes[0].mountPath",
+            "volumes[].mountPath must be an absolute path, not / and not in /dev, /proc, /sys or /tmp",
+        )
+        for where in (
+            *("/", "data", "/data/", "//data", "/data:ro", "/data/..", "/data/../dev", "/./tmp"),
+            *("/dev", "/dev/shm", "/dev/termination-log", "/proc", "/proc/1", "/sys", "/sys/fs/cgroup"),  # noqa: S108
+            *("/tmp", "/tmp/data"),  # noqa: S108  # paths in a pod
+        )
     ),
     Bad(
         "a volume by a pod's own name",
@@ -742,6 +749,9 @@ GOOD = (
                 "volumes": [
                     VOLUME,
                     {"name": "models", "mountPath": "/models", "configMap": {"name": "my.models"}},
+                    {**VOLUME, "name": "devices", "mountPath": "/device"},
+                    {**VOLUME, "name": "below", "mountPath": "/data/tmp"},
+                    {**VOLUME, "name": "dots", "mountPath": "/system/..data"},
                     {"name": "more", "mountPath": "/data/more", "persistentVolumeClaim": {"claimName": "runs"}},
                 ]
             }

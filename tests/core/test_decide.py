@@ -7,6 +7,7 @@ import pytest
 
 import builders
 from gpubench.api.benchmark import GpuBenchmarkStatus, PointState
+from gpubench.control import conditions
 from gpubench.control.conditions import FINISHED, GANG_PENDING, SUCCEEDED, SUSPENDED
 from gpubench.control.decide import decide
 from gpubench.control.decision import Decision
@@ -32,6 +33,21 @@ def fails(exit_code: int, *, attempts: int = 99, sentence: str = "it broke") -> 
         return exit_code, builders.message(record)
 
     return fate
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "cut"),
+    [
+        ("measured", 8, "measured"),
+        ("measured", 7, "meas…"),
+        ("測定", 6, "測定"),
+        ("測定した", 8, "測…"),
+        ("", 8, ""),
+    ],
+)
+def test_a_sentence_is_cut_to_the_bytes_that_the_store_counts(text: str, limit: int, cut: str) -> None:
+    assert conditions.clamped(text, limit) == cut
+    assert len(cut.encode()) <= limit
 
 
 def test_an_undisturbed_study_runs_each_trial_once_and_ends_with_figures() -> None:

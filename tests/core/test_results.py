@@ -261,7 +261,7 @@ def test_long_paths_that_differ_stay_different() -> None:
     assert two.data_path is not None
     assert one.data_path != two.data_path
     assert one.data_path.endswith("/folder/folder")
-    assert len(one.data_path) == benchmark.DATA_PATH_MAX
+    assert len(one.data_path.encode()) == benchmark.DATA_PATH_MAX
 
 
 # --- goals ------------------------------------------------------------------------------------------------------------

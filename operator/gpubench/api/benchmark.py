@@ -22,11 +22,11 @@ BLOCKS_MAX = 16
 TEXT_MAX = 32_768
 
 # A status of 256 results stays under 1 MiB only if each result's texts are short and its goals few. etcd takes at most
-# 1.5 MiB, the spec included.
+# 1.5 MiB, the spec included. Sentences are cut to as many bytes; the schema counts characters.
 REASON_MAX = 400
 WARNING_MAX = 180
 WARNINGS_MAX = 3
-DATA_PATH_MAX = 63
+DATA_PATH_MAX = 48
 GOALS_OF_A_WORKLOAD_MAX = 4
 
 # Written out, not built from the catalogue at run time, so that a type checker sees the names; a test compares them.
@@ -696,7 +696,7 @@ class GpuBenchmarkStatus(Value):
     observed_generation: int | None = Field(None, description="Generation of the spec that this speaks of.")
     conditions: tuple[Condition, ...] = Field(
         (),
-        max_length=16,
+        max_length=8,
         description="Finished and Succeeded say how the study ended; wait for Finished in scripts.",
         json_schema_extra=rules.list_map("type"),
     )

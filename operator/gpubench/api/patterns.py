@@ -16,6 +16,7 @@ LABEL_KEY = r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.
 LABEL_VALUE = r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$"
 ENVIRONMENT_NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
 CURRENCY = r"^[A-Z]{3}$"
+ASCII = r"^[ -~]+$"
 
 SENTENCES = {
     units.DURATION_PATTERN: "write hours, minutes and seconds, such as 1h30m, 15m or 90s",
@@ -30,6 +31,7 @@ SENTENCES = {
     LABEL_KEY: "write a name of at most 63 letters, digits, -, _ and ., with a DNS prefix and / before it if need be",
     LABEL_VALUE: "write letters, digits, -, _ and ., beginning and ending with a letter or digit",
     ENVIRONMENT_NAME: "write letters, digits and _, beginning with a letter or _",
+    ASCII: "write letters, digits, spaces and signs of ASCII, such as A100-40GB",
     CURRENCY: "write the three capital letters of ISO 4217, such as USD",
 }
 

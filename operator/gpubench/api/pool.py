@@ -169,9 +169,9 @@ class Volume(Value):
         ),
         Rule(
             cel="self.mountPath.matches('^(/[^/:]+)+$') && !self.mountPath.matches('(^|/)[.][.]?(/|$)') && "
-            "!(self.mountPath in ['/tmp', '/dev/shm'])",
-            sentence="volumes[].mountPath must be an absolute path other than /, /tmp and /dev/shm, without : and /.. "
-            "and without / at its end; choose one such as /data",
+            "!self.mountPath.matches('^/(dev|proc|sys|tmp)(/|$)')",
+            sentence="volumes[].mountPath must be an absolute path, not / and not in /dev, /proc, /sys or /tmp, "
+            "without : and /.. and without / at its end; choose one such as /data",
             field=".mountPath",
         ),
         Rule(
@@ -342,7 +342,11 @@ class GpuPoolSpec(Value):
 
     capacity_type: CapacityType = Field(CapacityType.ON_DEMAND, description="How the nodes are rented.")
     accelerator: str | None = Field(
-        None, min_length=1, max_length=63, description="What reports and metrics call the accelerator. Absent on CPUs."
+        None,
+        min_length=1,
+        max_length=63,
+        pattern=patterns.ASCII,
+        description="What reports and metrics call the accelerator. Absent on CPUs.",
     )
     slots_per_node: int = Field(
         ge=1, le=64, description="Horovod ranks that one node holds: its GPUs, or shares of its CPUs."

@@ -30,6 +30,7 @@ NODE_NOT_ANSWERING = "NodeNotAnswering"  # a pod of an ended attempt does not go
 ALL_GANGS_PLACED = "AllGangsPlaced"
 
 _MESSAGE_MAX = 1024
+_CUT = "…"
 
 
 def condition(
@@ -69,5 +70,6 @@ def holds(conditions: Sequence[Condition], type_: str) -> bool:
 
 
 def clamped(text: str, limit: int) -> str:
-    """A text cut to what the schema takes, visibly."""
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    """A text cut, visibly, to so many bytes: the schema bounds its characters, and the store the status' bytes."""
+    stored = text.encode(errors="replace")
+    return text if len(stored) <= limit else stored[: limit - len(_CUT.encode())].decode(errors="ignore") + _CUT

@@ -116,10 +116,10 @@ def _blank(plan: Plan, point: Point) -> PointResult:
 
 def _shortened(path: str | None) -> str | None:
     """A path as a result holds it: two long ones that differ stay different."""
-    if path is None or len(path) <= benchmark.DATA_PATH_MAX:
+    if path is None or len(path.encode()) <= benchmark.DATA_PATH_MAX:
         return path
     start = f"{content_id(path, characters=8)}…"
-    return start + path[len(start) - benchmark.DATA_PATH_MAX :]
+    return start + path.encode()[len(start.encode()) - benchmark.DATA_PATH_MAX :].decode(errors="ignore")
 
 
 def _result(
