@@ -17,7 +17,7 @@ from gpubench.plan.assignment import Assignment
 from gpubench_jobs import agreement, allreduce, data, epochs, evaluate, models, own, train, variants
 from gpubench_jobs.data import pipeline, unusable
 from gpubench_jobs.data.feed import Feed, streamed
-from gpubench_jobs.data.split import Split
+from gpubench_jobs.data.split import Progress, Split
 from gpubench_jobs.failures import RankError
 from gpubench_jobs.models.recipe import Recipe
 
@@ -41,11 +41,11 @@ class _Material:
     course: epochs.Course | None
 
 
-def assemble(assignment: Assignment, *, rank: int, seed: int) -> Assembly:
+def assemble(assignment: Assignment, *, rank: int, seed: int, progress: Progress = lambda: None) -> Assembly:
     """`seed` is the rank's own; the process has been seeded with it, and the precision is set."""
     if assignment.workload == allreduce.NAME and assignment.custom_file is None:
         return _message(assignment, seed=seed)
-    material = _material(assignment, rank=rank, seed=seed)
+    material = _material(assignment, rank=rank, seed=seed, progress=progress)
     run = train.compile_run(
         material.recipe,
         material.feed,
@@ -97,12 +97,12 @@ def _message(assignment: Assignment, *, seed: int) -> Assembly:
     return Assembly(run=run, weights=[message], persistent=[], course=None)
 
 
-def _material(assignment: Assignment, *, rank: int, seed: int) -> _Material:
+def _material(assignment: Assignment, *, rank: int, seed: int, progress: Progress) -> _Material:
     if assignment.custom_file is not None:
         return _own(assignment, rank=rank)
     if assignment.data.source is DataSource.SYNTHETIC:
         return _synthetic(assignment, seed=seed)
-    return _of_sets(assignment, rank=rank)
+    return _of_sets(assignment, rank=rank, progress=progress)
 
 
 def _synthetic(assignment: Assignment, *, seed: int) -> _Material:
@@ -115,10 +115,10 @@ def _synthetic(assignment: Assignment, *, seed: int) -> _Material:
     return _Material(recipe, data.synthetic_feed(assignment, dtype=recipe.network.compute_dtype, seed=seed), None)
 
 
-def _of_sets(assignment: Assignment, *, rank: int) -> _Material:
+def _of_sets(assignment: Assignment, *, rank: int, progress: Progress) -> _Material:
     """Training samples through the pipeline; in mode Training also epochs and what was held out."""
     workload, gang = workloads.find(assignment.workload), assignment.workers
-    sets = data.open_sets(workload, assignment.data, seed=assignment.seed)
+    sets = data.open_sets(workload, assignment.data, seed=assignment.seed, progress=progress)
     if sets.vocabulary is not None:
         workload = workload.model_copy(update={"vocabulary": sets.vocabulary})
     recipe = variants.of_recipe(models.build_for(workload), assignment)

@@ -68,7 +68,7 @@ def _train(orders: channel.Orders, writer: channel.Writer) -> None:
     precision.use(assignment.precision)
     seed = assignment.seed * 1_000_003 + orders.rank  # ranks must not share samples, nor two seeds a rank's
     models.seed(seed)
-    work = assembly.assemble(assignment, rank=orders.rank, seed=seed)
+    work = assembly.assemble(assignment, rank=orders.rank, seed=seed, progress=lambda: writer.phase(Phase.BUILDING))
     live = metrics.Live(assignment, rank=orders.rank)
     live.serve(address=orders.pod_ip, local_rank=orders.local_rank)
     writer.phase(Phase.SPREADING)

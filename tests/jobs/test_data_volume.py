@@ -2,7 +2,9 @@
 """The real files in the formats in which they are distributed, each in miniature; and each way in which they break."""
 
 import gzip
+import re
 import shutil
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from gpubench.api.benchmark import Data, DataSource
 from gpubench.exitcodes import ExitCode
 from gpubench.workloads import Inputs, Workload
 from gpubench_jobs import data, explain
-from gpubench_jobs.data import pipeline, texts, words
+from gpubench_jobs.data import pipeline, records, texts, words
 from gpubench_jobs.data.split import Sets, Split
 from gpubench_jobs.failures import RankError
 from samples import Array, example, make_workload, write_idx, write_records
@@ -257,7 +259,7 @@ def test_broken_reviews_are_refused(imdb: Path) -> None:
     ],
 )
 def test_a_tweet_is_cleaned_as_in_the_original(tweet: str, expected: str) -> None:
-    assert texts.tweet_words((tweet + "\nnext\n").encode()) == [expected.split(), ["next"]]
+    assert list(texts.tweet_words((tweet + "\nnext\n").encode())) == [expected.split(), ["next"]]
 
 
 @pytest.fixture
@@ -282,6 +284,31 @@ def test_tweets_are_read_and_the_last_tenth_is_held_out(tweets: Path) -> None:
     assert (inputs[~good] == 1).all(), "longer ones are cut at the end"
     order = np.random.RandomState(123).permutation(21)
     np.testing.assert_array_equal(good, order < 12)
+
+
+def test_tweets_are_cleaned_in_blocks_of_whole_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    content = b"one two\n\nthree!!!\nfour's\n\n"
+    whole = list(texts.tweet_words(content))
+    assert whole == [["one", "two"], [], ["three", "!", "!"], ["four", "'s"], []]
+    for size in range(len(content)):
+        monkeypatch.setattr(texts, "_BYTES_AT_ONCE", size)
+        assert list(texts.tweet_words(content)) == whole
+
+
+def test_tweets_take_little_more_memory_than_their_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Python's strings in lists each word took over 60 bytes; the ranks of a node do this at the same time."""
+    monkeypatch.setattr(texts, "_BYTES_AT_ONCE", 10_000)
+    for kind in ("pos", "neg"):
+        (tmp_path / f"tw-data.{kind}").write_text(f"{kind} {'words of a tweet ' * 10}\n" * 2_000)
+    opened(TWEETS, tmp_path)  # what TensorFlow makes once
+    tracemalloc.start()
+    try:
+        sets = opened(TWEETS, tmp_path)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert sets.training.count == 3_600
+    assert peak < 25 * 4_000 * 41
 
 
 def test_broken_tweets_are_refused(tweets: Path) -> None:
@@ -366,6 +393,90 @@ def test_imagenet_folders_are_numbered_from_one(tmp_path: Path) -> None:
     assert labels.tolist() == [1, 1, 2, 2, 3, 3]
     np.testing.assert_allclose(images[:, 5, 5, 0], (1, 1, -1, -1, -1, -1), atol=0.03)
     assert everything(sets.evaluation)[1].tolist() == [1, 2, 3]
+
+
+def test_classes_have_the_numbers_of_their_training_folders(tmp_path: Path) -> None:
+    write_folders(tmp_path / "train", 4, 1)
+    write_folders(tmp_path / "val", 4, 1)
+    shutil.rmtree(tmp_path / "val/n0001")
+    (tmp_path / "val/n0002/0.JPEG").unlink()
+    assert everything(opened(IMAGENET, tmp_path).evaluation)[1].tolist() == [1, 4]
+
+
+def test_a_record_is_read_without_what_lies_before_it(tmp_path: Path) -> None:
+    """Bytes that this process asked the kernel for; behind 40 MB of other records, a record is 0.4 MB."""
+    noise = np.random.default_rng(1).integers(256, size=400_000, dtype=np.uint8).tobytes()
+    write_records(tmp_path / "train-00000-of-00001", [example(RED + noise, 1)] * 100)
+    sets = opened(IMAGENET, tmp_path)
+
+    def asked_for() -> int:
+        counters = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
+        return int(counters["rchar"])
+
+    batches = iter(pipeline.training_batches(sets.training, batch_per_worker=10, rank=0, workers=1, seed=1))
+    before = asked_for()
+    next(batches)
+    # Ten records, and as many again for each of those batches that are made ahead.
+    assert asked_for() - before < 3 * 50 * len(noise)
+
+
+def test_the_index_reads_what_lies_between_records_only(tmp_path: Path) -> None:
+    write_records(tmp_path / "train-00000-of-00001", [b"x" * 100_000] * 100 + [b"y" * 10] * 1_000)
+    before = Path("/proc/self/io").read_text()
+    placed = records.index([tmp_path / "train-00000-of-00001"], progress=lambda: None)
+    after = Path("/proc/self/io").read_text()
+    calls, read = (
+        int(re.search(rf"{of}: (\d+)", after)[1]) - int(re.search(rf"{of}: (\d+)", before)[1])  # type: ignore[index]
+        for of in ("syscr", "rchar")
+    )
+    assert placed.count == 1_100
+    assert placed.bytes_of.numpy().tolist() == [100_000] * 100 + [10] * 1_000
+    assert read < 1_000_000
+    assert calls < 200, "a page of small records is read at once"
+
+
+@pytest.mark.parametrize("kind", ["records", "folders"])
+def test_what_is_held_out_is_opened_when_it_is_asked_for(imagenet: Path, kind: str) -> None:
+    if kind == "folders":
+        for file in imagenet.iterdir():
+            file.unlink()
+        write_folders(imagenet / "train", 2, 2)
+    else:
+        no_validation(imagenet)
+    sets = opened(IMAGENET, imagenet)
+    assert sets.training.count == 4
+    with pytest.raises(RankError, match="evaluation records"):
+        _ = sets.evaluation
+
+
+def many_files(folder: Path) -> None:
+    for of in ("train/pos", "train/neg"):
+        (folder / of).mkdir(parents=True)
+        for number in range(1_001):
+            (folder / of / f"{number}.txt").write_text("word")
+
+
+def folders_of_classes(folder: Path) -> None:
+    write_folders(folder / "train", 3, 1)
+
+
+def two_shards(folder: Path) -> None:
+    for shard in range(2):
+        write_records(folder / f"train-0000{shard}-of-00002", [example(RED, 1)])
+
+
+@pytest.mark.parametrize(
+    ("write", "workload", "times"),
+    [(many_files, REVIEWS, 3), (folders_of_classes, IMAGENET, 3), (two_shards, IMAGENET, 2)],
+)
+def test_progress_is_told_while_a_set_is_opened(
+    tmp_path: Path, write: Callable[[Path], None], workload: Workload, times: int
+) -> None:
+    write(tmp_path)
+    told: list[None] = []
+    source = Data(source=DataSource.VOLUME, path=str(tmp_path))
+    data.open_sets(workload, source, seed=1, progress=lambda: told.append(None))
+    assert len(told) == times
 
 
 def test_flowers_are_read_as_records(tmp_path: Path) -> None:
@@ -465,8 +576,23 @@ def cut_png(folder: Path) -> None:
     write_records(folder / FIRST, [example(GREEN[: len(GREEN) // 2], 1)])
 
 
+def broken_png(folder: Path) -> None:
+    write_records(folder / FIRST, [example(GREEN[:40] + bytes(20) + GREEN[60:], 1)])
+
+
 def no_example(folder: Path) -> None:
     write_records(folder / FIRST, [b"\xff\xff\xff no protocol buffer"])
+
+
+def cut_example(folder: Path) -> None:
+    write_records(folder / FIRST, [example(RED, 1)[:-5]])
+
+
+def wrong_byte(folder: Path) -> None:
+    file = folder / FIRST
+    content = bytearray(file.read_bytes())
+    content[100] ^= 1
+    file.write_bytes(content)
 
 
 @pytest.mark.parametrize(
@@ -483,8 +609,11 @@ def no_example(folder: Path) -> None:
         (empty_record, f"SET/{FIRST}: record 0 is empty"),
         (no_image, f"SET/{FIRST}: an image is neither JPEG nor PNG"),
         (cut_image, f"SET/{FIRST}: a JPEG image is cut"),
-        (cut_png, "an image below SET cannot be decoded (Invalid PNG data"),
-        (no_example, "a record below SET is no Example of TensorFlow"),
+        (cut_png, f"SET/{FIRST}: a PNG image is cut"),
+        (broken_png, "an image below SET cannot be decoded (Invalid PNG"),
+        (no_example, f"SET/{FIRST}: a record is no Example of TensorFlow"),
+        (cut_example, "a record below SET is no Example of TensorFlow"),
+        (wrong_byte, "the record at byte 12 of a file below SET has a wrong checksum"),
     ],
 )
 def test_broken_records_are_refused(imagenet: Path, break_it: Callable[[Path], None], sentence: str) -> None:
@@ -498,8 +627,13 @@ def test_broken_class_folders_are_refused(tmp_path: Path) -> None:
     write_folders(tmp_path / "val", 2, 1)
     (tmp_path / "val/n0001/0.JPEG").write_bytes(b"no image")
     assert refused(IMAGENET, tmp_path).startswith("SET/val/n0001/0.JPEG: an image is neither JPEG nor PNG")
-    (tmp_path / "val/n0001/0.JPEG").unlink()
-    assert refused(IMAGENET, tmp_path).startswith("SET/val/n0001 holds no image (.jpeg, .jpg, .png)")
+    (tmp_path / "val/n0001").rename(tmp_path / "val/n0007")
+    assert refused(IMAGENET, tmp_path).startswith("SET/val/n0007 has no folder of its name in SET/train: copy")
+    shutil.rmtree(tmp_path / "val/n0007")
+    (tmp_path / "val/n0000/0.JPEG").unlink()
+    assert refused(IMAGENET, tmp_path).startswith("SET: its files of evaluation records hold none")
+    (tmp_path / "train/n0001/0.JPEG").unlink()
+    assert refused(IMAGENET, tmp_path).startswith("SET/train/n0001 holds no image (.jpeg, .jpg, .png)")
     write_folders(tmp_path / "flowers", 6, 1)
     assert refused(FLOWERS, tmp_path / "flowers").startswith("SET holds 6 class folders, and there are 1 to 5")
 

@@ -89,7 +89,7 @@ def _small_images(workload: Workload, sizes: dict[str, int], seed: int) -> Sets:
         images, labels = _drawn_images(shapes, count=sizes[name], random=_draw(name, seed))
         return small_images.held(images, labels, workload=workload, name=name, origin=ORIGIN)
 
-    return Sets(training=split(TRAINING), evaluation=split(EVALUATION))
+    return Sets(training=split(TRAINING), open_evaluation=lambda: split(EVALUATION))
 
 
 def _shapes(classes: int, *, side: int, channels: int) -> Array:
@@ -142,7 +142,7 @@ def _photographs(workload: Workload, sizes: dict[str, int], seed: int) -> Sets:
 
         return Streamed(name=name, origin=ORIGIN, count=sizes[name], sample_at=sample_at)
 
-    return Sets(training=split(TRAINING), evaluation=split(EVALUATION))
+    return Sets(training=split(TRAINING), open_evaluation=lambda: split(EVALUATION))
 
 
 def _folded(base: tf.Tensor, place: tf.Tensor) -> tf.Tensor:
@@ -188,27 +188,30 @@ def _texts(language: Language, *, count: int, lengths: tuple[int, int], random: 
 
 def _reviews(workload: Workload, sizes: dict[str, int], seed: int) -> Sets:
     language = Language(vocabulary=5_000)
-    drawn = {
-        name: _texts(language, count=size, lengths=(30, 160), random=_draw(name, seed)) for name, size in sizes.items()
-    }
-    coded = {
-        name: [np.concatenate(([words.START], text + words.FIRST_WORD)) for text in texts]
-        for name, (texts, _) in drawn.items()
-    }
-    labels = {name: labels for name, (_, labels) in drawn.items()}
-    return words.review_sets(workload, coded, labels, origin=ORIGIN)
+
+    def reviews(name: str) -> tuple[list[Array], Array]:
+        drawn, labels = _texts(language, count=sizes[name], lengths=(30, 160), random=_draw(name, seed))
+        return [np.concatenate(([words.START], text + words.FIRST_WORD)) for text in drawn], labels
+
+    return words.review_sets(workload, reviews, origin=ORIGIN)
 
 
 def _tweets(workload: Workload, sizes: dict[str, int], seed: int) -> Sets:
     (length,) = workload.input_shape
     language = Language(vocabulary=2_000)
-    splits = {}
-    for name, size in sizes.items():
+
+    def split(name: str) -> Split:
         texts, labels = _texts(
-            language, count=size, lengths=(min(6, length), min(30, length)), random=_draw(name, seed)
+            language, count=sizes[name], lengths=(min(6, length), min(30, length)), random=_draw(name, seed)
         )
-        splits[name] = words.held_tweets([text + 1 for text in texts], labels, length=length, name=name, origin=ORIGIN)
-    return Sets(training=splits[TRAINING], evaluation=splits[EVALUATION], vocabulary=language.vocabulary + 1)
+        flat, lengths = np.concatenate(texts) + 1, np.array([len(text) for text in texts])
+        return words.held_tweets(flat, lengths, labels, length=length, name=name, origin=ORIGIN)
+
+    return Sets(
+        training=split(TRAINING),
+        open_evaluation=lambda: split(EVALUATION),
+        vocabulary=language.vocabulary + 1,
+    )
 
 
 # ---- characters ----
@@ -229,7 +232,7 @@ def _characters(workload: Workload, sizes: dict[str, int], seed: int) -> Sets:
         places = np.cumsum(drawn.choice(STRIDES, size=length, p=CHANCES)) % workload.classes
         return words.held_characters(ring[places], workload=workload, name=name, origin=ORIGIN)
 
-    return Sets(training=split(TRAINING), evaluation=split(EVALUATION))
+    return Sets(training=split(TRAINING), open_evaluation=lambda: split(EVALUATION))
 
 
 _MAKERS: dict[Inputs, Callable[[Workload, dict[str, int], int], Sets]] = {

@@ -16,15 +16,16 @@ from pathlib import Path
 import tensorflow as tf
 
 from gpubench.workloads import Inputs, Workload
-from gpubench_jobs.data import files, pipeline, records, unusable
+from gpubench_jobs.data import files, records, unusable
 from gpubench_jobs.data.feed import Batch
-from gpubench_jobs.data.split import EVALUATION, TRAINING, Sets, Split, Streamed
+from gpubench_jobs.data.split import EVALUATION, TRAINING, Progress, Sets, Split, Streamed
 
 _MIDDLE = 0.875
 _SUFFIXES = {".jpg", ".jpeg", ".png"}
 _SHARD = re.compile(r"-of-(\d{5})")
 _END_OF_JPEG = b"\xff\xd9"
-_BEGIN_OF_PNG = b"\x89PNG"
+_BEGIN_OF_PNG, _END_OF_PNG = b"\x89PNG", b"IEND\xaeB`\x82"
+_BEGIN_OF_EXAMPLE = b"\n"  # its only field
 
 _SHARD_PATTERNS = {
     Inputs.IMAGENET: {TRAINING: "train-?????-of-?????", EVALUATION: "validation-?????-of-?????"},
@@ -41,19 +42,20 @@ _FLOWERS, _FLOWERS_HELD_OUT = 3670, 350
 Encoded = Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor, tf.Tensor]]
 
 
-def sets(workload: Workload, path: Path) -> Sets:
+def sets(workload: Workload, path: Path, progress: Progress) -> Sets:
     """From TFRecords where there are any, else from class folders."""
     patterns = _SHARD_PATTERNS[workload.inputs]
     if any(any(path.glob(pattern)) for pattern in patterns.values()):
-        training, evaluation = (_of_records(workload, path, name=name) for name in (TRAINING, EVALUATION))
-    elif workload.inputs is Inputs.FLOWERS:
-        training, evaluation = _flower_folders(workload, path)
-    else:
-        training, evaluation = (_imagenet_folder(workload, path, name=name) for name in (TRAINING, EVALUATION))
-    return Sets(training=training, evaluation=evaluation)
+        return Sets(
+            training=_of_records(workload, path, name=TRAINING, progress=progress),
+            open_evaluation=lambda: _of_records(workload, path, name=EVALUATION, progress=progress),
+        )
+    if workload.inputs is Inputs.FLOWERS:
+        return _flower_folders(workload, path, progress)
+    return _imagenet_folders(workload, path, progress)
 
 
-def _of_records(workload: Workload, path: Path, *, name: str) -> Split:
+def _of_records(workload: Workload, path: Path, *, name: str, progress: Progress) -> Split:
     shards = files.matching(path, _SHARD_PATTERNS[workload.inputs][name], what=f"{name} records")
     numbered = [_SHARD.search(shard.name) for shard in shards]
     promised = max(int(match.group(1)) for match in numbered if match)
@@ -61,7 +63,7 @@ def _of_records(workload: Workload, path: Path, *, name: str) -> Split:
         raise unusable.refusal(
             f"{path} holds {len(shards)} of {promised} files of {name} records (as {shards[0].name}): copy all of them"
         )
-    placed = records.index(shards, threads=pipeline.own_processors())
+    placed = records.index(shards, progress=progress)
     features = {
         "image/encoded": tf.io.FixedLenFeature((), tf.string, ""),
         "image/class/label": tf.io.FixedLenFeature((), tf.int64, -1),
@@ -69,14 +71,36 @@ def _of_records(workload: Workload, path: Path, *, name: str) -> Split:
 
     def encoded(place: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         record, file = placed.at(place)
+        record = unusable.unless(
+            tf.strings.substr(record, 0, 1) == _BEGIN_OF_EXAMPLE,
+            record,
+            *(file, ": a record is no Example of TensorFlow: convert or copy the records again"),
+        )
         example = tf.io.parse_single_example(record, features)
         return example["image/encoded"], example["image/class/label"], file
 
     return _streamed(workload, encoded, count=placed.count, path=path, name=name)
 
 
-def _imagenet_folder(workload: Workload, path: Path, *, name: str) -> Split:
-    """Classes are numbered from 1 in the order of their folders' names, as in the records: 0 is the background."""
+def _imagenet_folders(workload: Workload, path: Path, progress: Progress) -> Sets:
+    """Training's folders are numbered from 1 in the order of their names, as in the records: 0 is the background."""
+    training = _part_folder(workload, path, name=TRAINING)
+    classes = _class_folders(training, classes=workload.classes - 1)
+    numbers = {folder.name: number for number, folder in enumerate(classes, 1)}
+    images = _images(classes, numbers, progress)
+
+    def evaluation() -> Split:
+        folders = _folders(_part_folder(workload, path, name=EVALUATION))
+        unknown = next((folder for folder in folders if folder.name not in numbers), None)
+        if unknown is not None:
+            raise unusable.refusal(f"{unknown} has no folder of its name in {training}: copy that class, or remove it")
+        held_out = _images(folders, numbers, progress, may_be_empty=True)
+        return _of_files(workload, held_out, path=path, name=EVALUATION)
+
+    return Sets(training=_of_files(workload, images, path=path, name=TRAINING), open_evaluation=evaluation)
+
+
+def _part_folder(workload: Workload, path: Path, *, name: str) -> Path:
     names = _CLASS_FOLDERS[name]
     folder = next((path / of for of in names if (path / of).is_dir()), None)
     if folder is None:
@@ -84,38 +108,49 @@ def _imagenet_folder(workload: Workload, path: Path, *, name: str) -> Split:
             f"{path} holds neither {name} records ({_SHARD_PATTERNS[workload.inputs][name]}) nor a folder "
             f"{' or '.join(names)} of class folders: copy the complete data set there"
         )
-    images = _in_class_folders(folder, classes=workload.classes - 1)
-    return _of_files(workload, [(file, label + 1) for file, label in images], path=path, name=name)
+    return folder
 
 
-def _flower_folders(workload: Workload, path: Path) -> tuple[Split, Split]:
-    images = _in_class_folders(files.below(path, "flower_photos"), classes=workload.classes)
-    parts: dict[str, list[tuple[Path, int]]] = {TRAINING: [], EVALUATION: []}
+def _flower_folders(workload: Workload, path: Path, progress: Progress) -> Sets:
+    folders = _class_folders(files.below(path, "flower_photos"), classes=workload.classes)
+    images = _images(folders, {folder.name: number for number, folder in enumerate(folders)}, progress)
+    parts: dict[str, list[tuple[str, int]]] = {TRAINING: [], EVALUATION: []}
     for place, image in enumerate(images):
         turn = (place + 1) * _FLOWERS_HELD_OUT // _FLOWERS > place * _FLOWERS_HELD_OUT // _FLOWERS
         parts[EVALUATION if turn else TRAINING].append(image)
     if not parts[EVALUATION]:
         raise unusable.refusal(f"{path} holds {len(images)} photographs, too few to hold some out: copy all of them")
     training, evaluation = (_of_files(workload, of, path=path, name=name) for name, of in parts.items())
-    return training, evaluation
+    return Sets(training=training, open_evaluation=lambda: evaluation)
 
 
-def _in_class_folders(folder: Path, *, classes: int) -> list[tuple[Path, int]]:
-    """Images with the number of their folder, from 0 in the order of names."""
-    found = sorted(entry for entry in folder.iterdir() if entry.is_dir())
+def _class_folders(folder: Path, *, classes: int) -> list[Path]:
+    found = _folders(folder)
     if not found or len(found) > classes:
         raise unusable.refusal(f"{folder} holds {len(found)} class folders, and there are 1 to {classes}: correct it")
+    return found
+
+
+def _folders(folder: Path) -> list[Path]:
+    return sorted(entry for entry in folder.iterdir() if entry.is_dir())
+
+
+def _images(
+    folders: list[Path], numbers: dict[str, int], progress: Progress, *, may_be_empty: bool = False
+) -> list[tuple[str, int]]:
+    """Files of images with the number of their folder."""
     images = []
-    for label, of_class in enumerate(found):
-        own = sorted(entry for entry in of_class.iterdir() if entry.suffix.lower() in _SUFFIXES)
-        if not own:
-            raise unusable.refusal(f"{of_class} holds no image ({', '.join(sorted(_SUFFIXES))}): copy it again")
-        images += [(image, label) for image in own]
+    for folder in folders:
+        progress()
+        own = sorted(str(entry) for entry in folder.iterdir() if entry.suffix.lower() in _SUFFIXES)
+        if not own and not may_be_empty:
+            raise unusable.refusal(f"{folder} holds no image ({', '.join(sorted(_SUFFIXES))}): copy it again")
+        images += [(image, numbers[folder.name]) for image in own]
     return images
 
 
-def _of_files(workload: Workload, images: list[tuple[Path, int]], *, path: Path, name: str) -> Split:
-    paths = tf.constant([str(file) for file, _ in images])
+def _of_files(workload: Workload, images: list[tuple[str, int]], *, path: Path, name: str) -> Split:
+    paths = tf.constant([file for file, _ in images], tf.string)
     labels = tf.constant([label for _, label in images], tf.int64)
 
     def encoded(place: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
@@ -159,15 +194,17 @@ def _usable(image: tf.Tensor, label: tf.Tensor, file: tf.Tensor, *, classes: int
         image,
         *(file, ": an image is neither JPEG nor PNG: copy it again"),
     )
-    return unusable.unless(~jpeg | _ends_as_jpeg(image), image, file, ": a JPEG image is cut: copy it again")
+    end, kind = tf.cond(jpeg, lambda: (_END_OF_JPEG, "JPEG"), lambda: (_END_OF_PNG, "PNG"))
+    return unusable.unless(_ends_with(image, end), image, file, ": a ", kind, " image is cut: copy it again")
 
 
-def _ends_as_jpeg(image: tf.Tensor) -> tf.Tensor:
-    """Its last two bytes are the mark of the end, or something follows that mark: some cameras append."""
+def _ends_with(image: tf.Tensor, end: tf.Tensor) -> tf.Tensor:
+    """Its last bytes are the mark of the end, or something follows that mark: some cameras append."""
+    size = tf.strings.length(end)
     return tf.cond(
-        tf.strings.substr(image, -2, 2) == _END_OF_JPEG,
+        tf.strings.substr(image, -size, size) == end,
         lambda: True,
-        lambda: tf.size(tf.strings.split([image], _END_OF_JPEG).values) > 1,
+        lambda: tf.size(tf.strings.split([image], end).values) > 1,
     )
 
 

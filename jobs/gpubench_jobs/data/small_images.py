@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from gpubench.workloads import Workload
 from gpubench_jobs.data import files, unusable
 from gpubench_jobs.data.feed import Batch
-from gpubench_jobs.data.split import EVALUATION, TRAINING, Held, Sets
+from gpubench_jobs.data.split import EVALUATION, TRAINING, Held, Progress, Sets
 
 Array = NDArray[Any]
 
@@ -38,7 +38,7 @@ def held(images: Array, labels: Array, *, workload: Workload, name: str, origin:
     return Held(name=name, origin=origin, count=len(labels), batch_at=batch_at)
 
 
-def mnist(workload: Workload, path: Path) -> Sets:
+def mnist(workload: Workload, path: Path, progress: Progress) -> Sets:
     """60,000 and 10,000 images of 28x28."""
 
     def split(name: str) -> Held:
@@ -46,6 +46,7 @@ def mnist(workload: Workload, path: Path) -> Sets:
         of_images, of_labels = path / f"{prefix}-images-idx3-ubyte", path / f"{prefix}-labels-idx1-ubyte"
         images = _idx(of_images, magic=_MAGIC_IMAGES)
         labels = _idx(of_labels, magic=_MAGIC_LABELS)
+        progress()
         if math.prod(images.shape[1:]) != math.prod(workload.input_shape):
             side = "x".join(map(str, images.shape[1:]))
             raise unusable.refusal(f"{of_images} has images of {side}, {workload.name} takes 28x28")
@@ -56,10 +57,10 @@ def mnist(workload: Workload, path: Path) -> Sets:
         _require_classes(labels, workload=workload, file=of_labels)
         return held(images, labels, workload=workload, name=name, origin=str(path))
 
-    return Sets(training=split(TRAINING), evaluation=split(EVALUATION))
+    return Sets(training=split(TRAINING), open_evaluation=lambda: split(EVALUATION))
 
 
-def cifar10(workload: Workload, path: Path) -> Sets:
+def cifar10(workload: Workload, path: Path, progress: Progress) -> Sets:
     """50,000 and 10,000 images of 32x32 in three colours; the files have the colours one after the other."""
     source = files.below(path, "cifar-10-batches-bin")
     height, width, channels = workload.input_shape
@@ -74,6 +75,7 @@ def cifar10(workload: Workload, path: Path) -> Sets:
             )
         rows = content.reshape(-1, record)
         _require_classes(rows[:, 0], workload=workload, file=file)
+        progress()
         return rows
 
     def split(name: str) -> Held:
@@ -81,7 +83,7 @@ def cifar10(workload: Workload, path: Path) -> Sets:
         images = rows[:, 1:].reshape(-1, channels, height, width).transpose(0, 2, 3, 1)
         return held(images, rows[:, 0], workload=workload, name=name, origin=str(path))
 
-    return Sets(training=split(TRAINING), evaluation=split(EVALUATION))
+    return Sets(training=split(TRAINING), open_evaluation=lambda: split(EVALUATION))
 
 
 def _idx(file: Path, *, magic: int) -> Array:

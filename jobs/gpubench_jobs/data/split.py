@@ -7,6 +7,7 @@ change at random (crop, flip) follows from the visit.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import tensorflow as tf
@@ -15,6 +16,9 @@ from gpubench_jobs.data.feed import Batch
 
 TRAINING = "training"
 EVALUATION = "evaluation"
+
+#: Called now and then while a set is opened: the rank gets somewhere.
+Progress = Callable[[], None]
 
 
 @dataclass(frozen=True)
@@ -49,11 +53,16 @@ class Split(Protocol):
 
 @dataclass(frozen=True)
 class Sets:
-    """A data set."""
+    """A data set. What is held out is opened when it is asked for: a measurement of throughput never does."""
 
     training: Split
-    evaluation: Split | None  # None where the original had none (text generation)
+    open_evaluation: Callable[[], Split] | None  # None where the original had none (text generation)
     vocabulary: int | None = None  # rows of the embedding, where the data decides it (imdb_fasttext, tweets)
+
+    @cached_property
+    def evaluation(self) -> Split | None:
+        """Samples that training does not see."""
+        return self.open_evaluation() if self.open_evaluation else None
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,8 @@ Nietzsche: `nietzsche.txt`.
 """
 
 import re
-from collections import Counter
-from collections.abc import Sequence
-from itertools import chain
+from array import array
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +25,15 @@ from numpy.typing import NDArray
 
 from gpubench.workloads import Workload
 from gpubench_jobs.data import files, unusable, words
-from gpubench_jobs.data.split import EVALUATION, TRAINING, Held, Sets
+from gpubench_jobs.data.split import EVALUATION, TRAINING, Held, Progress, Sets
 
 Array = NDArray[Any]
 
 _PUNCTUATION = str.maketrans(dict.fromkeys('!"#$%&()*+,-./:;<=>?@[\\]^_`{|}~\t\n', " "))
 _REVIEW_FOLDERS = {TRAINING: "train", EVALUATION: "test"}
 _OPINIONS = {"neg": 0, "pos": 1}
+_FILES_AT_ONCE, _LINES_AT_ONCE = 1_000, 100_000  # between two words of progress
+_BYTES_AT_ONCE = 2**20  # are cleaned
 
 _SPLIT_SEED = 123  # of the original
 _HELD_OUT = 0.1
@@ -42,26 +43,61 @@ _ENDING = re.compile(r"('s|'ve|n't|'re|'d|'ll)")
 _MARK = re.compile(r"([,!()?])")
 
 
-def reviews(workload: Workload, path: Path) -> Sets:
+class Numbers:
+    """Words as numbers in the order of their first use: a set is never in memory as Python's strings."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def of(self, text: Sequence[str]) -> Array:
+        """A text as numbers, in which unseen words get the next ones."""
+        numbers = self._numbers
+        return np.array([numbers.setdefault(word, len(numbers)) for word in text], np.int32)
+
+    def known(self, text: Sequence[str]) -> Array:
+        """A text as numbers, -1 for unseen words."""
+        return np.array([self._numbers.get(word, -1) for word in text], np.int32)
+
+    def ranks(self, counts: Array) -> Array:
+        """The place of each number, 0 for the most frequent word; equally frequent ones by the alphabet."""
+        found = list(self._numbers)
+        order = sorted(range(len(found)), key=lambda number: (-counts[number], found[number]))
+        ranks = np.empty(len(found), np.int32)
+        ranks[order] = np.arange(len(found))
+        return ranks
+
+
+def reviews(workload: Workload, path: Path, progress: Progress) -> Sets:
     """25,000 and 25,000 reviews."""
     source = files.below(path, "aclImdb")
-    texts: dict[str, list[list[str]]] = {}
-    labels: dict[str, Array] = {}
-    for name, folder in _REVIEW_FOLDERS.items():
-        found = [
-            (file, label)
-            for opinion, label in _OPINIONS.items()
-            for file in files.matching(source / folder / opinion, "*.txt", what="reviews")
-        ]
-        texts[name] = [review_words(files.text(file)) for file, _ in found]
-        labels[name] = np.array([label for _, label in found])
-    kept = words.REVIEW_WORDS - words.FIRST_WORD
-    numbers = {word: number for number, word in enumerate(by_frequency(texts[TRAINING])[:kept], words.FIRST_WORD)}
-    coded = {
-        name: [np.array([words.START, *(numbers.get(word, words.UNKNOWN) for word in text)]) for text in of]
-        for name, of in texts.items()
-    }
-    return words.review_sets(workload, coded, labels, origin=str(path))
+    seen = Numbers()
+    training, training_labels = _review_files(source, TRAINING, seen.of, progress)
+    ranks = seen.ranks(np.bincount(np.concatenate(training))) + words.FIRST_WORD
+    ranks[ranks >= words.REVIEW_WORDS] = words.UNKNOWN
+    ranks = np.append(ranks, words.UNKNOWN)  # at -1
+
+    def of_split(name: str) -> tuple[list[Array], Array]:
+        if name == TRAINING:
+            texts, labels = training, training_labels
+        else:
+            texts, labels = _review_files(source, name, seen.known, progress)
+        return [np.concatenate(([words.START], ranks[text])) for text in texts], labels
+
+    return words.review_sets(workload, of_split, origin=str(path))
+
+
+def _review_files(
+    source: Path, name: str, numbered: Callable[[Sequence[str]], Array], progress: Progress
+) -> tuple[list[Array], Array]:
+    texts: list[Array] = []
+    labels: list[int] = []
+    for opinion, label in _OPINIONS.items():
+        for file in files.matching(source / _REVIEW_FOLDERS[name] / opinion, "*.txt", what="reviews"):
+            if len(texts) % _FILES_AT_ONCE == 0:
+                progress()
+            texts.append(numbered(review_words(files.text(file))))
+            labels.append(label)
+    return texts, np.array(labels)
 
 
 def review_words(text: str) -> list[str]:
@@ -69,51 +105,54 @@ def review_words(text: str) -> list[str]:
     return text.lower().translate(_PUNCTUATION).split()
 
 
-def by_frequency(texts: Sequence[Sequence[str]]) -> list[str]:
-    """All words, the most frequent first; equally frequent ones by the alphabet, so that numbers can be made again."""
-    counts = Counter(chain.from_iterable(texts))
-    return sorted(counts, key=lambda word: (-counts[word], word))
-
-
-def tweets(workload: Workload, path: Path) -> Sets:
+def tweets(workload: Workload, path: Path, progress: Progress) -> Sets:
     """Both files, shuffled as in the original, the last tenth held out."""
-    good, bad = (tweet_words(files.content(path / f"tw-data.{kind}")) for kind in ("pos", "neg"))
-    texts = good + bad
-    labels = np.array([1] * len(good) + [0] * len(bad))
-    held_out = int(_HELD_OUT * len(texts))
+    seen = Numbers()
+    coded, lengths, counts = array("i"), array("i"), []
+    for kind in ("pos", "neg"):
+        before = len(lengths)
+        for tweet in tweet_words(files.content(path / f"tw-data.{kind}")):
+            if len(lengths) % _LINES_AT_ONCE == 0:
+                progress()
+            coded.frombytes(seen.of(tweet).tobytes())
+            lengths.append(len(tweet))
+        counts.append(len(lengths) - before)
+    labels = np.repeat([1, 0], counts)
+    held_out = int(_HELD_OUT * len(labels))
     if not held_out:
-        raise unusable.refusal(f"{path} holds {len(texts)} tweets, of which no tenth can be held out: copy all of them")
-    vocabulary = by_frequency(texts)
-    numbers = {word: number for number, word in enumerate(vocabulary, words.PADDING + 1)}
-    coded = [np.array([numbers[word] for word in text], np.int32) for text in texts]
-    order = np.random.RandomState(_SPLIT_SEED).permutation(len(texts))
-    places = {TRAINING: order[:-held_out], EVALUATION: order[-held_out:]}
+        raise unusable.refusal(
+            f"{path} holds {len(labels)} tweets, of which no tenth can be held out: copy all of them"
+        )
+    flat = np.array(coded)
+    ranks = seen.ranks(np.bincount(flat)) + (words.PADDING + 1)
     (length,) = workload.input_shape
-    splits = {
-        name: words.held_tweets([coded[place] for place in of], labels[of], length=length, name=name, origin=str(path))
-        for name, of in places.items()
-    }
+    whole = words.held_tweets(ranks[flat], np.array(lengths), labels, length=length, name=TRAINING, origin=str(path))
+    order = np.random.RandomState(_SPLIT_SEED).permutation(len(labels))
     return Sets(
-        training=splits[TRAINING],
-        evaluation=splits[EVALUATION],
-        vocabulary=len(vocabulary) + 1,
+        training=words.part(whole, order[:-held_out], name=TRAINING),
+        open_evaluation=lambda: words.part(whole, order[-held_out:], name=EVALUATION),
+        vocabulary=len(ranks) + 1,
     )
 
 
-def tweet_words(content: bytes) -> list[list[str]]:
-    """The tweets of a file, all cleaned at once: line by line it would take minutes."""
-    text = _FOREIGN.sub(" ", content.decode("latin-1"))
-    text = _REPEATED.sub(r"\1\1", text)
-    text = _ENDING.sub(r" \1", text)
-    text = _MARK.sub(r" \1 ", text).lower()
-    lines = text.removesuffix("\n").split("\n") if text else []
-    return [line.split() for line in lines]
+def tweet_words(content: bytes) -> Iterator[list[str]]:
+    """The tweets of a file, cleaned many at once: line by line it would take minutes, and all at once gigabytes."""
+    begin = 0
+    while begin < len(content):
+        end = content.find(b"\n", begin + _BYTES_AT_ONCE) + 1 or len(content)
+        text = _FOREIGN.sub(" ", content[begin:end].decode("latin-1"))
+        text = _REPEATED.sub(r"\1\1", text)
+        text = _ENDING.sub(r" \1", text)
+        text = _MARK.sub(r" \1 ", text).lower()
+        yield from (line.split() for line in text.removesuffix("\n").split("\n"))
+        begin = end
 
 
-def nietzsche(workload: Workload, path: Path) -> Sets:
+def nietzsche(workload: Workload, path: Path, progress: Progress) -> Sets:
     """Windows of the text in lower case; nothing is held out, as in the original."""
     file = path / "nietzsche.txt"
     text = files.text(file).lower()
+    progress()
     characters = sorted(set(text))
     window, symbols = workload.input_shape
     if len(characters) > symbols:
@@ -125,4 +164,4 @@ def nietzsche(workload: Workload, path: Path) -> Sets:
     numbers = {character: number for number, character in enumerate(characters)}
     coded = np.array([numbers[character] for character in text])
     split: Held = words.held_characters(coded, workload=workload, name=TRAINING, origin=str(path))
-    return Sets(training=split, evaluation=None)
+    return Sets(training=split, open_evaluation=None)

@@ -14,8 +14,18 @@ from gpubench_jobs.failures import RankError
 
 _BEGIN, _END = "[data unusable: ", " :data unusable]"
 _MARKED = re.compile(re.escape(_BEGIN) + "(.*?)" + re.escape(_END), re.DOTALL)
-#: What TensorFlow's decoders say about an image; none of them knows its file.
-_UNDECODABLE = re.compile(r"(Invalid (?:JPEG|PNG|BMP|GIF) data[^\n\[\]{}]*|Unknown image file format)")
+#: What TensorFlow says of content whose file it does not know, and what we say of it.
+_UNNAMED = {
+    re.compile("(Could not parse example input)"): (
+        "a record below {path} is no Example of TensorFlow: convert or copy the records again"
+    ),
+    re.compile(r"corrupted record at (\d+)"): (
+        "the record at byte {said} of a file below {path} has a wrong checksum: copy it again"
+    ),
+    re.compile(r"(Invalid (?:JPEG|PNG|BMP|GIF)(?: data|\.)[^\n\[\]{}]*|Unknown image file format)"): (
+        "an image below {path} cannot be decoded ({said}): replace it"
+    ),
+}
 _LINE_MAX = 200
 
 
@@ -45,10 +55,9 @@ def sentence_of(error: BaseException, *, path: str | None) -> str | None:
         return None
     if marked := _MARKED.search(text):
         return marked.group(1)
-    if "Could not parse example input" in text:
-        return f"a record below {path} is no Example of TensorFlow: convert or copy the records again"
-    if undecodable := _UNDECODABLE.search(text):
-        return f"an image below {path} cannot be decoded ({undecodable.group(1).strip()}): replace it"
+    for pattern, sentence in _UNNAMED.items():
+        if said := pattern.search(text):
+            return sentence.format(path=path, said=said.group(1).strip())
     read = (
         tf.errors.NotFoundError,
         tf.errors.PermissionDeniedError,

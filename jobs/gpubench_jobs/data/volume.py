@@ -6,9 +6,9 @@ from pathlib import Path
 
 from gpubench.workloads import Inputs, Workload
 from gpubench_jobs.data import files, photographs, small_images, texts
-from gpubench_jobs.data.split import Sets
+from gpubench_jobs.data.split import Progress, Sets
 
-_READERS: dict[Inputs, Callable[[Workload, Path], Sets]] = {
+_READERS: dict[Inputs, Callable[[Workload, Path, Progress], Sets]] = {
     Inputs.MNIST: small_images.mnist,
     Inputs.CIFAR10: small_images.cifar10,
     Inputs.IMAGENET: photographs.sets,
@@ -19,8 +19,8 @@ _READERS: dict[Inputs, Callable[[Workload, Path], Sets]] = {
 }
 
 
-def sets(workload: Workload, path: str) -> Sets:
+def sets(workload: Workload, path: str, progress: Progress) -> Sets:
     """What lies below a folder of this pod."""
     if workload.inputs not in _READERS:
         raise ValueError(f"{workload.name} is fed {workload.inputs}, which is in no files")
-    return _READERS[workload.inputs](workload, files.folder(path))
+    return _READERS[workload.inputs](workload, files.folder(path), progress)

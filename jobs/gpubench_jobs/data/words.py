@@ -5,7 +5,7 @@ Reviews are numbered as `keras.datasets.imdb` does it (0 pads, 1 starts a review
 words from 3 up by frequency), and get their bigrams as in the Keras example imdb_fasttext (Keras 2.1.1).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -30,21 +30,26 @@ WITH_BIGRAMS = "imdb_fasttext"
 WINDOW_STEP = 3
 
 
-def review_sets(
-    workload: Workload, coded: Mapping[str, Sequence[Array]], labels: Mapping[str, Array], *, origin: str
-) -> Sets:
-    """Reviews of any length as word numbers, cut and padded at the front; for fasttext with their bigrams."""
-    vocabulary = None
-    if workload.name == WITH_BIGRAMS:
-        known = known_bigrams(coded[TRAINING])
-        coded = {name: [with_bigrams(text, known) for text in texts] for name, texts in coded.items()}
-        vocabulary = FIRST_BIGRAM + len(known)
+def review_sets(workload: Workload, reviews: Callable[[str], tuple[Sequence[Array], Array]], *, origin: str) -> Sets:
+    """Reviews of any length as word numbers, cut and padded at the front; for fasttext with their bigrams.
+
+    `reviews` gives those of a split, and their labels; the training reviews are asked for first.
+    """
     (length,) = workload.input_shape
-    splits = {}
-    for name, texts in coded.items():
+    texts, labels = reviews(TRAINING)
+    known = known_bigrams(texts) if workload.name == WITH_BIGRAMS else None
+
+    def split(name: str, texts: Sequence[Array], labels: Array) -> Held:
+        if known is not None:
+            texts = [with_bigrams(text, known) for text in texts]
         padded = keras.utils.pad_sequences(texts, maxlen=length, dtype="int32", padding="pre", truncating="pre")
-        splits[name] = _held_words(tf.constant(padded), labels[name], name=name, origin=origin)
-    return Sets(training=splits[TRAINING], evaluation=splits[EVALUATION], vocabulary=vocabulary)
+        return _held_words(tf.constant(padded), labels, name=name, origin=origin)
+
+    return Sets(
+        training=split(TRAINING, texts, labels),
+        open_evaluation=lambda: split(EVALUATION, *reviews(EVALUATION)),
+        vocabulary=None if known is None else FIRST_BIGRAM + len(known),
+    )
 
 
 def known_bigrams(texts: Sequence[Array]) -> Array:
@@ -76,17 +81,27 @@ def _held_words(padded: tf.Tensor, labels: Array, *, name: str, origin: str) -> 
     )
 
 
-def held_tweets(texts: Sequence[Array], labels: Array, *, length: int, name: str, origin: str) -> Held:
-    """Kept without padding, which would be nine tenths of the memory; padded, or cut, at the end when drawn."""
-    flat = np.concatenate([np.zeros(0, np.int32), *texts]).astype(np.int32)
-    ragged = tf.RaggedTensor.from_row_lengths(flat, [len(text) for text in texts])
+def held_tweets(flat: Array, lengths: Array, labels: Array, *, length: int, name: str, origin: str) -> Held:
+    """The word numbers of all tweets one after the other, without padding, which would be nine tenths of the memory.
+
+    Padded, or cut, at the end when drawn.
+    """
+    ragged = tf.RaggedTensor.from_row_lengths(tf.constant(flat, tf.int32), tf.constant(lengths, tf.int64))
     truths = tf.constant(np.reshape(labels, (-1, 1)), tf.float32)
 
     def batch_at(places: tf.Tensor) -> Batch:
         padded = tf.gather(ragged, places).to_tensor(PADDING, shape=(None, length))
         return padded, tf.gather(truths, places)
 
-    return Held(name=name, origin=origin, count=len(texts), batch_at=batch_at)
+    return Held(name=name, origin=origin, count=len(lengths), batch_at=batch_at)
+
+
+def part(whole: Held, places: Array, *, name: str) -> Held:
+    """Some samples of a set that stays in memory once."""
+    chosen = tf.constant(places, tf.int64)
+    return Held(
+        name=name, origin=whole.origin, count=len(places), batch_at=lambda of: whole.batch_at(tf.gather(chosen, of))
+    )
 
 
 def characters_for(windows: int, *, window: int) -> int:
