@@ -154,7 +154,7 @@ def test_a_throughput_is_of_whole_batches_and_an_epoch_of_all_samples(mode: str,
     """A throughput counts steps times the batch: 12 samples must not be counted as 16."""
     keras.config.set_dtype_policy("float32")
     assignment = make_assignment(mode=mode, data={"source": "Generated", "samples": 12})
-    material = assembly._material(assignment, rank=0, seed=1)
+    material = assembly._material(assignment, rank=0, seed=1, progress=lambda: None)
     drawn = [material.feed.draw(material.feed.state, tf.constant(0)) for _ in steps]
     assert [len(labels) for _, labels in drawn] == steps
 
