@@ -4,7 +4,8 @@
 Each kind of input has a source of its own, which is fixed: the shapes of the classes, the words with a meaning, the
 successors of a character. The seed only says which samples are drawn from it, so that a bar for the accuracy means the
 same in every run. Training and evaluation samples are drawn apart. What a sample of a class varies in (place, strength,
-noise, a second shape or words that contradict) is chosen so that a training loop with a fault stays below the bar.
+noise, a second shape or words that contradict) is chosen so that two faults stay below the bar: labels that belong to
+other samples, and a set in the order of its classes. A milder one, as a wrong learning rate, may reach it.
 """
 
 import math
