@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Is the loop that gpubench times as fast as the best bare loop, and as model.fit? Exit 1 when it is not.
 
-    python tests/benchmarks/steploop.py [--pairs 30] [--seconds 1.0] [--workload NAME] [--ranks 1 2]
+    python tests/benchmarks/steploop.py [--pairs 40] [--seconds 1.0] [--workload NAME] [--ranks 1 2]
 
 All loops live in the same processes, with the same kind of model, batch and cores, and take turns in short blocks (A B
 C, C B A, A B C, ...), so that whatever else the machine does falls on all. Ours is what a gang runs:
@@ -52,7 +52,8 @@ from gpubench_jobs import (
 
 #: The bar: the lower end of the interval of ours / bare.
 RATIO_MIN = 0.97
-#: The bar of ours / model.fit: never slower than what everybody has.
+#: The bar of the ratio ours / model.fit itself: never slower than what everybody has. The lower end of an interval
+#: could not reach it for loops that are equally fast, however long they were measured.
 FIT_RATIO_MIN = 1.0
 CONFIDENCE = 0.95
 WINDOWS_PER_BLOCK = 2
@@ -121,17 +122,17 @@ def main() -> int:
 
 def complaints(row: Row) -> list[str]:
     """A sentence for each bar that is missed."""
-    bars = (("the bare loop", row.to_bare, RATIO_MIN), ("model.fit", row.to_fit, FIT_RATIO_MIN))
+    bars = (("the bare loop", row.to_bare.low, RATIO_MIN), ("model.fit", row.to_fit.middle, FIT_RATIO_MIN))
     return [
-        f"{row.workload} with {row.ranks} ranks against {other}: {ratio.low:.3f} is below {bar}"
-        for other, ratio, bar in bars
-        if ratio.low < bar
+        f"{row.workload} with {row.ranks} ranks against {other}: {found:.3f} is below {bar}"
+        for other, found, bar in bars
+        if found < bar
     ]
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="our timed loop against the best bare loop")
-    parser.add_argument("--pairs", type=int, default=30, help="rounds of one block of each loop")
+    parser.add_argument("--pairs", type=int, default=40, help="rounds of one block of each loop")
     parser.add_argument("--seconds", type=float, default=1.0, help="length of a block")
     parser.add_argument("--rank", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--workload", choices=[case.workload for case in CASES], help="only this one")
