@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A workload of one's own, by real launchers: the examples run, and a mistake is told with file and line."""
+"""A workload of one's own: the examples run by real launchers, and a mistake is told with file and line."""
 
 import sys
 from pathlib import Path
@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from gangs import Pods, make_assignment
 from gpubench.exitcodes import DO_NOT_RETRY, ExitCode
-from gpubench_jobs import explain, own, train
+from gpubench_jobs import assembly, explain, own, train
 from gpubench_jobs.data.feed import streamed
 from gpubench_jobs.failures import RankError
 from gpubench_jobs.models.recipe import Recipe
@@ -67,7 +67,6 @@ def line_of(text: str, words: str) -> int:
     return next(number for number, line in enumerate(text.splitlines(), 1) if words in line)
 
 
-@pytest.mark.usefixtures("horovod")
 @pytest.mark.parametrize(
     ("found", "put", "line", "words"),
     [
@@ -81,7 +80,6 @@ def line_of(text: str, words: str) -> int:
             "KeyError: 'rings'",
         ),
         ("labels=labels, logits=outputs", "labels=labels, logits=rings", "logits=rings", "name 'rings' is not defined"),
-        ("labels=labels, logits=outputs", "labels=labels, logits=exit(3)", None, "SystemExit: 3"),
         ("return own.Workload(", "return dict(", None, "returned dict, not gpubench_jobs.own.Workload"),
         (
             "tf.stack((radii * tf.cos(angles), radii * tf.sin(angles)), axis=1)",
@@ -90,24 +88,36 @@ def line_of(text: str, words: str) -> int:
             "incompatible shape (8,)",
         ),
     ],
-    ids=["import", "syntax", "no-build", "in-build", "in-the-step", "exit-in-the-step", "return", "shape"],
+    ids=["import", "syntax", "no-build", "in-build", "in-the-step", "return", "shape"],
 )
 def test_a_mistake_in_the_file_is_told_in_one_sentence(
-    pods: Pods, tmp_path: Path, found: str, put: str, line: str | None, words: str | None
+    tmp_path: Path, found: str, put: str, line: str | None, words: str | None
 ) -> None:
     assert GOOD.count(found) == 1
     text = GOOD.replace(found, put)
     file = tmp_path / "mine.py"
     file.write_text(text)
-    pod = pods.start(make_assignment(workload="rings", custom_file=str(file)))
-    assert pod.wait() == ExitCode.CUSTOM_MODEL_FAILED, pod.failure.sentence
-    sentence = pod.failure.sentence
+    assignment = make_assignment(workload="rings", custom_file=str(file))
+    with pytest.raises(Exception) as caught:  # noqa: PT011  # whatever the file makes of it; what is told of it counts
+        assembly.assemble(assignment, rank=0, seed=1).run(1)
+    explained = explain.explain(caught.value, assignment)
+    assert explained.exit_code is ExitCode.CUSTOM_MODEL_FAILED, explained.sentence
+    sentence = explained.sentence
     print(sentence)
     assert str(file) in sentence
     assert "\n" not in sentence
     assert words is None or words in sentence
     if line is not None and line in text:
         assert f"line {line_of(text, line)}: " in sentence
+
+
+@pytest.mark.usefixtures("horovod")
+def test_a_file_that_would_leave_the_worker_ends_the_pod_with_its_code_and_sentence(pods: Pods, tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(GOOD.replace("labels=labels, logits=outputs", "labels=labels, logits=exit(3)"))
+    pod = pods.start(make_assignment(workload="rings", custom_file=str(file)))
+    assert pod.wait() == ExitCode.CUSTOM_MODEL_FAILED == pod.failure.exit_code
+    assert "SystemExit: 3" in pod.failure.sentence
 
 
 @pytest.mark.usefixtures("horovod")
