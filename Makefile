@@ -32,9 +32,9 @@ run: $(HOROVOD) ## The same study on this machine without a cluster
 	$(VENV)/bin/gpubench run jobs/studies/quickstart.yaml
 
 studies: $(HOROVOD) ## The published studies in their small form on this machine: every workload of theirs, one after the other
-	for study in initialized-2017 keras-2017 parkopedia-2018 tweets-2018; do \
-	  $(VENV)/bin/gpubench run jobs/studies/$$study.yaml --scale 0.01 --pool local-cpu; \
-	done
+	failed=0; for study in initialized-2017 keras-2017 parkopedia-2018 tweets-2018; do \
+	  $(VENV)/bin/gpubench run jobs/studies/$$study.yaml --scale 0.01 --pool local-cpu || failed=1; \
+	done; exit $$failed
 
 cluster-up: ready ## Start the embedded Kubernetes and leave it running (KUBECONFIG is printed)
 	$(PYTHON) tests/cluster/cluster.py up --directory $(RUN)/cluster --config tests/cluster/demo.yaml
