@@ -58,6 +58,11 @@ _FACTORS = {
 }  # fmt: skip
 
 
+def workers_text(workers: int) -> str:
+    """Horovod ranks in words: `1 worker`, `2 workers`."""
+    return "1 worker" if workers == 1 else f"{workers} workers"
+
+
 def times(quantity: str, count: int) -> str:
     """A quantity of Kubernetes multiplied by a whole number, in the same unit (`80Gi` x 8 is `640Gi`)."""
     amount, suffix = _split(quantity)

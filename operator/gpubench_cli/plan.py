@@ -18,10 +18,10 @@ from gpubench.plan import derived, freeze
 from gpubench.plan.plan import Plan, Point
 from gpubench.report import figures
 from gpubench.report.tables import Column, Table
-from gpubench.units import duration_text
+from gpubench.units import duration_text, workers_text
 from gpubench_cli import documents, estimate, machine, refusal, small, terminal, volumes
 from gpubench_cli.documents import Benchmark, StudyFile
-from gpubench_cli.run import as_here, as_study, given_pools
+from gpubench_cli.run import as_here, as_study, read_study
 
 _MONEY_PLACES = 4
 
@@ -64,14 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Read, plan, show."""
     if arguments.volume and not arguments.local:
         raise refusal.Refusal("--volume is a folder of this machine: give it with --local")
-    study_file = documents.read(arguments.study)
-    adapted = small.adapt(
-        study_file,
-        study_file.benchmark(arguments.name),
-        given_pools(study_file, arguments.pools),
-        scale=arguments.scale,
-        pool=arguments.pool,
-    )
+    study_file, adapted = read_study(arguments)
     if arguments.output == "yaml" and adapted.text is not None:
         terminal.write(adapted.text)
         return refusal.EXIT_DONE
@@ -255,5 +248,5 @@ def _rate(plan: Plan, pool: str) -> str:
 
 def _words(point: Point) -> str:
     key = point.key
-    workers = f"{key.workers} worker{'s' if key.workers > 1 else ''}"
+    workers = workers_text(key.workers)
     return f"{key.workload} on {key.pool}, {workers}, global batch {key.global_batch}, {key.precision.value}"

@@ -43,14 +43,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 def run(arguments: argparse.Namespace) -> int:
     """Read, plan, run, report."""
-    study_file = documents.read(arguments.study)
-    adapted = small.adapt(
-        study_file,
-        study_file.benchmark(arguments.name),
-        given_pools(study_file, arguments.pools),
-        scale=arguments.scale,
-        pool=arguments.pool,
-    )
+    study_file, adapted = read_study(arguments)
     benchmark, pools = adapted.benchmark, adapted.pools
     documents.refuse_missing_pools(benchmark, pools)
     _refuse_missing_libraries()
@@ -71,6 +64,19 @@ def run(arguments: argparse.Namespace) -> int:
     _report(status, folder, note=adapted.sentence)
     succeeded = conditions.holds(status.conditions, conditions.SUCCEEDED)
     return refusal.EXIT_DONE if succeeded else refusal.EXIT_STUDY_FAILED
+
+
+def read_study(arguments: argparse.Namespace) -> tuple[documents.StudyFile, small.Adapted]:
+    """The study file, and what is made of its benchmark and pools: as they are, or in their small form."""
+    study_file = documents.read(arguments.study)
+    adapted = small.adapt(
+        study_file,
+        study_file.benchmark(arguments.name),
+        given_pools(study_file, arguments.pools),
+        scale=arguments.scale,
+        pool=arguments.pool,
+    )
+    return study_file, adapted
 
 
 def given_pools(study_file: documents.StudyFile, pools_path: Path | None) -> tuple[GpuPool, ...]:

@@ -19,7 +19,7 @@ from rich.text import Text
 from gpubench.api.benchmark import GpuBenchmarkStatus
 from gpubench.control.decision import Gang, Happening
 from gpubench.report.tables import Table
-from gpubench.units import duration_text
+from gpubench.units import duration_text, workers_text
 
 _PAGE_COLUMNS = 200  # where standard output is no terminal
 _REFRESH_PER_SECOND = 1.0  # the machine that draws is the machine that measures
@@ -140,5 +140,5 @@ class Progression:
 
 def _what(gang: Gang) -> str:
     assignment = gang.assignment
-    workers = f"{assignment.workers} worker{'s' if assignment.workers > 1 else ''}"
+    workers = workers_text(assignment.workers)
     return f"{assignment.workload} on {gang.pool}, {workers}"

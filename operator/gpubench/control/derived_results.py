@@ -20,8 +20,9 @@ from gpubench.api import benchmark
 from gpubench.api.benchmark import Basis, Estimate, PointResult, PointState
 from gpubench.control import conditions
 from gpubench.plan import derived
-from gpubench.plan.plan import Plan, Point, PointKey
+from gpubench.plan.plan import Plan, Point
 from gpubench.report import tables
+from gpubench.units import workers_text
 
 _OPEN = frozenset({PointState.PENDING, PointState.RUNNING})
 
@@ -63,9 +64,7 @@ def _extrapolated(
     alike = [
         result
         for other, result in zip(plan.points, results, strict=True)
-        if other.basis is Basis.MEASURED
-        and derived.equal_batch(line, other.key, point.key)
-        and _same_work(other.key, point.key)
+        if other.basis is Basis.MEASURED and derived.same_training(line, other.key, point.key)
     ]
     if any(result.state in _OPEN for result in alike):
         return blank.model_copy(update={"state": PointState.PENDING})  # the mean would still change
@@ -73,8 +72,8 @@ def _extrapolated(
     if not efficiencies:
         reason = (
             f"no point on several workers gives an efficiency of {blank.workload} at {derived.batch_text(point)} "
-            f"relative to {_count(source)}, from which {blank.pool} is extrapolated: measure one in this study, or "
-            "set measuredBy.workers to the smallest worker count of the others"
+            f"relative to {workers_text(source.workers)}, from which {blank.pool} is extrapolated: measure one in this "
+            "study, or set measuredBy.workers to the smallest worker count of the others"
         )
         return blank.model_copy(
             update={"state": PointState.SKIPPED, "reason": conditions.clamped(reason, benchmark.REASON_MAX)}
@@ -103,12 +102,6 @@ def study_efficiencies(
     ]
 
 
-def _same_work(one: PointKey, other: PointKey) -> bool:
-    return (one.workload, one.precision, one.data, one.variant, one.epochs, one.custom) == (
-        other.workload, other.precision, other.data, other.variant, other.epochs, other.custom,
-    )  # fmt: skip
-
-
 def _measured(blank: PointResult, source: PointResult, *, throughput: Estimate, warning: str) -> PointResult:
     return blank.model_copy(
         update={
@@ -123,8 +116,4 @@ def _measured(blank: PointResult, source: PointResult, *, throughput: Estimate, 
 
 
 def _place(source: PointResult) -> str:
-    return f"{source.pool}, {_count(source)}"
-
-
-def _count(source: PointResult) -> str:
-    return "1 worker" if source.workers == 1 else f"{source.workers} workers"
+    return f"{source.pool}, {workers_text(source.workers)}"

@@ -24,6 +24,7 @@ from gpubench.control.waiting import Pending
 from gpubench.moments import rfc3339
 from gpubench.plan.plan import Plan, PointKey
 from gpubench.report import answer
+from gpubench.units import workers_text
 
 _OPEN = frozenset({PointState.PENDING, PointState.RUNNING})
 _ANSWER_MAX = 2048
@@ -71,9 +72,9 @@ def succeeded(results: Sequence[PointResult]) -> tuple[bool, str, str]:
 
 def point_text(point: PointKey | PointResult) -> str:
     """A point in a few words, for sentences."""
-    workers = "1 worker" if point.workers == 1 else f"{point.workers} workers"
     variant = point.variant.name if isinstance(point.variant, Variant) else point.variant
     rest = f", {variant}" if variant else ""
+    workers = workers_text(point.workers)
     return f"{point.workload} on {point.pool}, {workers}, global batch {point.global_batch}, {point.precision}{rest}"
 
 

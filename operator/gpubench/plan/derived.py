@@ -18,7 +18,12 @@ from typing import Literal
 from gpubench.api.benchmark import Basis
 from gpubench.api.pool import GpuPoolSpec, MeasuredBy
 from gpubench.plan.plan import Plan, Point, PointKey
+from gpubench.units import workers_text
 from gpubench.workloads import MESSAGES
+
+_PLACE_AND_SIZE = {"pool", "workers", "workers_per_node", "batch_per_worker", "global_batch"}
+#: All else that makes a point.
+_TRAINING = tuple(field for field in PointKey.model_fields if field not in _PLACE_AND_SIZE)
 
 
 def resolve(points: Sequence[Point], pools: Mapping[str, GpuPoolSpec]) -> tuple[Point, ...]:
@@ -49,11 +54,10 @@ def batch_text(point: Point) -> str:
     return f"global batch {point.key.global_batch}"
 
 
-def equal_batch(line: Literal["weak", "strong"], one: PointKey, other: PointKey) -> bool:
-    """Whether two points of a line have the batch in common that makes it one."""
-    if line == "weak":
-        return one.batch_per_worker == other.batch_per_worker
-    return one.global_batch == other.global_batch
+def same_training(line: Literal["weak", "strong"], one: PointKey, other: PointKey) -> bool:
+    """Whether two points of a line train the same, whatever their pools and workers: also by the line's batch."""
+    batch = "batch_per_worker" if line == "weak" else "global_batch"
+    return all(getattr(one, field) == getattr(other, field) for field in (batch, *_TRAINING))
 
 
 def _measured_by(point: Point, pools: Mapping[str, GpuPoolSpec]) -> MeasuredBy | None:
@@ -85,10 +89,9 @@ def _reason(
         return f"{pool} is measured by {source_pool}, which is itself measured by {source_spec.measured_by.pool}"
     found = _source(point, measured_by, points)
     if found is None:
-        count = "1 worker" if workers == 1 else f"{workers} workers"
         return (
-            f"{pool} is measured by {count} of {source_pool}, and this study has no such point of equal workload, "
-            f"precision, data and variant at {batch_text(point)}"
+            f"{pool} is measured by {workers_text(workers)} of {source_pool}, and this study has no such point of "
+            f"equal workload, precision, data and variant at {batch_text(point)}"
         )
     if (source_skip := points[found].skip) is not None:
         return f"{pool} is measured by {source_pool}, whose point is skipped: {source_skip}"
@@ -114,16 +117,12 @@ def _source(point: Point, measured_by: MeasuredBy, points: Sequence[Point]) -> i
     matching = [
         index
         for index, other in enumerate(points)
-        if other.key.pool == measured_by.pool and other.key.workers == workers and _same_training(point, other)
+        if other.key.pool == measured_by.pool
+        and other.key.workers == workers
+        and same_training(line_of(point), point.key, other.key)
     ]
     return min(matching, key=lambda index: points[index].nodes, default=None)
 
 
 def _source_workers(point: Point, measured_by: MeasuredBy) -> int:
     return measured_by.workers or point.key.workers
-
-
-def _same_training(point: Point, other: Point) -> bool:
-    apart = {"pool", "workers", "workers_per_node", "batch_per_worker", "global_batch"}
-    one, two = point.key, other.key
-    return equal_batch(line_of(point), one, two) and one.model_dump(exclude=apart) == two.model_dump(exclude=apart)

@@ -23,6 +23,7 @@ from gpubench.api.benchmark import (
     TrainingResult,
 )
 from gpubench.report import figures
+from gpubench.units import workers_text
 from gpubench.values import Value
 
 
@@ -112,7 +113,7 @@ def data(point: PointResult) -> str:
 
 def shape(point: PointResult) -> str:
     """Workers, batch and variant of a point in words."""
-    workers = f"{point.workers} worker{'s' if point.workers > 1 else ''}"
+    workers = workers_text(point.workers)
     variant = f" with {point.variant}" if point.variant else ""
     if point.batch_per_worker is None:
         return f"{workers} at global batch {point.global_batch}{variant}"
