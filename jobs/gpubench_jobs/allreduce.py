@@ -23,8 +23,6 @@ from gpubench.precision import Precision
 from gpubench_jobs import train
 from gpubench_jobs.failures import RankError
 
-NAME = "allreduce"
-
 
 def message(assignment: Assignment, *, seed: int) -> tf.Variable:
     """This rank's own message."""

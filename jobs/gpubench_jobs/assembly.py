@@ -43,7 +43,7 @@ class _Material:
 
 def assemble(assignment: Assignment, *, rank: int, seed: int, progress: Progress = lambda: None) -> Assembly:
     """`seed` is the rank's own; the process has been seeded with it, and the precision is set."""
-    if assignment.workload == allreduce.NAME and assignment.custom_file is None:
+    if assignment.workload == workloads.MESSAGES and assignment.custom_file is None:
         return _message(assignment, seed=seed)
     material = _material(assignment, rank=rank, seed=seed, progress=progress)
     run = train.compile_run(

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import builders
+from gpubench import workloads
 from gpubench.api import benchmark
 from gpubench.api.benchmark import PointResult, PointState, TimedRegion
 from gpubench.control import results
@@ -324,7 +325,7 @@ def test_one_rank_sends_nothing_and_has_no_bandwidth() -> None:
 def test_a_message_has_a_bandwidth_and_neither_cost_nor_efficiency_nor_goals() -> None:
     plan = builders.plan(builders.spec(builders.block(workers=[2, 4])))
     points = tuple(
-        point.model_copy(update={"key": point.key.model_copy(update={"workload": bandwidth.WORKLOAD})})
+        point.model_copy(update={"key": point.key.model_copy(update={"workload": workloads.MESSAGES})})
         for point in plan.points
     )
     two, four = point_results(

@@ -7,10 +7,10 @@ A goal's hours and cost are a lower bound: evaluation, restarts and slower conve
 from collections.abc import Sequence
 from decimal import Decimal
 
+from gpubench import workloads
 from gpubench.api import benchmark
 from gpubench.api.benchmark import Cost, Goal, GoalResult, PointResult
 from gpubench.control import conditions, estimates
-from gpubench.measure import bandwidth
 from gpubench.money import marginal, price
 from gpubench.money.price import Rate
 from gpubench.plan.plan import Plan, Point
@@ -19,7 +19,7 @@ from gpubench.plan.plan import Plan, Point
 def costed(plan: Plan, point: Point, result: PointResult, goals: Sequence[Goal]) -> PointResult:
     """The result with its costs and its goals; as it is without a throughput."""
     # The elements of a message are no samples that anybody pays for: allreduce is measured to explain the others.
-    if result.throughput is None or result.workload == bandwidth.WORKLOAD:
+    if result.throughput is None or result.workload == workloads.MESSAGES:
         return result
     return result.model_copy(
         update={

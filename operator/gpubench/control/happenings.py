@@ -3,12 +3,13 @@
 
 from collections.abc import Iterable, Sequence
 
+from gpubench import workloads
 from gpubench.api.benchmark import GpuBenchmarkStatus
 from gpubench.control import conditions, status
 from gpubench.control.decision import Gang, Happening
 from gpubench.control.ledger import AttemptRecord, Outcome
 from gpubench.control.observed import Study
-from gpubench.measure import bandwidth, throughput, training
+from gpubench.measure import throughput, training
 from gpubench.measure.records import Result
 from gpubench.plan.plan import Plan, PointKey
 
@@ -94,7 +95,7 @@ def _found(plan: Plan, trial_id: str, result: Result) -> str:
         quality = f", {run.metric} {run.final:.4g}" if run.metric is not None and run.final is not None else ""
         return f"{seconds:.4g} s for {epochs} epoch{'s' if epochs > 1 else ''}{quality}"
     speed = throughput.samples_per_second(result, plan.timed_region)
-    unit = "elements/s" if _key(plan, trial_id).workload == bandwidth.WORKLOAD else "samples/s"
+    unit = "elements/s" if _key(plan, trial_id).workload == workloads.MESSAGES else "samples/s"
     return f"{speed:.4g} {unit}"
 
 

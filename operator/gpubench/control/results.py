@@ -3,6 +3,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from gpubench import workloads
 from gpubench.api import benchmark
 from gpubench.api.benchmark import Bandwidth, Basis, Goal, PointResult, PointState, Scaling
 from gpubench.control import costs, derived_results, estimates, memory, training_results
@@ -153,7 +154,7 @@ def _with_figures(
     interval = intervals.of_mean(entry.values)
     key = entry.point.key
     # More workers have no share in the time of a message: bandwidth is what is compared over worker counts.
-    is_message = key.workload == bandwidth.WORKLOAD
+    is_message = key.workload == workloads.MESSAGES
     found = blank.model_copy(
         update={
             "values": entry.values,

@@ -8,11 +8,8 @@ Algorithm bandwidth is the bytes of one message over the time of one all-reduce;
 
 from dataclasses import dataclass
 
-from gpubench import workloads
 from gpubench.measure.intervals import Interval
 from gpubench.precision import Precision
-
-WORKLOAD = workloads.MESSAGES
 
 _ELEMENT_BYTES = {
     Precision.FLOAT32: 4,
