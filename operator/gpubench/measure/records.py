@@ -13,6 +13,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
+from gpubench.measure.bounds import Count, Figure, Positive, Share
+from gpubench.measure.notices import NOTICES_MAX, Notice
 from gpubench.values import Value, content_id
 
 SCHEMA_VERSION = 1
@@ -20,11 +22,6 @@ TERMINATION_MESSAGE_MAX = 2048
 _MESSAGE_TEXT_MAX = 800
 _ENVIRONMENT_SHOWN_MAX = 16
 _ENVIRONMENT_CHARACTERS = 12
-
-# A user's own program may write anything: what is within these bounds can be squared, summed and written as JSON.
-Figure = Annotated[float, Field(allow_inf_nan=False, ge=-1e100, le=1e100)]
-Count = Annotated[int, Field(ge=0, le=10**18)]  # 10^18 nanoseconds are 31 years
-Positive = Annotated[int, Field(gt=0, le=10**18)]
 
 
 class Environment(Value):
@@ -119,6 +116,60 @@ class Training(Value):
         return self
 
 
+class Usage(Value):
+    """What one rank used while it was measured: means over samples of a fixed period. What cannot be told is absent.
+
+    A GPU's utilisation is the share of time with a kernel on it, as NVML counts it, not the share of its arithmetic.
+    """
+
+    kind: Literal["usage"] = "usage"
+    schema_version: Literal[1] = 1
+    rank: int
+    samples: Count
+    period_seconds: Figure
+    processor: Figure  # processors used, 1 is one whole core
+    processor_high: Figure  # 95 % quantile of the samples
+    memory_bytes: Count  # resident, the largest sample
+    gpu: Share | None = None  # utilisation
+    gpu_low: Share | None = None  # 5 % quantile
+    gpu_memory_bytes: Count | None = None  # the largest sample
+    watts: Figure | None = None
+    watts_high: Figure | None = None  # 95 % quantile
+    celsius_high: Figure | None = None  # the largest sample
+    throttled: Share | None = None  # share of the samples with a throttle reason other than idleness
+    throttle_reasons: tuple[str, ...] = ()  # those seen, by NVML's names
+    joules: Figure | None = None  # by the GPU's own energy counter, over the measured time
+
+
+class Health(Value):
+    """A short test of one rank's device before the trial. What cannot be told is absent."""
+
+    kind: Literal["health"] = "health"
+    schema_version: Literal[1] = 1
+    rank: int
+    arithmetic: Figure  # operations per second of a float32 matrix product
+    memory: Figure  # bytes per second of a copy, read and written
+    allreduce: Figure | None = None  # bytes per second, bus bandwidth; with several ranks
+    seconds: Figure  # that the test took
+
+
+class Machine(Value):
+    """Usage and health of a gang, as its result carries them: means over ranks where nothing else is said."""
+
+    processor: Figure | None = None
+    memory_bytes: Count | None = None  # largest
+    gpu: Share | None = None
+    gpu_memory_bytes: Count | None = None  # largest
+    watts: Figure | None = None  # of all ranks together
+    joules: Figure | None = None  # of all ranks together
+    celsius_high: Figure | None = None  # largest
+    throttled: Share | None = None  # largest
+    arithmetic: Figure | None = None  # smallest, as the next two
+    memory: Figure | None = None
+    allreduce: Figure | None = None
+    weakest_rank: Count | None = None  # the one with the smallest arithmetic
+
+
 class Result(Value):
     """A gang that finished: the sums over its measured windows, written by pod 0.
 
@@ -143,6 +194,16 @@ class Result(Value):
     join_seconds: Figure  # from this launcher's start until the last pod had come
     init_seconds: Figure  # imports, hvd.init(), model and first step; in mode Training that is the first epoch's
     training: Training | None = None  # in mode Training
+    # Absent in records of before.
+    steady_from: Count | None = None  # index of the first window that counts, as it was detected
+    standard_error: Figure | None = None  # of the run's mean, relative, from its own windows: nothing of other runs
+    notices: Annotated[tuple[Notice, ...], Field(max_length=NOTICES_MAX)] = ()
+    machine: Machine | None = None
+
+    @property
+    def settled(self) -> bool:
+        """Whether the run reached a steady state, as far as it was looked for."""
+        return not any(notice.kind == "Unsettled" for notice in self.notices)
 
 
 class Failure(Value):

@@ -43,10 +43,15 @@ class Assignment(Value):
     warm_up_seconds: float = Field(ge=0)  # windows that begin before this are flagged as warm-up
     measure_seconds: float = Field(gt=0)  # windows after the warm-up go on for at least this long
     window_seconds: float = Field(gt=0)  # a window has as many steps as fit about this long
+    #: The measured windows end before `measure_seconds` once their mean has a relative standard error this small.
+    standard_error_wanted: float | None = Field(None, gt=0)
+    health_check: bool = False  # whether each rank tests its device for some seconds before it trains
     join_timeout_seconds: float = Field(gt=0)  # how long the barrier waits for the last pod
     stall_timeout_seconds: float = Field(gt=0)  # without a step for this long the watchdog ends the attempt
 
-    _LATER: ClassVar[frozenset[str]] = frozenset({"custom_file", "mode", "epochs", "data", "variant", "pin"})
+    _LATER: ClassVar[frozenset[str]] = frozenset(
+        {"custom_file", "mode", "epochs", "data", "variant", "pin", "standard_error_wanted", "health_check"}
+    )
 
     def to_wire(self) -> dict[str, object]:
         """As every image since the first can read it, unless it is told something that only newer ones can do."""
