@@ -40,10 +40,8 @@ def message(assignment: Assignment, *, seed: int) -> tf.Variable:
 def compile_run(message: tf.Variable, *, reduce: train.Reduce) -> train.Run:
     """So many all-reduces, one after the other; in place of a loss the first element."""
 
-    @tf.function(jit_compile=False)  # type: ignore[untyped-decorator]  # TensorFlow has no types
-    def steps(count: tf.Tensor) -> tf.Tensor:
-        for _ in tf.range(count):
-            message.assign(reduce([message.read_value()])[0])
+    def step(_: tuple[()]) -> tf.Tensor:
+        message.assign(reduce([message.read_value()])[0])
         return tf.cast(message[0], tf.float32)
 
-    return lambda count: steps(tf.constant(count))
+    return train.Loop(step, (), sum_losses=False)

@@ -14,6 +14,11 @@ WINDOWS_MIN = 5
 _TRUSTED_SHARE = 0.2
 _GROWTH = 8
 _STEPS_MAX = 1_000_000
+#: A step shorter than this gains from being written out several times, see `train.Loop`.
+_SHORT_STEP_SECONDS = 0.02
+_STEPS_PER_TURN_MAX = 10
+#: What writing out may cost: this share of the measured time, in tracing and compiling.
+_TRACING_SHARE = 1 / 6
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,17 @@ def next_trial(trial: Trial, *, seconds: float, window_seconds: float) -> Trial:
 def steps_for(window_seconds: float, step_seconds: float) -> int:
     """Steps that last about as long as a window should; a window holds at least one."""
     return max(1, min(_STEPS_MAX, round(window_seconds / step_seconds)))
+
+
+def steps_per_turn(step_seconds: float, *, first_step_seconds: float, measure_seconds: float) -> int:
+    """Steps to write out in each turn of the loop: one, or as many as can be traced in reasonable time.
+
+    `first_step_seconds` is what tracing and compiling one step took.
+    """
+    if step_seconds >= _SHORT_STEP_SECONDS:
+        return 1
+    affordable = int(measure_seconds * _TRACING_SHARE / first_step_seconds)
+    return max(1, min(_STEPS_PER_TURN_MAX, affordable))
 
 
 def windows_for(seconds: float, *, window_seconds: float, at_least: int) -> int:

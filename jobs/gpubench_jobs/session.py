@@ -33,11 +33,14 @@ class Session:
     now: clock.Clock
     windows: list[records.Window] = field(default_factory=list)
     loss: float = 0.0
+    first_step_seconds: float = 0.0
 
     def first_step(self) -> None:
         """Tracing, memory allocation and the libraries' own choice of kernels happen here."""
         self.writer.phase(Phase.FIRST_STEP)
+        begun = self.now()
         self.run(1).numpy()
+        self.first_step_seconds = clock.seconds(self.now() - begun)
 
     def calibrate(self) -> int:
         """Steps in a window, by trial calls that grow until they say enough."""
@@ -47,7 +50,22 @@ class Session:
             trial = self.agreed(
                 pacing.next_trial(trial, seconds=seconds, window_seconds=self.assignment.window_seconds)
             )
+        self._unroll(step_seconds=self.assignment.window_seconds / trial.steps)
         return trial.steps
+
+    def _unroll(self, *, step_seconds: float) -> None:
+        """Write out short steps; rank 0 says how many, as its tracing took."""
+        steps_per_turn = self.agreed(
+            pacing.steps_per_turn(
+                step_seconds,
+                first_step_seconds=self.first_step_seconds,
+                measure_seconds=self.assignment.measure_seconds,
+            )
+        )
+        if steps_per_turn > 1:
+            self.run.unroll(steps_per_turn)
+            self.writer.phase(Phase.FIRST_STEP)
+            self.run(steps_per_turn).numpy()
 
     def warm_up(self, steps: int) -> int:
         """Windows until the warm-up time is over; returns the steps of a window as the warmed device takes them."""

@@ -277,7 +277,7 @@ def rate_of_reader(batches: tf.data.Dataset, *, seconds: float) -> Rates:
         _, labels = feed.draw(state, tf.constant(0))
         return tf.cast(tf.shape(labels)[0], tf.float32)
 
-    run = train.compile_loop(count, feed.state, sum_losses=True)
+    run = train.Loop(count, feed.state, sum_losses=True)
     return rates_of(lambda draws: float(run(draws).numpy()), seconds=seconds)
 
 

@@ -52,8 +52,8 @@ from gpubench_jobs import (
 
 #: The bar: the lower end of the interval of ours / bare.
 RATIO_MIN = 0.97
-#: The bar of the ratio ours / model.fit itself: never slower than what everybody has. The lower end of an interval
-#: could not reach it for loops that are equally fast, however long they were measured.
+#: The bar of ours / model.fit: never slower than what everybody has. Loops that are equally fast end up on either side
+#: of it by chance, however long they are measured, so it is missed when the whole interval lies below it.
 FIT_RATIO_MIN = 1.0
 CONFIDENCE = 0.95
 WINDOWS_PER_BLOCK = 2
@@ -122,7 +122,7 @@ def main() -> int:
 
 def complaints(row: Row) -> list[str]:
     """A sentence for each bar that is missed."""
-    bars = (("the bare loop", row.to_bare.low, RATIO_MIN), ("model.fit", row.to_fit.middle, FIT_RATIO_MIN))
+    bars = (("the bare loop", row.to_bare.low, RATIO_MIN), ("model.fit", row.to_fit.high, FIT_RATIO_MIN))
     return [
         f"{row.workload} with {row.ranks} ranks against {other}: {found:.3f} is below {bar}"
         for other, found, bar in bars
@@ -222,8 +222,8 @@ def make_assignment(workload: str, batch: int, size: int) -> assignments.Assignm
         seed=1,
         slot_processors=1.0,
         gpu=False,
-        warm_up_seconds=1.0,
-        measure_seconds=1.0,
+        warm_up_seconds=10.0,
+        measure_seconds=60.0,  # the default of a study: what may be spent on tracing follows from it
         window_seconds=1.0,
         join_timeout_seconds=60,
         stall_timeout_seconds=60,
@@ -327,6 +327,8 @@ def prepare_ours(orders: channel.Orders) -> Block:
         live=live,
         now=clock.monotonic_ns,
     )
+    rank.first_step()
+    rank.calibrate()
 
     def block(steps: int) -> float:
         plan = pacing.Plan(

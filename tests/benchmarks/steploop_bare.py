@@ -69,7 +69,8 @@ def resnet50(batch):
     decayed = [weight.value for weight in model.trainable_variables if id(weight) not in spared]
 
     def loss_of(y, outputs):
-        entropy = tf.nn.sparse_softmax_cross_entropy_with_logits(tf.reshape(y, (-1,)), outputs)
+        labels = tf.cast(tf.reshape(y, (-1,)), tf.int32)  # model.fit turns them into floats
+        entropy = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, outputs)
         return tf.reduce_mean(entropy) + 4e-5 * tf.add_n([tf.nn.l2_loss(weight) for weight in decayed])
 
     x = tf.random.truncated_normal((batch, 224, 224, 3), mean=127.0, stddev=60.0)

@@ -46,24 +46,56 @@ def sink() -> Iterator[int]:
     os.close(source)
 
 
-def make_session(run: Callable[[int], Scalar], *, sink: int, step_ns: int = 10_000_000) -> session.Session:
-    """One rank whose steps take a hundredth of a second by its clock, the first a hundred times that."""
-    assignment = make_assignment(window_seconds=0.1)
-    clock = {"now": 0, "steps": 0}
+class Loop:
+    """A loop whose steps take a given time by a clock of its own, the first a hundred times that."""
 
-    def timed(steps: int) -> Scalar:
-        clock["now"] += steps * step_ns + (99 * step_ns if not clock["steps"] else 0)
-        clock["steps"] += steps
-        return run(steps)
+    def __init__(self, run: Callable[[int], Scalar], *, step_ns: int) -> None:
+        self._run, self._step_ns = run, step_ns
+        self.now = self.steps = 0
+        self.turns: list[int] = []
 
+    def __call__(self, steps: int) -> Scalar:
+        self.now += steps * self._step_ns + (0 if self.steps else 99 * self._step_ns)
+        self.steps += steps
+        return self._run(steps)
+
+    def unroll(self, steps_per_turn: int) -> None:
+        self.turns.append(steps_per_turn)
+
+
+def make_session(
+    run: Callable[[int], Scalar], *, sink: int, step_ns: int = 10_000_000, measure_seconds: float = 0.3
+) -> session.Session:
+    """One rank whose steps take a hundredth of a second by its clock."""
+    assignment = make_assignment(window_seconds=0.1, measure_seconds=measure_seconds)
+    loop = Loop(run, step_ns=step_ns)
     return session.Session(
         assignment=assignment,
         rank=0,
-        run=timed,
+        run=loop,
         writer=channel.Writer(sink),
         live=metrics.Live(assignment, rank=0),
-        now=lambda: clock["now"],
+        now=lambda: loop.now,
     )
+
+
+@pytest.mark.parametrize(
+    ("step_ns", "measure_seconds", "turns"),
+    [
+        (20_000_000, 600.0, []),  # a step that is long
+        (10_000_000, 600.0, [10]),
+        (10_000_000, 20.0, [3]),  # tracing took a second, and may take a sixth of this
+        (10_000_000, 10.0, []),
+    ],
+)
+def test_short_steps_are_written_out_as_far_as_tracing_them_is_worth_it(
+    sink: int, step_ns: int, measure_seconds: float, turns: list[int]
+) -> None:
+    rank = make_session(lambda count: Scalar(0.5 * count), sink=sink, step_ns=step_ns, measure_seconds=measure_seconds)
+    rank.first_step()
+    assert rank.calibrate() == 100_000_000 // step_ns
+    assert isinstance(rank.run, Loop)
+    assert rank.run.turns == turns
 
 
 @pytest.mark.parametrize("steps", [1, 2, 9, 10, 469])

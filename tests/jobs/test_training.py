@@ -82,6 +82,23 @@ def test_the_loss_scale_leaves_the_step_as_it_was() -> None:
         np.testing.assert_allclose(one, other, atol=1e-6)  # a power of two rounds nothing; the order of sums may
 
 
+@pytest.mark.parametrize("steps", [3, 4, 11])
+@pytest.mark.parametrize("sum_losses", [False, True])
+def test_steps_written_out_train_the_same_as_many_and_lose_as_much(steps: int, sum_losses: bool) -> None:
+    precision.use(Precision.FLOAT32)
+    weights, losses = [], []
+    for steps_per_turn in (1, 4):
+        built, feed = prepared("mnist_mlp")
+        run = train.compile_run(built, feed, reduce=train.alone, sum_losses=sum_losses)
+        run.unroll(steps_per_turn)
+        losses.append(float(run(steps).numpy()))
+        weights.append([variable.numpy() for variable in built.trainable])
+        assert int(built.optimizer.iterations) == steps
+    assert losses[0] == losses[1]
+    for one, other in zip(*weights, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_synthetic_labels_of_imagenet_are_redrawn_and_leave_out_the_last_class() -> None:
     first, second = (synthetic.imagenet_labels(batch=20_000, seed=1, step=tf.constant(n)).numpy() for n in (0, 1))
     assert not np.array_equal(first, second)
