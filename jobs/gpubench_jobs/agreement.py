@@ -8,12 +8,10 @@ together, however fast they were.
 from collections.abc import Callable, Sequence
 
 from gpubench.exitcodes import ExitCode
-from gpubench.measure import records
+from gpubench.measure import gang, records
 from gpubench.plan import assignment as assignments
 from gpubench.values import Value
 from gpubench_jobs.failures import RankError
-
-_QUANTILES = (0.05, 0.5, 0.95)
 
 
 class Outline(Value):
@@ -81,36 +79,24 @@ def result(
     init_seconds: float,
     training: tuple[records.Epoch, ...] = (),
 ) -> records.Result:
-    """The sums over the measured windows, each as long as its slowest rank took; in mode Training over the epochs."""
+    """The figures of the gang (`gpubench.measure.gang`), once all ranks are seen to have done the same work."""
     digest = _same(reports, lambda report: report.weights_digest, "ended with different weights: gradients were lost")
     environment = _same(
         reports, lambda report: report.environment, "ran in different environments: a pool must hold equal nodes"
     )
     _same(reports, lambda report: str(len(report.windows)), "ran different numbers of windows")
-    slowest = [max(windows, key=_duration) for windows in zip(*(report.windows for report in reports), strict=True)]
-    measured = [window for window in slowest if not window.warm_up]
-    steps = sum(window.steps for window in measured)
-    samples = steps * assignment.batch_per_worker * len(reports)
-    nanoseconds = sum(window.nanoseconds for window in measured)
-    if training:  # what lies between windows is training time too, and the last batch of an epoch may be smaller
-        samples = sum(epoch.samples for epoch in training)
-        nanoseconds = sum(epoch.nanoseconds for epoch in training)
+    figures = gang.figures(
+        [report.windows for report in reports], batch_per_worker=assignment.batch_per_worker, epochs=training
+    )
     return records.Result(
         trial=assignment.trial,
         attempt=assignment.attempt,
-        workers=len(reports),
-        steps=steps,
-        samples=samples,
-        nanoseconds=nanoseconds,
-        windows=len(measured),
-        warm_up_windows=len(slowest) - len(measured),
-        window_nanoseconds=quantiles([window.nanoseconds for window in measured]),
+        **dict(figures),
         final_loss=sum(report.final_loss for report in reports) / len(reports),
         weights_digest=digest,
         environment=environment,
         join_seconds=join_seconds,
         init_seconds=init_seconds,
-        training=summary(training) if training else None,
     )
 
 
@@ -129,44 +115,6 @@ def epoch(
         accuracy=held_out.accuracy if held_out else None,
         evaluation_samples=held_out.samples if held_out else None,
     )
-
-
-def summary(epochs: Sequence[records.Epoch]) -> records.Training:
-    """The epochs in sums. How good a model is its accuracy says, or its loss where it has none."""
-    first, last = epochs[0], epochs[-1]
-    accuracies = [epoch.accuracy for epoch in epochs if epoch.accuracy is not None]
-    losses = [epoch.evaluation_loss for epoch in epochs if epoch.evaluation_loss is not None]
-    best = max(accuracies) if accuracies else min(losses, default=None)
-    return records.Training(
-        epochs=len(epochs),
-        nanoseconds=sum(epoch.nanoseconds for epoch in epochs),
-        evaluation_nanoseconds=sum(epoch.evaluation_nanoseconds for epoch in epochs),
-        first_nanoseconds=first.nanoseconds,
-        first_evaluation_nanoseconds=first.evaluation_nanoseconds,
-        first_samples=first.samples,
-        loss=last.loss,
-        metric="accuracy" if accuracies else "loss" if losses else None,
-        final=last.accuracy if accuracies else last.evaluation_loss,
-        best=best,
-    )
-
-
-def quantiles(nanoseconds: Sequence[int]) -> tuple[int, int, int]:
-    """The 5 %, 50 % and 95 % quantiles, linear between order statistics (type 7 of Hyndman and Fan, 1996)."""
-    ordered = sorted(nanoseconds)
-    low, middle, high = (_quantile(ordered, share) for share in _QUANTILES)
-    return low, middle, high
-
-
-def _quantile(ordered: Sequence[int], share: float) -> int:
-    place = share * (len(ordered) - 1)
-    below = int(place)
-    above = min(below + 1, len(ordered) - 1)
-    return round(ordered[below] + (place - below) * (ordered[above] - ordered[below]))
-
-
-def _duration(window: records.Window) -> int:
-    return window.nanoseconds
 
 
 def _same(reports: Sequence[Report], value: Callable[[Report], str], complaint: str) -> str:

@@ -47,14 +47,6 @@ def test_ranks_with_different_windows_have_no_result() -> None:
         result(report(0, 1, 2), report(1, 1))
 
 
-@pytest.mark.parametrize(
-    ("values", "quantiles"),
-    [((7,), (7, 7, 7)), ((100, 0), (5, 50, 95)), (tuple(range(0, 2001, 100)), (100, 1000, 1900))],
-)
-def test_quantiles_are_linear_between_order_statistics(values: tuple[int, ...], quantiles: tuple[int, ...]) -> None:
-    assert agreement.quantiles(values) == quantiles
-
-
 COURSE: dict[str, Any] = {"steps": 10, "samples": 160, "epochs": 2, "evaluates": True, "shapes": ((3, 4), (4,))}
 
 
