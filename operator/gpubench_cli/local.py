@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Protocol
 
-from gpubench.api.benchmark import GpuBenchmarkStatus
+from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.control import capacity, conditions
 from gpubench.control import decide as decisions
 from gpubench.control.decision import Decision, Gang, Happening

@@ -6,7 +6,7 @@ Version 1 (0.1.0):
     plan.json       the frozen plan (plan.plan.Plan), with the pools and prices as they were
     ledger.jsonl    attempt records (control.ledger.AttemptRecord), one JSON object a line; an attempt has a line from
                     when it was seen to run and one from its end: the later line counts
-    status.json     a Summary: whose status this is, and the status (api.benchmark.GpuBenchmarkStatus)
+    status.json     a Summary: whose status this is, and the status (api.benchmark_status.GpuBenchmarkStatus)
     logs/           <trial>.<attempt>.<pod>.jsonl: the pod's records with all windows; .err: what it said besides
 
 Must not happen: a measurement that was made is lost because the next one failed. So the ledger is written through to
@@ -23,7 +23,7 @@ from typing import Literal, TypeVar
 
 from pydantic import ValidationError
 
-from gpubench.api.benchmark import GpuBenchmarkStatus
+from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.control.ledger import AttemptRecord, Ledger
 from gpubench.plan.plan import Plan
 from gpubench.values import Value

@@ -8,7 +8,7 @@ import time
 import uuid
 from pathlib import Path
 
-from gpubench.api.benchmark import GpuBenchmarkStatus
+from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.pool import GpuPool
 from gpubench.control import conditions, planning
 from gpubench.control.observed import Study

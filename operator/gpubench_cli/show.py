@@ -13,7 +13,7 @@ import yaml
 from pydantic import ValidationError
 
 from gpubench import names
-from gpubench.api.benchmark import Condition, GpuBenchmarkStatus
+from gpubench.api.benchmark_status import Condition, GpuBenchmarkStatus
 from gpubench.control import conditions
 from gpubench.report import answer, tables
 from gpubench.values import Value

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from gpubench.api.benchmark import GpuBenchmarkStatus
+from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.control.decision import Gang, Happening
 from gpubench.report.tables import Table
 from gpubench.units import duration_text, workers_text

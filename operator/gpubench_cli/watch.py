@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from gpubench.api.benchmark import GpuBenchmarkStatus, PointState
+from gpubench.api.benchmark_status import GpuBenchmarkStatus, PointState
 from gpubench.control import conditions
 from gpubench.moments import epoch_seconds
 from gpubench.report import tables

@@ -14,7 +14,7 @@ from prometheus_client import core, registry
 from pydantic import ValidationError
 
 from gpubench import metrics, workloads
-from gpubench.api.benchmark import (
+from gpubench.api.benchmark_status import (
     AmountInterval,
     Basis,
     Estimate,

@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gpubench import names
-from gpubench.api.benchmark import Condition, GpuBenchmarkSpec
+from gpubench.api.benchmark import GpuBenchmarkSpec
+from gpubench.api.benchmark_status import Condition
 from gpubench.api.pool import GpuPool, GpuPoolSpec
 from gpubench.control import observed
 from gpubench_operator import kube

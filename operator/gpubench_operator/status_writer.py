@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from gpubench.api.benchmark import Condition, GpuBenchmarkStatus
+from gpubench.api.benchmark_status import Condition, GpuBenchmarkStatus
 from gpubench.control import conditions
 from gpubench_operator import kube
 

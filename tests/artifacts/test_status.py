@@ -8,7 +8,7 @@ import pytest
 
 from cluster import Cluster
 from gpubench import names
-from gpubench.api import benchmark, schema
+from gpubench.api import benchmark, benchmark_status, schema
 from gpubench.control import conditions
 
 BENCHMARKS = f"/apis/{names.API_VERSION}/namespaces/default/{names.BENCHMARK_PLURAL}"
@@ -94,8 +94,8 @@ def test_a_study_without_status_has_columns_without_values(served_api: Cluster, 
 
 
 def test_a_running_study_shows_where_it_stands(served_api: Cluster, study: str) -> None:
-    status = benchmark.GpuBenchmarkStatus(
-        phase="Running", points_done="40/72", trials=benchmark.TrialCounts(total=216, finished=120)
+    status = benchmark_status.GpuBenchmarkStatus(
+        phase="Running", points_done="40/72", trials=benchmark_status.TrialCounts(total=216, finished=120)
     )
     patch_status(served_api, f"{BENCHMARKS}/{study}", status.to_wire())
     _, row = columns(served_api, "gbench", study)
@@ -103,7 +103,7 @@ def test_a_running_study_shows_where_it_stands(served_api: Cluster, study: str) 
 
 
 def test_conditions_can_be_waited_for(served_api: Cluster, study: str) -> None:
-    condition = benchmark.Condition(
+    condition = benchmark_status.Condition(
         type="Finished", status="True", reason="AllPointsEnded", message="Done.", last_transition_time=NOW
     )
     patch_status(served_api, f"{BENCHMARKS}/{study}", {"conditions": [condition.to_wire()]})

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpubench.api.benchmark import PointResult, PointState
+from gpubench.api.benchmark_status import PointResult, PointState
 from gpubench_cli import results
 
 STUDIES = Path(__file__).parents[2] / "jobs" / "studies"

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import builders
-from gpubench.api.benchmark import GpuBenchmarkStatus, PointState
+from gpubench.api.benchmark_status import GpuBenchmarkStatus, PointState
 from gpubench.control.decision import Gang, Happening
 from gpubench.control.ledger import Outcome, Reason
 from gpubench.plan.freeze import freeze

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 import builders
-from gpubench.api.benchmark import (
+from gpubench.api.benchmark_status import (
     AmountInterval,
     Condition,
     Cost,

@@ -13,7 +13,7 @@ import yaml
 
 import memory_world
 from gpubench.api import validate
-from gpubench.api.benchmark import GpuBenchmarkStatus
+from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.control.decide import decide
 from gpubench.control.observed import Observed, Study
 from gpubench.measure.records import Environment

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from gpubench.api.benchmark import DataSource, PointState
+from gpubench.api.benchmark import DataSource
+from gpubench.api.benchmark_status import PointState
 from gpubench_cli import results
 
 STUDY = Path(__file__).parents[2] / "jobs" / "studies" / "tweets-2018.yaml"

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 import builders
-from gpubench.api.benchmark import GpuBenchmarkStatus, PointState
+from gpubench.api.benchmark_status import GpuBenchmarkStatus, PointState
 from gpubench.api.pool import Volume
 from gpubench.control import starts
 from gpubench.control.decision import Gang, Happening

@@ -6,7 +6,7 @@ import random
 import pytest
 
 import builders
-from gpubench.api.benchmark import GpuBenchmarkStatus, PointState
+from gpubench.api.benchmark_status import GpuBenchmarkStatus, PointState
 from gpubench.control import conditions
 from gpubench.control.conditions import FINISHED, GANG_PENDING, SUCCEEDED, SUSPENDED
 from gpubench.control.decide import decide

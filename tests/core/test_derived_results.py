@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import builders
-from gpubench.api.benchmark import Basis, GpuBenchmarkStatus, PointResult, PointState
+from gpubench.api.benchmark_status import Basis, GpuBenchmarkStatus, PointResult, PointState
 from gpubench.api.pool import GpuPool
 from gpubench.plan.plan import Plan, PointKey
 from world import Fate, World, world

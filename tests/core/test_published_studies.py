@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 import pytest
 
-from gpubench.api.benchmark import Basis, DataSource, GpuBenchmarkSpec, Mode
+from gpubench.api.benchmark import DataSource, GpuBenchmarkSpec, Mode
+from gpubench.api.benchmark_status import Basis
 from gpubench.money import price
 from gpubench.plan import derived
 from gpubench.plan.freeze import freeze

@@ -5,19 +5,18 @@ from typing import Any
 
 import pytest
 
-from gpubench.api.benchmark import (
+from gpubench.api.benchmark import DataSource, TimedRegion
+from gpubench.api.benchmark_status import (
     AmountInterval,
     Bandwidth,
     Basis,
     Cost,
-    DataSource,
     Estimate,
     GoalResult,
     PointResult,
     PointState,
     Quality,
     Scaling,
-    TimedRegion,
     TrainingResult,
 )
 from gpubench.report.answer import LENGTH_MAX, answer

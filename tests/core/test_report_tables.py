@@ -6,7 +6,8 @@ from decimal import Decimal
 
 import pytest
 
-from gpubench.api.benchmark import (
+from gpubench.api.benchmark import TimedRegion
+from gpubench.api.benchmark_status import (
     AmountInterval,
     Bandwidth,
     Cost,
@@ -16,7 +17,6 @@ from gpubench.api.benchmark import (
     PointState,
     Quality,
     Scaling,
-    TimedRegion,
     TrainingResult,
 )
 from gpubench.measure import intervals

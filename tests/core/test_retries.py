@@ -6,7 +6,8 @@ from collections.abc import Mapping
 import pytest
 
 import builders
-from gpubench.api.benchmark import AttemptLimits, PointState
+from gpubench.api.benchmark import AttemptLimits
+from gpubench.api.benchmark_status import PointState
 from gpubench.control import retries
 from gpubench.control.ledger import AttemptRecord, Outcome, Reason
 from gpubench.control.retries import Standing, TrialStanding

@@ -9,7 +9,7 @@ import pytest
 
 import builders
 from gpubench import metrics, moments, units, workloads
-from gpubench.api import benchmark
+from gpubench.api import benchmark, benchmark_status
 from gpubench.control import ledger
 from gpubench.control.ledger import Ledger, Outcome
 
@@ -73,7 +73,7 @@ def test_the_ledger_reads_back_and_an_end_is_never_written_over() -> None:
 
 def test_what_json_has_no_number_for_is_never_written() -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
-        benchmark.Estimate(mean=float("nan")).to_json()
+        benchmark_status.Estimate(mean=float("nan")).to_json()
 
 
 def test_an_entry_that_cannot_be_read_is_an_error_and_not_a_lost_count() -> None:

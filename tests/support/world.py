@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import builders
-from gpubench.api.benchmark import GpuBenchmarkStatus
+from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.control import capacity, ledger, manifests
 from gpubench.control.decide import decide
 from gpubench.control.decision import Decision, Gang, Happening

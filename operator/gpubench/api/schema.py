@@ -13,7 +13,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from gpubench import names
-from gpubench.api import benchmark, patterns, pool
+from gpubench.api import benchmark, benchmark_status, patterns, pool
 from gpubench.api.rules import Rule
 
 Schema = dict[str, Any]
@@ -98,7 +98,7 @@ BENCHMARK = Kind(
     "limits.parallelTrials.",
     root=benchmark.GpuBenchmark,
     spec=benchmark.GpuBenchmarkSpec,
-    status=benchmark.GpuBenchmarkStatus,
+    status=benchmark_status.GpuBenchmarkStatus,
     columns=(
         Column("Status", "string", ".status.phase", "Where the study stands."),
         Column("Points", "string", ".status.pointsDone", "Points that have ended, of all."),

@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from gpubench.api import benchmark
+from gpubench.api import benchmark_status
 from gpubench.api.condition import Condition
 from gpubench.moments import rfc3339
 
@@ -42,10 +42,10 @@ def condition(
     before: Sequence[Condition],
     generation: int,
     now: float,
-) -> benchmark.Condition:
+) -> benchmark_status.Condition:
     """A condition; its transition time is that of `before` unless its status is another one now."""
     found = plain(type_, holds=holds, reason=reason, message=message, before=before, now=now)
-    return benchmark.Condition(**dict(found), observed_generation=generation)
+    return benchmark_status.Condition(**dict(found), observed_generation=generation)
 
 
 def plain(

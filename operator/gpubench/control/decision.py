@@ -6,7 +6,7 @@ Each part can be carried out twice without harm, and a decision that was carried
 
 from typing import Literal
 
-from gpubench.api.benchmark import GpuBenchmarkStatus
+from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.control.ledger import AttemptRecord
 from gpubench.plan.assignment import Assignment
 from gpubench.values import Value

@@ -16,8 +16,8 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
-from gpubench.api import benchmark
-from gpubench.api.benchmark import Basis, Estimate, PointResult, PointState
+from gpubench.api import benchmark_status
+from gpubench.api.benchmark_status import Basis, Estimate, PointResult, PointState
 from gpubench.control import conditions
 from gpubench.plan import derived
 from gpubench.plan.plan import Plan, Point
@@ -41,7 +41,7 @@ def derived_result(plan: Plan, point: Point, blank: PointResult, *, results: Seq
     if source.throughput is None:
         reason = f"its figures would come from {tables.describe(source)}: {source.reason}"
         return blank.model_copy(
-            update={"state": source.state, "reason": conditions.clamped(reason, benchmark.REASON_MAX)}
+            update={"state": source.state, "reason": conditions.clamped(reason, benchmark_status.REASON_MAX)}
         )
     if point.basis is Basis.EXTRAPOLATED:
         return _extrapolated(plan, point, blank, source=source, results=results)
@@ -76,7 +76,7 @@ def _extrapolated(
             "study, or set measuredBy.workers to the smallest worker count of the others"
         )
         return blank.model_copy(
-            update={"state": PointState.SKIPPED, "reason": conditions.clamped(reason, benchmark.REASON_MAX)}
+            update={"state": PointState.SKIPPED, "reason": conditions.clamped(reason, benchmark_status.REASON_MAX)}
         )
     mean = math.fsum(efficiencies) / len(efficiencies)
     factor = point.key.workers / source.workers
@@ -108,8 +108,8 @@ def _measured(blank: PointResult, source: PointResult, *, throughput: Estimate, 
             "state": PointState.MEASURED,
             "throughput": throughput,
             "environment": source.environment,
-            "warnings": (conditions.clamped(warning, benchmark.WARNING_MAX), *source.warnings)[
-                : benchmark.WARNINGS_MAX
+            "warnings": (conditions.clamped(warning, benchmark_status.WARNING_MAX), *source.warnings)[
+                : benchmark_status.WARNINGS_MAX
             ],
         }
     )

@@ -3,7 +3,7 @@
 
 from decimal import Decimal
 
-from gpubench.api.benchmark import AmountInterval, Estimate
+from gpubench.api.benchmark_status import AmountInterval, Estimate
 from gpubench.measure.intervals import Interval
 from gpubench.money import price
 from gpubench.money.marginal import CostInterval

@@ -4,7 +4,7 @@
 from collections.abc import Iterable, Sequence
 
 from gpubench import workloads
-from gpubench.api.benchmark import GpuBenchmarkStatus
+from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.control import conditions, status
 from gpubench.control.decision import Gang, Happening
 from gpubench.control.ledger import AttemptRecord, Outcome

@@ -5,7 +5,8 @@ Values only. The cluster's edge fills them from the API server, the local edge f
 the epoch.
 """
 
-from gpubench.api.benchmark import Condition, GpuBenchmarkSpec
+from gpubench.api.benchmark import GpuBenchmarkSpec
+from gpubench.api.benchmark_status import Condition
 from gpubench.values import Value
 
 

@@ -4,7 +4,7 @@
 Then the plan is frozen, and nothing here is asked again.
 """
 
-from gpubench.api.benchmark import GpuBenchmarkStatus
+from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.pool import GpuPool
 from gpubench.control import conditions
 from gpubench.control.decision import Decision

@@ -4,8 +4,9 @@
 from collections.abc import Mapping, Sequence
 
 from gpubench import workloads
-from gpubench.api import benchmark
-from gpubench.api.benchmark import Bandwidth, Basis, Goal, PointResult, PointState, Scaling
+from gpubench.api import benchmark_status
+from gpubench.api.benchmark import Goal
+from gpubench.api.benchmark_status import Bandwidth, Basis, PointResult, PointState, Scaling
 from gpubench.control import costs, derived_results, estimates, memory, training_results
 from gpubench.control.conditions import clamped
 from gpubench.control.retries import Standing, TrialStanding
@@ -117,10 +118,10 @@ def _blank(plan: Plan, point: Point) -> PointResult:
 
 def _shortened(path: str | None) -> str | None:
     """A path as a result holds it: two long ones that differ stay different."""
-    if path is None or len(path.encode()) <= benchmark.DATA_PATH_MAX:
+    if path is None or len(path.encode()) <= benchmark_status.DATA_PATH_MAX:
         return path
     start = f"{content_id(path, characters=8)}…"
-    return start + path.encode()[len(start.encode()) - benchmark.DATA_PATH_MAX :].decode(errors="ignore")
+    return start + path.encode()[len(start.encode()) - benchmark_status.DATA_PATH_MAX :].decode(errors="ignore")
 
 
 def _result(
@@ -136,7 +137,7 @@ def _result(
     found = _blank(plan, point).model_copy(
         update={
             "state": state,
-            "reason": clamped(reason, benchmark.REASON_MAX) if reason else None,
+            "reason": clamped(reason, benchmark_status.REASON_MAX) if reason else None,
             "nodes": len({node for trial in trials if trial.measured for node in trial.measured.nodes}),
         }
     )
@@ -167,7 +168,11 @@ def _with_figures(
     )
     texts = _warnings(plan, found, trials, entry, among=among)
     return found.model_copy(
-        update={"warnings": tuple(clamped(text, benchmark.WARNING_MAX) for text in texts[: benchmark.WARNINGS_MAX])}
+        update={
+            "warnings": tuple(
+                clamped(text, benchmark_status.WARNING_MAX) for text in texts[: benchmark_status.WARNINGS_MAX]
+            )
+        }
     )
 
 

@@ -8,7 +8,8 @@ a program that fails three times is broken. An end that no retry can mend is fin
 from collections.abc import Sequence
 from enum import StrEnum
 
-from gpubench.api.benchmark import AttemptLimits, PointState
+from gpubench.api.benchmark import AttemptLimits
+from gpubench.api.benchmark_status import PointState
 from gpubench.control.ledger import AttemptRecord, Outcome, Reason
 from gpubench.measure.records import Result
 from gpubench.values import Value

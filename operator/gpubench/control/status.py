@@ -4,7 +4,8 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from gpubench.api.benchmark import (
+from gpubench.api.benchmark import Variant
+from gpubench.api.benchmark_status import (
     FINDINGS,
     AttemptCounts,
     Basis,
@@ -14,7 +15,6 @@ from gpubench.api.benchmark import (
     PointResult,
     PointState,
     TrialCounts,
-    Variant,
 )
 from gpubench.control import conditions
 from gpubench.control.ledger import Ledger, Outcome

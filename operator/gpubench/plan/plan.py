@@ -11,7 +11,8 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import model_validator
 
-from gpubench.api.benchmark import AttemptLimits, Basis, Custom, Data, Mode, TimedRegion, Variant
+from gpubench.api.benchmark import AttemptLimits, Custom, Data, Mode, TimedRegion, Variant
+from gpubench.api.benchmark_status import Basis
 from gpubench.api.pool import ExchangeRate, GpuPool
 from gpubench.precision import Precision
 from gpubench.values import Value, content_id

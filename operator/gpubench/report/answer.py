@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gpubench import workloads
-from gpubench.api.benchmark import (
+from gpubench.api.benchmark import DataSource
+from gpubench.api.benchmark_status import (
     AmountInterval,
     Basis,
-    DataSource,
     Estimate,
     PointResult,
     PointState,

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from decimal import ROUND_HALF_UP, Decimal
 from typing import NamedTuple
 
-from gpubench.api.benchmark import AmountInterval, Estimate, PointResult, Quality, Scaling, TimedRegion
+from gpubench.api.benchmark import TimedRegion
+from gpubench.api.benchmark_status import AmountInterval, Estimate, PointResult, Quality, Scaling
 
 UNDEFINED = "–"
 _DIGITS_OF_HALF_WIDTH = 2

@@ -9,12 +9,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from gpubench import workloads
-from gpubench.api.benchmark import (
+from gpubench.api.benchmark import DataSource
+from gpubench.api.benchmark_status import (
     AmountInterval,
     Bandwidth,
     Basis,
     Cost,
-    DataSource,
     Estimate,
     PointResult,
     PointState,

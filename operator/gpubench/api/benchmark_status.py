@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was found in a GpuBenchmark: its status. The spec, what is asked, is in `benchmark`.
+
+Must not happen: a status that the store does not take. 256 results stay under 1 MiB (a test holds that).
+"""
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from gpubench.api import condition, rules
+from gpubench.api.benchmark import GOALS_OF_A_WORKLOAD_MAX, POINTS_MAX, REPEATS_MAX, DataSource, TimedRegion
+from gpubench.api.pool import CapacityType
+from gpubench.units import DecimalText
+from gpubench.values import Value
+
+# A status of 256 results stays under 1 MiB only if each result's texts are short and its goals few. etcd takes at most
+# 1.5 MiB, the spec included. Sentences are cut to as many bytes; the schema counts characters.
+REASON_MAX = 400
+WARNING_MAX = 180
+WARNINGS_MAX = 3
+DATA_PATH_MAX = 48
+
+
+class PointState(StrEnum):
+    """What became of a point."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    MEASURED = "Measured"
+    SKIPPED = "Skipped"
+    OUT_OF_MEMORY = "OutOfMemory"
+    NO_CAPACITY = "NoCapacity"
+    UNSUPPORTED_ACCELERATOR = "UnsupportedAccelerator"
+    FAILED = "Failed"
+
+
+#: Ends of a point that answer the question, even where the answer is "this cannot be had".
+FINDINGS = frozenset(
+    {
+        PointState.MEASURED,
+        PointState.SKIPPED,
+        PointState.OUT_OF_MEMORY,
+        PointState.NO_CAPACITY,
+        PointState.UNSUPPORTED_ACCELERATOR,
+    }
+)
+
+
+class Estimate(Value):
+    """A mean with its interval; without low and high there were too few repeats for one."""
+
+    mean: float = Field(description="Mean over the repeats.")
+    low: float | None = Field(None, description="Lower end of the 95 % interval.")
+    high: float | None = Field(None, description="Upper end of the 95 % interval.")
+
+
+class Scaling(Value):
+    """Scaling efficiency E(n) = T(n) b / (n T(b)), b the smallest worker count of the pool or its scalingBaseline."""
+
+    kind: Literal["weak", "strong"] = Field(description="weak: batch per worker fixed; strong: global batch fixed.")
+    baseline_workers: int = Field(description="Worker count b that the efficiency is relative to.")
+    baseline_pool: str | None = Field(
+        None, max_length=63, description="Pool of the b workers, where it is another one: the pool's scalingBaseline."
+    )
+    efficiency: Estimate = Field(description="1 is perfect scaling.")
+
+
+class AmountInterval(Value):
+    """An amount of money with its interval."""
+
+    mean: DecimalText = Field(description="Decimal number.")
+    low: DecimalText | None = Field(None, description="Lower end of the 95 % interval.")
+    high: DecimalText | None = Field(None, description="Upper end of the 95 % interval.")
+    currency: str = Field(max_length=3, description="ISO 4217 code.")
+
+
+class Cost(Value):
+    """What the point costs at its measured throughput."""
+
+    per_million_samples: AmountInterval = Field(description="Marginal cost: rate over throughput, no billing rule.")
+    per_run: AmountInterval | None = Field(
+        None, description="With mode Training: marginal cost of the timed region, no billing rule."
+    )
+
+
+class Quality(Value):
+    """How good the trained model is on held-out data."""
+
+    metric: Literal["accuracy", "loss"] = Field(description="accuracy: larger is better. loss: smaller is better.")
+    final: Estimate = Field(description="After the last epoch, over the repeats.")
+    best: Estimate = Field(description="Of the best epoch of each repeat.")
+
+
+class TrainingResult(Value):
+    """Whole epochs: how long they took, and how good the model became. Seconds are means over the repeats."""
+
+    epochs: int = Field(description="Epochs of each repeat.")
+    timed_region: TimedRegion = Field(description="What `seconds` covers.")
+    seconds: Estimate | None = Field(
+        None, description="Seconds of the timed region; absent where its only epoch is the first one, and left out."
+    )
+    seconds_per_epoch: Estimate | None = Field(None, description="The same per epoch of the region.")
+    first_epoch_seconds: float = Field(description="Training seconds of the first epoch.")
+    evaluation_seconds: float = Field(description="Seconds of all evaluations, wherever they count.")
+    training_loss: float = Field(description="Mean loss of the last epoch's steps.")
+    quality: Quality | None = Field(None, description="Absent where the data has no held-out part.")
+
+
+class Bandwidth(Value):
+    """Of the workload allreduce. Bytes per second of one message, as nccl-tests define them."""
+
+    algorithm: Estimate = Field(description="Bytes of the message over its time.")
+    bus: Estimate = Field(description="The same times 2 (n - 1) / n: what each link carries, whatever n is.")
+
+
+class GoalResult(Value):
+    """A goal at the point's throughput: a lower bound."""
+
+    name: str = Field(max_length=24, description="Goal.")
+    hours: Estimate = Field(description="Hours of training.")
+    cost: AmountInterval | None = Field(None, description="Marginal cost, no billing rule.")
+
+
+class Basis(StrEnum):
+    """Where a figure comes from."""
+
+    MEASURED = "Measured"
+    REPRICED = "Repriced"
+    EXTRAPOLATED = "Extrapolated"
+
+
+class PointResult(Value):
+    """One point of the study and what was found there."""
+
+    workload: str = Field(max_length=63, description="Model.")
+    pool: str = Field(max_length=63, description="GpuPool.")
+    accelerator: str | None = Field(None, max_length=63, description="What the pool calls its accelerator.")
+    capacity_type: CapacityType | None = Field(None, description="How the pool's nodes are rented.")
+    workers: int = Field(description="Horovod ranks in all.")
+    workers_per_node: int = Field(description="Ranks on each node.")
+    batch_per_worker: int | None = Field(None, description="Samples per rank and step.")
+    global_batch: int = Field(description="Samples of all ranks per step.")
+    precision: str = Field(max_length=16, description="Arithmetic of the training step.")
+    data: DataSource = Field(DataSource.SYNTHETIC, description="What was trained on.")
+    data_path: str | None = Field(
+        None, max_length=DATA_PATH_MAX, description="Folder of a volume; of a long one a hash and its end."
+    )
+    data_samples: int | None = Field(None, description="Training samples of a generated set, where they were given.")
+    epochs: int | None = Field(None, description="With mode Training: epochs asked for, where the study knows them.")
+    variant: str | None = Field(None, max_length=40, description="Variant, where the block has some.")
+    basis: Basis = Field(Basis.MEASURED, description="Measured, or taken from another pool's measurements.")
+    state: PointState = Field(description="What became of the point.")
+    reason: str | None = Field(None, max_length=REASON_MAX, description="Why, where it was not measured.")
+    values: tuple[float, ...] = Field(
+        (), max_length=REPEATS_MAX, description="Samples per second of each repeat. None where basis is not Measured."
+    )
+    throughput: Estimate | None = Field(
+        None, description="Samples per second over the repeats; of training without its evaluations."
+    )
+    scaling: tuple[Scaling, ...] = Field((), max_length=2, description="On the weak line, the strong line, or both.")
+    training: TrainingResult | None = Field(None, description="With mode Training.")
+    bandwidth: Bandwidth | None = Field(None, description="Of the workload allreduce.")
+    cost: Cost | None = Field(None, description="Absent when the pool has neither price nor ownership.")
+    goals: tuple[GoalResult, ...] = Field(
+        (), max_length=GOALS_OF_A_WORKLOAD_MAX, description="The spec's goals for this workload."
+    )
+    nodes: int = Field(0, description="Distinct nodes that the repeats ran on.")
+    environment: str | None = Field(
+        None,
+        max_length=16,
+        description="What the figure stands on: a hash, or the short text of a program of your own.",
+    )
+    warnings: tuple[Annotated[str, Field(max_length=WARNING_MAX)], ...] = Field(
+        (), max_length=WARNINGS_MAX, description="What a reader of the figure must know."
+    )
+
+
+class PointCounts(Value):
+    """Points by what became of them."""
+
+    total: int = Field(description="Points of the plan.")
+    measured: int = Field(0, description="Points with all repeats measured, and those derived from such.")
+    running: int = Field(0, description="Points with an attempt under way.")
+    failed: int = Field(0, description="Points that ended Failed.")
+    skipped: int = Field(0, description="Points that no pool can hold.")
+    other: int = Field(0, description="Points that ended OutOfMemory, NoCapacity or UnsupportedAccelerator.")
+
+
+class TrialCounts(Value):
+    """Trials of the plan."""
+
+    total: int = Field(description="Trials of the plan: points times repeats, skipped points left out.")
+    finished: int = Field(0, description="Trials with a result, or given up.")
+    running: int = Field(0, description="Trials with an attempt under way.")
+
+
+class AttemptCounts(Value):
+    """Attempts by how they ended. started = succeeded + failed + preempted + stopped + running."""
+
+    started: int = Field(0, description="Jobs created so far.")
+    succeeded: int = Field(0, description="Attempts with a result.")
+    failed: int = Field(0, description="Attempts that failed.")
+    preempted: int = Field(0, description="Attempts that lost a pod to preemption, eviction or a lost node.")
+    stopped: int = Field(0, description="Attempts that the study itself stopped, because it was suspended.")
+
+
+class Condition(condition.Condition):
+    """A condition in the form of metav1.Condition."""
+
+    observed_generation: int | None = Field(None, description="Generation of the spec that this speaks of.")
+
+
+class GpuBenchmarkStatus(Value):
+    """What was found so far."""
+
+    phase: str | None = Field(None, max_length=32, description="One word for the STATUS column.")
+    observed_generation: int | None = Field(None, description="Generation of the spec that this speaks of.")
+    conditions: tuple[Condition, ...] = Field(
+        (),
+        max_length=8,
+        description="Finished and Succeeded say how the study ended; wait for Finished in scripts.",
+        json_schema_extra=rules.list_map("type"),
+    )
+    points: PointCounts | None = Field(None, description="Points by what became of them.")
+    points_done: str | None = Field(None, max_length=16, description="The POINTS column, such as 40/72.")
+    trials: TrialCounts | None = Field(None, description="Trials of the plan.")
+    attempts: AttemptCounts | None = Field(None, description="Attempts by how they ended.")
+    started_at: str | None = Field(
+        None, max_length=40, description="When the plan was frozen.", json_schema_extra=rules.TIME
+    )
+    finished_at: str | None = Field(
+        None, max_length=40, description="When the last trial had ended.", json_schema_extra=rules.TIME
+    )
+    results: tuple[PointResult, ...] = Field((), max_length=POINTS_MAX, description="One entry for each point.")
+    answer: str | None = Field(None, max_length=2048, description="What the figures say, in a sentence or two.")
