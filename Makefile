@@ -44,8 +44,9 @@ cluster-down: $(SYNCED) ## Stop it, and everything that runs on it
 
 ##@ Change it
 .PHONY: test lint verify generate format cluster-up cluster-down
+# Two at a time, whole files: half of the tests wait for a cluster while the other half trains.
 test: ready ## All tests: two real Horovod ranks, a real API server; no root
-	$(PYTHON) -m pytest
+	$(PYTHON) -m pytest --numprocesses 2 --dist loadfile
 
 lint: $(SYNCED) go ## ruff, mypy, import-linter, yamllint, shellcheck, go vet
 	$(VENV)/bin/ruff format --check
