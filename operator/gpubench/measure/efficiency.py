@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from gpubench.measure import intervals
-from gpubench.measure.intervals import Interval
+from gpubench.measure.intervals import CONFIDENCE, Interval
 from gpubench.plan.plan import Point
 
 
@@ -38,6 +38,7 @@ class MeasuredPoint:
     values: tuple[float, ...]
     environment: Ground
     scaling_baseline: str | None = None  # pool of the base, where it is another one
+    confidence: float = CONFIDENCE  # of its intervals; higher where the number of repeats was decided underway
 
     @property
     def baseline_pool(self) -> str:
@@ -88,7 +89,7 @@ def _on_line(
     return Efficiency(
         kind=kind,
         baseline_workers=b,
-        interval=intervals.of_ratio(of.values, base.values).scaled(b / n),
+        interval=intervals.of_ratio(of.values, base.values, max(of.confidence, base.confidence)).scaled(b / n),
         baseline_pool=base.point.key.pool if across else None,
     )
 

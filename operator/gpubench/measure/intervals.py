@@ -47,19 +47,19 @@ class Interval:
         )
 
 
-def of_mean(values: Sequence[float]) -> Interval:
-    """The mean of at least one value with its 95 % interval; without bounds below three values."""
+def of_mean(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
+    """The mean of at least one value with its interval; without bounds below three values."""
     if not values:
         raise ValueError("a mean needs at least one value")
     mean = math.fsum(values) / len(values)
     if len(values) < REPEATS_FOR_INTERVAL:
         return Interval(mean=mean)
-    half = _t_quantile(len(values) - 1) * math.sqrt(_variance_of_mean(values))
+    half = _t_quantile(len(values) - 1, confidence) * math.sqrt(_variance_of_mean(values))
     return Interval(mean=mean, low=mean - half, high=mean + half)
 
 
-def of_ratio(numerators: Sequence[float], denominators: Sequence[float]) -> Interval:
-    """The ratio of two independent means with Fieller's 95 % interval.
+def of_ratio(numerators: Sequence[float], denominators: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
+    """The ratio of two independent means with Fieller's interval.
 
     Without bounds below three values on either side, or when the denominator is not clearly different from zero (then
     the interval would be unbounded).
@@ -75,7 +75,7 @@ def of_ratio(numerators: Sequence[float], denominators: Sequence[float]) -> Inte
     freedom = (var_top + scaled_bottom) ** 2 / (
         var_top**2 / (len(numerators) - 1) + scaled_bottom**2 / (len(denominators) - 1)
     )
-    t = _t_quantile(freedom)
+    t = _t_quantile(freedom, confidence)
     g = t**2 * var_bottom / bottom**2
     if g >= 1:
         return Interval(mean=ratio)
@@ -88,5 +88,5 @@ def _variance_of_mean(values: Sequence[float]) -> float:
     return math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1) / len(values)
 
 
-def _t_quantile(freedom: float) -> float:
-    return float(special.stdtrit(freedom, (1 + CONFIDENCE) / 2))
+def _t_quantile(freedom: float, confidence: float) -> float:
+    return float(special.stdtrit(freedom, (1 + confidence) / 2))

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When one run is long enough: its steady state is known, and its mean is as exact as is wanted.
+
+The error is that of *this run's* mean: how another run would differ is for `intervals`, over fresh runs. Must not
+happen: a run that ends while it still warms up, because its first windows happen to lie close together.
+"""
+
+from collections.abc import Sequence
+
+from gpubench.measure import autocorrelation, steady
+
+#: Fewer counted windows do not show how large their own error is.
+COUNTED_MIN = 8
+
+
+def standard_error(step_seconds: Sequence[float]) -> float | None:
+    """Relative standard error of the mean of these windows, their correlation taken into account.
+
+    For the windows that count, from the first steady one on. None where they are fewer than five.
+    """
+    if len(step_seconds) < steady.WINDOWS_MIN:
+        return None
+    return autocorrelation.error_of_mean(step_seconds) * len(step_seconds) / sum(step_seconds)
+
+
+def enough(step_seconds: Sequence[float], *, wanted: float) -> bool:
+    """Whether the run may end: enough steady windows, none left out only for want of room, the error small enough."""
+    found = steady.detect(step_seconds)
+    counted = step_seconds[found.first :]
+    if not found.settled or len(counted) < COUNTED_MIN or found.first == len(step_seconds) // 2:
+        return False
+    error = standard_error(counted)
+    return error is not None and error <= wanted
