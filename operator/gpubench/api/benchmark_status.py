@@ -131,6 +131,14 @@ class Basis(StrEnum):
     EXTRAPOLATED = "Extrapolated"
 
 
+class Judgement(StrEnum):
+    """Whether something keeps up with its baseline."""
+
+    PASS = "Pass"  # noqa: S105  # a verdict
+    FAIL = "Fail"
+    CANNOT_TELL = "CannotTell"
+
+
 class PointResult(Value):
     """One point of the study and what was found there."""
 

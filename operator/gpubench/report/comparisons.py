@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pairs of points with what is said of each, as a table: figures, ratio of speeds, verdict.
+
+Must not happen: a verdict about a figure that is not ranked either (a run that never settled), or a difference of
+environments that is passed over in silence.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from gpubench import workloads
+from gpubench.api.benchmark_status import PointResult
+from gpubench.measure import compare
+from gpubench.measure.compare import Difference, Quantity, Verdict
+from gpubench.report import figures, pairs
+from gpubench.report.pairs import Pair, Side
+from gpubench.report.tables import Column, Table
+from gpubench.values import Value
+
+#: What an environment's key was made of: facts by their names.
+Facts = Mapping[str, str]
+
+RATIO_NOTE = (
+    "SPEED B/A is the ratio of throughputs, or of training the seconds of A over those of B, with its 95 % interval "
+    "over the repeats: how repeatable the difference is on these nodes."
+)
+SEVERAL_NOTE = (
+    "Each interval holds for its own line with 95 %: of twenty lines without any difference, about one shows one."
+)
+_UNSTABLE = "Unstable"
+_SHOWN_FIELDS = ("workload", "workers", "batch", "precision", "variant")
+_TITLES = {"workload": "WORKLOAD", "workers": "WORKERS", "batch": "BATCH", "precision": "PRECISION"}
+
+
+class Compared(Value):
+    """A pair and what is said of it."""
+
+    a: PointResult
+    b: PointResult
+    quantity: Quantity
+    difference: Difference
+
+
+def compared(a: Side, b: Side, pair: Pair, *, tolerance: float = compare.TOLERANCE) -> Compared:
+    """What the repeats of a pair of these studies say."""
+    quantities = {pairs.quantity(pair.a), pairs.quantity(pair.b)}
+    quantity = Quantity.SECONDS if quantities == {Quantity.SECONDS} else Quantity.THROUGHPUT
+    found = compare.difference(
+        pairs.sample(pair.b, quantity, confidence=b.confidence),
+        pairs.sample(pair.a, quantity, confidence=a.confidence),
+        quantity=quantity,
+        tolerance=tolerance,
+    )
+    unsettled = [name for name, point in (("A", pair.a), ("B", pair.b)) if point.state.value == _UNSTABLE]
+    if unsettled:
+        never = f"{' and '.join(unsettled)} never settled, and such figures are not ranked"
+        found = Difference(verdict=Verdict.CANNOT_TELL, ratio=found.ratio, sentence=f"cannot tell: {never}")
+    return Compared(a=pair.a, b=pair.b, quantity=quantity, difference=found)
+
+
+def differing(a: str | None, b: str | None, facts_a: Mapping[str, Facts], facts_b: Mapping[str, Facts]) -> str | None:
+    """In what two environments differ, as the end of a sentence; None where they do not. Facts are by environment."""
+    if a == b:
+        return None
+    where = f"the environments differ ({a or 'unknown'} and {b or 'unknown'})"
+    these, those = facts_a.get(a or ""), facts_b.get(b or "")
+    if these is None or those is None:
+        return f"{where}, and in what is not known, for their full records are not at hand"
+    unlike = [name for name in dict.fromkeys((*these, *those)) if these.get(name) != those.get(name)]
+    listed = ", ".join(f"{name} {these.get(name, 'absent')} against {those.get(name, 'absent')}" for name in unlike)
+    return f"{where}: {listed or 'in nothing that was recorded'}"
+
+
+def table(found: Sequence[Compared], *, by: Collection[str], notes: Sequence[str] = ()) -> Table:
+    """One line for each pair."""
+    shared = [field for field in _SHOWN_FIELDS if field not in by and _tells(found, field)]
+    own = [field for field in pairs.FIELDS if field in by or field == "pool"]
+    columns = (
+        *(Column(title=_TITLES.get(field, field.upper()), numeric=field in ("workers", "batch")) for field in shared),
+        Column(title="A"),
+        Column(title="B"),
+        Column(title="FIGURE OF A", numeric=True),
+        Column(title="FIGURE OF B", numeric=True),
+        Column(title="SPEED B/A", numeric=True),
+        Column(title="VERDICT"),
+    )
+    rows = tuple(
+        (
+            *(_cell(one.a, field) for field in shared),
+            pairs.text_of(one.a, own),
+            pairs.text_of(one.b, own),
+            _figure(one.a, one.quantity),
+            _figure(one.b, one.quantity),
+            figures.bounded(one.difference.ratio),
+            one.difference.sentence,
+        )
+        for one in found
+    )
+    several = [SEVERAL_NOTE] if len(found) > 1 else []
+    return Table(columns=columns, rows=rows, notes=(RATIO_NOTE, *several, *notes))
+
+
+def _tells(found: Sequence[Compared], field: str) -> bool:
+    return field != "variant" or any(one.a.variant for one in found)
+
+
+def _cell(point: PointResult, field: str) -> str:
+    cells = {
+        "workload": point.workload,
+        "workers": str(point.workers),
+        "batch": str(point.batch_per_worker),
+        "precision": point.precision,
+        "variant": point.variant or figures.UNDEFINED,
+    }
+    return cells[field]
+
+
+def _figure(point: PointResult, quantity: Quantity) -> str:
+    seconds = point.training.seconds if point.training is not None else None
+    if quantity is Quantity.SECONDS and seconds is not None:
+        return figures.duration(seconds)
+    unit = "elements/s" if point.workload == workloads.MESSAGES else "samples/s"
+    return f"{figures.throughput(point.throughput)} {unit}"

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which measured points are the same work, so that their figures may be held against each other.
+
+Two points make a pair when they are equal in everything but what the caller lets differ: the pool, most times. Results
+name variants and workloads of a user's own by name only, so a study brings what these names stand for: two things under
+one name are not the same work. Must not happen: a pair of points that do different work, or of a figure that was not
+measured.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+from gpubench.api.benchmark import Custom, GpuBenchmarkSpec, Mode, TimedRegion, Variant
+from gpubench.api.benchmark_status import Basis, GpuBenchmarkStatus, PointResult
+from gpubench.measure import compare, intervals
+from gpubench.measure.compare import Quantity, Sample
+from gpubench.plan.plan import Plan
+from gpubench.report import figures, tables
+from gpubench.units import workers_text
+from gpubench.values import Value
+
+#: What a caller may let differ, and by which it may choose points.
+FIELDS = ("workload", "pool", "workers", "batch", "precision", "variant")
+
+
+class Side(Value):
+    """One study's points, and what a result alone does not say of them."""
+
+    name: str
+    results: tuple[PointResult, ...]
+    mode: Mode = Mode.THROUGHPUT
+    timed_region: TimedRegion = TimedRegion()
+    variants: tuple[Variant, ...] = ()
+    customs: tuple[Custom, ...] = ()
+    confidence: float = intervals.CONFIDENCE  # at which its intervals are computed, to be as sure as they say
+
+
+class Pair(NamedTuple):
+    """Two points that may be compared."""
+
+    a: PointResult
+    b: PointResult
+
+
+class _Entry(NamedTuple):
+    """A measured point and what makes it."""
+
+    point: PointResult
+    key: Mapping[str, str]
+
+
+_Named = TypeVar("_Named", Variant, Custom)
+
+_PER_NODE = "workers per node"
+_BATCH = "batch"
+_VARIANT = "the definition of the variant"
+_WORKLOAD = "the definition of the workload"
+
+
+def of_spec(name: str, spec: GpuBenchmarkSpec, status: GpuBenchmarkStatus) -> Side:
+    """The study as an object of the cluster has it."""
+    return Side(
+        name=name,
+        results=status.results,
+        mode=spec.measure.mode,
+        timed_region=spec.measure.timed_region,
+        variants=_each_once(variant for block in spec.sweep for variant in block.variants or ()),
+        customs=_each_once(block.custom for block in spec.sweep if block.custom is not None),
+    )
+
+
+def of_plan(name: str, plan: Plan, results: Sequence[PointResult]) -> Side:
+    """The study as its frozen plan has it."""
+    keys = [point.key for point in plan.points]
+    return Side(
+        name=name,
+        results=tuple(results),
+        mode=plan.mode,
+        timed_region=plan.timed_region,
+        variants=_each_once(key.variant for key in keys if key.variant is not None),
+        customs=_each_once(key.custom for key in keys if key.custom is not None),
+    )
+
+
+def quantity(point: PointResult) -> Quantity | None:
+    """What of a point is compared: seconds of a run where it trained, else its throughput; None where neither is."""
+    if point.basis is not Basis.MEASURED or not point.values:
+        return None
+    return (
+        Quantity.SECONDS if point.training is not None and point.training.seconds is not None else Quantity.THROUGHPUT
+    )
+
+
+def sample(point: PointResult, of: Quantity, *, confidence: float) -> Sample:
+    """The repeats of a measured point; `confidence` is that of its study."""
+    seconds = point.training.seconds if point.training is not None else None
+    if of is Quantity.SECONDS and seconds is not None:
+        return compare.of_estimate(seconds, len(point.values), confidence=confidence)
+    return compare.of_values(point.values, confidence=confidence)
+
+
+def across(a: Side, b: Side, *, by: Collection[str]) -> tuple[Pair, ...]:
+    """Pairs of two studies, in the order of the first.
+
+    A point that both have is compared with itself and no other; what is left is compared with all that it equals but
+    for `by`.
+    """
+    these, those = _measured(a), _measured(b)
+    same = [(one, other) for one in these for other in those if one.key == other.key]
+    left_a = [one for one in these if not any(one is pair[0] for pair in same)]
+    left_b = [one for one in those if not any(one is pair[1] for pair in same)]
+    left = [(one, other) for one in left_a for other in _equal_but_for(by, one, left_b)]
+    order = [id(one) for one in these]
+    found = sorted((*same, *left), key=lambda pair: order.index(id(pair[0])))
+    return tuple(Pair(one.point, other.point) for one, other in found)
+
+
+def within(side: Side, *, by: Collection[str]) -> tuple[Pair, ...]:
+    """Pairs of one study: the first of the points that are equal but for `by` against each of the others.
+
+    Over worker counts it is the batch of a worker that stays equal, or, for points that have no partner of that kind,
+    the global one.
+    """
+    measured = _measured(side)
+    found = _first_against_others(measured, by)
+    if "workers" in by:
+        paired = {id(one) for pair in found for one in pair}
+        rest = [_with_global_batch(one) for one in measured if id(one) not in paired]
+        found += _first_against_others(rest, by)
+    order = [id(one.point) for one in measured]
+    found.sort(key=lambda pair: (order.index(id(pair[0].point)), order.index(id(pair[1].point))))
+    return tuple(Pair(one.point, other.point) for one, other in found)
+
+
+def identity(side: Side, point: PointResult) -> tuple[str, ...]:
+    """What makes a point, pool and all: equal for the same point of two studies."""
+    return tuple(_key(side, point).values())
+
+
+def nearest(a: Side, b: Side, *, by: Collection[str]) -> str | None:
+    """In what the two studies' most alike points differ besides `by`, in words; None where one has no figures."""
+    found = [_differences(one.key, other.key, by) for one in _measured(a) for other in _measured(b)]
+    if not found:
+        return None
+    fewest = min(found, key=len)
+    return " and ".join(
+        field if field in (_VARIANT, _WORKLOAD) else f"{field} ({this} against {that})"
+        for field, (this, that) in fewest.items()
+    )
+
+
+def chosen(side: Side, selection: Mapping[str, str]) -> Side:
+    """The study with those of its points only that have these texts in these fields."""
+    results = tuple(
+        point for point in side.results if all(_key(side, point)[field] == text for field, text in selection.items())
+    )
+    return side.model_copy(update={"results": results})
+
+
+def text_of(point: PointResult, fields: Iterable[str]) -> str:
+    """What tells a point apart in these fields, in a few words."""
+    words = {
+        "workload": point.workload,
+        "pool": point.pool,
+        "workers": workers_text(point.workers),
+        "batch": f"batch {point.batch_per_worker}",
+        "precision": point.precision,
+        "variant": point.variant or "no variant",
+    }
+    return ", ".join(words[field] for field in fields)
+
+
+def _key(side: Side, point: PointResult) -> dict[str, str]:
+    """What makes a point, as texts. The global batch follows from workers and batch."""
+    variant = next((one for one in side.variants if one.name == point.variant), None)
+    custom = next((one for one in side.customs if one.name == point.workload), None)
+    trains = side.mode is Mode.TRAINING
+    return {
+        "workload": point.workload,
+        "pool": point.pool,
+        "workers": str(point.workers),
+        _PER_NODE: str(point.workers_per_node),
+        _BATCH: str(point.batch_per_worker),
+        "precision": point.precision,
+        "data": tables.data(point),
+        "variant": point.variant or "none",
+        _VARIANT: variant.to_json() if variant is not None else "",
+        _WORKLOAD: custom.to_json() if custom is not None else "",
+        "measure.mode": side.mode.value,
+        "epochs": str(figures.epochs(point)) if trains else "",
+        "timed region": figures.timed_region(side.timed_region) if trains else "",
+    }
+
+
+def _differences(this: Mapping[str, str], that: Mapping[str, str], by: Collection[str]) -> dict[str, tuple[str, str]]:
+    """In what two keys differ where they may not: the two texts of each field."""
+    free = {*by}
+    free |= {_PER_NODE} if {"pool", "workers"} & free else set()  # how many a node holds is the pool's affair
+    free |= {_VARIANT} if "variant" in free else set()
+    return {field: (text, that[field]) for field, text in this.items() if field not in free and text != that[field]}
+
+
+def _equal_but_for(by: Collection[str], one: _Entry, others: Sequence[_Entry]) -> list[_Entry]:
+    """Of one pool those alone that spread as many workers over nodes, if there are any."""
+    found = [other for other in others if not _differences(one.key, other.key, by)]
+    shaped = {other.point.pool for other in found if other.key[_PER_NODE] == one.key[_PER_NODE]}
+    return [other for other in found if other.point.pool not in shaped or other.key[_PER_NODE] == one.key[_PER_NODE]]
+
+
+def _first_against_others(entries: Sequence[_Entry], by: Collection[str]) -> list[tuple[_Entry, _Entry]]:
+    pairs: list[tuple[_Entry, _Entry]] = []
+    left = list(entries)
+    while left:
+        first, *rest = left
+        others = _equal_but_for(by, first, rest)
+        pairs += [(first, other) for other in others]
+        left = [one for one in rest if not any(one is other for other in others)]
+    return pairs
+
+
+def _with_global_batch(entry: _Entry) -> _Entry:
+    return _Entry(entry.point, {**entry.key, _BATCH: f"global {entry.point.global_batch}"})
+
+
+def _measured(side: Side) -> list[_Entry]:
+    return [_Entry(point, _key(side, point)) for point in side.results if quantity(point) is not None]
+
+
+def _each_once(values: Iterable[_Named]) -> tuple[_Named, ...]:
+    return tuple(dict.fromkeys(values))

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Verdicts about two points: what the interval supports, in words, and never more. Figures are computed by hand."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from gpubench.api.benchmark_status import Estimate, Judgement
+from gpubench.measure import compare, intervals, noise
+from gpubench.measure.compare import Difference, Quantity, Verdict
+from gpubench.measure.intervals import Interval
+
+# Means 100 and 115, both with a standard deviation of 1: Welch's degrees of freedom are 3.92, t(0.975, 3.92) = 2.80.
+SLOW, FAST = (99.0, 100.0, 101.0), (114.0, 115.0, 116.0)
+
+
+def difference(b: Sequence[float], a: Sequence[float], **fields: Any) -> Difference:
+    return compare.difference(compare.of_values(b), compare.of_values(a), **fields)
+
+
+def test_a_faster_point_is_called_faster_by_what_the_interval_spans() -> None:
+    # Fieller: (1.15 -+ 2.80 / 100 sqrt(1/3 + 1.15^2 / 3)) over 1 - 0.0003, that is 1.126 to 1.175
+    found = difference(FAST, SLOW)
+    assert found.verdict is Verdict.FASTER
+    assert found.sentence == "B is 12–18 % faster (95 %)"
+    assert (found.ratio.low, found.ratio.mean, found.ratio.high) == pytest.approx((1.1257, 1.15, 1.1749), abs=2e-4)
+
+
+def test_the_other_way_round_it_is_slower_by_the_reciprocal() -> None:
+    found = difference(SLOW, FAST)
+    assert found.verdict is Verdict.SLOWER
+    assert found.sentence == "B is 11–15 % slower (95 %)"  # 1 / 1.1749 is 0.851, 1 / 1.1257 is 0.888
+    assert found.ratio.low == pytest.approx(1 / 1.1749, abs=2e-4)
+
+
+def test_of_seconds_less_is_faster() -> None:
+    found = difference(SLOW, FAST, quantity=Quantity.SECONDS)
+    assert found == difference(FAST, SLOW)
+
+
+def test_far_apart_is_said_in_times() -> None:
+    found = difference([400.0, 404.0, 396.0], [100.0, 101.0, 99.0])
+    # half width: t(0.975, 4) 4 sqrt(0.01^2 / 3 + 0.01^2 / 3) = 2.776 x 0.03266 = 0.0907: 3.910 to 4.092
+    assert found.sentence == "B is 3.91–4.10 times as fast (95 %)"
+
+
+def test_close_together_is_no_difference_larger_than_the_interval_reaches() -> None:
+    # Standard deviations 0.2 and 0.1, freedom 2.94, t = 3.22: half width 3.22 sqrt(0.05 / 3) / 100 = 0.415 %
+    found = difference([100.1, 99.9, 100.0], [100.0, 100.2, 99.8])
+    assert found.verdict is Verdict.EQUAL
+    assert found.sentence == "no difference larger than 0.42 % (95 %)"
+
+
+def test_what_counts_as_none_is_the_callers_to_say() -> None:
+    found = difference([100.1, 99.9, 100.0], [100.0, 100.2, 99.8], tolerance=0.004)
+    assert found.verdict is Verdict.CANNOT_TELL
+
+
+def test_a_tie_is_a_tie() -> None:
+    found = difference([7.0] * 3, [7.0] * 3)
+    assert (found.verdict, found.sentence) == (Verdict.EQUAL, "no difference larger than 0 % (95 %)")
+
+
+def test_a_small_and_certain_difference_never_looks_like_none() -> None:
+    # 0.3 % apart with a standard deviation of 0.01 %: half width about 2.78 x 0.01 % x sqrt(2 / 3) = 0.023 %
+    found = difference([100.29, 100.30, 100.31], [99.99, 100.0, 100.01])
+    assert found.sentence == "B is 0.27–0.33 % faster (95 %)"
+
+
+def test_what_cannot_be_told_says_how_far_it_may_be_and_what_would_help() -> None:
+    # r = 1.02, each 1 %: h(0) = 2.776 sqrt(2.04e-4 / 3) = 2.3 %, so 1 is inside; h(1) = 2.447 sqrt(2.04e-4 / 4) = 1.7 %
+    found = difference([101.0, 102.0, 103.0], [99.0, 100.0, 101.0])
+    assert found.verdict is Verdict.CANNOT_TELL
+    assert found.more_repeats == 1
+    assert found.sentence == "cannot tell: between 1 % slower and 5 % faster; about 1 more repeat of each would"
+
+
+def test_equal_means_need_repeats_until_the_interval_fits_the_tolerance() -> None:
+    # r = 1, each 2 %: h(k) = t(2 n - 2) 0.02 sqrt(2 / n) <= 0.02 from n = 9 on: t(16) = 2.120, 2.120 x 0.471 = 0.999
+    values = [98.0, 100.0, 102.0]
+    assert compare.more_repeats(compare.of_values(values), compare.of_values(values)) == 6
+
+
+def test_noise_that_no_repeats_will_overcome_is_called_so() -> None:
+    # r = 1.01, each 4 %: t 0.0569 / sqrt(n) < 0.01 asks for n = 126
+    found = difference([97.0, 101.0, 105.0], [96.0, 100.0, 104.0])
+    assert found.more_repeats is None
+    assert found.sentence == (
+        "cannot tell: between 8 % slower and 11 % faster; not even 100 more repeats of each probably would: look for "
+        "the cause of the noise"
+    )
+
+
+@pytest.mark.parametrize(
+    ("b", "a", "few"),
+    [((1.0, 1.1), SLOW, "B has 2"), (FAST, (1.0,), "A has 1"), ((1.0,), (1.0, 2.0), "A has 2 and B has 1")],
+)
+def test_fewer_than_three_repeats_tell_nothing(b: tuple[float, ...], a: tuple[float, ...], few: str) -> None:
+    found = difference(b, a)
+    assert found.sentence == f"cannot tell: an interval needs 3 repeats, and {few}"
+    assert (found.verdict, found.ratio.low, found.more_repeats) == (Verdict.CANNOT_TELL, None, None)
+
+
+def test_a_ratio_without_bounds_is_not_hidden() -> None:
+    found = difference([1.0, 1.0, 1.1], [0.1, 9.0, 0.2])
+    assert found.verdict is Verdict.CANNOT_TELL
+    assert "the ratio has no bounds" in found.sentence
+
+
+def test_a_sample_is_found_again_behind_its_interval() -> None:
+    for values in (SLOW, (7.0, 9.0, 11.0, 8.0)):
+        sample = compare.of_values(values, confidence=0.98)
+        interval = intervals.of_mean(values, 0.98)
+        estimate = Estimate(mean=interval.mean, low=0.0, high=interval.high)
+        found = compare.of_estimate(estimate, len(values), confidence=0.98)
+        assert found.deviation == pytest.approx(sample.deviation)
+        assert (found.count, found.mean, found.confidence) == (sample.count, sample.mean, 0.98)
+
+
+def test_repeats_that_were_added_as_needed_have_a_wider_interval() -> None:
+    plain = compare.speed_ratio(compare.of_values(FAST), compare.of_values(SLOW))
+    strict = compare.speed_ratio(compare.of_values(FAST, confidence=0.98), compare.of_values(SLOW))
+    assert plain == intervals.of_ratio(FAST, SLOW)
+    assert strict == intervals.of_ratio(FAST, SLOW, 0.98)
+    assert strict.low is not None
+    assert plain.low is not None
+    assert strict.low < plain.low
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "judgement"),
+    [
+        (0.951, 1.2, Judgement.PASS),
+        (0.80, 0.949, Judgement.FAIL),
+        (0.94, 0.96, Judgement.CANNOT_TELL),
+        (0.95, 1.0, Judgement.CANNOT_TELL),  # on the bound is not above it
+        (None, None, Judgement.CANNOT_TELL),
+    ],
+)
+def test_a_bound_is_kept_by_all_of_the_interval_or_broken_by_all_of_it(
+    low: float | None, high: float | None, judgement: Judgement
+) -> None:
+    assert compare.judged(Interval(mean=0.95, low=low, high=high), tolerance=0.05) is judgement
+
+
+def test_scatter_has_the_interval_of_a_standard_deviation() -> None:
+    # chi-squared with 2 degrees of freedom: 7.3778 and 0.050636 (any table); 0.01 sqrt(2 / each of them)
+    found = noise.of_runs([99.0, 100.0, 101.0])
+    assert (found.mean, found.low, found.high) == pytest.approx((0.01, 0.0052066, 0.062847), rel=1e-4)
+    assert noise.of_runs([99.0, 101.0]).low is None
+
+
+def test_the_smallest_difference_follows_from_scatter_and_repeats() -> None:
+    # t(0.975, 4) = 2.776445 and t(0.975, 18) = 2.100922 (any table)
+    assert noise.smallest_difference(0.01, repeats=3) == pytest.approx(2.776445 * 0.01 * (2 / 3) ** 0.5)
+    assert noise.smallest_difference(0.01, repeats=10) == pytest.approx(2.100922 * 0.01 * (2 / 10) ** 0.5)

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Studies that have been measured, as results folders and as results, from the rates that their repeats gave."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import builders
+from gpubench.api.benchmark_status import GpuBenchmarkStatus, PointResult
+from gpubench.control import results as point_results
+from gpubench.control.ledger import Outcome, Reason
+from gpubench.control.retries import standing
+from gpubench.measure.records import Training
+from gpubench.plan.plan import Plan
+from gpubench_cli.results import ResultsFolder, Summary
+
+
+def results(
+    plan: Plan,
+    rates: Mapping[int, Sequence[float]],
+    *,
+    environment: str = "env",
+    trainings: Mapping[int, Sequence[Training]] | None = None,
+) -> tuple[PointResult, ...]:
+    """The results of a plan whose points, by their index, were measured with these rates, one for each repeat."""
+    standings = {}
+    for trial in plan.trials:
+        attempts = []
+        of_point = rates.get(trial.point, ())
+        if trial.repeat < len(of_point):
+            training = (trainings or {}).get(trial.point)
+            result = builders.result(
+                rate=of_point[trial.repeat],
+                environment=environment,
+                training=training[trial.repeat] if training is not None else None,
+            )
+            attempts = [
+                builders.attempt(
+                    trial=trial.id, outcome=Outcome.SUCCEEDED, reason=Reason.COMPLETED, result=result, nodes=("node-0",)
+                )
+            ]
+        standings[trial.id] = standing(attempts, plan.attempts)
+    return point_results.point_results(plan, standings)
+
+
+def folder(
+    path: Path,
+    plan: Plan,
+    rates: Mapping[int, Sequence[float]],
+    *,
+    name: str | None = None,
+    environment: str = "env",
+    trainings: Mapping[int, Sequence[Training]] | None = None,
+) -> Path:
+    """A results folder as `gpubench run` leaves it, without logs."""
+    made = ResultsFolder.create(path, study_text="a: 1\n", plan=plan)
+    found = results(plan, rates, environment=environment, trainings=trainings)
+    status = GpuBenchmarkStatus(phase="Succeeded", results=found)
+    made.write(Summary(name=name or path.name, uid="u", machine="here", status=status))
+    return made.path
