@@ -70,12 +70,15 @@ verify: $(SYNCED) ## Check that the generated files and the lock file are what t
 	$(UV) lock --check
 
 ##@ Measure it
-.PHONY: bench-steploop bench-pipelines bench-operator
+.PHONY: bench-steploop bench-pipelines bench-repeatability bench-operator
 bench-steploop: $(HOROVOD) ## Our measured step loop against the best bare loop, interleaved
 	$(PYTHON) tests/benchmarks/steploop.py
 
 bench-pipelines: $(SYNCED) ## Each reader of real files alone, on one core, beside the training step that it feeds
 	$(SUPPORT) $(PYTHON) tests/benchmarks/pipelines.py
+
+bench-repeatability: $(HOROVOD) ## The quickstart twenty times: how many intervals contain the mean of all other runs (about an hour)
+	$(PYTHON) tests/benchmarks/repeatability.py
 
 bench-operator: ready ## From apply to pods, and the operator's memory and CPU with 1, 10, 100 studies
 	$(SUPPORT) $(PYTHON) tests/benchmarks/operator_latency.py

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
-from gpubench_cli import plan, refusal, run, show, terminal, watch, workloads
+from gpubench_cli import compare, plan, refusal, run, self_check, show, terminal, watch, workloads
 
 _PLUGIN = "kubectl-gpubench"
 
@@ -46,7 +46,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"gpubench {metadata.version('gpubench')}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (run, plan, show, watch, workloads):
+    for command in (run, plan, show, compare, watch, workloads, self_check):
         command.add_to(commands)
     return parser
 

@@ -43,6 +43,15 @@ class PodOrder:
     scratch: Path  # a folder of its own, for its last words and its temporary files
 
 
+def neutral_environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """Those of the person's variables that change no measurement."""
+    return {
+        name: value
+        for name, value in variables.items()
+        if name.startswith(_NOT_STEERING) or not name.startswith(_STEERING)
+    }
+
+
 class LocalPod:
     """A pod from its start to its end."""
 
@@ -124,15 +133,10 @@ class LocalPod:
         return said[-1] if said else None
 
     def _environment(self) -> dict[str, str]:
-        inherited = {
-            name: value
-            for name, value in os.environ.items()
-            if name.startswith(_NOT_STEERING) or not name.startswith(_STEERING)
-        }
         given = dict(self._order.environment)
         given.pop(names.ENV_IMAGE, None)  # there is no image here, and no measurement may claim one
         return {
-            **inherited,
+            **neutral_environment(os.environ),
             **given,
             "TMPDIR": str(self._order.scratch),
             "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # numbers mean what nvidia-smi lists; CUDA's own order is by speed

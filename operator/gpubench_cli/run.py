@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     study_file, adapted = read_study(arguments)
     benchmark, pools = adapted.benchmark, adapted.pools
     documents.refuse_missing_pools(benchmark, pools)
-    _refuse_missing_libraries()
+    refuse_missing_libraries()
     study = as_study(benchmark, now=time.time())
     here = machine.this_machine()
     sources = volumes.Sources(given=volumes.given(arguments.volume), config_maps=study_file.config_maps)
@@ -115,7 +115,8 @@ def _begin(study: Study, pools: tuple[GpuPool, ...]) -> Plan:
     raise Refusal(f"{study.name} does not start: {begun.status.conditions[0].message}")
 
 
-def _refuse_missing_libraries() -> None:
+def refuse_missing_libraries() -> None:
+    """Refusal where what the ranks import is not installed."""
     missing = [title for module, title in _LIBRARIES.items() if importlib.util.find_spec(module) is None]
     if missing:
         raise Refusal(

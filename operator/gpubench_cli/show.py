@@ -50,7 +50,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 def run(arguments: argparse.Namespace) -> int:
     """Find, show."""
     with_spec = arguments.output in _WITH_SPEC
-    shown = [_find(name, namespace=arguments.namespace, with_spec=with_spec) for name in arguments.names]
+    shown = [find(name, namespace=arguments.namespace, with_spec=with_spec) for name in arguments.names]
     match arguments.output:
         case "json":
             terminal.write(json.dumps(_document(shown), indent=2, ensure_ascii=False))
@@ -119,7 +119,8 @@ def _points(status: GpuBenchmarkStatus) -> str | None:
     return None if status.points_done is None else f"{status.points_done} points have ended"
 
 
-def _find(name: str, *, namespace: str | None, with_spec: bool) -> Shown:
+def find(name: str, *, namespace: str | None, with_spec: bool) -> Shown:
+    """A study by the name of its object, or by its results folder; a folder's spec only on request."""
     path = Path(name)
     if results.is_results_folder(path):
         summary = results.read_summary(path)

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`gpubench compare A B`: two studies, or points of one, against each other: ratio, interval, verdict in words.
+
+Points are compared that are equal in everything but the pool, or but what --by names. Must not happen: figures of
+different work beside each other; where nothing is comparable, one sentence says what differs.
+"""
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from pydantic import ValidationError
+
+from gpubench.api.benchmark import GpuBenchmarkSpec
+from gpubench.measure import compare, intervals
+from gpubench.report import comparisons, pairs
+from gpubench.report.comparisons import Compared, Facts
+from gpubench.report.pairs import Side
+from gpubench_cli import refusal, results, show, terminal
+from gpubench_cli.refusal import Refusal
+
+_DESCRIPTION = """\
+Compare two studies (benchmarks of the cluster, or results folders), or points of one study.
+
+Points are compared that are equal in everything but the pool; a point that both studies have
+is compared with itself. The second of two is B: "B is 12–19 % faster (95 %)".
+"""
+_EPILOG = f"""\
+A NAME may choose points:   quickstart:workers=2,pool=local-cpu
+Fields for that and --by:   {", ".join(pairs.FIELDS)}
+
+  gpubench compare monday tuesday                the same points on two days, or on two pools
+  gpubench compare monday tuesday --by variant   points that differ in pool or variant
+  gpubench compare monday --by pool              the pools of one study against its first
+
+Exit codes: 0 compared, 2 nothing is comparable (a sentence says what differs) or bad input.
+"""
+
+
+class _Found(NamedTuple):
+    """A study as the command line named it."""
+
+    side: Side
+    source: str
+    facts: Mapping[str, Facts]  # by environment
+
+
+def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """The command's arguments."""
+    parser = commands.add_parser(
+        "compare",
+        help="compare two studies, or points of one: ratio, interval, verdict",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("names", nargs="+", metavar="NAME", help="a GpuBenchmark or a results folder, one or two")
+    parser.add_argument(
+        "--by", type=_fields, default=(), metavar="FIELD,...", help="what may differ; needed within one study"
+    )
+    parser.add_argument(
+        "--tolerance",
+        type=_share,
+        default=compare.TOLERANCE,
+        metavar="SHARE",
+        help=f"the largest difference that is as good as none; {compare.TOLERANCE} by default",
+    )
+    parser.add_argument("-n", "--namespace", help="namespace in the cluster; the kubeconfig's by default")
+    parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="table by default")
+    parser.set_defaults(command=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Find, pair, compare, show."""
+    found = [_find(name, namespace=arguments.namespace) for name in arguments.names]
+    match found:
+        case [one]:
+            a = b = one
+            by = arguments.by
+            paired = _within(one.side, by)
+        case [a, b]:
+            by = tuple(dict.fromkeys(("pool", *arguments.by)))
+            paired = _across(a.side, b.side, by)
+        case _:
+            raise Refusal(f"{len(found)} studies are given, and two are compared: name two, or one with --by")
+    judged = [comparisons.compared(a.side, b.side, pair, tolerance=arguments.tolerance) for pair in paired]
+    differing = [comparisons.differing(one.a.environment, one.b.environment, a.facts, b.facts) for one in judged]
+    if arguments.output == "json":
+        terminal.write(json.dumps(_document(a, b, judged, differing, arguments), indent=2, ensure_ascii=False))
+        return refusal.EXIT_DONE
+    for letter, study in (("A", a), ("B", b)) if a is not b else (("", a),):
+        terminal.write(f"{letter}{': ' if letter else ''}{study.side.name} ({study.source})")
+    terminal.write("")
+    notes = [f"Of A and B {sentence}." for sentence in dict.fromkeys(differing) if sentence is not None]
+    terminal.print_table(comparisons.table(judged, by=by, notes=[*notes, *_left_out(a.side, b.side, judged)]))
+    return refusal.EXIT_DONE
+
+
+def side_of_folder(path: Path) -> Side:
+    """The points in a results folder."""
+    summary = results.read_summary(path)
+    return pairs.of_plan(summary.name, results.read_plan(path), summary.status.results)
+
+
+def _find(text: str, *, namespace: str | None) -> _Found:
+    name, selection = _selected(text)
+    shown = show.find(name, namespace=namespace, with_spec=False)
+    path = Path(name)
+    if results.is_results_folder(path):
+        side = side_of_folder(path)
+    else:
+        side = pairs.of_spec(shown.name, _spec(shown.spec, name=name), shown.status)
+    return _Found(_chosen(side, selection, text=text), shown.source, {})
+
+
+def _selected(text: str) -> tuple[str, dict[str, str]]:
+    """The name, and the texts that fields of its points must have."""
+    if ":" not in text or Path(text).exists():
+        return text, {}
+    name, _, listed = text.rpartition(":")
+    selection = {}
+    for part in listed.split(","):
+        field, equals, value = part.partition("=")
+        if field not in pairs.FIELDS or not equals or not value:
+            raise Refusal(
+                f"{text}: {part!r} chooses no points: write FIELD=VALUE with one of {', '.join(pairs.FIELDS)}"
+            )
+        selection[field] = value
+    return name, selection
+
+
+def _chosen(side: Side, selection: Mapping[str, str], *, text: str) -> Side:
+    chosen = pairs.chosen(side, selection)
+    if selection and not chosen.results:
+        raise Refusal(f"{text}: {side.name} has no such point: `gpubench show` lists those that it has")
+    return chosen
+
+
+def _spec(content: object, *, name: str) -> GpuBenchmarkSpec:
+    try:
+        return GpuBenchmarkSpec.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(step) for step in first["loc"])
+        raise Refusal(
+            f"the spec of {name} cannot be read by this gpubench: spec.{place}: {first['msg']}: "
+            "is the operator of another version?"
+        ) from error
+
+
+def _across(a: Side, b: Side, by: Sequence[str]) -> tuple[pairs.Pair, ...]:
+    if found := pairs.across(a, b, by=by):
+        return found
+    _refuse_unmeasured(a, b)
+    raise Refusal(
+        f"{a.name} and {b.name} have no points that differ in {' and '.join(by)} only: the most alike differ in "
+        f"{pairs.nearest(a, b, by=by)}; name what may differ with --by, or choose others"
+    )
+
+
+def _within(side: Side, by: Sequence[str]) -> tuple[pairs.Pair, ...]:
+    if not by:
+        raise Refusal(f"one study is given: name a second one, or say with --by in what points of {side.name} differ")
+    if found := pairs.within(side, by=by):
+        return found
+    _refuse_unmeasured(side)
+    raise Refusal(
+        f"{side.name} has no two measured points that differ in {' and '.join(by)} only: name other fields with --by"
+    )
+
+
+def _refuse_unmeasured(*sides: Side) -> None:
+    for side in sides:
+        if all(pairs.quantity(point) is None for point in side.results):
+            raise Refusal(f"{side.name} has no measured point to compare: `gpubench show` says how it stands")
+
+
+def _left_out(a: Side, b: Side, judged: Sequence[Compared]) -> list[str]:
+    """How many points were not compared, and why."""
+    sentences = []
+    used = {id(point) for one in judged for point in (one.a, one.b)}
+    for side in (a, b) if a is not b else (a,):
+        rest = [point for point in side.results if id(point) not in used]
+        blank = sum(pairs.quantity(point) is None for point in rest)
+        if len(rest) > blank:
+            count = len(rest) - blank
+            sentences.append(f"{side.name}: {_points(count)} without a counterpart, not compared.")
+        if blank:
+            sentences.append(f"{side.name}: {_points(blank)} without figures of their own, not compared.")
+    return sentences
+
+
+def _points(count: int) -> str:
+    return "1 point" if count == 1 else f"{count} points"
+
+
+def _document(
+    a: _Found, b: _Found, judged: Sequence[Compared], differing: Sequence[str | None], arguments: argparse.Namespace
+) -> dict[str, object]:
+    return {
+        "a": {"name": a.side.name, "source": a.source},
+        "b": {"name": b.side.name, "source": b.source},
+        "confidence": intervals.CONFIDENCE,
+        "tolerance": arguments.tolerance,
+        "pairs": [
+            {**one.to_wire(), "environments": "equal" if sentence is None else sentence}
+            for one, sentence in zip(judged, differing, strict=True)
+        ],
+    }
+
+
+def _fields(text: str) -> tuple[str, ...]:
+    fields = tuple(text.split(","))
+    for field in fields:
+        if field not in pairs.FIELDS:
+            raise argparse.ArgumentTypeError(f"{field!r} is none of {', '.join(pairs.FIELDS)}")
+    return fields
+
+
+def _share(text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no share from 0 up to 1, such as 0.02 for 2 %")
+    return share
