@@ -35,6 +35,10 @@ LABEL_ATTEMPT = f"{GROUP}/attempt"
 LABEL_NODES = f"{GROUP}/nodes"  # how many nodes the attempt uses, for people and selectors
 LABEL_SLOTS = f"{GROUP}/slots"  # how many slots of the pool the attempt holds: the slot ledger is rebuilt from it
 
+# Labels of nodes, by Kubernetes: https://kubernetes.io/docs/reference/labels-annotations-taints/
+LABEL_INSTANCE_TYPE = "node.kubernetes.io/instance-type"
+LABEL_ZONE = "topology.kubernetes.io/zone"
+
 # What the autoscalers must know: a gang pod that is moved is a measurement that is lost.
 ANNOTATION_KARPENTER = "karpenter.sh/do-not-disrupt"
 ANNOTATION_AUTOSCALER = "cluster-autoscaler.kubernetes.io/safe-to-evict"

@@ -18,11 +18,12 @@ from types import FrameType
 from typing import Protocol
 
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
-from gpubench.control import capacity, conditions
+from gpubench.control import capacity, conditions, environments
 from gpubench.control import decide as decisions
 from gpubench.control.decision import Decision, Gang, Happening
 from gpubench.control.ledger import Ledger
 from gpubench.control.observed import Observed, Study
+from gpubench.measure.records import Environment
 from gpubench.plan.plan import Plan
 from gpubench_cli import pod
 from gpubench_cli.gang import LocalGang, Place
@@ -95,9 +96,31 @@ class LocalRun:
         self._gangs = [gang for gang in self._gangs if not gang.gone]
         if self._status is not None and any(gang.ending for gang in self._gangs):
             return self._status  # half an end is no news: a gang's end is judged when all of it has ended
-        decision = decisions.decide(self._plan, self._ledger, self._observe(), self._now())
+        observed, before = self._observe(), self._ledger
+        decision = decisions.decide(self._plan, before, observed, self._now())
+        self._record(decision)
+        if read := self._describe(decision):
+            again = decisions.decide(self._plan, before.with_environments(read), observed, self._now())
+            decision = decision.model_copy(update={"status": again.status})
         self._act(decision)
         return decision.status
+
+    def _record(self, decision: Decision) -> None:
+        """Nothing may be lost: this before all else."""
+        self._ledger = self._ledger.with_records(decision.record)
+        self._place.folder.append(decision.record)
+
+    def _describe(self, decision: Decision) -> tuple[Environment, ...]:
+        """Keep the environments that stand in logs only, so far."""
+        found = []
+        for one in decision.describe:
+            head = self._place.folder.log_head(trial=one.trial, attempt=one.attempt, limit=environments.LOG_HEAD_BYTES)
+            environment = environments.in_log(head, one.environment)
+            if environment is not None:
+                found.append(environment)
+        self._place.folder.append_environments(found)
+        self._ledger = self._ledger.with_environments(found)
+        return tuple(found)
 
     def _observe(self) -> Observed:
         jobs = tuple(gang.observe() for gang in self._gangs)
@@ -108,9 +131,7 @@ class LocalRun:
         return Observed(study=self._study, jobs=jobs, free=capacity.free_slots(self._plan, held))
 
     def _act(self, decision: Decision) -> None:
-        """In the order of the Decision's fields: nothing may be lost, then processes, then what people are told."""
-        self._ledger = self._ledger.with_records(decision.record)
-        self._place.folder.append(decision.record)
+        """In the order of the Decision's fields: processes, then what people are told."""
         for gang in self._gangs:
             if any(reference.uid == gang.uid for reference in decision.delete):
                 gang.delete()

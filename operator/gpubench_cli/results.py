@@ -6,6 +6,8 @@ Version 1 (0.1.0):
     plan.json       the frozen plan (plan.plan.Plan), with the pools and prices as they were
     ledger.jsonl    attempt records (control.ledger.AttemptRecord), one JSON object a line; an attempt has a line from
                     when it was seen to run and one from its end: the later line counts
+    environments.jsonl  what the figures stand on (measure.records.Environment), one JSON object a line, each
+                    comparability key once; absent in folders of before
     status.json     a Summary: whose status this is, and the status (api.benchmark_status.GpuBenchmarkStatus)
     logs/           <trial>.<attempt>.<pod>.jsonl: the pod's records with all windows; .err: what it said besides
 
@@ -25,6 +27,8 @@ from pydantic import ValidationError
 
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.control.ledger import AttemptRecord, Ledger
+from gpubench.measure import records as wire
+from gpubench.measure.records import Environment
 from gpubench.plan.plan import Plan
 from gpubench.values import Value
 from gpubench_cli.refusal import Refusal
@@ -32,6 +36,7 @@ from gpubench_cli.refusal import Refusal
 _Kind = TypeVar("_Kind", bound=Value)
 
 _STATUS, _PLAN, _LEDGER, _STUDY, _LOGS = "status.json", "plan.json", "ledger.jsonl", "study.yaml", "logs"
+_ENVIRONMENTS = "environments.jsonl"
 
 
 class Summary(Value):
@@ -68,13 +73,19 @@ class ResultsFolder:
 
     def append(self, records: Iterable[AttemptRecord]) -> None:
         """Records that are safe on the disk when this returns."""
-        lines = "".join(f"{record.to_json()}\n" for record in records)
-        if not lines:
-            return
-        with _writing(self.path), (self.path / _LEDGER).open("a", encoding="utf-8") as ledger:
-            ledger.write(lines)
-            ledger.flush()
-            os.fsync(ledger.fileno())
+        _append(self.path, _LEDGER, records)
+
+    def log_head(self, *, trial: str, attempt: int, limit: int) -> str:
+        """The beginning of pod 0's log; empty where there is none."""
+        try:
+            with self.log(trial=trial, attempt=attempt, pod=0).open("rb") as log:
+                return log.read(limit).decode(errors="replace")
+        except OSError:
+            return ""
+
+    def append_environments(self, environments: Iterable[Environment]) -> None:
+        """Environments that are safe on the disk when this returns."""
+        _append(self.path, _ENVIRONMENTS, environments)
 
     def write(self, summary: Summary) -> None:
         """The status; a reader sees the old one or the new one, never half of it."""
@@ -115,7 +126,25 @@ def read_ledger(path: Path) -> Ledger:
             ledger = ledger.with_records([AttemptRecord.model_validate_json(line)])
         except ValidationError as error:
             raise Refusal(f"{path / _LEDGER}:{number}: {_first(error)}") from error
-    return ledger
+    return ledger.with_environments(_read_environments(path))
+
+
+def _read_environments(path: Path) -> list[Environment]:
+    try:
+        lines = (path / _ENVIRONMENTS).read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return []
+    return [found for line in lines if (found := wire.read_environment(line)) is not None]
+
+
+def _append(folder: Path, name: str, values: Iterable[Value]) -> None:
+    lines = "".join(f"{value.to_json()}\n" for value in values)
+    if not lines:
+        return
+    with _writing(folder), (folder / name).open("a", encoding="utf-8") as file:
+        file.write(lines)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def study_path(path: Path) -> Path:

@@ -21,6 +21,7 @@ _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=
 _MERGE_PATCH = "application/merge-patch+json"
 _CHUNK = 500
 _NO_SUCH_OBJECT = (404,)
+_LOG_SECONDS = 10.0  # a kubelet that is away holds up one study for at most so long
 
 #: Told about each request: verb, resource and code ("error" where no answer came).
 Count = Callable[[str, str, str], None]
@@ -122,6 +123,18 @@ class ApiServer:
         answer = await self._send("DELETE", resource, path, verb="delete", body=options, absent=(404, 409))
         return answer is not None
 
+    async def log_head(self, *, pod: str, namespace: str, container: str, limit: int) -> str | None:
+        """The first bytes of a container's log; None when there is no such pod."""
+        answer = await self._ask(
+            "GET",
+            kube.POD_LOGS,
+            kube.PODS.path(namespace=namespace, name=pod, subresource="log"),
+            verb="get",
+            query=[("container", container), ("limitBytes", str(limit))],
+            seconds=min(self._timeout, _LOG_SECONDS),
+        )
+        return None if answer is None else answer[:limit].decode(errors="replace")
+
     async def _send(
         self,
         method: str,
@@ -136,6 +149,39 @@ class ApiServer:
         absent: tuple[int, ...] = _NO_SUCH_OBJECT,
         exists: bool = False,
     ) -> kube.Object | None:
+        """One request whose answer is an object."""
+        answer = await self._ask(
+            method,
+            resource,
+            path,
+            verb=verb,
+            query=query,
+            body=body,
+            content=content,
+            accept=accept,
+            absent=absent,
+            exists=exists,
+        )
+        if answer is None:
+            return None
+        found: kube.Object = json.loads(answer)
+        return found
+
+    async def _ask(
+        self,
+        method: str,
+        resource: kube.Resource,
+        path: str,
+        *,
+        verb: str,
+        query: Sequence[tuple[str, str]] | None = None,
+        body: kube.Object | None = None,
+        content: str = _JSON,
+        accept: str = _JSON,
+        absent: tuple[int, ...] = _NO_SUCH_OBJECT,
+        exists: bool = False,
+        seconds: float | None = None,
+    ) -> bytes | None:
         """One request. None for the codes in `absent`, and for already-exists where `exists` is set."""
         code, answer = "error", b""
         try:
@@ -147,16 +193,15 @@ class ApiServer:
                 body=body,
                 auth_settings=["BearerToken"],
             )
-            response = await self._client.call_api(*request, _request_timeout=self._timeout)
-            answer = await response.read()
+            response = await self._client.call_api(*request, _request_timeout=seconds or self._timeout)
+            answer = bytes(await response.read())
             code = str(response.status)
         except (TimeoutError, aiohttp.ClientError, OSError, exceptions.ApiException) as error:
             raise kube.RetryLater(f"{verb} {resource.plural}: no answer from the API server: {error!r}") from error
         finally:
             self._count(verb, resource.plural, code)
         if 200 <= response.status <= 299:
-            found: kube.Object = json.loads(answer)
-            return found
+            return answer
         status = _status(answer)
         if response.status in absent or (exists and status.get("reason") == "AlreadyExists"):
             return None

@@ -36,6 +36,7 @@ BENCHMARKS = Resource(names.API_VERSION, names.BENCHMARK_PLURAL)
 POOLS = Resource(names.API_VERSION, names.POOL_PLURAL, namespaced=False)
 JOBS = Resource("batch/v1", "jobs")
 PODS = Resource("v1", "pods")
+POD_LOGS = Resource("v1", "pods/log")  # as permissions name it; read by Kube.log_head
 SERVICES = Resource("v1", "services")
 CONFIG_MAPS = Resource("v1", "configmaps")
 EVENTS = Resource("v1", "events")
@@ -95,6 +96,12 @@ class Kube(Protocol):
 
     async def delete(self, resource: Resource, *, name: str, namespace: str, uid: str) -> bool:
         """Foreground deletion of exactly this object; False when it is gone or another one has its name."""
+
+    async def log_head(self, *, pod: str, namespace: str, container: str, limit: int) -> str | None:
+        """The first bytes of a container's log; None when there is no such pod.
+
+        RetryLater also where its kubelet does not answer; what is no text is replaced.
+        """
 
 
 def namespace_of(body: Object) -> str | None:

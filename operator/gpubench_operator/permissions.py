@@ -54,6 +54,12 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         groups=("",),
+        resources=("pods/log",),
+        verbs=("get",),
+        why="the head of pod 0's log has the full environment that a figure stands on; kept in the study's ledger",
+    ),
+    Rule(
+        groups=("",),
         resources=("configmaps",),
         verbs=("create", "get", "list", "patch"),
         why="frozen plans and attempt ledgers",
@@ -65,7 +71,12 @@ RULES: tuple[Rule, ...] = (
         verbs=("create", "list"),
         why="studies tell their story; FailedCreate and FailedMount events say what a gang waits for",
     ),
-    Rule(groups=("",), resources=("nodes",), verbs=("list",), why="the status of a pool counts its nodes"),
+    Rule(
+        groups=("",),
+        resources=("nodes",),
+        verbs=("list",),
+        why="the status of a pool counts its nodes; their labels tell instance type and zone",
+    ),
     Rule(
         groups=("coordination.k8s.io",),
         resources=("leases",),

@@ -14,7 +14,7 @@ from gpubench.api.condition import Condition
 from gpubench.api.pool import GpuPoolStatus
 from gpubench.control import decision, pool_status
 from gpubench.plan.plan import Plan
-from gpubench_operator import keys, kube, logs, observe, settings, status_writer, store, story
+from gpubench_operator import keys, kube, logs, nodes, observe, settings, status_writer, store, story
 
 _log = logs.logger(__name__)
 
@@ -28,11 +28,13 @@ class PoolReconciler:
         *,
         options: settings.Settings,
         plans: store.Store,
+        machines: nodes.Nodes | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._api = api
         self._options = options
         self._plans = plans
+        self._machines = machines or nodes.Nodes(api, clock=clock)
         self._clock = clock
         self._status = status_writer.StatusWriter(api, interval=0.0)
         self._story = story.Story(api, identity=options.identity)
@@ -42,16 +44,17 @@ class PoolReconciler:
         del key  # one list of nodes serves all pools
         bodies = await self._api.list(kube.POOLS)
         if bodies:
-            nodes = await self._api.list(kube.NODES)
+            listed = await self._api.list(kube.NODES)
+            self._machines.note(listed)
             for body in bodies:
-                await self._write_status(body, nodes)
+                await self._write_status(body, listed)
             await self._tell_changes({kube.name_of(body): body for body in bodies})
         return self._options.node_poll_seconds
 
-    async def _write_status(self, body: kube.Object, nodes: list[kube.Object]) -> None:
+    async def _write_status(self, body: kube.Object, listed: list[kube.Object]) -> None:
         before = _conditions(body)
         try:
-            status = pool_status.pool_status(observe.pool(body), nodes, self._clock(), before)
+            status = pool_status.pool_status(observe.pool(body), listed, self._clock(), before)
         except ValidationError as error:
             _log.warning("unreadable pool", extra={"pool": kube.name_of(body), "sentence": str(error.errors()[0])})
             return

@@ -27,6 +27,7 @@ from gpubench_operator import (
     kube,
     leader,
     logs,
+    nodes,
     pools,
     queue,
     reconcile,
@@ -62,8 +63,11 @@ class Process:
             self._reconcile, clock=time.monotonic, interval=_INTERVAL, report=self.health.reconciled
         )
         self.health.queue_depth.set_function(lambda: float(self.queue.depth))
-        self.studies = reconcile.Reconciler(self.api, options=options, figures=self.figures, wake=self.queue.add)
-        self.pools = pools.PoolReconciler(self.api, options=options, plans=self.studies.store)
+        machines = nodes.Nodes(self.api)
+        self.studies = reconcile.Reconciler(
+            self.api, options=options, figures=self.figures, wake=self.queue.add, machines=machines
+        )
+        self.pools = pools.PoolReconciler(self.api, options=options, plans=self.studies.store, machines=machines)
         self.elector = leader.Elector(
             self.api,
             leader.Terms(

@@ -17,8 +17,22 @@ from pydantic import ValidationError
 from gpubench import names
 from gpubench.api.pool import GpuPool
 from gpubench.control import capacity, conditions, decide, decision, happenings, ledger, manifests, observed, planning
+from gpubench.measure.records import Environment
 from gpubench.plan.plan import Plan
-from gpubench_operator import exporter, keys, kube, logs, observe, settings, slots, status_writer, store, story
+from gpubench_operator import (
+    descriptions,
+    exporter,
+    keys,
+    kube,
+    logs,
+    nodes,
+    observe,
+    settings,
+    slots,
+    status_writer,
+    store,
+    story,
+)
 
 _MOUNTED_AFTER = 15.0  # seconds that a kubelet may take to mount volumes and pull the image before it is asked why
 _MOUNT_FAILURE_REPEATS = 300.0  # a kubelet tells of a volume that it cannot mount every two minutes or more often
@@ -58,6 +72,7 @@ class Reconciler:
         options: settings.Settings,
         figures: exporter.Figures,
         wake: Callable[[keys.Key], None],
+        machines: nodes.Nodes | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._api = api
@@ -66,6 +81,8 @@ class Reconciler:
         self._wake = wake
         self._clock = clock
         self.store = store.Store(api)
+        self._machines = machines or nodes.Nodes(api, clock=clock)
+        self._descriptions = descriptions.Reader(api, clock=clock)
         self._slots = slots.SlotLedger()
         self._status = status_writer.StatusWriter(api, interval=options.status_interval_seconds)
         self._story = story.Story(api, identity=options.identity)
@@ -138,10 +155,13 @@ class Reconciler:
         seen, look_again = await self._ask_why_pods_are_missing(study, jobs, seen)
         seen, ask_again = await self._ask_why_pods_do_not_start(study, seen)
         look_again = _earliest(look_again, ask_again)
+        machines = await self._machines.of_jobs(job for job in seen if not job.has_ttl)
 
         # From here to the reservation nothing waits: what is free now is free until it is reserved.
         self._slots.correct(key, study.uid, (*seen, *observe.jobs_left_behind(listed, pods=pods)))
-        found = observed.Observed(study=study, jobs=seen, free=self._free(study, shelf.plan), refused=refused)
+        found = observed.Observed(
+            study=study, jobs=seen, free=self._free(study, shelf.plan), nodes=machines, refused=refused
+        )
         made = decide.decide(shelf.plan, shelf.recorded, found, self._clock())
         for gang in made.create:
             job = _job_name(study, gang)
@@ -150,19 +170,23 @@ class Reconciler:
         self._wake_waiting(but=key)
 
         await self._tell(study, [happening for happening in made.happenings if happening.reason in _ENDS])
-        await self._record_and_tidy(study, made)
+        await self._record_and_delete(study, made)
         started = await self._start(study, shelf.plan, made.create, is_served=is_served)
         self._wake_waiting(but=key)  # what was refused has given its slots back
         if started.refused is not None:
             refused = started.refused
-            again = decide.decide(
-                shelf.plan, shelf.recorded, found.model_copy(update={"refused": refused}), self._clock()
-            )
+            found = found.model_copy(update={"refused": refused})
+            again = decide.decide(shelf.plan, shelf.recorded, found, self._clock())
             ended = [record for record in made.record if record.outcome is not None]
             told = happenings.happenings(study, shelf.plan, ended=ended, created=started.gangs, status=again.status)
             made = made.model_copy(
                 update={"create": started.gangs, "status": again.status, "happenings": told, "wake_at": again.wake_at}
             )
+        if read := await self._describe(study, made):
+            recorded = shelf.recorded.with_environments(read)
+            again = decide.decide(shelf.plan, recorded, found, self._clock())
+            made = made.model_copy(update={"status": again.status})
+        await self._retire(study, made.retire)
         wake = await self._conclude(key, body, study, made)
         return _earliest(wake, look_again, None if refused is None else _AFTER_REFUSAL)
 
@@ -172,8 +196,8 @@ class Reconciler:
         free = capacity.free_slots(plan, self._slots.held())
         return tuple(entry.model_copy(update={"slots": 0}) if entry.pool in kept else entry for entry in free)
 
-    async def _record_and_tidy(self, study: observed.Study, made: decision.Decision) -> None:
-        """Records, deletions, retirements: in this order."""
+    async def _record_and_delete(self, study: observed.Study, made: decision.Decision) -> None:
+        """Records, then deletions."""
         try:
             await self.store.append(study, made.record)
             for record in made.record:
@@ -183,15 +207,31 @@ class Reconciler:
                 name, uid = reference.name, reference.uid
                 gone = await self._api.delete(kube.JOBS, name=name, namespace=study.namespace, uid=uid)
                 _log.info("job deleted", extra=_fields(study, job=reference.name, found=gone))
-            for reference in made.retire:
-                ttl = {
-                    "metadata": {"uid": reference.uid},
-                    "spec": {"ttlSecondsAfterFinished": self._options.job_ttl_seconds},
-                }
-                await self._api.patch(kube.JOBS, ttl, name=reference.name, namespace=study.namespace)
         except kube.Never:
             self._release(study, made.create)  # they will not be started
             raise
+
+    async def _describe(self, study: observed.Study, made: decision.Decision) -> tuple[Environment, ...]:
+        """Keep the environments that are in the logs of pods only, so far; those that were kept just now."""
+        read = await self._descriptions.read(study, made.describe)
+        if not read:
+            return ()
+        try:
+            await self.store.keep_environments(study, read)
+        except kube.Never as error:  # provenance: no study ends over it
+            _log.warning("environment not kept", extra=_fields(study, sentence=str(error)))
+            return ()
+        _log.info("environment kept", extra=_fields(study, environments=[one.key() for one in read]))
+        return read
+
+    async def _retire(self, study: observed.Study, references: Iterable[decision.JobReference]) -> None:
+        """Finished and recorded, its log read: it stays a while for people, and then goes."""
+        for reference in references:
+            ttl = {
+                "metadata": {"uid": reference.uid},
+                "spec": {"ttlSecondsAfterFinished": self._options.job_ttl_seconds},
+            }
+            await self._api.patch(kube.JOBS, ttl, name=reference.name, namespace=study.namespace)
 
     async def _start(
         self, study: observed.Study, plan: Plan, gangs: tuple[decision.Gang, ...], *, is_served: bool

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from gpubench import names
 from gpubench.control import ledger, manifests, observed
+from gpubench.measure.records import Environment
 from gpubench.plan.plan import Plan
 from gpubench_operator import kube
 
@@ -95,14 +96,26 @@ class Store:
         return shelf if shelf.plan is not None else self._keep(study, Shelf(plan=stored))
 
     async def append(self, study: observed.Study, records: Iterable[ledger.AttemptRecord]) -> None:
-        """Write entries: each to the shard that has it, or else to the last one while that has room."""
-        shelf = self._shelves[study.uid]
-        known = shelf.recorded.by_key()
+        """Write the entries of attempts."""
+        known = self._shelves[study.uid].recorded.by_key()
         news = [record for record in records if _is_news(known, record)]
+        await self._add(study, ledger.to_entries(news))
+
+    async def keep_environments(self, study: observed.Study, environments: Iterable[Environment]) -> None:
+        """Write the environments that are not there yet."""
+        recorded = self._shelves[study.uid].recorded
+        known = recorded.environment_by_key()
+        after = recorded.with_environments(environments).environment_by_key()
+        news = [environment for key, environment in after.items() if key not in known]
+        await self._add(study, ledger.environment_entries(news))
+
+    async def _add(self, study: observed.Study, news: Mapping[str, str]) -> None:
+        """Write entries: each to the shard that has it, or else to the last one while that has room."""
         if not news:
             return
+        shelf = self._shelves[study.uid]
         shards = list(shelf.shards)
-        for number, entries in _placed(shards, ledger.to_entries(news)).items():
+        for number, entries in _placed(shards, news).items():
             shard = await self._write(study, shards, number, entries)
             shards = [other for other in shards if other.number != number] + [shard]
             self._keep(study, _shelf(shelf.plan, shards))  # after each write: a later failure must not lose it

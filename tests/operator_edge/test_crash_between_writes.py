@@ -40,6 +40,9 @@ def test_an_undisturbed_study_creates_each_job_once_and_measures_every_trial(und
     assert undisturbed.status()["phase"] == "Succeeded"
     created = undisturbed.jobs_created()
     assert len(created) == len(set(created)) == 4 + len(undisturbed.fates)
+    assert [entry["accelerator"] for entry in undisturbed.environments().values()] == ["stand-in"]
+    types = [entry.get("instanceTypes") for entry in undisturbed.ledger().values() if entry["outcome"] == "Succeeded"]
+    assert types == [["large"]] * 4
     outcomes = sorted(entry["outcome"] for entry in undisturbed.ledger().values())
     assert outcomes == sorted(["Succeeded"] * 4 + (["Failed", "Preempted", "Stopped"] if undisturbed.fates else []))
 
@@ -52,6 +55,7 @@ def test_a_crash_at_any_write_changes_nothing_in_the_end(undisturbed: World, *, 
         where = f"crash at write {number}: {undisturbed.api.writes[number]}"
         assert world.jobs_created() == undisturbed.jobs_created(), where
         assert comparable(world.ledger()) == comparable(undisturbed.ledger()), where
+        assert world.environments() == undisturbed.environments(), where
         assert comparable(world.status()) == comparable(undisturbed.status()), where
         assert world.most_slots_in_use <= 2, where
         assert len(world.events()) == len(set(world.events())), where

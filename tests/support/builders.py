@@ -7,7 +7,7 @@ from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.pool import GpuPool, GpuPoolSpec
 from gpubench.control.ledger import AttemptRecord, Outcome, Reason
 from gpubench.control.observed import ContainerEnd, Disruption, FreeSlots, Observed, ObservedJob, ObservedPod, Study
-from gpubench.measure.records import Failure, Result, Training, termination_message
+from gpubench.measure.records import Environment, Failure, Result, Training, termination_message
 from gpubench.plan.freeze import freeze
 from gpubench.plan.plan import Plan
 
@@ -95,6 +95,27 @@ def result(
         init_seconds=5.0,
         training=training,
     )
+
+
+def environment(**fields: Any) -> Environment:
+    """A GPU pool's, as a worker finds it."""
+    defaults: dict[str, Any] = {
+        "accelerator": "NVIDIA A100-SXM4-40GB",
+        "driver": "550.54.15",
+        "cuda": "12.5.1",
+        "cudnn": "9",
+        "nccl": "21805",
+        "transport": "nccl",
+        "tensorflow": "2.18.1",
+        "horovod": "0.28.1",
+        "image": "gpubench-jobs:0.1.0",
+        "python": "3.11.9",
+        "keras": "3.6.0",
+        "kernel": "5.15.0",
+        "node": "node-0",
+        "threads_per_rank": 11,
+    }
+    return Environment.model_validate(defaults | fields)
 
 
 def failure(*, trial: str = "t", attempt: int = 1, exit_code: int = 80, sentence: str = "it broke") -> Failure:

@@ -33,6 +33,8 @@ class MemoryKube:
         self.failures: list[Exception] = []  # raised by the next requests, one each
         self.refusals: dict[str, Exception] = {}  # raised by the next creation of such a resource
         self.patch_refusals: dict[str, Exception] = {}  # raised by the next patch of an object of this name
+        self.logs: dict[str, str | Exception] = {}  # of pods, by their names; an exception is raised
+        self.logs_read: list[str] = []
 
     async def get(self, resource: kube.Resource, *, name: str, namespace: str | None = None) -> kube.Object | None:
         self._fail()
@@ -118,6 +120,15 @@ class MemoryKube:
         after["metadata"].setdefault("deletionTimestamp", observe.timestamp(self._clock()))
         self._write("delete", place, after)
         return True
+
+    async def log_head(self, *, pod: str, namespace: str, container: str, limit: int) -> str | None:
+        del namespace, container
+        self._fail()
+        self.logs_read.append(pod)
+        found = self.logs.get(pod)
+        if isinstance(found, Exception):
+            raise found
+        return None if found is None else found[:limit]
 
     # --- for tests: what others do to the objects, which is never counted and never crashes ---
 

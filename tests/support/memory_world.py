@@ -6,6 +6,7 @@ from enum import Enum, auto
 from typing import Any
 
 import memory_kube
+import stand_in_worker
 import studies
 from gpubench import names
 from gpubench_operator import exporter, keys, kube, observe, reconcile, settings
@@ -47,6 +48,9 @@ class World:
         self.most_slots_in_use = 0
         self.api.put(kube.POOLS, studies.pool(maxNodes=max_nodes))
         self.api.put(kube.BENCHMARKS, studies.benchmark(**spec))
+        for index in range(max_nodes):
+            labels = {names.LABEL_INSTANCE_TYPE: "large", names.LABEL_ZONE: f"zone-{index}"}
+            self.api.put(kube.NODES, {"metadata": {"name": f"node-{index}", "labels": labels}})
         self.figures = exporter.Figures()
         self.woken: list[keys.Key] = []
         self.start_operator()
@@ -99,7 +103,11 @@ class World:
         else:
             for index in range(job["spec"]["parallelism"]):
                 state = studies.finished_state(job, index=index, now=self.clock())
-                self.api.put(kube.PODS, studies.gang_pod(job, index, now=self.clock(), state=state))
+                pod = self.api.put(kube.PODS, studies.gang_pod(job, index, now=self.clock(), state=state))
+                if index == 0:
+                    self.api.logs[kube.name_of(pod)] = (
+                        f"a library's own line\n{stand_in_worker.ENVIRONMENT.to_json()}\n"
+                    )
             self._put_condition(job, "Complete")
         return True
 
@@ -168,7 +176,14 @@ class World:
         return next((one for one in conditions if one["type"] == type_), {})
 
     def ledger(self) -> dict[str, dict[str, Any]]:
-        """The entries of the attempt ledger, as stored."""
+        """The entries of attempts in the ledger, as stored."""
+        return {key: entry for key, entry in self._stored().items() if not key.startswith("environment.")}
+
+    def environments(self) -> dict[str, dict[str, Any]]:
+        """The entries of environments in the ledger, as stored."""
+        return {key: entry for key, entry in self._stored().items() if key.startswith("environment.")}
+
+    def _stored(self) -> dict[str, dict[str, Any]]:
         return {
             key: json.loads(text)
             for body in self.api.all(kube.CONFIG_MAPS)

@@ -11,8 +11,20 @@ import time
 from pathlib import Path
 
 from gpubench import names
-from gpubench.measure.records import Failure, Result, termination_message
+from gpubench.measure.records import Environment, Failure, Result, termination_message
 from gpubench.plan.assignment import Assignment
+
+#: Made up, too; its record opens the log of pod 0, as a launcher's does.
+ENVIRONMENT = Environment(
+    accelerator="stand-in",
+    transport="none",
+    tensorflow="none",
+    horovod="none",
+    python="3",
+    keras="none",
+    kernel="none",
+    threads_per_rank=1,
+)
 
 
 def result(assignment: Assignment) -> Result:
@@ -30,7 +42,7 @@ def result(assignment: Assignment) -> Result:
         window_nanoseconds=(990_000_000, 1_000_000_000, 1_010_000_000),
         final_loss=0.5,
         weights_digest="0123456789abcdef",
-        environment="stand-in",
+        environment=ENVIRONMENT.key(),
         join_seconds=0.1,
         init_seconds=0.1,
     )
@@ -40,6 +52,9 @@ def main() -> int:
     """One pod of a gang."""
     assignment = Assignment.model_validate_json(os.environ[names.ENV_ASSIGNMENT])
     message = Path(os.environ[names.ENV_TERMINATION_MESSAGE])
+    if os.environ[names.ENV_POD_INDEX] == "0":
+        print("a library's own line")
+        print(ENVIRONMENT.to_json(), flush=True)
     time.sleep(float(os.environ.get("STAND_IN_SECONDS", "0.3")))
     code = int(os.environ.get("STAND_IN_EXIT_CODE", "0"))
     if code:

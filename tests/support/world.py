@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import builders
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
-from gpubench.control import capacity, ledger, manifests
+from gpubench.control import capacity, environments, ledger, manifests
 from gpubench.control.decide import decide
 from gpubench.control.decision import Decision, Gang, Happening
 from gpubench.control.ledger import Ledger
@@ -42,6 +42,7 @@ class World:
     entries: dict[str, str] = field(default_factory=dict)
     status: GpuBenchmarkStatus | None = None
     told: list[Happening] = field(default_factory=list)
+    logs: dict[str, str] = field(default_factory=dict)  # of pods, by their names
     most_slots_held: int = 0
 
     def observe(self) -> Observed:
@@ -61,6 +62,10 @@ class World:
         """Carry out a decision write by write; a test that stops iterating has killed the operator there."""
         for key, text in ledger.to_entries(decision.record).items():
             self.entries[key] = text
+            yield
+        for one in decision.describe:
+            found = environments.in_log(self.logs.get(one.pod, ""), one.environment)
+            self.entries |= ledger.environment_entries([] if found is None else [found])
             yield
         for reference in decision.delete:
             self.jobs.pop(reference.name, None)

@@ -21,6 +21,8 @@ REASON_MAX = 400
 WARNING_MAX = 180
 WARNINGS_MAX = 3
 DATA_PATH_MAX = 48
+ENVIRONMENTS_SHOWN_MAX = 16
+FACT_MAX = 256
 
 
 class PointState(StrEnum):
@@ -180,9 +182,37 @@ class PointResult(Value):
         max_length=16,
         description="What the figure stands on: a hash, or the short text of a program of your own.",
     )
+    instance_type: str | None = Field(
+        None, max_length=63, description="Of the nodes that the repeats ran on, where the cluster says."
+    )
     warnings: tuple[Annotated[str, Field(max_length=WARNING_MAX)], ...] = Field(
         (), max_length=WARNINGS_MAX, description="What a reader of the figure must know."
     )
+
+
+class EnvironmentFacts(Value):
+    """What figures stand on: the facts that must be the same before two of them are averaged or divided."""
+
+    environment: str = Field(max_length=16, description="As in results[].environment.")
+    instance_type: str | None = Field(None, max_length=FACT_MAX, description="Of the nodes, where the cluster says.")
+    image_digest: str | None = Field(None, max_length=FACT_MAX, description="Of the image that pod 0 really ran.")
+    accelerator: str | None = Field(
+        None,
+        max_length=FACT_MAX,
+        description="As the driver or the kernel names it; absent, as what follows, where "
+        "the record could not be read from pod 0's log.",
+    )
+    driver: str | None = Field(None, max_length=FACT_MAX, description="Version of the GPU's driver.")
+    cuda: str | None = Field(None, max_length=FACT_MAX, description="Version that TensorFlow was built with.")
+    cudnn: str | None = Field(None, max_length=FACT_MAX, description="Version that TensorFlow was built with.")
+    nccl: str | None = Field(None, max_length=FACT_MAX, description="Version that Horovod was built with.")
+    transport: str | None = Field(None, max_length=FACT_MAX, description="What the all-reduce goes over: gloo or nccl.")
+    tensorflow: str | None = Field(None, max_length=FACT_MAX, description="Version.")
+    horovod: str | None = Field(None, max_length=FACT_MAX, description="Version.")
+    image: str | None = Field(None, max_length=FACT_MAX, description="Reference that the pods were started from.")
+    threads_per_rank: int | None = Field(None, description="Threads that one operation of a rank may use.")
+    python: str | None = Field(None, max_length=FACT_MAX, description="Version; not compared.")
+    keras: str | None = Field(None, max_length=FACT_MAX, description="Version; not compared.")
 
 
 class PointCounts(Value):
@@ -242,4 +272,7 @@ class GpuBenchmarkStatus(Value):
         None, max_length=40, description="When the last trial had ended.", json_schema_extra=rules.TIME
     )
     results: tuple[PointResult, ...] = Field((), max_length=POINTS_MAX, description="One entry for each point.")
+    environments: tuple[EnvironmentFacts, ...] = Field(
+        (), max_length=ENVIRONMENTS_SHOWN_MAX, description="What the figures stand on, each once."
+    )
     answer: str | None = Field(None, max_length=2048, description="What the figures say, in a sentence or two.")

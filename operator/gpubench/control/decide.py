@@ -7,11 +7,11 @@ is recorded; start what may start; derive the status; say what happened.
 
 from collections.abc import Mapping, Sequence
 
-from gpubench.control import conditions, evidence, happenings, results, retries, starts, status, waiting
-from gpubench.control.decision import Decision, JobReference
+from gpubench.control import conditions, environments, evidence, happenings, results, retries, starts, status, waiting
+from gpubench.control.decision import Decision, Description, JobReference
 from gpubench.control.evidence import Verdict
 from gpubench.control.ledger import AttemptRecord, Ledger, Outcome, Reason
-from gpubench.control.observed import Observed, ObservedJob
+from gpubench.control.observed import Observed, ObservedJob, ObservedNode
 from gpubench.control.retries import TrialStanding
 from gpubench.control.waiting import Pending
 from gpubench.plan.plan import Plan, Point
@@ -27,19 +27,20 @@ def decide(plan: Plan, ledger: Ledger, observed: Observed, now: float) -> Decisi
         for job in jobs
         if (verdict := _verdict(job, points[job.trial], plan=plan, suspend=study.spec.suspend, now=now))
     }
-    news = _news(ledger, jobs, verdicts, now=now)
+    news = _news(ledger, jobs, verdicts, nodes=observed.nodes, now=now)
     after = ledger.with_records(news)
     entries = after.by_key()
     attempts = after.by_trial()
     standings = {trial.id: retries.standing(attempts.get(trial.id, ()), plan.attempts) for trial in plan.trials}
     live = tuple(job for job in jobs if entries[job.key].outcome is None)
+    describe = environments.to_describe(jobs, after, now=now)
     create, short_of = starts.starts(plan, observed, standings, running=len(live), now=now)
     pending = waiting.pending(plan, observed, standings, live=live, create=create, now=now)
     new_status = status.status(
         study,
         plan,
         after,
-        results=results.point_results(plan, standings, study.spec.goals),
+        results=results.point_results(plan, standings, study.spec.goals, known=after.environment_by_key()),
         standings=standings,
         pending=pending,
         now=now,
@@ -47,6 +48,7 @@ def decide(plan: Plan, ledger: Ledger, observed: Observed, now: float) -> Decisi
     return Decision(
         record=news,
         delete=tuple(_reference(job) for job in jobs if _is_to_be_deleted(job, entries[job.key])),
+        describe=describe,
         retire=tuple(_reference(job) for job in jobs if _is_to_be_retired(job, entries[job.key])),
         create=create,
         short_of=short_of,
@@ -54,7 +56,7 @@ def decide(plan: Plan, ledger: Ledger, observed: Observed, now: float) -> Decisi
         happenings=happenings.happenings(
             study, plan, ended=[record for record in news if record.outcome], created=create, status=new_status
         ),
-        wake_at=_wake_at(plan, standings, observed=observed, live=live, pending=pending, now=now),
+        wake_at=_wake_at(plan, standings, observed=observed, live=live, pending=pending, describe=describe, now=now),
     )
 
 
@@ -69,7 +71,12 @@ def _verdict(job: ObservedJob, point: Point, *, plan: Plan, suspend: bool, now: 
 
 
 def _news(
-    ledger: Ledger, jobs: Sequence[ObservedJob], verdicts: Mapping[str, Verdict], *, now: float
+    ledger: Ledger,
+    jobs: Sequence[ObservedJob],
+    verdicts: Mapping[str, Verdict],
+    *,
+    nodes: Sequence[ObservedNode],
+    now: float,
 ) -> tuple[AttemptRecord, ...]:
     """Entries to write: attempts new to the ledger, attempts that have ended, and those whose Job is simply gone."""
     entries = ledger.by_key()
@@ -78,7 +85,7 @@ def _news(
         entry = entries.get(job.key)
         verdict = verdicts.get(job.key)
         if entry is None or (entry.outcome is None and verdict is not None):
-            news.append(_record(job, verdict, now=now))
+            news.append(_record(job, verdict, nodes=nodes, now=now))
     observed = {job.key for job in jobs}
     for record in ledger.records:
         if record.outcome is None and record.key not in observed:
@@ -95,7 +102,7 @@ def _news(
     return tuple(news)
 
 
-def _record(job: ObservedJob, verdict: Verdict | None, *, now: float) -> AttemptRecord:
+def _record(job: ObservedJob, verdict: Verdict | None, *, nodes: Sequence[ObservedNode], now: float) -> AttemptRecord:
     started = AttemptRecord(
         trial=job.trial, attempt=job.attempt, job=job.name, job_uid=job.uid, created_at=job.created_at
     )
@@ -104,6 +111,7 @@ def _record(job: ObservedJob, verdict: Verdict | None, *, now: float) -> Attempt
     ends = [pod.end.finished_at for pod in job.pods if pod.end is not None and pod.end.finished_at is not None]
     ended_at = max(ends, default=now)
     first = next((pod for pod in job.pods if pod.index == 0), None)
+    placed = tuple(pod.node for pod in sorted(job.pods, key=lambda pod: pod.index) if pod.node)
     return started.model_copy(
         update={
             "outcome": verdict.outcome,
@@ -112,7 +120,8 @@ def _record(job: ObservedJob, verdict: Verdict | None, *, now: float) -> Attempt
             "sentence": conditions.clamped(verdict.sentence, 1024),
             "exit_code": verdict.exit_code,
             "ended_at": ended_at,
-            "nodes": tuple(pod.node for pod in sorted(job.pods, key=lambda pod: pod.index) if pod.node),
+            "nodes": placed,
+            **environments.location(placed, nodes),
             "node_seconds": _node_seconds(job, until=ended_at),
             "image_id": first.image_id if first else None,
             "result": verdict.result,
@@ -147,6 +156,7 @@ def _wake_at(
     observed: Observed,
     live: Sequence[ObservedJob],
     pending: Pending | None,
+    describe: Sequence[Description],
     now: float,
 ) -> float | None:
     nodes = {trial.id: plan.points[trial.point].nodes for trial in plan.trials}
@@ -159,6 +169,8 @@ def _wake_at(
     moments += [standings[trial.id].not_before for trial in starts.startable(plan, standings)]
     if pending is not None and pending.reason in (conditions.WAITING_FOR_SLOTS, conditions.NODE_NOT_ANSWERING):
         moments.append(now + 5.0)  # slots of other studies are freed without an event of this one
+    if describe:
+        moments.append(now + environments.TRIED_AGAIN_SECONDS)
     moments += [moment for job in observed.jobs if (moment := waiting.stuck_at(job)) is not None]
     later = [moment for moment in moments if moment > now]
     return min(later) if later else None

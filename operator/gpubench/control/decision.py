@@ -21,6 +21,15 @@ class Gang(Value):
     slots: int  # of the pool that it holds
 
 
+class Description(Value):
+    """Pod 0 of an attempt that has ended: the head of its log has the full record of an environment."""
+
+    environment: str  # comparability key in the attempt's result
+    trial: str
+    attempt: int
+    pod: str
+
+
 class JobReference(Value):
     """A Job as it was observed; the UID guards against another one of the same name."""
 
@@ -41,6 +50,7 @@ class Decision(Value):
 
     record: tuple[AttemptRecord, ...] = ()
     delete: tuple[JobReference, ...] = ()  # with foreground propagation: the Job stays until its pods are gone
+    describe: tuple[Description, ...] = ()  # store the environment in its log; what cannot be read is left out
     retire: tuple[JobReference, ...] = ()  # finished and recorded: give it a time to live
     create: tuple[Gang, ...] = ()
     short_of: tuple[str, ...] = ()  # pools on which a trial could start if only there were room

@@ -5,6 +5,9 @@ The ledger outlives Jobs and pods; status is derived from it. Each entry has its
 writing it twice changes nothing and no attempt can be counted twice. Entries live in ConfigMaps in the cluster and in
 one file of a results folder locally; this module knows the text, not the place.
 
+Beside the attempts lies the full environment that a figure stands on, once for each comparability key, under
+`environment.<key>`: a termination message holds the key only, and logs go with their pods.
+
 Version 1 (0.1.0): the fields below.
 """
 
@@ -12,10 +15,16 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Literal
 
-from gpubench.measure.records import Result
+from gpubench.measure import records
+from gpubench.measure.records import Environment, Result
 from gpubench.values import Value
 
 SHARD_BYTES_MAX = 512 * 1024  # of a ConfigMap; etcd refuses objects over 1.5 MiB
+
+#: Environments that a study keeps: a pool of equal nodes has one. A program of a user's own could make up any number.
+ENVIRONMENTS_MAX = 64
+ENVIRONMENT_BYTES_MAX = 8 * 1024
+_ENVIRONMENT = "environment."  # no trial's id: those have eight characters
 
 
 class Outcome(StrEnum):
@@ -75,6 +84,8 @@ class AttemptRecord(Value):
     nodes: tuple[str, ...] = ()
     node_seconds: float | None = None  # pods' time on their nodes, summed: from scheduled to finished
     image_id: str | None = None  # digest that pod 0 really ran
+    instance_types: tuple[str, ...] = ()  # distinct, of the nodes; empty where one of them is not known
+    zones: tuple[str, ...] = ()  # distinct, of the nodes, as far as they are known
     result: Result | None = None
 
     @property
@@ -84,9 +95,10 @@ class AttemptRecord(Value):
 
 
 class Ledger(Value):
-    """All entries of one study, at most one for each attempt."""
+    """All entries of one study, at most one for each attempt and for each environment."""
 
     records: tuple[AttemptRecord, ...] = ()
+    environments: tuple[Environment, ...] = ()
 
     def by_trial(self) -> dict[str, tuple[AttemptRecord, ...]]:
         """The attempts at each trial that has any, oldest first. Grouped once: a study may have 2,560 trials."""
@@ -106,7 +118,19 @@ class Ledger(Value):
             before = entries.get(record.key)
             if before is None or before.outcome is None:
                 entries[record.key] = record
-        return Ledger(records=tuple(entries.values()))
+        return self.model_copy(update={"records": tuple(entries.values())})
+
+    def with_environments(self, environments: Iterable[Environment]) -> "Ledger":
+        """The ledger after writing; the first copy of an environment stays, and what is too much is left out."""
+        found = self.environment_by_key()
+        for environment in environments:
+            if len(found) < ENVIRONMENTS_MAX and len(environment.to_json().encode()) <= ENVIRONMENT_BYTES_MAX:
+                found.setdefault(environment.key(), environment)
+        return self.model_copy(update={"environments": tuple(found.values())})
+
+    def environment_by_key(self) -> dict[str, Environment]:
+        """Every environment by its comparability key."""
+        return {environment.key(): environment for environment in self.environments}
 
 
 def to_entries(records: Iterable[AttemptRecord]) -> dict[str, str]:
@@ -114,6 +138,19 @@ def to_entries(records: Iterable[AttemptRecord]) -> dict[str, str]:
     return {record.key: record.to_json() for record in records}
 
 
+def environment_entries(environments: Iterable[Environment]) -> dict[str, str]:
+    """Environments as they are stored: key and JSON."""
+    return {f"{_ENVIRONMENT}{environment.key()}": environment.to_json() for environment in environments}
+
+
 def from_entries(shards: Iterable[Mapping[str, str]]) -> Ledger:
-    """The ledger in stored shards. ValueError when an entry cannot be read: guessing would lose a count."""
-    return Ledger(records=tuple(AttemptRecord.model_validate_json(text) for shard in shards for text in shard.values()))
+    """The ledger in stored shards. ValueError when an attempt cannot be read: guessing would lose a count."""
+    attempts: list[AttemptRecord] = []
+    environments: list[Environment] = []
+    for shard in shards:
+        for key, text in shard.items():
+            if not key.startswith(_ENVIRONMENT):
+                attempts.append(AttemptRecord.model_validate_json(text))
+            elif (environment := records.read_environment(text)) is not None:  # provenance: no study ends over it
+                environments.append(environment)
+    return Ledger(records=tuple(attempts), environments=tuple(environments))

@@ -106,10 +106,19 @@ class FreeSlots(Value):
     slots: int
 
 
+class ObservedNode(Value):
+    """What a cluster says of one of its nodes: where it is, and what was rented. None where it does not say."""
+
+    name: str
+    instance_type: str | None = None
+    zone: str | None = None
+
+
 class Observed(Value):
     """Everything that one decision is made from, besides plan, ledger and time."""
 
     study: Study
     jobs: tuple[ObservedJob, ...] = ()
     free: tuple[FreeSlots, ...] = ()
+    nodes: tuple[ObservedNode, ...] = ()  # those of the pods of `jobs`, as far as they are known
     refused: str | None = None  # what the API server said when it refused to create an object of the study just now

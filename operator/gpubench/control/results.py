@@ -2,32 +2,52 @@
 """From the ledger to one entry for each point: state, throughput, efficiency, cost, and what a reader must know."""
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from gpubench import workloads
 from gpubench.api import benchmark_status
 from gpubench.api.benchmark import Goal
 from gpubench.api.benchmark_status import Bandwidth, Basis, PointResult, PointState, Scaling
-from gpubench.control import costs, derived_results, estimates, memory, training_results
+from gpubench.control import costs, derived_results, environments, estimates, health, memory, training_results
 from gpubench.control.conditions import clamped
 from gpubench.control.retries import Standing, TrialStanding
 from gpubench.measure import bandwidth, efficiency, intervals, records, throughput
 from gpubench.measure.efficiency import Ground, MeasuredPoint
-from gpubench.measure.records import Result
+from gpubench.measure.records import Environment, Result
 from gpubench.plan.plan import Plan, Point
 from gpubench.values import content_id
 
 
+class _Beside(NamedTuple):
+    """What a point's result is held against, besides its own trials."""
+
+    among: Sequence[MeasuredPoint]
+    known: Mapping[str, Environment]  # records of environments, by key
+    weak: Mapping[str, str]  # sentences about weak nodes, by trial
+
+
 def point_results(
-    plan: Plan, standings: Mapping[str, TrialStanding], goals: Sequence[Goal] = ()
+    plan: Plan,
+    standings: Mapping[str, TrialStanding],
+    goals: Sequence[Goal] = (),
+    *,
+    known: Mapping[str, Environment] | None = None,
 ) -> tuple[PointResult, ...]:
-    """The results of all points of the plan, in its order. `standings` has one entry for each trial, by id."""
+    """The results of all points of the plan, in its order.
+
+    `standings` has one entry for each trial, by id; `known` are the environments whose records were read, by key.
+    """
     trials: list[list[TrialStanding]] = [[] for _ in plan.points]
     for trial in sorted(plan.trials, key=lambda trial: trial.repeat):
         trials[trial.point].append(standings[trial.id])
     entries = [_measured(plan, point, of_point) for point, of_point in zip(plan.points, trials, strict=True)]
-    among = [entry for entry in entries if entry is not None]
+    beside = _Beside(
+        among=[entry for entry in entries if entry is not None],
+        known=known or {},
+        weak=health.weak_trials(plan, [one.measured for one in standings.values() if one.measured is not None]),
+    )
     results = [
-        _blank(plan, point) if point.basis is not Basis.MEASURED else _result(plan, point, of_point, entry, among=among)
+        _blank(plan, point) if point.basis is not Basis.MEASURED else _result(plan, point, of_point, entry, beside)
         for point, of_point, entry in zip(plan.points, trials, entries, strict=True)
     ]
     found = memory.explained(plan.points, results)
@@ -44,7 +64,9 @@ def point_results(
     )
 
 
-def point_state(point: Point, trials: Sequence[TrialStanding]) -> tuple[PointState, str | None]:
+def point_state(
+    point: Point, trials: Sequence[TrialStanding], known: Mapping[str, Environment]
+) -> tuple[PointState, str | None]:
     """What became of a point, and why where it was not measured. A given-up trial ends its point."""
     if point.skip is not None:
         return PointState.SKIPPED, point.skip
@@ -55,11 +77,11 @@ def point_state(point: Point, trials: Sequence[TrialStanding]) -> tuple[PointSta
     if given_up is not None and not some_measured:
         return given_up.state or PointState.FAILED, given_up.sentence
     if given_up is not None or all(trial.standing is Standing.MEASURED for trial in trials):
-        environments = _environments(trials)
-        if len(environments) > 1:
-            named = ", ".join(map(str, environments))
+        grounds = _grounds(trials)
+        if len(grounds) > 1:
+            differing = environments.differences(grounds, known)
             return PointState.FAILED, (
-                f"the repeats ran in different environments ({named}) and are not averaged: "
+                f"the repeats ran in different environments ({differing}) and are not averaged: "
                 "pin the image by digest, or restrict the pool to equal nodes"
             )
         return PointState.MEASURED, None
@@ -68,29 +90,22 @@ def point_state(point: Point, trials: Sequence[TrialStanding]) -> tuple[PointSta
 
 def _measured(plan: Plan, point: Point, trials: Sequence[TrialStanding]) -> MeasuredPoint | None:
     """The throughputs of the repeats; None when there are none, or when they may not be averaged."""
-    environments = _environments(trials)
-    if len(environments) != 1:
+    grounds = _grounds(trials)
+    if len(grounds) != 1:
         return None
     baseline = plan.pool(point.key.pool).spec.scaling_baseline
     return MeasuredPoint(
         point=point,
         values=tuple(throughput.samples_per_second(result, plan.timed_region) for result in _results(trials)),
-        environment=environments[0],
+        environment=grounds[0],
         scaling_baseline=baseline if baseline != point.key.pool else None,
     )
 
 
-def _environments(trials: Sequence[TrialStanding]) -> tuple[Ground, ...]:
+def _grounds(trials: Sequence[TrialStanding]) -> tuple[Ground, ...]:
     """What the repeats stand on: one entry where they may be averaged."""
-    return tuple(
-        sorted(
-            {
-                Ground(trial.measured.result.environment, trial.measured.image_id or "")
-                for trial in trials
-                if trial.measured is not None and trial.measured.result is not None
-            }
-        )
-    )
+    measured = (trial.measured for trial in trials if trial.measured is not None)
+    return environments.distinct(found for record in measured if (found := environments.ground(record)) is not None)
 
 
 def _blank(plan: Plan, point: Point) -> PointResult:
@@ -129,11 +144,10 @@ def _result(
     point: Point,
     trials: Sequence[TrialStanding],
     entry: MeasuredPoint | None,
-    *,
-    among: Sequence[MeasuredPoint],
+    beside: _Beside,
 ) -> PointResult:
     """The result of a point that is run, but for its costs."""
-    state, reason = point_state(point, trials)
+    state, reason = point_state(point, trials, beside.known)
     found = _blank(plan, point).model_copy(
         update={
             "state": state,
@@ -141,7 +155,7 @@ def _result(
             "nodes": len({node for trial in trials if trial.measured for node in trial.measured.nodes}),
         }
     )
-    return found if entry is None else _with_figures(plan, found, trials, entry, among=among)
+    return found if entry is None else _with_figures(plan, found, trials, entry, beside)
 
 
 def _with_figures(
@@ -149,8 +163,7 @@ def _with_figures(
     blank: PointResult,
     trials: Sequence[TrialStanding],
     entry: MeasuredPoint,
-    *,
-    among: Sequence[MeasuredPoint],
+    beside: _Beside,
 ) -> PointResult:
     interval = intervals.of_mean(entry.values)
     key = entry.point.key
@@ -160,13 +173,14 @@ def _with_figures(
         update={
             "values": entry.values,
             "throughput": estimates.estimate(interval),
-            "scaling": () if is_message else _scaling(entry, among=among),
+            "scaling": () if is_message else _scaling(entry, among=beside.among),
             "training": training_results.training_result(_results(trials), plan.timed_region, planned=key.epochs),
             "bandwidth": _bandwidth(entry) if is_message else None,
             "environment": records.environment_shown(entry.environment.environment),
+            "instance_type": clamped(entry.environment.instance_type, 63) or None,
         }
     )
-    texts = _warnings(plan, found, trials, entry, among=among)
+    texts = _warnings(plan, found, trials, entry, beside)
     return found.model_copy(
         update={
             "warnings": tuple(
@@ -213,8 +227,7 @@ def _warnings(
     result: PointResult,
     trials: Sequence[TrialStanding],
     entry: MeasuredPoint,
-    *,
-    among: Sequence[MeasuredPoint],
+    beside: _Beside,
 ) -> list[str]:
     found: list[str] = []
     given_up = [trial for trial in trials if trial.standing is Standing.GIVEN_UP]
@@ -226,9 +239,18 @@ def _warnings(
         found.append(untimed)
     if entry.scaling_baseline is not None and (baseless := _baseless(plan, entry.scaling_baseline)):
         found.append(f"no efficiency: scalingBaseline of {result.pool} is {entry.scaling_baseline}, which {baseless}")
-    if any(other.environment != entry.environment for other in efficiency.lines(entry, among)):
-        found.append(
-            "other worker counts of this line ran in another environment, and efficiency is not computed across "
-            "environments: restrict the pool to equal nodes"
-        )
-    return found
+    told = dict.fromkeys(beside.weak.get(trial.measured.trial) for trial in trials if trial.measured is not None)
+    return found + [text for text in (*told, _line_elsewhere(entry, beside)) if text is not None]
+
+
+def _line_elsewhere(entry: MeasuredPoint, beside: _Beside) -> str | None:
+    """That no efficiency was computed, and what was not the same; None where nothing was."""
+    for other in efficiency.lines(entry, beside.among):
+        across = other.point.key.pool != entry.point.key.pool
+        if not other.environment.is_comparable(entry.environment, across_pools=across):
+            differing = environments.differences((other.environment, entry.environment), beside.known)
+            return (
+                f"no efficiency: other worker counts of this line ran in another environment ({differing}): "
+                "restrict the pool to equal nodes"
+            )
+    return None

@@ -16,7 +16,7 @@ from gpubench.api.benchmark_status import (
     PointState,
     TrialCounts,
 )
-from gpubench.control import conditions
+from gpubench.control import conditions, environments
 from gpubench.control.ledger import Ledger, Outcome
 from gpubench.control.observed import Study
 from gpubench.control.retries import Standing, TrialStanding
@@ -53,6 +53,7 @@ def status(
         started_at=plan.planned_at,
         finished_at=_finished_at(ledger, plan) if finished else None,
         results=results,
+        environments=environments.facts(ledger),
         answer=conditions.clamped(answer.answer(results), _ANSWER_MAX) if finished else None,
     )
 

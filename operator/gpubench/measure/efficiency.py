@@ -18,16 +18,23 @@ from gpubench.plan.plan import Point
 
 
 class Ground(NamedTuple):
-    """What repeats stand on: their comparability key, and the digest of the image that was really run.
+    """What repeats stand on: their comparability key, the digest of the image that was really run, the instance type.
 
-    A tag may have been moved to another image while the study ran.
+    A tag may have been moved to another image while the study ran. The last two are known to the cluster and not to a
+    gang, and empty where nobody knows them.
     """
 
     environment: str
     image_id: str
+    instance_type: str = ""
 
-    def __str__(self) -> str:
-        return f"{self.environment} {self.image_id}".strip()
+    def is_comparable(self, other: "Ground", *, across_pools: bool = False) -> bool:
+        """Whether figures on both may stand in one efficiency: an unknown instance type is no other one.
+
+        Across pools it is another one by intent: a node of eight GPUs against its sibling with one.
+        """
+        types = {self.instance_type, other.instance_type} - {""}
+        return self[:2] == other[:2] and (across_pools or len(types) < 2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +89,7 @@ def _on_line(
     across = of.point.key.pool != base.point.key.pool
     if across and b >= n:
         return None  # another pool with as many workers is no base to scale from
-    if base.environment != of.environment:
+    if not base.environment.is_comparable(of.environment, across_pools=across):
         return None  # T(n) on one driver over T(b) on another is nobody's efficiency
     if base is of:
         return Efficiency(kind=kind, baseline_workers=b, interval=Interval(mean=1.0))

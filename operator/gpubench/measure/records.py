@@ -9,9 +9,11 @@ The termination message must stay below TERMINATION_MESSAGE_MAX bytes: over 4,09
 is no JSON any more. Times are integer nanoseconds of one monotonic clock; no record holds a rate, which is computed.
 """
 
-from typing import Annotated, Literal, Self
+import json
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
+from pydantic.alias_generators import to_camel
 
 from gpubench.measure.bounds import Count, Figure, Positive, Share
 from gpubench.measure.notices import NOTICES_MAX, Notice
@@ -27,7 +29,8 @@ _ENVIRONMENT_CHARACTERS = 12
 class Environment(Value):
     """What a measurement stands on. Two figures with different keys are never averaged.
 
-    `accelerator` to `image` make the comparability key; the rest is provenance beside it.
+    The fields that `COMPARED` names make the comparability key; the rest is provenance beside it. What the operator
+    knows and a pod does not (instance type, zone, the digest that was really run) stands in the attempt's record.
     """
 
     kind: Literal["environment"] = "environment"
@@ -46,13 +49,56 @@ class Environment(Value):
     kernel: str
     node: str | None = None
     threads_per_rank: int
+    # Absent in records of before. GPUs are those of the pod, clocks and power limit those of the writing rank's GPU.
+    gpus: Count | None = None
+    gpu_uuids: Annotated[tuple[str, ...], Field(max_length=16)] = ()
+    gpu_megahertz: Count | None = None  # the clock of its multiprocessors that applications are held to
+    gpu_megahertz_max: Count | None = None  # the highest that the hardware has
+    gpu_memory_megahertz: Count | None = None  # the same of its memory
+    gpu_memory_megahertz_max: Count | None = None
+    power_limit_watts: Figure | None = None  # that the driver enforces
+    processor: str | None = None  # model
+    processor_flags: Annotated[tuple[str, ...], Field(max_length=64)] = ()  # instruction sets for arithmetic, sorted
+    processor_flags_digest: str | None = None  # of all flags: two machines that differ in any have different ones
+    processors: Figure | None = None  # that the pod may use
+    memory_bytes: Count | None = None  # that the pod may use
+
+    #: What the key is made of; adding a field here would give every figure of before another key.
+    COMPARED: ClassVar[tuple[str, ...]] = (
+        "accelerator",
+        "driver",
+        "cuda",
+        "cudnn",
+        "nccl",
+        "transport",
+        "tensorflow",
+        "horovod",
+        "image",
+        "threads_per_rank",
+    )
 
     def key(self) -> str:
         """The comparability key: a hash of hardware, libraries and image, blind to node and kernel."""
-        facts = self.to_wire()
-        for provenance in ("kind", "schemaVersion", "python", "keras", "kernel", "node"):
-            facts.pop(provenance, None)
+        compared = {to_camel(name) for name in self.COMPARED}
+        facts = {name: value for name, value in self.to_wire().items() if name in compared}
         return content_id(repr(sorted(facts.items())), characters=_ENVIRONMENT_CHARACTERS)
+
+
+def read_environment(line: str) -> Environment | None:
+    """The environment record in a line of a pod's log; None where the line is none.
+
+    Fields that a newer worker may have added are left out: what is known stays readable.
+    """
+    if '"environment"' not in line:
+        return None
+    try:
+        fields = json.loads(line)
+        if not isinstance(fields, dict) or fields.get("kind") != "environment":
+            return None
+        known = {to_camel(name) for name in Environment.model_fields}
+        return Environment.model_validate({name: value for name, value in fields.items() if name in known})
+    except (ValueError, RecursionError):  # no JSON, or fields of other types
+        return None
 
 
 def environment_shown(text: str) -> str | None:

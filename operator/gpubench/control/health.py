@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes that are far below their own pool: from the short tests before each trial to a sentence at the figure.
+
+A figure of a throttled card is a true figure of that card and no figure of the pool. Nothing is thrown away here: who
+reads the figure is told which node it came from, and how far below its pool that node is.
+
+Must not happen: a healthy node that is named because a pool's tests scatter widely, or hardly at all. So a reading is
+weak only when it is both an outlier and a tenth below the others.
+"""
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+from gpubench.control.ledger import AttemptRecord
+from gpubench.plan.plan import Plan, Point
+from gpubench.units import workers_text
+from gpubench.values import Value
+
+HISTORY_MIN = 5  # other attempts on the pool: a median and a spread of fewer say nothing
+SCORE_MAX = 3.5  # Iglewicz and Hoaglin (1993), How to Detect and Handle Outliers, page 12
+BELOW_MEDIAN_MIN = 0.1  # differences that no buyer would act on are not worth a sentence
+_NORMAL = 0.6745  # median of |z| of a normal distribution, so that the score counts standard deviations
+
+Test = Literal["arithmetic", "memory", "allreduce"]
+_TESTS: tuple[Test, ...] = ("arithmetic", "memory", "allreduce")
+_UNITS: Mapping[Test, tuple[str, float, str]] = {
+    "arithmetic": ("float32 arithmetic", 1e12, "Tflop/s"),
+    "memory": ("memory copies", 1e9, "GB/s"),
+    "allreduce": ("all-reduce", 1e9, "GB/s"),
+}
+
+
+class Reading(Value):
+    """One figure of the test before one attempt, and what it may be held against."""
+
+    test: Test
+    pool: str
+    shape: tuple[int, int] | None = None  # workers and workers per node, of an all-reduce: it depends on both
+    trial: str
+    ended_at: float
+    figure: float
+    nodes: tuple[str, ...]  # on one of which it was measured
+
+
+def readings(plan: Plan, records: Iterable[AttemptRecord]) -> tuple[Reading, ...]:
+    """The readings of all attempts that have some, oldest first."""
+    points = {trial.id: plan.points[trial.point] for trial in plan.trials}
+    found = [
+        reading for record in records if record.trial in points for reading in _of_attempt(record, points[record.trial])
+    ]
+    return tuple(sorted(found, key=lambda reading: (reading.ended_at, reading.trial, reading.test)))
+
+
+def _of_attempt(record: AttemptRecord, point: Point) -> Iterable[Reading]:
+    machine = record.result.machine if record.result is not None else None
+    if machine is None:
+        return
+    weakest = _node_of(machine.weakest_rank, record, point)
+    for test in _TESTS:
+        figure: float | None = getattr(machine, test)
+        if figure is None or figure <= 0:
+            continue
+        named = weakest if test == "arithmetic" else None  # which rank's copy was the slowest is not told
+        yield Reading(
+            test=test,
+            pool=point.key.pool,
+            shape=(point.key.workers, point.key.workers_per_node) if test == "allreduce" else None,
+            trial=record.trial,
+            ended_at=record.ended_at or record.created_at,
+            figure=figure,
+            nodes=record.nodes if named is None else (named,),
+        )
+
+
+def _node_of(rank: int | None, record: AttemptRecord, point: Point) -> str | None:
+    """The node of a rank; None where it is not told, or where a pod of the gang was gone when the end was seen."""
+    if rank is None or len(record.nodes) != point.nodes:
+        return None
+    index = rank // point.key.workers_per_node
+    return record.nodes[index] if index < len(record.nodes) else None
+
+
+class Spread(Value):
+    """What the readings of one kind on a pool are like."""
+
+    median: float
+    deviation: float  # median absolute deviation from the median
+
+
+def spread(figures: Sequence[float]) -> Spread | None:
+    """Median and MAD of a pool's readings, that of the node in question among them; None of too few to judge one."""
+    if len(figures) <= HISTORY_MIN:
+        return None
+    median = statistics.median(figures)
+    return Spread(median=median, deviation=statistics.median(abs(figure - median) for figure in figures))
+
+
+def is_weak(figure: float, pool: Spread) -> bool:
+    """Whether a reading is far below its pool, by the modified z-score of Iglewicz and Hoaglin (1993).
+
+    M = 0.6745 (x - median) / MAD. Where more than half of the readings are equal (MAD 0), the share below the median
+    decides alone.
+    """
+    if figure > (1 - BELOW_MEDIAN_MIN) * pool.median:
+        return False
+    return _NORMAL * (pool.median - figure) > SCORE_MAX * pool.deviation
+
+
+def weak_trials(plan: Plan, records: Iterable[AttemptRecord], *, before: Sequence[Reading] = ()) -> dict[str, str]:
+    """A sentence for each trial whose test was far below its pool's other ones.
+
+    `before` are readings of other studies on the same pools, where there are some. Later readings are the pool's
+    history as well: a weak node is named at the first trial that met it, once the pool is known.
+    """
+    own = readings(plan, records)
+    kinds: dict[tuple[object, ...], list[float]] = {}
+    for reading in (*before, *own):
+        kinds.setdefault(_kind(reading), []).append(reading.figure)
+    spreads = {kind: spread(figures) for kind, figures in kinds.items()}
+    found: dict[str, str] = {}
+    for reading in own:
+        pool = spreads[_kind(reading)]
+        if pool is not None and is_weak(reading.figure, pool):
+            found.setdefault(reading.trial, _sentence(reading, pool))
+    return found
+
+
+def _kind(reading: Reading) -> tuple[object, ...]:
+    return reading.test, reading.pool, reading.shape
+
+
+def _sentence(reading: Reading, pool: Spread) -> str:
+    what, per, unit = _UNITS[reading.test]
+    nodes = (
+        f"node {reading.nodes[0]}" if len(reading.nodes) == 1 else f"one of {', '.join(reading.nodes) or 'its nodes'}"
+    )
+    gang = f" of {workers_text(reading.shape[0])}" if reading.shape is not None else ""
+    return (
+        f"{nodes} is weak: {what}{gang} {reading.figure / per:.3g} {unit} before the trial, "
+        f"{1 - reading.figure / pool.median:.0%} below the {pool.median / per:.3g} of its pool: look at it"
+    )

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Instance type and zone of the nodes that gangs run on, from the labels that every cloud's nodes carry.
+
+Nodes come and go, spot ones within minutes: what was seen once is remembered, and a node that nobody has seen yet is
+looked for when a pod is on it. What is not known is None; nothing is decided by it but which figures may be averaged.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+
+from gpubench import names
+from gpubench.control import observed
+from gpubench_operator import kube, logs
+
+_ASKED_AGAIN = 10.0  # seconds; a node that is not listed may be gone for good
+REMEMBERED_MAX = 20_000
+
+_log = logs.logger(__name__)
+
+
+class Nodes:
+    """What is known of the cluster's nodes. One instance serves all studies."""
+
+    def __init__(self, api: kube.Kube, *, clock: Callable[[], float] = time.time) -> None:
+        self._api = api
+        self._clock = clock
+        self.known: dict[str, observed.ObservedNode] = {}
+        self._asked_at: float | None = None
+
+    def note(self, bodies: Iterable[kube.Object]) -> None:
+        """Nodes as somebody has listed them just now; their metadata is enough."""
+        for body in bodies:
+            labels = body["metadata"].get("labels") or {}
+            name = kube.name_of(body)
+            self.known.pop(name, None)  # to the end: what has not been seen for longest is forgotten first
+            self.known[name] = observed.ObservedNode(
+                name=name,
+                instance_type=labels.get(names.LABEL_INSTANCE_TYPE) or None,
+                zone=labels.get(names.LABEL_ZONE) or None,
+            )
+        for name in list(self.known)[: max(0, len(self.known) - REMEMBERED_MAX)]:
+            del self.known[name]
+
+    async def of_jobs(self, jobs: Iterable[observed.ObservedJob]) -> tuple[observed.ObservedNode, ...]:
+        """The nodes of the pods of these Jobs, as far as they are known."""
+        wanted = {pod.node for job in jobs for pod in job.pods if pod.node is not None}
+        if wanted - self.known.keys():
+            await self._ask()
+        return tuple(self.known[name] for name in sorted(wanted & self.known.keys()))
+
+    async def _ask(self) -> None:
+        """One list for all; a cluster that does not answer leaves them unknown, and no study waits for it."""
+        now = self._clock()
+        if self._asked_at is not None and self._asked_at <= now < self._asked_at + _ASKED_AGAIN:
+            return
+        self._asked_at = now
+        try:
+            self.note(await self._api.list(kube.NODES, metadata_only=True))
+        except (kube.RetryLater, kube.Never) as error:
+            _log.info("nodes not listed", extra={"sentence": str(error)})

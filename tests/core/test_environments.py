@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a figure stands on: one record for each key, kept in the ledger, shown, and told where two differ."""
+
+import json
+from typing import Any
+
+import pytest
+
+import builders
+import world as worlds
+from gpubench.api import benchmark_status
+from gpubench.api.benchmark_status import GpuBenchmarkStatus, PointState
+from gpubench.control import environments, ledger
+from gpubench.control.decide import decide
+from gpubench.control.ledger import AttemptRecord, Ledger, Outcome, Reason
+from gpubench.control.observed import ObservedNode
+from gpubench.measure import environment as words
+from gpubench.measure import records
+from gpubench.measure.efficiency import Ground
+from gpubench.measure.records import Environment
+
+HERE = builders.environment()
+# As the launcher of the first records wrote it, and the key that its result carried.
+OF_BEFORE = (
+    '{"accelerator":"NVIDIA A100-SXM4-40GB","cuda":"12.5.1","cudnn":"9","driver":"550.54.15","horovod":"0.28.1",'
+    '"image":"gpubench-jobs:0.1.0","keras":"3.6.0","kernel":"5.15.0","kind":"environment","nccl":"21805",'
+    '"node":"node-0","python":"3.11.9","schemaVersion":1,"tensorflow":"2.18.1","threadsPerRank":11,"transport":"nccl"}'
+)
+KEY_OF_BEFORE = "uumglkgnt73l"
+
+
+# --- the record -------------------------------------------------------------------------------------------------------
+
+
+def test_a_record_of_before_is_read_and_has_the_key_that_it_had() -> None:
+    read = records.read_environment(OF_BEFORE)
+    assert read is not None
+    assert read.key() == KEY_OF_BEFORE
+    assert read.model_copy(update={"schema_version": HERE.schema_version}) == HERE
+
+
+PROVENANCE: dict[str, Any] = {
+    "python": "3.12.1", "keras": "3.7.0", "kernel": "6.1", "node": "node-9", "gpus": 8, "gpu_uuids": ("GPU-1",),
+    "gpu_megahertz": 1410, "gpu_megahertz_max": 1980, "gpu_memory_megahertz": 1215, "gpu_memory_megahertz_max": 2619,
+    "power_limit_watts": 300.0, "processor": "Xeon", "processor_flags": ("avx2",), "processor_flags_digest": "abc",
+    "processors": 16.0, "memory_bytes": 2**40,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("field", PROVENANCE)
+def test_provenance_is_no_part_of_the_key(field: str) -> None:
+    assert builders.environment(**{field: PROVENANCE[field]}).key() == HERE.key()
+
+
+@pytest.mark.parametrize("field", Environment.COMPARED)
+def test_each_compared_fact_changes_the_key(field: str) -> None:
+    assert builders.environment(**{field: 7 if field == "threads_per_rank" else "another"}).key() != HERE.key()
+
+
+def test_every_field_is_either_compared_or_provenance() -> None:
+    fields = set(Environment.model_fields) - {"kind", "schema_version"}
+    assert set(PROVENANCE) | set(Environment.COMPARED) == fields
+    assert not set(PROVENANCE) & set(Environment.COMPARED)
+    assert set(words.PROVENANCE) < set(PROVENANCE)
+
+
+def test_a_record_of_a_newer_worker_is_read_without_what_is_not_known() -> None:
+    newer = json.dumps({**HERE.to_wire(), "cooling": "water"})
+    assert records.read_environment(newer) == HERE
+
+
+@pytest.mark.parametrize(
+    "line", ["", "Traceback", '{"kind":"window"}', '{"kind":"environment"}', '["environment"]', HERE.to_json()[:-9]]
+)
+def test_a_line_that_is_no_environment_is_none(line: str) -> None:
+    assert records.read_environment(line) is None
+
+
+def test_the_record_is_found_behind_what_libraries_say_and_only_with_its_own_key() -> None:
+    head = f'2026-11-21 W tensorflow: slow\n{HERE.to_json()}\n{{"kind":"window"}}\ncut he'
+    assert environments.in_log(head, HERE.key()) == HERE
+    assert environments.in_log(head, "another") is None
+    assert environments.in_log(HERE.to_json()[:200], HERE.key()) is None
+
+
+# --- what differs -----------------------------------------------------------------------------------------------------
+
+
+def test_differences_are_told_with_both_values() -> None:
+    other = builders.environment(driver="560.35.03", cudnn=None)
+    assert words.differences(HERE, other) == ("driver 550.54.15 and 560.35.03", "cuDNN 9 and none")
+    assert words.differences(HERE, builders.environment(kernel="6.1", node="node-9")) == ()
+
+
+def test_three_environments_are_told_in_one_list() -> None:
+    others = [builders.environment(driver=driver) for driver in ("1", "2", "1", "3")]
+    assert words.differences(*others) == ("driver 1, 2 and 3",)
+
+
+def test_provenance_is_told_where_it_is_asked_for() -> None:
+    other = builders.environment(kernel="6.1", power_limit_watts=300.0, gpu_uuids=("GPU-1",), node="node-9")
+    told = words.differences(HERE, other, fields=words.PROVENANCE)
+    assert told == ("kernel 5.15.0 and 6.1", "power limit in watts none and 300")
+
+
+def test_grounds_are_told_by_key_where_a_record_was_never_read() -> None:
+    grounds = (Ground(HERE.key(), "sha256:1"), Ground("unread", "sha256:1"))
+    assert environments.differences(grounds, {HERE.key(): HERE}) == f"environment {HERE.key()} and unread"
+
+
+def test_image_digests_and_instance_types_are_told_beside_the_key() -> None:
+    digest = "docker.io/library/jobs@sha256:" + "a" * 64
+    grounds = (Ground("k", digest, "p3.2xlarge"), Ground("k", "", "p3.8xlarge"))
+    told = environments.differences(grounds, {})
+    assert told == "image digest aaaaaaaaaaaa and unknown; instance type p3.2xlarge and p3.8xlarge"
+
+
+def test_an_unknown_instance_type_is_no_other_one() -> None:
+    one, two, unknown = Ground("k", "i", "one"), Ground("k", "i", "two"), Ground("k", "i")
+    assert environments.distinct([unknown, one, one]) == (one,)
+    assert environments.distinct([unknown, unknown]) == (unknown,)
+    assert environments.distinct([two, unknown, one]) == (two, one)
+    assert environments.distinct([Ground("k", "other"), one]) == (Ground("k", "other"), one)
+
+
+def test_efficiency_is_not_computed_across_instance_types_of_one_pool_and_is_against_a_sibling_pool() -> None:
+    one, two = Ground("k", "i", "one"), Ground("k", "i", "two")
+    assert not one.is_comparable(two)
+    assert one.is_comparable(two, across_pools=True)
+    assert one.is_comparable(Ground("k", "i"))
+    assert not one.is_comparable(Ground("l", "i", "one"), across_pools=True)
+
+
+# --- where it ran -----------------------------------------------------------------------------------------------------
+
+
+def test_a_gang_on_two_instance_types_has_both_and_one_that_is_not_known_leaves_none() -> None:
+    nodes = [
+        ObservedNode(name="a", instance_type="p3", zone="z1"),
+        ObservedNode(name="b", instance_type="p4", zone="z1"),
+        ObservedNode(name="c", zone="z2"),
+    ]
+    assert environments.location(("b", "a"), nodes) == {"instance_types": ("p3", "p4"), "zones": ("z1",)}
+    assert environments.location(("a", "c"), nodes) == {"instance_types": (), "zones": ("z1", "z2")}
+    assert environments.location(("gone",), nodes) == {"instance_types": (), "zones": ()}
+    assert environments.location((), nodes) == {"instance_types": (), "zones": ()}
+
+
+def on_nodes(world: worlds.World, types: dict[int, str]) -> GpuBenchmarkStatus:
+    """The study in which the attempts, in the order of their start, run on nodes of these types."""
+    for _ in range(200):
+        observed = world.observe()
+        number = len(world.created) - 1
+        nodes = tuple(
+            ObservedNode(name=f"node-{index}", instance_type=types.get(number, "p3.2xlarge")) for index in range(4)
+        )
+        decision = decide(world.plan, world.ledger(), observed.model_copy(update={"nodes": nodes}), world.now)
+        for _ in world.writes(decision):
+            pass
+        if decision.status.phase in ("Succeeded", "Failed"):
+            return decision.status
+        world.advance()
+    raise AssertionError(f"not finished: {world.status}")
+
+
+ONE_POINT = builders.spec(builders.block(workers=[1]), limits={"parallelTrials": 1})
+
+
+def one_point() -> worlds.World:
+    return worlds.world(builders.study(ONE_POINT), builders.plan(ONE_POINT))
+
+
+def test_repeats_on_one_instance_type_are_averaged_and_name_it() -> None:
+    (found,) = on_nodes(one_point(), {}).results
+    assert (found.state, found.instance_type) == (PointState.MEASURED, "p3.2xlarge")
+
+
+def test_repeats_on_two_instance_types_are_not_averaged_and_the_sentence_names_both() -> None:
+    (found,) = on_nodes(one_point(), {1: "p3.8xlarge"}).results
+    assert (found.state, found.throughput, found.values) == (PointState.FAILED, None, ())
+    assert "instance type p3.2xlarge and p3.8xlarge" in (found.reason or "")
+
+
+def test_the_sentence_about_two_drivers_has_both_versions() -> None:
+    drivers = {0: "550.54.15", 1: "560.35.03", 2: "550.54.15"}
+    here = one_point()
+    found = [builders.environment(driver=drivers[index]) for index in range(3)]
+
+    def fate(trial: str, attempt: int) -> tuple[int, str]:
+        environment = found[[one.id for one in here.plan.trials].index(trial)]
+        here.logs["pod-0"] = f"{environment.to_json()}\n"
+        return 0, builders.message(builders.result(trial=trial, attempt=attempt, environment=environment.key()))
+
+    here.fate = fate
+    (result,) = here.run().results
+    assert "driver 550.54.15 and 560.35.03" in (result.reason or "")
+
+
+# --- reading and keeping ----------------------------------------------------------------------------------------------
+
+
+def measured(
+    key: str = "key", *, trial: str = "t", ended_at: float = builders.NOW + 60, **fields: Any
+) -> AttemptRecord:
+    done = {"outcome": Outcome.SUCCEEDED, "reason": Reason.COMPLETED, "sentence": None, "nodes": ("node-0",)}
+    result = builders.result(trial=trial, environment=key)
+    return builders.attempt(trial=trial, result=result, ended_at=ended_at, **(done | fields))
+
+
+ENDED = builders.observed_job(complete=True, pods=(builders.observed_pod(end=builders.ended()),))
+SOON = builders.NOW + 61
+
+
+def test_the_log_of_an_attempt_that_has_ended_is_asked_for_its_environment() -> None:
+    (asked,) = environments.to_describe([ENDED], Ledger(records=(measured(),)), now=SOON)
+    assert (asked.environment, asked.trial, asked.attempt, asked.pod) == ("key", "t", 1, "pod-0")
+
+
+def test_one_log_is_asked_for_each_environment_and_it_is_the_last_one() -> None:
+    jobs = [ENDED.model_copy(update={"trial": trial}) for trial in "ab"]
+    entries = (measured(trial="a", ended_at=SOON), measured(trial="b", ended_at=SOON - 5))
+    assert [one.trial for one in environments.to_describe(jobs, Ledger(records=entries), now=SOON)] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "job", "now", "environments_known"),
+    [
+        (measured(HERE.key()), ENDED, SOON, (HERE,)),
+        (measured(), ENDED, builders.NOW + 60 + environments.TRIED_FOR_SECONDS, ()),
+        (measured(), ENDED.model_copy(update={"pods": ()}), SOON, ()),
+        (builders.attempt(), ENDED, SOON, ()),
+        (builders.attempt(outcome=None, reason=None, ended_at=None), ENDED, SOON, ()),
+        (measured(), ENDED, SOON, tuple(builders.environment(driver=str(n)) for n in range(ledger.ENVIRONMENTS_MAX))),
+    ],
+    ids=["kept already", "tried for long enough", "pods gone", "failed", "running", "as many as are kept"],
+)
+def test_no_log_is_asked_in_vain(entry: AttemptRecord, job: Any, now: float, environments_known: Any) -> None:
+    kept = Ledger(records=(entry,)).with_environments(environments_known)
+    assert environments.to_describe([job], kept, now=now) == ()
+
+
+def test_an_environment_is_kept_once_and_comes_back_with_the_attempts() -> None:
+    entries = ledger.to_entries([measured()]) | ledger.environment_entries([HERE])
+    read = ledger.from_entries([entries, {}])
+    assert read.records == (measured(),)
+    assert read.environments == (HERE,)
+    assert read.with_environments([builders.environment(node="another")]).environments == (HERE,)
+    assert read.with_records([measured(trial="u")]).environments == (HERE,)
+
+
+def test_an_environment_that_cannot_be_read_ends_no_study() -> None:
+    assert ledger.from_entries([{"environment.abc": "{}"}]) == Ledger()
+
+
+def test_what_is_kept_is_bounded_in_number_and_size() -> None:
+    many = [builders.environment(driver=str(number)) for number in range(ledger.ENVIRONMENTS_MAX + 1)]
+    assert len(Ledger().with_environments(many).environments) == ledger.ENVIRONMENTS_MAX
+    long = builders.environment(image="x" * ledger.ENVIRONMENT_BYTES_MAX)
+    assert Ledger().with_environments([long]).environments == ()
+
+
+def test_a_log_that_cannot_be_read_changes_nothing_but_the_facts_that_are_shown() -> None:
+    def study(logs: dict[str, str]) -> GpuBenchmarkStatus:
+        here = worlds.world(fate=lambda trial, attempt: (0, builders.message(of(trial, attempt))))
+        here.logs = logs
+        here.run()
+        return here.reconcile().status
+
+    def of(trial: str, attempt: int) -> records.Result:
+        return builders.result(trial=trial, attempt=attempt, environment=HERE.key())
+
+    read, unread = study({"pod-0": HERE.to_json()}), study({})
+    assert [facts.driver for facts in read.environments] == ["550.54.15"]
+    assert [facts.driver for facts in unread.environments] == [None]
+    assert read.results == unread.results
+    assert [facts.environment for facts in unread.environments] == [read.results[0].environment]
+
+
+# --- what is shown ----------------------------------------------------------------------------------------------------
+
+
+def test_each_environment_is_shown_once_with_instance_type_and_digest() -> None:
+    fields: dict[str, Any] = {"instance_types": ("p4d",), "image_id": "docker.io/jobs@sha256:1"}
+    entries = (measured(HERE.key(), **fields), measured(HERE.key(), trial="u", **fields), measured("mine", trial="v"))
+    shown = environments.facts(Ledger(records=entries, environments=(HERE,)))
+    assert [(one.environment, one.instance_type, one.image_digest, one.driver) for one in shown] == [
+        (HERE.key(), "p4d", "sha256:1", "550.54.15"),
+        ("mine", None, None, None),
+    ]
+    assert shown[0].threads_per_rank == 11
+
+
+def test_the_list_of_environments_is_bounded_and_so_are_its_texts() -> None:
+    longest = builders.environment(image="測" * 1000)
+    entries = [measured(longest.key(), trial="first", ended_at=0.0)]
+    entries += [measured(f"key-{number}", trial=f"t{number}", ended_at=float(number)) for number in range(1, 100)]
+    shown = environments.facts(Ledger(records=tuple(entries), environments=(longest,)))
+    assert len(shown) == benchmark_status.ENVIRONMENTS_SHOWN_MAX
+    assert [one.environment for one in shown][:2] == [longest.key(), "key-1"]
+    assert len((shown[0].image or "").encode()) <= benchmark_status.FACT_MAX

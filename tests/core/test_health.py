@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A node that is far below its own pool is named, and no other one."""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+import builders
+from gpubench.control import health, results
+from gpubench.control.health import Reading
+from gpubench.control.ledger import AttemptRecord, Outcome, Reason
+from gpubench.control.retries import standing
+from gpubench.measure.records import Machine
+from gpubench.plan.plan import Plan
+
+TERA = 1e12
+
+
+def plan(*workers: int, repeats: int = 10, **fields: Any) -> Plan:
+    block = builders.block(workers=[*workers], **fields)
+    return builders.plan(
+        builders.spec(block, measure={"repeats": {"min": repeats}}), builders.pool(max_nodes=8, slots_per_node=2)
+    )
+
+
+def attempts(of: Plan, machines: Sequence[Machine | None], **fields: Any) -> list[AttemptRecord]:
+    """One measured attempt for each machine, in the order of the trials; each on nodes of its own."""
+    found = []
+    for number, (trial, machine) in enumerate(zip(of.trials, machines, strict=False)):
+        nodes = tuple(f"node-{number}-{index}" for index in range(of.points[trial.point].nodes))
+        result = builders.result(trial=trial.id).model_copy(update={"machine": machine})
+        done: dict[str, Any] = {"outcome": Outcome.SUCCEEDED, "reason": Reason.COMPLETED, "nodes": nodes}
+        record = builders.attempt(trial=trial.id, result=result, ended_at=builders.NOW + number, **(done | fields))
+        found.append(record)
+    return found
+
+
+def arithmetic(*teraflops: float) -> list[Machine | None]:
+    return [Machine(arithmetic=figure * TERA, weakest_rank=0) for figure in teraflops]
+
+
+HEALTHY = (19.5, 19.4, 19.6, 19.5, 19.3, 19.5)
+
+
+def test_a_node_far_below_its_pool_is_named_with_its_figure_and_the_pools() -> None:
+    one = plan(1)
+    records = attempts(one, arithmetic(*HEALTHY, 13.0))
+    (sentence,) = health.weak_trials(one, records).values()
+    assert sentence == (
+        "node node-6-0 is weak: float32 arithmetic 13 Tflop/s before the trial, 33% below the 19.5 of its pool: "
+        "look at it"
+    )
+    assert list(health.weak_trials(one, records)) == [one.trials[6].id]
+
+
+def test_a_weak_node_is_named_also_where_it_was_the_first() -> None:
+    one = plan(1)
+    assert list(health.weak_trials(one, attempts(one, arithmetic(13.0, *HEALTHY)))) == [one.trials[0].id]
+
+
+def test_too_few_others_name_nobody() -> None:
+    one = plan(1)
+    assert health.weak_trials(one, attempts(one, arithmetic(*HEALTHY[:4], 1.0))) == {}
+    assert len(health.weak_trials(one, attempts(one, arithmetic(*HEALTHY[:5], 1.0)))) == 1
+
+
+def test_a_long_history_of_the_pool_makes_up_for_few_attempts() -> None:
+    one = plan(1)
+    before = [
+        Reading(test="arithmetic", pool="cpu", trial=f"t{number}", ended_at=0.0, figure=figure * TERA, nodes=("n",))
+        for number, figure in enumerate(HEALTHY)
+    ]
+    assert len(health.weak_trials(one, attempts(one, arithmetic(13.0)), before=before)) == 1
+    elsewhere = [reading.model_copy(update={"pool": "another"}) for reading in before]
+    assert health.weak_trials(one, attempts(one, arithmetic(13.0)), before=elsewhere) == {}
+
+
+@pytest.mark.parametrize("figures", [(*HEALTHY, 19.0), (19.5,) * 9 + (17.6,), (*HEALTHY, 25.0)])
+def test_a_node_less_than_a_tenth_below_or_above_is_not_named(figures: tuple[float, ...]) -> None:
+    one = plan(1)
+    assert health.weak_trials(one, attempts(one, arithmetic(*figures))) == {}
+
+
+def test_a_pool_whose_tests_scatter_widely_names_nobody() -> None:
+    one = plan(1)
+    assert health.weak_trials(one, attempts(one, arithmetic(10, 14, 19, 12, 17, 20, 11, 15, 18, 9))) == {}
+
+
+def test_equal_readings_of_the_others_name_the_one_that_is_below() -> None:
+    one = plan(1)
+    assert len(health.weak_trials(one, attempts(one, arithmetic(*[20.0] * 9, 17.9)))) == 1
+
+
+def test_the_modified_z_score_is_that_of_iglewicz_and_hoaglin() -> None:
+    pool = health.spread([100.0, 102.0, 98.0, 104.0, 96.0, 110.0, 90.0])
+    assert pool == health.Spread(median=100.0, deviation=4.0)
+    # 0.6745 (100 - x) / 4 = 3.5 at x = 79.244
+    assert health.is_weak(79.0, pool)
+    assert not health.is_weak(79.5, pool)
+
+
+def test_a_healthy_pool_is_seldom_accused() -> None:
+    """Nodes that differ by 3 % (one standard deviation) are 3.3 of them from the share that counts."""
+    source = random.Random(7)
+    one = plan(1, repeats=20)
+    accused = sum(
+        len(health.weak_trials(one, attempts(one, arithmetic(*(source.gauss(20, 0.6) for _ in range(20))))))
+        for _ in range(50)
+    )
+    assert accused <= 5  # of 1,000
+
+
+def test_in_a_gang_the_node_of_the_weakest_rank_is_named() -> None:
+    four = plan(4, repeats=7)  # two ranks on each of two nodes
+    assert four.points[0].nodes == 2
+    machines = [Machine(arithmetic=figure * TERA, weakest_rank=3) for figure in (*HEALTHY, 13.0)]
+    (sentence,) = health.weak_trials(four, attempts(four, machines)).values()
+    assert sentence.startswith("node node-6-1 is weak")
+
+
+def test_a_gang_without_word_of_its_weakest_rank_names_all_of_its_nodes() -> None:
+    four = plan(4, repeats=7)
+    machines = [Machine(memory=figure * TERA) for figure in (*HEALTHY, 13.0)]
+    (sentence,) = health.weak_trials(four, attempts(four, machines)).values()
+    assert sentence.startswith("one of node-6-0, node-6-1 is weak: memory copies 1.3e+04 GB/s")
+
+
+def test_an_all_reduce_is_held_against_gangs_of_its_own_shape_only() -> None:
+    both = plan(2, 4, repeats=6)
+    machines = [Machine(allreduce=(200.0 if both.points[one.point].nodes == 1 else 20.0) * 1e9) for one in both.trials]
+    assert health.weak_trials(both, attempts(both, machines)) == {}
+
+
+def test_attempts_without_a_test_have_no_readings() -> None:
+    one = plan(1)
+    records = [*attempts(one, [None, Machine(), Machine(arithmetic=0.0)]), builders.attempt(trial="foreign")]
+    assert health.readings(one, records) == ()
+
+
+def test_the_sentence_stands_at_the_points_measured_there() -> None:
+    two = plan(1, 2, repeats=4)
+    of_point = [trial for trial in two.trials if trial.point == 1]
+    machines = arithmetic(*(13.0 if trial is of_point[0] else 19.5 for trial in two.trials))
+    by_trial = {record.trial: [record] for record in attempts(two, machines)}
+    standings = {trial.id: standing(by_trial[trial.id], two.attempts) for trial in two.trials}
+    healthy, weak = results.point_results(two, standings)
+    assert healthy.warnings == ()
+    assert ["is weak" in warning for warning in weak.warnings] == [True]

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a pod ran is known from the labels of its node, also when the node is gone again."""
+
+import builders
+import memory_kube
+from gpubench import names
+from gpubench.control.observed import ObservedJob, ObservedNode
+from gpubench_operator import kube, nodes
+from memory_world import Clock
+
+
+def node(name: str, instance_type: str | None = "p3.2xlarge", zone: str | None = "a") -> kube.Object:
+    labels = {names.LABEL_INSTANCE_TYPE: instance_type, names.LABEL_ZONE: zone}
+    return {"metadata": {"name": name, "labels": {key: value for key, value in labels.items() if value}}}
+
+
+def job_on(*names_of_nodes: str | None) -> ObservedJob:
+    pods = tuple(builders.observed_pod(index, node=name) for index, name in enumerate(names_of_nodes))
+    return builders.observed_job(pods=pods)
+
+
+def cluster(*bodies: kube.Object) -> tuple[memory_kube.MemoryKube, nodes.Nodes, Clock]:
+    clock = Clock()
+    api = memory_kube.MemoryKube(clock)
+    for body in bodies:
+        api.put(kube.NODES, body)
+    return api, nodes.Nodes(api, clock=clock), clock
+
+
+async def test_the_nodes_of_a_gang_are_looked_up_and_no_others() -> None:
+    _, tested, _ = cluster(node("one"), node("two", None, None), node("three"))
+    found = await tested.of_jobs([job_on("two", "one", None)])
+    assert found == (ObservedNode(name="one", instance_type="p3.2xlarge", zone="a"), ObservedNode(name="two"))
+
+
+async def test_a_node_that_is_gone_is_remembered() -> None:
+    api, tested, _ = cluster(node("spot"))
+    await tested.of_jobs([job_on("spot")])
+    api.remove(kube.NODES, name="spot")
+    assert [one.instance_type for one in await tested.of_jobs([job_on("spot")])] == ["p3.2xlarge"]
+
+
+async def test_a_node_that_nobody_knows_is_not_asked_for_at_every_look() -> None:
+    api, tested, clock = cluster()
+    assert await tested.of_jobs([job_on("late")]) == ()
+    api.put(kube.NODES, node("late"))
+    assert await tested.of_jobs([job_on("late")]) == ()
+    clock.now += 10
+    assert len(await tested.of_jobs([job_on("late")])) == 1
+
+
+async def test_what_the_poll_of_the_pools_has_seen_is_not_asked_for_again() -> None:
+    api, tested, _ = cluster()
+    tested.note([node("polled")])
+    api.failures.append(AssertionError("nothing is to be asked"))
+    assert len(await tested.of_jobs([job_on("polled")])) == 1
+
+
+async def test_a_cluster_that_does_not_answer_leaves_nodes_unknown() -> None:
+    api, tested, _ = cluster(node("one"))
+    api.failures.append(kube.RetryLater("list nodes: no answer"))
+    assert await tested.of_jobs([job_on("one")]) == ()
+
+
+def test_memory_is_bounded() -> None:
+    _, tested, _ = cluster()
+    tested.note(node(f"n{number}") for number in range(nodes.REMEMBERED_MAX + 5))
+    assert len(tested.known) == nodes.REMEMBERED_MAX
+    assert "n0" not in tested.known
