@@ -170,9 +170,10 @@ def one_point() -> worlds.World:
     return worlds.world(builders.study(ONE_POINT), builders.plan(ONE_POINT))
 
 
-def test_repeats_on_one_instance_type_are_averaged_and_name_it() -> None:
-    (found,) = on_nodes(one_point(), {}).results
-    assert (found.state, found.instance_type) == (PointState.MEASURED, "p3.2xlarge")
+def test_repeats_on_one_instance_type_are_averaged_and_the_study_names_it() -> None:
+    status = on_nodes(one_point(), {})
+    assert [result.state for result in status.results] == [PointState.MEASURED]
+    assert [facts.instance_type for facts in status.environments] == ["p3.2xlarge"]
 
 
 def test_repeats_on_two_instance_types_are_not_averaged_and_the_sentence_names_both() -> None:
@@ -291,10 +292,10 @@ def test_each_environment_is_shown_once_with_instance_type_and_digest() -> None:
 
 
 def test_the_list_of_environments_is_bounded_and_so_are_its_texts() -> None:
-    longest = builders.environment(image="測" * 1000)
+    longest = builders.environment(accelerator="測" * 1000)
     entries = [measured(longest.key(), trial="first", ended_at=0.0)]
     entries += [measured(f"key-{number}", trial=f"t{number}", ended_at=float(number)) for number in range(1, 100)]
     shown = environments.facts(Ledger(records=tuple(entries), environments=(longest,)))
     assert len(shown) == benchmark_status.ENVIRONMENTS_SHOWN_MAX
     assert [one.environment for one in shown][:2] == [longest.key(), "key-1"]
-    assert len((shown[0].image or "").encode()) <= benchmark_status.FACT_MAX
+    assert len((shown[0].accelerator or "").encode()) <= benchmark_status.FACT_NAME_MAX

@@ -139,12 +139,17 @@ def equipped(tmp_path_factory: pytest.TempPathFactory, stand_in_image: Image) ->
     capacity = {"cpu": "8", "memory": "64Gi"}
     nodes = [
         *(Node(name=f"pretend-{n}", labels={"pool": "pretend"}, capacity=capacity, pretend=True) for n in range(4)),
-        *(Node(name=f"process-{n}", labels={"pool": "process"}, cores=(n % cores,)) for n in range(2)),
+        *(Node(name=f"process-{n}", labels=_labels(n), cores=(n % cores,)) for n in range(2)),
     ]
     folder = tmp_path_factory.mktemp("operator")
     with Cluster.start(folder / "cluster", nodes=nodes, images={freeze.DEFAULT_IMAGE: stand_in_image}) as running:
         installation.install(running)
         yield running
+
+
+def _labels(number: int) -> dict[str, str]:
+    """As a cloud labels a node."""
+    return {"pool": "process", names.LABEL_INSTANCE_TYPE: "stand-in.large", names.LABEL_ZONE: f"zone-{number}"}
 
 
 @pytest.fixture(scope="session")

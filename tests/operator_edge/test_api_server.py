@@ -89,6 +89,20 @@ async def test_the_life_of_an_object(control_plane: Cluster) -> None:
         assert await tested.patch(kube.CONFIG_MAPS, {"data": {}}, name="life", namespace="default") is None
 
 
+async def test_of_a_log_no_more_is_taken_than_was_asked_for() -> None:
+    async def answer(request: web.Request) -> web.Response:
+        if "gone" in request.path:
+            return web.json_response({"kind": "Status", "message": "not found"}, status=404)
+        assert request.path == "/api/v1/namespaces/default/pods/pod-0/log"
+        assert dict(request.query) == {"container": "gang", "limitBytes": "8"}
+        return web.Response(body=b"caf\xc3\xa9 \xff and more than that")
+
+    async with answering(answer) as tested:
+        head = await tested.log_head(pod="pod-0", namespace="default", container="gang", limit=8)
+        assert head == "café \ufffd "
+        assert await tested.log_head(pod="gone", namespace="default", container="gang", limit=8) is None
+
+
 async def test_long_lists_come_whole_and_without_their_content_where_that_is_asked(control_plane: Cluster) -> None:
     async with real(control_plane) as tested:
         names = [f"many-{number}" for number in range(520)]

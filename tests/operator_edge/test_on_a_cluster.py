@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The operator as a process, on a real control plane, with pretending nodes: what it makes, keeps and leaves behind."""
 
+import json
 import time
 import urllib.error
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 import installation
+import stand_in_worker
 import studies
 from cluster import Cluster
 from gpubench import metrics, names
@@ -67,6 +69,25 @@ def test_a_study_of_the_same_name_starts_afresh_while_the_old_job_still_ends(pla
     assert (status["attempts"]["started"], status["attempts"]["succeeded"]) == (2, 2)
     # The garbage collector of a new cluster learns of our definitions within half a minute, and collects only then.
     place.wait(lambda: kube.uid_of(old) not in map(kube.uid_of, place.all(kube.JOBS)), what="the old Job gone")
+
+
+def test_what_figures_stand_on_is_read_from_a_log_and_kept_where_pods_ran_is_read_from_their_nodes(
+    place: Place,
+) -> None:
+    place.apply(studies.pool("process", maxNodes=2))
+    sweep = [{"workloads": ["mnist_cnn"], "pools": ["process"], "workers": [1], "batchPerWorker": [64]}]
+    place.apply(studies.benchmark(repeats=2, sweep=sweep))
+    place.wait(lambda: place.holds("quick", "Finished"), what="quick finished")
+    ledgers = [body for body in place.all(kube.CONFIG_MAPS) if "plan.json" not in body["data"]]
+    entries = {key: json.loads(text) for body in ledgers for key, text in body["data"].items()}
+    key = f"environment.{stand_in_worker.ENVIRONMENT.key()}"
+    assert [key] == [one for one in entries if one.startswith("environment.")]
+    assert entries.pop(key)["accelerator"] == "stand-in"
+    assert [entry["instanceTypes"] for entry in entries.values()] == [["stand-in.large"]] * 2
+    assert all(zone in ("zone-0", "zone-1") for entry in entries.values() for zone in entry["zones"])
+    (shown,) = place.status("quick")["environments"]
+    assert (shown["accelerator"], shown["instanceType"]) == ("stand-in", "stand-in.large")
+    assert shown["environment"] == place.status("quick")["results"][0]["environment"]
 
 
 def test_a_suspended_study_stops_its_job_and_goes_on_when_resumed(place: Place) -> None:

@@ -21,8 +21,10 @@ REASON_MAX = 400
 WARNING_MAX = 180
 WARNINGS_MAX = 3
 DATA_PATH_MAX = 48
-ENVIRONMENTS_SHOWN_MAX = 16
-FACT_MAX = 256
+ENVIRONMENTS_SHOWN_MAX = 8
+FACT_MAX = 24
+FACT_NAME_MAX = 48
+DIGEST_MAX = 71  # sha256: and 64 digits
 
 
 class PointState(StrEnum):
@@ -182,25 +184,24 @@ class PointResult(Value):
         max_length=16,
         description="What the figure stands on: a hash, or the short text of a program of your own.",
     )
-    instance_type: str | None = Field(
-        None, max_length=63, description="Of the nodes that the repeats ran on, where the cluster says."
-    )
     warnings: tuple[Annotated[str, Field(max_length=WARNING_MAX)], ...] = Field(
         (), max_length=WARNINGS_MAX, description="What a reader of the figure must know."
     )
 
 
 class EnvironmentFacts(Value):
-    """What figures stand on: the facts that must be the same before two of them are averaged or divided."""
+    """What figures stand on: the facts that must be the same before two of them are averaged or divided.
+
+    All but the first three are absent where the record could not be read from pod 0's log.
+    """
 
     environment: str = Field(max_length=16, description="As in results[].environment.")
-    instance_type: str | None = Field(None, max_length=FACT_MAX, description="Of the nodes, where the cluster says.")
-    image_digest: str | None = Field(None, max_length=FACT_MAX, description="Of the image that pod 0 really ran.")
+    instance_type: str | None = Field(
+        None, max_length=FACT_NAME_MAX, description="Of the nodes, where the cluster says."
+    )
+    image_digest: str | None = Field(None, max_length=DIGEST_MAX, description="Of the image that pod 0 really ran.")
     accelerator: str | None = Field(
-        None,
-        max_length=FACT_MAX,
-        description="As the driver or the kernel names it; absent, as what follows, where "
-        "the record could not be read from pod 0's log.",
+        None, max_length=FACT_NAME_MAX, description="As the driver names it; the processor's model without a GPU."
     )
     driver: str | None = Field(None, max_length=FACT_MAX, description="Version of the GPU's driver.")
     cuda: str | None = Field(None, max_length=FACT_MAX, description="Version that TensorFlow was built with.")
@@ -209,10 +210,7 @@ class EnvironmentFacts(Value):
     transport: str | None = Field(None, max_length=FACT_MAX, description="What the all-reduce goes over: gloo or nccl.")
     tensorflow: str | None = Field(None, max_length=FACT_MAX, description="Version.")
     horovod: str | None = Field(None, max_length=FACT_MAX, description="Version.")
-    image: str | None = Field(None, max_length=FACT_MAX, description="Reference that the pods were started from.")
     threads_per_rank: int | None = Field(None, description="Threads that one operation of a rank may use.")
-    python: str | None = Field(None, max_length=FACT_MAX, description="Version; not compared.")
-    keras: str | None = Field(None, max_length=FACT_MAX, description="Version; not compared.")
 
 
 class PointCounts(Value):

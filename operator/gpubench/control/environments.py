@@ -110,23 +110,25 @@ def facts(ledger: Ledger) -> tuple[EnvironmentFacts, ...]:
 
 
 def _facts(one: Ground, environment: Environment | None) -> EnvironmentFacts:
-    told = {
-        "instance_type": one.instance_type,
-        "image_digest": one.image_id.rpartition("@")[2],
-        **({name: getattr(environment, name) for name in _SHOWN} if environment is not None else {}),
-    }
-    texts = {name: conditions.clamped(str(text), benchmark_status.FACT_MAX) for name, text in told.items() if text}
-    return EnvironmentFacts.model_validate(
-        {
-            "environment": records.environment_shown(one.environment),
-            "threads_per_rank": environment.threads_per_rank if environment is not None else None,
-            **texts,
-        }
+    found = EnvironmentFacts(
+        environment=records.environment_shown(one.environment) or "",
+        instance_type=_fact(one.instance_type, benchmark_status.FACT_NAME_MAX),
+        image_digest=_fact(one.image_id.rpartition("@")[2], benchmark_status.DIGEST_MAX),
     )
+    if environment is None:
+        return found
+    versions = {name: _fact(getattr(environment, name), benchmark_status.FACT_MAX) for name in _VERSIONS}
+    accelerator = _fact(environment.accelerator, benchmark_status.FACT_NAME_MAX)
+    rest = {"accelerator": accelerator, "threads_per_rank": environment.threads_per_rank}
+    return found.model_copy(update=versions | rest)
 
 
-#: Facts of the key that are texts, and Python and Keras, which people ask for next.
-_SHOWN = (*(name for name in Environment.COMPARED if name != "threads_per_rank"), "python", "keras")
+#: Short texts of the key. The reference of the image is left out: its digest is what counts.
+_VERSIONS = ("driver", "cuda", "cudnn", "nccl", "transport", "tensorflow", "horovod")
+
+
+def _fact(text: str | None, limit: int) -> str | None:
+    return conditions.clamped(text, limit) if text else None
 
 
 def _short(image_id: str) -> str:

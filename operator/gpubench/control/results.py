@@ -177,7 +177,6 @@ def _with_figures(
             "training": training_results.training_result(_results(trials), plan.timed_region, planned=key.epochs),
             "bandwidth": _bandwidth(entry) if is_message else None,
             "environment": records.environment_shown(entry.environment.environment),
-            "instance_type": clamped(entry.environment.instance_type, 63) or None,
         }
     )
     texts = _warnings(plan, found, trials, entry, beside)
