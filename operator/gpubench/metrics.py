@@ -55,6 +55,12 @@ THROUGHPUT_LOW = _operator(
 THROUGHPUT_HIGH = _operator(
     "gpubench_throughput_high_samples_per_second", Kind.GAUGE, _POINT, "Upper end of the throughput's 95 % interval."
 )
+UNSTABLE_THROUGHPUT = _operator(
+    "gpubench_unstable_throughput_samples_per_second",
+    Kind.GAUGE,
+    _POINT,
+    "Mean throughput of a point whose repeats never settled, which has no other series: not to be ranked.",
+)
 _LINE = (*_POINT, "scaling", "baseline_workers", "baseline_pool")
 EFFICIENCY = _operator(
     "gpubench_scaling_efficiency_ratio", Kind.GAUGE, _LINE, "Scaling efficiency against the smallest worker count."

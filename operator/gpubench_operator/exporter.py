@@ -134,7 +134,11 @@ class _Point:
             return
         for metric, value in zip(three, (estimate.mean, estimate.low, estimate.high), strict=True):
             if value is not None:
-                self._samples.setdefault(metric.name, []).append(((*self._labels, *more), value * per))
+                self.add_value(metric, value * per, *more)
+
+    def add_value(self, metric: metrics.Metric, value: float, *more: str) -> None:
+        """One number."""
+        self._samples.setdefault(metric.name, []).append(((*self._labels, *more), value))
 
     def add_amount(self, three: _Three, amount: AmountInterval | None, *more: str) -> None:
         """An amount of money, with its currency behind its other labels."""
@@ -146,6 +150,11 @@ class _Point:
 
 def _add_point(samples: _Samples, study: tuple[str, str], result: PointResult) -> None:
     point = _Point(samples, study, result)
+    if result.state is PointState.UNSTABLE:
+        # Whoever ranks the others by their series must not meet it there.
+        if result.basis is Basis.MEASURED and result.workload != workloads.MESSAGES and result.throughput is not None:
+            point.add_value(metrics.UNSTABLE_THROUGHPUT, result.throughput.mean)
+        return
     if result.basis is Basis.MEASURED:
         _add_measured(point, result)
     basis = result.basis.value

@@ -43,6 +43,7 @@ def changed(fields: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
 
 
 EUROS = {"from": "EUR", "rate": "1.228", "asOf": "2018-02-28", "source": "an example"}
+UNTIL = {"relativeHalfWidth": "0.02"}
 PRICE = {"perNodeHour": "10.21", "currency": "USD", "asOf": "2026-11-01"}
 OWNERSHIP = {"purchase": "9000", "lifetimeMonths": 36, "hoursPerMonth": 200, "currency": "EUR", "asOf": "2026-11-01"}
 GPU_SLOT = {"gpuResource": "nvidia.com/gpu", "cpu": "11", "memory": "80Gi"}
@@ -195,8 +196,73 @@ BAD = (
             measure={"repeats": {"min": 20}},
         ),
         "spec.sweep",
-        "points times measure.repeats.min can be at most 2560 trials: shorten the lists of spec.sweep, or repeat less; "
-        "they make 10000",
+        "points times measure.repeats.max (min, where there is no max) can be at most 2560 trials: shorten the lists "
+        "of spec.sweep, or repeat less; they make 10000",
+    ),
+    Bad(
+        "2,816 trials at most",
+        benchmark(
+            sweep=[block(workers=list(range(1, 33)), batchPerWorker=[*range(1, 9)])],
+            measure={"repeats": {"min": 3, "max": 11, "until": UNTIL}},
+        ),
+        "spec.sweep",
+        "they make 2816",
+    ),
+    Bad(
+        "fewer repeats at most than at least",
+        benchmark(measure={"repeats": {"min": 5, "max": 4, "until": UNTIL}}),
+        "spec.measure.repeats.max",
+        "measure.repeats.max cannot be less than measure.repeats.min: raise max, or lower min; max is 4, min 5",
+    ),
+    Bad(
+        "more repeats for no reason",
+        benchmark(measure={"repeats": {"min": 3, "max": 4}}),
+        "spec.measure.repeats.max",
+        "measure.repeats.max beyond min needs measure.repeats.until, which says when to stop: give it, or set min to "
+        "the number that you want",
+    ),
+    Bad(
+        "repeats that have nothing to stop",
+        benchmark(measure={"repeats": {"min": 3, "until": UNTIL}}),
+        "spec.measure.repeats.until",
+        "measure.repeats.until needs measure.repeats.max greater than min: otherwise there is nothing to stop",
+    ),
+    Bad(
+        "precision of two runs",
+        benchmark(measure={"repeats": {"min": 2, "max": 4, "until": UNTIL}}),
+        "spec.measure.repeats.min",
+        "measure.repeats.until needs measure.repeats.min of at least 3: fewer runs have no interval; min is 2",
+    ),
+    Bad(
+        "more precision than can be had",
+        benchmark(measure={"repeats": {"max": 9, "until": {"relativeHalfWidth": "0.0005"}}}),
+        "spec.measure.repeats.until.relativeHalfWidth",
+        "measure.repeats.until.relativeHalfWidth must be from 0.001 to 0.5, such as 0.02, for ±2 %; it is 0.0005",
+    ),
+    Bad(
+        "no precision",
+        benchmark(measure={"repeats": {"max": 9, "until": {"relativeHalfWidth": "2"}}}),
+        "spec.measure.repeats.until.relativeHalfWidth",
+        "must be from 0.001 to 0.5, such as 0.02, for ±2 %; it is 2",
+    ),
+    Bad(
+        "precision in percent",
+        benchmark(measure={"repeats": {"max": 9, "until": {"relativeHalfWidth": "2 %"}}}),
+        "spec.measure.repeats.until.relativeHalfWidth",
+        'write a decimal number as text, such as "10.21"',
+    ),
+    Bad(
+        "certainty",
+        benchmark(measure={"repeats": {"max": 9, "until": {**UNTIL, "confidence": "1"}}}),
+        "spec.measure.repeats.until.confidence",
+        "measure.repeats.until.confidence must be from 0.5 to 0.999, such as 0.95; it is 1",
+    ),
+    Bad(
+        "half a health check",
+        benchmark(measure={"healthCheck": "Sometimes"}),
+        "spec.measure.healthCheck",
+        "choose one of Enabled, Disabled",
+        'Unsupported value: "Sometimes"',
     ),
     Bad(
         "too many repeats",
@@ -705,6 +771,15 @@ GOOD = (
             sweep=[block(workers=list(range(1, 33)), batchPerWorker=[*range(1, 9)])], measure={"repeats": {"min": 10}}
         ),
     ),
+    ("repeats until a precision is reached", benchmark(measure={"repeats": {"max": 10, "until": UNTIL}})),
+    (
+        "a precision at its bounds",
+        benchmark(
+            measure={"repeats": {"max": 20, "until": {"relativeHalfWidth": "0.001", "confidence": "0.999"}}},
+        ),
+    ),
+    ("as many repeats at most as at least", benchmark(measure={"repeats": {"min": 1, "max": 1}})),
+    ("no health check", benchmark(measure={"healthCheck": "Disabled"})),
     ("one window", benchmark(measure={"window": "60s", "duration": "1m"})),
     ("no warm-up", benchmark(measure={"warmUp": "0s"})),
     ("a null is an absent field", benchmark(template={"image": None}, limits=None)),

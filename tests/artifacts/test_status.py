@@ -16,7 +16,8 @@ POOLS = f"/apis/{names.API_VERSION}/{names.POOL_PLURAL}"
 NOW = "2026-11-21T12:00:00Z"
 # Longer than any figure comes out of the arithmetic: 17 significant digits are all that a double has.
 FIGURE = 123456.78901234567
-AMOUNT = "123456789012.123456789"
+AMOUNT = "123456.789012"  # twelve digits, at most nine of them behind the point
+SAMPLED = 1.235e-05  # a mean of samples has four digits
 STATUS_BYTES_MAX = 1024 * 1024
 
 
@@ -25,6 +26,7 @@ STATUS_BYTES_MAX = 1024 * 1024
 FREE_TEXTS = {"environment"}
 SENTENCES = {"warnings", "message", "answer"}
 WIDE = "測"
+SAMPLES = {"utilization", "watts", "joulesPerMillionSamples", "throttled", "processors"}
 
 
 def largest(node: dict[str, Any], name: str = "") -> Any:
@@ -35,7 +37,9 @@ def largest(node: dict[str, Any], name: str = "") -> Any:
         return [keyed(largest(node["items"], name), node, index) for index in range(node["maxItems"])]
     if node["type"] == "string":
         return text(node, name)
-    return 1_000_000 if node["type"] == "integer" else FIGURE
+    if node["type"] == "integer":
+        return 1_000_000
+    return SAMPLED if name in SAMPLES else FIGURE
 
 
 def keyed(entry: Any, node: dict[str, Any], index: int) -> Any:
@@ -81,6 +85,7 @@ def test_status_of_the_largest_size_is_stored(served_api: Cluster, study: str) -
         del result["reason"]  # only where a point was not measured: then it has no figures
         del result["bandwidth"]  # of a message: what trains has none
         del result["dataSamples"]  # of a generated set: a volume's has a path
+        result["values"] = result["values"][: benchmark.TRIALS_MAX // benchmark.POINTS_MAX]  # of so many points
     assert stored_bytes(status) < STATUS_BYTES_MAX
     stored = patch_status(served_api, f"{BENCHMARKS}/{study}", status)
     assert stored["status"] == status

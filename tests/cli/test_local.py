@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import builders
-from gpubench.api.benchmark_status import GpuBenchmarkStatus, PointState
+from gpubench.api.benchmark_status import GpuBenchmarkStatus, PointState, Stopping
 from gpubench.control.decision import Gang, Happening
 from gpubench.control.ledger import Outcome, Reason
 from gpubench.plan.freeze import freeze
@@ -90,6 +90,25 @@ def test_a_study_is_measured_and_written(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in (finished.folder / "ledger.jsonl").read_text().splitlines()]
     assert sum("outcome" in line for line in lines) == 6, "an attempt that has ended is written once"
     assert {point.nodes for point in finished.status.results} == {1}, "slices of one machine are one node"
+
+
+@pytest.mark.parametrize(
+    ("width", "trials", "stopping"),
+    [("0.05", 3, Stopping.PRECISION_REACHED), ("0.001", 5, Stopping.MAXIMUM_REACHED)],
+)
+def test_repeats_are_added_until_the_figure_is_known(
+    tmp_path: Path, width: str, trials: int, stopping: Stopping
+) -> None:
+    finished = run(
+        tmp_path,
+        "succeed",  # a repeat takes 0.1 % longer than the one before it
+        sweep=[builders.block(workers=[1])],
+        measure={"repeats": {"min": 3, "max": 5, "until": {"relativeHalfWidth": width}}},
+    )
+    (point,) = finished.status.results
+    assert (len(finished.ledger.records), len(point.values), point.stopping) == (trials, trials, stopping)
+    assert finished.status.trials is not None
+    assert (finished.status.trials.total, finished.status.trials.finished) == (trials, trials)
 
 
 def test_the_plan_is_told_once(tmp_path: Path) -> None:

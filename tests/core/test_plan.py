@@ -208,12 +208,20 @@ FIRST_FORM = frozenset(
         (builders.block(variants=[{"name": "plain"}]), {}, {}, {"variant"}),
         (builders.block(data=GENERATED, epochs=2), {"mode": "Training"}, {}, {"data", "mode", "epochs"}),
         (own(OWN_FILE), {}, {}, {"customFile"}),
+        (builders.block(), {"healthCheck": "Enabled"}, {}, {"healthCheck"}),
+        (
+            builders.block(),
+            {"repeats": {"max": 9, "until": {"relativeHalfWidth": "0.02"}}},
+            {},
+            {"standardErrorWanted"},
+        ),
     ],
 )
 def test_an_older_image_is_told_nothing_that_it_does_not_know(
     block: dict[str, Any], measure: dict[str, Any], pool: dict[str, Any], added: set[str]
 ) -> None:
-    plan = builders.plan(builders.spec(block, measure=measure), builders.pool(**pool))
+    spec = builders.spec(block, measure={"healthCheck": "Disabled"} | measure)
+    plan = builders.plan(spec, builders.pool(**pool))
     assignment = starts.gang_of(plan, plan.trials[0], attempt=1).assignment
     assert set(assignment.to_wire()) == FIRST_FORM | added
     assert Assignment.model_validate_json(assignment.to_json()) == assignment

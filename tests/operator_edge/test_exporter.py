@@ -62,6 +62,14 @@ def test_what_was_not_found_has_no_series() -> None:
         assert absent.name not in series
 
 
+def test_a_point_that_never_settled_has_no_series_that_is_ranked() -> None:
+    series = scrape_of({**POINT, "state": "Unstable"})
+    ((labels, value),) = series.pop(metrics.UNSTABLE_THROUGHPUT.name)
+    assert (labels["pool"], value) == ("spot", 100.0)
+    assert series.keys() == {metrics.POINTS.name}
+    assert metrics.UNSTABLE_THROUGHPUT.name not in scrape_of(POINT)
+
+
 def interval(mean: float) -> dict[str, float]:
     return {"mean": mean, "low": 0.9 * mean, "high": 1.1 * mean}
 

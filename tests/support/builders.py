@@ -76,6 +76,7 @@ def result(
     rate: float = 1000.0,
     environment: str = "env",
     training: Training | None = None,
+    **fields: Any,
 ) -> Result:
     """A result whose throughput is `rate` samples per second; with a training, its epochs and their time."""
     return Result(
@@ -94,6 +95,7 @@ def result(
         join_seconds=1.0,
         init_seconds=5.0,
         training=training,
+        **fields,
     )
 
 

@@ -6,16 +6,17 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from gpubench import names, workloads
+from gpubench import names, units, workloads
 from gpubench.api import patterns, rules
 from gpubench.api.pool import Currency, EnvironmentVariable, ExchangeRate, Template
 from gpubench.api.rules import Rule
 from gpubench.precision import Precision
-from gpubench.units import Duration
+from gpubench.units import DecimalText, Duration
 from gpubench.values import Value
 
 POINTS_MAX = 256
 REPEATS_MAX = 20
+UNTIL_MIN = 3  # `intervals.UNTIL_MIN`, which stands above this layer; a test compares them
 TRIALS_MAX = 2560
 BLOCKS_MAX = 16
 #: Characters of all variants' environments and all commands: the plan, which has the pools too, must fit a ConfigMap.
@@ -237,10 +238,84 @@ class SweepBlock(Value):
     )
 
 
+def _decimal_within(field: str, low: str, high: str, *, parent: str, such_as: str) -> Rule:
+    """Bounds of a decimal text. One that cannot be read is left to its own rule, which says what is wrong with it."""
+    number = f"double(self.{field})"
+    return Rule(
+        cel=f"!{patterns.matches(f'self.{field}', units.DECIMAL_PATTERN)} || ({number} >= {low} && {number} <= {high})",
+        sentence=f"{parent}.{field} must be from {low} to {high}, such as {such_as}",
+        detail="it is %s",
+        values=(f"self.{field}",),
+        field=f".{field}",
+    )
+
+
+class Until(Value):
+    """The precision at which a point has been measured often enough."""
+
+    relative_half_width: DecimalText = Field(
+        description="Half the width of the interval over its mean, 0.001 to 0.5: 0.02 asks for a throughput (with mode "
+        "Training, seconds) that is known to 2 %.",
+    )
+    confidence: DecimalText = Field(
+        "0.95",
+        description="Confidence at which repeats end, 0.5 to 0.999. It belongs to this rule: intervals in results are "
+        "always 95 % intervals, corrected for having looked several times.",
+    )
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        _decimal_within("relativeHalfWidth", "0.001", "0.5", parent="measure.repeats.until", such_as="0.02, for ±2 %"),
+        _decimal_within("confidence", "0.5", "0.999", parent="measure.repeats.until", such_as="0.95"),
+    )
+
+
 class Repeats(Value):
-    """How often each point is measured afresh."""
+    """How often each point is measured afresh: a fixed number, or until its figure is known well enough."""
 
     min: int = Field(3, ge=1, le=REPEATS_MAX, description="Fresh runs of each point; an interval needs at least 3.")
+    max: int | None = Field(
+        None, ge=1, le=REPEATS_MAX, description="With until: fresh runs of a point at most. As many as min if absent."
+    )
+    until: Until | None = Field(
+        None,
+        description="A point is repeated, from min on, until its figure is known so well, or max is reached. A repeat "
+        "starts only when all earlier ones of its point have been measured.",
+    )
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="!has(self.max) || self.max >= self.min",
+            sentence="measure.repeats.max cannot be less than measure.repeats.min: raise max, or lower min",
+            detail="max is %d, min %d",
+            values=("self.max", "self.min"),
+            field=".max",
+        ),
+        Rule(
+            cel="has(self.until) || !has(self.max) || self.max <= self.min",
+            sentence="measure.repeats.max beyond min needs measure.repeats.until, which says when to stop: give it, or "
+            "set min to the number that you want",
+            field=".max",
+        ),
+        Rule(
+            cel="!has(self.until) || (has(self.max) && self.max != self.min)",
+            sentence="measure.repeats.until needs measure.repeats.max greater than min: otherwise there is nothing to "
+            "stop",
+            field=".until",
+        ),
+        Rule(
+            cel=f"!has(self.until) || self.min >= {UNTIL_MIN}",
+            sentence=f"measure.repeats.until needs measure.repeats.min of at least {UNTIL_MIN}: fewer runs "
+            "have no interval",
+            detail="min is %d",
+            values=("self.min",),
+            field=".min",
+        ),
+    )
+
+    @property
+    def most(self) -> int:
+        """Repeats that a point can have."""
+        return self.min if self.max is None else self.max
 
 
 def _about_durations(*fields: str, holds: str) -> str:
@@ -286,8 +361,17 @@ class Measure(Value):
     timed_region: TimedRegion = Field(TimedRegion(), description="With mode Training: which seconds count.")
     repeats: Repeats = Field(Repeats(), description="How often each point is measured afresh.")
     warm_up: Duration = Field("10s", description="Training before the figures count; kept in the records, flagged.")
-    duration: Duration = Field("60s", description="Measured training of one trial, after the warm-up.")
+    duration: Duration = Field(
+        "60s",
+        description="Measured training of one trial, after the warm-up. With repeats.until at most: in mode "
+        "Throughput a run ends once its own windows vary too little for more of them to help.",
+    )
     window: Duration = Field("1s", description="About how long one window is: the steps between two time stamps.")
+    health_check: Literal["Enabled", "Disabled"] = Field(
+        "Enabled",
+        description="Whether each rank tests its device for some seconds before a trial: a node that is far below "
+        "its pool's own history is named, and the figure flagged.",
+    )
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         _positive("window", parent="measure"),
@@ -347,7 +431,8 @@ _POINTS = (
     "((has(block.batchPerWorker) ? size(block.batchPerWorker) : 0) + "
     "(has(block.globalBatch) ? size(block.globalBatch) : 0))).sum()"
 )
-_TRIALS = f"{_POINTS} * self.measure.repeats.min"
+_REPEATS = "(has(self.measure.repeats.max) ? self.measure.repeats.max : self.measure.repeats.min)"
+_TRIALS = f"{_POINTS} * {_REPEATS}"
 _TEXT = (
     "self.sweep.map(block, (has(block.variants) ? block.variants.map(variant, has(variant.env) ? "
     "variant.env.map(one, size(one.name) + size(one.value)).sum() : 0).sum() : 0) + "
@@ -413,8 +498,8 @@ class GpuBenchmarkSpec(Value):
         ),
         Rule(
             cel=f"{_TRIALS} <= {TRIALS_MAX}",
-            sentence=f"points times measure.repeats.min can be at most {TRIALS_MAX} trials: "
-            "shorten the lists of spec.sweep, or repeat less",
+            sentence=f"points times measure.repeats.max (min, where there is no max) can be at most {TRIALS_MAX} "
+            "trials: shorten the lists of spec.sweep, or repeat less",
             detail="they make %d",
             values=(_TRIALS,),
             field=".sweep",

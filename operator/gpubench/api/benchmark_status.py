@@ -33,6 +33,7 @@ class PointState(StrEnum):
     PENDING = "Pending"
     RUNNING = "Running"
     MEASURED = "Measured"
+    UNSTABLE = "Unstable"  # measured, but most repeats never settled: its figures are shown and not ranked
     SKIPPED = "Skipped"
     OUT_OF_MEMORY = "OutOfMemory"
     NO_CAPACITY = "NoCapacity"
@@ -44,6 +45,7 @@ class PointState(StrEnum):
 FINDINGS = frozenset(
     {
         PointState.MEASURED,
+        PointState.UNSTABLE,
         PointState.SKIPPED,
         PointState.OUT_OF_MEMORY,
         PointState.NO_CAPACITY,
@@ -143,6 +145,37 @@ class Judgement(StrEnum):
     CANNOT_TELL = "CannotTell"
 
 
+class Stopping(StrEnum):
+    """How the number of repeats came about."""
+
+    FIXED = "Fixed"
+    PRECISION_REACHED = "PrecisionReached"
+    MAXIMUM_REACHED = "MaximumReached"
+
+
+class GpuUsage(Value):
+    """What the GPUs did while they were measured, as NVML counts it; what it could not tell is absent."""
+
+    utilization: float | None = Field(
+        None, description="Share of time with a kernel on the GPU, mean over ranks and repeats: not of its arithmetic."
+    )
+    memory_peak: int | None = Field(None, description="Bytes, the most that any GPU used.")
+    watts: float | None = Field(None, description="Power of all GPUs together, mean over the repeats.")
+    joules_per_million_samples: float | None = Field(
+        None, description="Energy of all GPUs: by their counters, or mean power times time where they have none."
+    )
+    throttled: float | None = Field(
+        None, description="Share of the samples with a throttle reason, of the rank and repeat with most of them."
+    )
+
+
+class HostUsage(Value):
+    """What the ranks' processes used while they were measured."""
+
+    processors: float | None = Field(None, description="Processors of a rank, mean over ranks and repeats.")
+    memory_peak: int | None = Field(None, description="Resident bytes, the most that any rank used.")
+
+
 class PointResult(Value):
     """One point of the study and what was found there."""
 
@@ -171,6 +204,12 @@ class PointResult(Value):
     throughput: Estimate | None = Field(
         None, description="Samples per second over the repeats; of training without its evaluations."
     )
+    stopping: Stopping | None = Field(
+        None,
+        description="Fixed: as many repeats as the spec says. PrecisionReached, MaximumReached: repeats were added "
+        "until measure.repeats.until was reached, or not. Absent while more may come, or where a failure cut them "
+        "short.",
+    )
     scaling: tuple[Scaling, ...] = Field((), max_length=2, description="On the weak line, the strong line, or both.")
     training: TrainingResult | None = Field(None, description="With mode Training.")
     bandwidth: Bandwidth | None = Field(None, description="Of the workload allreduce.")
@@ -178,6 +217,8 @@ class PointResult(Value):
     goals: tuple[GoalResult, ...] = Field(
         (), max_length=GOALS_OF_A_WORKLOAD_MAX, description="The spec's goals for this workload."
     )
+    gpu: GpuUsage | None = Field(None, description="What the GPUs did, where there were some.")
+    host: HostUsage | None = Field(None, description="What the ranks' processes used.")
     nodes: int = Field(0, description="Distinct nodes that the repeats ran on.")
     environment: str | None = Field(
         None,
@@ -218,6 +259,7 @@ class PointCounts(Value):
 
     total: int = Field(description="Points of the plan.")
     measured: int = Field(0, description="Points with all repeats measured, and those derived from such.")
+    unstable: int = Field(0, description="Points that were measured and never settled: their figures are not ranked.")
     running: int = Field(0, description="Points with an attempt under way.")
     failed: int = Field(0, description="Points that ended Failed.")
     skipped: int = Field(0, description="Points that no pool can hold.")
@@ -227,7 +269,13 @@ class PointCounts(Value):
 class TrialCounts(Value):
     """Trials of the plan."""
 
-    total: int = Field(description="Trials of the plan: points times repeats, skipped points left out.")
+    total: int = Field(
+        description="Trials of the plan: points times repeats, skipped points left out. With measure.repeats.until at "
+        "most: those that turn out not to be needed are taken off."
+    )
+    least: int | None = Field(
+        None, description="With measure.repeats.until, while it is less than total: trials if no point needs another."
+    )
     finished: int = Field(0, description="Trials with a result, or given up.")
     running: int = Field(0, description="Trials with an attempt under way.")
 
@@ -262,6 +310,7 @@ class GpuBenchmarkStatus(Value):
     points: PointCounts | None = Field(None, description="Points by what became of them.")
     points_done: str | None = Field(None, max_length=16, description="The POINTS column, such as 40/72.")
     trials: TrialCounts | None = Field(None, description="Trials of the plan.")
+    seed: int | None = Field(None, description="Seed of the order in which the trials run.")
     attempts: AttemptCounts | None = Field(None, description="Attempts by how they ended.")
     started_at: str | None = Field(
         None, max_length=40, description="When the plan was frozen.", json_schema_extra=rules.TIME

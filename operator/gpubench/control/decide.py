@@ -1,13 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """The heart: from plan, ledger and what is observed to one Decision. Pure; made again from scratch each time.
 
-The steps: complete the ledger with what has begun and what has ended; see how each trial stands; tidy up Jobs whose end
-is recorded; start what may start; derive the status; say what happened.
+The steps: complete the ledger with what has begun and what has ended; see how each trial stands, and whether it is
+needed; tidy up Jobs whose end is recorded; start what may start; derive the status; say what happened.
 """
 
 from collections.abc import Mapping, Sequence
 
-from gpubench.control import conditions, environments, evidence, happenings, results, retries, starts, status, waiting
+from gpubench.control import (
+    conditions,
+    environments,
+    evidence,
+    happenings,
+    needed,
+    results,
+    retries,
+    starts,
+    status,
+    waiting,
+)
 from gpubench.control.decision import Decision, Description, JobReference
 from gpubench.control.evidence import Verdict
 from gpubench.control.ledger import AttemptRecord, Ledger, Outcome, Reason
@@ -31,7 +42,9 @@ def decide(plan: Plan, ledger: Ledger, observed: Observed, now: float) -> Decisi
     after = ledger.with_records(news)
     entries = after.by_key()
     attempts = after.by_trial()
-    standings = {trial.id: retries.standing(attempts.get(trial.id, ()), plan.attempts) for trial in plan.trials}
+    standings = needed.judged(
+        plan, {trial.id: retries.standing(attempts.get(trial.id, ()), plan.attempts) for trial in plan.trials}
+    )
     live = tuple(job for job in jobs if entries[job.key].outcome is None)
     describe = environments.to_describe(jobs, after, now=now)
     create, short_of = starts.starts(plan, observed, standings, running=len(live), now=now)
@@ -61,10 +74,9 @@ def decide(plan: Plan, ledger: Ledger, observed: Observed, now: float) -> Decisi
 
 
 def _verdict(job: ObservedJob, point: Point, *, plan: Plan, suspend: bool, now: float) -> Verdict | None:
-    own = point.key.custom is not None and point.key.custom.command is not None  # else the ranks have checked it
-    verdict = evidence.judge(
-        job, nodes=point.nodes, timing=plan.timing, now=now, workers=point.key.workers if own else None
-    )
+    # Of a program of the user's own nobody else has counted the ranks.
+    workers = point.key.workers if point.key.is_own_program else None
+    verdict = evidence.judge(job, nodes=point.nodes, timing=plan.timing, now=now, workers=workers)
     if verdict is None and suspend:
         return Verdict(outcome=Outcome.STOPPED, reason=Reason.SUSPENDED, sentence="the study was suspended")
     return verdict

@@ -93,10 +93,11 @@ def _extrapolated(
 def study_efficiencies(
     alike: Sequence[PointResult], *, line: Literal["weak", "strong"], baseline_workers: int
 ) -> list[float]:
-    """The efficiencies on a line of all points among these that have more workers than a base of so many."""
+    """The efficiencies on a line of all settled points among these that have more workers than a base of so many."""
     return [
         found.efficiency.mean
         for result in alike
+        if result.state is not PointState.UNSTABLE
         for found in result.scaling
         if found.kind == line and found.baseline_workers == baseline_workers < result.workers
     ]
@@ -105,7 +106,7 @@ def study_efficiencies(
 def _measured(blank: PointResult, source: PointResult, *, throughput: Estimate, warning: str) -> PointResult:
     return blank.model_copy(
         update={
-            "state": PointState.MEASURED,
+            "state": source.state,  # Measured, or Unstable: a price steadies nothing
             "throughput": throughput,
             "environment": source.environment,
             "warnings": (conditions.clamped(warning, benchmark_status.WARNING_MAX), *source.warnings)[

@@ -9,7 +9,8 @@ from gpubench.money import price
 from gpubench.money.marginal import CostInterval
 
 _COST_MAX = Decimal(10) ** 12  # what the schema takes; the throughput may be as good as zero
-_COST_DIGITS = 9  # behind the point: a million samples of a small network cost thousandths of a cent
+_COST_PLACES = 9  # at most: a million samples of a small network cost thousandths of a cent
+_COST_DIGITS = 12  # a status of 256 points has room for no more
 
 
 def estimate(interval: Interval) -> Estimate:
@@ -26,7 +27,10 @@ def amounts(cost: CostInterval) -> AmountInterval | None:
     """The amounts as status holds them: a bound that does not fit is left open, with a mean that does not, no cost."""
 
     def text(amount: Decimal | None) -> str | None:
-        return None if amount is None or amount >= _COST_MAX else f"{price.rounded(amount, digits=_COST_DIGITS):f}"
+        if amount is None or amount >= _COST_MAX:
+            return None
+        places = min(_COST_PLACES, max(0, _COST_DIGITS - 1 - amount.adjusted()))
+        return f"{price.rounded(amount, digits=places):f}"
 
     mean = text(cost.mean)
     if mean is None:

@@ -58,7 +58,9 @@ def _beginning(study: Study, plan: Plan) -> Sequence[Happening]:
     told = [Happening(type="Warning", reason=POINT_SKIPPED, message=text) for text in skipped[:_SKIPS_TOLD]]
     derived = sum(point.skip is None and not point.runs for point in plan.points)
     others = f", {derived} measured by other pools" if derived else ""
-    summary = f"{len(plan.points)} points, {len(skipped)} of them skipped{others}, {len(plan.trials)} trials"
+    certain = sum(map(plan.is_certain, plan.trials))
+    trials = f"{certain} to {len(plan.trials)}" if plan.repeats is not None else str(len(plan.trials))
+    summary = f"{len(plan.points)} points, {len(skipped)} of them skipped{others}, {trials} trials"
     return (Happening(type="Normal", reason=PLANNED, message=summary), *told)
 
 

@@ -2,13 +2,24 @@
 """From the ledger to one entry for each point: state, throughput, efficiency, cost, and what a reader must know."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from gpubench import workloads
 from gpubench.api import benchmark_status
 from gpubench.api.benchmark import Goal
 from gpubench.api.benchmark_status import Bandwidth, Basis, PointResult, PointState, Scaling
-from gpubench.control import costs, derived_results, environments, estimates, health, memory, training_results
+from gpubench.control import (
+    caveats,
+    costs,
+    derived_results,
+    environments,
+    estimates,
+    health,
+    memory,
+    training_results,
+    usage,
+    wanted,
+)
+from gpubench.control.caveats import Beside
 from gpubench.control.conditions import clamped
 from gpubench.control.retries import Standing, TrialStanding
 from gpubench.measure import bandwidth, efficiency, intervals, records, throughput
@@ -17,13 +28,7 @@ from gpubench.measure.records import Environment, Result
 from gpubench.plan.plan import Plan, Point
 from gpubench.values import content_id
 
-
-class _Beside(NamedTuple):
-    """What a point's result is held against, besides its own trials."""
-
-    among: Sequence[MeasuredPoint]
-    known: Mapping[str, Environment]  # records of environments, by key
-    weak: Mapping[str, str]  # sentences about weak nodes, by trial
+_ENDED_WELL = frozenset({Standing.MEASURED, Standing.NOT_NEEDED})
 
 
 def point_results(
@@ -37,11 +42,9 @@ def point_results(
 
     `standings` has one entry for each trial, by id; `known` are the environments whose records were read, by key.
     """
-    trials: list[list[TrialStanding]] = [[] for _ in plan.points]
-    for trial in sorted(plan.trials, key=lambda trial: trial.repeat):
-        trials[trial.point].append(standings[trial.id])
+    trials = [[standings[trial.id] for trial in of_point] for of_point in plan.repeats_of_points()]
     entries = [_measured(plan, point, of_point) for point, of_point in zip(plan.points, trials, strict=True)]
-    beside = _Beside(
+    beside = Beside(
         among=[entry for entry in entries if entry is not None],
         known=known or {},
         weak=health.weak_trials(plan, [one.measured for one in standings.values() if one.measured is not None]),
@@ -76,33 +79,44 @@ def point_state(
     some_measured = any(trial.standing is Standing.MEASURED for trial in trials)
     if given_up is not None and not some_measured:
         return given_up.state or PointState.FAILED, given_up.sentence
-    if given_up is not None or all(trial.standing is Standing.MEASURED for trial in trials):
-        grounds = _grounds(trials)
-        if len(grounds) > 1:
-            differing = environments.differences(grounds, known)
+    if given_up is not None or all(trial.standing in _ENDED_WELL for trial in trials):
+        found = grounds(trials)
+        if len(found) > 1:
+            differing = environments.differences(found, known)
             return PointState.FAILED, (
                 f"the repeats ran in different environments ({differing}) and are not averaged: "
                 "pin the image by digest, or restrict the pool to equal nodes"
             )
-        return PointState.MEASURED, None
+        return (PointState.UNSTABLE if unstable(trials) else PointState.MEASURED), None
     return PointState.PENDING, None
+
+
+def unstable(trials: Sequence[TrialStanding]) -> bool:
+    """Whether at least half of the repeats never settled: then the point's figure is not one of a steady state.
+
+    A minority of them is a warning.
+    """
+    results = _results(trials)
+    return 0 < len(results) <= 2 * sum(not result.settled for result in results)
 
 
 def _measured(plan: Plan, point: Point, trials: Sequence[TrialStanding]) -> MeasuredPoint | None:
     """The throughputs of the repeats; None when there are none, or when they may not be averaged."""
-    grounds = _grounds(trials)
-    if len(grounds) != 1:
+    found = grounds(trials)
+    if len(found) != 1:
         return None
     baseline = plan.pool(point.key.pool).spec.scaling_baseline
     return MeasuredPoint(
         point=point,
         values=tuple(throughput.samples_per_second(result, plan.timed_region) for result in _results(trials)),
-        environment=grounds[0],
+        environment=found[0],
         scaling_baseline=baseline if baseline != point.key.pool else None,
+        settled=not unstable(trials),
+        confidence=wanted.confidence(plan),
     )
 
 
-def _grounds(trials: Sequence[TrialStanding]) -> tuple[Ground, ...]:
+def grounds(trials: Sequence[TrialStanding]) -> tuple[Ground, ...]:
     """What the repeats stand on: one entry where they may be averaged."""
     measured = (trial.measured for trial in trials if trial.measured is not None)
     return environments.distinct(found for record in measured if (found := environments.ground(record)) is not None)
@@ -144,7 +158,7 @@ def _result(
     point: Point,
     trials: Sequence[TrialStanding],
     entry: MeasuredPoint | None,
-    beside: _Beside,
+    beside: Beside,
 ) -> PointResult:
     """The result of a point that is run, but for its costs."""
     state, reason = point_state(point, trials, beside.known)
@@ -163,30 +177,29 @@ def _with_figures(
     blank: PointResult,
     trials: Sequence[TrialStanding],
     entry: MeasuredPoint,
-    beside: _Beside,
+    beside: Beside,
 ) -> PointResult:
-    interval = intervals.of_mean(entry.values)
     key = entry.point.key
+    results = _results(trials)
+    ended = blank.state in (PointState.MEASURED, PointState.UNSTABLE)
     # More workers have no share in the time of a message: bandwidth is what is compared over worker counts.
     is_message = key.workload == workloads.MESSAGES
     found = blank.model_copy(
         update={
             "values": entry.values,
-            "throughput": estimates.estimate(interval),
+            "throughput": estimates.estimate(intervals.of_mean(entry.values, entry.confidence)),
+            "stopping": wanted.how_stopped(plan, trials) if ended else None,
             "scaling": () if is_message else _scaling(entry, among=beside.among),
-            "training": training_results.training_result(_results(trials), plan.timed_region, planned=key.epochs),
+            "training": training_results.training_result(
+                results, plan.timed_region, planned=key.epochs, confidence=entry.confidence
+            ),
             "bandwidth": _bandwidth(entry) if is_message else None,
+            "gpu": usage.gpu(results),
+            "host": usage.host(results),
             "environment": records.environment_shown(entry.environment.environment),
         }
     )
-    texts = _warnings(plan, found, trials, entry, beside)
-    return found.model_copy(
-        update={
-            "warnings": tuple(
-                clamped(text, benchmark_status.WARNING_MAX) for text in texts[: benchmark_status.WARNINGS_MAX]
-            )
-        }
-    )
+    return found.model_copy(update={"warnings": caveats.of_point(plan, found, trials, entry, beside)})
 
 
 def _scaling(entry: MeasuredPoint, *, among: Sequence[MeasuredPoint]) -> tuple[Scaling, ...]:
@@ -203,7 +216,9 @@ def _scaling(entry: MeasuredPoint, *, among: Sequence[MeasuredPoint]) -> tuple[S
 
 def _bandwidth(entry: MeasuredPoint) -> Bandwidth | None:
     key = entry.point.key
-    found = bandwidth.of_throughput(intervals.of_mean(entry.values), workers=key.workers, precision=key.precision)
+    found = bandwidth.of_throughput(
+        intervals.of_mean(entry.values, entry.confidence), workers=key.workers, precision=key.precision
+    )
     if found is None:
         return None
     return Bandwidth(algorithm=estimates.estimate(found.algorithm), bus=estimates.estimate(found.bus))
@@ -211,45 +226,3 @@ def _bandwidth(entry: MeasuredPoint) -> Bandwidth | None:
 
 def _results(trials: Sequence[TrialStanding]) -> list[Result]:
     return [trial.result for trial in trials if trial.result is not None]
-
-
-def _baseless(plan: Plan, baseline: str) -> str | None:
-    """Why a pool is no base of an efficiency, as the rest of a sentence; None where it is one."""
-    pool = next((pool.spec for pool in plan.pools if pool.name == baseline), None)
-    if pool is None:
-        return "is not in this study: name it in the same block"
-    return None if pool.measured_by is None else "is never run itself: name a pool that is measured"
-
-
-def _warnings(
-    plan: Plan,
-    result: PointResult,
-    trials: Sequence[TrialStanding],
-    entry: MeasuredPoint,
-    beside: _Beside,
-) -> list[str]:
-    found: list[str] = []
-    given_up = [trial for trial in trials if trial.standing is Standing.GIVEN_UP]
-    measured = sum(trial.standing is Standing.MEASURED for trial in trials)
-    if given_up and measured:
-        found.append(f"only {measured} of {len(trials)} repeats were measured: {given_up[0].sentence}")
-    untimed = training_results.warning(_results(trials), plan.timed_region, planned=entry.point.key.epochs)
-    if untimed is not None:
-        found.append(untimed)
-    if entry.scaling_baseline is not None and (baseless := _baseless(plan, entry.scaling_baseline)):
-        found.append(f"no efficiency: scalingBaseline of {result.pool} is {entry.scaling_baseline}, which {baseless}")
-    told = dict.fromkeys(beside.weak.get(trial.measured.trial) for trial in trials if trial.measured is not None)
-    return found + [text for text in (*told, _line_elsewhere(entry, beside)) if text is not None]
-
-
-def _line_elsewhere(entry: MeasuredPoint, beside: _Beside) -> str | None:
-    """That no efficiency was computed, and what was not the same; None where nothing was."""
-    for other in efficiency.lines(entry, beside.among):
-        across = other.point.key.pool != entry.point.key.pool
-        if not other.environment.is_comparable(entry.environment, across_pools=across):
-            differing = environments.differences((other.environment, entry.environment), beside.known)
-            return (
-                f"no efficiency: other worker counts of this line ran in another environment ({differing}): "
-                "restrict the pool to equal nodes"
-            )
-    return None

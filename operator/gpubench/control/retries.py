@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a trial stands after its attempts so far: measured, given up, running, or to be tried (again) from a moment on.
 
+Whether a repeat beyond the minimum is needed at all is judged in `needed`.
+
 Failures and preemptions are bounded separately: a spot pool may take a node away twenty times and still be fine, while
 a program that fails three times is broken. An end that no retry can mend is final at once.
 """
@@ -38,6 +40,8 @@ class Standing(StrEnum):
     GIVEN_UP = "GivenUp"
     RUNNING = "Running"
     WAITING = "Waiting"
+    HELD = "Held"  # it may not be needed: the repeats before it have yet to be measured
+    NOT_NEEDED = "NotNeeded"  # the repeats before it are precise enough
 
 
 class TrialStanding(Value):

@@ -3,12 +3,14 @@
 
 from collections.abc import Mapping
 
-from gpubench.control import capacity
+from gpubench.api.benchmark import Mode
+from gpubench.control import capacity, wanted
 from gpubench.control.decision import Gang
 from gpubench.control.observed import Observed
 from gpubench.control.retries import Standing, TrialStanding
+from gpubench.measure import stopping
 from gpubench.plan.assignment import Assignment
-from gpubench.plan.plan import Plan, Trial
+from gpubench.plan.plan import Plan, Point, Trial
 from gpubench.units import processors
 
 STALL_TIMEOUT_SECONDS = 300.0  # at least; a step of a large model on a slow CPU takes about one minute
@@ -77,6 +79,9 @@ def gang_of(plan: Plan, trial: Trial, *, attempt: int) -> Gang:
             warm_up_seconds=plan.timing.warm_up,
             measure_seconds=plan.timing.duration,
             window_seconds=plan.timing.window,
+            standard_error_wanted=_standard_error_wanted(plan, point),
+            # A program of the user's own does neither, and may refuse an assignment with words that are new to it.
+            health_check=plan.health_check and not point.key.is_own_program,
             join_timeout_seconds=plan.timing.scheduling_timeout,
             # Progress is reported once a window: one that is long, or slower than it was calibrated, is no stall.
             stall_timeout_seconds=max(STALL_TIMEOUT_SECONDS, 3.0 * plan.timing.window),
@@ -85,3 +90,11 @@ def gang_of(plan: Plan, trial: Trial, *, attempt: int) -> Gang:
         nodes=point.nodes,
         slots=capacity.slots_of(point, pool),
     )
+
+
+def _standard_error_wanted(plan: Plan, point: Point) -> float | None:
+    """How well a single run is to be known; None where it measures for its whole time."""
+    asked = wanted.of_plan(plan)
+    if asked is None or plan.mode is not Mode.THROUGHPUT or point.key.is_own_program:
+        return None
+    return stopping.run_error(asked)

@@ -16,7 +16,7 @@ from gpubench.api.benchmark_status import (
     PointState,
     TrialCounts,
 )
-from gpubench.control import conditions, environments
+from gpubench.control import conditions, environments, needed
 from gpubench.control.ledger import Ledger, Outcome
 from gpubench.control.observed import Study
 from gpubench.control.retries import Standing, TrialStanding
@@ -49,6 +49,7 @@ def status(
         points=_points(results),
         points_done=f"{sum(result.state not in _OPEN for result in results)}/{len(results)}",
         trials=_trials(plan, results, standings),
+        seed=plan.seed,
         attempts=_attempts(ledger),
         started_at=plan.planned_at,
         finished_at=_finished_at(ledger, plan) if finished else None,
@@ -141,6 +142,7 @@ def _points(results: Sequence[PointResult]) -> PointCounts:
     return PointCounts(
         total=len(results),
         measured=states[PointState.MEASURED],
+        unstable=states[PointState.UNSTABLE],
         running=states[PointState.RUNNING],
         failed=states[PointState.FAILED],
         skipped=states[PointState.SKIPPED],
@@ -150,13 +152,15 @@ def _points(results: Sequence[PointResult]) -> PointCounts:
 
 def _trials(plan: Plan, results: Sequence[PointResult], standings: Mapping[str, TrialStanding]) -> TrialCounts:
     # Trials that were never started because their point had ended are finished too: nothing more will come of them.
-    running = sum(standings[trial.id].standing is Standing.RUNNING for trial in plan.trials)
+    left = [trial for trial in plan.trials if standings[trial.id].standing is not Standing.NOT_NEEDED]
+    running = sum(standings[trial.id].standing is Standing.RUNNING for trial in left)
     finished = sum(
         standings[trial.id].standing in (Standing.MEASURED, Standing.GIVEN_UP)
         or (results[trial.point].state not in _OPEN and standings[trial.id].standing is not Standing.RUNNING)
-        for trial in plan.trials
+        for trial in left
     )
-    return TrialCounts(total=len(plan.trials), finished=finished, running=running)
+    least = needed.least(plan, standings)
+    return TrialCounts(total=len(left), least=least if least < len(left) else None, finished=finished, running=running)
 
 
 def _attempts(ledger: Ledger) -> AttemptCounts:

@@ -9,7 +9,7 @@ from gpubench.api.benchmark import TimedRegion
 from gpubench.api.benchmark_status import Estimate, Quality, TrainingResult
 from gpubench.control import estimates
 from gpubench.measure import intervals, training
-from gpubench.measure.intervals import Interval
+from gpubench.measure.intervals import CONFIDENCE, Interval
 from gpubench.measure.records import Result, Training
 
 NO_TIMED_EPOCH = (
@@ -37,7 +37,7 @@ def warning(results: Sequence[Result], region: TimedRegion, *, planned: int | No
 
 
 def training_result(
-    results: Sequence[Result], region: TimedRegion, *, planned: int | None = None
+    results: Sequence[Result], region: TimedRegion, *, planned: int | None = None, confidence: float = CONFIDENCE
 ) -> TrainingResult | None:
     """The training of a point from its repeats; None where they were no training, or not the one that was planned.
 
@@ -52,12 +52,12 @@ def training_result(
         first_epoch_seconds=_mean([run.first_nanoseconds / 1e9 for run in runs]),
         evaluation_seconds=_mean([run.evaluation_nanoseconds / 1e9 for run in runs]),
         training_loss=_mean([run.loss for run in runs]),
-        quality=_quality(runs),
+        quality=_quality(runs, confidence),
     )
     seconds = [value for run in runs if (value := training.timed_seconds(run, region)) is not None]
     if len(seconds) < len(runs):
         return found
-    interval = _from_zero(intervals.of_mean(seconds))
+    interval = _from_zero(intervals.of_mean(seconds, confidence))
     per_epoch = interval.scaled(1 / training.timed_epochs(runs[0], region))
     return found.model_copy(
         update={"seconds": estimates.estimate(interval), "seconds_per_epoch": estimates.estimate(per_epoch)}
@@ -80,19 +80,19 @@ def _from_zero(seconds: Interval) -> Interval:
     return seconds if seconds.low is None else replace(seconds, low=max(0.0, seconds.low))
 
 
-def _quality(runs: Sequence[Training]) -> Quality | None:
+def _quality(runs: Sequence[Training], confidence: float) -> Quality | None:
     """The repeats' last and best epochs; which of a repeat is its best was decided where it was trained."""
     metric = runs[0].metric
     finals = [run.final for run in runs if run.metric == metric and run.final is not None]
     bests = [run.best for run in runs if run.metric == metric and run.best is not None]
     if metric is None or len(finals) < len(runs) or len(bests) < len(runs):
         return None
-    return Quality(metric=metric, final=_within(metric, finals), best=_within(metric, bests))
+    return Quality(metric=metric, final=_within(metric, finals, confidence), best=_within(metric, bests, confidence))
 
 
-def _within(metric: str, values: Sequence[float]) -> Estimate:
+def _within(metric: str, values: Sequence[float], confidence: float) -> Estimate:
     """The interval, cut at what cannot be: a share is neither below 0 nor above 1."""
-    found = estimates.estimate(intervals.of_mean(values))
+    found = estimates.estimate(intervals.of_mean(values, confidence))
     if metric != "accuracy" or found.low is None or found.high is None:
         return found
     return found.model_copy(update={"low": max(0.0, found.low), "high": min(1.0, found.high)})

@@ -46,6 +46,7 @@ class MeasuredPoint:
     environment: Ground
     scaling_baseline: str | None = None  # pool of the base, where it is another one
     confidence: float = CONFIDENCE  # of its intervals; higher where the number of repeats was decided underway
+    settled: bool = True  # else it is no base of another point's efficiency
 
     @property
     def baseline_pool(self) -> str:
@@ -76,21 +77,26 @@ def lines(of: MeasuredPoint, among: Sequence[MeasuredPoint]) -> tuple[MeasuredPo
     return tuple(other for other in among if any(_on_its_line(of, other, kind=kind) for kind in of.point.lines))
 
 
+def bases(of: MeasuredPoint, among: Sequence[MeasuredPoint]) -> tuple[MeasuredPoint, ...]:
+    """What the point's efficiency is held against on each of its lines, whether or not that is possible."""
+    found = (_base(of, _line(of, among, kind=kind)) for kind in of.point.lines)
+    return tuple(base for base in found if base is not None)
+
+
 def _on_line(
     of: MeasuredPoint, *, among: Sequence[MeasuredPoint], kind: Literal["weak", "strong"]
 ) -> Efficiency | None:
-    line = [other for other in among if _on_its_line(of, other, kind=kind)]
-    n = of.point.key.workers
-    if len({n, *(other.point.key.workers for other in line)}) < 2:
-        return None  # one worker count alone says nothing about scaling
-    # Two shapes with equally many workers (2 x 1 and 1 x 2): the one on the fewest nodes is the base.
-    base = min(line, key=lambda other: (other.point.key.workers, other.point.nodes))
-    b = base.point.key.workers
+    base = _base(of, _line(of, among, kind=kind))
+    if base is None:
+        return None
+    n, b = of.point.key.workers, base.point.key.workers
     across = of.point.key.pool != base.point.key.pool
     if across and b >= n:
         return None  # another pool with as many workers is no base to scale from
     if not base.environment.is_comparable(of.environment, across_pools=across):
         return None  # T(n) on one driver over T(b) on another is nobody's efficiency
+    if not base.settled and base is not of:
+        return None  # what its throughput is in a steady state, nobody knows
     if base is of:
         return Efficiency(kind=kind, baseline_workers=b, interval=Interval(mean=1.0))
     return Efficiency(
@@ -99,6 +105,17 @@ def _on_line(
         interval=intervals.of_ratio(of.values, base.values, max(of.confidence, base.confidence)).scaled(b / n),
         baseline_pool=base.point.key.pool if across else None,
     )
+
+
+def _line(of: MeasuredPoint, among: Sequence[MeasuredPoint], *, kind: Literal["weak", "strong"]) -> list[MeasuredPoint]:
+    return [other for other in among if _on_its_line(of, other, kind=kind)]
+
+
+def _base(of: MeasuredPoint, line: Sequence[MeasuredPoint]) -> MeasuredPoint | None:
+    if len({of.point.key.workers, *(other.point.key.workers for other in line)}) < 2:
+        return None  # one worker count alone says nothing about scaling
+    # Two shapes with equally many workers (2 x 1 and 1 x 2): the one on the fewest nodes is the base.
+    return min(line, key=lambda other: (other.point.key.workers, other.point.nodes))
 
 
 def _on_its_line(of: MeasuredPoint, other: MeasuredPoint, *, kind: Literal["weak", "strong"]) -> bool:

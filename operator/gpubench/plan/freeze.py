@@ -22,7 +22,7 @@ def freeze(spec: GpuBenchmarkSpec, pools: Sequence[GpuPool], planned_at: str) ->
     return Plan(
         planned_at=planned_at,
         points=points,
-        trials=order.interleaved(points, repeats=spec.measure.repeats.min, seed=spec.order.seed),
+        trials=order.interleaved(points, repeats=spec.measure.repeats.most, seed=spec.order.seed),
         pools=used,
         images=tuple((pool.name, spec.template.image or pool.spec.template.image or DEFAULT_IMAGE) for pool in used),
         seed=spec.order.seed,
@@ -38,4 +38,6 @@ def freeze(spec: GpuBenchmarkSpec, pools: Sequence[GpuPool], planned_at: str) ->
         exchange_rates=spec.exchange_rates,
         mode=spec.measure.mode,
         timed_region=spec.measure.timed_region,
+        repeats=spec.measure.repeats if spec.measure.repeats.until is not None else None,
+        health_check=spec.measure.health_check == "Enabled",
     )

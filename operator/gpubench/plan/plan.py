@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import model_validator
 
-from gpubench.api.benchmark import AttemptLimits, Custom, Data, Mode, TimedRegion, Variant
+from gpubench.api.benchmark import AttemptLimits, Custom, Data, Mode, Repeats, TimedRegion, Variant
 from gpubench.api.benchmark_status import Basis
 from gpubench.api.pool import ExchangeRate, GpuPool
 from gpubench.precision import Precision
@@ -32,6 +32,11 @@ class PointKey(Value):
     variant: Variant | None = None
     epochs: int | None = None  # in mode Training
     custom: Custom | None = None
+
+    @property
+    def is_own_program(self) -> bool:
+        """Whether its ranks are a program of the user's own, and none of ours."""
+        return self.custom is not None and self.custom.command is not None
 
 
 class Point(Value):
@@ -92,6 +97,9 @@ class Plan(Value):
     timed_region: TimedRegion = TimedRegion()
     currency: str | None = None  # of all costs; each pool's own where None
     exchange_rates: tuple[ExchangeRate, ...] = ()
+    #: Where trials beyond `min` of a point may turn out not to be needed; None where all of the plan's trials run.
+    repeats: Repeats | None = None
+    health_check: bool = False  # whether each rank tests its device before a trial
 
     #: Field of a point's key, and the list in the stored plan that has each of its values once.
     STORED_ONCE: ClassVar[Mapping[str, str]] = {"data": "data", "variant": "variants", "custom": "customs"}
@@ -128,6 +136,17 @@ class Plan(Value):
     def pool(self, name: str) -> GpuPool:
         """The pool as it was when the study started."""
         return next(pool for pool in self.pools if pool.name == name)
+
+    def is_certain(self, trial: Trial) -> bool:
+        """Whether a trial runs in any case: it is not beyond the repeats that every point has."""
+        return self.repeats is None or trial.repeat < self.repeats.min
+
+    def repeats_of_points(self) -> tuple[tuple[Trial, ...], ...]:
+        """The trials of each point, repeat by repeat; none of one that is not run."""
+        found: list[list[Trial]] = [[] for _ in self.points]
+        for trial in sorted(self.trials, key=lambda trial: trial.repeat):
+            found[trial.point].append(trial)
+        return tuple(map(tuple, found))
 
     def point_of(self, trial_id: str) -> Point:
         """The point that a trial repeats."""

@@ -2,9 +2,9 @@
 """What the figures of a study say, in a few sentences: the fastest, the cheapest, how it scales, what is missing.
 
 Points whose 95 % intervals overlap are a tie, and a difference without intervals is called untested. Workloads,
-precisions, data and numbers of epochs are never ranked against each other: they are different work. Must not happen: a
-winner is named that the intervals do not support, money of two currencies is compared, or a figure that was not
-measured wins a comparison of speed.
+precisions, data and numbers of epochs are never ranked against each other: they are different work; points that never
+settled are ranked against nothing. Must not happen: a winner is named that the intervals do not support, money of two
+currencies is compared, or a figure that was not measured wins a comparison of speed.
 """
 
 import math
@@ -180,7 +180,7 @@ def _missing(results: Sequence[PointResult]) -> list[str]:
     unmeasured = {
         state: count
         for state, count in counts.items()
-        if state not in (PointState.MEASURED, PointState.PENDING, PointState.RUNNING)
+        if state not in (PointState.MEASURED, PointState.UNSTABLE, PointState.PENDING, PointState.RUNNING)
     }
     derived = sum(point.state is PointState.MEASURED and point.basis is not Basis.MEASURED for point in results)
     sentences = []
@@ -189,7 +189,12 @@ def _missing(results: Sequence[PointResult]) -> list[str]:
             f"{derived} of {total} points {_are(derived)} re-priced or extrapolated from others and not run: "
             f"{'its' if derived == 1 else 'their'} speed is not ranked."
         )
-    if not counts[PointState.MEASURED]:
+    if unstable := counts[PointState.UNSTABLE]:
+        sentences.append(
+            f"{unstable} of {total} points {_are(unstable)} Unstable (the windows never settled) and therefore not "
+            "ranked."
+        )
+    if not counts[PointState.MEASURED] and not unstable:
         sentences.append("Nothing was measured." if not unfinished else "Nothing has been measured so far.")
     if unfinished:
         sentences.append(f"{unfinished} of {total} points {_are(unfinished)} still to be measured.")

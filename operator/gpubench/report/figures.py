@@ -11,7 +11,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import NamedTuple
 
 from gpubench.api.benchmark import TimedRegion
-from gpubench.api.benchmark_status import AmountInterval, Estimate, PointResult, Quality, Scaling
+from gpubench.api.benchmark_status import AmountInterval, Estimate, PointResult, Quality, Scaling, TrialCounts
 
 UNDEFINED = "–"
 _DIGITS_OF_HALF_WIDTH = 2
@@ -52,6 +52,11 @@ def percent(estimate: Estimate | None) -> str:
     mean, low, high = _in_units(estimate, per=0.01)
     places = _places(mean, low=low, high=high)
     return f"{number(mean, places=places)} %{_bounds(low, high, places=places)}"
+
+
+def trials(counts: TrialCounts) -> str:
+    """How many trials a study has: `12`, or `10 to 20` while it is not known how many repeats are needed."""
+    return str(counts.total) if counts.least is None else f"{counts.least} to {counts.total}"
 
 
 def efficiency(scaling: Scaling) -> str:

@@ -16,10 +16,14 @@ from gpubench.api.benchmark_status import (
     Basis,
     Cost,
     Estimate,
+    GoalResult,
+    GpuUsage,
+    HostUsage,
     PointResult,
     PointState,
     Quality,
     Scaling,
+    Stopping,
     TrainingResult,
 )
 from gpubench.report import figures
@@ -55,19 +59,36 @@ BANDWIDTH_NOTE = (
     "ALGBW is the bytes of a message over its time, BUSBW that times 2 (n - 1) / n for n workers, which is what each "
     "link carries; BATCH is elements of the message."
 )
+UNSTABLE_NOTE = (
+    "Unstable: at least half of the repeats never settled; the figures are over all of their windows, and not ranked."
+)
+ADAPTIVE_NOTE = (
+    "REPEATS were added until the precision was reached that measure.repeats.until asks for; with a + the maximum came "
+    "first. Intervals are corrected for having looked several times."
+)
+MACHINE_NOTE = (
+    "PROCESSORS is per rank and RSS of the largest; GPU is the share of time with a kernel on it, THROTTLED that with "
+    "a throttle reason on the worst rank; WATTS and energy are of all GPUs of the point."
+)
 QUALITY_NOTE = "ACCURACY and LOSS are on held-out data after the last epoch."
 GOALS_NOTE = (
     "Goals are lower bounds: samples over throughput, and that time at the price of the nodes; restarts, evaluation "
     "and slower convergence at large batches come on top."
 )
 
+_ADAPTIVE = (Stopping.PRECISION_REACHED, Stopping.MAXIMUM_REACHED)
+
 _Cell = Callable[[PointResult], str]
 _GIGA = 1e9
 
 
 def of_study(points: Sequence[PointResult]) -> tuple[Table, ...]:
-    """All tables of a study: its points, and what its goals would take where it has some."""
-    return (results(points), *([goals(points)] if any(point.goals for point in points) else []))
+    """All tables of a study: its points and, where there is something to say, its goals and its machines."""
+    return (
+        results(points),
+        *([goals(points)] if any(point.goals for point in points) else []),
+        *([machines(points)] if any(point.gpu or point.host for point in points) else []),
+    )
 
 
 def results(points: Sequence[PointResult]) -> Table:
@@ -91,12 +112,27 @@ def goals(points: Sequence[PointResult]) -> Table:
     return Table(
         columns=(*(column for column, _ in columns), *figure_columns),
         rows=tuple(
-            (*(cell(point) for _, cell in columns), goal.name, figures.bounded(goal.hours), _money(goal.cost))
+            (*(cell(point) for _, cell in columns), _goal(point, goal), figures.bounded(goal.hours), _money(goal.cost))
             for point in points
             for goal in point.goals
         ),
         notes=(GOALS_NOTE,),
     )
+
+
+def machines(points: Sequence[PointResult]) -> Table:
+    """What the machines did while the points were measured."""
+    told = [point for point in points if point.gpu or point.host]
+    columns = [*_key_columns(told), *_HOST_COLUMNS, *(_GPU_COLUMNS if any(point.gpu for point in told) else [])]
+    return Table(
+        columns=tuple(column for column, _ in columns),
+        rows=tuple(tuple(cell(point) for _, cell in columns) for point in told),
+        notes=(MACHINE_NOTE,),
+    )
+
+
+def _goal(point: PointResult, goal: GoalResult) -> str:
+    return f"{goal.name} (Unstable)" if point.state is PointState.UNSTABLE else goal.name
 
 
 def describe(point: PointResult) -> str:
@@ -234,10 +270,45 @@ _BANDWIDTH_COLUMNS: tuple[tuple[Column, _Cell], ...] = (
         lambda point: figures.spread(point.bandwidth.bus if point.bandwidth else None, per=_GIGA),
     ),
 )
+
+
+def _repeats(point: PointResult) -> str:
+    missed = "+" if point.stopping is Stopping.MAXIMUM_REACHED else ""
+    return f"{len(point.values)}{missed}" if point.values else figures.UNDEFINED
+
+
 _RUN_COLUMNS: tuple[tuple[Column, _Cell], ...] = (
-    (Column(title="REPEATS", numeric=True), lambda point: _optional(len(point.values) or None)),
+    (Column(title="REPEATS", numeric=True), _repeats),
     (Column(title="NODES", numeric=True), lambda point: _optional(point.nodes or None)),
 )
+
+_HOST_COLUMNS: tuple[tuple[Column, _Cell], ...] = (
+    (Column(title="PROCESSORS", numeric=True), lambda point: _sampled(_host(point).processors)),
+    (Column(title="RSS GB", numeric=True), lambda point: _sampled(_host(point).memory_peak, per=_GIGA)),
+)
+_GPU_COLUMNS: tuple[tuple[Column, _Cell], ...] = (
+    (Column(title="GPU %", numeric=True), lambda point: _sampled(_gpu(point).utilization, per=0.01)),
+    (Column(title="GPU GB", numeric=True), lambda point: _sampled(_gpu(point).memory_peak, per=_GIGA)),
+    (Column(title="WATTS", numeric=True), lambda point: _sampled(_gpu(point).watts)),
+    (Column(title="THROTTLED %", numeric=True), lambda point: _sampled(_gpu(point).throttled, per=0.01)),
+    (
+        Column(title="J/M SAMPLES", numeric=True),
+        lambda point: _sampled(_gpu(point).joules_per_million_samples),
+    ),
+)
+
+
+def _host(point: PointResult) -> HostUsage:
+    return point.host or HostUsage()
+
+
+def _gpu(point: PointResult) -> GpuUsage:
+    return point.gpu or GpuUsage()
+
+
+def _sampled(value: float | None, *, per: float = 1.0) -> str:
+    """The mean of samples: without an interval, so with few digits."""
+    return figures.UNDEFINED if value is None else figures.spread(Estimate(mean=value), per=per)
 
 
 def _optional(value: object | None) -> str:
@@ -277,13 +348,16 @@ def _reading_notes(points: Sequence[PointResult]) -> list[str]:
         notes.append(BANDWIDTH_NOTE)
     if any(point.basis is not Basis.MEASURED for point in points):
         notes.append(BASIS_NOTE)
+    if any(point.state is PointState.UNSTABLE for point in points):
+        notes.append(UNSTABLE_NOTE)
+    if any(point.stopping in _ADAPTIVE for point in points):
+        notes.append(ADAPTIVE_NOTE)
     return notes
 
 
 def _lacks_repeats(point: PointResult) -> bool:
-    return point.state is PointState.MEASURED and bool(point.values) and point.throughput is not None and (
-        point.throughput.low is None
-    )  # fmt: skip
+    ended = point.state in (PointState.MEASURED, PointState.UNSTABLE)
+    return ended and bool(point.values) and point.throughput is not None and point.throughput.low is None
 
 
 def _reasons(points: Sequence[PointResult]) -> list[str]:
@@ -304,7 +378,7 @@ def _warnings(points: Sequence[PointResult]) -> list[str]:
 
 FLAT_FIELDS = (
     "workload", "pool", "accelerator", "workers", "workers_per_node", "batch_per_worker", "global_batch", "precision",
-    "data", "data_path", "data_samples", "variant", "basis", "state", "reason", "repeats", "nodes",
+    "data", "data_path", "data_samples", "variant", "basis", "state", "reason", "repeats", "stopping", "nodes",
     "samples_per_second", "samples_per_second_low", "samples_per_second_high",
     "weak_baseline_workers", "weak_baseline_pool", "weak_efficiency", "weak_efficiency_low", "weak_efficiency_high",
     "strong_baseline_workers", "strong_baseline_pool",
@@ -316,7 +390,9 @@ FLAT_FIELDS = (
     "algorithm_bytes_per_second", "algorithm_bytes_per_second_low", "algorithm_bytes_per_second_high",
     "bus_bytes_per_second", "bus_bytes_per_second_low", "bus_bytes_per_second_high",
     "cost_per_million_samples", "cost_per_million_samples_low", "cost_per_million_samples_high",
-    "cost_per_run", "cost_per_run_low", "cost_per_run_high", "currency", "goals", "environment", "values", "warnings",
+    "cost_per_run", "cost_per_run_low", "cost_per_run_high", "currency", "goals", "processors", "memory_peak_bytes",
+    "gpu_utilization", "gpu_memory_peak_bytes", "watts", "joules_per_million_samples", "gpu_throttled",
+    "environment", "values", "warnings",
 )  # fmt: skip
 _SAME_NAME = (
     "workload", "pool", "accelerator", "workers", "workers_per_node", "batch_per_worker", "global_batch", "precision",
@@ -333,12 +409,14 @@ def flat(point: PointResult) -> dict[str, str]:
         "basis": point.basis.value,
         "state": point.state.value,
         "repeats": len(point.values),
+        "stopping": point.stopping and point.stopping.value,
         "nodes": point.nodes or None,
         **_flat_estimate("samples_per_second", point.throughput),
         **_flat_scaling(point.scaling),
         **_flat_training(point.training),
         **_flat_bandwidth(point.bandwidth),
         **_flat_cost(point.cost),
+        **_flat_machine(point),
         "goals": json.dumps([goal.to_wire() for goal in point.goals]) if point.goals else None,
         "values": " ".join(repr(value) for value in point.values),
         "warnings": " | ".join(point.warnings),
@@ -388,6 +466,19 @@ def _flat_cost(cost: Cost | None) -> dict[str, object]:
         **_flat_amount("cost_per_million_samples", cost.per_million_samples),
         **_flat_amount("cost_per_run", cost.per_run),
         "currency": cost.per_million_samples.currency,
+    }
+
+
+def _flat_machine(point: PointResult) -> dict[str, object]:
+    host, gpu = _host(point), _gpu(point)
+    return {
+        "processors": host.processors,
+        "memory_peak_bytes": host.memory_peak,
+        "gpu_utilization": gpu.utilization,
+        "gpu_memory_peak_bytes": gpu.memory_peak,
+        "watts": gpu.watts,
+        "joules_per_million_samples": gpu.joules_per_million_samples,
+        "gpu_throttled": gpu.throttled,
     }
 
 

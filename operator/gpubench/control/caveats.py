@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a reader of a point's figures must know, in sentences: the gravest first, as a status holds only a few.
+
+The notices that gangs find in their own windows are merged over the repeats: how many repeats have one of a kind, and
+the worst of them. Their values stay in the records of the attempts.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from gpubench.api import benchmark_status
+from gpubench.api.benchmark_status import PointResult, Stopping
+from gpubench.control import environments, training_results, wanted
+from gpubench.control.conditions import clamped
+from gpubench.control.ledger import AttemptRecord
+from gpubench.control.retries import Standing, TrialStanding
+from gpubench.measure import efficiency, notices
+from gpubench.measure.efficiency import MeasuredPoint
+from gpubench.measure.notices import Bimodal, LossRose, Notice, Outliers, Straggler, Trend, Unsettled
+from gpubench.measure.records import Environment
+from gpubench.plan.plan import Plan, Point
+
+_BY_GRAVITY = (Unsettled, Straggler, Bimodal, Trend, Outliers, LossRose)
+
+
+class Beside(NamedTuple):
+    """What a point's result is held against, besides its own trials."""
+
+    among: Sequence[MeasuredPoint]
+    known: Mapping[str, Environment]  # records of environments, by key
+    weak: Mapping[str, str]  # sentences about weak nodes, by trial
+
+
+def of_point(
+    plan: Plan,
+    result: PointResult,
+    trials: Sequence[TrialStanding],
+    entry: MeasuredPoint,
+    beside: Beside,
+) -> tuple[str, ...]:
+    """The warnings of a point with figures, within the bounds of a status."""
+    found = [
+        *_short_of_repeats(trials),
+        *of_repeats(entry.point, [trial.measured for trial in trials if trial.measured is not None]),
+        *_of_training(plan, trials, entry),
+        *_of_precision(plan, result, trials),
+        *_of_nodes(trials, beside),
+        *_of_efficiency(plan, result, entry, beside),
+    ]
+    return tuple(clamped(text, benchmark_status.WARNING_MAX) for text in found[: benchmark_status.WARNINGS_MAX])
+
+
+def of_repeats(point: Point, records: Sequence[AttemptRecord]) -> list[str]:
+    """The notices of the repeats, each kind once."""
+    told = [(notice, record) for record in records if record.result is not None for notice in record.result.notices]
+    sentences = []
+    for kind in _BY_GRAVITY:
+        alike = [(notice, record) for notice, record in told if isinstance(notice, kind)]
+        if alike:
+            worst, record = max(alike, key=lambda pair: _severity(pair[0]))
+            carriers = len({record.key for _, record in alike})
+            share = f"{carriers} of {len(records)} repeats: " if len(records) > 1 else ""
+            sentences.append(f"{share}{notices.sentence(worst)}{_place(worst, point, record)}")
+    return sentences
+
+
+def _severity(notice: Notice) -> float:
+    match notice:
+        case Unsettled(change=change) | Trend(change=change):
+            return abs(change)
+        case Straggler(cost=cost):
+            return cost
+        case Bimodal(ratio=ratio):
+            return ratio
+        case Outliers(worst=worst):
+            return worst
+        case LossRose(first=first, last=last):
+            return last - first
+
+
+def _place(notice: Notice, point: Point, record: AttemptRecord) -> str:
+    """The node of a rank that is named. Nodes of a record are in the order of its pods, where it has all of them."""
+    if not isinstance(notice, Straggler) or len(record.nodes) != point.nodes:
+        return ""
+    index = notice.rank // point.key.workers_per_node
+    return f" ({record.nodes[index]})" if index < len(record.nodes) else ""
+
+
+def _short_of_repeats(trials: Sequence[TrialStanding]) -> list[str]:
+    given_up = [trial for trial in trials if trial.standing is Standing.GIVEN_UP]
+    measured = sum(trial.standing is Standing.MEASURED for trial in trials)
+    if not given_up or not measured:
+        return []
+    up_to = "up to " if any(trial.standing is Standing.NOT_NEEDED for trial in trials) else ""
+    return [f"only {measured} of {up_to}{len(trials)} repeats were measured: {given_up[0].sentence}"]
+
+
+def _of_training(plan: Plan, trials: Sequence[TrialStanding], entry: MeasuredPoint) -> list[str]:
+    results = [trial.result for trial in trials if trial.result is not None]
+    untimed = training_results.warning(results, plan.timed_region, planned=entry.point.key.epochs)
+    return [] if untimed is None else [untimed]
+
+
+def _of_precision(plan: Plan, result: PointResult, trials: Sequence[TrialStanding]) -> list[str]:
+    asked = wanted.of_plan(plan)
+    reached = wanted.half_width(plan, trials)
+    if asked is None or reached is None or result.stopping is not Stopping.MAXIMUM_REACHED:
+        return []
+    was = f"known to ±{reached:.2%} after {len(result.values)} repeats, and ±{asked.relative_half_width:.2%} was wanted"
+    return [f"{was}: raise measure.repeats.max, or measure for longer"]
+
+
+def _of_nodes(trials: Sequence[TrialStanding], beside: Beside) -> list[str]:
+    """Nodes that the health check found weak."""
+    told = (beside.weak.get(trial.measured.trial) for trial in trials if trial.measured is not None)
+    return [text for text in dict.fromkeys(told) if text is not None]
+
+
+def _of_efficiency(plan: Plan, result: PointResult, entry: MeasuredPoint, beside: Beside) -> list[str]:
+    found = []
+    if entry.scaling_baseline is not None and (baseless := _baseless(plan, entry.scaling_baseline)):
+        found.append(f"no efficiency: scalingBaseline of {result.pool} is {entry.scaling_baseline}, which {baseless}")
+    if (elsewhere := _line_elsewhere(entry, beside)) is not None:
+        found.append(elsewhere)
+    if any(not base.settled and base is not entry for base in efficiency.bases(entry, beside.among)):
+        found.append(
+            "no efficiency: the smallest worker count of this line is Unstable: give measure.warmUp and duration more "
+            "time"
+        )
+    return found
+
+
+def _line_elsewhere(entry: MeasuredPoint, beside: Beside) -> str | None:
+    """That no efficiency was computed, and what was not the same; None where nothing was."""
+    for other in efficiency.lines(entry, beside.among):
+        across = other.point.key.pool != entry.point.key.pool
+        if not other.environment.is_comparable(entry.environment, across_pools=across):
+            differing = environments.differences((other.environment, entry.environment), beside.known)
+            return (
+                f"no efficiency: other worker counts of this line ran in another environment ({differing}): "
+                "restrict the pool to equal nodes"
+            )
+    return None
+
+
+def _baseless(plan: Plan, baseline: str) -> str | None:
+    """Why a pool is no base of an efficiency, as the rest of a sentence; None where it is one."""
+    pool = next((pool.spec for pool in plan.pools if pool.name == baseline), None)
+    if pool is None:
+        return "is not in this study: name it in the same block"
+    return None if pool.measured_by is None else "is never run itself: name a pool that is measured"

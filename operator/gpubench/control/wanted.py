@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The precision that a study wants of its points, and which figure of a repeat it is about.
+
+Where a study adds repeats until a figure is precise enough, every interval over repeats is corrected for having looked
+several times (`measure.stopping`): of the throughput, and of whatever else the same repeats give.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from gpubench.api.benchmark_status import Stopping
+from gpubench.control.retries import Standing, TrialStanding
+from gpubench.measure import stopping, throughput, training
+from gpubench.measure.intervals import CONFIDENCE
+from gpubench.measure.records import Result
+from gpubench.measure.stopping import Wanted
+from gpubench.plan.plan import Plan
+
+
+def of_plan(plan: Plan) -> Wanted | None:
+    """What the plan wants; None where every point has a fixed number of repeats."""
+    repeats = plan.repeats
+    if repeats is None or repeats.until is None:
+        return None
+    return Wanted(
+        relative_half_width=float(repeats.until.relative_half_width),
+        confidence=float(repeats.until.confidence),
+        first=repeats.min,
+        last=repeats.most,
+    )
+
+
+def figures(plan: Plan, results: Sequence[Result]) -> tuple[float, ...]:
+    """What is to be known precisely: seconds of the timed region where every repeat has them, else throughput."""
+    seconds = [
+        value
+        for result in results
+        if result.training is not None
+        and (value := training.timed_seconds(result.training, plan.timed_region)) is not None
+    ]
+    if results and len(seconds) == len(results):
+        return tuple(seconds)
+    return tuple(throughput.samples_per_second(result, plan.timed_region) for result in results)
+
+
+def confidence(plan: Plan) -> float:
+    """At which intervals over repeats are computed, so that they hold the truth in 95 % of studies."""
+    asked = of_plan(plan)
+    return CONFIDENCE if asked is None else stopping.confidence(replace(asked, confidence=CONFIDENCE))
+
+
+def half_width(plan: Plan, trials: Sequence[TrialStanding]) -> float | None:
+    """Half the interval by which repeats of a point are ended, over its mean; None where it has none."""
+    asked = of_plan(plan)
+    results = [trial.result for trial in trials if trial.result is not None]
+    if asked is None or not results:
+        return None
+    found = stopping.interval(figures(plan, results), asked)
+    if found.low is None or found.high is None:
+        return None
+    return (found.high - found.low) / 2 / abs(found.mean)
+
+
+def how_stopped(plan: Plan, trials: Sequence[TrialStanding]) -> Stopping | None:
+    """How the number of repeats of a point that has ended came about; None where a failure cut it short."""
+    if any(trial.standing is Standing.GIVEN_UP for trial in trials):
+        return None
+    asked = of_plan(plan)
+    if asked is None:
+        return Stopping.FIXED
+    if any(trial.standing is Standing.NOT_NEEDED for trial in trials):
+        return Stopping.PRECISION_REACHED
+    half = half_width(plan, trials)
+    reached = half is not None and half <= asked.relative_half_width
+    return Stopping.PRECISION_REACHED if reached else Stopping.MAXIMUM_REACHED

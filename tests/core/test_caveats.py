@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a reader must know of a point: what its gangs noticed, merged over the repeats, and whether it ever settled."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+import builders
+from gpubench.api import benchmark_status
+from gpubench.api.benchmark_status import Basis, GpuBenchmarkStatus, GpuUsage, HostUsage, PointResult, PointState
+from gpubench.control import caveats
+from gpubench.control.decide import decide
+from gpubench.control.ledger import AttemptRecord, Ledger, Outcome, Reason
+from gpubench.measure.notices import Bimodal, LossRose, Notice, Outliers, Straggler, Trend, Unsettled
+from gpubench.measure.records import Machine, Result
+from gpubench.plan.plan import Plan
+from gpubench.report import answer, tables
+
+UNSETTLED = Unsettled(change=0.12)
+TREND = Trend(change=-0.03)
+BIMODAL = Bimodal(ratio=1.4, share=0.3)
+OUTLIERS = Outliers(count=2, windows=60, worst=7.5)
+STRAGGLER = Straggler(rank=1, cost=0.08)
+
+
+def record(result: Result, *, trial: str = "t", nodes: Sequence[str] = ("node-0",)) -> AttemptRecord:
+    done: dict[str, Any] = {"outcome": Outcome.SUCCEEDED, "reason": Reason.COMPLETED, "sentence": None}
+    return builders.attempt(trial=trial, result=result, nodes=tuple(nodes), **done)
+
+
+def noticed(*repeats: Sequence[Notice], workers: int = 1, nodes: Sequence[str] = ("node-0",)) -> list[str]:
+    """What is said of a point whose repeats noticed that."""
+    point = builders.plan(builders.spec(builders.block(workers=[workers]))).points[0]
+    records = [
+        record(builders.result(notices=tuple(found)), trial=f"t{index}", nodes=nodes)
+        for index, found in enumerate(repeats)
+    ]
+    return caveats.of_repeats(point, records)
+
+
+def decided(plan: Plan, *points: Sequence[Result]) -> GpuBenchmarkStatus:
+    """The status of a study whose points' repeats gave that."""
+    records = [
+        record(points[trial.point][trial.repeat], trial=trial.id)
+        for trial in plan.trials
+        if trial.repeat < len(points[trial.point])
+    ]
+    return decide(plan, Ledger(records=tuple(records)), builders.observed(), builders.NOW).status
+
+
+def measured(plan: Plan, *points: Sequence[Result]) -> list[PointResult]:
+    """Its points."""
+    return list(decided(plan, *points).results)
+
+
+def runs(*settled: bool, rate: float = 1000.0) -> list[Result]:
+    return [
+        builders.result(rate=rate + 10 * index, notices=() if well else (UNSETTLED,))
+        for index, well in enumerate(settled)
+    ]
+
+
+ONE = builders.plan(builders.spec(builders.block(workers=[1])))
+TWO = builders.plan(builders.spec(builders.block(workers=[1, 2])))
+
+# --- notices ----------------------------------------------------------------------------------------------------------
+
+
+def test_equal_kinds_are_merged_and_the_worst_is_shown() -> None:
+    (found,) = noticed([TREND], [], [Trend(change=0.01)])
+    assert found.startswith("2 of 3 repeats: step time went -3.0% while it was measured")
+
+
+def test_a_single_repeat_is_not_counted() -> None:
+    assert noticed([TREND]) == [text.removeprefix("1 of 2 repeats: ") for text in noticed([TREND], [])]
+
+
+def test_different_kinds_stand_beside_each_other_the_gravest_first() -> None:
+    found = noticed([OUTLIERS, TREND], [BIMODAL, LossRose(first=1, last=2)], [STRAGGLER, UNSETTLED])
+    words = ("never settled", "rank 1 computes", "two speeds", "step time went", "stand out", "the loss rose")
+    assert [next(word for word in words if word in text) for text in found] == list(words)
+
+
+def test_what_nobody_noticed_is_not_said() -> None:
+    assert noticed([], [], []) == []
+
+
+@pytest.mark.parametrize(
+    ("worst", "harmless"),
+    [
+        (Trend(change=-0.2), Trend(change=0.1)),
+        (Bimodal(ratio=2.0, share=0.1), Bimodal(ratio=1.1, share=0.5)),
+        (Outliers(count=1, windows=60, worst=30.0), Outliers(count=5, windows=60, worst=3.0)),
+        (Straggler(rank=0, cost=0.5), Straggler(rank=1, cost=0.1)),
+        (LossRose(first=1, last=9), LossRose(first=8, last=9)),
+        (Unsettled(change=-0.4), Unsettled(change=0.3)),
+    ],
+)
+def test_the_worst_is_the_one_that_costs_most(worst: Notice, harmless: Notice) -> None:
+    assert noticed([harmless], [worst]) == noticed([worst], [harmless])
+    assert noticed([harmless], [worst]) != noticed([harmless], [harmless])
+
+
+def test_the_node_of_a_straggler_is_named() -> None:
+    (found,) = noticed([Straggler(rank=1, cost=0.08)], workers=2, nodes=("gke-a", "gke-b"))
+    assert found.endswith("look at its node (gke-b)")
+
+
+def test_a_node_is_named_only_where_it_is_certain_which_one_it_is() -> None:
+    (found,) = noticed([Straggler(rank=1, cost=0.08)], workers=2, nodes=("gke-b",))
+    assert found.endswith("look at its node")
+    (found,) = noticed([Straggler(rank=7, cost=0.08)], workers=2, nodes=("gke-a", "gke-b"))
+    assert found.endswith("look at its node")
+
+
+def test_warnings_of_a_result_stay_within_the_bounds_of_a_status() -> None:
+    everything = builders.result(notices=(UNSETTLED, BIMODAL, OUTLIERS, STRAGGLER))
+    (found,) = measured(ONE, [everything] * 3)
+    assert len(found.warnings) == benchmark_status.WARNINGS_MAX
+    assert all(len(text.encode()) <= benchmark_status.WARNING_MAX for text in found.warnings)
+    assert found.warnings[0].startswith("3 of 3 repeats: never settled (step time +12.0% over the run)")
+
+
+# --- points that never settled ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settled", "state"),
+    [
+        ((True, True, True), PointState.MEASURED),
+        ((True, True, False), PointState.MEASURED),
+        ((True, False, False), PointState.UNSTABLE),
+        ((False, False, False), PointState.UNSTABLE),
+    ],
+)
+def test_a_point_is_unstable_when_at_least_half_of_its_repeats_never_settled(
+    settled: Sequence[bool], state: PointState
+) -> None:
+    (found,) = measured(ONE, runs(*settled))
+    assert found.state is state
+    assert bool(found.warnings) is (not all(settled)), "a minority is a warning"
+
+
+@pytest.mark.parametrize(
+    ("repeats", "settled", "state"),
+    [
+        (1, (False,), PointState.UNSTABLE),
+        (2, (True, False), PointState.UNSTABLE),
+        (4, (True, True, False, False), PointState.UNSTABLE),
+        (5, (True, True, True, False, False), PointState.MEASURED),
+    ],
+)
+def test_half_is_enough(repeats: int, settled: Sequence[bool], state: PointState) -> None:
+    plan = builders.plan(builders.spec(builders.block(workers=[1]), measure={"repeats": {"min": repeats}}))
+    assert measured(plan, runs(*settled))[0].state is state
+
+
+def test_an_unstable_point_keeps_its_figures() -> None:
+    (steady,), (found,) = measured(ONE, runs(True, True, True)), measured(ONE, runs(False, False, False))
+    assert (found.values, found.throughput, found.cost) == (steady.values, steady.throughput, steady.cost)
+    assert found.cost is not None
+    assert found.reason is None
+
+
+def test_an_unstable_point_is_a_finding_and_is_counted() -> None:
+    whole = decided(TWO, runs(True, True, True), runs(False, False, True))
+    assert whole.phase == "Succeeded"
+    assert whole.points is not None
+    assert (whole.points.measured, whole.points.unstable, whole.points.other) == (1, 1, 0)
+
+
+def test_nothing_is_held_against_an_unstable_base() -> None:
+    one, two = measured(TWO, runs(False, False, True), runs(True, True, True))
+    assert one.scaling[0].efficiency.mean == 1
+    assert two.scaling == ()
+    assert "the smallest worker count of this line is Unstable" in two.warnings[0]
+    settled = measured(TWO, runs(True, True, False), runs(True, True, True))[1]
+    assert settled.scaling[0].baseline_workers == 1
+
+
+def test_an_unstable_point_wins_no_ranking_and_is_said_to_be_one() -> None:
+    found = measured(TWO, runs(True, True, True), runs(False, False, False, rate=9000.0))
+    text = answer.answer(tuple(found))
+    assert text.startswith("mnist_cnn in float32: 1 worker at batch 64 on cpu: ")
+    assert "2 workers" not in text
+    assert "9,0" not in text
+    assert text.endswith("1 of 2 points is Unstable (the windows never settled) and therefore not ranked.")
+
+
+def test_an_unstable_point_is_marked_in_the_table() -> None:
+    table = tables.results(measured(TWO, runs(True, True, True), runs(False, False, False)))
+    state = next(index for index, column in enumerate(table.columns) if column.title == "STATE")
+    assert [row[state] for row in table.rows] == ["Measured", "Unstable"]
+    assert tables.UNSTABLE_NOTE in table.notes
+    assert any(
+        note.startswith("Warning: mnist_cnn on cpu, 2 workers") and "never settled" in note for note in table.notes
+    )
+    assert tables.UNSTABLE_NOTE not in tables.results(measured(ONE, runs(True, True, True))).notes
+
+
+def test_what_is_repriced_from_an_unstable_point_is_unstable() -> None:
+    pools = (builders.pool(), builders.pool("other", measured_by={"pool": "cpu"}))
+    plan = builders.plan(builders.spec(builders.block(workers=[1], pools=["cpu", "other"])), *pools)
+    here, other = measured(plan, runs(False, False, False))
+    assert (here.state, other.state, other.basis) == (PointState.UNSTABLE, PointState.UNSTABLE, Basis.REPRICED)
+    assert other.throughput == here.throughput
+
+
+# --- machines ---------------------------------------------------------------------------------------------------------
+
+
+def test_machine_figures_are_those_of_all_repeats() -> None:
+    machines = [
+        Machine(
+            processor=1.0, memory_bytes=100, gpu=0.9, gpu_memory_bytes=30, watts=300.0, joules=4000.0, throttled=0.0
+        ),
+        Machine(
+            processor=2.0, memory_bytes=300, gpu=0.8, gpu_memory_bytes=20, watts=500.0, joules=6000.0, throttled=0.5
+        ),
+    ]
+    (found,) = measured(ONE, [builders.result(rate=1000.0, machine=machine) for machine in machines])
+    assert found.host == HostUsage(processors=1.5, memory_peak=300)
+    # 10,000 J over two runs of 10,000 samples
+    assert found.gpu == GpuUsage(
+        utilization=0.85, memory_peak=30, watts=400.0, joules_per_million_samples=500_000.0, throttled=0.5
+    )
+
+
+def test_energy_without_a_counter_is_power_times_time() -> None:
+    (found,) = measured(ONE, [builders.result(rate=1000.0, machine=Machine(watts=300.0))])
+    assert found.gpu is not None
+    assert found.gpu.joules_per_million_samples == 300_000.0  # 300 W for 10 s and 10,000 samples
+
+
+def test_what_no_repeat_could_tell_is_absent() -> None:
+    (found,) = measured(ONE, runs(True, True, True))
+    assert (found.gpu, found.host) == (None, None)
+    (found,) = measured(ONE, [builders.result(machine=Machine(processor=1.0))] * 2 + runs(True))
+    assert (found.gpu, found.host) == (None, HostUsage(processors=1.0))
+    assert [table.columns[-1].title for table in tables.of_study([found])] == ["NODES", "RSS GB"]
