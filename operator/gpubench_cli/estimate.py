@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """How long a study will take and what its nodes will cost, before it has run: rough, with the assumption said."""
 
+from collections.abc import Sequence
 from decimal import Decimal
 
 from gpubench.api.benchmark import Mode
 from gpubench.control import capacity
 from gpubench.money import price
-from gpubench.plan.plan import Plan, Point
+from gpubench.plan.plan import Plan, Point, Trial
 from gpubench.values import Value
 
 START_UP_SECONDS = 15  # imports, rendezvous, the first step of a small model; a large one on a slow processor: a minute
@@ -28,11 +29,20 @@ class Estimate(Value):
 
 
 def estimate(plan: Plan, *, parallel_trials: int) -> Estimate:
-    """Time if trials run side by side as allowed, money for the time that their nodes are held."""
+    """Time if trials run side by side as allowed, money for the time that their nodes are held; at most."""
+    return _of_trials(plan, plan.trials, parallel_trials=parallel_trials)
+
+
+def least(plan: Plan, *, parallel_trials: int) -> Estimate:
+    """The same if no point needs another repeat than those that all points have."""
+    return _of_trials(plan, tuple(filter(plan.is_certain, plan.trials)), parallel_trials=parallel_trials)
+
+
+def _of_trials(plan: Plan, trials: Sequence[Trial], *, parallel_trials: int) -> Estimate:
     seconds = trial_seconds(plan)
     amounts: dict[str, Decimal] = {}
     unpriced: dict[str, str] = {}
-    for trial in plan.trials:
+    for trial in trials:
         point = plan.points[trial.point]
         pool = plan.pool(point.key.pool)
         rate = price.planned_rate(plan, pool.name)
@@ -45,7 +55,7 @@ def estimate(plan: Plan, *, parallel_trials: int) -> Estimate:
         hours = _nodes_paid(plan, point) * Decimal(seconds) / 3600
         amounts[rate.currency] = amounts.get(rate.currency, Decimal(0)) + rate.per_node_hour * hours
     return Estimate(
-        seconds=None if seconds is None else seconds * -(-len(plan.trials) // parallel_trials),
+        seconds=None if seconds is None else seconds * -(-len(trials) // parallel_trials),
         spending=tuple(Spending(amount=amount, currency=currency) for currency, amount in amounts.items()),
         unpriced=tuple(unpriced.values()),
     )

@@ -4,8 +4,8 @@
 import argparse
 import json
 import time
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from decimal import Decimal
 from pathlib import Path
 
 import yaml
@@ -15,7 +15,7 @@ from gpubench.api.pool import GpuPool
 from gpubench.moments import rfc3339
 from gpubench.money import price
 from gpubench.plan import derived, freeze
-from gpubench.plan.plan import Plan, Point
+from gpubench.plan.plan import Plan, Point, Trial
 from gpubench.report import figures
 from gpubench.report.tables import Column, Table
 from gpubench.units import duration_text, workers_text
@@ -120,13 +120,20 @@ def _count(plan: Plan) -> str:
     skipped = sum(point.skip is not None for point in plan.points)
     running = sum(point.runs for point in plan.points)
     derived_points = len(plan.points) - skipped - running
-    points, trials = _number(len(plan.points), "point"), _number(len(plan.trials), "trial")
+    points = _number(len(plan.points), "point")
+    trials = f"{_trials(plan, plan.trials)} trial{'' if len(plan.trials) == 1 else 's'}"
     if running == len(plan.points):
         return f"{points}, {trials}"
     parts = [f"{running} to run"]
     parts += [f"{derived_points} measured by other pools"] if derived_points else []
     parts += [f"{skipped} skipped"] if skipped else []
     return f"{points}: {', '.join(parts)}; {trials}"
+
+
+def _trials(plan: Plan, trials: Sequence[Trial]) -> str:
+    """`12`, or `6 to 20` where repeats end once the figure is precise enough."""
+    certain = sum(map(plan.is_certain, trials))
+    return str(len(trials)) if certain == len(trials) else f"{certain} to {len(trials)}"
 
 
 def _number(number: int, noun: str) -> str:
@@ -136,7 +143,7 @@ def _number(number: int, noun: str) -> str:
 def _point_table(plan: Plan) -> Table:
     columns = _key_columns(plan)
     priced = {pool.name: _rate(plan, pool.name) for pool in plan.pools}
-    trials = Counter(trial.point for trial in plan.trials)
+    trials = plan.repeats_of_points()
 
     def row(index: int, point: Point) -> tuple[str, ...]:
         return (
@@ -165,6 +172,7 @@ def _trial_table(plan: Plan) -> Table:
             Column(title="TRIAL"),
             *(column for column, _ in columns),
             Column(title="REPEAT", numeric=True),
+            *([] if plan.repeats is None else [Column(title="RUNS")]),
         ),
         rows=tuple(
             (
@@ -172,6 +180,7 @@ def _trial_table(plan: Plan) -> Table:
                 trial.id,
                 *(cell(plan.points[trial.point]) for _, cell in columns),
                 str(trial.repeat + 1),
+                *([] if plan.repeats is None else ["always" if plan.is_certain(trial) else "if needed"]),
             )
             for number, trial in enumerate(plan.trials, start=1)
         ),
@@ -184,13 +193,13 @@ def _key_columns(plan: Plan) -> tuple[tuple[Column, _Cell], ...]:
     return (*_KEY_COLUMNS, *further)
 
 
-def _what_becomes(plan: Plan, point: Point, *, trials: int) -> str:
+def _what_becomes(plan: Plan, point: Point, *, trials: Sequence[Trial]) -> str:
     """The number of trials, or why there are none: the measured point that stands for this one."""
     if point.skip is not None:
         return "skipped"
     source = derived.source_of(plan, point)
     if source is None:
-        return str(trials)
+        return _trials(plan, trials)
     key = plan.points[source].key
     workers = f" at {key.workers}" if key.workers != point.key.workers else ""
     return f"{point.basis.value.lower()} from {key.pool}{workers}"
@@ -208,27 +217,58 @@ def _shown(value: object | None) -> str:
 def sentences(plan: Plan, *, parallel: int) -> list[str]:
     """What the tables cannot say: time, nodes, money, and what is skipped."""
     estimated = estimate.estimate(plan, parallel_trials=parallel)
-    timing = plan.timing
-    together = "one after the other" if parallel == 1 else f"up to {parallel} at a time"
     found = []
-    if plan.trials and estimated.seconds is None:
-        found.append(f"Time and cost: known when the epochs were trained; trials {together}.")
-        found.append(f"Nodes: {', '.join(_nodes(plan))}.")
-    elif plan.trials and estimated.seconds is not None:
-        found.append(
-            f"Time: about {duration_text(estimated.seconds)}, trials {together}, each {estimate.START_UP_SECONDS} s "
-            f"start-up (assumed) + {timing.warm_up} s warm-up + {timing.duration} s measured; waiting for nodes, image "
-            "pulls and retries come on top."
-        )
-        found.append(f"Nodes: {', '.join(_nodes(plan))}.")
-        found += [
-            f"Cost: about {spending.currency} {figures.number(spending.amount, places=_MONEY_PLACES)} for the nodes "
-            "while trials run, at the pools' prices."
-            for spending in estimated.spending
-        ]
+    if plan.trials:
+        found += [*_order(plan), *_time(plan, estimated, parallel=parallel), f"Nodes: {', '.join(_nodes(plan))}."]
+        found += _cost(plan, estimated, parallel=parallel)
     found += [f"{sentence[0].upper()}{sentence[1:]}." for sentence in estimated.unpriced]
     found += [f"Skipped: {_words(point)}: {point.skip}." for point in plan.points if point.skip]
     return found
+
+
+def _order(plan: Plan) -> list[str]:
+    found = [f"Order: repeat by repeat, each in an order of its own, shuffled with seed {plan.seed}."]
+    if plan.repeats is not None and plan.repeats.until is not None:
+        until = plan.repeats.until
+        found.append(
+            f"Repeats: {plan.repeats.min} of each point, and up to {plan.repeats.most} until its figure is known to "
+            f"±{_percent(until.relative_half_width)} at {_percent(until.confidence)} confidence."
+        )
+    return found
+
+
+def _percent(share: str) -> str:
+    return f"{(Decimal(share) * 100).normalize():f} %"
+
+
+def _time(plan: Plan, estimated: estimate.Estimate, *, parallel: int) -> list[str]:
+    together = "one after the other" if parallel == 1 else f"up to {parallel} at a time"
+    least = estimate.least(plan, parallel_trials=parallel)
+    if estimated.seconds is None or least.seconds is None:
+        return [f"Time and cost: known when the epochs were trained; trials {together}."]
+    timing = plan.timing
+    from_ = "" if least.seconds == estimated.seconds else f"{duration_text(least.seconds)} to "
+    at_most = "" if plan.repeats is None else "at most "
+    sentence = (
+        f"Time: about {from_}{duration_text(estimated.seconds)}, trials {together}, each {estimate.START_UP_SECONDS} s "
+        f"start-up (assumed) + {timing.warm_up} s warm-up + {at_most}{timing.duration} s measured; waiting for nodes, "
+        "image pulls and retries come on top."
+    )
+    return [sentence]
+
+
+def _cost(plan: Plan, estimated: estimate.Estimate, *, parallel: int) -> list[str]:
+    least = {found.currency: found.amount for found in estimate.least(plan, parallel_trials=parallel).spending}
+    return [
+        f"Cost: about {spending.currency} {_from(least[spending.currency], spending.amount)} for the nodes while "
+        "trials run, at the pools' prices."
+        for spending in estimated.spending
+    ]
+
+
+def _from(least: Decimal, most: Decimal) -> str:
+    texts = dict.fromkeys(figures.number(amount, places=_MONEY_PLACES) for amount in (least, most))
+    return " to ".join(texts)
 
 
 def _nodes(plan: Plan) -> list[str]:

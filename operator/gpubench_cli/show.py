@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from gpubench import names
 from gpubench.api.benchmark_status import Condition, GpuBenchmarkStatus
 from gpubench.control import conditions
-from gpubench.report import answer, tables
+from gpubench.report import answer, figures, tables
 from gpubench.values import Value
 from gpubench_cli import refusal, results, terminal, yaml_text
 from gpubench_cli.refusal import Refusal
@@ -89,7 +89,7 @@ def read_status(content: object, *, name: str) -> GpuBenchmarkStatus:
 
 def show_status(name: str, source: str, status: GpuBenchmarkStatus) -> None:
     """One study: how it stands, the table, the answer."""
-    stand = [part for part in (status.phase or "not started", _points(status)) if part]
+    stand = [part for part in (status.phase or "not started", _points(status), _trials(status)) if part]
     terminal.write(f"{name} ({source}): {', '.join(stand)}")
     waiting = waits_for(status)
     finished = next((found.message for found in status.conditions if found.type == conditions.FINISHED), None)
@@ -101,6 +101,8 @@ def show_status(name: str, source: str, status: GpuBenchmarkStatus) -> None:
         return
     terminal.write("")
     terminal.print_tables(tables.of_study(status.results))
+    if status.seed is not None:
+        terminal.write(f"\nOrder of the trials: repeat by repeat, each shuffled with seed {status.seed}.")
     terminal.write(f"\n{status.answer or answer.answer(status.results)}")
 
 
@@ -117,6 +119,13 @@ def waits_for(status: GpuBenchmarkStatus) -> Condition | None:
 
 def _points(status: GpuBenchmarkStatus) -> str | None:
     return None if status.points_done is None else f"{status.points_done} points have ended"
+
+
+def _trials(status: GpuBenchmarkStatus) -> str | None:
+    """How far a study is that goes on; when it is over, its table says how often each point was measured."""
+    if status.trials is None or conditions.holds(status.conditions, conditions.FINISHED):
+        return None
+    return f"{status.trials.finished} of {figures.trials(status.trials)} trials"
 
 
 def find(name: str, *, namespace: str | None, with_spec: bool) -> Shown:

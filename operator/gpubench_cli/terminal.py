@@ -18,6 +18,7 @@ from rich.text import Text
 
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.control.decision import Gang, Happening
+from gpubench.report import figures
 from gpubench.report.tables import Table
 from gpubench.units import duration_text, workers_text
 
@@ -73,7 +74,8 @@ class Progression:
         self._began_at = time.time() if began_at is None else began_at
         self._finished = 0
         self._finished_after = 0.0  # seconds from the beginning to the last trial's end
-        self._total = 0
+        self._total = 0  # at most, where repeats may turn out not to be needed
+        self._total_text = ""
         self._progress: Progress | None = None
         self._task: TaskID | None = None
 
@@ -113,6 +115,7 @@ class Progression:
         if status.trials.finished != self._finished:
             self._finished_after = time.time() - self._began_at
         self._finished, self._total = status.trials.finished, status.trials.total
+        self._total_text = figures.trials(status.trials)
         if self._progress is None or self._task is None:
             return
         self._progress.update(
@@ -128,14 +131,15 @@ class Progression:
         if self._progress is not None:
             self._progress.console.print(Text(text))
         else:
-            tell(f"[{self._finished}/{self._total}] {text}" if self._total else text)
+            tell(f"[{self._finished}/{self._total_text}] {text}" if self._total else text)
 
     def _left(self) -> str:
         """About how much longer: at the pace so far, or as assumed while there is none."""
         elapsed = time.time() - self._began_at
         pace = self._finished_after / self._finished if self._finished else self._trial_seconds
         left = pace * self._total - elapsed if pace is not None else 0.0
-        return f"about {duration_text(left)} left" if left > 0 else ""
+        at_most = "" if self._total_text == str(self._total) else "at most "
+        return f"{at_most}about {duration_text(left)} left" if left > 0 else ""
 
 
 def _what(gang: Gang) -> str:

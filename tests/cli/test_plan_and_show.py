@@ -136,6 +136,21 @@ def test_a_plan_shows_points_trials_time_nodes_and_cost(capsys: pytest.CaptureFi
     assert [trial[-1] for trial in trials] == ["1", "1", "2", "2", "3", "3"], "repeat by repeat"
 
 
+def test_a_plan_whose_repeats_may_end_early_shows_ranges(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    until = 'repeats: {min: 3, max: 5, until: {relativeHalfWidth: "0.02"}}'
+    (tmp_path / "study.yaml").write_text(QUICKSTART.read_text().replace("repeats: {min: 3} ", f"{until} "))
+    out = said(capsys, "plan", str(tmp_path / "study.yaml"))
+    assert out.startswith("quickstart: 2 points, 6 to 10 trials\n")
+    assert "Order: repeat by repeat, each in an order of its own, shuffled with seed " in out
+    assert "Repeats: 3 of each point, and up to 5 until its figure is known to ±2 % at 95 % confidence." in out
+    assert "Time: about 2m30s to 4m10s, trials one after the other" in out
+    assert "2 s warm-up + at most 8 s measured" in out
+    # 3 to 5 trials on one node and as many on two, 25 s each, at 0.04 an hour
+    assert "Cost: about USD 0.0025 to 0.0042 for the nodes while trials run" in out
+    trials = [line.split() for line in out.splitlines() if line.lstrip()[:1].isdigit()]
+    assert [" ".join(trial[-2:]) for trial in trials[4:7]] == ["3 always", "3 always", "if needed"]
+
+
 def test_the_plan_is_the_same_each_time_and_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
     first, second = (json.loads(said(capsys, "plan", str(QUICKSTART), "-o", "json")) for _ in range(2))
     assert first["trials"] == second["trials"]

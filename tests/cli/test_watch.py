@@ -115,6 +115,20 @@ def test_each_thing_is_told_once() -> None:
     ]
 
 
+def test_a_number_of_trials_that_may_fall_is_told_as_a_range() -> None:
+    def of(finished: int, **trials: int) -> dict[str, Any]:
+        running = benchmark(finished=finished)
+        running["status"]["trials"] |= trials
+        return running
+
+    lines = follow([of(1, total=10, least=3), of(3, total=8, least=4), of(4, total=4), END], Clock())
+    assert lines[:3] == [
+        "1 of 3 to 10 trials have finished",
+        "3 of 4 to 8 trials have finished",
+        "4 of 4 trials have finished",
+    ]
+
+
 def waiting_for_pools() -> dict[str, Any]:
     before = builders.study(builders.spec(builders.block(pools=["gke-a100"])))
     begun = planning.begin(before, (), before.created_at)
@@ -160,7 +174,7 @@ def test_a_study_that_waits_is_shown_with_the_reason_once(
 def test_what_no_longer_holds_is_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
     over = benchmark(condition("Suspended", "False", "the study goes on"), condition("GangPending", "False", "placed"))
     show.show_status("b", "here", show.read_status(over["status"], name="b"))
-    assert capsys.readouterr().out == "b (here): Running\nThere are no results yet.\n"
+    assert capsys.readouterr().out == "b (here): Running, 0 of 3 trials\nThere are no results yet.\n"
 
 
 def test_an_api_server_that_is_away_for_a_while_is_waited_for() -> None:
