@@ -10,9 +10,9 @@ import pytest
 import builders
 from gpubench.api import benchmark
 from gpubench.api.benchmark_status import GpuBenchmarkStatus, PointState, Stopping
-from gpubench.control import ledger, wanted
+from gpubench.control import ledger
 from gpubench.control.observed import Disruption
-from gpubench.measure import intervals, stopping
+from gpubench.measure import intervals, stopping, wanted
 from gpubench.plan.plan import Plan
 from world import Fate, World, world
 
@@ -128,7 +128,7 @@ def test_efficiency_and_cost_have_the_corrected_interval_too() -> None:
 
     here = adaptive(rates, width="0.1")
     one, two = here.run().results
-    asked = wanted.of_plan(here.plan)
+    asked = wanted.of(here.plan.repeats)
     assert asked is not None
     corrected = intervals.of_ratio(two.values, one.values, stopping.confidence(asked)).scaled(0.5)
     assert (two.scaling[0].efficiency.low, two.scaling[0].efficiency.high) == (corrected.low, corrected.high)
@@ -184,7 +184,7 @@ def test_never_more_than_the_maximum_and_never_fewer_than_the_minimum(seed: int)
         assert least <= len(result.values) <= most
         assert set(ran(here, point)) == set(range(len(result.values))), "without a gap"
         # Nobody stopped who wanted another, and nobody went on who wanted none.
-        asked = wanted.of_plan(here.plan)
+        asked = wanted.of(here.plan.repeats)
         assert asked is not None
         assert not stopping.another(result.values, asked)
         assert all(stopping.another(result.values[:count], asked) for count in range(least, len(result.values)))
@@ -342,7 +342,7 @@ def test_a_plan_of_before_runs_all_of_its_trials() -> None:
     wire = here.plan.to_wire()
     wire.pop("repeats")
     before = Plan.model_validate(wire)
-    assert (wanted.of_plan(before), all(map(before.is_certain, before.trials))) == (None, True)
+    assert (wanted.of(before.repeats), all(map(before.is_certain, before.trials))) == (None, True)
     status = world(here.study, before, fate=here.fate).run()
     assert [len(result.values) for result in status.results] == [4, 4]
 

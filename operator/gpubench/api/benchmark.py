@@ -16,7 +16,7 @@ from gpubench.values import Value
 
 POINTS_MAX = 256
 REPEATS_MAX = 20
-UNTIL_MIN = 3  # `intervals.UNTIL_MIN`, which stands above this layer; a test compares them
+UNTIL_MIN = 3  # `intervals.REPEATS_FOR_INTERVAL`, which stands above this layer; a test compares them
 TRIALS_MAX = 2560
 BLOCKS_MAX = 16
 #: Characters of all variants' environments and all commands: the plan, which has the pools too, must fit a ConfigMap.

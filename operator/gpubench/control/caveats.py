@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 from gpubench.api import benchmark_status
 from gpubench.api.benchmark_status import PointResult, Stopping
-from gpubench.control import environments, training_results, wanted
+from gpubench.control import environments, stopped, training_results
 from gpubench.control.conditions import clamped
 from gpubench.control.ledger import AttemptRecord
 from gpubench.control.retries import Standing, TrialStanding
-from gpubench.measure import efficiency, notices
+from gpubench.measure import efficiency, notices, wanted
 from gpubench.measure.efficiency import MeasuredPoint
 from gpubench.measure.notices import Bimodal, LossRose, Notice, Outliers, Straggler, Trend, Unsettled
 from gpubench.measure.records import Environment
@@ -102,8 +102,8 @@ def _of_training(plan: Plan, trials: Sequence[TrialStanding], entry: MeasuredPoi
 
 
 def _of_precision(plan: Plan, result: PointResult, trials: Sequence[TrialStanding]) -> list[str]:
-    asked = wanted.of_plan(plan)
-    reached = wanted.half_width(plan, trials)
+    asked = wanted.of(plan.repeats)
+    reached = stopped.half_width(plan, trials)
     if asked is None or reached is None or result.stopping is not Stopping.MAXIMUM_REACHED:
         return []
     was = f"known to ±{reached:.2%} after {len(result.values)} repeats, and ±{asked.relative_half_width:.2%} was wanted"

@@ -10,9 +10,9 @@ Must not happen: a trial that has begun is not counted; a point ends with fewer 
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from gpubench.control import results, wanted
+from gpubench.control import results, stopped
 from gpubench.control.retries import Standing, TrialStanding
-from gpubench.measure import stopping
+from gpubench.measure import stopping, wanted
 from gpubench.measure.stopping import Wanted
 from gpubench.plan.plan import Plan, Trial
 
@@ -20,7 +20,7 @@ from gpubench.plan.plan import Plan, Trial
 def judged(plan: Plan, standings: Mapping[str, TrialStanding]) -> dict[str, TrialStanding]:
     """The standings; trials beyond the minimum that wait are needed now, held back, or not needed any more."""
     found = dict(standings)
-    asked = wanted.of_plan(plan)
+    asked = wanted.of(plan.repeats)
     if asked is not None:
         for trials in plan.repeats_of_points():
             found.update(_judged(plan, trials, standings, asked))
@@ -55,4 +55,4 @@ def _another(plan: Plan, before: Sequence[TrialStanding], asked: Wanted) -> bool
     if len(results.grounds(before)) > 1:
         return False  # they are not averaged, and a further one cannot mend that
     found = [standing.result for standing in before if standing.result is not None]
-    return stopping.another(wanted.figures(plan, found), asked)
+    return stopping.another(stopped.figures(plan, found), asked)

@@ -15,14 +15,14 @@ from gpubench.control import (
     estimates,
     health,
     memory,
+    stopped,
     training_results,
     usage,
-    wanted,
 )
 from gpubench.control.caveats import Beside
 from gpubench.control.conditions import clamped
 from gpubench.control.retries import Standing, TrialStanding
-from gpubench.measure import bandwidth, efficiency, intervals, records, throughput
+from gpubench.measure import bandwidth, efficiency, intervals, records, throughput, wanted
 from gpubench.measure.efficiency import Ground, MeasuredPoint
 from gpubench.measure.records import Environment, Result
 from gpubench.plan.plan import Plan, Point
@@ -112,7 +112,7 @@ def _measured(plan: Plan, point: Point, trials: Sequence[TrialStanding]) -> Meas
         environment=found[0],
         scaling_baseline=baseline if baseline != point.key.pool else None,
         settled=not unstable(trials),
-        confidence=wanted.confidence(plan),
+        confidence=wanted.confidence(plan.repeats),
     )
 
 
@@ -188,7 +188,7 @@ def _with_figures(
         update={
             "values": entry.values,
             "throughput": estimates.estimate(intervals.of_mean(entry.values, entry.confidence)),
-            "stopping": wanted.how_stopped(plan, trials) if ended else None,
+            "stopping": stopped.how(plan, trials) if ended else None,
             "scaling": () if is_message else _scaling(entry, among=beside.among),
             "training": training_results.training_result(
                 results, plan.timed_region, planned=key.epochs, confidence=entry.confidence

@@ -4,11 +4,11 @@
 from collections.abc import Mapping
 
 from gpubench.api.benchmark import Mode
-from gpubench.control import capacity, wanted
+from gpubench.control import capacity
 from gpubench.control.decision import Gang
 from gpubench.control.observed import Observed
 from gpubench.control.retries import Standing, TrialStanding
-from gpubench.measure import stopping
+from gpubench.measure import stopping, wanted
 from gpubench.plan.assignment import Assignment
 from gpubench.plan.plan import Plan, Point, Trial
 from gpubench.units import processors
@@ -94,7 +94,7 @@ def gang_of(plan: Plan, trial: Trial, *, attempt: int) -> Gang:
 
 def _standard_error_wanted(plan: Plan, point: Point) -> float | None:
     """How well a single run is to be known; None where it measures for its whole time."""
-    asked = wanted.of_plan(plan)
+    asked = wanted.of(plan.repeats)
     if asked is None or plan.mode is not Mode.THROUGHPUT or point.key.is_own_program:
         return None
     return stopping.run_error(asked)

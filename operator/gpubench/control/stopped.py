@@ -1,33 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The precision that a study wants of its points, and which figure of a repeat it is about.
-
-Where a study adds repeats until a figure is precise enough, every interval over repeats is corrected for having looked
-several times (`measure.stopping`): of the throughput, and of whatever else the same repeats give.
-"""
+"""Which figure of a point's repeats is to be known precisely, how precisely it is known, and why the repeats ended."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from gpubench.api.benchmark_status import Stopping
 from gpubench.control.retries import Standing, TrialStanding
-from gpubench.measure import stopping, throughput, training
-from gpubench.measure.intervals import CONFIDENCE
+from gpubench.measure import stopping, throughput, training, wanted
 from gpubench.measure.records import Result
-from gpubench.measure.stopping import Wanted
 from gpubench.plan.plan import Plan
-
-
-def of_plan(plan: Plan) -> Wanted | None:
-    """What the plan wants; None where every point has a fixed number of repeats."""
-    repeats = plan.repeats
-    if repeats is None or repeats.until is None:
-        return None
-    return Wanted(
-        relative_half_width=float(repeats.until.relative_half_width),
-        confidence=float(repeats.until.confidence),
-        first=repeats.min,
-        last=repeats.most,
-    )
 
 
 def figures(plan: Plan, results: Sequence[Result]) -> tuple[float, ...]:
@@ -43,15 +23,9 @@ def figures(plan: Plan, results: Sequence[Result]) -> tuple[float, ...]:
     return tuple(throughput.samples_per_second(result, plan.timed_region) for result in results)
 
 
-def confidence(plan: Plan) -> float:
-    """At which intervals over repeats are computed, so that they hold the truth in 95 % of studies."""
-    asked = of_plan(plan)
-    return CONFIDENCE if asked is None else stopping.confidence(replace(asked, confidence=CONFIDENCE))
-
-
 def half_width(plan: Plan, trials: Sequence[TrialStanding]) -> float | None:
     """Half the interval by which repeats of a point are ended, over its mean; None where it has none."""
-    asked = of_plan(plan)
+    asked = wanted.of(plan.repeats)
     results = [trial.result for trial in trials if trial.result is not None]
     if asked is None or not results:
         return None
@@ -61,11 +35,11 @@ def half_width(plan: Plan, trials: Sequence[TrialStanding]) -> float | None:
     return (found.high - found.low) / 2 / abs(found.mean)
 
 
-def how_stopped(plan: Plan, trials: Sequence[TrialStanding]) -> Stopping | None:
+def how(plan: Plan, trials: Sequence[TrialStanding]) -> Stopping | None:
     """How the number of repeats of a point that has ended came about; None where a failure cut it short."""
     if any(trial.standing is Standing.GIVEN_UP for trial in trials):
         return None
-    asked = of_plan(plan)
+    asked = wanted.of(plan.repeats)
     if asked is None:
         return Stopping.FIXED
     if any(trial.standing is Standing.NOT_NEEDED for trial in trials):
