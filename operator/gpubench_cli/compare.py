@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.measure import compare, intervals
-from gpubench.report import comparisons, pairs
+from gpubench.report import comparisons, grounds, pairs
 from gpubench.report.comparisons import Compared, Facts
 from gpubench.report.pairs import Side
 from gpubench_cli import refusal, results, show, terminal
@@ -112,7 +112,8 @@ def _find(text: str, *, namespace: str | None) -> _Found:
         side = side_of_folder(path)
     else:
         side = pairs.of_spec(shown.name, _spec(shown.spec, name=name), shown.status)
-    return _Found(_chosen(side, selection, text=text), shown.source, {})
+    facts = grounds.by_environment(shown.status.environments)
+    return _Found(_chosen(side, selection, text=text), shown.source, facts)
 
 
 def _selected(text: str) -> tuple[str, dict[str, str]]:

@@ -13,7 +13,7 @@ from gpubench.api.pool import GpuPool
 from gpubench.control import conditions, planning
 from gpubench.control.observed import Study
 from gpubench.plan.plan import Plan
-from gpubench.report import answer, tables
+from gpubench.report import answer, grounds, tables
 from gpubench_cli import documents, estimate, local, machine, refusal, results, small, terminal, volumes
 from gpubench_cli.documents import Benchmark
 from gpubench_cli.gang import Place
@@ -136,6 +136,8 @@ def _run(
 
 def _report(status: GpuBenchmarkStatus, folder: ResultsFolder, *, note: str | None) -> None:
     terminal.print_tables(tables.of_study(status.results))
+    for sentence in grounds.sentences(status.environments, status.results):
+        terminal.write(sentence)
     terminal.write(f"\n{status.answer or answer.answer(status.results)}")
     if note is not None:
         terminal.write(f"\n{note}")

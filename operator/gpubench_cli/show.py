@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from gpubench import names
 from gpubench.api.benchmark_status import Condition, GpuBenchmarkStatus
 from gpubench.control import conditions
-from gpubench.report import answer, figures, tables
+from gpubench.report import answer, figures, grounds, tables
 from gpubench.values import Value
 from gpubench_cli import refusal, results, terminal, yaml_text
 from gpubench_cli.refusal import Refusal
@@ -101,6 +101,8 @@ def show_status(name: str, source: str, status: GpuBenchmarkStatus) -> None:
         return
     terminal.write("")
     terminal.print_tables(tables.of_study(status.results))
+    for sentence in grounds.sentences(status.environments, status.results):
+        terminal.write(sentence)
     if status.seed is not None:
         terminal.write(f"\nOrder of the trials: repeat by repeat, each shuffled with seed {status.seed}.")
     terminal.write(f"\n{status.answer or answer.answer(status.results)}")

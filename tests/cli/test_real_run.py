@@ -90,6 +90,17 @@ def test_pods_were_apart(folder: Path) -> None:
         assert environment.threads_per_rank == 1
 
 
+def test_what_the_figures_stand_on_is_kept_once_beside_the_ledger(folder: Path) -> None:
+    status = results.read_summary(folder).status
+    (kept,) = results.read_ledger(folder).environments
+    (shown,) = status.environments
+    assert {result.environment for result in status.results} == {kept.key()} == {shown.environment}
+    assert (shown.accelerator, shown.tensorflow, shown.transport) == (kept.accelerator, kept.tensorflow, "gloo")
+    assert kept.processors == 1.0  # a pod of the quickstart has a slot of one processor
+    assert kept.memory_bytes is not None
+    assert kept.gpus is None
+
+
 def test_the_plan_is_the_one_that_the_cluster_would_freeze(text: str, folder: Path) -> None:
     ran = results.read_plan(folder)
     frozen = frozen_from_objects(text, planned_at=ran.planned_at)

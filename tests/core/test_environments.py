@@ -18,6 +18,7 @@ from gpubench.measure import environment as words
 from gpubench.measure import records
 from gpubench.measure.efficiency import Ground
 from gpubench.measure.records import Environment
+from gpubench.report import grounds
 
 HERE = builders.environment()
 # As the launcher of the first records wrote it, and the key that its result carried.
@@ -299,3 +300,31 @@ def test_the_list_of_environments_is_bounded_and_so_are_its_texts() -> None:
     assert len(shown) == benchmark_status.ENVIRONMENTS_SHOWN_MAX
     assert [one.environment for one in shown][:2] == [longest.key(), "key-1"]
     assert len((shown[0].accelerator or "").encode()) <= benchmark_status.FACT_NAME_MAX
+
+
+def test_people_read_an_environment_in_one_line_and_how_many_points_stand_on_it() -> None:
+    digest = "sha256:" + "ab" * 32
+    entries = (measured(HERE.key(), image_id=f"docker.io/jobs@{digest}", instance_types=("p4d",)),)
+    shown = environments.facts(Ledger(records=entries, environments=(HERE,)))
+    (sentence,) = grounds.sentences(shown, ())
+    assert sentence == (
+        f"Environment {HERE.key()}: instance type p4d, image digest abababababab, NVIDIA A100-SXM4-40GB, "
+        "driver 550.54.15, CUDA 12.5.1, cuDNN 9, NCCL 21805, transport nccl, TensorFlow 2.18.1, Horovod 0.28.1, "
+        "threads per rank 11"
+    )
+    unread = environments.facts(Ledger(records=(measured("one"), measured("two", trial="u"))))
+    assert grounds.sentences(unread, ()) == (
+        "Environment one, 0 points: its record was not read",
+        "Environment two, 0 points: its record was not read",
+    )
+
+
+def test_of_an_environment_on_two_instance_types_only_what_both_share_is_compared() -> None:
+    entries = (
+        measured(HERE.key(), image_id="", instance_types=("a",)),
+        measured(HERE.key(), image_id="", instance_types=("b",), trial="u"),
+    )
+    shown = environments.facts(Ledger(records=entries, environments=(HERE,)))
+    (told,) = grounds.by_environment(shown).values()
+    assert told["driver"] == "550.54.15"
+    assert "instance type" not in told

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a rank finds of the machine it is on. A fact that nobody tells is absent.
 
-`PretendNvml` answers like NVIDIA's module where the tests want it to; what a real one says was seen on a real card,
-see jobs/README.md.
+`PretendNvml` answers like NVIDIA's module where the tests want it to. On a real card: not run here.
 """
 
 import os
