@@ -26,6 +26,7 @@ from gpubench_jobs import channel, distribution
 _CPU_FACTS = Path("/proc/cpuinfo")
 _NVIDIA_DRIVER = Path("/sys/module/nvidia/version")
 _PROCESSOR_LIMIT = Path("/sys/fs/cgroup/cpu.max")
+_PROCESSOR_LIMIT_1 = tuple(Path(f"/sys/fs/cgroup/cpu/cpu.cfs_{name}_us") for name in ("quota", "period"))
 _MEMORY_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 #: Instruction sets that libraries choose their arithmetic by, on x86 and on ARM.
 _ARITHMETIC = ("avx", "amx", "fma", "f16c", "asimd", "sve", "sme", "bf16", "i8mm")
@@ -60,7 +61,7 @@ def describe(orders: channel.Orders, *, nvml: Any = None) -> records.Environment
         kernel=platform.release(),
         node=os.environ.get(names.ENV_NODE_NAME) or None,
         threads_per_rank=orders.threads,
-        processors=pod_processors(orders.launcher, _text(_PROCESSOR_LIMIT)),
+        processors=pod_processors(orders.launcher, _processor_limit()),
         memory_bytes=pod_memory(int(psutil.virtual_memory().total), next(filter(None, map(_text, _MEMORY_LIMITS)), "")),
         **processor,
         **gpus,
@@ -84,7 +85,7 @@ def cpu_facts(text: str) -> dict[str, Any]:
 def pod_processors(launcher: int, limit: str) -> float | None:
     """Processors that the launcher's process, hence the pod, may use: its affinity, or its quota where that is less.
 
-    A rank's own affinity would not do: it has pinned itself. `limit` is the text of cpu.max of cgroup v2.
+    A rank's own affinity would not do: it has pinned itself. `limit` is quota and period, as cpu.max of cgroup v2.
     """
     try:
         found = float(len(os.sched_getaffinity(launcher)))
@@ -189,6 +190,11 @@ def _told(nvml: Any, function: str, *arguments: Any) -> Any:
 def _gpu_name() -> str:
     (gpu,) = tf.config.get_visible_devices("GPU")
     return str(tf.config.experimental.get_device_details(gpu).get("device_name", "unknown GPU"))
+
+
+def _processor_limit() -> str:
+    """Quota and period, in the form of cgroup v2 also where there is v1."""
+    return _text(_PROCESSOR_LIMIT) or " ".join(map(_text, _PROCESSOR_LIMIT_1))
 
 
 def _text(path: Path) -> str:

@@ -112,7 +112,8 @@ def test_a_machine_that_says_nothing_of_its_processor_has_no_facts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "processors"), [("max 100000", None), ("", None), ("50000 100000", 0.5), ("99900000 100000", None)]
+    ("limit", "processors"),
+    [("max 100000", None), ("", None), ("50000 100000", 0.5), ("-1 100000", None), ("99900000 100000", None)],
 )
 def test_the_processors_of_a_pod_are_its_affinity_or_its_quota(limit: str, processors: float | None) -> None:
     own = float(len(os.sched_getaffinity(0)))
