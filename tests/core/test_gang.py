@@ -3,8 +3,9 @@
 
 import pytest
 
-from gpubench.measure import gang
-from gpubench.measure.records import Epoch, Window
+from gpubench.measure import gang, records
+from gpubench.measure.notices import NOTICES_MAX, Bimodal, LossRose, Notice, Outliers, Straggler, Unsettled
+from gpubench.measure.records import Epoch, Machine, Result, Training, Usage, Window
 
 
 def windows(rank: int, *nanoseconds: int, warm_up: int = 1) -> list[Window]:
@@ -57,3 +58,91 @@ def test_without_accuracy_the_smallest_loss_is_the_best() -> None:
 )
 def test_quantiles_are_linear_between_order_statistics(values: tuple[int, ...], quantiles: tuple[int, ...]) -> None:
     assert gang.quantiles(values) == quantiles
+
+
+#: A transient of four windows, then steps of one nanosecond that scatter by a thousandth.
+SETTLING = (9000, 40_000, 30_000, 20_000, 15_000, *(10_000 + 10 * (index % 3) for index in range(40)))
+GROWING = tuple(10_000 + 200 * index for index in range(40))
+
+
+def test_the_windows_before_the_steady_state_are_warm_up() -> None:
+    found = gang.figures([windows(0, *SETTLING)], batch_per_worker=8)
+    assert found.steady_from is not None
+    assert 5 <= found.steady_from <= 8  # by their own numbers, which begin with the declared warm-up
+    assert found.warm_up_windows == found.steady_from
+    assert found.windows == len(SETTLING) - found.steady_from
+    assert found.nanoseconds == sum(SETTLING[found.steady_from :])
+    assert found.steps == 10 * found.windows
+    assert found.standard_error is not None
+    assert 0 < found.standard_error < 0.001
+    assert gang.notices([windows(0, *SETTLING)]) == ()
+
+
+def test_records_of_a_gang_that_looked_for_no_steady_state_are_counted_as_it_did() -> None:
+    found = gang.figures([windows(0, *SETTLING)], batch_per_worker=8, detected=False)
+    assert (found.warm_up_windows, found.nanoseconds) == (1, sum(SETTLING[1:]))
+    assert (found.steady_from, found.standard_error) == (None, None)
+
+
+def test_a_run_that_never_settled_is_measured_by_all_its_windows_and_named() -> None:
+    ranks = [windows(0, *GROWING, warm_up=2)]
+    found = gang.figures(ranks, batch_per_worker=8)
+    assert (found.warm_up_windows, found.steady_from, found.nanoseconds) == (2, None, sum(GROWING[2:]))
+    (notice,) = gang.notices(ranks)
+    assert isinstance(notice, Unsettled)
+
+
+def test_in_a_training_every_window_counts_and_none_is_looked_at() -> None:
+    epochs = [epoch(0, 0.5), epoch(1, 0.9)]
+    found = gang.figures([windows(0, *GROWING, warm_up=0)], batch_per_worker=8, epochs=epochs)
+    assert (found.windows, found.warm_up_windows, found.steady_from) == (len(GROWING), 0, None)
+    assert gang.notices([windows(0, *GROWING, warm_up=0)], epochs=epochs) == ()
+
+
+def test_a_training_whose_loss_rose_is_named() -> None:
+    epochs = [epoch(0, 0.5), epoch(1, 0.9), epoch(0, 0.7).model_copy(update={"loss": 1.5})]
+    assert gang.notices([windows(0, 10, warm_up=0)], epochs=epochs) == (LossRose(first=1.0, last=1.5),)
+
+
+def usage(rank: int, *compute_seconds: float) -> Usage:
+    return Usage(
+        rank=rank, samples=1, period_seconds=1.0, processor=1.0, processor_high=1.0, memory_bytes=1,
+        compute_seconds=compute_seconds,
+    )  # fmt: skip
+
+
+def test_a_rank_that_computes_more_slowly_is_named_by_the_looks_at_its_computing() -> None:
+    ranks = [windows(rank, *SETTLING) for rank in range(3)]
+    even = [usage(rank, *(0.01 + 0.00001 * (rank + turn) for turn in range(6))) for rank in range(3)]
+    slow = [*even[:2], usage(2, *(0.013 + 0.00001 * turn for turn in range(6)))]
+    assert gang.notices(ranks, usages=even) == ()
+    assert gang.notices(ranks, usages=even[:2]) == ()  # somebody has not looked
+    (notice,) = gang.notices(ranks, usages=slow)
+    assert isinstance(notice, Straggler)
+    assert notice.rank == 2
+    assert notice.cost == pytest.approx(0.3, rel=0.02)
+
+
+def test_the_largest_result_fits_a_termination_message() -> None:
+    large, long, share = 10**18, -1.2345678901234567e99, 0.12345678901234568
+    notices: tuple[Notice, ...] = (
+        Bimodal(ratio=long, share=share),
+        Outliers(count=large, windows=large, worst=long),
+        Straggler(rank=large, cost=long),
+        LossRose(first=long, last=long),
+    )
+    assert len(notices) == NOTICES_MAX
+    machine: dict[str, object] = dict.fromkeys(Machine.model_fields, long)
+    machine |= dict.fromkeys(("memory_bytes", "gpu_memory_bytes", "weakest_rank"), large)
+    machine |= dict.fromkeys(("gpu", "throttled"), share)
+    training: dict[str, object] = dict.fromkeys(Training.model_fields, large) | {"loss": long, "metric": "accuracy"}
+    result: dict[str, object] = dict.fromkeys(Result.model_fields, large) | {
+        "kind": "result", "trial": "t" * 16, "weights_digest": "d" * 32, "environment": "e" * 16,
+        "window_nanoseconds": (large, large, large), "final_loss": long, "join_seconds": long, "init_seconds": long,
+        "standard_error": long, "notices": notices, "machine": Machine.model_validate(machine),
+        "training": Training.model_validate(training | {"final": share, "best": share}),
+    }  # fmt: skip
+    del result["schema_version"]
+    assert all(value is not None for value in result.values())
+    message = records.termination_message(Result.model_validate(result))
+    assert len(message) < records.TERMINATION_MESSAGE_MAX

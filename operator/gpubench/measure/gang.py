@@ -1,13 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """From every rank's windows to the figures of the gang. Pure: the gang's result is made here, and checked here again.
 
+The windows that count are those from the steady state on, as it is found in the series of the slowest rank's windows
+(`steady`); a run that never settled is measured by all that came after the declared warm-up, with the notice that says
+so. In mode Training every epoch counts, from the first step on, and nothing is looked for.
+
 Must not happen: a figure that follows from anything but recorded windows and epochs. Whoever has the records of a run
 must be able to compute its result once more, to the last digit (`gpubench verify`).
 """
 
 from collections.abc import Sequence
 
-from gpubench.measure import records
+from gpubench.measure import diagnose, records, run_length, steady
+from gpubench.measure.notices import NOTICES_MAX, LossRose, Notice
+from gpubench.measure.quantiles import quantile
 from gpubench.values import Value
 
 _QUANTILES = (0.05, 0.5, 0.95)
@@ -24,23 +30,36 @@ class Figures(Value):
     warm_up_windows: int
     window_nanoseconds: tuple[int, int, int]
     training: records.Training | None = None
+    steady_from: int | None = None
+    standard_error: float | None = None
 
 
 def figures(
-    ranks: Sequence[Sequence[records.Window]], *, batch_per_worker: int, epochs: Sequence[records.Epoch] = ()
+    ranks: Sequence[Sequence[records.Window]],
+    *,
+    batch_per_worker: int,
+    epochs: Sequence[records.Epoch] = (),
+    detected: bool = True,
 ) -> Figures:
-    """The sums over the measured windows, each as long as its slowest rank took; in mode Training over the epochs.
+    """The sums over the windows that count, each as long as its slowest rank took; in mode Training over the epochs.
 
-    `ranks` has the windows of each rank in their order. ValueError where ranks ran different numbers of
-    windows, or none after the warm-up.
+    `ranks` has the windows of each rank in their order; `detected` is False for records of a gang that looked for no
+    steady state. ValueError where ranks ran different numbers of windows, or none after the warm-up.
     """
-    slowest = [max(windows, key=_duration) for windows in zip(*ranks, strict=True)]
-    measured = [window for window in slowest if not window.warm_up]
+    measured, left_out = _measured(ranks), 0
     if not measured:
         raise ValueError("no window was measured: a run needs some after its warm-up")
-    steps = sum(window.steps for window in measured)
+    windows, steady_from, standard_error = measured, None, None
+    if detected and not epochs:
+        series = [step_seconds(window) for window in measured]
+        found = steady.detect(series)
+        left_out = found.first if found.settled else 0
+        windows = measured[left_out:]
+        steady_from = windows[0].index if found.settled else None
+        standard_error = run_length.standard_error(series[left_out:])
+    steps = sum(window.steps for window in windows)
     samples = steps * batch_per_worker * len(ranks)
-    nanoseconds = sum(window.nanoseconds for window in measured)
+    nanoseconds = sum(window.nanoseconds for window in windows)
     if epochs:  # what lies between windows is training time too, and the last batch of an epoch may be smaller
         samples = sum(epoch.samples for epoch in epochs)
         nanoseconds = sum(epoch.nanoseconds for epoch in epochs)
@@ -49,11 +68,46 @@ def figures(
         steps=steps,
         samples=samples,
         nanoseconds=nanoseconds,
-        windows=len(measured),
-        warm_up_windows=len(slowest) - len(measured),
-        window_nanoseconds=quantiles([window.nanoseconds for window in measured]),
+        windows=len(windows),
+        warm_up_windows=len(ranks[0]) - len(windows),
+        window_nanoseconds=quantiles([window.nanoseconds for window in windows]),
         training=training(epochs) if epochs else None,
+        steady_from=steady_from,
+        standard_error=standard_error,
     )
+
+
+def notices(
+    ranks: Sequence[Sequence[records.Window]],
+    *,
+    epochs: Sequence[records.Epoch] = (),
+    usages: Sequence[records.Usage] = (),
+) -> tuple[Notice, ...]:
+    """What a reader of the figures must know; `usages` are those of all ranks, in their order, or none."""
+    found: list[Notice] = []
+    if epochs:
+        found += _loss_rose(epochs)
+    else:
+        found += diagnose.notices([step_seconds(window) for window in _measured(ranks)])
+    if len(usages) == len(ranks) and (straggler := diagnose.straggler([usage.compute_seconds for usage in usages])):
+        found.append(straggler)
+    return tuple(found[:NOTICES_MAX])
+
+
+def step_seconds(window: records.Window) -> float:
+    """What series of windows are made of, as their steps may differ in number."""
+    return window.nanoseconds / 1e9 / window.steps
+
+
+def _measured(ranks: Sequence[Sequence[records.Window]]) -> list[records.Window]:
+    """The slowest rank's windows after the declared warm-up."""
+    slowest = [max(windows, key=_duration) for windows in zip(*ranks, strict=True)]
+    return [window for window in slowest if not window.warm_up]
+
+
+def _loss_rose(epochs: Sequence[records.Epoch]) -> tuple[Notice, ...]:
+    first, last = epochs[0].loss, epochs[-1].loss
+    return (LossRose(first=first, last=last),) if last > first else ()
 
 
 def training(epochs: Sequence[records.Epoch]) -> records.Training:
@@ -77,17 +131,9 @@ def training(epochs: Sequence[records.Epoch]) -> records.Training:
 
 
 def quantiles(nanoseconds: Sequence[int]) -> tuple[int, int, int]:
-    """The 5 %, 50 % and 95 % quantiles, linear between order statistics (type 7 of Hyndman and Fan, 1996)."""
-    ordered = sorted(nanoseconds)
-    low, middle, high = (_quantile(ordered, share) for share in _QUANTILES)
+    """The 5 %, 50 % and 95 % quantiles."""
+    low, middle, high = (round(quantile(nanoseconds, share)) for share in _QUANTILES)
     return low, middle, high
-
-
-def _quantile(ordered: Sequence[int], share: float) -> int:
-    place = share * (len(ordered) - 1)
-    below = int(place)
-    above = min(below + 1, len(ordered) - 1)
-    return round(ordered[below] + (place - below) * (ordered[above] - ordered[below]))
 
 
 def _duration(window: records.Window) -> int:

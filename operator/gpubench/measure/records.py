@@ -185,6 +185,7 @@ class Usage(Value):
     throttled: Share | None = None  # share of the samples with a throttle reason other than idleness
     throttle_reasons: tuple[str, ...] = ()  # those seen, by NVML's names
     joules: Figure | None = None  # by the GPU's own energy counter, over the measured time
+    compute_seconds: tuple[Figure, ...] = ()  # of a step without communication, in each round of a look; see `diagnose`
 
 
 class Health(Value):
@@ -194,7 +195,7 @@ class Health(Value):
     schema_version: Literal[1] = 1
     rank: int
     arithmetic: Figure  # operations per second of a float32 matrix product
-    memory: Figure  # bytes per second of a copy, read and written
+    memory: Figure  # bytes per second, read and written, of adding one array to another
     allreduce: Figure | None = None  # bytes per second, bus bandwidth; with several ranks
     seconds: Figure  # that the test took
 
