@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Live series of one rank, from the catalogue in `gpubench.metrics`, for as long as the rank lives.
 
-Touched once per window, never per step: the final figures come from the records, not from here.
+Touched once per window or sample, never per step: the final figures come from the records, not from here.
 """
 
 import sys
@@ -10,18 +10,19 @@ import prometheus_client
 
 from gpubench import metrics, names
 from gpubench.plan import assignment as assignments
+from gpubench_jobs import sampling
 
 #: Steps last from a tenth of a millisecond (a small model on a large GPU) to a minute (a large model on a CPU).
 _STEP_BUCKETS = (*(base * 10.0**power for power in range(-4, 2) for base in (1.0, 2.0, 5.0)), float("inf"))
 
 
 class Live:
-    """The three series of a rank."""
+    """The series of a rank."""
 
     def __init__(self, assignment: assignments.Assignment, *, rank: int) -> None:
         self.registry = prometheus_client.CollectorRegistry()
         self._batch = assignment.batch_per_worker
-        values = {
+        self._labels = values = {
             "trial": assignment.trial,
             "attempt": str(assignment.attempt),
             "workload": assignment.workload,
@@ -37,12 +38,29 @@ class Live:
             **values
         )
 
+        # Without a value there is no child, and without a child no series: an absent figure must not be 0.
+        self._usage = {
+            metric: prometheus_client.Gauge(*_family(metric), registry=self.registry)
+            for metric in (metrics.WORKER_PROCESSORS, metrics.WORKER_GPU, metrics.WORKER_POWER)
+        }
+
     def window(self, *, steps: int, seconds: float) -> None:
         """A window of this rank has ended."""
         samples = steps * self._batch
         self._throughput.set(samples / seconds)
         self._step.observe(seconds / steps)
         self._samples.inc(samples)
+
+    def usage(self, sample: sampling.Sample) -> None:
+        """A sample of this rank has been taken; what it does not tell has no series."""
+        told = {
+            metrics.WORKER_PROCESSORS: sample.processors,
+            metrics.WORKER_GPU: sample.gpu.utilization if sample.gpu else None,
+            metrics.WORKER_POWER: sample.gpu.watts if sample.gpu else None,
+        }
+        for metric, value in told.items():
+            if value is not None:
+                self._usage[metric].labels(**self._labels).set(value)
 
     def serve(self, *, address: str, local_rank: int) -> None:
         """On the pod's own address, a port for each rank, in a thread that sleeps until it is scraped.

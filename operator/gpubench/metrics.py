@@ -217,5 +217,14 @@ WORKER_STEP = _worker(
     "gpubench_worker_step_seconds", Kind.HISTOGRAM, "Duration of a step: a window's time over its steps, per window."
 )
 WORKER_SAMPLES = _worker("gpubench_worker_samples_total", Kind.COUNTER, "Samples that this rank has trained on.")
+WORKER_PROCESSORS = _worker(
+    "gpubench_worker_used_processors", Kind.GAUGE, "Processors that this rank uses, in its last sample: 1 is one core."
+)
+WORKER_GPU = _worker(
+    "gpubench_worker_gpu_utilization_ratio",
+    Kind.GAUGE,
+    "Share of time with a kernel on this rank's GPU, as NVML has it.",
+)
+WORKER_POWER = _worker("gpubench_worker_gpu_power_watts", Kind.GAUGE, "What this rank's GPU draws, in its last sample.")
 
 CATALOGUE: tuple[Metric, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))

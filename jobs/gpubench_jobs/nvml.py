@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What NVIDIA's management library (NVML) tells of one GPU: the rank's own.
+
+It is found by the PCI address that CUDA has for it. TensorFlow numbers GPUs as CUDA does, which obeys
+CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER; NVML's own numbers do neither.
+
+Must not happen: 0 in place of what a card does not tell; figures of a whole card for a rank that has a slice of it
+(MIG); a measurement that ends because the library is missing or refuses.
+
+Not run here: no GPU was at hand. The names are those of nvidia-ml-py 12.560, the units those of NVML's reference
+(https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceQueries.html).
+"""
+
+import ctypes
+import importlib
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+#: nvmlClocksEventReasons of nvml.h, formerly nvmlClocksThrottleReasons.
+_REASONS = {
+    0x001: "GpuIdle",
+    0x002: "ApplicationsClocksSetting",
+    0x004: "SwPowerCap",
+    0x008: "HwSlowdown",
+    0x010: "SyncBoost",
+    0x020: "SwThermalSlowdown",
+    0x040: "HwThermalSlowdown",
+    0x080: "HwPowerBrakeSlowdown",
+    0x100: "DisplayClockSetting",
+}
+#: A clock that is low because there is nothing to do is no sign of anything.
+IDLE = "GpuIdle"
+_TEMPERATURE_GPU = 0  # NVML_TEMPERATURE_GPU
+_MIG_ENABLED = 1  # NVML_DEVICE_MIG_ENABLE
+_PCI_ADDRESS_CHARACTERS = 32  # "00000000:00:00.0" and room
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A GPU at one moment. What it does not tell is None."""
+
+    utilization: float | None = None  # share of the last moments (a sixth of a second to one) with a kernel on it
+    memory_bytes: int | None = None  # in use by anybody
+    watts: float | None = None
+    celsius: float | None = None
+    throttle_reasons: tuple[str, ...] | None = None  # by NVML's names, idleness among them
+    joules: float | None = None  # since the driver was loaded
+
+
+class Gpu(Protocol):
+    """One GPU; a test has one of its own."""
+
+    def read(self) -> Reading:
+        """Now."""
+
+
+class NvmlGpu:
+    """A GPU as NVML sees it; `library` is the module pynvml, `handle` what it calls the device by."""
+
+    def __init__(self, library: Any, handle: Any) -> None:
+        self._library, self._handle = library, handle
+
+    def read(self) -> Reading:
+        """Each figure for itself: cards and drivers refuse some of them."""
+        nvml, handle = self._library, self._handle
+        return Reading(
+            utilization=self._told(lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100),
+            memory_bytes=self._told(lambda: int(nvml.nvmlDeviceGetMemoryInfo(handle).used)),
+            watts=self._told(lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1000),
+            celsius=self._told(lambda: float(nvml.nvmlDeviceGetTemperature(handle, _TEMPERATURE_GPU))),
+            throttle_reasons=self._reasons(),
+            joules=self._told(lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(handle) / 1000),
+        )
+
+    @property
+    def sliced(self) -> bool:
+        """Whether it is cut into instances (MIG), each of which may be another's; older cards cannot be."""
+        mode = self._told(lambda: self._library.nvmlDeviceGetMigMode(self._handle)[0])
+        return mode == _MIG_ENABLED
+
+    def _reasons(self) -> tuple[str, ...] | None:
+        nvml, handle = self._library, self._handle
+        mask = self._told(lambda: int(nvml.nvmlDeviceGetCurrentClocksEventReasons(handle)))
+        if mask is None:  # its name before driver 535
+            mask = self._told(lambda: int(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)))
+        return None if mask is None else tuple(name for bit, name in _REASONS.items() if mask & bit)
+
+    def _told(self, ask: Callable[[], _T]) -> _T | None:
+        try:
+            return ask()
+        except (self._library.NVMLError, AttributeError):  # the latter of a library of another version
+            return None
+
+
+def open_gpu(ordinal: int) -> NvmlGpu | None:
+    """The GPU that CUDA, and so TensorFlow, calls by this number; None, and why on standard error, where there is none.
+
+    Everything that can go wrong is a missing or unwilling library: the measurement goes on without.
+    """
+    try:
+        return _opened(ordinal)
+    except _Without as error:
+        sys.stderr.write(f"no figures of the GPU: {error}\n")
+        return None
+
+
+class _Without(Exception):
+    """Why there are no figures."""
+
+
+def _opened(ordinal: int) -> NvmlGpu:
+    try:
+        library = importlib.import_module("pynvml")
+    except ImportError as error:
+        raise _Without("pynvml is not installed: use an image with nvidia-ml-py") from error
+    try:
+        library.nvmlInit()
+        gpu = NvmlGpu(library, library.nvmlDeviceGetHandleByPciBusId(_pci_address(ordinal)))
+    except (library.NVMLError, OSError) as error:
+        raise _Without(str(error)) from error
+    if gpu.sliced:
+        raise _Without("the GPU is cut into instances (MIG), and its figures would be those of the whole card")
+    return gpu
+
+
+def _pci_address(ordinal: int) -> str:
+    """As CUDA's driver knows it; OSError when there is no driver, or no such GPU."""
+    cuda = ctypes.CDLL("libcuda.so.1")
+    device = ctypes.c_int()
+    address = ctypes.create_string_buffer(_PCI_ADDRESS_CHARACTERS)
+    for code in (
+        cuda.cuInit(0),
+        cuda.cuDeviceGet(ctypes.byref(device), ordinal),
+        cuda.cuDeviceGetPCIBusId(address, len(address), device),
+    ):
+        if code:
+            raise OSError(code, f"CUDA's driver ended with {code} when it was asked where GPU {ordinal} is")
+    return address.value.decode()

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a rank uses while it is measured: processor, memory, and its GPU, looked at once in a second.
+
+A thread of each rank takes the samples, beside the loop and never in it: it sleeps but for a look, which is a few
+system calls. It lives only while windows are measured; what warm-up, checks and agreement use is nobody's question.
+
+The first sample is dropped. What it tells of utilisation covers the time before: NVML looks back over up to a second,
+and a processor's share needs a look before. The study of tweets of 2018 did the same (RaRe-Technologies/
+benchmark_GPU_platforms: the mean of GPU loads, sampled every 30 s by a side process, without the first). Here it is
+taken where the measured time begins, and counters (processor time, the GPU's energy) are counted from it.
+
+Must not happen: 0 for what cannot be told; a thread that outlives the windows; a figure of another rank's GPU.
+"""
+
+import contextlib
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+import psutil
+
+from gpubench.measure import records
+from gpubench.measure.quantiles import quantile
+from gpubench_jobs import clock, nvml
+
+PERIOD_SECONDS = 1.0
+_LOW, _HIGH = 0.05, 0.95
+#: How long the end of a run waits for a look that is under way. A driver that hangs must not hold a result back.
+_PATIENCE_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A rank at one moment."""
+
+    nanoseconds: int
+    processor_seconds: float  # of all threads of the process, since it began
+    memory_bytes: int  # resident
+    gpu: nvml.Reading | None = None
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A rank from one reading to the next."""
+
+    processors: float  # used, 1 is one whole core
+    gpu: nvml.Reading | None = None
+
+
+class Sampler:
+    """One for each rank; `seen` is called with every sample, in the sampling thread."""
+
+    def __init__(
+        self,
+        rank: int,
+        *,
+        gpu: nvml.Gpu | None = None,
+        seen: Callable[[Sample], None] = lambda _: None,
+        now: clock.Clock = clock.monotonic_ns,
+        period_seconds: float = PERIOD_SECONDS,
+    ) -> None:
+        self._rank, self._gpu, self._seen, self._now = rank, gpu, seen, now
+        self._period_ns = round(period_seconds * clock.NANOSECONDS)
+        self._process = psutil.Process()
+        self.usage: records.Usage | None = None
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """Samples while the body runs; afterwards `usage` is there, unless the body has failed."""
+        readings, ended = [self._read()], threading.Event()
+        thread = threading.Thread(target=self._sample, args=(readings, ended), name="sampling", daemon=True)
+        thread.start()
+        try:
+            yield
+            last = self._read()
+        finally:
+            ended.set()
+            thread.join(_PATIENCE_SECONDS)
+        if thread.is_alive():
+            sys.stderr.write(f"no usage of rank {self._rank}: a look at its device has not come back\n")
+            return
+        period = clock.seconds(self._period_ns)
+        self.usage = usage(readings, last=last, rank=self._rank, period_seconds=period)
+
+    def _sample(self, readings: list[Reading], ended: threading.Event) -> None:
+        due = readings[0].nanoseconds + self._period_ns
+        while not ended.wait(max(0.0, clock.seconds(due - self._now()))):
+            readings.append(self._read())
+            self._seen(_between(readings[-2], readings[-1]))
+            late = max(0, readings[-1].nanoseconds - due)  # a process that was stopped leaves samples out
+            due += self._period_ns * (1 + late // self._period_ns)
+
+    def _read(self) -> Reading:
+        return Reading(
+            nanoseconds=self._now(),
+            processor_seconds=time.process_time(),
+            memory_bytes=self._process.memory_info().rss,
+            gpu=self._gpu.read() if self._gpu else None,
+        )
+
+
+def usage(readings: Sequence[Reading], *, last: Reading, rank: int, period_seconds: float) -> records.Usage:
+    """In sums: the first reading is where counters begin, `last` where they end; what lies between are the samples."""
+    first, samples = readings[0], readings[1:]
+    shares = [_between(one, next_one).processors for one, next_one in zip(readings, samples, strict=False)]
+    processor = _between(first, last).processors
+    told = [sample.gpu for sample in samples if sample.gpu]
+    loads = [gpu.utilization for gpu in told if gpu.utilization is not None]
+    watts = [gpu.watts for gpu in told if gpu.watts is not None]
+    reasons = [set(gpu.throttle_reasons) - {nvml.IDLE} for gpu in told if gpu.throttle_reasons is not None]
+    return records.Usage(
+        rank=rank,
+        samples=len(samples),
+        period_seconds=period_seconds,
+        processor=processor,
+        processor_high=quantile(shares, _HIGH) if shares else processor,
+        memory_bytes=max(reading.memory_bytes for reading in (*samples, last)),
+        gpu=fmean(loads) if loads else None,
+        gpu_low=quantile(loads, _LOW) if loads else None,
+        gpu_memory_bytes=max((gpu.memory_bytes for gpu in told if gpu.memory_bytes is not None), default=None),
+        watts=fmean(watts) if watts else None,
+        watts_high=quantile(watts, _HIGH) if watts else None,
+        celsius_high=max((gpu.celsius for gpu in told if gpu.celsius is not None), default=None),
+        throttled=fmean(bool(seen) for seen in reasons) if reasons else None,
+        throttle_reasons=tuple(sorted(set().union(*reasons))),
+        joules=_joules(first.gpu, last.gpu),
+    )
+
+
+def _between(begin: Reading, end: Reading) -> Sample:
+    seconds = clock.seconds(max(1, end.nanoseconds - begin.nanoseconds))
+    return Sample(processors=(end.processor_seconds - begin.processor_seconds) / seconds, gpu=end.gpu)
+
+
+def _joules(begin: nvml.Reading | None, end: nvml.Reading | None) -> float | None:
+    if begin is None or end is None or begin.joules is None or end.joules is None:
+        return None
+    return end.joules - begin.joules

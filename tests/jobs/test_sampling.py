@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a rank uses while it is measured. GPUs are made-up devices here, and NVML is a stand-in for the library."""
+
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from gangs import make_assignment
+from gpubench.measure import records
+from gpubench_jobs import metrics, nvml, sampling
+from gpubench_jobs.sampling import Reading, Sample
+
+SECOND = 1_000_000_000
+
+
+def reading(second: float, *, processor: float = 0.0, memory: int = 1, **gpu: Any) -> Reading:
+    return Reading(
+        nanoseconds=round(second * SECOND),
+        processor_seconds=processor,
+        memory_bytes=memory,
+        gpu=nvml.Reading(**gpu) if gpu else None,
+    )
+
+
+def usage(*readings: Reading) -> records.Usage:
+    return sampling.usage(readings[:-1], last=readings[-1], rank=3, period_seconds=1.0)
+
+
+def test_the_first_sample_is_dropped_because_it_covers_the_time_before() -> None:
+    found = usage(
+        reading(
+            0, memory=900, utilization=0.0, watts=50.0, celsius=90.0, memory_bytes=99, throttle_reasons=("SyncBoost",)
+        ),
+        reading(1, memory=100, utilization=0.9, watts=200.0, celsius=60.0, memory_bytes=10, throttle_reasons=()),
+        reading(
+            2, memory=200, utilization=0.7, watts=300.0, celsius=70.0, memory_bytes=20, throttle_reasons=("GpuIdle",)
+        ),
+        reading(2.5, memory=150, utilization=0.1, watts=10.0),
+    )
+    assert found.gpu == pytest.approx(0.8)
+    assert (found.samples, found.watts, found.celsius_high) == (2, 250.0, 70.0)
+    assert (found.memory_bytes, found.gpu_memory_bytes) == (200, 20)
+    assert (found.throttled, found.throttle_reasons) == (0.0, ())  # idleness slows nobody down
+
+
+def test_processors_are_counted_from_the_first_reading_to_the_last() -> None:
+    found = usage(
+        reading(10, processor=7.0), reading(11, processor=9.0), reading(12, processor=9.5), reading(14, processor=10.5)
+    )
+    assert found.processor == pytest.approx(3.5 / 4)
+    assert found.processor_high == pytest.approx(0.5 + 0.95 * 1.5)  # of the two samples, 2.0 and 0.5
+
+
+def test_energy_is_the_difference_of_the_counter_and_absent_without_one() -> None:
+    counted = usage(reading(0, joules=5000.0), reading(1, joules=5100.0), reading(1.5, joules=5180.0))
+    assert counted.joules == pytest.approx(180.0)
+    assert usage(reading(0, watts=9.0), reading(1, joules=1.0), reading(2, joules=2.0)).joules is None
+
+
+def test_quantiles_and_shares_are_of_the_samples_that_tell_them() -> None:
+    slow = ("SwPowerCap", "GpuIdle")
+    found = usage(
+        reading(0),
+        *(reading(n, utilization=n / 100, watts=float(n)) for n in range(1, 101)),
+        reading(101, throttle_reasons=slow),
+        reading(102, throttle_reasons=("HwThermalSlowdown",)),
+        reading(103, throttle_reasons=()),
+        reading(104, throttle_reasons=("GpuIdle",)),
+        reading(105),
+    )
+    assert found.samples == 104
+    assert found.gpu == pytest.approx(0.505)
+    assert found.gpu_low == pytest.approx(0.0595)
+    assert found.watts_high == pytest.approx(95.05)
+    assert found.throttled == 0.5
+    assert found.throttle_reasons == ("HwThermalSlowdown", "SwPowerCap")
+
+
+def test_what_is_not_told_is_absent_and_never_0() -> None:
+    found = usage(reading(0), reading(1), reading(2)).to_wire()
+    assert set(found) == {
+        "kind", "schemaVersion", "rank", "samples", "periodSeconds", "processor", "processorHigh", "memoryBytes",
+        "throttleReasons", "computeSeconds",
+    }  # fmt: skip
+
+
+def test_a_run_shorter_than_a_period_has_no_samples_and_still_a_processor() -> None:
+    found = usage(reading(0, processor=1.0, watts=3.0), reading(0.5, processor=1.4, memory=7, watts=4.0))
+    assert found.processor == found.processor_high == pytest.approx(0.8)
+    assert (found.samples, found.memory_bytes, found.watts) == (0, 7, None)
+
+
+@dataclass
+class MadeUpGpu:
+    """A device that no machine has: half busy, and a joule more at each look."""
+
+    looks: int = 0
+
+    def read(self) -> nvml.Reading:
+        self.looks += 1
+        return nvml.Reading(utilization=0.5, joules=float(self.looks))
+
+
+def sampling_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "sampling"]
+
+
+def busy_until(holds: Any) -> None:
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline
+        sum(range(1000))
+
+
+def test_samples_are_taken_while_the_body_runs_and_never_after() -> None:
+    gpu, seen = MadeUpGpu(), list[Sample]()
+    sampler = sampling.Sampler(2, gpu=gpu, seen=seen.append, period_seconds=0.01)
+    assert not sampling_threads()
+    with sampler.running():
+        busy_until(lambda: len(seen) >= 3)
+        assert len(sampling_threads()) == 1
+    looks = gpu.looks
+    assert not sampling_threads()
+    found = sampler.usage
+    assert found is not None
+    assert (found.rank, found.period_seconds, found.gpu) == (2, 0.01, 0.5)
+    assert found.samples == len(seen) == looks - 2  # one where it began, one where it ended
+    assert found.joules == looks - 1
+    assert found.processor > 0
+    assert found.memory_bytes > 2**20
+    time.sleep(0.05)
+    assert gpu.looks == looks
+
+
+def test_sampling_ends_with_a_body_that_fails() -> None:
+    sampler = sampling.Sampler(0, period_seconds=0.01)
+    with pytest.raises(ZeroDivisionError), sampler.running():
+        1 / 0  # noqa: B018  # what a loss that is no number does
+    assert not sampling_threads()
+    assert sampler.usage is None
+
+
+class Refused(Exception):
+    """NVML's own class of errors."""
+
+
+class StandInNvml:
+    """The functions of pynvml that are called, for one device; those in `refused` fail as NVML's do."""
+
+    NVMLError = Refused
+
+    def __init__(self, *refused: str, mask: int = 0, mig: tuple[int, int] = (0, 0)) -> None:
+        answers: dict[str, Any] = {
+            "nvmlDeviceGetUtilizationRates": type("Rates", (), {"gpu": 97, "memory": 40}),
+            "nvmlDeviceGetMemoryInfo": type("Memory", (), {"used": 123, "total": 456}),
+            "nvmlDeviceGetPowerUsage": 251_500,
+            "nvmlDeviceGetTemperature": 64,
+            "nvmlDeviceGetCurrentClocksEventReasons": mask,
+            "nvmlDeviceGetCurrentClocksThrottleReasons": mask,
+            "nvmlDeviceGetTotalEnergyConsumption": 7_000_000,
+            "nvmlDeviceGetMigMode": mig,
+        }
+        for name, answer in answers.items():
+            setattr(self, name, self._function(answer, fails=name in refused))
+
+    @staticmethod
+    def _function(answer: Any, *, fails: bool) -> Any:
+        def call(handle: str, *_: Any) -> Any:
+            assert handle == "mine"
+            if fails:
+                raise Refused("Not Supported")
+            return answer
+
+        return call
+
+
+def test_nvmls_units_become_ours() -> None:
+    told = nvml.NvmlGpu(StandInNvml(mask=0x1 | 0x4 | 0x40), "mine").read()
+    assert told == nvml.Reading(
+        utilization=0.97,
+        memory_bytes=123,
+        watts=251.5,
+        celsius=64.0,
+        throttle_reasons=("GpuIdle", "SwPowerCap", "HwThermalSlowdown"),
+        joules=7000.0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("refused", "field"),
+    [
+        (("nvmlDeviceGetUtilizationRates",), "utilization"),
+        (("nvmlDeviceGetMemoryInfo",), "memory_bytes"),
+        (("nvmlDeviceGetPowerUsage",), "watts"),
+        (("nvmlDeviceGetTemperature",), "celsius"),
+        (("nvmlDeviceGetTotalEnergyConsumption",), "joules"),
+        (("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"), "throttle_reasons"),
+    ],
+)
+def test_what_a_card_refuses_is_absent_and_the_rest_is_there(refused: tuple[str, ...], field: str) -> None:
+    told = nvml.NvmlGpu(StandInNvml(*refused), "mine").read()
+    assert {name for name, value in vars(told).items() if value is None} == {field}
+
+
+def test_an_older_driver_has_another_name_for_the_reasons() -> None:
+    gpu = nvml.NvmlGpu(StandInNvml("nvmlDeviceGetCurrentClocksEventReasons", mask=0x8), "mine")
+    assert gpu.read().throttle_reasons == ("HwSlowdown",)
+    library = StandInNvml(mask=0x8)
+    del library.nvmlDeviceGetCurrentClocksEventReasons  # type: ignore[attr-defined]  # nor has an older library
+    assert nvml.NvmlGpu(library, "mine").read().throttle_reasons == ("HwSlowdown",)
+
+
+@pytest.mark.parametrize(
+    ("library", "sliced"),
+    [(StandInNvml(mig=(1, 1)), True), (StandInNvml(), False), (StandInNvml("nvmlDeviceGetMigMode"), False)],
+)
+def test_a_card_that_is_cut_into_slices_is_told_apart(library: StandInNvml, sliced: bool) -> None:
+    assert nvml.NvmlGpu(library, "mine").sliced == sliced
+
+
+def test_without_a_library_or_a_driver_there_is_no_gpu_and_no_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert nvml.open_gpu(4096) is None  # no machine has so many
+    assert "no figures of the GPU: " in capsys.readouterr().err
+
+
+def test_what_a_sample_does_not_tell_has_no_live_series() -> None:
+    live = metrics.Live(make_assignment(), rank=1)
+
+    def values() -> dict[str, float]:
+        return {
+            sample.name: sample.value
+            for family in live.registry.collect()
+            for sample in family.samples
+            if sample.name in ("gpubench_worker_used_processors", *GPU_SERIES)
+        }
+
+    assert values() == {}
+    live.usage(Sample(processors=0.75))
+    assert values() == {"gpubench_worker_used_processors": 0.75}
+    live.usage(Sample(processors=0.5, gpu=nvml.Reading(utilization=0.9, watts=300.0)))
+    assert values() == {"gpubench_worker_used_processors": 0.5, **dict(zip(GPU_SERIES, (0.9, 300.0), strict=True))}
+
+
+GPU_SERIES = ("gpubench_worker_gpu_utilization_ratio", "gpubench_worker_gpu_power_watts")
