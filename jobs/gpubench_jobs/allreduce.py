@@ -44,4 +44,4 @@ def compile_run(message: tf.Variable, *, reduce: train.Reduce) -> train.Run:
         message.assign(reduce([message.read_value()])[0])
         return tf.cast(message[0], tf.float32)
 
-    return train.Loop(step, (), sum_losses=False)
+    return train.Loop(step, ())

@@ -14,7 +14,7 @@ from gpubench import workloads
 from gpubench.api.benchmark import DataSource, Mode
 from gpubench.exitcodes import ExitCode
 from gpubench.plan.assignment import Assignment
-from gpubench_jobs import agreement, allreduce, data, epochs, evaluate, models, own, train, variants
+from gpubench_jobs import agreement, allreduce, data, epochs, evaluate, models, own, probe, train, variants
 from gpubench_jobs.data import pipeline, unusable
 from gpubench_jobs.data.feed import Feed, streamed
 from gpubench_jobs.data.split import Progress, Split
@@ -30,6 +30,7 @@ class Assembly:
     weights: list[tf.Variable]  # equal on all ranks at the end, or the gang did not train together
     persistent: list[tf.Variable]  # equal on all ranks at the beginning
     course: epochs.Course | None  # in mode Training
+    computing: probe.Computing | None  # None where ranks do nothing alone
 
 
 @dataclass(frozen=True)
@@ -54,8 +55,17 @@ def assemble(assignment: Assignment, *, rank: int, seed: int, progress: Progress
         xla=variants.xla(assignment),
         sum_losses=material.course is not None,
     )
-    recipe = material.recipe
-    return Assembly(run=run, weights=recipe.trainable, persistent=recipe.persistent, course=material.course)
+    recipe, computing = material.recipe, None
+    if run.computing is not None:
+        changes = [variable.value for variable in recipe.network.non_trainable_variables]
+        computing = probe.Computing(run.computing, changes=changes)
+    return Assembly(
+        run=run,
+        weights=recipe.trainable,
+        persistent=recipe.persistent,
+        course=material.course,
+        computing=computing,
+    )
 
 
 def outline(work: Assembly) -> agreement.Outline:
@@ -94,7 +104,7 @@ def _message(assignment: Assignment, *, seed: int) -> Assembly:
         )
     message = allreduce.message(assignment, seed=seed)
     run = allreduce.compile_run(message, reduce=variants.reduction(assignment))
-    return Assembly(run=run, weights=[message], persistent=[], course=None)
+    return Assembly(run=run, weights=[message], persistent=[], course=None, computing=None)
 
 
 def _material(assignment: Assignment, *, rank: int, seed: int, progress: Progress) -> _Material:

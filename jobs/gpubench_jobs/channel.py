@@ -41,6 +41,7 @@ class Phase(StrEnum):
     CONNECTING = "connecting to its peers"  # in hvd.init(): Gloo aborts the process when it fails
     BUILDING = "building its model"
     SPREADING = "receiving the first weights"  # in a collective
+    CHECKING = "testing its device"  # by itself; the all-reduce of the test is agreeing
     FIRST_STEP = "taking its first step"  # traces, allocates, and may wait for its peers
     STEPPING = "stepping"  # inside a call of the training step, perhaps waiting for its peers
     EVALUATING = "evaluating its model"  # its share of the held-out samples, then a sum over all ranks
@@ -56,7 +57,16 @@ class Progress(Value):
 
 
 #: What a worker may say.
-Message = Progress | records.Environment | records.Window | records.Epoch | records.Result | records.Failure
+Message = (
+    Progress
+    | records.Environment
+    | records.Health
+    | records.Window
+    | records.Epoch
+    | records.Usage
+    | records.Result
+    | records.Failure
+)
 _MESSAGE: TypeAdapter[Message] = TypeAdapter(Annotated[Message, Field(discriminator="kind")])
 
 

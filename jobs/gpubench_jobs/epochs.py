@@ -31,6 +31,19 @@ class Course:
 
 def run(rank: Session, course: Course) -> tuple[records.Epoch, ...]:
     """All epochs, the same values on every rank; `rank.run` must return the sum of its steps' losses."""
+    with rank.sampled():
+        done = _run(rank, course)
+    # Not before the first epoch, which has the tracing in it; there it would not be the first any more.
+    rank.first_step_seconds = clock.seconds(rank.windows[0].nanoseconds)
+    trained_seconds = sum(clock.seconds(epoch.nanoseconds) for epoch in done)
+    step_seconds = clock.seconds(done[-1].nanoseconds) / course.steps
+    looks = rank.plan_probe(step_seconds=step_seconds, measured_seconds=trained_seconds)
+    for _ in range(2):
+        rank.probe(looks)
+    return done
+
+
+def _run(rank: Session, course: Course) -> tuple[records.Epoch, ...]:
     pace, done = _FIRST, list[records.Epoch]()
     for index in range(course.epochs):
         begun = rank.now()

@@ -19,6 +19,14 @@ _SHORT_STEP_SECONDS = 0.02
 _STEPS_PER_TURN_MAX = 10
 #: What writing out may cost: this share of the measured time, in tracing and compiling.
 _TRACING_SHARE = 1 / 6
+#: Looks at whether the windows are enough: a collective each, after a fourth more windows than there were at the last.
+_LOOK_SHARE = 4
+#: Timing how fast each rank computes: its rounds take so much of the measured time, a few on either side of it, each
+#: long enough for the scheduler's turns. Tracing takes as long as the first step did at most; that may take so much.
+_PROBE_SHARE = 0.1
+_PROBE_TRACING_SHARE = 1 / 3
+_PROBE_ROUND_SECONDS = 0.2
+_PROBE_ROUNDS_MIN, _PROBE_ROUNDS_MAX = 4, 8
 
 
 @dataclass(frozen=True)
@@ -37,6 +45,17 @@ class Plan:
     windows: int
     steps: int  # in each window
     warm_up: bool
+
+
+@dataclass(frozen=True)
+class Probe:
+    """How often each rank's computing is timed, before the measured windows and as often after them."""
+
+    rounds: int  # none where it would take too long
+    steps: int  # in each round
+
+
+NO_PROBE = Probe(rounds=0, steps=0)
 
 
 def next_trial(trial: Trial, *, seconds: float, window_seconds: float) -> Trial:
@@ -65,3 +84,17 @@ def steps_per_turn(step_seconds: float, *, first_step_seconds: float, measure_se
 def windows_for(seconds: float, *, window_seconds: float, at_least: int) -> int:
     """Windows of such a length that cover so much time; none when neither time nor windows are wanting."""
     return max(0, at_least, math.ceil(seconds / window_seconds))
+
+
+def until_look(windows: int, *, measured: int) -> int:
+    """So many of the windows that are wanting until it is looked at whether those measured are enough."""
+    return min(windows, max(WINDOWS_MIN - measured, measured // _LOOK_SHARE, 1))
+
+
+def probe(*, step_seconds: float, first_step_seconds: float, measured_seconds: float) -> Probe:
+    """Rounds that take a small share of the measured time, on both sides of it together; none of steps too long."""
+    side_seconds = _PROBE_SHARE * measured_seconds / 2
+    rounds = min(_PROBE_ROUNDS_MAX, math.floor(side_seconds / step_seconds))
+    if rounds < _PROBE_ROUNDS_MIN or first_step_seconds > _PROBE_TRACING_SHARE * measured_seconds:
+        return NO_PROBE
+    return Probe(rounds=rounds, steps=steps_for(min(_PROBE_ROUND_SECONDS, side_seconds / rounds), step_seconds))

@@ -5,16 +5,18 @@ Every rank goes through the same collectives in the same order; what differs bet
 (`pacing`) and that rank 0's result is the gang's (`agreement`).
 """
 
+import contextlib
 import hashlib
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 import tensorflow as tf
 
-from gpubench.measure import records
+from gpubench.measure import gang, records, run_length
 from gpubench.plan import assignment as assignments
-from gpubench_jobs import agreement, channel, clock, distribution, metrics, pacing, train
+from gpubench_jobs import agreement, channel, clock, distribution, metrics, pacing, probe, sampling, train
 from gpubench_jobs.channel import Phase
 
 _DIGEST_CHARACTERS = 32
@@ -31,9 +33,13 @@ class Session:
     writer: channel.Writer
     live: metrics.Live
     now: clock.Clock
+    computing: probe.Computing | None = None  # what a rank does by itself, where there is such a thing
+    sampler: sampling.Sampler | None = None
+    health: records.Health | None = None
     windows: list[records.Window] = field(default_factory=list)
     loss: float = 0.0
     first_step_seconds: float = 0.0
+    computed: list[float] = field(default_factory=list)  # seconds of a step of `computing`, in each round
 
     def first_step(self) -> None:
         """Tracing, memory allocation and the libraries' own choice of kernels happen here."""
@@ -77,11 +83,52 @@ class Session:
         return steps
 
     def measure(self, steps: int) -> None:
-        """The windows that count."""
-        self._run_for(self.assignment.measure_seconds, steps=steps, warm_up=False, at_least=pacing.WINDOWS_MIN)
+        """The windows that count, between two looks at how fast each rank computes."""
+        looks = self.plan_probe(
+            step_seconds=self.assignment.window_seconds / steps, measured_seconds=self.assignment.measure_seconds
+        )
+        self.probe(looks)
+        with self.sampled():
+            self._run_for(self.assignment.measure_seconds, steps=steps, warm_up=False, at_least=pacing.WINDOWS_MIN)
+        self.probe(looks)
+
+    def sampled(self) -> contextlib.AbstractContextManager[None]:
+        """What this rank uses is sampled while the body runs."""
+        return self.sampler.running() if self.sampler else contextlib.nullcontext()
+
+    def plan_probe(self, *, step_seconds: float, measured_seconds: float) -> pacing.Probe:
+        """How to look at the ranks' computing; not at all where there is only one, or where it would take too long."""
+        if self.computing is None or self.assignment.workers == 1:
+            return pacing.NO_PROBE
+        plan = self.agreed(
+            pacing.probe(
+                step_seconds=step_seconds,
+                first_step_seconds=self.first_step_seconds,
+                measured_seconds=measured_seconds,
+            )
+        )
+        if plan == pacing.NO_PROBE and self.rank == 0:
+            sys.stderr.write(
+                f"no look for stragglers: steps of {step_seconds:.2g} s, the first of {self.first_step_seconds:.2g} s, "
+                f"are too long for one beside {measured_seconds:.3g} s of measuring\n"
+            )
+        return plan
+
+    def probe(self, plan: pacing.Probe) -> None:
+        """All ranks at once; nothing is changed by it."""
+        if plan == pacing.NO_PROBE or self.computing is None:
+            return
+        if not self.computed:
+            self.writer.phase(Phase.FIRST_STEP)
+            probe.trace(self.computing)
+        for _ in range(plan.rounds):
+            self.agreed(0)  # so that they begin together
+            self.writer.phase(Phase.STEPPING)
+            self.computed.append(probe.seconds_of_step(self.computing, steps=plan.steps, now=self.now))
 
     def agree(self, weights: Sequence[tf.Variable], environment: records.Environment) -> list[agreement.Report]:
         """What every rank has measured and arrived at, on every rank."""
+        usage = self._usage()
         self.writer.phase(Phase.AGREEING)
         report = agreement.Report(
             rank=self.rank,
@@ -89,26 +136,50 @@ class Session:
             final_loss=self.loss,
             weights_digest=weights_digest(weights),
             environment=environment.key(),
+            usage=usage,
+            health=self.health,
         )
         if self.assignment.workers == 1:
             return [report]
         return distribution.gather(report)
 
+    def _usage(self) -> records.Usage | None:
+        """Told to the launcher with what the looks have found."""
+        if self.sampler is None or self.sampler.usage is None:
+            return None
+        usage = self.sampler.usage.model_copy(update={"compute_seconds": tuple(self.computed)})
+        self.writer.send(usage)
+        return usage
+
     def _run_for(self, seconds: float, *, steps: int, warm_up: bool, at_least: int) -> None:
-        """Windows for at least so long by rank 0's clock, and at least so many."""
+        """Windows for at least so long by rank 0's clock, and at least so many; measured ones end once they suffice."""
         begun, first = self.now(), len(self.windows)
         window_seconds = self.assignment.window_seconds
         while count := self.agreed(
-            pacing.windows_for(
-                seconds - clock.seconds(self.now() - begun),
-                window_seconds=window_seconds,
-                at_least=first + at_least - len(self.windows),
+            self._until_look(
+                pacing.windows_for(
+                    seconds - clock.seconds(self.now() - begun),
+                    window_seconds=window_seconds,
+                    at_least=first + at_least - len(self.windows),
+                ),
+                first=first,
+                warm_up=warm_up,
             )
         ):
             plan = pacing.Plan(first=len(self.windows), windows=count, steps=steps, warm_up=warm_up)
             self.writer.phase(Phase.STEPPING)
             train.time_windows(self.run, plan, now=self.now, finished=self.record)
             window_seconds = clock.seconds(self.windows[-1].nanoseconds)
+
+    def _until_look(self, windows: int, *, first: int, warm_up: bool) -> int:
+        """Of the windows that are wanting, those to run at once; none when rank 0's own are precise enough."""
+        wanted = self.assignment.standard_error_wanted
+        if warm_up or wanted is None:
+            return windows
+        series = [gang.step_seconds(window) for window in self.windows[first:]]
+        if self.rank == 0 and len(series) >= pacing.WINDOWS_MIN and run_length.enough(series, wanted=wanted):
+            return 0
+        return pacing.until_look(windows, measured=len(series))
 
     def record(self, plan: pacing.Plan, index: int, timed: train.Timed) -> None:
         """A window has ended: keep it, tell the launcher, show it."""

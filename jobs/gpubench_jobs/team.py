@@ -22,7 +22,7 @@ from gpubench_jobs.verdict import Seen
 #: From SIGKILL until a worker is given up: freeing much memory takes its time, a broken device for ever.
 _KILLED_SECONDS = 5.0
 #: Called with every record that belongs on the pod's standard output.
-Publish = Callable[[records.Environment | records.Window | records.Epoch], None]
+Publish = Callable[[records.Environment | records.Health | records.Window | records.Epoch | records.Usage], None]
 
 
 @dataclass
@@ -111,7 +111,7 @@ class Team:
         match message:
             case channel.Progress():
                 worker.seen = replace(worker.seen, phase=message.phase, progress_ns=self._now())
-            case records.Environment() | records.Window() | records.Epoch():
+            case records.Environment() | records.Health() | records.Window() | records.Epoch() | records.Usage():
                 worker.seen = replace(worker.seen, progress_ns=self._now())
                 self._publish(message)
             case records.Result():

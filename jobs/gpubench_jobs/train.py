@@ -60,12 +60,19 @@ def compile_run(
     loss_scale: float = 1.0,
     xla: bool = False,
     sum_losses: bool = False,
-) -> Run:
+) -> "Loop":
     """The training step in a loop, as one TensorFlow function of the number of steps."""
     iterations = recipe.optimizer.iterations.value
+    # In line, never as a function that is called (but for XLA, which needs one): a call waits for all that touches any
+    # of its variables, and the steps of a turn would not overlap.
     gradients_of = _gradients(recipe, loss_scale=loss_scale)
     if xla:
         gradients_of = tf.function(gradients_of, jit_compile=True)
+
+    def compute(state: tuple[Any, ...]) -> tf.Tensor:
+        loss, gradients = gradients_of(*feed.draw(state, iterations))
+        with tf.control_dependencies([slices.content(gradient) for gradient in gradients]):  # or they were left out
+            return tf.identity(loss)
 
     def step(state: tuple[Any, ...]) -> tf.Tensor:
         inputs, labels = feed.draw(state, iterations)
@@ -76,7 +83,7 @@ def compile_run(
         recipe.optimizer.apply(reduced, recipe.network.trainable_variables)
         return loss
 
-    return Loop(step, feed.state, sum_losses=sum_losses)
+    return Loop(step, feed.state, sum_losses=sum_losses, computing=compute)
 
 
 class Loop:
@@ -87,8 +94,12 @@ class Loop:
     step of 10 milliseconds, and nothing of one of 50. Tracing takes as many times longer as there are steps in a turn.
     """
 
-    def __init__(self, step: Step, state: tuple[Any, ...], *, sum_losses: bool) -> None:
+    def __init__(
+        self, step: Step, state: tuple[Any, ...], *, sum_losses: bool = False, computing: Step | None = None
+    ) -> None:
         self._state, self._steps_per_turn = state, 1
+        #: The part of a step that a rank does by itself: it waits for nobody and changes no weight. Traced when called.
+        self.computing = Loop(computing, state) if computing else None
 
         @tf.function(jit_compile=False)  # type: ignore[untyped-decorator]  # TensorFlow has no types
         def turns(state: tuple[Any, ...], count: tf.Tensor, loss: tf.Tensor, steps_per_turn: int) -> tf.Tensor:

@@ -182,7 +182,9 @@ _WAITING = frozenset(
     {Phase.CONNECTING, Phase.SPREADING, Phase.FIRST_STEP, Phase.STEPPING, Phase.EVALUATING, Phase.AGREEING}
 )
 #: Phases before the first step is over.
-_STARTING = frozenset({Phase.STARTING, Phase.CONNECTING, Phase.BUILDING, Phase.SPREADING, Phase.FIRST_STEP})
+_STARTING = frozenset(
+    {Phase.STARTING, Phase.CONNECTING, Phase.BUILDING, Phase.SPREADING, Phase.CHECKING, Phase.FIRST_STEP}
+)
 
 
 def _silence(pod: Pod, seen: Seen) -> float:

@@ -50,9 +50,12 @@ def _train(orders: channel.Orders, writer: channel.Writer) -> None:
         distribution,
         environment,
         epochs,
+        health,
         metrics,
         models,
+        nvml,
         precision,
+        sampling,
         session,
     )
 
@@ -75,9 +78,18 @@ def _train(orders: channel.Orders, writer: channel.Writer) -> None:
     if assignment.workers > 1:
         assembly.require_same(distribution.gather(assembly.outline(work)), assignment)
     distribution.spread(work.persistent)
+    gpu = nvml.open_gpu(orders.local_rank) if assignment.gpu else None
     rank = session.Session(
-        assignment=assignment, rank=orders.rank, run=work.run, writer=writer, live=live, now=clock.monotonic_ns
+        assignment=assignment,
+        rank=orders.rank,
+        run=work.run,
+        writer=writer,
+        live=live,
+        now=clock.monotonic_ns,
+        computing=work.computing,
+        sampler=sampling.Sampler(orders.rank, gpu=gpu, seen=live.usage),
     )
+    rank.health = health.check(rank)
     if work.course is None:
         rank.first_step()
     init_seconds = clock.seconds(clock.monotonic_ns() - orders.started_ns)

@@ -228,7 +228,7 @@ def test_steps_for_a_given_time_can_be_fed_by_a_data_set(pods: Pods) -> None:
     assert pod.result.samples == pod.result.steps * 8
     assert pod.result.training is None
     kinds = {json.loads(line)["kind"] for line in pod.lines}
-    assert kinds == {"environment", "window", "result"}
+    assert kinds == {"environment", "window", "usage", "result"}
 
 
 @pytest.mark.usefixtures("horovod")

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How fast a rank computes by itself.
+
+A gang is synchronous: the window of every rank lasts as long as the slowest rank needs, and says nothing of who that
+was. So forward and backward pass are timed without the all-reduce, on all ranks at once, as they share the machine in
+the run as well; a few rounds before the measured windows, and as many after them (see `session`).
+
+Must not happen: a weight, a moving average or a seed that is another one after a look than before. Only the data go on,
+by the same number of batches on every rank.
+"""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import tensorflow as tf
+
+from gpubench_jobs import clock, train
+
+
+@dataclass(frozen=True)
+class Computing:
+    """The part of a step that a rank does by itself."""
+
+    run: train.Run
+    changes: Sequence[tf.Variable]  # what a forward pass leaves behind: moving averages, seeds of dropout
+
+
+def trace(computing: Computing) -> None:
+    """One step that nobody times: tracing, and the libraries' choice of kernels."""
+    with _unchanged(computing.changes):
+        computing.run(1).numpy()
+
+
+def seconds_of_step(computing: Computing, *, steps: int, now: clock.Clock) -> float:
+    """One round."""
+    with _unchanged(computing.changes):
+        begun = now()
+        computing.run(steps).numpy()  # the device has computed all of it when its loss arrives
+        return clock.seconds(now() - begun) / steps
+
+
+@contextlib.contextmanager
+def _unchanged(variables: Sequence[tf.Variable]) -> Iterator[None]:
+    kept = [variable.read_value() for variable in variables]
+    yield
+    for variable, value in zip(variables, kept, strict=True):
+        variable.assign(value)

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Looking at a rank's computing alone: what it times, and that it leaves nothing behind."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from gangs import make_assignment
+from gpubench import workloads
+from gpubench.precision import Precision
+from gpubench_jobs import assembly, models, pacing, precision, probe, train
+from gpubench_jobs.data import synthetic
+from gpubench_jobs.models.recipe import Recipe
+from rank_program import CASES, Case, build
+
+LOOKED_AT = [case for case in CASES if case.reduce and not case.overflow]
+
+
+def everything(built: Recipe) -> list[tf.Variable]:
+    """Weights, moving averages, seeds of dropout, the optimizer's state."""
+    return [variable.value for variable in (*built.network.variables, *built.optimizer.variables)]
+
+
+@pytest.mark.parametrize("case", LOOKED_AT, ids=lambda case: case.name)
+def test_a_look_leaves_every_number_as_it_was_bit_for_bit(case: Case) -> None:
+    built, feed = build(case, rank=0)
+    run = train.compile_run(built, feed, reduce=train.alone)
+    assert run.computing is not None
+    run(2)
+    before = [variable.numpy() for variable in everything(built)]
+    computing = probe.Computing(
+        run.computing, changes=[variable.value for variable in built.network.non_trainable_variables]
+    )
+    probe.trace(computing)
+    assert probe.seconds_of_step(computing, steps=3, now=iter((1, 6_000_000_001)).__next__) == 2.0
+    for value, variable in zip(before, everything(built), strict=True):
+        np.testing.assert_array_equal(value, variable.numpy())
+    run(1)
+    assert any(
+        not np.array_equal(value, variable.numpy()) for value, variable in zip(before, everything(built), strict=True)
+    )  # this would show
+
+
+def operations(function: tf.types.experimental.GenericFunction, *arguments: object) -> set[str]:
+    """Types of all operations of a traced function and of those it calls."""
+    graph = function.get_concrete_function(*arguments).graph.as_graph_def()
+    called = [node.op for each in graph.library.function for node in each.node_def]
+    return {node.op for node in graph.node} | set(called)
+
+
+def test_a_look_has_forward_and_backward_pass_in_it_and_no_update() -> None:
+    precision.use(Precision.FLOAT32)
+    models.seed(1)
+    built = models.build("mnist_cnn")
+    feed = synthetic.batch_of(workloads.find("mnist_cnn"), batch=2, seed=1, dtype="float32")
+    run = train.compile_run(built, feed, reduce=train.alone)
+    assert run.computing is not None
+    found = {
+        loop: operations(loop._turns, feed.state, tf.constant(1), tf.zeros(()), 1) for loop in (run, run.computing)
+    }
+    backward = {"Conv2DBackpropFilter", "MaxPoolGrad", "BiasAddGrad"}
+    assert backward <= found[run]
+    assert backward <= found[run.computing]
+    assert "AssignAddVariableOp" in found[run]  # the optimizer counts its steps
+    assert "AssignAddVariableOp" not in found[run.computing]
+
+
+def test_the_loop_that_is_timed_calls_no_function_that_its_steps_would_wait_for() -> None:
+    precision.use(Precision.FLOAT32)
+    models.seed(1)
+    built = models.build("mnist_mlp")
+    feed = synthetic.batch_of(workloads.find("mnist_mlp"), batch=2, seed=1, dtype="float32")
+    run = train.compile_run(built, feed, reduce=train.alone)
+    found = operations(run._turns, feed.state, tf.constant(1), tf.zeros(()), 4)
+    assert "MatMul" in found
+    assert not {"PartitionedCall", "StatefulPartitionedCall"} & found
+
+
+def test_a_message_has_no_computing_to_look_at() -> None:
+    assembled = assembly.assemble(make_assignment(workload="allreduce"), rank=0, seed=1)
+    assert assembled.computing is None
+
+
+@pytest.mark.parametrize(
+    ("step_seconds", "first_step_seconds", "measured_seconds", "plan"),
+    [
+        (0.01, 2.0, 60.0, pacing.Probe(rounds=8, steps=20)),
+        (0.7, 2.0, 60.0, pacing.Probe(rounds=4, steps=1)),
+        (0.8, 2.0, 60.0, pacing.NO_PROBE),
+        (60.0, 2.0, 600.0, pacing.NO_PROBE),
+        (0.01, 21.0, 60.0, pacing.NO_PROBE),
+        (0.001, 0.1, 0.64, pacing.Probe(rounds=8, steps=4)),
+    ],
+)
+def test_looks_take_a_small_share_of_the_measured_time(
+    step_seconds: float, first_step_seconds: float, measured_seconds: float, plan: pacing.Probe
+) -> None:
+    found = pacing.probe(
+        step_seconds=step_seconds, first_step_seconds=first_step_seconds, measured_seconds=measured_seconds
+    )
+    assert found == plan
+    assert 2 * found.rounds * found.steps * step_seconds <= 0.1 * measured_seconds
