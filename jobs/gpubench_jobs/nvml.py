@@ -7,8 +7,8 @@ CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER; NVML's own numbers do neither.
 Must not happen: 0 in place of what a card does not tell; figures of a whole card for a rank that has a slice of it
 (MIG); a measurement that ends because the library is missing or refuses.
 
-Not run here: no GPU was at hand. The names are those of nvidia-ml-py 12.560, the units those of NVML's reference
-(https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceQueries.html).
+Not run here: no GPU was at hand. The names are in nvidia-ml-py 13.615, which was loaded without a driver; the units are
+those of NVML's reference (https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceQueries.html).
 """
 
 import ctypes
@@ -29,6 +29,8 @@ _REASONS = {
     0x040: "HwThermalSlowdown",
     0x080: "HwPowerBrakeSlowdown",
     0x100: "DisplayClockSetting",
+    0x200: "BoardLimit",
+    0x400: "Reliability",
 }
 #: A clock that is low because there is nothing to do is no sign of anything.
 IDLE = "GpuIdle"
@@ -86,7 +88,10 @@ class NvmlGpu:
         mask = self._told(lambda: int(nvml.nvmlDeviceGetCurrentClocksEventReasons(handle)))
         if mask is None:  # its name before driver 535
             mask = self._told(lambda: int(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)))
-        return None if mask is None else tuple(name for bit, name in _REASONS.items() if mask & bit)
+        if mask is None:
+            return None
+        bits = [1 << place for place in range(mask.bit_length()) if mask >> place & 1]
+        return tuple(_REASONS.get(bit, f"{bit:#x}") for bit in bits)  # newer drivers may have newer reasons
 
     def _told(self, ask: Callable[[], _T]) -> _T | None:
         try:

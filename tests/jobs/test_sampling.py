@@ -178,13 +178,13 @@ class StandInNvml:
 
 
 def test_nvmls_units_become_ours() -> None:
-    told = nvml.NvmlGpu(StandInNvml(mask=0x1 | 0x4 | 0x40), "mine").read()
+    told = nvml.NvmlGpu(StandInNvml(mask=0x1 | 0x4 | 0x40 | 0x8000), "mine").read()
     assert told == nvml.Reading(
         utilization=0.97,
         memory_bytes=123,
         watts=251.5,
         celsius=64.0,
-        throttle_reasons=("GpuIdle", "SwPowerCap", "HwThermalSlowdown"),
+        throttle_reasons=("GpuIdle", "SwPowerCap", "HwThermalSlowdown", "0x8000"),
         joules=7000.0,
     )
 
