@@ -189,6 +189,33 @@ BUS_BANDWIDTH_HIGH = _operator(
     _POINT,
     "Upper end of the bus bandwidth's 95 % interval.",
 )
+GPU_UTILIZATION = _operator(
+    "gpubench_gpu_utilization_ratio",
+    Kind.GAUGE,
+    _POINT,
+    "Share of the measured time with a kernel on the GPUs of a point: not of their arithmetic.",
+)
+GPU_MEMORY = _operator(
+    "gpubench_gpu_memory_peak_bytes", Kind.GAUGE, _POINT, "Most memory that a GPU used while a point was measured."
+)
+GPU_POWER = _operator(
+    "gpubench_gpu_power_watts", Kind.GAUGE, _POINT, "Mean power of all GPUs of a point together while it was measured."
+)
+GPU_THROTTLED = _operator(
+    "gpubench_gpu_throttled_ratio",
+    Kind.GAUGE,
+    _POINT,
+    "Share of the samples with a throttle reason, of the rank and repeat with most of them.",
+)
+ENERGY = _operator(
+    "gpubench_energy_per_million_samples_joules", Kind.GAUGE, _POINT, "Energy of all GPUs for a million samples."
+)
+PROCESSORS = _operator(
+    "gpubench_rank_processors", Kind.GAUGE, _POINT, "Processors that a rank used while a point was measured."
+)
+MEMORY = _operator(
+    "gpubench_rank_memory_peak_bytes", Kind.GAUGE, _POINT, "Most resident memory of a rank while a point was measured."
+)
 POINTS = _operator("gpubench_points", Kind.GAUGE, (*_STUDY, "state"), "Points of a study by what became of them.")
 TRIALS = _operator("gpubench_trials", Kind.GAUGE, (*_STUDY, "state"), "Trials of a study: finished, running, waiting.")
 ATTEMPTS = _operator(

@@ -19,6 +19,8 @@ from gpubench.api.benchmark_status import (
     Basis,
     Estimate,
     GpuBenchmarkStatus,
+    GpuUsage,
+    HostUsage,
     PointResult,
     PointState,
     TrainingResult,
@@ -185,6 +187,22 @@ def _add_measured(point: _Point, result: PointResult) -> None:
         point.add(three, line.efficiency, line.kind, str(line.baseline_workers), base)
     if result.training is not None:
         _add_training(point, result.training)
+    _add_machine(point, result.gpu or GpuUsage(), result.host or HostUsage())
+
+
+def _add_machine(point: _Point, gpu: GpuUsage, host: HostUsage) -> None:
+    found = (
+        (metrics.GPU_UTILIZATION, gpu.utilization),
+        (metrics.GPU_MEMORY, gpu.memory_peak),
+        (metrics.GPU_POWER, gpu.watts),
+        (metrics.GPU_THROTTLED, gpu.throttled),
+        (metrics.ENERGY, gpu.joules_per_million_samples),
+        (metrics.PROCESSORS, host.processors),
+        (metrics.MEMORY, host.memory_peak),
+    )
+    for metric, value in found:
+        if value is not None:
+            point.add_value(metric, value)
 
 
 def _add_training(point: _Point, training: TrainingResult) -> None:

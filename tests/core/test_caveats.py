@@ -118,6 +118,7 @@ def test_warnings_of_a_result_stay_within_the_bounds_of_a_status() -> None:
     everything = builders.result(notices=(UNSETTLED, BIMODAL, OUTLIERS, STRAGGLER))
     (found,) = measured(ONE, [everything] * 3)
     assert len(found.warnings) == benchmark_status.WARNINGS_MAX
+    assert [text.endswith(" (and 1 more)") for text in found.warnings] == [False, False, True], "none vanishes unsaid"
     assert all(len(text.encode()) <= benchmark_status.WARNING_MAX for text in found.warnings)
     assert found.warnings[0].startswith("3 of 3 repeats: never settled (step time +12.0% over the run)")
 

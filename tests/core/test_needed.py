@@ -95,7 +95,15 @@ def test_points_stop_one_by_one() -> None:
 
 
 def test_a_fixed_number_of_repeats_is_said_to_be_one() -> None:
-    assert [result.stopping for result in world().run().results] == [Stopping.FIXED] * 2
+    status = world().run()
+    assert [result.stopping for result in status.results] == [Stopping.FIXED] * 2
+    assert status.trials is not None
+    assert status.trials.least is None
+
+
+def test_the_seed_of_the_order_stands_in_the_status() -> None:
+    here = builders.study(builders.spec(order={"seed": 7}))
+    assert world(here).reconcile().status.seed == 7
 
 
 def test_the_precision_that_ended_the_repeats_is_that_of_the_printed_figure() -> None:

@@ -13,10 +13,13 @@ from gpubench.api.benchmark_status import (
     Cost,
     Estimate,
     GoalResult,
+    GpuUsage,
+    HostUsage,
     PointResult,
     PointState,
     Quality,
     Scaling,
+    Stopping,
     TrainingResult,
 )
 from gpubench.measure import intervals
@@ -310,3 +313,63 @@ def test_flat_records_have_training_bandwidth_and_goals_unrounded() -> None:
     assert float(record["bus_bytes_per_second"]) == 21.875e9
     assert json.loads(record["goals"]) == [{"name": "imagenet", "hours": {"mean": 10.123456789}}]
     assert tables.flat(make_point())["training_seconds"] == tables.flat(make_point())["goals"] == ""
+
+
+# --- repeats and machines ---------------------------------------------------------------------------------------------
+
+
+def test_repeats_that_missed_the_wanted_precision_are_marked() -> None:
+    reached, missed = (make_point(stopping=how) for how in (Stopping.PRECISION_REACHED, Stopping.MAXIMUM_REACHED))
+    assert (cells(make_point())["REPEATS"], cells(reached)["REPEATS"], cells(missed)["REPEATS"]) == ("3", "3", "3+")
+    assert tables.ADAPTIVE_NOTE in tables.results([reached]).notes
+    assert tables.ADAPTIVE_NOTE not in tables.results([make_point(stopping=Stopping.FIXED)]).notes
+    assert tables.flat(missed)["stopping"] == "MaximumReached"
+
+
+GPU = GpuUsage(
+    utilization=0.9712, memory_peak=31_000_000_000, watts=1402.0, joules_per_million_samples=84_120.0, throttled=0.0
+)
+
+
+def machine_rows(*points: PointResult) -> list[dict[str, str]]:
+    _, table = tables.of_study(points)
+    return [dict(zip((column.title for column in table.columns), row, strict=True)) for row in table.rows]
+
+
+def test_machines_have_a_table_of_their_own() -> None:
+    (row,) = machine_rows(make_point(gpu=GPU, host=HostUsage(processors=1.043, memory_peak=2_410_000_000)))
+    assert {title: row[title] for title in ("PROCESSORS", "RSS GB", "GPU %", "GPU GB", "WATTS", "THROTTLED %")} == {
+        "PROCESSORS": "1.04",
+        "RSS GB": "2.41",
+        "GPU %": "97.1",
+        "GPU GB": "31.0",
+        "WATTS": "1,400",
+        "THROTTLED %": "0",
+    }
+    assert row["J/M SAMPLES"] == "84,100"
+
+
+def test_what_a_machine_could_not_tell_is_a_dash_and_a_pool_without_gpus_has_no_columns_for_them() -> None:
+    on_processors = make_point(host=HostUsage(processors=1.0))
+    (row,) = machine_rows(on_processors)
+    assert row["RSS GB"] == figures.UNDEFINED
+    assert "GPU %" not in row
+    beside, other = machine_rows(on_processors, make_point(gpu=GPU))
+    assert (beside["GPU %"], other["PROCESSORS"]) == (figures.UNDEFINED, figures.UNDEFINED)
+
+
+def test_a_study_of_before_has_no_table_of_machines() -> None:
+    assert len(tables.of_study([make_point()])) == 1
+
+
+def test_figures_of_machines_are_flat_too() -> None:
+    record = tables.flat(make_point(gpu=GPU))
+    assert (record["gpu_utilization"], record["watts"], record["gpu_throttled"]) == ("0.9712", "1402.0", "0.0")
+    assert record["processors"] == record["memory_peak_bytes"] == ""
+
+
+def test_a_goal_of_an_unstable_point_is_marked() -> None:
+    goal = GoalResult(name="imagenet", hours=Estimate(mean=10.0))
+    table = tables.goals([make_point(goals=(goal,)), make_point(goals=(goal,), state=PointState.UNSTABLE)])
+    column = next(index for index, column in enumerate(table.columns) if column.title == "GOAL")
+    assert [row[column] for row in table.rows] == ["imagenet", "imagenet (Unstable)"]

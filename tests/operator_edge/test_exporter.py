@@ -70,6 +70,18 @@ def test_a_point_that_never_settled_has_no_series_that_is_ranked() -> None:
     assert metrics.UNSTABLE_THROUGHPUT.name not in scrape_of(POINT)
 
 
+def test_what_the_machine_did_has_series_as_far_as_it_is_known() -> None:
+    usage = {"gpu": {"utilization": 0.9, "watts": 700.0}, "host": {"processors": 1.5, "memoryPeak": 2_000_000_000}}
+    series = scrape_of({**POINT, **usage})
+    found = {name: value for name, ((_, value), *_) in series.items() if "_gpu_" in name or "_rank_" in name}
+    assert found == {
+        "gpubench_gpu_utilization_ratio": 0.9,
+        "gpubench_gpu_power_watts": 700.0,
+        "gpubench_rank_processors": 1.5,
+        "gpubench_rank_memory_peak_bytes": 2e9,
+    }
+
+
 def interval(mean: float) -> dict[str, float]:
     return {"mean": mean, "low": 0.9 * mean, "high": 1.1 * mean}
 

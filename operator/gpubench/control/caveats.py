@@ -38,29 +38,44 @@ def of_point(
     entry: MeasuredPoint,
     beside: Beside,
 ) -> tuple[str, ...]:
-    """The warnings of a point with figures, within the bounds of a status."""
-    found = [
+    """All that is to be said of a point with figures."""
+    told = _of_repeats(entry.point, [trial.measured for trial in trials if trial.measured is not None])
+    return (
+        *(sentence for kind, sentence in told if kind is Unsettled),
         *_short_of_repeats(trials),
-        *of_repeats(entry.point, [trial.measured for trial in trials if trial.measured is not None]),
         *_of_training(plan, trials, entry),
-        *_of_precision(plan, result, trials),
         *_of_nodes(trials, beside),
+        *(sentence for kind, sentence in told if kind is Straggler),
+        *_of_precision(plan, result, trials),
         *_of_efficiency(plan, result, entry, beside),
-    ]
-    return tuple(clamped(text, benchmark_status.WARNING_MAX) for text in found[: benchmark_status.WARNINGS_MAX])
+        *(sentence for kind, sentence in told if kind not in (Unsettled, Straggler)),
+    )
+
+
+def within_bounds(result: PointResult) -> PointResult:
+    """The result with as many of its warnings as a status holds; the last of these says how many are left out."""
+    kept, left = result.warnings[: benchmark_status.WARNINGS_MAX], result.warnings[benchmark_status.WARNINGS_MAX :]
+    more = f" (and {len(left)} more)" if left else ""
+    whole = [clamped(text, benchmark_status.WARNING_MAX) for text in kept[:-1]]
+    last = [clamped(text, benchmark_status.WARNING_MAX - len(more)) + more for text in kept[-1:]]
+    return result.model_copy(update={"warnings": (*whole, *last)})
 
 
 def of_repeats(point: Point, records: Sequence[AttemptRecord]) -> list[str]:
-    """The notices of the repeats, each kind once."""
+    """What the repeats noticed, each kind of notice once."""
+    return [sentence for _, sentence in _of_repeats(point, records)]
+
+
+def _of_repeats(point: Point, records: Sequence[AttemptRecord]) -> list[tuple[type[Notice], str]]:
     told = [(notice, record) for record in records if record.result is not None for notice in record.result.notices]
-    sentences = []
+    sentences: list[tuple[type[Notice], str]] = []
     for kind in _BY_GRAVITY:
         alike = [(notice, record) for notice, record in told if isinstance(notice, kind)]
         if alike:
             worst, record = max(alike, key=lambda pair: _severity(pair[0]))
             carriers = len({record.key for _, record in alike})
             share = f"{carriers} of {len(records)} repeats: " if len(records) > 1 else ""
-            sentences.append(f"{share}{notices.sentence(worst)}{_place(worst, point, record)}")
+            sentences.append((kind, f"{share}{notices.sentence(worst)}{_place(worst, point, record)}"))
     return sentences
 
 

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 from gpubench import workloads
-from gpubench.api import benchmark_status
 from gpubench.api.benchmark import Goal
 from gpubench.api.benchmark_status import Cost, GoalResult, PointResult
-from gpubench.control import conditions, estimates
+from gpubench.control import estimates
 from gpubench.money import marginal, price
 from gpubench.money.price import Rate
 from gpubench.plan.plan import Plan, Point
@@ -34,8 +33,7 @@ def costed(plan: Plan, point: Point, result: PointResult, goals: Sequence[Goal])
 def _warnings(plan: Plan, result: PointResult) -> tuple[str, ...]:
     """Those of the result, and before them why its pool's price gives no cost."""
     without = price.without_exchange(plan, result.pool)
-    found = [] if without is None else [conditions.clamped(without, benchmark_status.WARNING_MAX)]
-    return (*found, *result.warnings)[: benchmark_status.WARNINGS_MAX]
+    return result.warnings if without is None else (without, *result.warnings)
 
 
 def _cost(plan: Plan, point: Point, result: PointResult) -> Cost | None:

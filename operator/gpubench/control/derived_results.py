@@ -109,9 +109,7 @@ def _measured(blank: PointResult, source: PointResult, *, throughput: Estimate, 
             "state": source.state,  # Measured, or Unstable: a price steadies nothing
             "throughput": throughput,
             "environment": source.environment,
-            "warnings": (conditions.clamped(warning, benchmark_status.WARNING_MAX), *source.warnings)[
-                : benchmark_status.WARNINGS_MAX
-            ],
+            "warnings": (warning, *source.warnings),
         }
     )
 

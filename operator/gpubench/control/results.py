@@ -54,16 +54,13 @@ def point_results(
         for point, of_point, entry in zip(plan.points, trials, entries, strict=True)
     ]
     found = memory.explained(plan.points, results)
-    return tuple(
-        costs.costed(
-            plan,
-            point,
-            result
-            if point.basis is Basis.MEASURED
-            else derived_results.derived_result(plan, point, result, results=found),
-            goals,
-        )
+    whole = (
+        result if point.basis is Basis.MEASURED else derived_results.derived_result(plan, point, result, results=found)
         for point, result in zip(plan.points, found, strict=True)
+    )
+    return tuple(
+        caveats.within_bounds(costs.costed(plan, point, result, goals))
+        for point, result in zip(plan.points, whole, strict=True)
     )
 
 
