@@ -4,7 +4,8 @@
     python -m gpubench_jobs.launcher
 
 Everything it needs is in the environment (see `setting`). Its standard output carries records as JSON lines: the
-environment first, then what ranks tell of their run, then the closing result or failure; its exit code is an `exitcodes.ExitCode`.
+environment first, then what ranks tell of their run, then the closing result or failure; its exit code is an
+`exitcodes.ExitCode`.
 
 Must not happen: an end without a termination message; a wait without a bound; a worker that starts before every pod has
 joined; a worker that survives; an import of TensorFlow, whose seconds and memory belong to the workers.
