@@ -14,7 +14,8 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from gpubench.api.benchmark import GpuBenchmarkSpec
-from gpubench.measure import compare, intervals
+from gpubench.measure import compare, environment, intervals
+from gpubench.measure.records import Environment
 from gpubench.report import comparisons, grounds, pairs
 from gpubench.report.comparisons import Compared, Facts
 from gpubench.report.pairs import Side
@@ -45,6 +46,7 @@ class _Found(NamedTuple):
     side: Side
     source: str
     facts: Mapping[str, Facts]  # by environment
+    records: Mapping[str, Environment]  # the full ones, by environment: a results folder has them
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -94,6 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
         terminal.write(f"{letter}{': ' if letter else ''}{study.side.name} ({study.source})")
     terminal.write("")
     notes = [f"Of A and B {sentence}." for sentence in dict.fromkeys(differing) if sentence is not None]
+    notes += dict.fromkeys(note for one in judged if (note := _beside_the_key(one, a, b)) is not None)
     terminal.print_table(comparisons.table(judged, by=by, notes=[*notes, *_left_out(a.side, b.side, judged)]))
     return refusal.EXIT_DONE
 
@@ -113,7 +116,8 @@ def _find(text: str, *, namespace: str | None) -> _Found:
     else:
         side = pairs.of_spec(shown.name, _spec(shown.spec, name=name), shown.status)
     facts = grounds.by_environment(shown.status.environments)
-    return _Found(_chosen(side, selection, text=text), shown.source, facts)
+    records = results.read_ledger(path).environment_by_key() if results.is_results_folder(path) else {}
+    return _Found(_chosen(side, selection, text=text), shown.source, facts, records)
 
 
 def _selected(text: str) -> tuple[str, dict[str, str]]:
@@ -176,6 +180,15 @@ def _refuse_unmeasured(*sides: Side) -> None:
     for side in sides:
         if all(pairs.quantity(point) is None for point in side.results):
             raise Refusal(f"{side.name} has no measured point to compare: `gpubench show` says how it stands")
+
+
+def _beside_the_key(one: Compared, a: _Found, b: _Found) -> str | None:
+    """What was recorded and is not compared: clocks, power limit, kernel may explain a difference."""
+    these, those = a.records.get(one.a.environment or ""), b.records.get(one.b.environment or "")
+    if these is None or those is None:
+        return None
+    unlike = environment.differences(these, those, fields=environment.PROVENANCE)
+    return f"What was recorded beside them also differs: {'; '.join(unlike)}." if unlike else None
 
 
 def _left_out(a: Side, b: Side, judged: Sequence[Compared]) -> list[str]:

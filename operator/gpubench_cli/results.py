@@ -118,7 +118,7 @@ def read_ledger(path: Path) -> Ledger:
     try:
         text = (path / _LEDGER).read_text(encoding="utf-8")
     except FileNotFoundError:
-        return Ledger()
+        text = ""  # no attempt was seen yet
     complete = text[: text.rfind("\n") + 1].splitlines()
     ledger = Ledger()
     for number, line in enumerate(complete, start=1):

@@ -10,8 +10,10 @@ import pytest
 
 import builders
 import measured
+from gpubench.measure.records import Environment
 from gpubench.plan.plan import Plan
 from gpubench_cli import __main__ as program
+from gpubench_cli import results
 
 SLOW, FAST, SAME = (99.0, 100.0, 101.0), (114.0, 115.0, 116.0), (100.0, 100.0, 100.1)
 
@@ -152,6 +154,24 @@ def test_other_environments_are_named_beside_the_verdict(tmp_path: Path, capsys:
     a = measured.folder(tmp_path / "a", plan(builders.block(workers=[1])), {0: SLOW}, environment="driver-1")
     b = measured.folder(tmp_path / "b", plan(builders.block(workers=[1])), {0: FAST}, environment="driver-2")
     assert "the environments differ (driver-1 and driver-2)" in said(capsys, str(a), str(b))
+
+
+def recorded(path: Path, rates: Sequence[float], environment: Environment) -> str:
+    """A folder whose environment was read from a log."""
+    found = measured.folder(path, plan(builders.block(workers=[1])), {0: rates}, environment=environment.key())
+    results.ResultsFolder(found).append_environments([environment])
+    return str(found)
+
+
+def test_clocks_and_power_limits_are_told_though_figures_on_them_are_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    a = recorded(tmp_path / "a", SLOW, builders.environment(power_limit_watts=300.0))
+    b = recorded(tmp_path / "b", FAST, builders.environment(power_limit_watts=400.0))
+    out = " ".join(said(capsys, a, b).split())
+    assert "What was recorded beside them also differs: power limit in watts 300 and 400." in out
+    same = recorded(tmp_path / "same", FAST, builders.environment(power_limit_watts=300.0, node="another"))
+    assert "also differs" not in said(capsys, a, same)
 
 
 def test_points_without_figures_or_counterpart_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A node that is far below its own pool is named, and no other one."""
 
+import dataclasses
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -73,7 +74,7 @@ def test_a_long_history_of_the_pool_makes_up_for_few_attempts() -> None:
         for number, figure in enumerate(HEALTHY)
     ]
     assert len(health.weak_trials(one, attempts(one, arithmetic(13.0)), before=before)) == 1
-    elsewhere = [reading.model_copy(update={"pool": "another"}) for reading in before]
+    elsewhere = [dataclasses.replace(reading, pool="another") for reading in before]
     assert health.weak_trials(one, attempts(one, arithmetic(13.0)), before=elsewhere) == {}
 
 
@@ -124,7 +125,7 @@ def test_a_gang_without_word_of_its_weakest_rank_names_all_of_its_nodes() -> Non
     four = plan(4, repeats=7)
     machines = [Machine(memory=figure * TERA) for figure in (*HEALTHY, 13.0)]
     (sentence,) = health.weak_trials(four, attempts(four, machines)).values()
-    assert sentence.startswith("one of node-6-0, node-6-1 is weak: memory copies 1.3e+04 GB/s")
+    assert sentence.startswith("one of the nodes node-6-0 and node-6-1 is weak: memory copies 1.3e+04 GB/s")
 
 
 def test_an_all_reduce_is_held_against_gangs_of_its_own_shape_only() -> None:

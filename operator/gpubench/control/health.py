@@ -10,12 +10,12 @@ weak only when it is both an outlier and a tenth below the others.
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from gpubench.control.ledger import AttemptRecord
 from gpubench.plan.plan import Plan, Point
 from gpubench.units import workers_text
-from gpubench.values import Value
 
 HISTORY_MIN = 5  # other attempts on the pool: a median and a spread of fewer say nothing
 SCORE_MAX = 3.5  # Iglewicz and Hoaglin (1993), How to Detect and Handle Outliers, page 12
@@ -31,7 +31,8 @@ _UNITS: Mapping[Test, tuple[str, float, str]] = {
 }
 
 
-class Reading(Value):
+@dataclass(frozen=True, kw_only=True)
+class Reading:
     """One figure of the test before one attempt, and what it may be held against."""
 
     test: Test
@@ -81,7 +82,8 @@ def _node_of(rank: int | None, record: AttemptRecord, point: Point) -> str | Non
     return record.nodes[index] if index < len(record.nodes) else None
 
 
-class Spread(Value):
+@dataclass(frozen=True, kw_only=True)
+class Spread:
     """What the readings of one kind on a pool are like."""
 
     median: float
@@ -132,11 +134,21 @@ def _kind(reading: Reading) -> tuple[object, ...]:
 
 def _sentence(reading: Reading, pool: Spread) -> str:
     what, per, unit = _UNITS[reading.test]
-    nodes = (
-        f"node {reading.nodes[0]}" if len(reading.nodes) == 1 else f"one of {', '.join(reading.nodes) or 'its nodes'}"
-    )
     gang = f" of {workers_text(reading.shape[0])}" if reading.shape is not None else ""
     return (
-        f"{nodes} is weak: {what}{gang} {reading.figure / per:.3g} {unit} before the trial, "
+        f"{_nodes(reading)} is weak: {what}{gang} {reading.figure / per:.3g} {unit} before the trial, "
         f"{1 - reading.figure / pool.median:.0%} below the {pool.median / per:.3g} of its pool: look at it"
     )
+
+
+def _nodes(reading: Reading) -> str:
+    """Which node, as far as it is told; a long list would push the figure out of a warning."""
+    match reading.nodes:
+        case ():
+            return "a node that is not known"
+        case (node,):
+            return f"node {node}"
+        case (first, second):
+            return f"one of the nodes {first} and {second}"
+        case nodes:
+            return f"one of {len(nodes)} nodes"
