@@ -6,11 +6,9 @@ of that may end a run.
 """
 
 import importlib
-import itertools
 import os
 import platform
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +19,7 @@ import tensorflow as tf
 from gpubench import names
 from gpubench.measure import records
 from gpubench.values import content_id
-from gpubench_jobs import channel, distribution
+from gpubench_jobs import channel, distribution, nvml
 
 _CPU_FACTS = Path("/proc/cpuinfo")
 _NVIDIA_DRIVER = Path("/sys/module/nvidia/version")
@@ -32,20 +30,18 @@ _MEMORY_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory
 _ARITHMETIC = ("avx", "amx", "fma", "f16c", "asimd", "sve", "sme", "bf16", "i8mm")
 _FLAGS_MAX = 64
 _GPUS_MAX = 16
+_CLOCK_SM, _CLOCK_MEM = 1, 2  # NVML_CLOCK_SM, NVML_CLOCK_MEM
 _DIGEST_CHARACTERS = 12
 _TEXT_MAX = 128
 
 
-def describe(orders: channel.Orders, *, nvml: Any = None) -> records.Environment:
-    """The record that opens a pod's log and whose key keeps unlike figures apart.
-
-    `nvml` is NVIDIA's module pynvml, or what answers like it; by default the installed one.
-    """
+def describe(orders: channel.Orders) -> records.Environment:
+    """The record that opens a pod's log and whose key keeps unlike figures apart."""
     gpu = orders.assignment.gpu
     build = tf.sysconfig.get_build_info() if gpu else {}
     processor = cpu_facts(_text(_CPU_FACTS))
-    gpus = asked(nvml or _pynvml(), orders) if gpu else {}
-    driver = gpus.pop("driver", None)
+    found = _gpu_facts(orders) if gpu else {}
+    driver = found.pop("driver", None)
     return records.Environment(
         accelerator=_gpu_name() if gpu else processor.get("processor") or platform.machine(),  # ARM kernels name none
         driver=(_text(_NVIDIA_DRIVER) or driver) if gpu else None,
@@ -64,7 +60,7 @@ def describe(orders: channel.Orders, *, nvml: Any = None) -> records.Environment
         processors=pod_processors(orders.launcher, _processor_limit()),
         memory_bytes=pod_memory(int(psutil.virtual_memory().total), next(filter(None, map(_text, _MEMORY_LIMITS)), "")),
         **processor,
-        **gpus,
+        **found,
     )
 
 
@@ -100,42 +96,46 @@ def pod_memory(total: int, limit: str) -> int:
     return min(total, int(limit)) if limit.isdecimal() else total
 
 
-def gpu_facts(nvml: Any, *, visible: str | None, local_rank: int, ranks: int) -> dict[str, Any]:
-    """What NVML says of the pod's GPUs, as fields of the record; `visible` is CUDA_VISIBLE_DEVICES.
+def _gpu_facts(orders: channel.Orders) -> dict[str, Any]:
+    ranks = orders.assignment.workers_per_node
+    facts = asked(_pynvml(), _addresses(ranks), local_rank=orders.local_rank)
+    return {"gpus": len(tf.config.list_physical_devices("GPU")), **facts}
+
+
+def gpu_facts(library: Any, addresses: Sequence[str], *, local_rank: int) -> dict[str, Any]:
+    """What NVML says of the GPUs at these PCI addresses, as fields of the record: those of the pod's ranks, in order.
 
     https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceQueries.html
     """
-    handles = _handles(nvml, visible)
-    uuids = (_told(nvml, "nvmlDeviceGetUUID", handle) for handle in handles[: min(ranks, _GPUS_MAX)])
+    handles = [_told(library, "nvmlDeviceGetHandleByPciBusId", address) for address in addresses]
+    uuids = (_told(library, "nvmlDeviceGetUUID", handle) for handle in handles[:_GPUS_MAX] if handle is not None)
     facts: dict[str, Any] = {
-        "driver": _told(nvml, "nvmlSystemGetDriverVersion"),
-        "gpus": len(handles),
+        "driver": _told(library, "nvmlSystemGetDriverVersion"),
         "gpu_uuids": tuple(uuid for uuid in uuids if uuid),
     }
-    if local_rank < len(handles):
-        own = handles[local_rank]
-        milliwatts = _told(nvml, "nvmlDeviceGetEnforcedPowerLimit", own)
+    own = handles[local_rank] if local_rank < len(handles) else None
+    if own is not None:
+        milliwatts = _told(library, "nvmlDeviceGetEnforcedPowerLimit", own)
         facts |= {
-            "gpu_megahertz": _told(nvml, "nvmlDeviceGetApplicationsClock", own, nvml.NVML_CLOCK_SM),
-            "gpu_megahertz_max": _told(nvml, "nvmlDeviceGetMaxClockInfo", own, nvml.NVML_CLOCK_SM),
-            "gpu_memory_megahertz": _told(nvml, "nvmlDeviceGetApplicationsClock", own, nvml.NVML_CLOCK_MEM),
-            "gpu_memory_megahertz_max": _told(nvml, "nvmlDeviceGetMaxClockInfo", own, nvml.NVML_CLOCK_MEM),
+            "gpu_megahertz": _told(library, "nvmlDeviceGetApplicationsClock", own, _CLOCK_SM),
+            "gpu_megahertz_max": _told(library, "nvmlDeviceGetMaxClockInfo", own, _CLOCK_SM),
+            "gpu_memory_megahertz": _told(library, "nvmlDeviceGetApplicationsClock", own, _CLOCK_MEM),
+            "gpu_memory_megahertz_max": _told(library, "nvmlDeviceGetMaxClockInfo", own, _CLOCK_MEM),
             "power_limit_watts": None if milliwatts is None else milliwatts / 1000,
         }
     return facts
 
 
-def asked(nvml: Any, orders: channel.Orders) -> dict[str, Any]:
+def asked(library: Any, addresses: Sequence[str], *, local_rank: int) -> dict[str, Any]:
     """The same, where there is a driver that answers; nothing where there is none."""
-    with _session(nvml) as answers:
-        if not answers:
-            return {}
-        return gpu_facts(
-            nvml,
-            visible=os.environ.get("CUDA_VISIBLE_DEVICES"),
-            local_rank=orders.local_rank,
-            ranks=orders.assignment.workers_per_node,
-        )
+    try:
+        library.nvmlInit()
+    except Exception:  # without a driver NVML raises a class of its own, and without the library None has no function
+        return {}
+    try:
+        return gpu_facts(library, addresses, local_rank=local_rank)
+    finally:
+        _told(library, "nvmlShutdown")
 
 
 def _pynvml() -> Any:
@@ -145,44 +145,18 @@ def _pynvml() -> Any:
         return None
 
 
-@contextmanager
-def _session(nvml: Any) -> Iterator[bool]:
-    """NVML begun and ended; whether it answers."""
+def _addresses(ranks: int) -> list[str]:
+    """PCI addresses of the GPUs of this pod's ranks, by the numbers that TensorFlow has for them."""
     try:
-        nvml.nvmlInit()
-    except Exception:  # without a driver NVML raises a class of its own, and perhaps OSError
-        yield False
-        return
-    try:
-        yield True
-    finally:
-        _told(nvml, "nvmlShutdown")
+        return [nvml.pci_address(ordinal) for ordinal in range(ranks)]
+    except OSError:
+        return []
 
 
-def _handles(nvml: Any, visible: str | None) -> list[Any]:
-    """The GPUs of this pod, in the order of its ranks.
-
-    A device plugin shows a container its GPUs and no others; a machine that is shared otherwise says in
-    CUDA_VISIBLE_DEVICES whose are whose, by NVML's numbers where CUDA_DEVICE_ORDER is PCI_BUS_ID, or by UUIDs.
-    """
-    if visible is None:
-        count = _told(nvml, "nvmlDeviceGetCount") or 0
-        found = [_told(nvml, "nvmlDeviceGetHandleByIndex", index) for index in range(count)]
-    else:
-        entries = [entry.strip() for entry in visible.split(",")]
-        found = [
-            _told(nvml, "nvmlDeviceGetHandleByIndex", int(entry))
-            if entry.isdecimal()
-            else _told(nvml, "nvmlDeviceGetHandleByUUID", entry)
-            for entry in entries
-        ]
-    return list(itertools.takewhile(lambda handle: handle is not None, found))  # CUDA ends its list there, too
-
-
-def _told(nvml: Any, function: str, *arguments: Any) -> Any:
+def _told(library: Any, function: str, *arguments: Any) -> Any:
     """The answer, or None: a card without the sensor, a driver without the function, a GPU that has fallen off."""
     try:
-        return getattr(nvml, function)(*arguments)
+        return getattr(library, function)(*arguments)
     except Exception:  # NVMLError has a class for each code; a module may lack the function
         return None
 

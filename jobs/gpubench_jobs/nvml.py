@@ -123,7 +123,7 @@ def _opened(ordinal: int) -> NvmlGpu:
         raise _Without("pynvml is not installed: use an image with nvidia-ml-py") from error
     try:
         library.nvmlInit()
-        gpu = NvmlGpu(library, library.nvmlDeviceGetHandleByPciBusId(_pci_address(ordinal)))
+        gpu = NvmlGpu(library, library.nvmlDeviceGetHandleByPciBusId(pci_address(ordinal)))
     except (library.NVMLError, OSError) as error:
         raise _Without(str(error)) from error
     if gpu.sliced:
@@ -131,7 +131,7 @@ def _opened(ordinal: int) -> NvmlGpu:
     return gpu
 
 
-def _pci_address(ordinal: int) -> str:
+def pci_address(ordinal: int) -> str:
     """As CUDA's driver knows it; OSError when there is no driver, or no such GPU."""
     cuda = ctypes.CDLL("libcuda.so.1")
     device = ctypes.c_int()

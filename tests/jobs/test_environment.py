@@ -5,6 +5,7 @@
 """
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,13 +35,12 @@ class NotSupportedError(Exception):
 class PretendNvml:
     """NVIDIA's module pynvml for cards that are not there."""
 
-    uuids: tuple[str, ...] = ("GPU-aaaa", "GPU-bbbb")
+    cards: Mapping[str, str] = field(
+        default_factory=lambda: {"00000000:01:00.0": "GPU-aaaa", "00000000:02:00.0": "GPU-bbbb"}
+    )
     has_driver: bool = True
     lacking: frozenset[str] = frozenset()  # functions that this card, or module, does not have
     open: int = field(default=0)
-
-    NVML_CLOCK_SM = 1
-    NVML_CLOCK_MEM = 2
 
     def nvmlInit(self) -> None:  # noqa: N802  # NVIDIA's names
         if not self.has_driver:
@@ -55,9 +55,7 @@ class PretendNvml:
             raise AttributeError(function)
         answers: dict[str, Any] = {
             "nvmlSystemGetDriverVersion": lambda: "550.54.15",
-            "nvmlDeviceGetCount": lambda: len(self.uuids),
-            "nvmlDeviceGetHandleByIndex": lambda index: self.uuids[index],
-            "nvmlDeviceGetHandleByUUID": lambda uuid: self.uuids[self.uuids.index(uuid)],
+            "nvmlDeviceGetHandleByPciBusId": self.cards.__getitem__,
             "nvmlDeviceGetUUID": lambda handle: handle,
             "nvmlDeviceGetEnforcedPowerLimit": lambda _: 400_000,
             "nvmlDeviceGetApplicationsClock": lambda _, kind: {1: 1095, 2: 1215}[kind],
@@ -74,7 +72,7 @@ def orders() -> channel.Orders:
 
 
 def test_a_rank_without_a_gpu_has_processor_memory_and_libraries_and_nothing_of_a_gpu() -> None:
-    found = environment.describe(orders(), nvml=PretendNvml())
+    found = environment.describe(orders())
     assert found.accelerator == found.processor or found.processor is None
     assert (found.threads_per_rank, found.transport) == (3, "gloo")
     assert found.processors is not None
@@ -125,11 +123,17 @@ def test_the_memory_of_a_pod_is_the_machines_or_its_limit(limit: str, memory: in
     assert environment.pod_memory(8, limit) == memory
 
 
+def facts_of(*addresses: str, local_rank: int = 0, library: PretendNvml | None = None) -> dict[str, Any]:
+    return environment.asked(library or PretendNvml(), addresses, local_rank=local_rank)
+
+
+FIRST, SECOND = "00000000:01:00.0", "00000000:02:00.0"
+
+
 def test_nvml_tells_driver_cards_clocks_and_power_limit() -> None:
-    assert environment.gpu_facts(PretendNvml(), visible=None, local_rank=1, ranks=2) == {
+    assert facts_of(SECOND, FIRST, local_rank=1) == {
         "driver": "550.54.15",
-        "gpus": 2,
-        "gpu_uuids": ("GPU-aaaa", "GPU-bbbb"),
+        "gpu_uuids": ("GPU-bbbb", "GPU-aaaa"),
         "gpu_megahertz": 1095,
         "gpu_megahertz_max": 1410,
         "gpu_memory_megahertz": 1215,
@@ -138,26 +142,10 @@ def test_nvml_tells_driver_cards_clocks_and_power_limit() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("visible", "uuids"),
-    [
-        ("1", ("GPU-bbbb",)),
-        ("1,0", ("GPU-bbbb", "GPU-aaaa")),
-        ("GPU-bbbb", ("GPU-bbbb",)),
-        ("0,7,1", ("GPU-aaaa",)),  # CUDA ends its list before an entry that names no card
-        ("", ()),
-        ("-1", ()),
-    ],
-)
-def test_the_cards_of_a_pod_are_those_that_cuda_is_shown(visible: str, uuids: tuple[str, ...]) -> None:
-    facts = environment.gpu_facts(PretendNvml(), visible=visible, local_rank=0, ranks=2)
-    assert (facts["gpus"], facts["gpu_uuids"]) == (len(uuids), uuids)
-    assert ("gpu_megahertz" in facts) is bool(uuids)
-
-
-def test_only_the_cards_that_ranks_compute_on_are_named_of_those_that_the_pod_has() -> None:
-    facts = environment.gpu_facts(PretendNvml(), visible=None, local_rank=0, ranks=1)
-    assert (facts["gpus"], facts["gpu_uuids"]) == (2, ("GPU-aaaa",))
+def test_a_card_that_nvml_does_not_know_has_no_clocks_and_its_neighbours_keep_theirs() -> None:
+    assert facts_of("elsewhere", SECOND) == {"driver": "550.54.15", "gpu_uuids": ("GPU-bbbb",)}
+    assert facts_of("elsewhere", SECOND, local_rank=1)["gpu_megahertz"] == 1095
+    assert facts_of() == {"driver": "550.54.15", "gpu_uuids": ()}
 
 
 @pytest.mark.parametrize(
@@ -170,14 +158,17 @@ def test_only_the_cards_that_ranks_compute_on_are_named_of_those_that_the_pod_ha
     ],
 )
 def test_what_a_card_does_not_tell_is_absent(function: str, field_name: str) -> None:
-    nvml = PretendNvml(lacking=frozenset({function}))
-    facts = environment.gpu_facts(nvml, visible=None, local_rank=0, ranks=2)
+    facts = facts_of(FIRST, library=PretendNvml(lacking=frozenset({function})))
     assert facts[field_name] is None
-    assert facts["gpu_uuids"] == nvml.uuids
+    assert facts["gpu_uuids"] == ("GPU-aaaa",)
 
 
 def test_a_machine_without_driver_or_module_says_nothing_of_gpus() -> None:
-    assert environment.asked(PretendNvml(has_driver=False), orders()) == {}
-    nvml = PretendNvml()
-    assert environment.asked(nvml, orders())["gpus"] == 2
-    assert nvml.open == 0
+    assert facts_of(FIRST, library=PretendNvml(has_driver=False)) == {}
+    assert environment.asked(None, [FIRST], local_rank=0) == {}
+
+
+def test_the_library_is_closed_again() -> None:
+    library = PretendNvml()
+    assert facts_of(FIRST, library=library)
+    assert library.open == 0
