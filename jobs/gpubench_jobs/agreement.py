@@ -101,7 +101,7 @@ def result(
         join_seconds=join_seconds,
         init_seconds=init_seconds,
         notices=gang.notices(windows, epochs=training, usages=usages),
-        machine=machine.of_ranks(usages, healths, ranks=len(reports)),
+        machine=machine.of_ranks(usages, healths, ranks=len(reports), counted=gang.counted_share(windows, figures)),
     )
 
 

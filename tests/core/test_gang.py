@@ -78,6 +78,17 @@ def test_the_windows_before_the_steady_state_are_warm_up() -> None:
     assert gang.notices([windows(0, *SETTLING)]) == ()
 
 
+def test_what_was_used_belongs_to_the_figures_in_proportion_to_their_time() -> None:
+    ranks = [windows(0, *SETTLING)]
+    found = gang.figures(ranks, batch_per_worker=8)
+    share = gang.counted_share(ranks, found)
+    assert share == found.nanoseconds / sum(SETTLING[1:])
+    assert 0.7 < share < 0.9
+    epochs = [epoch(0, 0.5)]
+    training = gang.figures(ranks, batch_per_worker=8, epochs=epochs)
+    assert gang.counted_share(ranks, training) == 1.0
+
+
 def test_records_of_a_gang_that_looked_for_no_steady_state_are_counted_as_it_did() -> None:
     found = gang.figures([windows(0, *SETTLING)], batch_per_worker=8, detected=False)
     assert (found.warm_up_windows, found.nanoseconds) == (1, sum(SETTLING[1:]))

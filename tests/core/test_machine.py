@@ -83,3 +83,11 @@ def test_what_one_rank_has_not_looked_at_is_no_figure_of_the_gang() -> None:
     found = machine.of_ranks([usage(0)], [health(0, 5.0), health(1, 6.0)], ranks=2)
     assert found is not None
     assert set(found.to_wire()) == {"arithmetic", "memory", "weakestRank"}
+
+
+def test_energy_is_that_of_the_windows_that_count() -> None:
+    found = machine.of_ranks(
+        [usage(0, joules=30.0, watts=10.0), usage(1, joules=50.0, watts=20.0)], [], ranks=2, counted=0.75
+    )
+    assert found is not None
+    assert (found.joules, found.watts) == (60.0, 30.0)

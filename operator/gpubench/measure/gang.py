@@ -94,6 +94,13 @@ def notices(
     return tuple(found[:NOTICES_MAX])
 
 
+def counted_share(ranks: Sequence[Sequence[records.Window]], found: Figures) -> float:
+    """Of the time in which usage was sampled, what the figures stand on; all of a training, evaluations too."""
+    if found.training:
+        return 1.0
+    return found.nanoseconds / sum(window.nanoseconds for window in _measured(ranks))
+
+
 def step_seconds(window: records.Window) -> float:
     """What series of windows are made of, as their steps may differ in number."""
     return window.nanoseconds / 1e9 / window.steps

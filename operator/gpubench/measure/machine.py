@@ -15,9 +15,12 @@ _Number = TypeVar("_Number", int, float)
 
 
 def of_ranks(
-    usages: Sequence[records.Usage], healths: Sequence[records.Health], *, ranks: int
+    usages: Sequence[records.Usage], healths: Sequence[records.Health], *, ranks: int, counted: float = 1.0
 ) -> records.Machine | None:
-    """None where nobody has looked; what only some of the ranks have is left out."""
+    """None where nobody has looked; what only some of the ranks have is left out.
+
+    `counted` is the share of the measured time that the figures of the gang stand on: the energy that belongs to them.
+    """
     usages = usages if len(usages) == ranks else ()
     healths = healths if len(healths) == ranks else ()
     if not usages and not healths:
@@ -29,7 +32,7 @@ def of_ranks(
         gpu=_over(fmean, usages, lambda usage: usage.gpu),
         gpu_memory_bytes=_over(max, usages, lambda usage: usage.gpu_memory_bytes),
         watts=_over(sum, usages, lambda usage: usage.watts),
-        joules=_over(sum, usages, lambda usage: usage.joules),
+        joules=_over(sum, usages, lambda usage: None if usage.joules is None else usage.joules * counted),
         celsius_high=_over(max, usages, lambda usage: usage.celsius_high),
         throttled=_over(max, usages, lambda usage: usage.throttled),
         arithmetic=weakest.arithmetic if weakest else None,

@@ -208,7 +208,7 @@ class Machine(Value):
     gpu: Share | None = None
     gpu_memory_bytes: Count | None = None  # largest
     watts: Figure | None = None  # of all ranks together
-    joules: Figure | None = None  # of all ranks together
+    joules: Figure | None = None  # of all ranks together, in the windows that count
     celsius_high: Figure | None = None  # largest
     throttled: Share | None = None  # largest
     arithmetic: Figure | None = None  # smallest, as the next two
