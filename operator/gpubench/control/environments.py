@@ -20,7 +20,7 @@ from gpubench.measure.efficiency import Ground
 from gpubench.measure.records import Environment
 
 LOG_HEAD_BYTES = 64 * 1024  # of pod 0's log; what libraries print before the record is a few kilobytes
-TRIED_FOR_SECONDS = 300.0  # after the attempt's end; its pod stays for at least as long
+TRIED_FOR_SECONDS = 300.0  # after the attempt's end; by default its pod stays for twice as long
 TRIED_AGAIN_SECONDS = 15.0
 _DIGEST_CHARACTERS = 12
 
