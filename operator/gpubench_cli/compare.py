@@ -16,8 +16,8 @@ from pydantic import ValidationError
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.measure import compare, environment, intervals
 from gpubench.measure.records import Environment
-from gpubench.report import comparisons, grounds, pairs
-from gpubench.report.comparisons import Compared, Facts
+from gpubench.report import comparisons, pairs
+from gpubench.report.comparisons import Compared
 from gpubench.report.pairs import Side
 from gpubench_cli import refusal, results, show, terminal
 from gpubench_cli.refusal import Refusal
@@ -45,7 +45,6 @@ class _Found(NamedTuple):
 
     side: Side
     source: str
-    facts: Mapping[str, Facts]  # by environment
     records: Mapping[str, Environment]  # the full ones, by environment: a results folder has them
 
 
@@ -88,7 +87,10 @@ def run(arguments: argparse.Namespace) -> int:
         case _:
             raise Refusal(f"{len(found)} studies are given, and two are compared: name two, or one with --by")
     judged = [comparisons.compared(a.side, b.side, pair, tolerance=arguments.tolerance) for pair in paired]
-    differing = [comparisons.differing(one.a.environment, one.b.environment, a.facts, b.facts) for one in judged]
+    differing = [
+        comparisons.differing(one.a.environment, one.b.environment, a.side.environments, b.side.environments)
+        for one in judged
+    ]
     if arguments.output == "json":
         terminal.write(json.dumps(_document(a, b, judged, differing, arguments), indent=2, ensure_ascii=False))
         return refusal.EXIT_DONE
@@ -104,7 +106,7 @@ def run(arguments: argparse.Namespace) -> int:
 def side_of_folder(path: Path) -> Side:
     """The points in a results folder."""
     summary = results.read_summary(path)
-    return pairs.of_plan(summary.name, results.read_plan(path), summary.status.results)
+    return pairs.of_plan(summary.name, results.read_plan(path), summary.status.results, summary.status.environments)
 
 
 def _find(text: str, *, namespace: str | None) -> _Found:
@@ -115,9 +117,8 @@ def _find(text: str, *, namespace: str | None) -> _Found:
         side = side_of_folder(path)
     else:
         side = pairs.of_spec(shown.name, _spec(shown.spec, name=name), shown.status)
-    facts = grounds.by_environment(shown.status.environments)
     records = results.read_ledger(path).environment_by_key() if results.is_results_folder(path) else {}
-    return _Found(_chosen(side, selection, text=text), shown.source, facts, records)
+    return _Found(_chosen(side, selection, text=text), shown.source, records)
 
 
 def _selected(text: str) -> tuple[str, dict[str, str]]:

@@ -8,13 +8,15 @@ import time
 import uuid
 from pathlib import Path
 
-from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api.benchmark import CompareTo
+from gpubench.api.benchmark_status import GpuBenchmarkStatus, Judgement
 from gpubench.api.pool import GpuPool
 from gpubench.control import conditions, planning
+from gpubench.control.comparison import Reference
 from gpubench.control.observed import Study
 from gpubench.plan.plan import Plan
 from gpubench.report import answer, grounds, tables
-from gpubench_cli import documents, estimate, local, machine, refusal, results, small, terminal, volumes
+from gpubench_cli import compare, documents, estimate, local, machine, refusal, results, show, small, terminal, volumes
 from gpubench_cli.documents import Benchmark
 from gpubench_cli.gang import Place
 from gpubench_cli.refusal import Refusal
@@ -37,6 +39,12 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     parser.add_argument("--name", help="the benchmark, where the file has several")
     small.add_to(parser)
     volumes.add_to(parser)
+    parser.add_argument(
+        "--against",
+        type=Path,
+        metavar="RESULTS",
+        help="a results folder to keep up with, as spec.compareTo does; exit code 1 if a point is slower",
+    )
     parser.add_argument("--results", type=Path, metavar="DIR", help="new folder; results/<name>-<UTC time> by default")
     parser.set_defaults(command=run)
 
@@ -47,10 +55,10 @@ def run(arguments: argparse.Namespace) -> int:
     benchmark, pools = adapted.benchmark, adapted.pools
     documents.refuse_missing_pools(benchmark, pools)
     refuse_missing_libraries()
-    study = as_study(benchmark, now=time.time())
+    study, reference = _against(as_study(benchmark, now=time.time()), arguments.against)
     here = machine.this_machine()
     sources = volumes.Sources(given=volumes.given(arguments.volume), config_maps=study_file.config_maps)
-    plan = as_here(study, _begin(study, pools), here=here, sources=sources)
+    plan = as_here(study, _begin(study, pools, reference), here=here, sources=sources)
     folder = ResultsFolder.create(
         arguments.results or results.default_path(study.name, now=study.created_at),
         study_text=adapted.text or arguments.study.read_text(encoding="utf-8"),
@@ -62,7 +70,8 @@ def run(arguments: argparse.Namespace) -> int:
         terminal.tell(f"stopped; what was measured is kept: gpubench show {folder.path}")
         raise
     _report(status, folder, note=adapted.sentence)
-    succeeded = conditions.holds(status.conditions, conditions.SUCCEEDED)
+    is_slower = status.comparison is not None and status.comparison.verdict is Judgement.FAIL
+    succeeded = conditions.holds(status.conditions, conditions.SUCCEEDED) and not is_slower
     return refusal.EXIT_DONE if succeeded else refusal.EXIT_STUDY_FAILED
 
 
@@ -108,8 +117,26 @@ def as_here(study: Study, plan: Plan, *, here: machine.Machine, sources: volumes
     return volumes.skip_what_has_no_folder(study, machine.skip_what_this_machine_is_not(plan, here), sources)
 
 
-def _begin(study: Study, pools: tuple[GpuPool, ...]) -> Plan:
-    begun = planning.begin(study, pools, study.created_at)
+def _against(study: Study, path: Path | None) -> tuple[Study, Reference | None]:
+    """The study with the results folder as its baseline, and what is in there."""
+    wanted = study.spec.compare_to
+    if path is None:
+        if wanted is not None:
+            terminal.tell(
+                f"warning: spec.compareTo names {wanted.benchmark} of a cluster: give its results folder with --against"
+            )
+        return study, None
+    summary = results.read_summary(path)
+    tolerance = {} if wanted is None else {"tolerance": wanted.tolerance}
+    spec = study.spec.model_copy(update={"compare_to": CompareTo(benchmark=summary.name, **tolerance)})
+    reference = Reference(
+        side=compare.side_of_folder(path), finished=conditions.holds(summary.status.conditions, conditions.FINISHED)
+    )
+    return study.model_copy(update={"spec": spec}), reference
+
+
+def _begin(study: Study, pools: tuple[GpuPool, ...], reference: Reference | None) -> Plan:
+    begun = planning.begin(study, pools, study.created_at, reference)
     if isinstance(begun, Plan):
         return begun
     raise Refusal(f"{study.name} does not start: {begun.status.conditions[0].message}")
@@ -139,6 +166,8 @@ def _report(status: GpuBenchmarkStatus, folder: ResultsFolder, *, note: str | No
     for sentence in grounds.sentences(status.environments, status.results):
         terminal.write(sentence)
     terminal.write(f"\n{status.answer or answer.answer(status.results)}")
+    if status.comparison is not None:
+        terminal.write(f"\n{show.compared(status.comparison)}")
     if note is not None:
         terminal.write(f"\n{note}")
     terminal.tell(f"results: {folder.path}")

@@ -13,7 +13,7 @@ import yaml
 from pydantic import ValidationError
 
 from gpubench import names
-from gpubench.api.benchmark_status import Condition, GpuBenchmarkStatus
+from gpubench.api.benchmark_status import Comparison, Condition, GpuBenchmarkStatus
 from gpubench.control import conditions
 from gpubench.report import answer, figures, grounds, tables
 from gpubench.values import Value
@@ -106,6 +106,13 @@ def show_status(name: str, source: str, status: GpuBenchmarkStatus) -> None:
     if status.seed is not None:
         terminal.write(f"\nOrder of the trials: repeat by repeat, each shuffled with seed {status.seed}.")
     terminal.write(f"\n{status.answer or answer.answer(status.results)}")
+    if status.comparison is not None:
+        terminal.write(f"\n{compared(status.comparison)}")
+
+
+def compared(comparison: Comparison) -> str:
+    """How a study stands beside its baseline, in a line."""
+    return f"{comparison.verdict.value}, compared with {comparison.baseline}: {comparison.sentence}."
 
 
 def waits_for(status: GpuBenchmarkStatus) -> Condition | None:

@@ -9,11 +9,14 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from pydantic import ValidationError
+
 from gpubench import names
 from gpubench.api.benchmark import GpuBenchmarkSpec
-from gpubench.api.benchmark_status import Condition
+from gpubench.api.benchmark_status import Condition, GpuBenchmarkStatus
 from gpubench.api.pool import GpuPool, GpuPoolSpec
-from gpubench.control import observed
+from gpubench.control import comparison, conditions, observed
+from gpubench.report import pairs
 from gpubench_operator import kube
 
 _INDEX = "batch.kubernetes.io/job-completion-index"
@@ -48,6 +51,19 @@ def pool(body: kube.Object, *, default_image: str | None = None) -> GpuPool:
     if default_image and spec.template.image is None:
         spec = spec.model_copy(update={"template": spec.template.model_copy(update={"image": default_image})})
     return GpuPool(name=kube.name_of(body), spec=spec)
+
+
+def reference(benchmark: kube.Object) -> comparison.Reference:
+    """A GpuBenchmark as another one's baseline."""
+    name = kube.name_of(benchmark)
+    try:
+        spec = GpuBenchmarkSpec.model_validate(benchmark.get("spec") or {})
+        status = GpuBenchmarkStatus.model_validate(benchmark.get("status") or {})
+    except ValidationError:
+        return comparison.Reference(side=pairs.Side(name=name, results=()), readable=False)
+    return comparison.Reference(
+        side=pairs.of_spec(name, spec, status), finished=conditions.holds(status.conditions, conditions.FINISHED)
+    )
 
 
 def jobs(bodies: Iterable[kube.Object], *, pods: Iterable[kube.Object]) -> tuple[observed.ObservedJob, ...]:

@@ -16,7 +16,18 @@ from pydantic import ValidationError
 
 from gpubench import names
 from gpubench.api.pool import GpuPool
-from gpubench.control import capacity, conditions, decide, decision, happenings, ledger, manifests, observed, planning
+from gpubench.control import (
+    capacity,
+    comparison,
+    conditions,
+    decide,
+    decision,
+    happenings,
+    ledger,
+    manifests,
+    observed,
+    planning,
+)
 from gpubench.measure.records import Environment
 from gpubench.plan.plan import Plan
 from gpubench_operator import (
@@ -143,7 +154,7 @@ class Reconciler:
         jobs = [job for job in listed if kube.is_owned_by(job, study.uid)]
         refused, is_served = None, False
         if shelf.plan is None:
-            begun = planning.begin(study, await self._pools(), self._clock())
+            begun = planning.begin(study, await self._pools(), self._clock(), await self._reference(study))
             if isinstance(begun, decision.Decision):
                 self._leave_line(key)
                 return await self._conclude(key, body, study, begun)
@@ -449,6 +460,14 @@ class Reconciler:
                 continue
             readable.append(pool)
         return tuple(readable)
+
+    async def _reference(self, study: observed.Study) -> comparison.Reference | None:
+        """The benchmark that the study is to be compared with, as it is now."""
+        if study.spec.compare_to is None:
+            return None
+        name = study.spec.compare_to.benchmark
+        body = await self._api.get(kube.BENCHMARKS, name=name, namespace=study.namespace)
+        return None if body is None else observe.reference(body)
 
     def _leave_line(self, key: keys.Key) -> None:
         """Nobody waits for this study any more."""

@@ -80,6 +80,40 @@ BAD = (
         "goals[].workload cannot be allreduce, which sends messages and trains nothing",
     ),
     Bad(
+        "a study that is its own baseline",
+        benchmark(compareTo={"benchmark": "study"}),
+        "spec.compareTo.benchmark",
+        "spec.compareTo.benchmark is this benchmark itself: name another one, which has finished",
+    ),
+    Bad(
+        "a baseline without a name",
+        benchmark(compareTo={"tolerance": "0.05"}),
+        "spec.compareTo.benchmark",
+        "required, but absent",
+        "Required value",
+    ),
+    Bad(
+        "a baseline that no benchmark can be called",
+        benchmark(compareTo={"benchmark": "Last Week"}),
+        "spec.compareTo.benchmark",
+        "write the name of an object of Kubernetes",
+    ),
+    *(
+        Bad(
+            f"a tolerance of {tolerance}",
+            benchmark(compareTo={"benchmark": "last-week", "tolerance": tolerance}),
+            "spec.compareTo.tolerance",
+            f"compareTo.tolerance must be from 0.001 to 0.5, such as 0.05 for 5 %; it is {tolerance}",
+        )
+        for tolerance in ("0", "0.0009", "0.51", "5")
+    ),
+    Bad(
+        "a tolerance in percent",
+        benchmark(compareTo={"benchmark": "last-week", "tolerance": "5%"}),
+        "spec.compareTo.tolerance",
+        "write a decimal number as text",
+    ),
+    Bad(
         "efficiency from an unknown number of workers",
         pool(measuredBy={"pool": "other", "efficiency": "StudyMean"}),
         "spec.measuredBy.efficiency",
@@ -799,6 +833,8 @@ GOOD = (
             }
         ),
     ),
+    ("a baseline", benchmark(compareTo={"benchmark": "last-week"})),
+    ("a baseline with its tolerance", benchmark(compareTo={"benchmark": "last-week", "tolerance": "0.5"})),
     ("costs in one currency", benchmark(currency="USD", exchangeRates=[EUROS])),
     ("an owned pool", pool(ownership={**OWNERSHIP, "residual": "9000", "watts": 700, "idleWatts": 700})),
     (
@@ -925,6 +961,7 @@ def test_kubectl_refuses_a_misspelt_field(served_api: Cluster) -> None:
 UNCHANGEABLE: tuple[tuple[str, Any, str], ...] = (
     ("sweep", [block(workers=[1])], "spec.sweep cannot be changed once the study exists"),
     ("measure", {"duration": "30s"}, "spec.measure cannot be changed once the study exists"),
+    ("compareTo", {"benchmark": "other"}, "spec.compareTo cannot be changed once the study exists"),
     ("order", {"seed": 8}, "spec.order cannot be changed once the study exists"),
     ("template", {"image": "another"}, "spec.template cannot be changed once the study exists"),
     (

@@ -57,7 +57,7 @@ def main() -> int:
         runs = [measured(study, folder / f"run-{number:02}") for number in range(options.runs)]
     console = rich.console.Console(width=140)
     for index in range(len(runs[0])):
-        console.print(table([run[index] for run in runs]))
+        show([run[index] for run in runs], console)
     load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
     print(f"{options.runs} runs; load averages now {load}")
     return 0
@@ -123,23 +123,24 @@ def compared(runs: Sequence[PointResult]) -> list[Seen]:
     return seen
 
 
-def table(runs: Sequence[PointResult]) -> rich.table.Table:
+def show(runs: Sequence[PointResult], console: rich.console.Console) -> None:
+    """A sentence and the table of one point."""
     seen = compared(runs)
     inside = sum(one.contains for one in seen)
     means = [one.mean for one in seen]
     scatter = statistics.stdev(means) / statistics.fmean(means)
     half = statistics.fmean((one.high - one.low) / 2 / one.mean for one in seen)
-    drawn = rich.table.Table(
-        title=f"{tables.describe(runs[0])}: {inside} of {len(seen)} intervals ({inside / len(seen):.0%}) contain the "
-        "mean of all others",
-        caption=f"coefficient of variation of the runs' means {scatter:.2%}; mean half width {half:.2%}",
+    print(
+        f"{tables.describe(runs[0])}: {inside} of {len(seen)} intervals ({inside / len(seen):.0%}) contain the mean of all "
+        f"others; the runs' means scatter by {scatter:.2%}, the mean half width is {half:.2%}"
     )
+    drawn = rich.table.Table()
     for heading in ("run", "samples/s", "low", "high", "mean of the others", "contains it"):
         drawn.add_column(heading, justify="right")
     for number, one in enumerate(seen):
         rates = (f"{value:,.1f}" for value in (one.mean, one.low, one.high, one.others))
         drawn.add_row(str(number + 1), *rates, "yes" if one.contains else "no")
-    return drawn
+    console.print(drawn)
 
 
 if __name__ == "__main__":

@@ -5,13 +5,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import builders
-from gpubench.api.benchmark_status import GpuBenchmarkStatus, PointResult
+from gpubench.api.benchmark_status import Condition, GpuBenchmarkStatus, PointResult
 from gpubench.control import results as point_results
 from gpubench.control.ledger import Outcome, Reason
 from gpubench.control.retries import standing
 from gpubench.measure.records import Training
 from gpubench.plan.plan import Plan
 from gpubench_cli.results import ResultsFolder, Summary
+
+AT = "2026-11-01T00:00:00Z"
 
 
 def results(
@@ -54,6 +56,7 @@ def folder(
     """A results folder as `gpubench run` leaves it, without logs."""
     made = ResultsFolder.create(path, study_text="a: 1\n", plan=plan)
     found = results(plan, rates, environment=environment, trainings=trainings)
-    status = GpuBenchmarkStatus(phase="Succeeded", results=found)
+    over = Condition(type="Finished", status="True", reason="x", message="done", last_transition_time=AT)
+    status = GpuBenchmarkStatus(phase="Succeeded", results=found, conditions=(over,))
     made.write(Summary(name=name or path.name, uid="u", machine="here", status=status))
     return made.path

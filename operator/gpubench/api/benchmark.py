@@ -397,6 +397,34 @@ class Order(Value):
     seed: int = Field(0, ge=0, le=2_147_483_647, description="Seed of the shuffled, interleaved order of the trials.")
 
 
+class CompareTo(Value):
+    """What the study is held against."""
+
+    benchmark: str = Field(
+        min_length=1,
+        max_length=names.BENCHMARK_NAME_MAX,
+        pattern=patterns.OBJECT_NAME,
+        description="A finished GpuBenchmark of the same namespace. What it measured is frozen into the plan when this "
+        "study starts; one that is not there, or not finished, holds nothing up, and status.comparison says so.",
+    )
+    tolerance: DecimalText = Field(
+        "0.05",
+        description="By what share a point may be slower: it passes when the whole 95 % interval of its speed over the "
+        "baseline's is above 1 - tolerance, and fails when none of it is.",
+    )
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel=f"!{patterns.matches('self.tolerance', units.DECIMAL_PATTERN)} || "
+            "(double(self.tolerance) >= 0.001 && double(self.tolerance) <= 0.5)",
+            sentence="compareTo.tolerance must be from 0.001 to 0.5, such as 0.05 for 5 %",
+            detail="it is %s",
+            values=("self.tolerance",),
+            field=".tolerance",
+        ),
+    )
+
+
 class AttemptLimits(Value):
     """How often a trial is tried again, by the reason why it ended."""
 
@@ -483,6 +511,7 @@ class GpuBenchmarkSpec(Value):
         description="Dated rates into currency. Without one, costs of that pool are absent, and a warning says so.",
         json_schema_extra=rules.list_map("from"),
     )
+    compare_to: CompareTo | None = Field(None, description="A baseline whose speed the study is to keep up with.")
     limits: Limits = Field(Limits(), description="Bounds of the study.")
     template: Template = Field(Template(), description="Image and environment of the pods, over the pool's own.")
     suspend: bool = Field(False, description="Stop running attempts and start none until this is false. Mutable.")
@@ -570,7 +599,7 @@ class GpuBenchmarkSpec(Value):
         ),
         *(
             rules.unchangeable(field, parent="spec")
-            for field in ("sweep", "measure", "order", "template", "goals", "currency", "exchangeRates")
+            for field in ("sweep", "measure", "order", "template", "goals", "currency", "exchangeRates", "compareTo")
         ),
     )
 
@@ -595,5 +624,10 @@ class GpuBenchmark(Value):
             sentence="metadata.name must begin with a letter and hold only small letters, digits and -, because host "
             "names are made of it; choose a name such as three-cnns",
             field=".metadata.name",
+        ),
+        Rule(
+            cel="!has(self.spec.compareTo) || self.spec.compareTo.benchmark != self.metadata.name",
+            sentence="spec.compareTo.benchmark is this benchmark itself: name another one, which has finished",
+            field=".spec.compareTo.benchmark",
         ),
     )

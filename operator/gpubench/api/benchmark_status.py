@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from gpubench import names
 from gpubench.api import condition, rules
 from gpubench.api.benchmark import GOALS_OF_A_WORKLOAD_MAX, POINTS_MAX, REPEATS_MAX, DataSource, TimedRegion
 from gpubench.api.pool import CapacityType
@@ -25,6 +26,7 @@ ENVIRONMENTS_SHOWN_MAX = 8
 FACT_MAX = 24
 FACT_NAME_MAX = 48
 DIGEST_MAX = 71  # sha256: and 64 digits
+COMPARISON_MAX = 512
 
 
 class PointState(StrEnum):
@@ -219,6 +221,9 @@ class PointResult(Value):
     )
     gpu: GpuUsage | None = Field(None, description="What the GPUs did, where there were some.")
     host: HostUsage | None = Field(None, description="What the ranks' processes used.")
+    comparison: Judgement | None = Field(
+        None, description="Whether it keeps up with the baseline of spec.compareTo, where that has measured the point."
+    )
     nodes: int = Field(0, description="Distinct nodes that the repeats ran on.")
     environment: str | None = Field(
         None,
@@ -252,6 +257,27 @@ class EnvironmentFacts(Value):
     tensorflow: str | None = Field(None, max_length=FACT_MAX, description="Version.")
     horovod: str | None = Field(None, max_length=FACT_MAX, description="Version.")
     threads_per_rank: int | None = Field(None, description="Threads that one operation of a rank may use.")
+
+
+class ComparisonCounts(Value):
+    """Points by what their comparison says."""
+
+    passed: int = Field(0, description="Points that keep up with the baseline.")
+    failed: int = Field(0, description="Points that are slower than the tolerance allows.")
+    cannot_tell: int = Field(0, description="Points whose interval, or another environment, allows no verdict.")
+    not_compared: int = Field(0, description="Points without figures here or in the baseline.")
+
+
+class Comparison(Value):
+    """The study beside its baseline."""
+
+    baseline: str = Field(max_length=names.BENCHMARK_NAME_MAX, description="GpuBenchmark of spec.compareTo.")
+    tolerance: DecimalText = Field(description="That of spec.compareTo.")
+    verdict: Judgement = Field(
+        description="Fail with the first failing point; Pass when every point that both have passes."
+    )
+    points: ComparisonCounts = Field(description="Points by what their comparison says.")
+    sentence: str = Field(max_length=COMPARISON_MAX, description="The same in words, with the point that decided.")
 
 
 class PointCounts(Value):
@@ -322,4 +348,5 @@ class GpuBenchmarkStatus(Value):
     environments: tuple[EnvironmentFacts, ...] = Field(
         (), max_length=ENVIRONMENTS_SHOWN_MAX, description="What the figures stand on, each once."
     )
+    comparison: Comparison | None = Field(None, description="Of a finished study with spec.compareTo.")
     answer: str | None = Field(None, max_length=2048, description="What the figures say, in a sentence or two.")

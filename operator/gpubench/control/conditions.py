@@ -13,6 +13,7 @@ FINISHED = "Finished"
 SUCCEEDED = "Succeeded"
 PROGRESSING = "Progressing"
 SUSPENDED = "Suspended"
+COMPARISON_PASSED = "ComparisonPassed"  # of a finished study with spec.compareTo; its reason is the verdict
 GANG_PENDING = "GangPending"  # a gang has no nodes, no pods or no image, and the message says what the cluster said
 
 # Reasons.
@@ -28,6 +29,7 @@ WAITING_FOR_SLOTS = "WaitingForSlots"
 CREATION_REFUSED = "CreationRefused"  # by quota, admission or permissions
 NODE_NOT_ANSWERING = "NodeNotAnswering"  # a pod of an ended attempt does not go away
 ALL_GANGS_PLACED = "AllGangsPlaced"
+BASELINE_ABSENT = "BaselineAbsent"
 
 _MESSAGE_MAX = 1024
 _CUT = "…"

@@ -4,7 +4,7 @@
 from collections.abc import Iterable, Sequence
 
 from gpubench import workloads
-from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api.benchmark_status import GpuBenchmarkStatus, Judgement
 from gpubench.control import conditions, status
 from gpubench.control.decision import Gang, Happening
 from gpubench.control.ledger import AttemptRecord, Outcome
@@ -24,6 +24,7 @@ GANG_PENDING = "GangPending"
 SUSPENDED = "Suspended"
 RESUMED = "Resumed"
 FINISHED = "Finished"
+COMPARED = "Compared"
 
 _REASONS = {
     Outcome.FAILED: ATTEMPT_FAILED,
@@ -115,9 +116,18 @@ def _transitions(study: Study, new: GpuBenchmarkStatus) -> Sequence[Happening]:
         if condition.type == conditions.FINISHED:
             well, _, sentence = status.succeeded(new.results)
             found.append(Happening(type="Normal" if well else "Warning", reason=FINISHED, message=sentence))
+            found += _comparison(new)
         if condition.type == conditions.GANG_PENDING:
             found.append(Happening(type="Warning", reason=GANG_PENDING, message=condition.message))
     return tuple(found)
+
+
+def _comparison(new: GpuBenchmarkStatus) -> Sequence[Happening]:
+    """What a study with a baseline says of it at its end."""
+    if new.comparison is None:
+        return ()
+    is_slower = new.comparison.verdict is Judgement.FAIL
+    return (Happening(type="Warning" if is_slower else "Normal", reason=COMPARED, message=new.comparison.sentence),)
 
 
 def _trial_text(plan: Plan, trial_id: str, attempt: int) -> str:

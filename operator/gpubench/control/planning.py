@@ -6,7 +6,7 @@ Then the plan is frozen, and nothing here is asked again.
 
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.pool import GpuPool
-from gpubench.control import conditions
+from gpubench.control import comparison, conditions
 from gpubench.control.decision import Decision
 from gpubench.control.observed import Study
 from gpubench.moments import rfc3339
@@ -18,11 +18,14 @@ PLAN_BYTES_MAX = 1_048_000  # a ConfigMap takes 1 MiB, its keys included
 _LOOK_AGAIN_SECONDS = 60.0
 
 
-def begin(study: Study, pools: tuple[GpuPool, ...], now: float) -> Plan | Decision:
+def begin(
+    study: Study, pools: tuple[GpuPool, ...], now: float, reference: comparison.Reference | None = None
+) -> Plan | Decision:
     """The plan to freeze, or a Decision that says what the study waits for.
 
     Pools that are still missing after the grace period are left out: their points are skipped with that reason and the
-    others go on. A study that is applied suspended is planned only when it is resumed.
+    others go on. A study that is applied suspended is planned only when it is resumed. `reference` is what
+    `spec.compareTo` names, where that is there.
     """
     missing = sorted({name for block in study.spec.sweep for name in block.pools} - {pool.name for pool in pools})
     if study.spec.suspend:
@@ -31,7 +34,7 @@ def begin(study: Study, pools: tuple[GpuPool, ...], now: float) -> Plan | Decisi
         sentence = f"waiting for GpuPool {', '.join(missing)}: not there yet"
         wake_at = study.created_at + POOL_GRACE_SECONDS
         return _waiting(study, reason=conditions.WAITING_FOR_POOLS, sentence=sentence, now=now, wake_at=wake_at)
-    plan = freeze(study.spec, pools, rfc3339(now))
+    plan = comparison.with_baseline(freeze(study.spec, pools, rfc3339(now)), study.spec.compare_to, reference)
     if (problem := too_large(plan)) is not None:
         wake_at = now + _LOOK_AGAIN_SECONDS
         return _waiting(study, reason=conditions.PLAN_TOO_LARGE, sentence=problem, now=now, wake_at=wake_at)

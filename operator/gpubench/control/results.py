@@ -50,7 +50,7 @@ def point_results(
         weak=health.weak_trials(plan, [one.measured for one in standings.values() if one.measured is not None]),
     )
     results = [
-        _blank(plan, point) if point.basis is not Basis.MEASURED else _result(plan, point, of_point, entry, beside)
+        blank(plan, point) if point.basis is not Basis.MEASURED else _result(plan, point, of_point, entry, beside)
         for point, of_point, entry in zip(plan.points, trials, entries, strict=True)
     ]
     found = memory.explained(plan.points, results)
@@ -119,7 +119,7 @@ def grounds(trials: Sequence[TrialStanding]) -> tuple[Ground, ...]:
     return environments.distinct(found for record in measured if (found := environments.ground(record)) is not None)
 
 
-def _blank(plan: Plan, point: Point) -> PointResult:
+def blank(plan: Plan, point: Point) -> PointResult:
     """A point without any figure."""
     pool = next((pool.spec for pool in plan.pools if pool.name == point.key.pool), None)
     return PointResult(
@@ -159,7 +159,7 @@ def _result(
 ) -> PointResult:
     """The result of a point that is run, but for its costs."""
     state, reason = point_state(point, trials, beside.known)
-    found = _blank(plan, point).model_copy(
+    found = blank(plan, point).model_copy(
         update={
             "state": state,
             "reason": clamped(reason, benchmark_status.REASON_MAX) if reason else None,

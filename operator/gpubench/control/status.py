@@ -9,14 +9,16 @@ from gpubench.api.benchmark_status import (
     FINDINGS,
     AttemptCounts,
     Basis,
+    Comparison,
     Condition,
     GpuBenchmarkStatus,
+    Judgement,
     PointCounts,
     PointResult,
     PointState,
     TrialCounts,
 )
-from gpubench.control import conditions, environments, needed
+from gpubench.control import comparison, conditions, environments, needed
 from gpubench.control.ledger import Ledger, Outcome
 from gpubench.control.observed import Study
 from gpubench.control.retries import Standing, TrialStanding
@@ -42,10 +44,13 @@ def status(
 ) -> GpuBenchmarkStatus:
     """The whole status of a study whose plan is frozen."""
     finished = all(result.state not in _OPEN for result in results)
+    stands_on = environments.facts(ledger)
+    results = comparison.annotated(plan, results, stands_on)
+    compared = comparison.comparison(plan, results, stands_on) if finished else None
     return GpuBenchmarkStatus(
         phase=_phase(study, results, finished=finished),
         observed_generation=study.generation,
-        conditions=_conditions(study, results, finished=finished, pending=pending, now=now),
+        conditions=_conditions(study, plan, results, finished=finished, compared=compared, pending=pending, now=now),
         points=_points(results),
         points_done=f"{sum(result.state not in _OPEN for result in results)}/{len(results)}",
         trials=_trials(plan, results, standings),
@@ -54,7 +59,8 @@ def status(
         started_at=plan.planned_at,
         finished_at=_finished_at(ledger, plan) if finished else None,
         results=results,
-        environments=environments.facts(ledger),
+        environments=stands_on,
+        comparison=compared,
         answer=conditions.clamped(answer.answer(results), _ANSWER_MAX) if finished else None,
     )
 
@@ -95,7 +101,14 @@ def _phase(study: Study, results: Sequence[PointResult], *, finished: bool) -> s
 
 
 def _conditions(
-    study: Study, results: Sequence[PointResult], *, finished: bool, pending: Pending | None, now: float
+    study: Study,
+    plan: Plan,
+    results: Sequence[PointResult],
+    *,
+    finished: bool,
+    compared: Comparison | None,
+    pending: Pending | None,
+    now: float,
 ) -> tuple[Condition, ...]:
     def make(type_: str, holds: bool | None, reason: str, message: str) -> Condition:
         return conditions.condition(
@@ -116,6 +129,7 @@ def _conditions(
             make(conditions.FINISHED, True, reason, sentence),
             make(conditions.SUCCEEDED, well, reason, sentence),
             make(conditions.PROGRESSING, False, reason, progress),
+            *([make(conditions.COMPARISON_PASSED, *_verdict(plan, compared))] if compared is not None else []),
         )
     suspended = study.spec.suspend
     why = conditions.BY_USER if suspended else conditions.RUNNING
@@ -134,6 +148,14 @@ def _conditions(
     elif any(condition.type == conditions.GANG_PENDING for condition in study.conditions):
         found.append(make(conditions.GANG_PENDING, False, conditions.ALL_GANGS_PLACED, "every gang has its nodes"))
     return tuple(found)
+
+
+def _verdict(plan: Plan, compared: Comparison) -> tuple[bool | None, str, str]:
+    """Whether the study keeps up with its baseline, with reason and sentence; None where nothing can be told."""
+    if plan.baseline is not None and plan.baseline.absent is not None:
+        return None, conditions.BASELINE_ABSENT, compared.sentence
+    holds = None if compared.verdict is Judgement.CANNOT_TELL else compared.verdict is Judgement.PASS
+    return holds, compared.verdict.value, compared.sentence
 
 
 def _points(results: Sequence[PointResult]) -> PointCounts:

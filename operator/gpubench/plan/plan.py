@@ -14,6 +14,7 @@ from pydantic import model_validator
 from gpubench.api.benchmark import AttemptLimits, Custom, Data, Mode, Repeats, TimedRegion, Variant
 from gpubench.api.benchmark_status import Basis
 from gpubench.api.pool import ExchangeRate, GpuPool
+from gpubench.plan.baseline import Baseline
 from gpubench.precision import Precision
 from gpubench.values import Value, content_id
 
@@ -100,6 +101,7 @@ class Plan(Value):
     #: Where trials beyond `min` of a point may turn out not to be needed; None where all of the plan's trials run.
     repeats: Repeats | None = None
     health_check: bool = False  # whether each rank tests its device before a trial
+    baseline: Baseline | None = None  # what the study is compared with
 
     #: Field of a point's key, and the list in the stored plan that has each of its values once.
     STORED_ONCE: ClassVar[Mapping[str, str]] = {"data": "data", "variant": "variants", "custom": "customs"}

@@ -5,19 +5,16 @@ Must not happen: a verdict about a figure that is not ranked either (a run that 
 environments that is passed over in silence.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from gpubench import workloads
-from gpubench.api.benchmark_status import PointResult
-from gpubench.measure import compare
+from gpubench.api.benchmark_status import EnvironmentFacts, PointResult, PointState
+from gpubench.measure import compare, environment
 from gpubench.measure.compare import Difference, Quantity, Verdict
 from gpubench.report import figures, pairs
 from gpubench.report.pairs import Pair, Side
 from gpubench.report.tables import Column, Table
 from gpubench.values import Value
-
-#: What an environment's key was made of: facts by their names.
-Facts = Mapping[str, str]
 
 RATIO_NOTE = (
     "SPEED B/A is the ratio of throughputs, or of training the seconds of A over those of B, with its 95 % interval "
@@ -26,7 +23,6 @@ RATIO_NOTE = (
 SEVERAL_NOTE = (
     "Each interval holds for its own line with 95 %: of twenty lines without any difference, about one shows one."
 )
-_UNSTABLE = "Unstable"
 _SHOWN_FIELDS = ("workload", "workers", "batch", "precision", "variant")
 _TITLES = {"workload": "WORKLOAD", "workers": "WORKERS", "batch": "BATCH", "precision": "PRECISION"}
 
@@ -50,24 +46,40 @@ def compared(a: Side, b: Side, pair: Pair, *, tolerance: float = compare.TOLERAN
         quantity=quantity,
         tolerance=tolerance,
     )
-    unsettled = [name for name, point in (("A", pair.a), ("B", pair.b)) if point.state.value == _UNSTABLE]
+    unsettled = [name for name, point in (("A", pair.a), ("B", pair.b)) if point.state is PointState.UNSTABLE]
     if unsettled:
         never = f"{' and '.join(unsettled)} never settled, and such figures are not ranked"
         found = Difference(verdict=Verdict.CANNOT_TELL, ratio=found.ratio, sentence=f"cannot tell: {never}")
     return Compared(a=pair.a, b=pair.b, quantity=quantity, difference=found)
 
 
-def differing(a: str | None, b: str | None, facts_a: Mapping[str, Facts], facts_b: Mapping[str, Facts]) -> str | None:
-    """In what two environments differ, as the end of a sentence; None where they do not. Facts are by environment."""
+def differing(
+    a: str | None, b: str | None, facts_a: Sequence[EnvironmentFacts], facts_b: Sequence[EnvironmentFacts]
+) -> str | None:
+    """In what the environments of two figures differ, as the end of a sentence; None where they do not.
+
+    Facts are those of either study. Instance type and image digest are no part of an environment's key: two studies
+    with the same key may still differ in them, where both know theirs.
+    """
+    these = [one for one in facts_a if one.environment == a]
+    those = [one for one in facts_b if one.environment == b]
+    unlike = []
+    for field in EnvironmentFacts.model_fields:
+        here, there = _values(these, field), _values(those, field)
+        if field != "environment" and here != there and (a != b or (here and there)):
+            unlike.append(f"{environment.field_name(field)} {_listed(here)} against {_listed(there)}")
     if a == b:
-        return None
+        return f"the environments differ: {', '.join(unlike)}" if unlike else None
     where = f"the environments differ ({a or 'unknown'} and {b or 'unknown'})"
-    these, those = facts_a.get(a or ""), facts_b.get(b or "")
-    if these is None or those is None:
-        return f"{where}, and in what is not known, for their full records are not at hand"
-    unlike = [name for name in dict.fromkeys((*these, *those)) if these.get(name) != those.get(name)]
-    listed = ", ".join(f"{name} {these.get(name, 'absent')} against {those.get(name, 'absent')}" for name in unlike)
-    return f"{where}: {listed or 'in nothing that was recorded'}"
+    return f"{where}: {', '.join(unlike)}" if unlike else f"{where}, and what they are was not recorded"
+
+
+def _values(facts: Sequence[EnvironmentFacts], field: str) -> tuple[str, ...]:
+    return tuple(sorted({str(value) for one in facts if (value := getattr(one, field)) is not None}))
+
+
+def _listed(values: tuple[str, ...]) -> str:
+    return " and ".join(values) or "none"
 
 
 def table(found: Sequence[Compared], *, by: Collection[str], notes: Sequence[str] = ()) -> Table:

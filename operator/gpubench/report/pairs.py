@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from gpubench.api.benchmark import Custom, GpuBenchmarkSpec, Mode, TimedRegion, Variant
-from gpubench.api.benchmark_status import Basis, GpuBenchmarkStatus, PointResult
+from gpubench.api.benchmark_status import Basis, EnvironmentFacts, GpuBenchmarkStatus, PointResult
 from gpubench.measure import compare, intervals
 from gpubench.measure.compare import Quantity, Sample
 from gpubench.plan.plan import Plan
@@ -32,6 +32,7 @@ class Side(Value):
     timed_region: TimedRegion = TimedRegion()
     variants: tuple[Variant, ...] = ()
     customs: tuple[Custom, ...] = ()
+    environments: tuple[EnvironmentFacts, ...] = ()
     confidence: float = intervals.CONFIDENCE  # at which its intervals are computed, to be as sure as they say
 
 
@@ -64,12 +65,15 @@ def of_spec(name: str, spec: GpuBenchmarkSpec, status: GpuBenchmarkStatus) -> Si
         results=status.results,
         mode=spec.measure.mode,
         timed_region=spec.measure.timed_region,
+        environments=status.environments,
         variants=_each_once(variant for block in spec.sweep for variant in block.variants or ()),
         customs=_each_once(block.custom for block in spec.sweep if block.custom is not None),
     )
 
 
-def of_plan(name: str, plan: Plan, results: Sequence[PointResult]) -> Side:
+def of_plan(
+    name: str, plan: Plan, results: Sequence[PointResult], environments: Sequence[EnvironmentFacts] = ()
+) -> Side:
     """The study as its frozen plan has it."""
     keys = [point.key for point in plan.points]
     return Side(
@@ -77,6 +81,7 @@ def of_plan(name: str, plan: Plan, results: Sequence[PointResult]) -> Side:
         results=tuple(results),
         mode=plan.mode,
         timed_region=plan.timed_region,
+        environments=tuple(environments),
         variants=_each_once(key.variant for key in keys if key.variant is not None),
         customs=_each_once(key.custom for key in keys if key.custom is not None),
     )

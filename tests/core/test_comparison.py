@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A study beside its baseline: what is frozen, what passes, what fails, and what nobody can tell."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+import builders
+import measured
+from gpubench.api.benchmark import CompareTo
+from gpubench.api.benchmark_status import EnvironmentFacts, GpuBenchmarkStatus, Judgement, PointState
+from gpubench.control import comparison, conditions, happenings, planning
+from gpubench.control.comparison import Reference
+from gpubench.plan.plan import Plan
+from gpubench.report import pairs
+from world import Fate, world
+
+TO = CompareTo(benchmark="last-week")
+SPEC = builders.spec(compareTo={"benchmark": "last-week"})  # one and two workers
+#: A standard deviation of 1 %: of two such points of 3 repeats, the ratio has a half width of 2.3 %.
+RATES = (990.0, 1000.0, 1010.0)
+
+
+def reference(rates: Mapping[int, Sequence[float]], plan: Plan | None = None, **fields: Any) -> Reference:
+    of = plan or builders.plan()
+    environment = fields.pop("environment", "env")
+    return Reference(
+        side=pairs.of_plan("last-week", of, measured.results(of, rates, environment=environment)), **fields
+    )
+
+
+def scaled(factor: float) -> tuple[float, ...]:
+    return tuple(factor * rate for rate in RATES)
+
+
+def gives(rates: Mapping[int, Sequence[float]], plan: Plan, *, environment: str = "env") -> Fate:
+    """Each repeat of each point ends well, with its rate."""
+    of_trial = {trial.id: rates[trial.point][trial.repeat] for trial in plan.trials}
+
+    def fate(trial: str, attempt: int) -> tuple[int, str]:
+        result = builders.result(trial=trial, attempt=attempt, rate=of_trial[trial], environment=environment)
+        return 0, builders.message(result)
+
+    return fate
+
+
+def finished(
+    rates: Mapping[int, Sequence[float]], found: Reference | None, *, environment: str = "env"
+) -> GpuBenchmarkStatus:
+    """The status of a study that was planned with this baseline and gave these rates."""
+    study = builders.study(SPEC)
+    plan = planning.begin(study, (builders.pool(),), builders.NOW, found)
+    assert isinstance(plan, Plan)
+    stored = Plan.model_validate_json(plan.to_json())  # all that is left of the baseline
+    return world(study, stored, fate=gives(rates, stored, environment=environment)).run()
+
+
+def verdicts(status: GpuBenchmarkStatus) -> list[Judgement | None]:
+    return [result.comparison for result in status.results]
+
+
+def test_a_study_that_keeps_up_passes_point_by_point() -> None:
+    status = finished({0: scaled(1.0), 1: scaled(1.1)}, reference({0: RATES, 1: RATES}))
+    assert status.comparison is not None
+    assert status.comparison.verdict is Judgement.PASS
+    assert verdicts(status) == [Judgement.PASS, Judgement.PASS]
+    assert status.comparison.sentence == "all 2 points are at most 5 % slower than in last-week (95 %)"
+    assert (status.comparison.baseline, status.comparison.tolerance) == ("last-week", "0.05")
+
+
+def test_one_slower_point_fails_the_study_and_is_named() -> None:
+    status = finished({0: scaled(1.0), 1: scaled(0.8)}, reference({0: RATES, 1: RATES}))
+    assert status.comparison is not None
+    assert status.comparison.verdict is Judgement.FAIL
+    assert verdicts(status) == [Judgement.PASS, Judgement.FAIL]
+    assert status.comparison.points.to_wire() == {"passed": 1, "failed": 1, "cannotTell": 0, "notCompared": 0}
+    assert status.comparison.sentence == (
+        "1 of 2 points is more than 5 % slower than in last-week (95 %): mnist_cnn on cpu, 2 workers at batch 64, "
+        "float32 has 0.800 (0.782–0.818) times the speed it had"
+    )
+
+
+def test_an_interval_around_the_bound_tells_nothing() -> None:
+    status = finished({0: scaled(0.95), 1: scaled(1.0)}, reference({0: RATES, 1: RATES}))
+    assert status.comparison is not None
+    assert status.comparison.verdict is Judgement.CANNOT_TELL
+    assert status.comparison.sentence == (
+        "cannot tell whether 1 of 2 points is at most 5 % slower than in last-week: mnist_cnn on cpu, 1 worker at "
+        "batch 64, float32 has 0.950 (0.929–0.972) times the speed it had; more repeats would make the interval narrower"
+    )
+
+
+def test_another_environment_is_no_verdict_and_says_what_is_other() -> None:
+    before = EnvironmentFacts(environment="env", driver="535.54", tensorflow="2.18.1")
+    found = reference({0: RATES, 1: RATES})
+    found = found.model_copy(update={"side": found.side.model_copy(update={"environments": (before,)})})
+    status = finished({0: scaled(0.5), 1: scaled(0.5)}, found, environment="other")
+    assert verdicts(status) == [Judgement.CANNOT_TELL] * 2
+    assert status.comparison is not None
+    assert "float32: the environments differ (env and other): " in status.comparison.sentence
+    plan = comparison.with_baseline(builders.plan(), TO, found)
+    after = before.model_copy(update={"environment": "other", "driver": "550.90"})
+    told = comparison.comparison(plan, measured.results(plan, {0: RATES, 1: RATES}, environment="other"), [after])
+    assert told is not None
+    assert told.sentence.endswith("the environments differ (env and other): driver 535.54 against 550.90")
+
+
+def test_another_image_under_the_same_name_is_another_environment() -> None:
+    before = EnvironmentFacts(environment="env", image_digest="sha256:1")
+    found = reference({0: RATES, 1: RATES})
+    found = found.model_copy(update={"side": found.side.model_copy(update={"environments": (before,)})})
+    plan = comparison.with_baseline(builders.plan(), TO, found)
+    results = measured.results(plan, {0: RATES, 1: RATES})
+    for digest, verdict in (("sha256:1", Judgement.PASS), (None, Judgement.PASS), ("sha256:2", Judgement.CANNOT_TELL)):
+        after = EnvironmentFacts(environment="env", image_digest=digest)
+        told = comparison.comparison(plan, results, [after])
+        assert told is not None
+        assert told.verdict is verdict
+    assert told.sentence.endswith("the environments differ: image digest sha256:1 against sha256:2")
+
+
+def test_runs_that_never_settled_have_no_verdict() -> None:
+    plan = comparison.with_baseline(builders.plan(), TO, reference({0: RATES, 1: RATES}))
+    steady, other = measured.results(plan, {0: RATES, 1: scaled(0.5)})
+    found = (steady, other.model_copy(update={"state": PointState.UNSTABLE}))
+    told = comparison.comparison(plan, found)
+    assert told is not None
+    assert told.verdict is Judgement.CANNOT_TELL
+    assert told.sentence.endswith("2 workers at batch 64, float32: runs never settled")
+
+
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        (None, "there was no GpuBenchmark last-week in this namespace when the study was planned"),
+        (reference({0: RATES}, finished=False), "GpuBenchmark last-week had not finished when the study was planned"),
+        (reference({}, readable=False), "GpuBenchmark last-week cannot be read by this version"),
+        (reference({}), "last-week has measured no point that this study has, too"),
+        (
+            reference({0: RATES}, builders.plan(builders.spec(builders.block(batchPerWorker=[32])))),
+            "last-week has measured no point that this study has, too",
+        ),
+    ],
+)
+def test_a_baseline_that_is_not_there_holds_nothing_up_and_is_said(found: Reference | None, why: str) -> None:
+    status = finished({0: RATES, 1: RATES}, found)
+    assert status.phase == "Succeeded"
+    assert status.comparison is not None
+    assert (status.comparison.verdict, status.comparison.sentence) == (
+        Judgement.CANNOT_TELL,
+        f"nothing to compare with: {why}",
+    )
+    (condition,) = [one for one in status.conditions if one.type == conditions.COMPARISON_PASSED]
+    assert (condition.status, condition.reason) == ("Unknown", conditions.BASELINE_ABSENT)
+
+
+@pytest.mark.parametrize(("factor", "holds", "event"), [(1.0, "True", "Normal"), (0.5, "False", "Warning")])
+def test_the_end_is_a_condition_to_wait_for_and_an_event(factor: float, holds: str, event: str) -> None:
+    study = builders.study(SPEC)
+    plan = planning.begin(study, (builders.pool(),), builders.NOW, reference({0: RATES, 1: RATES}))
+    assert isinstance(plan, Plan)
+    here = world(study, plan, fate=gives({0: scaled(factor), 1: scaled(factor)}, plan))
+    first = here.reconcile().status
+    assert first.comparison is None, "nothing is said of a study that runs"
+    assert not any(one.type == conditions.COMPARISON_PASSED for one in first.conditions)
+    status = here.run()
+    here.reconcile()
+    assert status.comparison is not None
+    (condition,) = [one for one in status.conditions if one.type == conditions.COMPARISON_PASSED]
+    assert (condition.status, condition.message) == (holds, status.comparison.sentence)
+    told = [one for one in here.told if one.reason == happenings.COMPARED]
+    assert [(one.type, one.message) for one in told] == [(event, status.comparison.sentence)]
+
+
+def test_a_study_without_a_baseline_says_nothing_of_one() -> None:
+    status = world().run()
+    assert status.comparison is None
+    assert verdicts(status) == [None, None]
+
+
+def test_only_points_of_both_are_compared() -> None:
+    status = finished({0: RATES, 1: RATES}, reference({1: RATES}))
+    assert status.comparison is not None
+    assert verdicts(status) == [None, Judgement.PASS]
+    assert status.comparison.sentence == "the only point of both is at most 5 % slower than in last-week (95 %)"
+    assert status.comparison.points.not_compared == 1
+
+
+def test_training_keeps_up_by_its_seconds() -> None:
+    block = builders.block(workers=[1], data={"source": "Generated"}, epochs=3)
+    plan = builders.plan(builders.spec(block, measure={"mode": "Training"}))
+
+    def results(*seconds: float) -> Any:
+        runs = [
+            builders.training(nanoseconds=round(1e9 * one), evaluation_nanoseconds=0, first_evaluation_nanoseconds=0)
+            for one in seconds
+        ]
+        return measured.results(plan, {0: [1.0] * len(runs)}, trainings={0: runs})
+
+    found = Reference(side=pairs.of_plan("last-week", plan, results(99, 100, 101)))
+    frozen = comparison.with_baseline(plan, TO, found)
+    slower = comparison.comparison(frozen, results(199, 200, 201))
+    assert slower is not None
+    assert slower.verdict is Judgement.FAIL
+    assert "has 0.500 (0.490–0.510) times the speed it had" in slower.sentence
+
+
+def test_few_repeats_tell_nothing() -> None:
+    twice = builders.plan(builders.spec(measure={"repeats": {"min": 2}}))
+    plan = comparison.with_baseline(builders.plan(), TO, reference({0: RATES[:2]}, twice))
+    told = comparison.comparison(plan, measured.results(plan, {0: RATES, 1: RATES}))
+    assert told is not None
+    assert told.sentence.endswith("an interval needs 3 repeats of either, and these are 2 and 3")
