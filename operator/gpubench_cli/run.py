@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     benchmark, pools = adapted.benchmark, adapted.pools
     documents.refuse_missing_pools(benchmark, pools)
     refuse_missing_libraries()
-    study, reference = _against(as_study(benchmark, now=time.time()), arguments.against)
+    study, reference = against(as_study(benchmark, now=time.time()), arguments.against)
     here = machine.this_machine()
     sources = volumes.Sources(given=volumes.given(arguments.volume), config_maps=study_file.config_maps)
     plan = as_here(study, _begin(study, pools, reference), here=here, sources=sources)
@@ -70,9 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
         terminal.tell(f"stopped; what was measured is kept: gpubench show {folder.path}")
         raise
     _report(status, folder, note=adapted.sentence)
-    is_slower = status.comparison is not None and status.comparison.verdict is Judgement.FAIL
-    succeeded = conditions.holds(status.conditions, conditions.SUCCEEDED) and not is_slower
-    return refusal.EXIT_DONE if succeeded else refusal.EXIT_STUDY_FAILED
+    return exit_code(status)
 
 
 def read_study(arguments: argparse.Namespace) -> tuple[documents.StudyFile, small.Adapted]:
@@ -117,7 +115,14 @@ def as_here(study: Study, plan: Plan, *, here: machine.Machine, sources: volumes
     return volumes.skip_what_has_no_folder(study, machine.skip_what_this_machine_is_not(plan, here), sources)
 
 
-def _against(study: Study, path: Path | None) -> tuple[Study, Reference | None]:
+def exit_code(status: GpuBenchmarkStatus) -> int:
+    """Of a study that has finished: it did not succeed, or it is slower than its baseline."""
+    is_slower = status.comparison is not None and status.comparison.verdict is Judgement.FAIL
+    succeeded = conditions.holds(status.conditions, conditions.SUCCEEDED) and not is_slower
+    return refusal.EXIT_DONE if succeeded else refusal.EXIT_STUDY_FAILED
+
+
+def against(study: Study, path: Path | None) -> tuple[Study, Reference | None]:
     """The study with the results folder as its baseline, and what is in there."""
     wanted = study.spec.compare_to
     if path is None:
