@@ -131,8 +131,8 @@ def show(runs: Sequence[PointResult], console: rich.console.Console) -> None:
     scatter = statistics.stdev(means) / statistics.fmean(means)
     half = statistics.fmean((one.high - one.low) / 2 / one.mean for one in seen)
     print(
-        f"{tables.describe(runs[0])}: {inside} of {len(seen)} intervals ({inside / len(seen):.0%}) contain the mean of all "
-        f"others; the runs' means scatter by {scatter:.2%}, the mean half width is {half:.2%}"
+        f"{tables.describe(runs[0])}: {inside} of {len(seen)} intervals ({inside / len(seen):.0%}) contain the mean of "
+        f"all others; the runs' means scatter by {scatter:.2%}, the mean half width is {half:.2%}"
     )
     drawn = rich.table.Table()
     for heading in ("run", "samples/s", "low", "high", "mean of the others", "contains it"):

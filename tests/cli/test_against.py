@@ -38,7 +38,8 @@ def finished(folder: Path, *, factor: float) -> GpuBenchmarkStatus:
 
 
 @pytest.mark.parametrize(
-    ("factor", "verdict", "code"), [(1.0, Judgement.PASS, 0), (0.8, Judgement.FAIL, 1), (0.95, Judgement.CANNOT_TELL, 0)]
+    ("factor", "verdict", "code"),
+    [(1.0, Judgement.PASS, 0), (0.8, Judgement.FAIL, 1), (0.95, Judgement.CANNOT_TELL, 0)],
 )
 def test_a_run_is_as_fast_as_the_folder_or_ends_with_1(
     last_week: Path, factor: float, verdict: Judgement, code: int

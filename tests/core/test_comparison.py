@@ -87,7 +87,8 @@ def test_an_interval_around_the_bound_tells_nothing() -> None:
     assert status.comparison.verdict is Judgement.CANNOT_TELL
     assert status.comparison.sentence == (
         "cannot tell whether 1 of 2 points is at most 5 % slower than in last-week: mnist_cnn on cpu, 1 worker at "
-        "batch 64, float32 has 0.950 (0.929–0.972) times the speed it had; more repeats would make the interval narrower"
+        "batch 64, float32 has 0.950 (0.929–0.972) times the speed it had; more repeats would make the interval "
+        "narrower"
     )
 
 
@@ -117,6 +118,7 @@ def test_another_image_under_the_same_name_is_another_environment() -> None:
         told = comparison.comparison(plan, results, [after])
         assert told is not None
         assert told.verdict is verdict
+    assert told is not None
     assert told.sentence.endswith("the environments differ: image digest sha256:1 against sha256:2")
 
 
@@ -204,6 +206,21 @@ def test_training_keeps_up_by_its_seconds() -> None:
     assert slower is not None
     assert slower.verdict is Judgement.FAIL
     assert "has 0.500 (0.490–0.510) times the speed it had" in slower.sentence
+
+
+def test_repeats_that_were_added_as_needed_make_the_verdict_stricter() -> None:
+    # 0.965 -+ 2.2 % is above 0.94, and a stricter interval of 3.3 % or more is not: strictness is that of the stopping.
+    until = builders.spec(measure={"repeats": {"min": 3, "max": 10, "until": {"relativeHalfWidth": "0.1"}}})
+    plain, adaptive = builders.plan(), builders.plan(until)
+    to = TO.model_copy(update={"tolerance": "0.06"})
+    for plan, verdict in ((plain, Judgement.PASS), (adaptive, Judgement.CANNOT_TELL)):
+        frozen = comparison.with_baseline(plan, to, reference({0: RATES, 1: RATES}))
+        assert frozen.baseline is not None
+        results = measured.results(frozen, {0: scaled(0.965), 1: scaled(0.965)})
+        ended = [result.model_copy(update={"state": PointState.MEASURED}) for result in results]
+        told = comparison.comparison(frozen, ended)
+        assert told is not None
+        assert told.verdict is verdict
 
 
 def test_few_repeats_tell_nothing() -> None:

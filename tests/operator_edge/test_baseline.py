@@ -58,8 +58,6 @@ async def test_a_baseline_that_is_no_use_holds_nothing_up(baseline: str) -> None
 
 async def test_a_study_of_another_namespace_is_no_baseline() -> None:
     world = World(compareTo=TO)
-    world.api.put(
-        kube.BENCHMARKS, {**studies.benchmark("last-week", namespace="other"), "status": await measured()}
-    )
+    world.api.put(kube.BENCHMARKS, {**studies.benchmark("last-week", namespace="other"), "status": await measured()})
     await world.finish()
     assert world.condition("ComparisonPassed")["reason"] == "BaselineAbsent"

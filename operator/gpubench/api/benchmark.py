@@ -414,14 +414,7 @@ class CompareTo(Value):
     )
 
     RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            cel=f"!{patterns.matches('self.tolerance', units.DECIMAL_PATTERN)} || "
-            "(double(self.tolerance) >= 0.001 && double(self.tolerance) <= 0.5)",
-            sentence="compareTo.tolerance must be from 0.001 to 0.5, such as 0.05 for 5 %",
-            detail="it is %s",
-            values=("self.tolerance",),
-            field=".tolerance",
-        ),
+        _decimal_within("tolerance", "0.001", "0.5", parent="compareTo", such_as="0.05 for 5 %"),
     )
 
 
