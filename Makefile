@@ -70,9 +70,12 @@ verify: $(SYNCED) ## Check that the generated files and the lock file are what t
 	$(UV) lock --check
 
 ##@ Measure it
-.PHONY: bench-steploop bench-pipelines bench-repeatability bench-operator
+.PHONY: bench-steploop bench-overhead bench-pipelines bench-repeatability bench-operator
 bench-steploop: $(HOROVOD) ## Our measured step loop against the best bare loop, interleaved
 	$(PYTHON) tests/benchmarks/steploop.py
+
+bench-overhead: $(HOROVOD) ## What windows, records, live metrics and sampling cost: the measured loop against bare ones
+	$(PYTHON) tests/benchmarks/steploop.py --overhead
 
 bench-pipelines: $(SYNCED) ## Each reader of real files alone, on one core, beside the training step that it feeds
 	$(SUPPORT) $(PYTHON) tests/benchmarks/pipelines.py

@@ -4,9 +4,9 @@
     GPUBENCH_SELF_CHECK=<an Order as JSON> python -P -m gpubench_jobs.self_check
 
 It writes `measure.self_check.Found` values as JSON lines, each as soon as it is known. The measured loop is what a
-gang's worker runs: `train.time_windows` with records on a pipe that somebody empties, and live metrics served. The bare
-loop is one call of the same compiled function for all steps of a block. Must not happen: a rank that is still there
-when this process has ended.
+gang's worker runs: `train.time_windows` with records on a pipe that somebody empties, live metrics served, and usage
+sampled. The bare loop is one call of the same compiled function for all steps of a block. Must not happen: a rank that
+is still there when this process has ended.
 
 The heavy imports are inside `_run_rank`: the process pins itself first, because libraries count processors when they
 load, and the process that starts the ranks must not load TensorFlow beside them.
@@ -34,6 +34,7 @@ _RANK = "rank"
 _READINGS = 200_000
 _SLACK = 1.15  # over the time that a gang of this size took before
 _STEPS_TRIED = 16
+_SAMPLES_OF_A_BLOCK = 3
 _SEED = 1
 
 #: Trains so many steps; the seconds that this rank took.
@@ -214,8 +215,10 @@ def _loops(order: Order, orders: channel.Orders) -> tuple[Block, Block]:
         devices,
         metrics,
         models,
+        nvml,
         pacing,
         precision,
+        sampling,
         session,
         train,
     )
@@ -238,13 +241,21 @@ def _loops(order: Order, orders: channel.Orders) -> tuple[Block, Block]:
         writer=channel.Writer(sink),
         live=live,
         now=clock.monotonic_ns,
+        # Several samples in a block, which is more of them than in a run: what they cost must show.
+        sampler=sampling.Sampler(
+            orders.rank,
+            gpu=nvml.open_gpu(orders.local_rank) if assignment.gpu else None,
+            seen=live.usage,
+            period_seconds=order.block_seconds / _SAMPLES_OF_A_BLOCK,
+        ),
     )
 
     def measured(steps: int) -> float:
         plan = pacing.Plan(first=len(rank.windows), windows=order.windows, steps=steps // order.windows, warm_up=False)
-        begun = clock.monotonic_ns()
-        train.time_windows(work.run, plan, now=clock.monotonic_ns, finished=rank.record)
-        return clock.seconds(clock.monotonic_ns() - begun)
+        with rank.sampled():
+            begun = clock.monotonic_ns()
+            train.time_windows(work.run, plan, now=clock.monotonic_ns, finished=rank.record)
+            return clock.seconds(clock.monotonic_ns() - begun)
 
     def bare(steps: int) -> float:
         begun = clock.monotonic_ns()

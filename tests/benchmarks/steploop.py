@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Is the loop that gpubench times as fast as the best bare loop, and as model.fit? Exit 1 when it is not.
 
-    python tests/benchmarks/steploop.py [--pairs 40] [--seconds 1.0] [--workload NAME] [--ranks 1 2]
+With --overhead: what do the windows, records, live metrics and samples of that loop cost? Then it takes turns with a
+call of its very own step without any of them, and with the best bare loop; CPU time per step stands beside the ratios.
+
+    python tests/benchmarks/steploop.py [--overhead] [--pairs 40] [--seconds 1.0] [--workload NAME] [--ranks 1 2]
 
 All loops live in the same processes, with the same kind of model, batch and cores, and take turns in short blocks (A B
 C, C B A, A B C, ...), so that whatever else the machine does falls on all. Ours is what a gang runs:
-`train.time_windows` with live metrics, and with records on a pipe that a thread on the same core empties. The bare loop
-is the faster of a looped and an unrolled one, chosen by a few blocks of each before the measurement. model.fit has as
-many steps per execution as the bare loop has per call, and an optimizer that reduces; that its ranks stay equal is
-checked first. Each round gives a ratio of throughputs for either; the interval is Student's t over their logarithms.
-Blocks of several ranks begin together and last as long as the slowest rank. A block has at least two calls of the bare
-loop: of resnet50 that is some seconds, whatever `--seconds` says.
+`train.time_windows` with live metrics served, with records on a pipe that a thread on the same core empties, and with
+usage sampled twice in a block. The bare loop is the faster of a looped and an unrolled one, chosen by a few blocks of
+each before the measurement. model.fit has as many steps per execution as the bare loop has per call, and an optimizer
+that reduces; that its ranks stay equal is checked first. Each round gives a ratio of throughputs for either; the
+interval is Student's t over their logarithms. Blocks of several ranks begin together and last as long as the slowest
+rank. A block has at least two calls of the bare loop: of resnet50 that is some seconds, whatever `--seconds` says.
 
 Without an argument it runs each case of the table below with one rank and with two; `--rank` is for its own children.
 """
@@ -25,9 +28,11 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import rich.console
 import rich.table
@@ -46,6 +51,7 @@ from gpubench_jobs import (
     pacing,
     precision,
     ranks,
+    sampling,
     session,
     train,
 )
@@ -55,8 +61,12 @@ RATIO_MIN = 0.97
 #: The bar of ours / model.fit: never slower than what everybody has. Loops that are equally fast end up on either side
 #: of it by chance, however long they are measured, so it is missed when the whole interval lies below it.
 FIT_RATIO_MIN = 1.0
+#: The bar of --overhead: the upper end of the interval of bare / ours, the time of ours over that of the bare loop. It
+#: is broken when the whole interval lies above; an interval around it tells nothing.
+OVERHEAD_MAX = 1.01
 CONFIDENCE = 0.95
 WINDOWS_PER_BLOCK = 2
+SAMPLES_PER_BLOCK = 2
 BLOCKS_TO_CHOOSE = 5
 ADDRESS = "127.93.7.1"
 
@@ -97,6 +107,27 @@ class Row:
     to_fit: Ratio
 
 
+@dataclass(frozen=True)
+class Overhead:
+    """Ours beside a bare loop: its own step called bare, or the best bare one."""
+
+    workload: str
+    batch: int
+    ranks: int
+    other: str
+    time: Ratio  # of ours over the other's
+    processor: float  # CPU seconds of rank 0 in a step of ours
+    other_processor: float
+
+    @property
+    def verdict(self) -> str:
+        if self.time.high <= OVERHEAD_MAX:
+            return f"at most {OVERHEAD_MAX - 1:.0%}"
+        if self.time.low > OVERHEAD_MAX:
+            return f"more than {OVERHEAD_MAX - 1:.0%}"
+        return f"cannot tell: {self.time.high - self.time.low:.2%} wide"
+
+
 Block = Callable[[int], float]  # trains so many steps, returns the seconds it took
 
 
@@ -110,7 +141,9 @@ def main() -> int:
         return 2
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))  # so that `finally` ends the ranks
     cases = [case for case in CASES if options.workload in (None, case.workload)]
-    rows = [measure(case, size, options) for case in cases for size in options.ranks]
+    if options.overhead:
+        return show_overhead([row for case in cases for size in options.ranks for row in overhead(case, size, options)])
+    rows = [compared(case, size, options) for case in cases for size in options.ranks]
     rich.console.Console(width=140).print(table(rows))
     load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
     print(f"{options.pairs} pairs of blocks of about {options.seconds:g} s each; load averages now {load}")
@@ -118,6 +151,21 @@ def main() -> int:
     for line in slow:
         print(line)
     return 1 if slow else 0
+
+
+def show_overhead(rows: list[Overhead]) -> int:
+    """The table; 1 where the bar is broken for certain."""
+    drawn = rich.table.Table(title="What the measured loop costs: windows, records, live metrics, samples")
+    numbers = ("batch", "ranks", "time ours / bare", "CPU ms/step", "CPU ms/step, bare")
+    for heading in ("workload", *numbers, "bare loop", "overhead"):
+        drawn.add_column(heading, justify="right" if heading in numbers else "left")
+    for row in rows:
+        ratio_text = f"{row.time.middle:.4f} ({row.time.low:.4f} to {row.time.high:.4f})"
+        processor = (f"{1000 * each:.4g}" for each in (row.processor, row.other_processor))
+        drawn.add_row(row.workload, str(row.batch), str(row.ranks), ratio_text, *processor, row.other, row.verdict)
+    rich.console.Console(width=140).print(drawn)
+    print(f"load averages now {', '.join(f'{value:.1f}' for value in os.getloadavg())}")
+    return 1 if any(row.time.low > OVERHEAD_MAX for row in rows) else 0
 
 
 def complaints(row: Row) -> list[str]:
@@ -132,6 +180,7 @@ def complaints(row: Row) -> list[str]:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="our timed loop against the best bare loop")
+    parser.add_argument("--overhead", action="store_true", help="what measuring costs, in place of who is faster")
     parser.add_argument("--pairs", type=int, default=40, help="rounds of one block of each loop")
     parser.add_argument("--seconds", type=float, default=1.0, help="length of a block")
     parser.add_argument("--rank", action="store_true", help=argparse.SUPPRESS)
@@ -141,8 +190,8 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def measure(case: Case, size: int, options: argparse.Namespace) -> Row:
-    """One row: a gang of real ranks on cores of their own."""
+def measure(case: Case, size: int, options: argparse.Namespace) -> Any:
+    """What rank 0 says of a gang of real ranks on cores of their own."""
     assignment = make_assignment(case.workload, case.batch, size)
     serial = CASES.index(case) * 2 + size
     address = f"{ADDRESS.rpartition('.')[0]}.{serial}"  # a rendezvous server serves one gang
@@ -156,6 +205,7 @@ def measure(case: Case, size: int, options: argparse.Namespace) -> Row:
                 orders = make_orders(assignment, rank, cores[rank.local_rank], address)
                 command = [sys.executable, __file__, "--rank", f"--pairs={options.pairs}"]
                 command += [f"--seconds={options.seconds}", f"--workload={case.workload}"]
+                command += ["--overhead"] if options.overhead else []
                 variables = ranks.worker_environment(
                     rank, inherited=os.environ, rendezvous_address=address, interface="lo"
                 )
@@ -168,10 +218,35 @@ def measure(case: Case, size: int, options: argparse.Namespace) -> Row:
         if codes != [0] * size:
             raise SystemExit(f"{case.workload} with {size} ranks: they ended with {codes}: see above")
         answers.seek(0)
-        answer = json.loads(answers.read())
+        return json.loads(answers.read())
+
+
+def compared(case: Case, size: int, options: argparse.Namespace) -> Row:
+    """One row of who is faster."""
+    answer = measure(case, size, options)
     measured = row(case, size, bare_kind=answer["bare"], rounds=answer["rounds"])
     print(measured, file=sys.stderr, flush=True)  # what comes after may be interrupted
     return measured
+
+
+def overhead(case: Case, size: int, options: argparse.Namespace) -> list[Overhead]:
+    """Ours beside its own step, and beside the best bare loop."""
+    answer = measure(case, size, options)
+    others = {"its own step": 1, f"the best one, {answer['bare']}": 2}
+    rows = [
+        Overhead(
+            workload=case.workload,
+            batch=case.batch,
+            ranks=size,
+            other=other,
+            time=ratio([(one[index], one[0]) for one in answer["rounds"]]),  # of throughputs, the other's over ours
+            processor=answer["processor"][0],
+            other_processor=answer["processor"][index],
+        )
+        for other, index in others.items()
+    ]
+    print(*rows, sep="\n", file=sys.stderr, flush=True)
+    return rows
 
 
 def row(case: Case, size: int, *, bare_kind: str, rounds: list[tuple[float, float, float]]) -> Row:
@@ -258,23 +333,32 @@ def run_rank(options: argparse.Namespace) -> None:
     import steploop_bare  # type: ignore[import-not-found]  # noqa: PLC0415  # found on the path set above
 
     bares: dict[str, Block] = steploop_bare.prepare(case.workload, case.batch, case.steps_per_call, case.unroll)
-    fit, fitted = steploop_bare.prepare_fit(case.workload, case.batch, case.steps_per_call)
-    ours = prepare_ours(orders)
+    ours, own_step = prepare_ours(orders, options.seconds)
+    fit, fitted = (
+        (own_step, [])
+        if options.overhead
+        else steploop_bare.prepare_fit(case.workload, case.batch, case.steps_per_call)
+    )
     steps = steps_of_a_block(bares["looped"], options.seconds, case)
     for block in (ours, fit, *bares.values()):
         block(steps)  # warm-up
     if len(set(distribution.gather(session.weights_digest(fitted)))) > 1:
         raise SystemExit("model.fit left the ranks with different weights: it is no contender")
     bare_kind = faster(bares, steps)
-    contenders = (ours, bares[bare_kind], fit)
+    contenders = (ours, own_step, bares[bare_kind]) if options.overhead else (ours, bares[bare_kind], fit)
     rounds = []
+    processor = dict.fromkeys(contenders, 0.0)
     for turn in range(options.pairs):
         # ours, bare, fit; fit, bare, ours; and so on: whatever drifts falls on all
-        seconds = {block: timed(block, steps) for block in (contenders if turn % 2 == 0 else contenders[::-1])}
+        seconds = {}
+        for block in contenders if turn % 2 == 0 else contenders[::-1]:
+            before = time.process_time()
+            seconds[block] = timed(block, steps)
+            processor[block] += (time.process_time() - before) / (steps * options.pairs)
         samples = steps * case.batch * orders.assignment.workers
         rounds.append([samples / seconds[block] for block in contenders])
     if orders.rank == 0:
-        print(json.dumps({"bare": bare_kind, "rounds": rounds}))
+        print(json.dumps({"bare": bare_kind, "rounds": rounds, "processor": list(processor.values())}))
     distribution.disconnect()
 
 
@@ -308,8 +392,8 @@ def steps_of_a_block(bare: Block, seconds: float, case: Case) -> int:
     return int(distribution.from_first(unit * max(1, round(seconds / each / unit))))
 
 
-def prepare_ours(orders: channel.Orders) -> Block:
-    """The loop of a gang's worker: as `worker` puts it together, its records on a pipe."""
+def prepare_ours(orders: channel.Orders, seconds: float) -> tuple[Block, Block]:
+    """The loop of a gang's worker, as `worker` puts it together, its records on a pipe; and its step called bare."""
     assignment = orders.assignment
     precision.use(assignment.precision)
     models.seed(1 + orders.rank)
@@ -326,6 +410,7 @@ def prepare_ours(orders: channel.Orders) -> Block:
         writer=channel.Writer(sink),
         live=live,
         now=clock.monotonic_ns,
+        sampler=sampling.Sampler(orders.rank, seen=live.usage, period_seconds=seconds / SAMPLES_PER_BLOCK),
     )
     rank.first_step()
     rank.calibrate()
@@ -334,11 +419,17 @@ def prepare_ours(orders: channel.Orders) -> Block:
         plan = pacing.Plan(
             first=len(rank.windows), windows=WINDOWS_PER_BLOCK, steps=steps // WINDOWS_PER_BLOCK, warm_up=False
         )
+        with rank.sampled():
+            begun = clock.monotonic_ns()
+            train.time_windows(work.run, plan, now=clock.monotonic_ns, finished=rank.record)
+            return clock.seconds(clock.monotonic_ns() - begun)
+
+    def own_step(steps: int) -> float:
         begun = clock.monotonic_ns()
-        train.time_windows(work.run, plan, now=clock.monotonic_ns, finished=rank.record)
+        work.run(steps).numpy()
         return clock.seconds(clock.monotonic_ns() - begun)
 
-    return block
+    return block, own_step
 
 
 if __name__ == "__main__":

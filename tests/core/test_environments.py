@@ -317,14 +317,3 @@ def test_people_read_an_environment_in_one_line_and_how_many_points_stand_on_it(
         "Environment one, 0 points: its record was not read",
         "Environment two, 0 points: its record was not read",
     )
-
-
-def test_of_an_environment_on_two_instance_types_only_what_both_share_is_compared() -> None:
-    entries = (
-        measured(HERE.key(), image_id="", instance_types=("a",)),
-        measured(HERE.key(), image_id="", instance_types=("b",), trial="u"),
-    )
-    shown = environments.facts(Ledger(records=entries, environments=(HERE,)))
-    (told,) = grounds.by_environment(shown).values()
-    assert told["driver"] == "550.54.15"
-    assert "instance type" not in told

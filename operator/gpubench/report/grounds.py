@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a study's figures stand on, in words: hardware, driver, libraries, image."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from gpubench.api.benchmark_status import EnvironmentFacts, PointResult
 from gpubench.measure.environment import field_name
@@ -25,16 +25,6 @@ def facts(one: EnvironmentFacts) -> dict[str, str]:
     """Facts by their names in words; what is not known is left out."""
     found = {name: str(value) for name, value in one if value is not None and name != _HASH}
     return {field_name(name): value for name, value in found.items()}
-
-
-def by_environment(environments: Sequence[EnvironmentFacts]) -> dict[str, Mapping[str, str]]:
-    """The facts of each environment; of one on several instance types or images only what all of them share."""
-    found: dict[str, Mapping[str, str]] = {}
-    for one in environments:
-        these = facts(one)
-        before = found.get(one.environment, these)
-        found[one.environment] = {name: value for name, value in before.items() if these.get(name) == value}
-    return found
 
 
 def _told(name: str, value: str) -> str:
