@@ -131,7 +131,7 @@ class Progression:
         if self._progress is not None:
             self._progress.console.print(Text(text))
         else:
-            tell(f"[{self._finished}/{self._total_text}] {text}" if self._total else text)
+            tell(f"[{self._finished}/{self._total_text.replace(' to ', '–')}] {text}" if self._total else text)
 
     def _left(self) -> str:
         """About how much longer: at the pace so far, or as assumed while there is none."""

@@ -84,7 +84,7 @@ def test_repeats_end_at_the_maximum_and_the_reader_is_told_what_was_missed() -> 
     found = status.results[0]
     assert (found.state, found.stopping) == (PointState.MEASURED, Stopping.MAXIMUM_REACHED)
     assert found.warnings[0].startswith("known to ±")
-    assert "after 8 repeats, and ±2.00% was wanted: raise measure.repeats.max" in found.warnings[0]
+    assert "after 8 repeats, and ±2.0 % was wanted: raise measure.repeats.max" in found.warnings[0]
 
 
 def test_points_stop_one_by_one() -> None:

@@ -121,8 +121,13 @@ def _of_precision(plan: Plan, result: PointResult, trials: Sequence[TrialStandin
     reached = stopped.half_width(plan, trials)
     if asked is None or reached is None or result.stopping is not Stopping.MAXIMUM_REACHED:
         return []
-    was = f"known to ±{reached:.2%} after {len(result.values)} repeats, and ±{asked.relative_half_width:.2%} was wanted"
-    return [f"{was}: raise measure.repeats.max, or measure for longer"]
+    was = f"known to ±{_percent(reached)} after {len(result.values)} repeats"
+    aim = f"±{_percent(asked.relative_half_width)} was wanted"
+    return [f"{was}, and {aim}: raise measure.repeats.max, or measure for longer"]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.{0 if share >= 0.1 else 1}f} %"
 
 
 def _of_nodes(trials: Sequence[TrialStanding], beside: Beside) -> list[str]:

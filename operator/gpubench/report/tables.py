@@ -66,9 +66,10 @@ ADAPTIVE_NOTE = (
     "REPEATS were added until the precision was reached that measure.repeats.until asks for; with a + the maximum came "
     "first. Intervals are corrected for having looked several times."
 )
-MACHINE_NOTE = (
-    "PROCESSORS is per rank and RSS of the largest; GPU is the share of time with a kernel on it, THROTTLED that with "
-    "a throttle reason on the worst rank; WATTS and energy are of all GPUs of the point."
+HOST_NOTE = "PROCESSORS is per rank, RSS the resident memory of the largest rank."
+GPU_NOTE = (
+    "GPU is the share of time with a kernel on it, THROTTLED that with a throttle reason on the worst rank; WATTS and "
+    "energy are of all GPUs of the point."
 )
 QUALITY_NOTE = "ACCURACY and LOSS are on held-out data after the last epoch."
 GOALS_NOTE = (
@@ -123,11 +124,12 @@ def goals(points: Sequence[PointResult]) -> Table:
 def machines(points: Sequence[PointResult]) -> Table:
     """What the machines did while the points were measured."""
     told = [point for point in points if point.gpu or point.host]
-    columns = [*_key_columns(told), *_HOST_COLUMNS, *(_GPU_COLUMNS if any(point.gpu for point in told) else [])]
+    on_gpus = any(point.gpu for point in told)
+    columns = [*_key_columns(told), *_HOST_COLUMNS, *(_GPU_COLUMNS if on_gpus else [])]
     return Table(
         columns=tuple(column for column, _ in columns),
         rows=tuple(tuple(cell(point) for _, cell in columns) for point in told),
-        notes=(MACHINE_NOTE,),
+        notes=(HOST_NOTE, GPU_NOTE) if on_gpus else (HOST_NOTE,),
     )
 
 
