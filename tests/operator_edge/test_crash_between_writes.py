@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The operator may die at any write: before it is carried out, or after it and before the answer. Each is tried.
 
-One study goes well. In the other, one attempt fails, one is preempted, and one is stopped because the user suspends the
-study and resumes it; the Jobs that are deleted take a while to go, and their nodes are needed by the next attempt.
+One study goes well. In another, one attempt fails, one is preempted, and one is stopped because the user suspends the
+study and resumes it; the Jobs that are deleted take a while to go, and their nodes are needed by the next attempt. In a
+third it is decided as it goes how often a point is repeated.
 """
 
 import asyncio
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -24,33 +25,65 @@ def comparable(value: Any) -> Any:
     return [comparable(inner) for inner in value] if isinstance(value, list) else value
 
 
-def run(fates: tuple[Fate, ...], *, crash_at: int | None = None, crash_before: bool = False) -> World:
-    world = World(repeats=2, fates=fates, max_nodes=2)
+class Course(NamedTuple):
+    """A study and what happens in it."""
+
+    spec: dict[str, Any]
+    fates: tuple[Fate, ...]
+    trials: int  # that run
+
+
+#: The stand-in's throughputs scatter so that it is the fourth repeat that settles it.
+ADAPTIVE = {
+    "sweep": [{"workloads": ["mnist_cnn"], "pools": ["pretend"], "workers": [1], "batchPerWorker": [64]}],
+    "measure": {"repeats": {"min": 3, "max": 6, "until": {"relativeHalfWidth": "0.05"}}},
+}
+COURSES = {
+    "calm": Course(spec={"repeats": 2}, fates=(), trials=4),
+    "rough": Course(spec={"repeats": 2}, fates=ROUGH, trials=4),
+    "adaptive": Course(spec=ADAPTIVE, fates=(), trials=4),
+}
+
+
+def run(course: Course, *, crash_at: int | None = None, crash_before: bool = False) -> World:
+    world = World(fates=course.fates, max_nodes=2, **course.spec)
     world.api.crash_at, world.api.crash_before = crash_at, crash_before
     asyncio.run(world.finish())
     return world
 
 
-@pytest.fixture(scope="module", params=[(), ROUGH], ids=["calm", "rough"])
-def undisturbed(request: pytest.FixtureRequest) -> World:
-    return run(request.param)
+@pytest.fixture(scope="module", params=COURSES.values(), ids=COURSES)
+def course(request: pytest.FixtureRequest) -> Course:
+    found: Course = request.param
+    return found
 
 
-def test_an_undisturbed_study_creates_each_job_once_and_measures_every_trial(undisturbed: World) -> None:
+@pytest.fixture(scope="module")
+def undisturbed(course: Course) -> World:
+    return run(course)
+
+
+def test_an_undisturbed_study_creates_each_job_once_and_measures_every_trial(
+    course: Course, undisturbed: World
+) -> None:
     assert undisturbed.status()["phase"] == "Succeeded"
     created = undisturbed.jobs_created()
-    assert len(created) == len(set(created)) == 4 + len(undisturbed.fates)
+    assert len(created) == len(set(created)) == course.trials + len(course.fates)
     assert [entry["accelerator"] for entry in undisturbed.environments().values()] == ["stand-in"]
     types = [entry.get("instanceTypes") for entry in undisturbed.ledger().values() if entry["outcome"] == "Succeeded"]
-    assert types == [["large"]] * 4
+    assert types == [["large"]] * course.trials
     outcomes = sorted(entry["outcome"] for entry in undisturbed.ledger().values())
-    assert outcomes == sorted(["Succeeded"] * 4 + (["Failed", "Preempted", "Stopped"] if undisturbed.fates else []))
+    assert outcomes == sorted(
+        ["Succeeded"] * course.trials + (["Failed", "Preempted", "Stopped"] if course.fates else [])
+    )
 
 
 @pytest.mark.parametrize("crash_before", [True, False], ids=["write lost", "write carried out"])
-def test_a_crash_at_any_write_changes_nothing_in_the_end(undisturbed: World, *, crash_before: bool) -> None:
+def test_a_crash_at_any_write_changes_nothing_in_the_end(
+    course: Course, undisturbed: World, *, crash_before: bool
+) -> None:
     for number in range(len(undisturbed.api.writes)):
-        world = run(undisturbed.fates, crash_at=number, crash_before=crash_before)
+        world = run(course, crash_at=number, crash_before=crash_before)
         assert world.api.crash_at is None, f"write {number} was never reached"
         where = f"crash at write {number}: {undisturbed.api.writes[number]}"
         assert world.jobs_created() == undisturbed.jobs_created(), where

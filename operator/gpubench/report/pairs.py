@@ -10,11 +10,10 @@ measured.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from gpubench.api.benchmark import Custom, GpuBenchmarkSpec, Mode, Repeats, TimedRegion, Variant
+from gpubench.api.benchmark import Custom, GpuBenchmarkSpec, Mode, TimedRegion, Variant
 from gpubench.api.benchmark_status import Basis, EnvironmentFacts, GpuBenchmarkStatus, PointResult
-from gpubench.measure import compare, intervals, stopping
+from gpubench.measure import compare, intervals, wanted
 from gpubench.measure.compare import Quantity, Sample
-from gpubench.measure.stopping import Wanted
 from gpubench.plan.plan import Plan
 from gpubench.report import figures, tables
 from gpubench.units import workers_text
@@ -66,7 +65,7 @@ def of_spec(name: str, spec: GpuBenchmarkSpec, status: GpuBenchmarkStatus) -> Si
         results=status.results,
         mode=spec.measure.mode,
         timed_region=spec.measure.timed_region,
-        confidence=_confidence(spec.measure.repeats),
+        confidence=wanted.confidence(spec.measure.repeats),
         environments=status.environments,
         variants=_each_once(variant for block in spec.sweep for variant in block.variants or ()),
         customs=_each_once(block.custom for block in spec.sweep if block.custom is not None),
@@ -83,7 +82,7 @@ def of_plan(
         results=tuple(results),
         mode=plan.mode,
         timed_region=plan.timed_region,
-        confidence=_confidence(plan.repeats),
+        confidence=wanted.confidence(plan.repeats),
         environments=tuple(environments),
         variants=_each_once(key.variant for key in keys if key.variant is not None),
         customs=_each_once(key.custom for key in keys if key.custom is not None),
@@ -176,14 +175,6 @@ def text_of(point: PointResult, fields: Iterable[str]) -> str:
         "variant": point.variant or "no variant",
     }
     return ", ".join(words[field] for field in fields)
-
-
-def _confidence(repeats: Repeats | None) -> float:
-    """At which intervals over such repeats are computed: more where these were added as needed."""
-    if repeats is None or repeats.until is None:
-        return intervals.CONFIDENCE
-    wanted = Wanted(relative_half_width=float(repeats.until.relative_half_width), first=repeats.min, last=repeats.most)
-    return stopping.confidence(wanted)
 
 
 def _key(side: Side, point: PointResult) -> dict[str, str]:
