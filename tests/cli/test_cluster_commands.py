@@ -102,6 +102,18 @@ def test_a_benchmark_of_the_cluster_is_shown(served_api: Cluster, quickstart: st
     assert json.loads(out)["studies"][0]["spec"]["sweep"][0]["workers"] == [1, 2]
 
 
+def test_benchmarks_of_the_cluster_are_compared(served_api: Cluster, quickstart: str) -> None:
+    set_status(served_api, quickstart, finished=6, succeeded=True)
+    code, out, err = gpubench(served_api.kubeconfig, "compare", "quickstart", "quickstart:workers=1", "-n", quickstart)
+    assert (code, err) == (0, "")
+    assert out.startswith(f"A: quickstart (namespace {quickstart})\nB: quickstart (namespace {quickstart})\n")
+    assert "cannot tell: an interval needs 3 repeats, and A has 1 and B has 1" in out
+    set_status(served_api, quickstart, finished=1)
+    code, out, err = gpubench(served_api.kubeconfig, "compare", "quickstart", "quickstart", "-n", quickstart)
+    assert (code, out) == (2, "")
+    assert err == ("gpubench: quickstart has no measured point to compare: `gpubench show` says how it stands\n")
+
+
 def test_a_name_that_is_not_there(served_api: Cluster, namespace: str) -> None:
     code, out, err = gpubench(served_api.kubeconfig, "show", "nothing", "-n", namespace)
     assert (code, out) == (2, "")

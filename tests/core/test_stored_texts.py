@@ -8,12 +8,14 @@ from pydantic import TypeAdapter
 
 import builders
 from gpubench import names
-from gpubench.api import validate
+from gpubench.api import benchmark_status, validate
+from gpubench.api.benchmark_status import EnvironmentFacts
 from gpubench.api.pool import GpuPool
 from gpubench.control import conditions, planning
 from gpubench.control.decision import Decision
 from gpubench.measure import records
 from gpubench.measure.records import Epoch, Training
+from gpubench.plan.baseline import Baseline, BaselinePoint
 from gpubench.plan.plan import Plan
 from gpubench.values import Value
 
@@ -94,6 +96,25 @@ def test_what_a_study_says_always_fits_a_config_map() -> None:
     assert (len(found.points), len(found.trials)) == (256, 2560)
     assert len(found.to_json().encode()) < planning.PLAN_BYTES_MAX - 256 * 1024  # the rest is for pools
     assert Plan.model_validate_json(found.to_json()) == found
+
+
+def test_a_plan_fits_with_a_baseline_of_all_its_points() -> None:
+    found = plan_with(builders.pool("p" * 63, max_nodes=1000, slots_per_node=2))
+    assert isinstance(found, Plan)
+    figure = 123456.78901234567  # 17 significant digits are all that a double has
+    points = tuple(
+        BaselinePoint(
+            point=index, quantity="Throughput", repeats=20, mean=figure, deviation=figure, environment=WIDE * 16
+        )
+        for index in range(len(found.points))
+    )
+    version = "x" * benchmark_status.FACT_MAX
+    facts = dict.fromkeys(set(EnvironmentFacts.model_fields) - {"environment", "threads_per_rank"}, version)
+    environments = (EnvironmentFacts(environment="x" * 16, **facts),) * benchmark_status.ENVIRONMENTS_SHOWN_MAX
+    baseline = Baseline(benchmark="b" * 40, tolerance="0.123456789", points=points, environments=environments)
+    with_baseline = found.model_copy(update={"baseline": baseline})
+    assert len(with_baseline.to_json().encode()) < planning.PLAN_BYTES_MAX - 192 * 1024  # the rest is for pools
+    assert Plan.model_validate_json(with_baseline.to_json()) == with_baseline
 
 
 def test_a_study_whose_pools_do_not_fit_says_which_to_shorten() -> None:

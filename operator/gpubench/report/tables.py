@@ -394,7 +394,7 @@ FLAT_FIELDS = (
     "cost_per_million_samples", "cost_per_million_samples_low", "cost_per_million_samples_high",
     "cost_per_run", "cost_per_run_low", "cost_per_run_high", "currency", "goals", "processors", "memory_peak_bytes",
     "gpu_utilization", "gpu_memory_peak_bytes", "watts", "joules_per_million_samples", "gpu_throttled",
-    "environment", "values", "warnings",
+    "comparison", "environment", "values", "warnings",
 )  # fmt: skip
 _SAME_NAME = (
     "workload", "pool", "accelerator", "workers", "workers_per_node", "batch_per_worker", "global_batch", "precision",
@@ -412,6 +412,7 @@ def flat(point: PointResult) -> dict[str, str]:
         "state": point.state.value,
         "repeats": len(point.values),
         "stopping": point.stopping and point.stopping.value,
+        "comparison": point.comparison and point.comparison.value,
         "nodes": point.nodes or None,
         **_flat_estimate("samples_per_second", point.throughput),
         **_flat_scaling(point.scaling),
