@@ -52,7 +52,7 @@ def run(course: Course, *, crash_at: int | None = None, crash_before: bool = Fal
     return world
 
 
-@pytest.fixture(scope="module", params=COURSES.values(), ids=COURSES)
+@pytest.fixture(scope="module", params=COURSES.values(), ids=list(COURSES))
 def course(request: pytest.FixtureRequest) -> Course:
     found: Course = request.param
     return found
