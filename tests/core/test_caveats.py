@@ -171,6 +171,17 @@ def test_an_unstable_point_is_a_finding_and_is_counted() -> None:
     assert (whole.points.measured, whole.points.unstable, whole.points.other) == (1, 1, 0)
 
 
+def test_a_study_in_which_nothing_settled_has_failed_and_says_what_to_do() -> None:
+    found = decided(ONE, runs(False, False, False))
+    assert found.phase == "Failed"
+    message = next(condition.message for condition in found.conditions if condition.type == "Succeeded")
+    assert message == (
+        "no point was measured (1 Unstable): no point settled: give measure.warmUp and duration more time, or look at "
+        "the nodes"
+    )
+    assert found.answer == "1 of 1 points is Unstable (the windows never settled) and therefore not ranked."
+
+
 def test_nothing_is_held_against_an_unstable_base() -> None:
     one, two = measured(TWO, runs(False, False, True), runs(True, True, True))
     assert one.scaling[0].efficiency.mean == 1

@@ -70,7 +70,9 @@ def succeeded(results: Sequence[PointResult]) -> tuple[bool, str, str]:
     states = Counter(result.state for result in results)
     summary = ", ".join(f"{count} {state.value}" for state, count in sorted(states.items())) + _derived(results)
     if not states[PointState.MEASURED]:
-        why = next((result.reason for result in results if result.reason), "no point could be run")
+        unsettled = "no point settled: give measure.warmUp and duration more time, or look at the nodes"
+        other = unsettled if states[PointState.UNSTABLE] else "no point could be run"
+        why = next((result.reason for result in results if result.reason), other)
         return False, conditions.NOTHING_MEASURED, f"no point was measured ({summary}): {why}"
     if any(state not in FINDINGS for state in states):
         first = next(result for result in results if result.state not in FINDINGS)
