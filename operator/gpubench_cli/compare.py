@@ -30,7 +30,8 @@ is compared with itself. The second of two is B: "B is 12–19 % faster (95 %)".
 """
 _EPILOG = f"""\
 A NAME may choose points:   quickstart:workers=2,pool=local-cpu
-Fields for that and --by:   {", ".join(pairs.FIELDS)}
+Fields for that:            {", ".join(pairs.FIELDS)}
+Fields for --by:            {", ".join(pairs.FREE_FIELDS)}
 
   gpubench compare monday tuesday                the same points on two days, or on two pools
   gpubench compare monday tuesday --by variant   points that differ in pool or variant
@@ -229,8 +230,8 @@ def _document(
 def _fields(text: str) -> tuple[str, ...]:
     fields = tuple(text.split(","))
     for field in fields:
-        if field not in pairs.FIELDS:
-            raise argparse.ArgumentTypeError(f"{field!r} is none of {', '.join(pairs.FIELDS)}")
+        if field not in pairs.FREE_FIELDS:
+            raise argparse.ArgumentTypeError(f"{field!r} is none of {', '.join(pairs.FREE_FIELDS)}")
     return fields
 
 

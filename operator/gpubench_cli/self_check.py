@@ -235,7 +235,7 @@ def _smallest_table(report: Report) -> Table:
             for one in report.smallest
         ),
         notes=(
-            "A difference as large as this is told every other time, one half as large again nearly always.",
+            "A difference as large as this is told every other time, one twice as large nearly always.",
             "AT MOST is that for the upper end of the scatter's interval, which few processes leave wide.",
             "A study's own repeats say more: they are of its workload and as long as it measures.",
         ),

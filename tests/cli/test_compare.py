@@ -209,9 +209,10 @@ def test_how_it_is_called_is_explained(
     assert sentence in refused(capsys, *(a if name == "a" else name for name in names))
 
 
-def test_unknown_fields_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("field", ["node", "workload"])
+def test_other_fields_cannot_differ(tmp_path: Path, capsys: pytest.CaptureFixture[str], field: str) -> None:
     a = study(tmp_path / "a", {0: SLOW})
     with pytest.raises(SystemExit) as ended:
-        program.main(("compare", a, "--by", "node"))
+        program.main(("compare", a, "--by", field))
     assert ended.value.code == 2
-    assert "'node' is none of workload, pool, workers, batch, precision, variant" in capsys.readouterr().err
+    assert f"'{field}' is none of pool, workers, batch, precision, variant" in capsys.readouterr().err

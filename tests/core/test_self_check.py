@@ -35,7 +35,7 @@ def test_overhead_is_the_ratio_of_times_with_an_interval_over_rounds() -> None:
 
 @pytest.mark.parametrize(
     ("measured", "sentence"),
-    [(1.001, "at most 1% of the time"), (1.05, "more than 1% of the time")],
+    [(1.001, "at most 1 % more time"), (1.05, "more than 1 % more time")],
 )
 def test_a_narrow_interval_keeps_the_bar_or_breaks_it(measured: float, sentence: str) -> None:
     rounds = [(measured + scatter, 1.0) for scatter in (-0.0001, 0.0, 0.0001)]

@@ -36,8 +36,8 @@ def of_runs(values: Sequence[float]) -> Interval:
 def smallest_difference(scatter: float, *, repeats: int) -> float:
     """The half width of the interval of a ratio near 1, both points having so many repeats and that scatter.
 
-    t(0.975, 2 n - 2) c sqrt(2 / n): a difference as large is told every other time, one that is half as large again
-    nearly always.
+    t(0.975, 2 n - 2) c sqrt(2 / n): a difference as large is told every other time, one twice as large nearly always
+    (98 times out of 100, by the noncentral t distribution).
     """
     t = float(special.stdtrit(2 * repeats - 2, (1 + intervals.CONFIDENCE) / 2))
     return t * scatter * math.sqrt(2 / repeats)

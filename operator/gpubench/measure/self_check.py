@@ -23,6 +23,7 @@ from gpubench.values import Value
 REPEATS = (3, 5, 10, 20)
 #: The bar of the harness' overhead: the upper end of the interval of its time over the bare loop's.
 OVERHEAD_MAX = 1.01
+_BAR = f"{100 * (OVERHEAD_MAX - 1):.2g} %"
 
 
 class Order(Value):
@@ -79,9 +80,9 @@ class Overhead(Value):
         """Whether the bar holds."""
         low, high = self.time.low, self.time.high
         if high is not None and high <= OVERHEAD_MAX:
-            return f"at most {OVERHEAD_MAX - 1:.0%} of the time"
+            return f"at most {_BAR} more time"
         if low is not None and low > OVERHEAD_MAX:
-            return f"more than {OVERHEAD_MAX - 1:.0%} of the time"
+            return f"more than {_BAR} more time"
         if low is None or high is None:
             return "cannot tell: too few rounds"
         return f"cannot tell: the interval is {compare.percent(high - low)} wide"

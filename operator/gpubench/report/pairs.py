@@ -19,8 +19,10 @@ from gpubench.report import figures, tables
 from gpubench.units import workers_text
 from gpubench.values import Value
 
-#: What a caller may let differ, and by which it may choose points.
+#: By which a caller may choose points.
 FIELDS = ("workload", "pool", "workers", "batch", "precision", "variant")
+#: What it may let differ: never the workload, whose samples are others.
+FREE_FIELDS = FIELDS[1:]
 
 
 class Side(Value):
