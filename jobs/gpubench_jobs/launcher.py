@@ -368,7 +368,7 @@ def _missing(state: barrier.State, pods: int) -> str:
 
 
 def _publish(record: Value) -> None:
-    print(record.to_json(), flush=True)
+    print(records.line(record), flush=True)
 
 
 def _close(ending: records.Result | records.Failure) -> int:

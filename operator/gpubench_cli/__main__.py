@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
-from gpubench_cli import compare, plan, refusal, run, self_check, show, terminal, watch, workloads
+from gpubench_cli import compare, export, plan, refusal, run, self_check, show, terminal, verify, watch, workloads
 
 _PLUGIN = "kubectl-gpubench"
 
@@ -42,11 +42,11 @@ def _parser(program: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=program,
         description="GPU benchmarks: which GPU, how many, what does it cost, and how sure are you.",
-        epilog="Exit codes: 0 done, 1 the study failed, 2 bad input or no cluster.",
+        epilog="Exit codes: 0 done, 1 the study failed or a record does not hold, 2 bad input or no cluster.",
     )
     parser.add_argument("--version", action="version", version=f"gpubench {metadata.version('gpubench')}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (run, plan, show, compare, watch, workloads, self_check):
+    for command in (run, plan, show, compare, verify, export, watch, workloads, self_check):
         command.add_to(commands)
     return parser
 

@@ -8,7 +8,7 @@ wait without a bound, or an error of the client that reaches a person as it is.
 import json
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 
@@ -24,9 +24,13 @@ except ImportError:  # an extra: a person who only runs studies here does not ne
     kubernetes = None  # type: ignore[assignment]
 
 _REQUEST_SECONDS = 10.0
+_LOG_SECONDS = 60.0
 _RETRY_LATER = frozenset({408, 429, 500, 502, 503, 504})
+_NOT_ALLOWED = frozenset({401, 403})
 #: What the client raises over a kubeconfig that is no YAML, or has another shape than it takes for granted.
 _NO_KUBECONFIG = (yaml.YAMLError, ValueError, TypeError, AttributeError, LookupError, RecursionError)
+
+_Answer = TypeVar("_Answer")
 
 
 class Unavailable(Refusal):
@@ -36,9 +40,10 @@ class Unavailable(Refusal):
 class Cluster:
     """A cluster as a person's kubeconfig names it."""
 
-    def __init__(self, api: Any, *, host: str, namespace: str) -> None:
+    def __init__(self, api: Any, core: Any, *, host: str, namespace: str) -> None:
         self._api = api
-        self._host = host
+        self._core = core
+        self.host = host
         self.namespace = namespace
 
     def benchmark(self, name: str) -> dict[str, Any]:
@@ -65,13 +70,51 @@ class Cluster:
         )
         return tuple(_pool(item) for item in listed["items"])
 
-    def _ask(self, request: Callable[[], dict[str, Any]], *, what: str) -> dict[str, Any]:
+    def config_maps(self, uid: str) -> tuple[dict[str, Any], ...]:
+        """ConfigMaps that belong to a benchmark: its plan and its ledger."""
+        return self._owned(self._core.list_namespaced_config_map, uid, what="ConfigMaps")
+
+    def pods(self, uid: str) -> tuple[dict[str, Any], ...]:
+        """Pods of a benchmark that are still there."""
+        return self._owned(self._core.list_namespaced_pod, uid, what="Pods")
+
+    def log(self, pod: str) -> bytes | None:
+        """All that a pod has said; None where the cluster has it no more: pod and node may be gone."""
+        try:
+            return self._ask(
+                lambda: bytes(
+                    self._core.read_namespaced_pod_log(
+                        pod, self.namespace, _preload_content=False, _request_timeout=_LOG_SECONDS
+                    ).data
+                ),
+                what=f"the log of pod {pod}",
+            )
+        except Refusal as error:
+            cause = error.__cause__
+            if not isinstance(cause, kubernetes.client.ApiException) or cause.status in _NOT_ALLOWED:
+                raise
+            return None
+
+    def _owned(self, listed: Callable[..., Any], uid: str, *, what: str) -> tuple[dict[str, Any], ...]:
+        """What a list has of a benchmark, as plain dicts: the client's own types raise over absent fields."""
+
+        def request() -> dict[str, Any]:
+            selector = f"{names.LABEL_BENCHMARK_UID}={uid}"
+            answer = listed(
+                self.namespace, label_selector=selector, _preload_content=False, _request_timeout=_REQUEST_SECONDS
+            )
+            found: dict[str, Any] = json.loads(answer.data)
+            return found
+
+        return tuple(self._ask(request, what=f"{what} in namespace {self.namespace}")["items"])
+
+    def _ask(self, request: Callable[[], _Answer], *, what: str) -> _Answer:
         try:
             return request()
         except kubernetes.client.ApiException as error:
-            raise _refusal(error, what=what, host=self._host) from error
+            raise _refusal(error, what=what, host=self.host) from error
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise Unavailable(f"the cluster at {self._host} does not answer: {_cause(error)}") from error
+            raise Unavailable(f"the cluster at {self.host} does not answer: {_cause(error)}") from error
 
 
 def connect(namespace: str | None = None) -> Cluster:
@@ -94,8 +137,9 @@ def connect(namespace: str | None = None) -> Cluster:
             "that kubectl accepts?"
         ) from error
     configuration.retries = False  # `watch` retries itself, and says so
-    api = kubernetes.client.CustomObjectsApi(kubernetes.client.ApiClient(configuration))
-    return Cluster(api, host=configuration.host, namespace=namespace or default)
+    client = kubernetes.client.ApiClient(configuration)
+    api, core = kubernetes.client.CustomObjectsApi(client), kubernetes.client.CoreV1Api(client)
+    return Cluster(api, core, host=configuration.host, namespace=namespace or default)
 
 
 def _pool(item: Mapping[str, Any]) -> GpuPool:

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A results folder: what `gpubench run` leaves behind, and its format.
+"""A results folder: what `gpubench run` and `gpubench export` leave behind, and its format.
 
-Version 1 (0.1.0):
-    study.yaml      a copy of the study file
+    study.yaml      a copy of the study file; plan.json has its digest
     plan.json       the frozen plan (plan.plan.Plan), with the pools and prices as they were
     ledger.jsonl    attempt records (control.ledger.AttemptRecord), one JSON object a line; an attempt has a line from
                     when it was seen to run and one from its end: the later line counts
@@ -11,20 +10,27 @@ Version 1 (0.1.0):
     status.json     a Summary: whose status this is, and the status (api.benchmark_status.GpuBenchmarkStatus)
     logs/           <trial>.<attempt>.<pod>.jsonl: the pod's records with all windows; .err: what it said besides
 
+Version 1 (0.1.0, before checksums): as above, without the digest.
+Version 2 (0.1.0): every line of the four kinds of JSON file ends with a checksum (`gpubench.sealed`); a Summary says
+which gpubench wrote it and, where it was exported from a cluster, which logs there were. Both versions are read here.
+
 Must not happen: a measurement that was made is lost because the next one failed. So the ledger is written through to
 the disk with each attempt, and the status replaces its predecessor in one step.
 """
 
+import hashlib
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
+from gpubench import sealed
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.control.ledger import AttemptRecord, Ledger
 from gpubench.measure import records as wire
@@ -33,20 +39,44 @@ from gpubench.plan.plan import Plan
 from gpubench.values import Value
 from gpubench_cli.refusal import Refusal
 
-_Kind = TypeVar("_Kind", bound=Value)
+_Kind = TypeVar("_Kind", bound=sealed.Stored)
 
 _STATUS, _PLAN, _LEDGER, _STUDY, _LOGS = "status.json", "plan.json", "ledger.jsonl", "study.yaml", "logs"
 _ENVIRONMENTS = "environments.jsonl"
+_LOG_SUFFIX = ".jsonl"
+#: Of this gpubench, as a Summary has it.
+VERSION = metadata.version("gpubench")
+#: What read_* take from a results folder.
+FILES = (_STUDY, _PLAN, _LEDGER, _STATUS)
 
 
-class Summary(Value):
+class Exported(Value):
+    """That a folder was written from a cluster."""
+
+    at: str  # RFC 3339
+    logs: tuple[str, ...]  # names of the files in logs/; the other pods were gone, and with them their windows
+
+
+class Summary(sealed.Stored):
     """The content of status.json."""
 
-    schema_version: Literal[1] = 1
     name: str
     uid: str
-    machine: str
+    machine: str  # or the address of the cluster
+    gpubench: str | None = None  # version that wrote it: another one may choose other words
+    exported: Exported | None = None
     status: GpuBenchmarkStatus
+
+
+class LogName(NamedTuple):
+    """Whose records a file in logs/ has."""
+
+    trial: str
+    attempt: int
+    pod: int
+
+    def __str__(self) -> str:
+        return f"{self.trial}.{self.attempt}.{self.pod}{_LOG_SUFFIX}"
 
 
 class ResultsFolder:
@@ -63,13 +93,14 @@ class ResultsFolder:
             if any(path.iterdir()):
                 raise Refusal(f"{path} is not empty: choose another folder with --results")
             (path / _LOGS).mkdir()
-            (path / _STUDY).write_text(study_text, encoding="utf-8")
-            _replace(path / _PLAN, plan.to_json())
+            study = study_text.encode()
+            (path / _STUDY).write_bytes(study)
+            _replace(path / _PLAN, plan.model_copy(update={"study_digest": _digest(study)}))
         return cls(path)
 
     def log(self, *, trial: str, attempt: int, pod: int) -> Path:
         """Where the records of a pod go."""
-        return self.path / _LOGS / f"{trial}.{attempt}.{pod}.jsonl"
+        return self.path / _LOGS / str(LogName(trial, attempt, pod))
 
     def append(self, records: Iterable[AttemptRecord]) -> None:
         """Records that are safe on the disk when this returns."""
@@ -90,7 +121,7 @@ class ResultsFolder:
     def write(self, summary: Summary) -> None:
         """The status; a reader sees the old one or the new one, never half of it."""
         with _writing(self.path):
-            _replace(self.path / _STATUS, summary.to_json())
+            _replace(self.path / _STATUS, summary.model_copy(update={"gpubench": VERSION}))
 
 
 def default_path(name: str, *, now: float) -> Path:
@@ -115,30 +146,76 @@ def read_plan(path: Path) -> Plan:
 
 def read_ledger(path: Path) -> Ledger:
     """The ledger in a results folder. A last line without its end is one that was being written: it is left out."""
-    try:
-        text = (path / _LEDGER).read_text(encoding="utf-8")
-    except FileNotFoundError:
-        text = ""  # no attempt was seen yet
-    complete = text[: text.rfind("\n") + 1].splitlines()
     ledger = Ledger()
-    for number, line in enumerate(complete, start=1):
-        try:
-            ledger = ledger.with_records([AttemptRecord.model_validate_json(line)])
-        except ValidationError as error:
-            raise Refusal(f"{path / _LEDGER}:{number}: {_first(error)}") from error
+    for record in ledger_lines(path):
+        ledger = ledger.with_records([record])
     return ledger.with_environments(_read_environments(path))
 
 
-def _read_environments(path: Path) -> list[Environment]:
+def ledger_lines(path: Path) -> Iterator[AttemptRecord]:
+    """What each line of the ledger says that has its end."""
+    for number, line in enumerate(_bytes(path / _LEDGER).split(b"\n")[:-1], start=1):
+        try:
+            yield AttemptRecord.from_text(line)
+        except ValueError as error:
+            raise Refusal(f"{path / _LEDGER}:{number}: {_first(error)}") from error
+
+
+def ledger_is_cut(path: Path) -> bool:
+    """Whether the last line has no end."""
+    content = _bytes(path / _LEDGER)
+    return bool(content) and not content.endswith(b"\n")
+
+
+def ledger_path(path: Path) -> Path:
+    """Where the attempts are."""
+    return path / _LEDGER
+
+
+def environments_bytes(path: Path) -> bytes:
+    """The environments as they are stored, in the form of a log; empty where there are none."""
+    return _bytes(path / _ENVIRONMENTS)
+
+
+def study_path(path: Path) -> Path:
+    """Where the study file is, as it was."""
+    return path / _STUDY
+
+
+def study_is_as_planned(path: Path, plan: Plan) -> bool | None:
+    """Whether the copy of the study file is the one that the plan was made of; None where the plan does not tell."""
+    if plan.study_digest is None:
+        return None
     try:
-        lines = (path / _ENVIRONMENTS).read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        return []
+        return _digest(study_path(path).read_bytes()) == plan.study_digest
+    except OSError as error:
+        raise Refusal(f"{study_path(path)}: {error.strerror}") from error
+
+
+def log_names(path: Path) -> tuple[LogName, ...]:
+    """The logs of a results folder; a file there with another name is nobody's log, and a Refusal."""
+    found = []
+    for file in sorted((path / _LOGS).glob(f"*{_LOG_SUFFIX}")):
+        trial, _, rest = file.name.removesuffix(_LOG_SUFFIX).partition(".")
+        attempt, _, pod = rest.partition(".")
+        if not (attempt.isdecimal() and pod.isdecimal()):
+            raise Refusal(f"{file}: the name of a log is TRIAL.ATTEMPT.POD{_LOG_SUFFIX}: what is this file?")
+        found.append(LogName(trial, int(attempt), int(pod)))
+    return tuple(found)
+
+
+def log_path(path: Path, name: LogName) -> Path:
+    """Where a log is."""
+    return path / _LOGS / str(name)
+
+
+def _read_environments(path: Path) -> list[Environment]:
+    lines = environments_bytes(path).decode(errors="replace").split("\n")
     return [found for line in lines if (found := wire.read_environment(line)) is not None]
 
 
 def _append(folder: Path, name: str, values: Iterable[Value]) -> None:
-    lines = "".join(f"{value.to_json()}\n" for value in values)
+    lines = "".join(f"{sealed.seal(value.to_json())}\n" for value in values)
     if not lines:
         return
     with _writing(folder), (folder / name).open("a", encoding="utf-8") as file:
@@ -147,17 +224,26 @@ def _append(folder: Path, name: str, values: Iterable[Value]) -> None:
         os.fsync(file.fileno())
 
 
-def study_path(path: Path) -> Path:
-    """Where the study file is, as it was."""
-    return path / _STUDY
+def _bytes(path: Path) -> bytes:
+    """What a file holds; nothing where it is not there yet."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
+
+
+def _digest(study: bytes) -> str:
+    return hashlib.sha256(study).hexdigest()
 
 
 def _read(path: Path, kind: type[_Kind]) -> _Kind:
     try:
-        return kind.model_validate_json(path.read_bytes())
+        content = path.read_bytes()
     except OSError as error:
         raise Refusal(f"{path}: {error.strerror}: this is no results folder of `gpubench run`") from error
-    except ValidationError as error:
+    try:
+        return kind.from_text(content.removesuffix(b"\n"))
+    except ValueError as error:
         raise Refusal(f"{path}: {_first(error)}: it was written by another version, or changed") from error
 
 
@@ -169,14 +255,16 @@ def _writing(path: Path) -> Iterator[None]:
         raise Refusal(f"{path}: results cannot be written there: {error.strerror}") from error
 
 
-def _first(error: ValidationError) -> str:
+def _first(error: ValueError) -> str:
+    if not isinstance(error, ValidationError):
+        return str(error)
     first = error.errors()[0]
     return f"{'.'.join(map(str, first['loc'])) or 'the file'}: {first['msg']}"
 
 
-def _replace(path: Path, text: str) -> None:
+def _replace(path: Path, content: sealed.Stored) -> None:
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=".", delete=False) as new:
-        new.write(text + "\n")
+        new.write(content.to_text() + "\n")
         new.flush()
         os.fsync(new.fileno())
     Path(new.name).chmod(0o644)

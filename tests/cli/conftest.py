@@ -1,10 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of local runs need: without it they fail, and say what to do. Skipped tests would show nothing."""
+"""What the tests of local runs need: without it they fail, and say what to do. Skipped tests would show nothing.
+
+Real runs take a minute; their folders are made once and only read. A test that changes one copies it.
+"""
 
 import importlib.util
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
+
+QUICKSTART = Path(__file__).parents[2] / "jobs/studies/quickstart.yaml"
+#: Measured: 70 s on two idle cores; six times as much for a machine that compiles beside it.
+PATIENCE_SECONDS = 420.0
+TRAINED = """\
+apiVersion: gpubench.dev/v1alpha1
+kind: GpuBenchmark
+metadata: {name: trained}
+spec:
+  sweep:
+    - workloads: [mnist_mlp]
+      pools: [local-cpu]
+      workers: [2]
+      batchPerWorker: [32]
+      data: {source: Generated, samples: 2000}
+      epochs: 3
+  measure: {mode: Training, repeats: {min: 1}}
+  goals: [{name: much, workload: mnist_mlp, samples: 60000000}]
+"""
 
 
 @pytest.fixture(scope="session")
@@ -18,3 +43,52 @@ def two_cores() -> None:
     """Two pods are pinned to processors of their own; with one they could not be placed."""
     usable = len(os.sched_getaffinity(0))
     assert usable >= 2, f"two pods need two processors and {usable} may be used here: run the tests on two or more"
+
+
+@pytest.fixture(scope="session")
+def shortened_quickstart() -> str:
+    """The quickstart with three repeats, as it is, and shorter ones."""
+    shortened = QUICKSTART.read_text()
+    for old, new in (("warmUp: 2s", "warmUp: 0s"), ("duration: 8s", "duration: 1s")):
+        assert old in shortened
+        shortened = shortened.replace(old, new)
+    return shortened
+
+
+@pytest.fixture(scope="session")
+def real_run(
+    shortened_quickstart: str, tmp_path_factory: pytest.TempPathFactory, horovod: None, two_cores: None
+) -> "subprocess.CompletedProcess[str]":
+    """The quickstart with real ranks; its folder is in `args[-1]`."""
+    del horovod, two_cores
+    return run_study(shortened_quickstart, tmp_path_factory.mktemp("run"))
+
+
+@pytest.fixture(scope="session")
+def real_folder(real_run: "subprocess.CompletedProcess[str]") -> Path:
+    """The results folder of that run."""
+    assert real_run.returncode == 0, real_run.stderr
+    return Path(real_run.args[-1])
+
+
+@pytest.fixture(scope="session")
+def trained_folder(
+    shortened_quickstart: str, tmp_path_factory: pytest.TempPathFactory, horovod: None, two_cores: None
+) -> Path:
+    """The results folder of a training of two real ranks, on the quickstart's pool."""
+    del horovod, two_cores
+    pool = shortened_quickstart[: shortened_quickstart.rindex("---\n")]
+    ended = run_study(f"{pool}---\n{TRAINED}", tmp_path_factory.mktemp("training"))
+    assert ended.returncode == 0, ended.stderr
+    return Path(ended.args[-1])
+
+
+def run_study(text: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+    (folder / "study.yaml").write_text(text)
+    return subprocess.run(
+        [sys.executable, "-m", "gpubench_cli", "run", str(folder / "study.yaml"), "--results", str(folder / "found")],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )

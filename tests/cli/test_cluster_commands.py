@@ -18,6 +18,12 @@ import yaml
 
 from cluster import Cluster
 from gpubench import names
+from gpubench.api.benchmark import GpuBenchmarkSpec
+from gpubench.control import ledger, manifests
+from gpubench.control.decide import decide
+from gpubench.control.observed import Observed, Study
+from gpubench_cli import results
+from gpubench_operator import kube
 
 QUICKSTART = Path(__file__).parents[2] / "jobs/studies/quickstart.yaml"
 PATIENCE_SECONDS = 60.0
@@ -129,6 +135,48 @@ def test_no_permission(served_api: Cluster, quickstart: str) -> None:
     assert code == 2
     assert err.startswith("gpubench: no permission to read GpuBenchmark quickstart")
     assert len(err.splitlines()) == 1
+
+
+def test_a_study_of_the_cluster_is_exported_and_holds(served_api: Cluster, namespace: str, tmp_path: Path) -> None:
+    """Without nodes there are no pods: what was measured is in ConfigMaps and status alone."""
+    before = Path(__file__).with_name("results_of_version_1") / "quickstart"
+    served_api.kubectl("apply", "-n", namespace, "-f", str(before / "study.yaml"))
+    try:
+        arguments = ("export", "quickstart", str(tmp_path / "exported"), "-n", namespace)
+        code, out, err = gpubench(served_api.kubeconfig, *arguments)
+        assert (code, out) == (2, "")
+        assert "it has not begun, and there is nothing to export" in err
+        body = served_api.request("GET", kube.BENCHMARKS.path(namespace=namespace, name="quickstart"))
+        store_results(served_api, body, before)
+        folder = tmp_path / "exported"
+        code, out, err = gpubench(served_api.kubeconfig, *arguments)
+        assert (code, err) == (0, "")
+        assert out == f"{folder}: 6 attempts, and the records of 0 of their 9 pods\n"
+        code, out, _ = gpubench(served_api.kubeconfig, "verify", str(folder))
+        assert code == 0, out
+        assert "windows of 6 attempts were gone when it was exported" in out
+    finally:
+        served_api.kubectl("delete", "-n", namespace, "-f", str(before / "study.yaml"))
+
+
+def store_results(cluster: Cluster, body: dict[str, Any], folder: Path) -> None:
+    """What the operator would have stored of a study that ran as the folder says."""
+    metadata = body["metadata"]
+    study = Study(
+        namespace=metadata["namespace"], name=metadata["name"], uid=metadata["uid"],
+        generation=metadata["generation"], created_at=0.0, spec=GpuBenchmarkSpec.model_validate(body["spec"]),
+    )  # fmt: skip
+    plan, attempts = results.read_plan(folder), results.read_ledger(folder)
+    decision = decide(plan, attempts, Observed(study=study), 0.0)
+    assert decision.status.phase == "Succeeded"
+    for stored in (
+        manifests.plan_config_map(study, plan),
+        manifests.ledger_config_map(study, 0, ledger.to_entries(attempts.records)),
+    ):
+        cluster.kubectl("apply", "-f", "-", stdin=json.dumps(stored))
+    arguments = ("-n", study.namespace, "--subresource=status", "--type=merge")
+    patch = json.dumps({"status": decision.status.to_wire()})
+    cluster.kubectl("patch", names.BENCHMARK_PLURAL, study.name, *arguments, "-p", patch)
 
 
 @pytest.mark.usefixtures("quickstart")

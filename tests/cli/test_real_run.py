@@ -4,7 +4,6 @@
 import json
 import re
 import subprocess
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -23,44 +22,22 @@ from gpubench.report import figures, tables
 from gpubench_cli import results
 from gpubench_operator import kube
 
-QUICKSTART = Path(__file__).parents[2] / "jobs/studies/quickstart.yaml"
-#: Measured: 70 s on two idle cores; six times as much for a machine that compiles beside it.
-PATIENCE_SECONDS = 420.0
-
 pytestmark = pytest.mark.usefixtures("horovod", "two_cores")
 
 
-@pytest.fixture(scope="module")
-def text() -> str:
-    """The quickstart with three repeats, as it is, and shorter ones."""
-    shortened = QUICKSTART.read_text()
-    for old, new in (("warmUp: 2s", "warmUp: 0s"), ("duration: 8s", "duration: 1s")):
-        assert old in shortened
-        shortened = shortened.replace(old, new)
-    return shortened
+@pytest.fixture
+def text(shortened_quickstart: str) -> str:
+    return shortened_quickstart
 
 
-@pytest.fixture(scope="module")
-def ended(
-    text: str, tmp_path_factory: pytest.TempPathFactory, horovod: None, two_cores: None
-) -> "subprocess.CompletedProcess[str]":
-    """One run for all tests here; its folder is `found` in `args[-1]`."""
-    del horovod, two_cores
-    folder = tmp_path_factory.mktemp("run")
-    (folder / "study.yaml").write_text(text)
-    return subprocess.run(
-        [sys.executable, "-m", "gpubench_cli", "run", str(folder / "study.yaml"), "--results", str(folder / "found")],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS,
-        check=False,
-    )
+@pytest.fixture
+def ended(real_run: "subprocess.CompletedProcess[str]") -> "subprocess.CompletedProcess[str]":
+    return real_run
 
 
-@pytest.fixture(scope="module")
-def folder(ended: "subprocess.CompletedProcess[str]") -> Path:
-    assert ended.returncode == 0, ended.stderr
-    return Path(ended.args[-1])
+@pytest.fixture
+def folder(real_folder: Path) -> Path:
+    return real_folder
 
 
 def test_the_quickstart_runs_without_a_cluster(ended: "subprocess.CompletedProcess[str]", folder: Path) -> None:

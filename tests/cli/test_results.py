@@ -25,7 +25,9 @@ def make_record(*, trial: str = "t", outcome: Outcome | None = None) -> AttemptR
 
 def test_plan_and_study_are_kept(tmp_path: Path) -> None:
     folder = make_folder(tmp_path)
-    assert results.read_plan(folder.path) == builders.plan()
+    plan = results.read_plan(folder.path)
+    assert plan.model_copy(update={"study_digest": None}) == builders.plan()
+    assert results.study_is_as_planned(folder.path, plan)
     assert results.study_path(folder.path).read_text() == "a: 1\n"
     assert not results.is_results_folder(folder.path), "without a status there is nothing to show yet"
 
@@ -48,7 +50,7 @@ def test_a_line_that_was_being_written_is_left_out(tmp_path: Path) -> None:
 
 def test_a_line_that_is_wrong_is_named(tmp_path: Path) -> None:
     folder = make_folder(tmp_path)
-    (folder.path / "ledger.jsonl").write_text('{"schemaVersion": 2}\n')
+    (folder.path / "ledger.jsonl").write_text('{"schemaVersion": 3}\n')
     with pytest.raises(Refusal, match=r"ledger\.jsonl:1: schemaVersion"):
         results.read_ledger(folder.path)
 

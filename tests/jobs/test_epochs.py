@@ -203,7 +203,7 @@ def test_a_test_set_without_a_sample_is_refused() -> None:
 def test_two_pods_train_whole_epochs_and_agree_on_how_good_the_model_is(pods: Pods) -> None:
     first, second = pods.gang(make_assignment(workers=2, epochs=2, **TRAINING))
     assert (first.wait(), second.wait()) == (0, 0), first.log[-2000:] + second.log[-2000:]
-    told = [records.Epoch.model_validate_json(line) for line in first.lines if '"kind":"epoch"' in line]
+    told = first.wrote.of_kind(records.Epoch)
     assert [epoch.index for epoch in told] == [0, 1]
     assert not any('"kind":"epoch"' in line for line in second.lines)
     assert {(epoch.steps, epoch.samples) for epoch in told} == {(32, 500)}  # 31 of 16 samples, one of 4; one left out

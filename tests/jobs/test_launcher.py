@@ -36,8 +36,8 @@ def test_two_pods_of_one_rank_agree_on_one_result(pods: Pods) -> None:
     assert kinds[-1] == "result"
     assert kinds[-2] == "usage"
     assert set(kinds[1:-2]) == {"window"}
-    own = [records.Window.model_validate_json(line) for line in first.lines[1:-2]]
-    other = [records.Window.model_validate_json(line) for line in second.lines if '"window"' in line]
+    own = first.wrote.of_kind(records.Window)
+    other = second.wrote.of_kind(records.Window)
     assert [window.index for window in own] == [window.index for window in other] == list(range(len(own)))
     assert result.steady_from is not None or not result.settled
     counted = [

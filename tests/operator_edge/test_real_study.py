@@ -6,6 +6,7 @@ The nodes are processes of this machine (see tests/cluster); everything else is 
 """
 
 import contextlib
+import os
 import subprocess
 import sys
 import time
@@ -19,6 +20,8 @@ from prometheus_client import parser
 import installation
 from cluster import Cluster, Image, Node
 from gpubench import metrics, names
+from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench_cli import results, verify
 
 STUDY_SECONDS = 300.0  # six to ten gangs of five to fifteen seconds each; most of it is `import tensorflow`
 POLL_SECONDS = 0.3
@@ -130,6 +133,8 @@ def test_from_apply_to_figures_and_a_restart_changes_nothing(cluster: Cluster, t
         )
         assert status(cluster) == found
 
+        check_export(cluster, tmp_path / "exported", found)
+
         described = cluster.kubectl("describe", "gbench", "real").stdout
         for word in ("Planned", "AttemptStarted", "TrialMeasured", "Finished"):
             assert word in described
@@ -231,6 +236,23 @@ def check_exported(samples: Samples, found: dict[str, Any]) -> None:
     for (name, labels), _ in samples.items():
         metric = next(metric for metric in metrics.CATALOGUE if metric.name == name)
         assert set(dict(labels)) == set(metric.labels)
+
+
+def check_export(cluster: Cluster, folder: Path, found: dict[str, Any]) -> None:
+    """Plan, attempts, status and the windows of all pods come out of the cluster, and hold."""
+    for command in (("export", "real", str(folder), "-n", "default"), ("verify", str(folder))):
+        ended = subprocess.run(
+            [sys.executable, "-m", "gpubench_cli", *command],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "KUBECONFIG": str(cluster.kubeconfig)},
+        )
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "every figure follows from the records" in ended.stdout
+    assert "were gone" not in ended.stdout
+    assert results.read_summary(folder).status == GpuBenchmarkStatus.model_validate(found)
+    assert verify.examine(folder).windows > 0
 
 
 def left_behind(cluster: Cluster) -> list[str]:

@@ -31,7 +31,7 @@ def study(name: str) -> kube.Object:
 
 def entries(place: Place, name: str) -> dict[str, Any]:
     """The ledger without what differs from run to run: moments, UIDs, and names that hold a UID."""
-    moving = ("createdAt", "endedAt", "nodeSeconds", "job", "jobUid", "nodes", "zones", "imageId")
+    moving = ("createdAt", "endedAt", "nodeSeconds", "job", "jobUid", "nodes", "zones", "imageId", "checksum")
     found = {}
     for body in place.all(kube.CONFIG_MAPS):
         labels = body["metadata"]["labels"]

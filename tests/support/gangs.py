@@ -13,7 +13,9 @@ from pathlib import Path
 import psutil
 
 from gpubench import names
+from gpubench.measure import log as logs
 from gpubench.measure import records
+from gpubench.measure.log import Log
 from gpubench.plan import assignment as assignments
 
 #: The one patience of all tests here, many times what anything took: a gang on two busy cores needed 25 s to import
@@ -62,6 +64,13 @@ class Pod:
     @property
     def lines(self) -> list[str]:
         return (self.folder / "stdout").read_text().splitlines()
+
+    @property
+    def wrote(self) -> Log:
+        """Its records, each of which must be whole."""
+        found = logs.read((self.folder / "stdout").read_bytes())
+        assert not found.problems, found.problems
+        return found
 
     @property
     def message(self) -> str:

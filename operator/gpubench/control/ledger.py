@@ -8,13 +8,14 @@ one file of a results folder locally; this module knows the text, not the place.
 Beside the attempts lies the full environment that a figure stands on, once for each comparability key, under
 `environment.<key>`: a termination message holds the key only, and logs go with their pods.
 
-Version 1 (0.1.0): the fields below.
+Version 1 (0.1.0, before checksums): the fields below.
+Version 2 (0.1.0): each entry, and each environment, ends with a checksum (`gpubench.sealed`).
 """
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import Literal
 
+from gpubench import sealed
 from gpubench.measure import records
 from gpubench.measure.records import Environment, Result
 from gpubench.values import Value
@@ -66,10 +67,9 @@ class Reason(StrEnum):
     POD_VANISHED = "PodVanished"  # somebody else deleted a pod, and the others wait for it
 
 
-class AttemptRecord(Value):
+class AttemptRecord(sealed.Stored):
     """One attempt. Times are seconds since the epoch, from API timestamps."""
 
-    schema_version: Literal[1] = 1
     trial: str
     attempt: int
     job: str
@@ -135,12 +135,12 @@ class Ledger(Value):
 
 def to_entries(records: Iterable[AttemptRecord]) -> dict[str, str]:
     """Entries as they are stored: key and JSON."""
-    return {record.key: record.to_json() for record in records}
+    return {record.key: record.to_text() for record in records}
 
 
 def environment_entries(environments: Iterable[Environment]) -> dict[str, str]:
     """Environments as they are stored: key and JSON."""
-    return {f"{_ENVIRONMENT}{environment.key()}": environment.to_json() for environment in environments}
+    return {f"{_ENVIRONMENT}{environment.key()}": records.line(environment) for environment in environments}
 
 
 def from_entries(shards: Iterable[Mapping[str, str]]) -> Ledger:
@@ -150,7 +150,7 @@ def from_entries(shards: Iterable[Mapping[str, str]]) -> Ledger:
     for shard in shards:
         for key, text in shard.items():
             if not key.startswith(_ENVIRONMENT):
-                attempts.append(AttemptRecord.model_validate_json(text))
+                attempts.append(AttemptRecord.from_text(text))
             elif (environment := records.read_environment(text)) is not None:  # provenance: no study ends over it
                 environments.append(environment)
     return Ledger(records=tuple(attempts), environments=tuple(environments))

@@ -33,13 +33,13 @@ def plan_config_map(study: Study, plan: Plan) -> Manifest:
         "kind": "ConfigMap",
         "metadata": _metadata(study, names.plan_name(study.name, study.uid), names.COMPONENT_PLAN),
         "immutable": True,
-        "data": {_PLAN_KEY: plan.to_json()},
+        "data": {_PLAN_KEY: plan.to_text()},
     }
 
 
 def read_plan(config_map: Mapping[str, Any]) -> Plan:
     """The plan in its ConfigMap."""
-    return Plan.model_validate_json(config_map["data"][_PLAN_KEY])
+    return Plan.from_text(config_map["data"][_PLAN_KEY])
 
 
 def ledger_config_map(study: Study, shard: int, entries: Mapping[str, str]) -> Manifest:

@@ -43,7 +43,7 @@ def begin(
 
 def too_large(plan: Plan) -> str | None:
     """Why a plan cannot be stored. What a study says always fits (a test holds that), but not every set of pools."""
-    size = len(plan.to_json().encode())
+    size = len(plan.to_text().encode())
     if size <= PLAN_BYTES_MAX:
         return None
     sizes = {pool.name: len(pool.to_json().encode()) for pool in plan.pools}

@@ -1,25 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
 """The wire format of what a gang reports, and its history.
 
-Version 1 (0.1.0): records `environment`, `window`, `epoch` and `result` or `failure`, one JSON object a line on
-standard output; the closing `result` or `failure` is also the pod's termination message. Unknown kinds are skipped by
-readers; a changed meaning of a field needs a new version here and a reader for the old one.
+Version 1 (0.1.0, before checksums): records `environment`, `window`, `epoch` and `result` or `failure`, one JSON object
+a line on standard output; the closing `result` or `failure` is also the pod's termination message.
+Version 2 (0.1.0): each line, and the termination message, ends with a checksum (`gpubench.sealed`); records `usage` and
+`health`; in `result` the fields `steadyFrom`, `standardError`, `notices` and `machine`.
+
+Readers take both. A line of version 2 without its checksum is damaged; a program of the user's own may write version 1
+for ever. Unknown kinds are skipped by readers; a changed meaning of a field needs a new version here and a reader for
+the old one.
 
 The termination message must stay below TERMINATION_MESSAGE_MAX bytes: over 4,096 the kubelet keeps the tail only, which
 is no JSON any more. Times are integer nanoseconds of one monotonic clock; no record holds a rate, which is computed.
 """
 
 import json
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Final, Literal, Self, get_args
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
+from gpubench import sealed
 from gpubench.measure.bounds import Count, Figure, Positive, Share
 from gpubench.measure.notices import NOTICES_MAX, Notice
 from gpubench.values import Value, content_id
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION: Final = sealed.VERSION
+Version = Literal[1, 2]
 TERMINATION_MESSAGE_MAX = 2048
 _MESSAGE_TEXT_MAX = 800
 _ENVIRONMENT_SHOWN_MAX = 16
@@ -34,7 +41,7 @@ class Environment(Value):
     """
 
     kind: Literal["environment"] = "environment"
-    schema_version: Literal[1] = 1
+    schema_version: Version = SCHEMA_VERSION
     accelerator: str  # the GPU's name, or the processor's model on a CPU pool
     driver: str | None = None
     cuda: str | None = None
@@ -92,12 +99,12 @@ def read_environment(line: str) -> Environment | None:
     if '"environment"' not in line:
         return None
     try:
-        fields = json.loads(line)
+        fields = json.loads(sealed.opened(line))
         if not isinstance(fields, dict) or fields.get("kind") != "environment":
             return None
         known = {to_camel(name) for name in Environment.model_fields}
         return Environment.model_validate({name: value for name, value in fields.items() if name in known})
-    except (ValueError, RecursionError):  # no JSON, or fields of other types
+    except (ValueError, RecursionError):  # changed, no JSON, or fields of other types
         return None
 
 
@@ -116,7 +123,7 @@ class Window(Value):
     """`steps` training steps of one rank, from one device synchronisation to the next."""
 
     kind: Literal["window"] = "window"
-    schema_version: Literal[1] = 1
+    schema_version: Version = SCHEMA_VERSION
     rank: int
     index: int  # from 0, the same on every rank
     steps: int
@@ -128,7 +135,7 @@ class Epoch(Value):
     """One epoch of a training run, over the whole gang; written by rank 0."""
 
     kind: Literal["epoch"] = "epoch"
-    schema_version: Literal[1] = 1
+    schema_version: Version = SCHEMA_VERSION
     index: int  # from 0
     steps: int
     samples: int  # of all ranks
@@ -169,7 +176,7 @@ class Usage(Value):
     """
 
     kind: Literal["usage"] = "usage"
-    schema_version: Literal[1] = 1
+    schema_version: Version = SCHEMA_VERSION
     rank: int
     samples: Count
     period_seconds: Figure
@@ -192,7 +199,7 @@ class Health(Value):
     """A short test of one rank's device before the trial. What cannot be told is absent."""
 
     kind: Literal["health"] = "health"
-    schema_version: Literal[1] = 1
+    schema_version: Version = SCHEMA_VERSION
     rank: int
     arithmetic: Figure  # operations per second of a float32 matrix product
     memory: Figure  # bytes per second, read and written, of adding one array to another
@@ -225,7 +232,7 @@ class Result(Value):
     """
 
     kind: Literal["result"] = "result"
-    schema_version: Literal[1] = 1
+    schema_version: Version = SCHEMA_VERSION
     trial: str
     attempt: int
     workers: Positive  # as Horovod reported it, checked against the assignment
@@ -257,13 +264,17 @@ class Failure(Value):
     """A pod that did not: written by each pod that fails, in its own words."""
 
     kind: Literal["failure"] = "failure"
-    schema_version: Literal[1] = 1
+    schema_version: Version = SCHEMA_VERSION
     trial: str
     attempt: int
     exit_code: int  # an exitcodes.ExitCode
     rank: int | None = None  # the rank that failed first, where it is known
     sentence: str  # one sentence: what happened, and what to do
 
+
+Record = Environment | Window | Epoch | Usage | Health | Result | Failure
+_RECORD: TypeAdapter[Record] = TypeAdapter(Annotated[Record, Field(discriminator="kind")])
+_KINDS = frozenset(record.model_fields["kind"].default for record in get_args(Record))
 
 Ending = Annotated[Result | Failure, Field(discriminator="kind")]
 _ENDING: TypeAdapter[Result | Failure] = TypeAdapter(Ending)
@@ -273,11 +284,38 @@ class UnreadableMessage(ValueError):
     """A termination message that is no record of ours: cut, empty, foreign or of a version that is not known."""
 
 
+def line(record: Value) -> str:
+    """A record as it is written to a log, without the end of the line."""
+    return sealed.seal(record.to_json())
+
+
+def read_line(text: bytes) -> Record | None:
+    """The record in a line of a log; None for one of a kind that is not known here.
+
+    `sealed.Damaged` where it is not what was written, or cannot be read.
+    """
+    content = sealed.opened(text)
+    try:
+        fields = json.loads(content)
+    except ValueError as error:
+        raise sealed.Damaged(f"it is no JSON: {error}") from error
+    if not isinstance(fields, dict) or not isinstance(fields.get("kind"), str):
+        raise sealed.Damaged("it is no record: an object with a kind is expected")
+    if fields["kind"] not in _KINDS and sealed.is_sealed(text):
+        return None
+    try:
+        record = _RECORD.validate_json(content)
+    except ValidationError as error:
+        raise sealed.Damaged(f"it is no record: {_first(error)}") from error
+    sealed.require(text, version=record.schema_version)
+    return record
+
+
 def termination_message(ending: Result | Failure) -> bytes:
     """The bytes of a pod's termination message, always below TERMINATION_MESSAGE_MAX: a long sentence is cut."""
     if isinstance(ending, Failure) and len(ending.sentence) > _MESSAGE_TEXT_MAX:
         ending = ending.model_copy(update={"sentence": ending.sentence[: _MESSAGE_TEXT_MAX - 1] + "…"})
-    while len(message := ending.to_json().encode()) >= TERMINATION_MESSAGE_MAX:
+    while len(message := line(ending).encode()) >= TERMINATION_MESSAGE_MAX:
         # Only a sentence of many multi-byte characters comes here; a result has no text of free length.
         assert isinstance(ending, Failure)
         ending = ending.model_copy(update={"sentence": ending.sentence[: len(ending.sentence) // 2] + "…"})
@@ -285,12 +323,21 @@ def termination_message(ending: Result | Failure) -> bytes:
 
 
 def read_ending(message: str) -> Result | Failure:
-    """The record in a termination message; UnreadableMessage says what is wrong with it."""
+    """The record in a termination message; UnreadableMessage says what is wrong with it.
+
+    One without a checksum is taken in any version: a program of the user's own may have written it.
+    """
     if not message.strip():
         raise UnreadableMessage("the termination message is empty")
     try:
-        return _ENDING.validate_json(message)
+        return _ENDING.validate_json(sealed.opened(message.strip()))
+    except sealed.Damaged as error:
+        raise UnreadableMessage(f"the termination message is no record: {error}") from error
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"]) or "the text"
-        raise UnreadableMessage(f"the termination message is no record: {place}: {first['msg']}") from error
+        raise UnreadableMessage(f"the termination message is no record: {_first(error)}") from error
+
+
+def _first(error: ValidationError) -> str:
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"]) or "the text"
+    return f"{place}: {first['msg']}"

@@ -2,8 +2,11 @@
 """The plan of a study: its points, its trials in their order, and the pools as they were. Frozen when the study starts.
 
 Everything later reads the plan, never the pools: a changed price or a new version of the operator changes no study that
-is under way. The plan is stored as JSON; version 1 (0.1.0) has the fields below. What many points repeat at length
-(data, variant, workload of the user's own) stands there once, and the points have its index: so it fits a ConfigMap.
+is under way. What many points repeat at length (data, variant, workload of the user's own) stands once in the stored
+JSON, and the points have its index: so it fits a ConfigMap.
+
+Version 1 (0.1.0, before checksums): the fields below.
+Version 2 (0.1.0): ends with a checksum (`gpubench.sealed`); `studyDigest`.
 """
 
 from collections.abc import Mapping
@@ -11,6 +14,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import model_validator
 
+from gpubench import sealed
 from gpubench.api.benchmark import AttemptLimits, Custom, Data, Mode, Repeats, TimedRegion, Variant
 from gpubench.api.benchmark_status import Basis
 from gpubench.api.pool import ExchangeRate, GpuPool
@@ -82,11 +86,11 @@ class Timing(Value):
     attempt_timeout: int
 
 
-class Plan(Value):
+class Plan(sealed.Stored):
     """A frozen study."""
 
-    schema_version: Literal[1] = 1
     planned_at: str  # RFC 3339
+    study_digest: str | None = None  # of the study file beside it, in a results folder: SHA-256
     points: tuple[Point, ...]
     trials: tuple[Trial, ...]  # in the order in which they start; skipped and derived points have none
     pools: tuple[GpuPool, ...]

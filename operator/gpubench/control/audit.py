@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether the figures of a study follow from its records: each step is made once more and held against what is stored.
+
+Windows -> the gang's result (`measure.gang`) -> the ledger -> the points and the status (`control.decide`): the
+functions that made the figures make them again here. So a stored figure that was changed differs, however little.
+
+Must not happen: a tolerance. Equal records give equal figures, to the last digit.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence, Set
+from itertools import pairwise
+
+from gpubench.api.benchmark import GpuBenchmarkSpec
+from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.control import conditions
+from gpubench.control import decide as decisions
+from gpubench.control.ledger import AttemptRecord, Ledger, Outcome
+from gpubench.control.observed import Observed, ObservedJob, Study
+from gpubench.control.status import point_text
+from gpubench.measure import gang
+from gpubench.measure.log import Log
+from gpubench.measure.records import Environment, Epoch, Failure, Result, Window
+from gpubench.plan import freeze
+from gpubench.plan.plan import Plan, Point
+from gpubench.values import Value
+
+#: Sentences of a status: no figures, and another version may choose other words.
+_SENTENCES = frozenset({"answer", "message", "reason", "warnings"})
+#: What of a status does not depend on the moment, as long as its study goes on.
+_ALWAYS = frozenset({"points", "pointsDone", "trials", "attempts", "startedAt"})
+
+
+class Finding(Value):
+    """Something that is not as it should be."""
+
+    place: str
+    sentence: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.sentence}"
+
+
+def has_windows(plan: Plan, trial: str) -> bool:
+    """Whether the pods of a trial write windows: a program of the user's own writes its result and nothing else."""
+    return not plan.point_of(trial).key.is_own_program
+
+
+# --- the plan and the ledger ------------------------------------------------------------------------------------------
+
+
+def of_plan(plan: Plan, spec: GpuBenchmarkSpec) -> Iterator[Finding]:
+    """Whether a plan is one of this study: its points, its times, its seed. What was skipped depends on the place."""
+    again = freeze.freeze(spec, plan.pools, plan.planned_at)
+    if [point.key for point in again.points] != [point.key for point in plan.points]:
+        yield Finding(place="points", sentence="they are not those of the study file")
+    for name in ("seed", "timing", "mode", "timed_region", "attempts", "currency", "exchange_rates"):
+        stored, found = getattr(plan, name), getattr(again, name)
+        if stored != found:
+            yield _difference(name, _wire(stored), _wire(found), from_="the study file")
+
+
+def of_ledger(plan: Plan, ledger: Ledger) -> Iterator[Finding]:
+    """Whether every attempt is one of the plan's, none is missing, and each says what an attempt can say."""
+    known = {trial.id for trial in plan.trials}
+    for trial, attempts in ledger.by_trial().items():
+        if trial not in known:
+            yield Finding(place=trial, sentence="the plan has no such trial")
+            continue
+        numbers = [record.attempt for record in attempts]
+        if numbers != list(range(1, len(numbers) + 1)):
+            listed = ", ".join(map(str, numbers))
+            yield Finding(place=trial, sentence=f"of its attempts only {listed} are here: others are missing")
+        for record in attempts:
+            for sentence in _impossible(plan.point_of(trial), record):
+                yield Finding(place=record.key, sentence=sentence)
+
+
+def _impossible(point: Point, record: AttemptRecord) -> Iterator[str]:
+    result = record.result
+    if (record.outcome is Outcome.SUCCEEDED) != (result is not None):
+        yield "an attempt has a result when it has succeeded, and only then"
+    if len(record.nodes) > point.nodes:
+        yield f"it ran on {len(record.nodes)} nodes, and its point has {point.nodes}"
+    if result is not None and (result.trial, result.attempt) != (record.trial, record.attempt):
+        yield f"its result is of attempt {result.trial}.{result.attempt}"
+    if result is not None and result.workers != point.key.workers:
+        yield f"its result counts workers {result.workers}, and its point has {point.key.workers}"
+
+
+# --- from windows to a result -----------------------------------------------------------------------------------------
+
+
+def of_attempt(plan: Plan, record: AttemptRecord, logs: Mapping[int, Log]) -> Iterator[Finding]:
+    """Whether an attempt's result follows from what its pods wrote. `logs` has one entry for each of its pods."""
+    key = plan.point_of(record.trial).key
+    windows: dict[int, tuple[Window, ...]] = dict.fromkeys(range(key.workers), ())
+    for pod, log in logs.items():
+        for window in log.of_kind(Window):
+            if window.rank // key.workers_per_node != pod or window.rank not in windows:
+                yield Finding(place=f"pod {pod}", sentence=f"it has a window of rank {window.rank}, not one of its own")
+            else:
+                windows[window.rank] = (*windows[window.rank], window)
+    for rank, of_rank in windows.items():
+        yield from _gaps(f"rank {rank}", "window", [window.index for window in of_rank])
+    epochs = tuple(epoch for log in logs.values() for epoch in log.of_kind(Epoch))
+    yield from _gaps("the gang", "epoch", [epoch.index for epoch in epochs])
+    for pod, log in logs.items():
+        yield from _foreign_ending(record, f"pod {pod}", log)
+    if record.result is not None:
+        yield from _of_result(record.result, logs)
+        yield from _of_figures(record.result, tuple(windows.values()), epochs, batch_per_worker=key.batch_per_worker)
+
+
+def _gaps(place: str, what: str, indices: Sequence[int]) -> Iterator[Finding]:
+    """What is missing between records that are numbered from 0."""
+    if indices and indices[0] != 0:
+        yield Finding(place=place, sentence=f"its first {what} is number {indices[0]}: those before it are missing")
+    for before, after in pairwise(indices):
+        if after != before + 1:
+            sentence = f"{what} {after} follows {what} {before}: records are missing, or not in their order"
+            yield Finding(place=place, sentence=sentence)
+
+
+def _foreign_ending(record: AttemptRecord, place: str, log: Log) -> Iterator[Finding]:
+    endings: tuple[Result | Failure, ...] = (*log.of_kind(Result), *log.of_kind(Failure))
+    for ending in endings:
+        if (ending.trial, ending.attempt) != (record.trial, record.attempt):
+            yield Finding(place=place, sentence=f"its log ends as attempt {ending.trial}.{ending.attempt}")
+
+
+def _of_result(result: Result, logs: Mapping[int, Log]) -> Iterator[Finding]:
+    """What pod 0 wrote at its end is what the ledger has, and every pod ran where the result says."""
+    endings = logs[0].of_kind(Result)
+    if len(endings) != 1 or logs[0].records[-1] != endings[0]:
+        yield Finding(place="pod 0", sentence="the log of an attempt that succeeded ends with its one result")
+    for ending in endings[:1]:
+        yield from _differences("result", _wire(result), _wire(ending), from_="the log")
+    for pod, log in logs.items():
+        environments = log.of_kind(Environment)
+        if len(environments) != 1:
+            sentence = f"its log has {len(environments)} records of the environment, and one is written"
+            yield Finding(place=f"pod {pod}", sentence=sentence)
+        for environment in environments:
+            if environment.key() != result.environment:
+                yield _difference(f"pod {pod}: environment", result.environment, environment.key(), from_="its record")
+
+
+def _of_figures(
+    result: Result,
+    windows: Sequence[Sequence[Window]],
+    epochs: Sequence[Epoch],
+    *,
+    batch_per_worker: int | None,
+) -> Iterator[Finding]:
+    assert batch_per_worker is not None, "a point that has run has a batch"
+    try:
+        figures = gang.figures(windows, batch_per_worker=batch_per_worker, epochs=epochs)
+    except ValueError as error:
+        yield Finding(place="result", sentence=f"it cannot be computed again: {error}")
+        return
+    for name in gang.Figures.model_fields:
+        yield from _differences(f"result.{name}", _wire(getattr(result, name)), _wire(getattr(figures, name)))
+
+
+# --- from the ledger to the status ------------------------------------------------------------------------------------
+
+
+def of_status(
+    plan: Plan, ledger: Ledger, spec: GpuBenchmarkSpec, stored: GpuBenchmarkStatus, *, words: bool
+) -> Iterator[Finding]:
+    """Whether the status follows from plan and ledger. `words`: also in its sentences, letter by letter.
+
+    Of a study that was stopped under way the points and counts are compared: what its phase and conditions said
+    depended on the moment.
+    """
+    again = _status_again(plan, ledger, spec, stored)
+    if len(stored.results) != len(again.results):
+        found = f"it has {len(stored.results)} points, and the plan {len(again.results)}"
+        yield Finding(place="results", sentence=found)
+        return
+    for point, computed in zip(stored.results, again.results, strict=True):
+        yield from _differences(f"{point_text(computed)}: ", _wire(point), _wire(computed), words=words)
+    before, now = stored.to_wire(), again.to_wire()
+    compared = before.keys() | now.keys() if conditions.holds(stored.conditions, conditions.FINISHED) else _ALWAYS
+    yield from _differences("", *(_only(wire, compared - {"results"}) for wire in (before, now)), words=words)
+
+
+def figures_in(status: GpuBenchmarkStatus) -> int:
+    """How many numbers the points of a status have."""
+    return sum(_numbers(_wire(result)) for result in status.results)
+
+
+def _only(wire: Mapping[str, object], names: Set[str]) -> dict[str, object]:
+    return {name: value for name, value in wire.items() if name in names}
+
+
+def _numbers(wire: object) -> int:
+    match wire:
+        case dict():
+            return sum(map(_numbers, wire.values()))
+        case list():
+            return sum(map(_numbers, wire))
+        case bool():
+            return 0
+        case str():
+            return wire.replace(".", "", 1).isdecimal()  # an amount of money
+    return int(isinstance(wire, int | float))
+
+
+def _status_again(plan: Plan, ledger: Ledger, spec: GpuBenchmarkSpec, stored: GpuBenchmarkStatus) -> GpuBenchmarkStatus:
+    study = Study(
+        namespace="local",
+        name="verified",
+        uid="verified",
+        generation=stored.observed_generation or 1,
+        created_at=0.0,
+        spec=spec.model_copy(update={"suspend": False}),
+        conditions=stored.conditions,
+        started_at=stored.started_at,
+    )
+    known = {trial.id for trial in plan.trials}
+    # An attempt that was under way has its Job; nothing has become of it yet.
+    running = tuple(
+        ObservedJob(
+            name=record.job,
+            uid=record.job_uid,
+            trial=record.trial,
+            attempt=record.attempt,
+            pool=plan.point_of(record.trial).key.pool,
+            slots=0,
+            created_at=record.created_at,
+        )
+        for record in ledger.records
+        if record.outcome is None and record.trial in known
+    )
+    moments = [record.ended_at or record.created_at for record in ledger.records]
+    return decisions.decide(plan, ledger, Observed(study=study, jobs=running), max(moments, default=0.0)).status
+
+
+# --- what differs -----------------------------------------------------------------------------------------------------
+
+
+def _differences(
+    place: str, stored: object, found: object, *, from_: str = "the records", words: bool = True
+) -> Iterator[Finding]:
+    """Every place in which two values differ, down to the last number. Without `words` what is only said is left out.
+
+    And so is what the older version that stored them did not know.
+    """
+    match stored, found:
+        case dict(), dict():
+            for name in sorted(stored.keys() | found.keys()):
+                if words or (name in stored and name not in _SENTENCES):
+                    inner = f"{place}{name}" if not place or place.endswith(": ") else f"{place}.{name}"
+                    yield from _differences(inner, stored.get(name), found.get(name), from_=from_, words=words)
+        case list(), list() if len(stored) == len(found):
+            for index, (one, other) in enumerate(zip(stored, found, strict=True)):
+                yield from _differences(f"{place}[{index}]", one, other, from_=from_, words=words)
+        case _:
+            if stored != found:
+                yield _difference(place, stored, found, from_=from_)
+
+
+def _difference(place: str, stored: object, found: object, *, from_: str = "the records") -> Finding:
+    def text(value: object) -> str:
+        return "nothing" if value is None else f"{value}"
+
+    return Finding(place=place, sentence=f"{text(stored)} is stored, and {from_} give {text(found)}")
+
+
+def _wire(value: object) -> object:
+    """As it is stored: values as dicts, tuples as lists."""
+    if isinstance(value, Value):
+        return value.to_wire()
+    return [_wire(one) for one in value] if isinstance(value, tuple) else value

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The log of one pod as its records, each looked at for what was changed since it was written. Pure.
+
+Must not happen: a line that is passed over in silence. Each is a record, one of a kind that is not known here, or a
+problem.
+"""
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+from gpubench import sealed
+from gpubench.measure import records
+from gpubench.measure.records import Record
+
+_Kind = TypeVar("_Kind")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Log:
+    """What a pod wrote."""
+
+    records: tuple[Record, ...]  # in their order; lines with a problem are left out
+    unsealed: int  # of them, of version 1: they have no checksum
+    unknown: int  # lines of kinds that are not known here, with a checksum that is right
+    problems: tuple[tuple[int, str], ...]  # number of the line, from 1, and a sentence
+
+    def of_kind(self, kind: type[_Kind]) -> tuple[_Kind, ...]:
+        """The records of one kind, in their order."""
+        return tuple(record for record in self.records if isinstance(record, kind))
+
+
+def read(content: bytes) -> Log:
+    """The records in a log's bytes."""
+    *lines, rest = content.split(b"\n")
+    found: list[Record] = []
+    problems: list[tuple[int, str]] = []
+    unsealed = unknown = 0
+    for number, line in enumerate(lines, start=1):
+        try:
+            record = records.read_line(line)
+        except sealed.Damaged as error:
+            problems.append((number, str(error)))
+            continue
+        unknown += record is None
+        if record is not None:
+            unsealed += not sealed.is_sealed(line)
+            found.append(record)
+    if rest:
+        problems.append((len(lines) + 1, "it has no end: its writer was stopped in the middle, or bytes are missing"))
+    return Log(records=tuple(found), unsealed=unsealed, unknown=unknown, problems=tuple(problems))

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records that tell when they were changed: the last member of the JSON object is a checksum of every byte before it.
+
+    {"kind":"window","nanoseconds":1002243764,...,"checksum":"8c1f0e3a5b7d9f21"}
+
+It is taken over the bytes as they stand in the line, not over the values, so that a changed digit, two fields that
+changed places and a space that was put in are all found; whoever knows nothing of it reads an ordinary object. The
+checksum is the beginning of a SHA-256: 64 bits are plenty against accidents. Against somebody who wants to deceive it
+is nothing, for anybody can compute it anew; a figure is protected by being computed again from what was measured.
+
+Must not happen: a text that is read as a record though it is not what was written.
+"""
+
+import hashlib
+from typing import Final, Literal, Self
+
+from gpubench.values import Value
+
+#: The first version of every format here whose records carry a checksum. Records of version 1 have none.
+VERSION: Final = 2
+_CHARACTERS = 16
+_MEMBER = b',"checksum":"'
+_END = b'"}'
+_LENGTH = len(_MEMBER) + _CHARACTERS + len(_END)
+
+
+class Damaged(ValueError):
+    """A record that is not as it was written; the sentence says how that is known."""
+
+
+def seal(text: str) -> str:
+    """A JSON object of at least one member, in the compact form, with its checksum."""
+    if not text.startswith('{"') or not text.endswith("}"):
+        raise ValueError("only a JSON object in its compact form, with a member, can carry a checksum")
+    body = text[:-1].encode()
+    return (body + _MEMBER + _checksum(body) + _END).decode()
+
+
+def is_sealed(text: str | bytes) -> bool:
+    """Whether a text ends like one that carries a checksum, right or wrong."""
+    line = _bytes(text)
+    return line[-_LENGTH : len(_MEMBER) - _LENGTH] == _MEMBER and line.endswith(_END)
+
+
+def opened(text: str | bytes) -> bytes:
+    """The text as it was before it was sealed; one without a checksum as it is. Damaged where they do not fit."""
+    line = _bytes(text)
+    if not is_sealed(line):
+        return line
+    body, stated = line[:-_LENGTH], line[len(_MEMBER) - _LENGTH : -len(_END)]
+    computed = _checksum(body)
+    if stated != computed:
+        raise Damaged(
+            f"its checksum is {stated.decode(errors='replace')}, and its bytes give {computed.decode()}: it was "
+            "changed after it was written"
+        )
+    return body + b"}"
+
+
+def require(text: str | bytes, *, version: int) -> None:
+    """Damaged where a record of a version that has checksums came without one."""
+    if version >= VERSION and not is_sealed(text):
+        raise Damaged(
+            f"it has no checksum, and records of version {version} have one: it was changed, or written "
+            "by another program"
+        )
+
+
+def _checksum(body: bytes) -> bytes:
+    return hashlib.sha256(body).hexdigest()[:_CHARACTERS].encode()
+
+
+def _bytes(text: str | bytes) -> bytes:
+    return text.encode() if isinstance(text, str) else text
+
+
+class Stored(Value):
+    """A value that is kept as one sealed line: in a file, or under a key of a ConfigMap."""
+
+    schema_version: Literal[1, 2] = VERSION
+
+    def to_text(self) -> str:
+        """As it is stored."""
+        return seal(self.to_json())
+
+    @classmethod
+    def from_text(cls, text: str | bytes) -> Self:
+        """What is stored in a text, of any version. ValueError when it cannot be read, or is not what was written."""
+        value = cls.model_validate_json(opened(text))
+        require(text, version=value.schema_version)
+        return value

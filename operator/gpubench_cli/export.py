@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`gpubench export NAME DIR`: a study of the cluster as a results folder, for `show` and `verify`.
+
+Plan and attempts come from the study's ConfigMaps, the status from the object, windows from the logs of pods that are
+still there. What is gone is named in the folder, so that nobody takes a log that was removed later for one that never
+was. Must not happen: a write to the cluster.
+"""
+
+import argparse
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import yaml
+
+from gpubench import names, sealed
+from gpubench.control import audit, conditions, ledger, manifests
+from gpubench.control.ledger import Ledger
+from gpubench.measure import records
+from gpubench.moments import rfc3339
+from gpubench.plan.plan import Plan
+from gpubench_cli import refusal, results, show, terminal
+from gpubench_cli.refusal import Refusal
+from gpubench_cli.results import Exported, LogName, ResultsFolder, Summary
+
+_INDEX = "batch.kubernetes.io/job-completion-index"
+
+
+class Place(Protocol):
+    """A cluster, as far as it is read here: `gpubench_cli.cluster.Cluster`."""
+
+    @property
+    def host(self) -> str:
+        """Its address."""
+
+    def benchmark(self, name: str) -> dict[str, Any]:
+        """A GpuBenchmark object."""
+
+    def config_maps(self, uid: str) -> tuple[dict[str, Any], ...]:
+        """ConfigMaps that belong to it."""
+
+    def pods(self, uid: str) -> tuple[dict[str, Any], ...]:
+        """Pods of it that are still there."""
+
+    def log(self, pod: str) -> bytes | None:
+        """All that a pod has said; None where that is gone."""
+
+
+def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """The command's arguments."""
+    parser = commands.add_parser(
+        "export",
+        help="write a study of the cluster into a results folder",
+        description="Write plan, attempts, status and the windows of pods that are still there into a results folder, "
+        "before the object is deleted.",
+    )
+    parser.add_argument("name", metavar="NAME", help="a GpuBenchmark")
+    parser.add_argument("folder", type=Path, metavar="DIR", help="new folder")
+    parser.add_argument("-n", "--namespace", help="namespace in the cluster; the kubeconfig's by default")
+    parser.set_defaults(command=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read, write, tell."""
+    from gpubench_cli import cluster  # noqa: PLC0415  # only the commands that need one load the client
+
+    terminal.write(export(cluster.connect(arguments.namespace), arguments.name, arguments.folder))
+    return refusal.EXIT_DONE
+
+
+def export(place: Place, name: str, path: Path) -> str:
+    """The study as a results folder; what was written, in a sentence."""
+    body = place.benchmark(name)
+    uid = str(body["metadata"]["uid"])
+    plan, attempts = _stored(place.config_maps(uid), name=name, uid=uid)
+    status = show.read_status(body.get("status"), name=name)
+    logs = _logs(place, plan, attempts, uid=uid)
+    folder = ResultsFolder.create(path, study_text=_study_text(body), plan=plan)
+    folder.append(attempts.records)
+    folder.append_environments(attempts.environments)
+    for log, (own, others) in logs.items():
+        results.log_path(folder.path, log).write_bytes(own)
+        results.log_path(folder.path, log).with_suffix(".err").write_bytes(others)
+    folder.write(
+        Summary(
+            name=name,
+            uid=uid,
+            machine=place.host,
+            exported=Exported(at=rfc3339(time.time()), logs=tuple(sorted(map(str, logs)))),
+            status=status,
+        )
+    )
+    if not conditions.holds(status.conditions, conditions.FINISHED):
+        terminal.tell(f"{name} has not finished: its attempts may be a moment newer than its status")
+    pods = sum(plan.point_of(record.trial).nodes for record in attempts.records)
+    return f"{folder.path}: {len(attempts.records)} attempts, and the records of {len(logs)} of their {pods} pods"
+
+
+def split(log: bytes) -> tuple[bytes, bytes]:
+    """The records in a pod's log, and all else: a cluster keeps one log of what a pod writes and of what it says."""
+    own: list[bytes] = []
+    others: list[bytes] = []
+    for line in log.splitlines(keepends=True):
+        (own if _is_record(line) else others).append(line)
+    return b"".join(own), b"".join(others)
+
+
+def _is_record(line: bytes) -> bool:
+    if not line.endswith(b"\n"):
+        return False
+    try:
+        records.read_line(line[:-1])
+    except sealed.Damaged:
+        return False
+    return True
+
+
+def _stored(config_maps: Iterable[Mapping[str, Any]], *, name: str, uid: str) -> tuple[Plan, Ledger]:
+    """Plan and ledger of a study that has begun."""
+    ours = {
+        str(body["metadata"]["name"]): body
+        for body in config_maps
+        if any(owner.get("uid") == uid for owner in body["metadata"].get("ownerReferences") or ())
+    }
+    planned = ours.pop(names.plan_name(name, uid), None)
+    if planned is None:
+        raise Refusal(f"{name} has no plan: it has not begun, and there is nothing to export")
+    shards = [
+        body.get("data") or {}
+        for body in ours.values()
+        if (body["metadata"].get("labels") or {}).get(names.LABEL_COMPONENT) == names.COMPONENT_LEDGER
+    ]
+    try:
+        return manifests.read_plan(planned), ledger.from_entries(shards)
+    except ValueError as error:
+        raise Refusal(f"what is stored of {name} cannot be read: {error}") from error
+
+
+def _study_text(body: Mapping[str, Any]) -> str:
+    """The object as its user wrote it, with the defaults that the API server has put in."""
+    document = {
+        "apiVersion": names.API_VERSION,
+        "kind": names.BENCHMARK_KIND,
+        "metadata": {"name": body["metadata"]["name"]},
+        "spec": body["spec"],
+    }
+    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
+
+
+def _logs(place: Place, plan: Plan, attempts: Ledger, *, uid: str) -> dict[LogName, tuple[bytes, bytes]]:
+    """What the pods wrote, and what they said besides, of attempts that are recorded."""
+    known = attempts.by_key()
+    found: dict[LogName, tuple[bytes, bytes]] = {}
+    for pod in place.pods(uid):
+        labels = pod["metadata"].get("labels") or {}
+        trial, attempt, index = (labels.get(label) for label in (names.LABEL_TRIAL, names.LABEL_ATTEMPT, _INDEX))
+        if f"{trial}.{attempt}" not in known or index is None:
+            continue
+        said = place.log(pod["metadata"]["name"])
+        if said is None:
+            continue
+        name = LogName(str(trial), int(str(attempt)), int(index))
+        found[name] = split(said) if audit.has_windows(plan, name.trial) else (said, b"")
+    return found

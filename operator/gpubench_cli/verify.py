@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`gpubench verify RESULTS...`: whether results folders are as they were written, and their figures follow from them.
+
+Every checksum is looked at, every rank's windows are counted, and every figure is computed again from the records.
+Exit code 1 where anything is not as it should be: what is said then names the file, the line or the figure.
+"""
+
+import argparse
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpubench import sealed
+from gpubench.api.benchmark import GpuBenchmarkSpec
+from gpubench.control import audit
+from gpubench.control.ledger import AttemptRecord, Ledger, Outcome
+from gpubench.measure import log
+from gpubench.measure.log import Log
+from gpubench.measure.records import Environment, Window
+from gpubench.plan.plan import Plan
+from gpubench_cli import documents, refusal, results, terminal
+from gpubench_cli.refusal import Refusal
+from gpubench_cli.results import LogName, Summary
+
+_FINDINGS_SHOWN = 40
+_BY_CHECKSUM = "weights digest, final loss, times of joining and starting, and what a machine was seen to use"
+
+
+def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """The command's arguments."""
+    parser = commands.add_parser(
+        "verify",
+        help="check results folders: every checksum, and every figure computed again",
+        description="Check that results folders are as they were written, and compute every figure again from the "
+        "recorded windows.",
+        epilog="Exit codes: 0 everything holds, 1 something does not, 2 there is no results folder.",
+    )
+    parser.add_argument("results", nargs="+", type=Path, metavar="RESULTS", help="a results folder")
+    parser.set_defaults(command=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Examine, tell."""
+    sound = True
+    for path in arguments.results:
+        if not path.is_dir():
+            raise Refusal(f"{path}: there is no such folder")
+        if not any((path / name).exists() for name in results.FILES):
+            raise Refusal(f"{path}: this is no results folder of `gpubench run`")
+        examined = examine(path)
+        _tell(path, examined)
+        sound = sound and not examined.findings
+    return refusal.EXIT_DONE if sound else refusal.EXIT_STUDY_FAILED
+
+
+@dataclass(kw_only=True)
+class Examined:
+    """What was looked at, and what is wrong."""
+
+    findings: list[str] = field(default_factory=list)
+    attempts: int = 0
+    windows: int = 0
+    figures: int = 0
+    unsealed: int = 0  # records of version 1
+    unknown: int = 0  # records of kinds that are not known here
+    own_programs: int = 0  # results without windows
+    without_logs: list[str] = field(default_factory=list)  # attempts whose windows were gone when they were exported
+    words: bool = True  # whether sentences were compared
+    written_by: str | None = None
+
+
+def examine(path: Path) -> Examined:
+    """Everything that can be said of a folder. What is damaged is left out of what is computed again."""
+    found = Examined()
+    summary = _summary(path, found)
+    plan = _plan(path, found)
+    ledger = _ledger(path, found)
+    logs = _logs(path, found)
+    if plan is None or ledger is None:
+        found.findings.append("nothing was computed again, as the plan or the ledger cannot be read")
+        return found
+    found.findings += [f"ledger.jsonl: {finding}" for finding in audit.of_ledger(plan, ledger)]
+    found.findings += _attempts(plan, ledger, logs, found, summary)
+    spec = _spec(path, plan, summary, found)
+    if summary is not None and spec is not None:
+        found.findings += [f"plan.json: {finding}" for finding in audit.of_plan(plan, spec)]
+        differences = audit.of_status(plan, ledger, spec, summary.status, words=found.words)
+        found.findings += [f"status.json: {finding}" for finding in differences]
+        found.figures = audit.figures_in(summary.status)
+    return found
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def _summary(path: Path, found: Examined) -> Summary | None:
+    try:
+        summary = results.read_summary(path)
+    except Refusal as error:
+        found.findings += error.sentences
+        return None
+    _count(found, summary)
+    found.written_by = summary.gpubench
+    found.words = summary.gpubench == results.VERSION
+    return summary
+
+
+def _plan(path: Path, found: Examined) -> Plan | None:
+    try:
+        plan = results.read_plan(path)
+        if results.study_is_as_planned(path, plan) is False:
+            found.findings.append(f"{results.study_path(path)}: it is not the file that plan.json was made of")
+    except Refusal as error:
+        found.findings += error.sentences
+        return None
+    _count(found, plan)
+    return plan
+
+
+def _ledger(path: Path, found: Examined) -> Ledger | None:
+    ledger = Ledger()
+    try:
+        for number, record in enumerate(results.ledger_lines(path), start=1):
+            _count(found, record)
+            before = ledger.by_key().get(record.key)
+            if before is not None and not _completes(before, record):
+                found.findings.append(f"{results.ledger_path(path)}:{number}: {record.key} has been recorded before")
+            ledger = ledger.with_records([record])
+    except Refusal as error:
+        found.findings += error.sentences
+        return None
+    if results.ledger_is_cut(path):
+        found.findings.append(
+            f"{results.ledger_path(path)}: its last line has no end: gpubench was stopped in the middle, or bytes are "
+            "missing"
+        )
+    environments = log.read(results.environments_bytes(path))
+    found.findings += [f"environments.jsonl:{number}: {sentence}" for number, sentence in environments.problems]
+    found.unsealed += environments.unsealed
+    return ledger.with_environments(environments.of_kind(Environment))
+
+
+def _completes(before: AttemptRecord, record: AttemptRecord) -> bool:
+    """Whether the later line of an attempt is the end of the one that began."""
+    same = (before.job, before.job_uid, before.created_at) == (record.job, record.job_uid, record.created_at)
+    return same and before.outcome is None and record.outcome is not None
+
+
+def _logs(path: Path, found: Examined) -> dict[LogName, bytes]:
+    try:
+        return {name: results.log_path(path, name).read_bytes() for name in results.log_names(path)}
+    except Refusal as error:
+        found.findings += error.sentences
+        return {}
+
+
+def _spec(path: Path, plan: Plan, summary: Summary | None, found: Examined) -> GpuBenchmarkSpec | None:
+    """The study as it was planned; None where its copy is not the one."""
+    if summary is None:
+        return None
+    try:
+        if results.study_is_as_planned(path, plan) is False:
+            return None
+        return documents.read(results.study_path(path)).benchmark(summary.name).spec
+    except Refusal as error:
+        found.findings += error.sentences
+        return None
+
+
+def _count(found: Examined, stored: sealed.Stored) -> None:
+    found.unsealed += stored.schema_version < sealed.VERSION
+
+
+# --- attempts ---------------------------------------------------------------------------------------------------------
+
+
+def _attempts(
+    plan: Plan, ledger: Ledger, contents: dict[LogName, bytes], found: Examined, summary: Summary | None
+) -> Iterator[str]:
+    """What is wrong in the logs, and between them and the ledger."""
+    known = {trial.id for trial in plan.trials}
+    records = {(record.trial, record.attempt): record for record in ledger.records if record.trial in known}
+    read: list[Log] = []
+    exported = summary.exported if summary is not None else None
+    for name in contents:
+        record = records.get((name.trial, name.attempt))
+        if record is None or name.pod >= plan.point_of(record.trial).nodes:
+            yield f"logs/{name}: the ledger knows of no such attempt or pod"
+    for record in records.values():
+        found.attempts += 1
+        names = [LogName(record.trial, record.attempt, pod) for pod in range(plan.point_of(record.trial).nodes)]
+        missing = [name for name in names if name not in contents]
+        lost = [name for name in missing if exported is None or str(name) in exported.logs]
+        yield from (f"logs/{name}: it is missing" for name in lost)
+        if not audit.has_windows(plan, record.trial):
+            found.own_programs += record.outcome is Outcome.SUCCEEDED
+            continue
+        logs = {name.pod: log.read(contents[name]) for name in names if name in contents}
+        read += logs.values()
+        yield from _of_logs(record, logs, found)
+        if not missing:
+            yield from (f"attempt {record.key}: {finding}" for finding in audit.of_attempt(plan, record, logs))
+        elif not lost:
+            found.without_logs.append(record.key)
+    yield from _environments(ledger, read)
+
+
+def _environments(ledger: Ledger, logs: Iterable[Log]) -> Iterator[str]:
+    """Whether the environments that were kept are those that pods wrote, as far as their logs are here."""
+    written: dict[str, list[Environment]] = {}
+    for of_pod in logs:
+        for environment in of_pod.of_kind(Environment):
+            written.setdefault(environment.key(), []).append(environment)
+    for environment in ledger.environments:
+        key = environment.key()
+        if all(record.result is None or record.result.environment != key for record in ledger.records):
+            yield f"environments.jsonl: {key} is the environment of no result"
+        elif key in written and environment not in written[key]:
+            yield f"environments.jsonl: {key} is not as the pods wrote it"
+
+
+def _of_logs(record: AttemptRecord, logs: dict[int, Log], found: Examined) -> Iterator[str]:
+    for pod, of_pod in logs.items():
+        name = LogName(record.trial, record.attempt, pod)
+        yield from (f"logs/{name}:{number}: {sentence}" for number, sentence in of_pod.problems)
+        found.windows += len(of_pod.of_kind(Window))
+        found.unsealed += of_pod.unsealed
+        found.unknown += of_pod.unknown
+
+
+# --- telling ----------------------------------------------------------------------------------------------------------
+
+
+def _tell(path: Path, examined: Examined) -> None:
+    for finding in examined.findings[:_FINDINGS_SHOWN]:
+        terminal.write(f"{path}: {finding.removeprefix(f'{path}/')}")
+    if (more := len(examined.findings) - _FINDINGS_SHOWN) > 0:
+        terminal.write(f"{path}: and {more} more")
+    for sentence in (_verdict(examined), *_remarks(examined)):
+        terminal.write(f"{path}: {sentence}")
+
+
+def _verdict(examined: Examined) -> str:
+    looked_at = f"{examined.attempts} attempts, {examined.windows} windows, {examined.figures} figures"
+    if examined.findings:
+        return f"it does not hold ({looked_at} were looked at)"
+    return f"{looked_at}: all is as it was written, and every figure follows from the records"
+
+
+def _remarks(examined: Examined) -> Iterator[str]:
+    if examined.unsealed:
+        yield f"{examined.unsealed} records of version 1 have no checksum"
+    if examined.without_logs:
+        listed = ", ".join(examined.without_logs)
+        yield (
+            f"windows of {len(examined.without_logs)} attempts were gone when it was exported ({listed}): of these "
+            "the results are covered by their checksums, and all that follows from them was computed again"
+        )
+    parts = [_BY_CHECKSUM]
+    if examined.own_programs:
+        parts.append(f"{examined.own_programs} results of programs of your own, which write no windows")
+    if examined.unknown:
+        parts.append(f"{examined.unknown} records of kinds that this gpubench does not know")
+    if not examined.words:
+        parts.append(f"sentences, which another version wrote ({examined.written_by or 'before 0.1.0'})")
+    where = ", where there is one" if examined.unsealed else ""
+    yield f"checked by checksum only{where}: {'; '.join(parts)}"

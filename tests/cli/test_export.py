@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A study of a cluster becomes a results folder that can be shown and verified: real API server, real operator's core.
+
+The pods' records are of a real run. What a cluster no longer has is said, and never taken for what was never there.
+"""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpubench import names
+from gpubench.control import audit, ledger, manifests
+from gpubench.control.observed import Study
+from gpubench_cli import __main__ as program
+from gpubench_cli import documents, export, refusal, results, verify
+from gpubench_cli.results import Exported, LogName
+
+pytestmark = pytest.mark.usefixtures("horovod", "two_cores")
+
+
+class StandInCluster:
+    """What `export` asks a cluster for, from the results folder of a real run."""
+
+    host = "https://cluster"
+    namespace = "default"
+
+    def __init__(self, folder: Path, *, gone: frozenset[str] = frozenset()) -> None:
+        self._folder = folder
+        self._gone = gone  # names of logs
+        self._summary = results.read_summary(folder)
+        benchmark = documents.read(results.study_path(folder)).benchmark(None)
+        self._study = Study(
+            namespace="default", name=benchmark.name, uid=self._summary.uid, generation=1, created_at=0.0,
+            spec=benchmark.spec,
+        )  # fmt: skip
+
+    def benchmark(self, name: str) -> dict[str, Any]:
+        return {
+            "metadata": {"name": name, "uid": self._summary.uid},
+            "spec": self._study.spec.to_wire(),
+            "status": self._summary.status.to_wire(),
+        }
+
+    def config_maps(self, uid: str) -> tuple[dict[str, Any], ...]:
+        assert uid == self._summary.uid
+        plan = results.read_plan(self._folder).model_copy(update={"study_digest": None})
+        records = results.read_ledger(self._folder).records
+        shards = (records[:2], records[2:])
+        foreign = {"metadata": {"name": "kube-root-ca.crt", "labels": {}}, "data": {"ca.crt": "x"}}
+        return (
+            foreign,
+            manifests.plan_config_map(self._study, plan),
+            *(
+                manifests.ledger_config_map(self._study, number, ledger.to_entries(shard))
+                for number, shard in enumerate(shards)
+            ),
+        )
+
+    def pods(self, uid: str) -> tuple[dict[str, Any], ...]:
+        assert uid == self._summary.uid
+        return tuple(
+            {
+                "metadata": {
+                    "name": str(name),
+                    "labels": {
+                        names.LABEL_TRIAL: name.trial,
+                        names.LABEL_ATTEMPT: str(name.attempt),
+                        "batch.kubernetes.io/job-completion-index": str(name.pod),
+                    },
+                }
+            }
+            for name in results.log_names(self._folder)
+        )
+
+    def log(self, pod: str) -> bytes | None:
+        """As a kubelet keeps it: what the pod wrote and what it said, mixed."""
+        if pod in self._gone:
+            return None
+        path = self._folder / "logs" / pod
+        said = path.with_suffix(".err").read_bytes().splitlines(keepends=True)
+        wrote = path.read_bytes().splitlines(keepends=True)
+        return b"".join([*said[:1], *wrote[:2], *said[1:], *wrote[2:]])
+
+
+def exported(folder: Path, place: StandInCluster) -> Path:
+    export.export(place, "quickstart", folder)
+    return folder
+
+
+def test_an_exported_study_is_shown_and_verified_like_a_local_one(
+    real_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = exported(tmp_path / "out", StandInCluster(real_folder))
+    assert program.main(("verify", str(folder))) == 0, capsys.readouterr().out
+    here, there = (results.read_summary(path) for path in (folder, real_folder))
+    assert here.status == there.status
+    assert here.machine == "https://cluster"
+    assert verify.examine(folder).windows == verify.examine(real_folder).windows
+    for log in real_folder.glob("logs/*.jsonl"):
+        assert (folder / "logs" / log.name).read_bytes() == log.read_bytes(), "records alone"
+    assert "were gone" not in capsys.readouterr().out
+    assert program.main(("show", str(folder))) == 0
+    first = capsys.readouterr().out
+    assert program.main(("show", str(real_folder))) == 0
+    assert first.replace(str(folder), "") == capsys.readouterr().out.replace(str(real_folder), "")
+
+
+def test_windows_that_are_gone_are_said_and_the_summaries_still_verified(
+    real_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names_of_logs = [str(name) for name in results.log_names(real_folder)]
+    folder = exported(tmp_path / "out", StandInCluster(real_folder, gone=frozenset(names_of_logs)))
+    assert program.main(("verify", str(folder))) == 0, capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "windows of 6 attempts were gone when it was exported" in out
+    assert "6 attempts, 0 windows" in out
+    ledger_file = folder / "ledger.jsonl"
+    record = json.loads(ledger_file.read_text().splitlines()[0])
+    assert record["outcome"] == "Succeeded"
+
+
+def test_a_log_that_is_removed_after_the_export_is_found(real_folder: Path, tmp_path: Path) -> None:
+    first, second, *_ = (str(name) for name in results.log_names(real_folder))
+    folder = exported(tmp_path / "out", StandInCluster(real_folder, gone=frozenset({first})))
+    summary = results.read_summary(folder)
+    assert isinstance(summary.exported, Exported)
+    assert first not in summary.exported.logs
+    assert verify.examine(folder).findings == []
+    (folder / "logs" / second).unlink()
+    assert verify.examine(folder).findings == [f"logs/{second}: it is missing"]
+
+
+def test_the_study_is_written_as_it_was_planned(real_folder: Path, tmp_path: Path) -> None:
+    folder = exported(tmp_path / "out", StandInCluster(real_folder))
+    document = yaml.safe_load(results.study_path(folder).read_text())
+    assert (document["kind"], document["metadata"]) == ("GpuBenchmark", {"name": "quickstart"})
+    plan = results.read_plan(folder)
+    spec = documents.read(results.study_path(folder)).benchmark(None).spec
+    assert list(audit.of_plan(plan, spec)) == []
+
+
+def test_a_folder_that_has_something_is_left_alone(real_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    shutil.copy(results.study_path(real_folder), tmp_path / "out")
+    with pytest.raises(refusal.Refusal, match="is not empty"):
+        exported(tmp_path / "out", StandInCluster(real_folder))
+
+
+def test_a_record_and_what_is_said_are_told_apart() -> None:
+    said = b'{"level":"info"}\nWARNING: no\n{"kind":"window"}\nhalf'
+    assert export.split(said) == (b"", said)
+
+
+def test_a_log_is_named_after_trial_attempt_and_pod(real_folder: Path) -> None:
+    for name in results.log_names(real_folder):
+        assert results.log_path(real_folder, name).is_file()
+    assert str(LogName("abc", 2, 0)) == "abc.2.0.jsonl"
