@@ -23,7 +23,7 @@ from gpubench_cli.refusal import Refusal
 from gpubench_cli.results import LogName, Summary
 
 _FINDINGS_SHOWN = 40
-_BY_CHECKSUM = "weights digest, final loss, times of joining and starting, and what a machine was seen to use"
+_BY_CHECKSUM = "digest of the weights, final loss, times of joining and starting"
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

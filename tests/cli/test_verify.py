@@ -66,7 +66,7 @@ def test_a_real_folder_holds(
     out = capsys.readouterr().out
     assert f"{folder}: {attempts} attempts, " in out
     assert "every figure follows from the records" in out
-    assert "checked by checksum only: weights digest" in out
+    assert "checked by checksum only: digest of the weights" in out
     assert "version 1" not in out
     examined = verify.examine(folder)
     lines = [json.loads(line) for path in folder.glob("logs/*.jsonl") for line in path.read_text().splitlines()]

@@ -7,9 +7,10 @@ functions that made the figures make them again here. So a stored figure that wa
 Must not happen: a tolerance. Equal records give equal figures, to the last digit.
 """
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import pairwise
 
+from gpubench import sealed
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.control import conditions
@@ -17,15 +18,17 @@ from gpubench.control import decide as decisions
 from gpubench.control.ledger import AttemptRecord, Ledger, Outcome
 from gpubench.control.observed import Observed, ObservedJob, Study
 from gpubench.control.status import point_text
-from gpubench.measure import gang
+from gpubench.measure import gang, machine
 from gpubench.measure.log import Log
-from gpubench.measure.records import Environment, Epoch, Failure, Result, Window
+from gpubench.measure.records import Environment, Epoch, Failure, Health, Result, Usage, Window
 from gpubench.plan import freeze
 from gpubench.plan.plan import Plan, Point
 from gpubench.values import Value
 
 #: Sentences of a status: no figures, and another version may choose other words.
 _SENTENCES = frozenset({"answer", "message", "reason", "warnings"})
+#: What of a plan does not follow from the study file; points are compared by their keys.
+_OF_THE_PLACE = frozenset({"schema_version", "planned_at", "study_digest", "points", "trials"})
 #: What of a status does not depend on the moment, as long as its study goes on.
 _ALWAYS = frozenset({"points", "pointsDone", "trials", "attempts", "startedAt"})
 
@@ -53,7 +56,8 @@ def of_plan(plan: Plan, spec: GpuBenchmarkSpec) -> Iterator[Finding]:
     again = freeze.freeze(spec, plan.pools, plan.planned_at)
     if [point.key for point in again.points] != [point.key for point in plan.points]:
         yield Finding(place="points", sentence="they are not those of the study file")
-    for name in ("seed", "timing", "mode", "timed_region", "attempts", "currency", "exchange_rates"):
+    told = plan.model_fields_set if plan.schema_version < sealed.VERSION else set(Plan.model_fields)
+    for name in sorted(told - _OF_THE_PLACE):
         stored, found = getattr(plan, name), getattr(again, name)
         if stored != found:
             yield _difference(name, _wire(stored), _wire(found), from_="the study file")
@@ -108,7 +112,10 @@ def of_attempt(plan: Plan, record: AttemptRecord, logs: Mapping[int, Log]) -> It
         yield from _foreign_ending(record, f"pod {pod}", log)
     if record.result is not None:
         yield from _of_result(record.result, logs)
+        assert key.batch_per_worker is not None, "a point that has run has a batch"
         yield from _of_figures(record.result, tuple(windows.values()), epochs, batch_per_worker=key.batch_per_worker)
+        if record.result.schema_version >= sealed.VERSION:
+            yield from _of_ranks(record.result, tuple(windows.values()), epochs, logs.values())
 
 
 def _gaps(place: str, what: str, indices: Sequence[int]) -> Iterator[Finding]:
@@ -150,16 +157,37 @@ def _of_figures(
     windows: Sequence[Sequence[Window]],
     epochs: Sequence[Epoch],
     *,
-    batch_per_worker: int | None,
+    batch_per_worker: int,
 ) -> Iterator[Finding]:
-    assert batch_per_worker is not None, "a point that has run has a batch"
+    """The sums. A gang of version 1 looked for no steady state."""
+    detected = result.schema_version >= sealed.VERSION
     try:
-        figures = gang.figures(windows, batch_per_worker=batch_per_worker, epochs=epochs)
+        figures = gang.figures(windows, batch_per_worker=batch_per_worker, epochs=epochs, detected=detected)
     except ValueError as error:
         yield Finding(place="result", sentence=f"it cannot be computed again: {error}")
         return
     for name in gang.Figures.model_fields:
         yield from _differences(f"result.{name}", _wire(getattr(result, name)), _wire(getattr(figures, name)))
+
+
+def _of_ranks(
+    result: Result, windows: Sequence[Sequence[Window]], epochs: Sequence[Epoch], logs: Iterable[Log]
+) -> Iterator[Finding]:
+    """What is odd about the run, and what its machines did, from what every rank told of itself."""
+    written = list(logs)
+    usages = sorted((one for log in written for one in log.of_kind(Usage)), key=lambda usage: usage.rank)
+    healths = sorted((one for log in written for one in log.of_kind(Health)), key=lambda health: health.rank)
+    for what, told in (("usage", usages), ("health", healths)):
+        if told and [one.rank for one in told] != list(range(len(windows))):
+            sentence = f"of {len(windows)} ranks {', '.join(str(one.rank) for one in told)} have a record of {what}"
+            yield Finding(place="the gang", sentence=sentence)
+            return
+    again = {
+        "notices": gang.notices(windows, epochs=epochs, usages=usages),
+        "machine": machine.of_ranks(usages, healths, ranks=len(windows)),
+    }
+    for name, found in again.items():
+        yield from _differences(f"result.{name}", _wire(getattr(result, name)), _wire(found))
 
 
 # --- from the ledger to the status ------------------------------------------------------------------------------------
@@ -179,8 +207,8 @@ def of_status(
         yield Finding(place="results", sentence=found)
         return
     for point, computed in zip(stored.results, again.results, strict=True):
-        yield from _differences(f"{point_text(computed)}: ", _wire(point), _wire(computed), words=words)
-    before, now = stored.to_wire(), again.to_wire()
+        yield from _differences(f"{point_text(computed)}: ", _as_read(point), _wire(computed), words=words)
+    before, now = _as_read(stored), again.to_wire()
     compared = before.keys() | now.keys() if conditions.holds(stored.conditions, conditions.FINISHED) else _ALWAYS
     yield from _differences("", *(_only(wire, compared - {"results"}) for wire in (before, now)), words=words)
 
@@ -266,6 +294,11 @@ def _difference(place: str, stored: object, found: object, *, from_: str = "the 
         return "nothing" if value is None else f"{value}"
 
     return Finding(place=place, sentence=f"{text(stored)} is stored, and {from_} give {text(found)}")
+
+
+def _as_read(value: Value) -> dict[str, object]:
+    """As it is stored, without what was not there when it was written by an older version."""
+    return value.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=True)
 
 
 def _wire(value: object) -> object:
