@@ -48,16 +48,16 @@ class StandInCluster:
     def config_maps(self, uid: str) -> tuple[dict[str, Any], ...]:
         assert uid == self._summary.uid
         plan = results.read_plan(self._folder).model_copy(update={"study_digest": None})
-        records = results.read_ledger(self._folder).records
-        shards = (records[:2], records[2:])
+        found = results.read_ledger(self._folder)
+        shards = (
+            ledger.to_entries(found.records[:2]),
+            ledger.to_entries(found.records[2:]) | ledger.environment_entries(found.environments),
+        )
         foreign = {"metadata": {"name": "kube-root-ca.crt", "labels": {}}, "data": {"ca.crt": "x"}}
         return (
             foreign,
             manifests.plan_config_map(self._study, plan),
-            *(
-                manifests.ledger_config_map(self._study, number, ledger.to_entries(shard))
-                for number, shard in enumerate(shards)
-            ),
+            *(manifests.ledger_config_map(self._study, number, entries) for number, entries in enumerate(shards)),
         )
 
     def pods(self, uid: str) -> tuple[dict[str, Any], ...]:

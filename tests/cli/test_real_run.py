@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The quickstart, shortened, with real ranks: two workers are two pods here, and the table is that of a cluster."""
 
-import json
 import re
 import subprocess
 from collections.abc import Iterable
@@ -15,7 +14,8 @@ from gpubench.api import validate
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.control.decide import decide
 from gpubench.control.observed import Observed, Study
-from gpubench.measure.records import Environment
+from gpubench.measure import log
+from gpubench.measure.records import Environment, Window
 from gpubench.plan.freeze import freeze
 from gpubench.plan.plan import Plan
 from gpubench.report import figures, tables
@@ -58,11 +58,9 @@ def test_pods_were_apart(folder: Path) -> None:
     """Both pods of the gang of two wrote windows of their own rank, and no container image is claimed."""
     trial = next(trial for trial in results.read_plan(folder).trials if trial.point == 1)
     for index in (0, 1):
-        records = [
-            json.loads(line) for line in (folder / "logs" / f"{trial.id}.1.{index}.jsonl").read_text().splitlines()
-        ]
-        assert {record["rank"] for record in records if record["kind"] == "window"} == {index}
-        environment = Environment.model_validate(next(record for record in records if record["kind"] == "environment"))
+        written = log.read((folder / "logs" / f"{trial.id}.1.{index}.jsonl").read_bytes())
+        assert {window.rank for window in written.of_kind(Window)} == {index}
+        (environment,) = written.of_kind(Environment)
         assert environment.image is None
         assert environment.threads_per_rank == 1
 

@@ -113,9 +113,13 @@ def of_attempt(plan: Plan, record: AttemptRecord, logs: Mapping[int, Log]) -> It
     if record.result is not None:
         yield from _of_result(record.result, logs)
         assert key.batch_per_worker is not None, "a point that has run has a batch"
-        yield from _of_figures(record.result, tuple(windows.values()), epochs, batch_per_worker=key.batch_per_worker)
-        if record.result.schema_version >= sealed.VERSION:
-            yield from _of_ranks(record.result, tuple(windows.values()), epochs, logs.values())
+        ranks = tuple(windows.values())
+        try:
+            yield from _of_figures(record.result, ranks, epochs, batch_per_worker=key.batch_per_worker)
+            if record.result.schema_version >= sealed.VERSION:
+                yield from _of_ranks(record.result, ranks, epochs, logs.values())
+        except ValueError as error:
+            yield Finding(place="result", sentence=f"it cannot be computed again: {error}")
 
 
 def _gaps(place: str, what: str, indices: Sequence[int]) -> Iterator[Finding]:
@@ -161,11 +165,7 @@ def _of_figures(
 ) -> Iterator[Finding]:
     """The sums. A gang of version 1 looked for no steady state."""
     detected = result.schema_version >= sealed.VERSION
-    try:
-        figures = gang.figures(windows, batch_per_worker=batch_per_worker, epochs=epochs, detected=detected)
-    except ValueError as error:
-        yield Finding(place="result", sentence=f"it cannot be computed again: {error}")
-        return
+    figures = gang.figures(windows, batch_per_worker=batch_per_worker, epochs=epochs, detected=detected)
     for name in gang.Figures.model_fields:
         yield from _differences(f"result.{name}", _wire(getattr(result, name)), _wire(getattr(figures, name)))
 
