@@ -26,7 +26,7 @@ from gpubench.plan.plan import Plan, Point
 from gpubench.values import Value
 
 #: Sentences of a status: no figures, and another version may choose other words.
-_SENTENCES = frozenset({"answer", "message", "reason", "warnings"})
+_SENTENCES = frozenset({"answer", "message", "reason", "sentence", "warnings"})
 #: What of a plan does not follow from the study file; points are compared by their keys.
 _OF_THE_PLACE = frozenset({"schema_version", "planned_at", "study_digest", "baseline", "points", "trials"})
 #: What of a status does not depend on the moment, as long as its study goes on.
