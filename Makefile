@@ -70,7 +70,7 @@ verify: $(SYNCED) ## Check that the generated files and the lock file are what t
 	$(UV) lock --check
 
 ##@ Measure it
-.PHONY: bench-steploop bench-overhead bench-pipelines bench-repeatability bench-operator
+.PHONY: bench-steploop bench-overhead bench-pipelines bench-repeatability bench-operator bench-statistics
 bench-steploop: $(HOROVOD) ## Our measured step loop against the best bare loop, interleaved
 	$(PYTHON) tests/benchmarks/steploop.py
 
@@ -85,6 +85,9 @@ bench-repeatability: $(HOROVOD) ## The quickstart twenty times: how many interva
 
 bench-operator: ready ## From apply to pods, and the operator's memory and CPU with 1, 10, 100 studies
 	$(SUPPORT) $(PYTHON) tests/benchmarks/operator_latency.py
+
+bench-statistics: $(SYNCED) ## How often the intervals hold the truth, and what a precise figure costs: simulated, some minutes
+	$(PYTHON) tests/benchmarks/interval_coverage.py
 
 ##@ Set it up (all of these are called by the targets above)
 .PHONY: setup ready horovod cluster-build go

@@ -4,12 +4,13 @@
 At most one of these, in this order; each is only looked for where those before it do not hold:
 
 1. Unsettled (`steady`): the run has no steady state, and nothing else can be said of it.
-2. Bimodal (`speeds`): two groups of windows, each at least a fifth of all, to and fro. Before Trend, because a few long
-   visits to a second speed may lean to one side.
-3. Trend (`drift`): a straight line of 1 % or more over the counted windows.
-4. Outliers (`outliers`): less than a fifth of the windows, each half as long again as the median or longer. What is
-   shorter is how steps scatter: one step in a hundred that takes some times as long is noise of every machine, and it
-   is in the figure.
+2. Trend: a step of 2 % or more, up or down (`speeds.shift`), as of a card that begins to throttle.
+3. Bimodal (`speeds.two`): two groups of windows, each three tenths of all or more, to and fro.
+4. Trend: a straight line of 1 % or more over the counted windows (`drift`). After Bimodal, because a few long visits to
+   a second speed may lean to one side.
+5. Outliers (`outliers`): fewer than three tenths of the windows, each half as long again as the median or longer. What
+   is shorter is how steps scatter: one step in a hundred that takes some times as long is noise of every machine, and
+   it is in the figure.
 
 Each is named where it is beyond chance *and* large enough to matter; tests/core/test_diagnose.py counts how often pure
 noise is accused. A straggler is found from other times, those of each rank's own computing.
@@ -40,8 +41,13 @@ def notices(step_seconds: Sequence[float]) -> tuple[Notice, ...]:
     if not found.settled:
         return (Unsettled(change=found.change),)
     counted = step_seconds[found.first :]
-    notice = _two_speeds(counted) or _trend(counted) or _pauses(counted)
+    notice = _step(counted) or _two_speeds(counted) or _line(counted) or _pauses(counted)
     return () if notice is None else (notice,)
+
+
+def _step(counted: Sequence[float]) -> Trend | None:
+    found = speeds.shift(counted)
+    return None if found is None else Trend(change=found)
 
 
 def _two_speeds(counted: Sequence[float]) -> Bimodal | None:
@@ -49,7 +55,7 @@ def _two_speeds(counted: Sequence[float]) -> Bimodal | None:
     return None if found is None else Bimodal(ratio=found.ratio, share=found.share)
 
 
-def _trend(counted: Sequence[float]) -> Trend | None:
+def _line(counted: Sequence[float]) -> Trend | None:
     found = drift.of(counted)
     return Trend(change=found.change) if found.p < _TREND_LEVEL and abs(found.change) >= steady.CHANGE_MIN else None
 

@@ -21,10 +21,10 @@ def scores(values: Sequence[float]) -> tuple[float, ...]:
     return tuple((value - median) / deviation if deviation else 0.0 for value in values)
 
 
-def clipped(values: Sequence[float]) -> tuple[float, ...]:
+def clipped(values: Sequence[float], limit: float = LIMIT) -> tuple[float, ...]:
     """The values, those that stand out moved to the limit."""
     median, deviation = _centre(values)
-    reach = LIMIT * deviation
+    reach = limit * deviation
     return tuple(min(max(value, median - reach), median + reach) for value in values)
 
 

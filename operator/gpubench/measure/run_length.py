@@ -7,7 +7,7 @@ happen: a run that ends while it still warms up, because its first windows happe
 
 from collections.abc import Sequence
 
-from gpubench.measure import autocorrelation, steady
+from gpubench.measure import autocorrelation, outliers, steady
 
 #: Fewer counted windows do not show how large their own error is.
 COUNTED_MIN = 8
@@ -24,10 +24,16 @@ def standard_error(step_seconds: Sequence[float]) -> float | None:
 
 
 def enough(step_seconds: Sequence[float], *, wanted: float) -> bool:
-    """Whether the run may end: enough steady windows, none left out only for want of room, the error small enough."""
-    found = steady.detect(step_seconds)
-    counted = step_seconds[found.first :]
-    if not found.settled or len(counted) < COUNTED_MIN or found.first == len(step_seconds) // 2:
+    """Whether the run may end: the transient is over, enough windows count, and their error is small enough.
+
+    The error here is that of the windows with outliers drawn in. A run that happened to have no slow steps yet would
+    otherwise end sooner than others, and slow steps would be missing from the figures of many runs.
+    """
+    if len(step_seconds) < COUNTED_MIN:
         return False
-    error = standard_error(counted)
+    transient = steady.transient(step_seconds)
+    counted = step_seconds[steady.first_counted(transient, windows=len(step_seconds)) :]
+    if transient == len(step_seconds) // 2 or len(counted) < COUNTED_MIN:
+        return False
+    error = standard_error(outliers.clipped(counted))
     return error is not None and error <= wanted

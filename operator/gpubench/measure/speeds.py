@@ -9,8 +9,8 @@ less, any two humps; its one implementation for Python is under the GPL, which t
 A small p is not enough to bother anybody. The groups must lie apart by 2 % of the time of a step, and cleanly:
 Ashman's D, their distance over their common standard deviation (K. M. Ashman, C. M. Bird and S. E. Zepf, "Detecting
 bimodality in astronomical datasets", Astron. J. 108, 1994), is 2 where two humps begin to show, and 6 is wanted here.
-Neither may be rare, for rare slow windows are pauses; and the run must have been in one of them at least twice, for a
-single step up or down is a trend.
+Neither may be rare, for rare slow windows are pauses; and the run must have been in one of them at least twice, for
+one step up or down is a `shift`, a trend.
 """
 
 import itertools
@@ -21,11 +21,12 @@ from typing import NamedTuple
 from scipy import special
 
 #: Of the windows; a smaller group is one of outliers.
-SHARE_MIN = 0.2
+SHARE_MIN = 0.3
 RATIO_MIN = 1.02
 _APART_MIN = 6.0  # Ashman's D
 _CHANGES_MIN = 2
-_VALUES_MIN = 10
+_VALUES_MIN = 12
+_STAY_MIN = 3  # windows before and after a change of speed
 _LEVEL = 0.001
 
 
@@ -37,25 +38,44 @@ class Speeds(NamedTuple):
 
 
 def two(values: Sequence[float]) -> Speeds | None:
-    """The two speeds of a series of positive times; None where it has one."""
+    """The two speeds that a series of positive times went to and fro between; None where it did not."""
     if len(values) < _VALUES_MIN:
         return None
     ordered = sorted(values)
-    fast = _split(ordered)
+    fast = _split(ordered, smallest=math.ceil(SHARE_MIN * len(values)))
     low, high = ordered[:fast], ordered[fast:]
     found = Speeds(ratio=_mean(high) / _mean(low), share=len(high) / len(values))
-    within = _squares(low) + _squares(high)
-    between = _squares(ordered) - within
     changes = sum((one < high[0]) != (next_one < high[0]) for one, next_one in itertools.pairwise(values))
-    apart = (_mean(high) - _mean(low)) > _APART_MIN * math.sqrt(within / (len(values) - 2))
-    unlike_one_group = between > within * _limit(len(values))
-    return found if apart and unlike_one_group and found.ratio >= RATIO_MIN and changes >= _CHANGES_MIN else None
+    return found if _apart(low, high) and found.ratio >= RATIO_MIN and changes >= _CHANGES_MIN else None
 
 
-def _split(ordered: Sequence[float]) -> int:
-    """How many of the ordered values are in the lower group: where least is left within, and no group is rare."""
-    rare = math.ceil(SHARE_MIN * len(ordered))
-    return min(range(rare, len(ordered) - rare + 1), key=lambda at: _squares(ordered[:at]) + _squares(ordered[at:]))
+def shift(values: Sequence[float]) -> float | None:
+    """By what share the times became longer (or shorter, below 0) at one moment and stayed so; None where they did not.
+
+    The same test on the best split in time. It is strict there: of all splits in two, the one by size has the largest
+    ratio of variances.
+    """
+    if len(values) < _VALUES_MIN:
+        return None
+    at = _split(values, smallest=_STAY_MIN)
+    before, after = values[:at], values[at:]
+    change = _mean(after) / _mean(before) - 1
+    return change if _apart(before, after) and abs(change) >= RATIO_MIN - 1 else None
+
+
+def _split(values: Sequence[float], *, smallest: int) -> int:
+    """How many of the values are in the first group: where least is left within the two."""
+    return min(
+        range(smallest, len(values) - smallest + 1), key=lambda at: _squares(values[:at]) + _squares(values[at:])
+    )
+
+
+def _apart(one: Sequence[float], other: Sequence[float]) -> bool:
+    """Whether two groups are unlike one, and cleanly apart."""
+    count, distance = len(one) + len(other), abs(_mean(one) - _mean(other))
+    within = _squares(one) + _squares(other)
+    between = distance**2 * len(one) * len(other) / count
+    return distance > _APART_MIN * math.sqrt(within / (count - 2)) and between > within * _limit(count)
 
 
 def _limit(count: int) -> float:

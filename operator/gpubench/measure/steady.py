@@ -11,7 +11,7 @@ Two things are added. Outliers are drawn in first, or one late pause would make 
 as many windows again are left out as MSER says: it leaves a little of the transient in wherever that makes the mean of
 *one* run better, but what is left is the same in every run, and no number of repeats averages it away.
 
-A run never settled if MSER would leave out all it may *and* the rest still drifts, by 1 % or more and beyond chance
+A run never settled if all that may be left out would be *and* the rest still drifts, by 1 % or more and beyond chance
 (`drift`). The first alone happens to one series of pure noise in ten.
 """
 
@@ -25,8 +25,13 @@ from gpubench.measure import drift, outliers
 WINDOWS_MIN = 5
 #: A smaller change of the time of a step over the counted half is no reason to call a run unsettled.
 CHANGE_MIN = 0.01
-#: Chance brings about a drift with such a p, *and* a truncation at the bound, in less than one run of a hundred.
-_LEVEL = 0.01
+#: Chance brings about a drift with such a p, *and* a truncation at the bound, in less than one run of a hundred; where
+#: the drift is looked for in nearly the same few windows as the truncation, they come together more often.
+_LEVEL, _LEVEL_OF_FEW = 0.01, 0.002
+
+#: In robust standard deviations. At the usual 3.5 one slow window among the first is still worth leaving out to MSER,
+#: with all before it: what is slow now and then would be missing from the figures.
+_DRAWN_IN = 2.0
 
 
 class Steady(NamedTuple):
@@ -45,11 +50,20 @@ def detect(step_seconds: Sequence[float]) -> Steady:
     if len(step_seconds) < WINDOWS_MIN:
         return Steady(first=0, settled=True, change=0.0)
     bound = len(step_seconds) // 2
-    truncation = mser(outliers.clipped(step_seconds), bound=bound)
-    if truncation == bound and _drifts(step_seconds[-max(len(step_seconds) - bound, drift.VALUES_MIN) :]):
+    first = first_counted(transient(step_seconds), windows=len(step_seconds))
+    if first == bound and _drifts(step_seconds, bound=bound):
         return Steady(first=0, settled=False, change=drift.of(step_seconds).change)
-    first = min(truncation + math.ceil(truncation / 2), bound)
     return Steady(first=first, settled=True, change=drift.of(step_seconds[first:]).change)
+
+
+def transient(step_seconds: Sequence[float]) -> int:
+    """How many windows MSER leaves out, at most half of them."""
+    return mser(outliers.clipped(step_seconds, _DRAWN_IN), bound=len(step_seconds) // 2)
+
+
+def first_counted(truncation: int, *, windows: int) -> int:
+    """The first window that counts of so many: half as many again are left out, but never more than half of all."""
+    return min(truncation + math.ceil(truncation / 2), windows // 2)
 
 
 def mser(values: Sequence[float], *, bound: int) -> int:
@@ -68,6 +82,7 @@ def mser(values: Sequence[float], *, bound: int) -> int:
     return best
 
 
-def _drifts(step_seconds: Sequence[float]) -> bool:
-    found = drift.of(step_seconds)
-    return found.p < _LEVEL and abs(found.change) >= CHANGE_MIN
+def _drifts(step_seconds: Sequence[float], *, bound: int) -> bool:
+    few = len(step_seconds) - bound < drift.VALUES_MIN
+    found = drift.of(step_seconds[-drift.VALUES_MIN :] if few else step_seconds[bound:])
+    return found.p < (_LEVEL_OF_FEW if few else _LEVEL) and abs(found.change) >= CHANGE_MIN
