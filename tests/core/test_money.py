@@ -10,7 +10,7 @@ import builders
 from gpubench.api.pool import GpuPool
 from gpubench.measure.intervals import Interval
 from gpubench.money import marginal, price
-from gpubench.money.price import Rate
+from gpubench.money.amount import Rate
 from gpubench.plan.plan import Plan
 
 

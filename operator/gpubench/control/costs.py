@@ -12,7 +12,7 @@ from gpubench.api.benchmark import Goal
 from gpubench.api.benchmark_status import Cost, GoalResult, PointResult
 from gpubench.control import estimates
 from gpubench.money import marginal, price
-from gpubench.money.price import Rate
+from gpubench.money.amount import Rate
 from gpubench.plan.plan import Plan, Point
 
 

@@ -4,7 +4,7 @@
 from decimal import Decimal
 
 from gpubench.measure.intervals import Interval
-from gpubench.money.price import Rate
+from gpubench.money.amount import Rate
 from gpubench.values import Value
 
 _MILLION = Decimal(1_000_000)

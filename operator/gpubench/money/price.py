@@ -1,21 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an hour of a node costs, rented or owned."""
+"""What an hour of a pool's node costs, rented or owned, in the study's currency."""
 
 from collections.abc import Sequence
 from decimal import ROUND_HALF_UP, Decimal
 
-from gpubench.api.pool import GpuPoolSpec, Ownership, Price, PriceComponent
+from gpubench.api.pool import GpuPoolSpec, Price, PriceComponent
+from gpubench.money import exchange, ownership
+from gpubench.money.amount import Rate
 from gpubench.plan.plan import Plan
-from gpubench.values import Value
-
-HOURS_PER_MONTH = Decimal(730)  # 365 days x 24 hours / 12, the convention of the cloud price lists
-
-
-class Rate(Value):
-    """An hourly price of one node, with its currency."""
-
-    per_node_hour: Decimal
-    currency: str
 
 
 def rate(pool: GpuPoolSpec) -> Rate | None:
@@ -23,7 +15,7 @@ def rate(pool: GpuPoolSpec) -> Rate | None:
     if pool.price is not None:
         return Rate(per_node_hour=rented_hour(pool.price, slots=pool.slots_per_node), currency=pool.price.currency)
     if pool.ownership is not None:
-        return Rate(per_node_hour=owned_hour(pool.ownership), currency=pool.ownership.currency)
+        return ownership.owned_hour(pool.ownership)
     return None
 
 
@@ -73,24 +65,10 @@ def sum_of(components: Sequence[PriceComponent]) -> Decimal:
 def _exchanged(own: Rate, plan: Plan) -> Rate | None:
     """The rate in the plan's currency: times what one unit of its own is worth there. Nothing is rounded here."""
     assert plan.currency is not None  # asked for only then
-    found = next((exchange for exchange in plan.exchange_rates if exchange.from_currency == own.currency), None)
+    found = exchange.dated_rate(plan.exchange_rates, currency=own.currency)
     if found is None:
         return None
     return Rate(per_node_hour=own.per_node_hour * Decimal(found.rate), currency=plan.currency)
-
-
-def owned_hour(ownership: Ownership) -> Decimal:
-    """One *used* hour of an own node.
-
-    Everything that a month costs, over the hours used in it: write-off (purchase less residual value, over the
-    lifetime), fixed costs, and power, under load in the hours used and idle in the rest of the month's 730 hours.
-    """
-    used = Decimal(ownership.hours_per_month)
-    write_off = (Decimal(ownership.purchase) - Decimal(ownership.residual)) / ownership.lifetime_months
-    idle_hours = max(Decimal(0), HOURS_PER_MONTH - used)
-    kilowatt_hours = (ownership.watts * used + ownership.idle_watts * idle_hours) / 1000
-    monthly = write_off + Decimal(ownership.per_month) + kilowatt_hours * Decimal(ownership.per_kilowatt_hour)
-    return monthly / used
 
 
 def rounded(amount: Decimal, *, digits: int) -> Decimal:
