@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Marginal cost: the hourly rate over the throughput. Billing rules, start-up and idle time belong to billed cost."""
+"""Marginal cost with its interval: the formulas of `derived` at the ends of a measured interval.
+
+Billing rules, start-up and idle time belong to billed cost (`billing`). The bounds follow by monotony, so they have the
+same confidence.
+"""
 
 from decimal import Decimal
 
 from gpubench.measure.intervals import Interval
+from gpubench.money import derived
 from gpubench.money.amount import Rate
 from gpubench.values import Value
 
 _MILLION = Decimal(1_000_000)
-_SECONDS_PER_HOUR = Decimal(3600)
 
 
 class CostInterval(Value):
@@ -21,14 +25,14 @@ class CostInterval(Value):
 
 
 def per_samples(rate: Rate, *, nodes: Decimal, throughput: Interval, samples: Decimal) -> CostInterval:
-    """Cost of so many samples: rate x nodes x samples / throughput; the fast end of the throughput is the cheap end.
+    """Cost of so many samples; the fast end of the throughput is the cheap end.
 
-    `nodes` is a fraction where a gang pays for its slots only. The bounds follow from the throughput's by monotony, so
-    they have the same confidence. A lower bound of the throughput at or below zero leaves the upper end open.
+    `nodes` is a fraction where a gang pays for its slots only. A lower bound of the throughput at or below zero leaves
+    the upper end open.
     """
 
     def cost(samples_per_second: float) -> Decimal:
-        return rate.per_node_hour * nodes / _SECONDS_PER_HOUR / Decimal(samples_per_second) * samples
+        return derived.cost_of_samples(rate, nodes=nodes, throughput=Decimal(samples_per_second), samples=samples).value
 
     return CostInterval(
         mean=cost(throughput.mean),
@@ -44,10 +48,10 @@ def per_million_samples(rate: Rate, *, nodes: Decimal, throughput: Interval) -> 
 
 
 def per_seconds(rate: Rate, *, nodes: Decimal, seconds: Interval) -> CostInterval:
-    """Cost of so many seconds: rate x nodes x seconds. A lower bound at or below zero is no amount and stays open."""
+    """Cost of a run of so many seconds. A lower bound at or below zero is no amount and stays open."""
 
     def cost(duration: float) -> Decimal:
-        return rate.per_node_hour * nodes / _SECONDS_PER_HOUR * Decimal(duration)
+        return derived.cost_of_run(rate, nodes=nodes, seconds=Decimal(duration)).value
 
     return CostInterval(
         mean=cost(seconds.mean),
