@@ -74,7 +74,7 @@ def total(amounts: Sequence[Amount]) -> Amount:
 
 
 def _check_currency(currency: str) -> None:
-    if not re.match(patterns.CURRENCY, currency):
+    if not re.fullmatch(patterns.CURRENCY, currency):
         raise RefusedInput(
             f"a currency must be three capital letters of ISO 4217, and is {currency!r}: write one such as USD"
         )

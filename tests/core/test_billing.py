@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run is billed: every node by itself, rounded up, with fees and setup, line by line."""
+
+from decimal import Decimal
+
+import pytest
+
+from gpubench.money import billing, derived
+from gpubench.money.amount import Amount, Rate
+from gpubench.money.billing import BillingRule, Fee, FeePeriod
+from gpubench.money.refusals import RefusedInput
+
+RATE = Rate(per_node_hour=Decimal("3.60"), currency="USD")  # a thousandth of a dollar a second
+
+
+def usd(value: str) -> Amount:
+    return Amount(value=Decimal(value), currency="USD")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "increment", "minimum", "expected"),
+    [
+        ("61.2", "1", "0", "62"),
+        ("61", "1", "0", "61"),
+        ("5", "1", "60", "60"),
+        ("3601", "3600", "0", "7200"),
+        ("3600", "3600", "0", "3600"),
+        ("10", "60", "90", "120"),  # a minimum that is no whole number of increments is rounded up too
+        ("0.0001", "0.001", "0", "0.001"),
+        ("0", "1", "60", "0"),  # what was never there is not billed
+    ],
+)
+def test_the_life_of_a_node_is_rounded_up(seconds: str, increment: str, minimum: str, expected: str) -> None:
+    rule = BillingRule(increment_seconds=Decimal(increment), minimum_seconds=Decimal(minimum))
+    assert billing.billed_seconds(Decimal(seconds), rule=rule) == Decimal(expected)
+
+
+def test_each_node_is_rounded_up_by_itself() -> None:
+    rule = BillingRule(increment_seconds=Decimal(3600))
+    # Two nodes of half an hour are two hours, not one.
+    assert billing.billed(RATE, node_seconds=[Decimal(1800), Decimal(1800)], rule=rule) == usd("7.20")
+
+
+def test_billed_is_never_less_than_marginal() -> None:
+    lives = [Decimal("100.5"), Decimal("3599.9")]
+    marginal = derived.cost_of_run(RATE, nodes=1, seconds=sum(lives, Decimal(0)))
+    assert billing.billed(RATE, node_seconds=lives).value > marginal.value
+    assert billing.billed(RATE, node_seconds=[Decimal(100)]) == derived.cost_of_run(RATE, nodes=1, seconds=Decimal(100))
+
+
+def test_a_bill_has_a_line_for_machines_each_fee_and_setup() -> None:
+    fees = [
+        Fee(name="licence", amount=usd("1.50"), per=FeePeriod.RUN),
+        Fee(name="disk", amount=usd("0.10"), per=FeePeriod.HOUR),
+        Fee(name="subscription", amount=usd("5"), per=FeePeriod.MONTH),  # RaRe 2018: Paperspace's flat fee
+    ]
+    lives = [Decimal(7200), Decimal(7200)]
+    bill = billing.bill(RATE, node_seconds=lives, fees=fees, setup=usd("25"), hours_per_month=Decimal(200))
+    assert bill.billed_hours == 4
+    assert {line.name: line.amount.value for line in bill.lines} == {
+        "machines": Decimal("14.4"),
+        "licence": Decimal("1.5"),
+        "disk": Decimal("0.4"),
+        "subscription": Decimal("0.1"),  # 5 over 200 hours, for 4 of them
+        "setup": Decimal(25),
+    }
+    assert bill.total == usd("41.40")
+
+
+def test_without_fees_and_setup_the_bill_is_that_of_the_machines() -> None:
+    bill = billing.bill(RATE, node_seconds=[Decimal(3600)])
+    assert [line.name for line in bill.lines] == ["machines"]
+    assert bill.total == usd("3.60")
+
+
+def test_a_monthly_fee_needs_the_hours_over_which_it_is_spread() -> None:
+    fee = Fee(name="subscription", amount=usd("5"), per=FeePeriod.MONTH)
+    with pytest.raises(RefusedInput, match="nobody says how many hours of a month are paid for: give hoursPerMonth"):
+        billing.bill(RATE, node_seconds=[Decimal(60)], fees=[fee])
+
+
+def test_a_bill_in_two_currencies_is_refused() -> None:
+    fee = Fee(name="disk", amount=Amount(value=Decimal(1), currency="EUR"), per=FeePeriod.RUN)
+    with pytest.raises(RefusedInput, match="USD and EUR cannot be added"):
+        billing.bill(RATE, node_seconds=[Decimal(60)], fees=[fee])

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What no figure can be made of is refused with one sentence: never NaN, an infinite amount, or a made-up 0."""
+
+import re
+from collections.abc import Callable
+from decimal import Decimal
+
+import pytest
+
+from gpubench.money import derived, exchange, recurring, spot
+from gpubench.money.amount import Amount, Rate, total
+from gpubench.money.billing import BillingRule, Fee, FeePeriod
+from gpubench.money.derived import Relative
+from gpubench.money.refusals import RefusedInput
+
+HOUR = Rate(per_node_hour=Decimal(1), currency="USD")
+FREE = Rate(per_node_hour=Decimal(0), currency="USD")
+EUROS = Rate(per_node_hour=Decimal(1), currency="EUR")
+NOTHING = Amount(value=Decimal(0), currency="USD")
+DOLLAR = Amount(value=Decimal(1), currency="USD")
+EURO = Amount(value=Decimal(1), currency="EUR")
+MINUS = Decimal(-1)
+NAN, INFINITE, ZERO, ONE = Decimal("NaN"), Decimal("Infinity"), Decimal(0), Decimal(1)
+
+REFUSED: tuple[tuple[str, Callable[[], object], str], ...] = (
+    ("negative price", lambda: Rate(per_node_hour=MINUS, currency="USD"), "one hour cannot be less than 0, and is -1:"),
+    ("price that is no number", lambda: Rate(per_node_hour=NAN, currency="USD"), "must be a number, and is NaN:"),
+    ("infinite amount", lambda: Amount(value=INFINITE, currency="USD"), "must be a number, and is Infinity:"),
+    ("missing currency", lambda: Amount(value=ONE, currency=""), "three capital letters of ISO 4217, and is ''"),
+    ("misspelt currency", lambda: Rate(per_node_hour=ONE, currency="usd"), "and is 'usd': write one such as USD"),
+    ("line break in a currency", lambda: Rate(per_node_hour=ONE, currency="USD\n"), "ISO 4217"),
+    ("sum of two currencies", lambda: total([DOLLAR, EURO]), "USD and EUR cannot be added or compared: convert one"),
+    ("difference of two currencies", lambda: DOLLAR.minus(EURO), "USD and EUR cannot be added or compared"),
+    ("sum of nothing", lambda: total([]), "a sum needs at least one amount"),
+    ("no exchange rate", lambda: exchange.exchanged(EURO, into="USD", rates=[]), "give the rate from EUR to USD"),
+    ("negative time", lambda: derived.cost_of_run(HOUR, nodes=1, seconds=MINUS), "the time of a run in seconds"),
+    ("negative hours", lambda: derived.cost_of_hours(HOUR, nodes=1, hours=MINUS), "the time to pay for in hours"),
+    ("no node", lambda: derived.cost_of_hours(HOUR, nodes=0, hours=ONE), "the number of nodes must be more than 0"),
+    (
+        "throughput of 0",
+        lambda: derived.cost_of_samples(HOUR, nodes=1, throughput=ZERO, samples=1),
+        "a throughput in samples per second must be more than 0, and is 0: leave out what was not measured",
+    ),
+    ("no sample", lambda: derived.hours_to_samples(0, throughput=ONE), "the number of samples must be more than 0"),
+    ("no epoch", lambda: derived.samples_of_epochs(0, samples_per_epoch=10), "the number of epochs must be"),
+    ("samples for nothing", lambda: derived.samples_per_unit(FREE, nodes=1, throughput=ONE), "for nothing, money buys"),
+    (
+        "gain over another currency",
+        lambda: derived.gain(
+            derived.samples_per_unit(HOUR, nodes=1, throughput=ONE),
+            over=derived.samples_per_unit(EUROS, nodes=1, throughput=ONE),
+        ),
+        "samples per USD and samples per EUR cannot be compared",
+    ),
+    (
+        "base without a cost",
+        lambda: derived.relative_cost(DOLLAR, base_cost=NOTHING, base="a K80"),
+        "the cost of a K80",
+    ),
+    ("base in euros", lambda: derived.relative_cost(DOLLAR, base_cost=EURO, base="a K80"), "USD and EUR cannot be"),
+    ("base without a time", lambda: derived.relative_time(ONE, base_seconds=ZERO, base="a K80"), "the time of a K80"),
+    ("speed of no time", lambda: derived.relative_speed(ZERO, base_seconds=ONE, base="a K80"), "a time in seconds"),
+    (
+        "two bases",
+        lambda: derived.between(Relative(ratio=ONE, base="a K80"), other=Relative(ratio=ONE, base="a P100"), name="x"),
+        "a figure relative to a K80 cannot be compared with one relative to a P100",
+    ),
+    ("mean of no pair", lambda: derived.mean_efficiency([]), "needs at least one pair of machines"),
+    ("efficiency of 0", lambda: derived.mean_efficiency([ONE, ZERO]), "a scaling efficiency must be more than 0"),
+    (
+        "extrapolated from nothing",
+        lambda: derived.extrapolated(ZERO, times=4, efficiencies=[ONE]),
+        "a throughput in samples per second must be more than 0",
+    ),
+    (
+        "free on-demand node",
+        lambda: spot.discount(FREE, on_demand=FREE),
+        "there is nothing to save on what costs nothing",
+    ),
+    ("spot in euros", lambda: spot.discount(EUROS, on_demand=HOUR), "EUR and USD cannot be added or compared"),
+    (
+        "discount of more than all",
+        lambda: spot.at_discount(HOUR, discount=Decimal(2)),
+        "cannot be more than 1, and is 2",
+    ),
+    ("negative discount", lambda: spot.at_discount(HOUR, discount=MINUS), "a discount cannot be less than 0"),
+    ("increment of 0", lambda: BillingRule(increment_seconds=ZERO), "write 1 for by the second"),
+    ("negative minimum", lambda: BillingRule(minimum_seconds=MINUS), "a billing minimum in seconds cannot be less"),
+    (
+        "negative fee",
+        lambda: Fee(name="disk", amount=Amount(value=MINUS, currency="USD"), per=FeePeriod.RUN),
+        "the fee disk cannot be less than 0",
+    ),
+    ("no rule", lambda: recurring.scheduler_month(DOLLAR, rules=0), "the number of rules must be more than 0"),
+)
+
+
+@pytest.mark.parametrize(("ask", "said"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
+def test_what_has_no_figure_is_refused_in_one_sentence(ask: Callable[[], object], said: str) -> None:
+    with pytest.raises(RefusedInput, match=re.escape(said)) as refused:
+        ask()
+    assert "\n" not in str(refused.value)
+
+
+def test_a_free_node_costs_nothing_and_that_is_known() -> None:
+    assert derived.cost_of_hours(FREE, nodes=1, hours=ONE) == NOTHING
+
+
+def test_scaling_in_money_is_the_scaling_efficiency_where_each_worker_costs_the_same() -> None:
+    four = derived.cost_of_samples(HOUR, nodes=4, throughput=Decimal(340), samples=1000)
+    one = derived.cost_of_samples(HOUR, nodes=1, throughput=Decimal(100), samples=1000)
+    in_money = derived.efficiency_in_money(four, base_cost=one, base="one node")
+    assert round(in_money, 12) == Decimal("0.85")
+    scaled = derived.scaling_cost(
+        Decimal("0.85"),
+        workers=4,
+        base_workers=1,
+        hour=derived.cost_of_hours(HOUR, nodes=4, hours=ONE),
+        base_hour=derived.cost_of_hours(HOUR, nodes=1, hours=ONE),
+        base="one node",
+    )
+    assert round(scaled.ratio * in_money, 12) == 1
+
+
+def test_a_goal_in_epochs_is_a_goal_in_samples() -> None:
+    assert derived.samples_of_epochs(90, samples_per_epoch=1_281_167) == 115_305_030

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Spot: the discount, what is left of it when work is lost, and how often it may be interrupted."""
+
+from decimal import Decimal
+
+import pytest
+
+from gpubench.money import price, spot
+from gpubench.money.amount import Amount, Rate
+from gpubench.money.refusals import RefusedInput
+
+
+def usd(per_hour: str) -> Rate:
+    return Rate(per_node_hour=Decimal(per_hour), currency="USD")
+
+
+SPOT, ON_DEMAND = usd("1"), usd("4")
+
+
+def test_the_discount_is_what_is_saved_and_not_what_is_paid() -> None:
+    assert spot.discount(SPOT, on_demand=ON_DEMAND) == Decimal("0.75")
+    assert spot.price_fraction(SPOT, on_demand=ON_DEMAND) == Decimal("0.25")
+
+
+def test_a_discount_gives_the_price_back() -> None:
+    assert spot.at_discount(ON_DEMAND, discount=spot.discount(SPOT, on_demand=ON_DEMAND)) == SPOT
+
+
+def test_spot_that_is_dearer_has_a_negative_discount() -> None:
+    assert spot.discount(ON_DEMAND, on_demand=SPOT) == -3
+
+
+def test_lost_and_repeated_work_is_paid_for_by_the_work_that_counts() -> None:
+    lost = {"useful_node_hours": Decimal(8), "lost_node_hours": Decimal(2)}
+    assert spot.effective_price(SPOT, **lost) == usd("1.25")
+    assert spot.realised_saving(SPOT, on_demand=ON_DEMAND, **lost) == Decimal("0.6875")
+    assert spot.cost_of_losses(SPOT, lost_node_hours=Decimal(2)) == Amount(value=Decimal(2), currency="USD")
+
+
+def test_without_losses_the_saving_is_the_discount() -> None:
+    saved = spot.realised_saving(SPOT, on_demand=ON_DEMAND, useful_node_hours=Decimal(8), lost_node_hours=Decimal(0))
+    assert saved == spot.discount(SPOT, on_demand=ON_DEMAND)
+
+
+def test_losses_can_eat_more_than_the_discount() -> None:
+    saved = spot.realised_saving(SPOT, on_demand=ON_DEMAND, useful_node_hours=Decimal(1), lost_node_hours=Decimal(4))
+    assert saved == Decimal("-0.25")
+
+
+def test_at_the_break_even_rate_an_hour_of_work_costs_as_much_as_on_demand() -> None:
+    limit = spot.break_even_interruptions(usd("1.11"), on_demand=usd("3.06"), lost_node_hours=Decimal("0.5"))
+    assert limit.per_node_hour is not None
+    assert limit.sentence == "spot is the cheaper one up to 1.27 interruptions per node-hour"
+    lost = limit.per_node_hour * Decimal("0.5")  # of each paid hour
+    effective = spot.effective_price(usd("1.11"), useful_node_hours=1 - lost, lost_node_hours=lost)
+    assert price.rounded(effective.per_node_hour, digits=12) == Decimal("3.06")
+
+
+@pytest.mark.parametrize(
+    ("paid", "lost", "sentence"),
+    [
+        ("4", "1", "spot costs no less than on demand even without an interruption"),
+        ("5", "0", "spot costs no less than on demand even without an interruption"),
+        ("1", "0", "spot stays the cheaper one however often it is interrupted: nothing is lost"),
+    ],
+)
+def test_a_limit_that_does_not_exist_has_no_number(paid: str, lost: str, sentence: str) -> None:
+    limit = spot.break_even_interruptions(usd(paid), on_demand=ON_DEMAND, lost_node_hours=Decimal(lost))
+    assert (limit.per_node_hour, limit.sentence) == (None, sentence)
+
+
+def test_where_nothing_was_finished_there_is_no_effective_price() -> None:
+    with pytest.raises(RefusedInput, match="the useful work in node-hours must be more than 0, and is 0"):
+        spot.effective_price(SPOT, useful_node_hours=Decimal(0), lost_node_hours=Decimal(3))
