@@ -6,7 +6,7 @@ from decimal import ROUND_HALF_UP, Decimal
 
 from gpubench.api.pool import GpuPoolSpec, Price, PriceComponent
 from gpubench.money import exchange, ownership
-from gpubench.money.amount import Rate
+from gpubench.money.amount import Amount, Rate
 from gpubench.plan.plan import Plan
 
 
@@ -63,12 +63,13 @@ def sum_of(components: Sequence[PriceComponent]) -> Decimal:
 
 
 def _exchanged(own: Rate, plan: Plan) -> Rate | None:
-    """The rate in the plan's currency: times what one unit of its own is worth there. Nothing is rounded here."""
+    """The rate in the plan's currency; None where the plan has no rate between the two."""
     assert plan.currency is not None  # asked for only then
-    found = exchange.dated_rate(plan.exchange_rates, currency=own.currency)
-    if found is None:
+    if exchange.dated_rate(plan.exchange_rates, currency=own.currency) is None:
         return None
-    return Rate(per_node_hour=own.per_node_hour * Decimal(found.rate), currency=plan.currency)
+    hour = Amount(value=own.per_node_hour, currency=own.currency)
+    exchanged = exchange.exchanged(hour, into=plan.currency, rates=plan.exchange_rates)
+    return Rate(per_node_hour=exchanged.value, currency=exchanged.currency)
 
 
 def rounded(amount: Decimal, *, digits: int) -> Decimal:
