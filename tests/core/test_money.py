@@ -142,6 +142,13 @@ def test_a_throughput_that_may_be_zero_leaves_the_cost_open_above() -> None:
     assert cost.high is None
 
 
+def test_a_goal_takes_the_longer_the_slower_and_is_open_above_where_the_throughput_may_be_zero() -> None:
+    found = marginal.hours_to_samples(7_200_000, throughput=Interval(mean=1000.0, low=800.0, high=1250.0))
+    assert found == Interval(mean=2.0, low=1.6, high=2.5)
+    unsure = marginal.hours_to_samples(7_200_000, throughput=Interval(mean=1000.0, low=-1.0, high=2000.0))
+    assert unsure == Interval(mean=2.0, low=1.0, high=None)
+
+
 @pytest.mark.parametrize(("amount", "expected"), [("0.125", "0.13"), ("0.135", "0.14"), ("2.665", "2.67")])
 def test_amounts_are_rounded_half_up(amount: str, expected: str) -> None:
     assert price.rounded(Decimal(amount), digits=2) == Decimal(expected)

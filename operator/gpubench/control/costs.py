@@ -64,7 +64,7 @@ def _goal(goal: Goal, result: PointResult, *, rate: Rate | None, nodes: Decimal)
     cost = rate and marginal.per_samples(rate, nodes=nodes, throughput=throughput, samples=Decimal(goal.samples))
     return GoalResult(
         name=goal.name,
-        hours=estimates.estimate(throughput.under(goal.samples / 3600)),
+        hours=estimates.estimate(marginal.hours_to_samples(goal.samples, throughput=throughput)),
         cost=estimates.amounts(cost) if cost else None,
     )
 

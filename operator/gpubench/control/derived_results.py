@@ -12,13 +12,14 @@ Must not happen: a derived figure among measured ones. Its `values` are empty, i
 and no efficiency is made of it. It counts as a measured point once its source is one.
 """
 
-import math
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Literal
 
 from gpubench.api import benchmark_status
 from gpubench.api.benchmark_status import Basis, Estimate, PointResult, PointState
 from gpubench.control import conditions
+from gpubench.money import derived as formulas
 from gpubench.plan import derived
 from gpubench.plan.plan import Plan, Point
 from gpubench.report import tables
@@ -68,7 +69,7 @@ def _extrapolated(
     ]
     if any(result.state in _OPEN for result in alike):
         return blank.model_copy(update={"state": PointState.PENDING})  # the mean would still change
-    efficiencies = study_efficiencies(alike, line=line, baseline_workers=source.workers)
+    efficiencies = [Decimal(e) for e in study_efficiencies(alike, line=line, baseline_workers=source.workers)]
     if not efficiencies:
         reason = (
             f"no point on several workers gives an efficiency of {blank.workload} at {derived.batch_text(point)} "
@@ -78,15 +79,18 @@ def _extrapolated(
         return blank.model_copy(
             update={"state": PointState.SKIPPED, "reason": conditions.clamped(reason, benchmark_status.REASON_MAX)}
         )
-    mean = math.fsum(efficiencies) / len(efficiencies)
+    mean = formulas.mean_efficiency(efficiencies)
     factor = point.key.workers / source.workers
+    throughput = formulas.extrapolated(
+        Decimal(source.throughput.mean), times=Decimal(factor), efficiencies=efficiencies
+    )
     count = "1 measured point" if len(efficiencies) == 1 else f"{len(efficiencies)} measured points"
     return _measured(
         blank,
         source,
-        throughput=Estimate(mean=source.throughput.mean * factor * mean),
-        warning=f"extrapolated: {_place(source)}, times {factor:g}, times {mean:.4g}, the mean efficiency of {count}: "
-        "not run here, and without an interval",
+        throughput=Estimate(mean=float(throughput)),
+        warning=f"extrapolated: {_place(source)}, times {factor:g}, times {float(mean):.4g}, the mean efficiency of "
+        f"{count}: not run here, and without an interval",
     )
 
 

@@ -35,17 +35,6 @@ class Interval:
             high=None if self.high is None else self.high * factor,
         )
 
-    def under(self, amount: float) -> "Interval":
-        """An amount over this: the bounds change places by monotony, so the confidence stays.
-
-        A lower bound at or below zero leaves the upper end open.
-        """
-        return Interval(
-            mean=amount / self.mean,
-            low=amount / self.high if self.high else None,
-            high=amount / self.low if self.low is not None and self.low > 0 else None,
-        )
-
 
 def of_mean(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
     """The mean of at least one value with its interval; without bounds below three values."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Marginal cost with its interval: the formulas of `derived` at the ends of a measured interval.
+"""Marginal cost, and time to a goal, with their intervals: the formulas of `derived` at the ends of a measured one.
 
 Billing rules, start-up and idle time belong to billed cost (`billing`). The bounds follow by monotony, so they have the
 same confidence.
@@ -58,4 +58,17 @@ def per_seconds(rate: Rate, *, nodes: Decimal, seconds: Interval) -> CostInterva
         low=cost(seconds.low) if seconds.low is not None and seconds.low > 0 else None,
         high=None if seconds.high is None else cost(seconds.high),
         currency=rate.currency,
+    )
+
+
+def hours_to_samples(samples: int, *, throughput: Interval) -> Interval:
+    """Hours until so many samples are trained; open above where the throughput may be zero."""
+
+    def hours(samples_per_second: float) -> float:
+        return float(derived.hours_to_samples(samples, throughput=Decimal(samples_per_second)))
+
+    return Interval(
+        mean=hours(throughput.mean),
+        low=hours(throughput.high) if throughput.high else None,
+        high=hours(throughput.low) if throughput.low is not None and throughput.low > 0 else None,
     )
