@@ -68,7 +68,6 @@ def test_slow_steps_among_many_have_no_notice(windows: int, steps: int, longer: 
         "warm-up",
         "throttles late",
         "speeds up late",
-        "slight drift",
         "alternates",
         "blocks",
         "thirds",
