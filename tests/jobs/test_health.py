@@ -7,21 +7,21 @@ import pytest
 import tensorflow as tf
 
 import sessions
-from gangs import Pods, make_assignment
+from gangs import Pod, Pods, make_assignment
 from gpubench.measure import records
 from gpubench_jobs import clock, health
 
 pytestmark = pytest.mark.usefixtures("horovod")
 
 
-def checked(pod_lines: list[str]) -> list[records.Health]:
-    return [records.Health.model_validate_json(line) for line in pod_lines if '"kind":"health"' in line]
+def checked(pod: Pod) -> tuple[records.Health, ...]:
+    return pod.wrote.of_kind(records.Health)
 
 
 def test_every_rank_tests_its_device_before_it_trains(pods: Pods) -> None:
     first, second = pods.gang(make_assignment(workers=2, health_check=True))
     assert (first.wait(), second.wait()) == (0, 0), first.log[-2000:]
-    found = [*checked(first.lines), *checked(second.lines)]
+    found = [*checked(first), *checked(second)]
     assert [one.rank for one in found] == [0, 1]
     assert all(one.arithmetic > 0 and one.memory > 0 and (one.allreduce or 0) > 0 for one in found)
     kinds = [json.loads(line)["kind"] for line in first.lines]
@@ -37,7 +37,7 @@ def test_every_rank_tests_its_device_before_it_trains(pods: Pods) -> None:
 def test_it_is_left_out_where_nobody_asks_for_it(pods: Pods) -> None:
     pod = pods.start(make_assignment())
     assert pod.wait() == 0, pod.log[-2000:]
-    assert not checked(pod.lines)
+    assert not checked(pod)
     machine = pod.result.machine
     assert machine is not None
     assert (machine.arithmetic, machine.weakest_rank) == (None, None)
