@@ -8,7 +8,7 @@ together, however fast they were.
 from collections.abc import Callable, Sequence
 
 from gpubench.exitcodes import ExitCode
-from gpubench.measure import gang, machine, records
+from gpubench.measure import gang, records
 from gpubench.plan import assignment as assignments
 from gpubench.values import Value
 from gpubench_jobs.failures import RankError
@@ -87,21 +87,22 @@ def result(
         reports, lambda report: report.environment, "ran in different environments: a pool must hold equal nodes"
     )
     _same(reports, lambda report: str(len(report.windows)), "ran different numbers of windows")
-    windows = [report.windows for report in reports]
-    usages = [report.usage for report in reports if report.usage]
-    healths = [report.health for report in reports if report.health]
-    figures = gang.figures(windows, batch_per_worker=assignment.batch_per_worker, epochs=training)
+    computed = gang.computed(
+        [report.windows for report in reports],
+        batch_per_worker=assignment.batch_per_worker,
+        epochs=training,
+        usages=[report.usage for report in reports if report.usage],
+        healths=[report.health for report in reports if report.health],
+    )
     return records.Result(
         trial=assignment.trial,
         attempt=assignment.attempt,
-        **dict(figures),
+        **dict(computed),
         final_loss=sum(report.final_loss for report in reports) / len(reports),
         weights_digest=digest,
         environment=environment,
         join_seconds=join_seconds,
         init_seconds=init_seconds,
-        notices=gang.notices(windows, epochs=training, usages=usages),
-        machine=machine.of_ranks(usages, healths, ranks=len(reports), counted=gang.counted_share(windows, figures)),
     )
 
 

@@ -47,6 +47,21 @@ def test_a_training_is_as_long_as_its_epochs() -> None:
     assert found.training.first_nanoseconds == 1000
 
 
+def test_all_that_follows_from_the_records_is_computed_by_one_function() -> None:
+    """The first windows are slow, and left out as not yet steady; the result's energy is that of the others."""
+    ranks = [windows(0, 90_000_000, 60_000_000, *(10_000_000 + 7 * step for step in range(30)), warm_up=0)]
+    usage = Usage(
+        rank=0, samples=9, period_seconds=1.0, processor=1.0, processor_high=1.0, memory_bytes=1, joules=100.0
+    )  # fmt: skip
+    found = gang.computed(ranks, batch_per_worker=8, usages=[usage])
+    figures = gang.figures(ranks, batch_per_worker=8)
+    assert gang.Figures(**{name: getattr(found, name) for name in gang.Figures.model_fields}) == figures
+    assert found.windows < 32
+    assert found.machine is not None
+    assert found.machine.joules == 100.0 * gang.counted_share(ranks, figures) < 100.0
+    assert set(gang.Computed.model_fields) <= set(Result.model_fields)
+
+
 def test_without_accuracy_the_smallest_loss_is_the_best() -> None:
     found = gang.training([epoch(0, None, 2.0), epoch(1, None, 1.5), epoch(2, None, 1.75)])
     assert (found.metric, found.final, found.best) == ("loss", 1.75, 1.5)

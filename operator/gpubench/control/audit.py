@@ -18,7 +18,7 @@ from gpubench.control import decide as decisions
 from gpubench.control.ledger import AttemptRecord, Ledger, Outcome
 from gpubench.control.observed import Observed, ObservedJob, Study
 from gpubench.control.status import point_text
-from gpubench.measure import gang, machine
+from gpubench.measure import gang
 from gpubench.measure.log import Log
 from gpubench.measure.records import Environment, Epoch, Failure, Health, Result, Usage, Window
 from gpubench.plan import freeze
@@ -115,9 +115,7 @@ def of_attempt(plan: Plan, record: AttemptRecord, logs: Mapping[int, Log]) -> It
         assert key.batch_per_worker is not None, "a point that has run has a batch"
         ranks = tuple(windows.values())
         try:
-            yield from _of_figures(record.result, ranks, epochs, batch_per_worker=key.batch_per_worker)
-            if record.result.schema_version >= sealed.VERSION:
-                yield from _of_ranks(record.result, ranks, epochs, logs.values())
+            yield from _of_figures(record.result, ranks, epochs, logs.values(), batch_per_worker=key.batch_per_worker)
         except ValueError as error:
             yield Finding(place="result", sentence=f"it cannot be computed again: {error}")
 
@@ -160,34 +158,20 @@ def _of_figures(
     result: Result,
     windows: Sequence[Sequence[Window]],
     epochs: Sequence[Epoch],
+    logs: Iterable[Log],
     *,
     batch_per_worker: int,
 ) -> Iterator[Finding]:
-    """The sums. A gang of version 1 looked for no steady state."""
-    detected = result.schema_version >= sealed.VERSION
-    figures = gang.figures(windows, batch_per_worker=batch_per_worker, epochs=epochs, detected=detected)
-    for name in gang.Figures.model_fields:
-        yield from _differences(f"result.{name}", _wire(getattr(result, name)), _wire(getattr(figures, name)))
-
-
-def _of_ranks(
-    result: Result, windows: Sequence[Sequence[Window]], epochs: Sequence[Epoch], logs: Iterable[Log]
-) -> Iterator[Finding]:
-    """What is odd about the run, and what its machines did, from what every rank told of itself."""
-    written = list(logs)
-    usages = sorted((one for log in written for one in log.of_kind(Usage)), key=lambda usage: usage.rank)
-    healths = sorted((one for log in written for one in log.of_kind(Health)), key=lambda health: health.rank)
-    for what, told in (("usage", usages), ("health", healths)):
-        if told and [one.rank for one in told] != list(range(len(windows))):
-            sentence = f"of {len(windows)} ranks {', '.join(str(one.rank) for one in told)} have a record of {what}"
-            yield Finding(place="the gang", sentence=sentence)
-            return
-    again = {
-        "notices": gang.notices(windows, epochs=epochs, usages=usages),
-        "machine": machine.of_ranks(usages, healths, ranks=len(windows)),
-    }
-    for name, found in again.items():
-        yield from _differences(f"result.{name}", _wire(getattr(result, name)), _wire(found))
+    """All that follows from what the ranks have recorded. A gang of version 1 looked for no steady state."""
+    if result.schema_version < sealed.VERSION:
+        again = gang.figures(windows, batch_per_worker=batch_per_worker, epochs=epochs, detected=False)
+    else:
+        written = tuple(logs)
+        usages = sorted((one for log in written for one in log.of_kind(Usage)), key=lambda usage: usage.rank)
+        healths = sorted((one for log in written for one in log.of_kind(Health)), key=lambda health: health.rank)
+        again = gang.computed(windows, batch_per_worker=batch_per_worker, epochs=epochs, usages=usages, healths=healths)
+    for name in type(again).model_fields:
+        yield from _differences(f"result.{name}", _wire(getattr(result, name)), _wire(getattr(again, name)))
 
 
 # --- from the ledger to the status ------------------------------------------------------------------------------------

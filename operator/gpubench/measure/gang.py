@@ -11,7 +11,7 @@ must be able to compute its result once more, to the last digit (`gpubench verif
 
 from collections.abc import Sequence
 
-from gpubench.measure import diagnose, records, run_length, steady
+from gpubench.measure import diagnose, machine, records, run_length, steady
 from gpubench.measure.notices import NOTICES_MAX, LossRose, Notice
 from gpubench.measure.quantiles import quantile
 from gpubench.values import Value
@@ -32,6 +32,30 @@ class Figures(Value):
     training: records.Training | None = None
     steady_from: int | None = None
     standard_error: float | None = None
+
+
+class Computed(Figures):
+    """Everything in a `records.Result` that follows from what the ranks have recorded."""
+
+    notices: tuple[Notice, ...] = ()
+    machine: records.Machine | None = None
+
+
+def computed(
+    ranks: Sequence[Sequence[records.Window]],
+    *,
+    batch_per_worker: int,
+    epochs: Sequence[records.Epoch] = (),
+    usages: Sequence[records.Usage] = (),
+    healths: Sequence[records.Health] = (),
+) -> Computed:
+    """All of it at once, by the gang and by whoever checks its result; records of ranks in the order of ranks."""
+    found = figures(ranks, batch_per_worker=batch_per_worker, epochs=epochs)
+    return Computed(
+        **dict(found),
+        notices=notices(ranks, epochs=epochs, usages=usages),
+        machine=machine.of_ranks(usages, healths, ranks=len(ranks), counted=counted_share(ranks, found)),
+    )
 
 
 def figures(
