@@ -70,7 +70,7 @@ verify: $(SYNCED) ## Check that the generated files and the lock file are what t
 	$(UV) lock --check
 
 ##@ Measure it
-.PHONY: bench-steploop bench-overhead bench-pipelines bench-repeatability bench-operator bench-statistics
+.PHONY: bench-steploop bench-overhead bench-pipelines bench-repeatability bench-operator bench-statistics bench-scaling-law
 bench-steploop: $(HOROVOD) ## Our measured step loop against the best bare loop, interleaved
 	$(PYTHON) tests/benchmarks/steploop.py
 
@@ -82,6 +82,9 @@ bench-pipelines: $(SYNCED) ## Each reader of real files alone, on one core, besi
 
 bench-repeatability: $(HOROVOD) ## The quickstart twenty times: how many intervals contain the mean of all other runs (about an hour)
 	$(PYTHON) tests/benchmarks/repeatability.py
+
+bench-scaling-law: $(SYNCED) ## How far off the scaling law is on published tables, and how often its intervals are right
+	$(SUPPORT) $(PYTHON) tests/benchmarks/scaling_law.py
 
 bench-operator: ready ## From apply to pods, and the operator's memory and CPU with 1, 10, 100 studies
 	$(SUPPORT) $(PYTHON) tests/benchmarks/operator_latency.py
