@@ -324,9 +324,9 @@ UNTIL = {"repeats": {"min": 3, "max": 10, "until": {"relativeHalfWidth": "0.02"}
 
 def test_a_run_is_told_how_well_it_is_to_be_known_only_where_that_was_asked_for() -> None:
     assert "standardErrorWanted" not in told()
-    error = told(measure=UNTIL)["standardErrorWanted"]
-    assert isinstance(error, float)
-    assert 0 < error < 0.02
+    asked = wanted.of(builders.spec(measure=UNTIL).measure.repeats)
+    assert asked is not None
+    assert told(measure=UNTIL)["standardErrorWanted"] == stopping.run_error(asked)
     training = {"mode": "Training", **UNTIL}
     assert "standardErrorWanted" not in told(measure=training, data={"source": "Generated"}, epochs=2)
 
