@@ -12,6 +12,10 @@ from pathlib import Path
 
 import pytest
 
+import measured
+from gpubench.plan.freeze import freeze
+from gpubench_cli import documents
+
 QUICKSTART = Path(__file__).parents[2] / "jobs/studies/quickstart.yaml"
 #: Measured: 70 s on two idle cores; six times as much for a machine that compiles beside it.
 PATIENCE_SECONDS = 420.0
@@ -59,9 +63,11 @@ def shortened_quickstart() -> str:
 def real_run(
     shortened_quickstart: str, tmp_path_factory: pytest.TempPathFactory, horovod: None, two_cores: None
 ) -> "subprocess.CompletedProcess[str]":
-    """The quickstart with real ranks; its folder is in `args[-1]`."""
+    """The quickstart with real ranks, against results of another machine; its folder is in `args[-1]`."""
     del horovod, two_cores
-    return run_study(shortened_quickstart, tmp_path_factory.mktemp("run"))
+    folder = tmp_path_factory.mktemp("run")
+    baseline = of_another_machine(shortened_quickstart, folder)
+    return run_study(shortened_quickstart, folder, "--against", str(baseline))
 
 
 @pytest.fixture(scope="session")
@@ -83,10 +89,20 @@ def trained_folder(
     return Path(ended.args[-1])
 
 
-def run_study(text: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+def of_another_machine(text: str, folder: Path) -> Path:
+    """Results of the quickstart that are said to be a million times as fast, in another environment."""
     (folder / "study.yaml").write_text(text)
+    found = documents.read(folder / "study.yaml")
+    plan = freeze(found.benchmark(None).spec, found.pools, "2026-11-01T00:00:00Z")
+    rates = dict.fromkeys((0, 1), (1e9, 1.01e9, 0.99e9))
+    return measured.folder(folder / "other-machine", plan, rates, environment="elsewhere")
+
+
+def run_study(text: str, folder: Path, *options: str) -> "subprocess.CompletedProcess[str]":
+    (folder / "study.yaml").write_text(text)
+    places = (str(folder / "study.yaml"), *options, "--results", str(folder / "found"))
     return subprocess.run(
-        [sys.executable, "-m", "gpubench_cli", "run", str(folder / "study.yaml"), "--results", str(folder / "found")],
+        [sys.executable, "-m", "gpubench_cli", "run", *places],
         capture_output=True,
         text=True,
         timeout=PATIENCE_SECONDS,

@@ -11,7 +11,7 @@ import yaml
 
 import memory_world
 from gpubench.api import validate
-from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api.benchmark_status import GpuBenchmarkStatus, Judgement
 from gpubench.control.decide import decide
 from gpubench.control.observed import Observed, Study
 from gpubench.measure import log
@@ -52,6 +52,14 @@ def test_the_quickstart_runs_without_a_cluster(ended: "subprocess.CompletedProce
         assert point.cost is not None
     assert [scaling.baseline_workers for scaling in two.scaling] == [1]
     assert two.environment == one.environment
+
+
+def test_a_baseline_of_another_machine_is_no_verdict(ended: "subprocess.CompletedProcess[str]", folder: Path) -> None:
+    comparison = results.read_summary(folder).status.comparison
+    assert comparison is not None
+    assert (comparison.verdict, comparison.points.cannot_tell) == (Judgement.CANNOT_TELL, 2)
+    assert "the environments differ (elsewhere and " in comparison.sentence
+    assert f"CannotTell, compared with other-machine: {comparison.sentence}" in ended.stdout
 
 
 def test_pods_were_apart(folder: Path) -> None:
