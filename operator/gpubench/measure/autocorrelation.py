@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Sequence
 
-#: At 1 a series has no mean to be sure of. Up to this the error of a mean is right in the median, from eight values and
+#: At 1 a series has no mean to be sure of. Up to this the error of a mean is right in the median, from ten values and
 #: correlations up to 0.9 on (tests/core/test_drift.py); higher, a few chance hits at 1 would make it useless.
 _HIGHEST = 0.95
 

@@ -4,8 +4,9 @@
 A straight line with AR(1) errors, fitted by generalised least squares (S. J. Prais and C. B. Winsten, "Trend estimators
 and serial correlation", Cowles Commission Discussion Paper 383, 1954), the correlation estimated from the residuals of
 an ordinary fit and corrected for its bias. Why not the rank test of Mann and Kendall with the correction of K. H. Hamed
-and A. R. Rao (J. Hydrol. 204, 1998): in 20 to 60 windows with a correlation of 0.9 it sees a trend in more than every
-tenth series that has none (tests/core/test_drift.py counts), because it takes the correlation for as small as it looks.
+and A. R. Rao (J. Hydrol. 204, 1998): in 20 to 60 windows with a correlation of 0.9 it sees a trend, at 1 %, in more
+than every fifth series that has none (tests/core/test_drift.py counts): it takes the correlation for as small as it
+looks.
 """
 
 import itertools

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a run went to and fro between two speeds.
+"""Whether a run had two speeds: to and fro between them, or one after the other.
 
-The windows are split in two at the place between which and no other the two groups explain most of the variance; the
-ratio of the variance between and within the groups is tested against that of one normal distribution (L. Engelman and
-J. A. Hartigan, "Percentage points of a test for clusters", J. Am. Stat. Assoc. 64, 1969). Hartigan's dip test asks for
-less, any two humps; its one implementation for Python is under the GPL, which the images of gpubench cannot carry.
+The windows are split by size into the two groups that explain most of the variance; the ratio of the variance between
+and within the groups is tested against that of one normal distribution (L. Engelman and J. A. Hartigan, "Percentage
+points of a test for clusters", J. Am. Stat. Assoc. 64, 1969). Hartigan's dip test asks for less, any two humps; its one
+implementation for Python is under the GPL, which the images of gpubench cannot carry.
 
 A small p is not enough to bother anybody. The groups must lie apart by 2 % of the time of a step, and cleanly:
 Ashman's D, their distance over their common standard deviation (K. M. Ashman, C. M. Bird and S. E. Zepf, "Detecting
@@ -75,17 +75,17 @@ def _apart(one: Sequence[float], other: Sequence[float]) -> bool:
     count, distance = len(one) + len(other), abs(_mean(one) - _mean(other))
     within = _squares(one) + _squares(other)
     between = distance**2 * len(one) * len(other) / count
-    return distance > _APART_MIN * math.sqrt(within / (count - 2)) and between > within * _limit(count)
+    return distance > _APART_MIN * math.sqrt(within / (count - 2)) and between > within * clusters_limit(count)
 
 
-def _limit(count: int) -> float:
+def clusters_limit(count: int, *, level: float = _LEVEL) -> float:
     """Of the ratio between over within, for one normal distribution.
 
     The logarithm of one plus the ratio is about normal with mean -log(1 - 2 / pi) + 2.4 / (n - 2) and variance
     1 / (n - 2) (J. A. Hartigan, "Clustering Algorithms", 1975, chapter 4).
     """
     mean = -math.log(1 - 2 / math.pi) + 2.4 / (count - 2)
-    return math.expm1(mean + float(special.ndtri(1 - _LEVEL)) / math.sqrt(count - 2))
+    return math.expm1(mean + float(special.ndtri(1 - level)) / math.sqrt(count - 2))
 
 
 def _mean(values: Sequence[float]) -> float:
