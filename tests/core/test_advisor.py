@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The advisor names the gang that the figures support, marks what was not measured, and says what would be needed."""
+
+from collections.abc import Sequence
+from decimal import Decimal
+
+import pytest
+
+from gpubench.measure import scaling_law
+from gpubench.measure.intervals import Interval
+from gpubench.measure.scaling_law import Law, Reach, Speed, Undetermined
+from gpubench.money.amount import Amount, Rate
+from gpubench.money.refusals import RefusedInput
+from gpubench.report import advisor
+from gpubench.report.advisor import Advice, Considered, Gang, Line
+
+#: An hour of one sample a second.
+HOUR = 3600
+
+
+def gang(
+    workers: int,
+    speed: float | None = None,
+    *,
+    pool: str = "a100",
+    price: str | None = "1",
+    spread: float | None = 0.01,
+    currency: str = "USD",
+    setting: str = "",
+) -> Gang:
+    """One node for each worker; its speed with an interval of plus and minus so large a share."""
+    measured = None
+    if speed is not None:
+        ends = (None, None) if spread is None else (speed * (1 - spread), speed * (1 + spread))
+        measured = Interval(mean=speed, low=ends[0], high=ends[1])
+    rate = None if price is None else Rate(per_node_hour=Decimal(price), currency=currency)
+    return Gang(line=Line(pool, setting), workers=workers, nodes=Decimal(workers), rate=rate, measured=measured)
+
+
+def of(*gangs: Gang) -> Considered:
+    return advisor.considered(gangs, {})
+
+
+def law(*, counts: Sequence[int] = (1, 2, 4), loss: float = 0.05) -> Law:
+    speeds = [Speed(workers=n, throughput=n / (1 + loss * (n - 1))) for n in counts]
+    found = scaling_law.fit(speeds)
+    assert isinstance(found, Law)
+    return found
+
+
+def chosen(advice: Advice) -> tuple[str, int]:
+    assert advice.chosen is not None
+    return advice.chosen.option.gang.line.pool, advice.chosen.option.gang.workers
+
+
+# --- the cheapest that meets a deadline -------------------------------------------------------------------------------
+
+
+def test_the_cheapest_gang_that_is_fast_enough_is_named_with_hours_and_cost() -> None:
+    """1 worker: 10 h, USD 10. 2 at 1.8: 5.56 h, USD 11.11. 4 at 3: 3.33 h, USD 13.33."""
+    gangs = of(gang(1, 1.0), gang(2, 1.8), gang(4, 3.0))
+    advice = advisor.cheapest_by(gangs, samples=10 * HOUR, hours=Decimal(6))
+    assert chosen(advice) == ("a100", 2)
+    assert advice.sure
+    assert advice.chosen is not None
+    assert advice.chosen.cost is not None
+    assert float(advice.chosen.hours.mean) == pytest.approx(10 / 1.8)
+    assert float(advice.chosen.cost.mean) == pytest.approx(20 / 1.8)
+    assert advice.sentence.startswith(
+        "Cheapest within 6 hours: 2 workers on a100, 5.556 (5.501–5.612) hours and USD 11.11 (11.00–11.22)."
+    )
+    assert advice.sentence.endswith(advisor.LOWER_BOUND)
+    assert chosen(advisor.cheapest_by(gangs, samples=10 * HOUR, hours=Decimal(100))) == ("a100", 1)
+    assert chosen(advisor.cheapest_by(gangs, samples=10 * HOUR, hours=Decimal(4))) == ("a100", 4)
+
+
+def test_a_dearer_pool_wins_where_it_is_faster_by_more_than_it_costs() -> None:
+    gangs = of(gang(1, 1.0, pool="k80"), gang(1, 3.0, pool="v100", price="2"))
+    assert chosen(advisor.cheapest_by(gangs, samples=HOUR, hours=Decimal(2))) == ("v100", 1)
+
+
+def test_one_that_may_be_late_is_not_preferred_to_one_that_will_not() -> None:
+    gangs = of(gang(1, 1.05, spread=0.2), gang(2, 1.8))
+    advice = advisor.cheapest_by(gangs, samples=HOUR, hours=Decimal(1))
+    assert chosen(advice) == ("a100", 2)
+    assert advice.sure
+    assert "1 worker on a100 would be cheaper, " in advice.sentence
+    assert "but may not keep the limit." in advice.sentence
+
+
+def test_where_nobody_is_sure_to_be_in_time_the_sentence_says_so() -> None:
+    advice = advisor.cheapest_by(of(gang(1, 1.05, spread=0.2)), samples=HOUR, hours=Decimal(1))
+    assert chosen(advice) == ("a100", 1)
+    assert not advice.sure
+    assert "Whether it keeps that limit is not sure: its interval reaches beyond it" in advice.sentence
+
+
+def test_without_repeats_nothing_is_sure() -> None:
+    advice = advisor.cheapest_by(of(gang(1, 2.0, spread=None), gang(2, 3.0)), samples=HOUR, hours=Decimal("0.6"))
+    assert chosen(advice) == ("a100", 2)
+    assert advice.sure
+    alone = advisor.cheapest_by(of(gang(1, 2.0, spread=None)), samples=HOUR, hours=Decimal("0.6"))
+    assert not alone.sure
+    assert "its interval has no upper end; repeat it" in alone.sentence
+
+
+def test_intervals_that_overlap_are_a_tie() -> None:
+    gangs = of(gang(1, 1.0), gang(1, 1.01, pool="h100"), gang(1, 0.9, pool="k80"))
+    advice = advisor.cheapest_by(gangs, samples=HOUR, hours=Decimal(2))
+    assert chosen(advice) == ("h100", 1)
+    assert [one.option.gang.line.pool for one in advice.tied] == ["a100"]
+    assert "A tie with 1 worker on a100, for their intervals overlap." in advice.sentence
+
+
+def test_without_intervals_a_difference_is_called_untested() -> None:
+    gangs = of(gang(1, 1.0, spread=None), gang(1, 2.0, pool="h100", spread=None))
+    advice = advisor.cheapest_by(gangs, samples=HOUR, hours=Decimal(2))
+    assert "nothing says that this is more than chance" in advice.sentence
+    assert not advice.tied
+
+
+def test_where_nothing_is_fast_enough_the_speed_that_it_takes_is_told() -> None:
+    advice = advisor.cheapest_by(of(gang(1, 1.0), gang(4, 3.0)), samples=10 * HOUR, hours=Decimal(1))
+    assert advice.chosen is None
+    assert advice.sentence == (
+        "36,000 samples within 1 hour need 10.0 samples/s, and the fastest gang, 4 workers on a100, does "
+        "3.000 (2.970–3.030): it takes 3.333 (3.300–3.367) hours."
+    )
+
+
+def test_what_has_no_price_is_no_bargain() -> None:
+    gangs = of(gang(1, 5.0, price=None), gang(1, 2.0, pool="k80"))
+    advice = advisor.cheapest_by(gangs, samples=HOUR, hours=Decimal(2))
+    assert chosen(advice) == ("k80", 1)
+    assert advice.notes == ("1 worker on a100: no price, and therefore not compared by cost.",)
+    late = advisor.cheapest_by(gangs, samples=HOUR, hours=Decimal("0.3"))
+    assert late.chosen is None
+    assert "What is fast enough to end within 0.3 hours has no price" in late.sentence
+
+
+# --- the fastest within a budget --------------------------------------------------------------------------------------
+
+
+def test_the_fastest_gang_that_the_budget_pays_for_is_named() -> None:
+    gangs = of(gang(1, 1.0), gang(2, 1.8), gang(4, 3.0))
+    for budget, workers in (("10.5", 1), ("12", 2), ("50", 4)):
+        advice = advisor.fastest_within(gangs, samples=10 * HOUR, budget=Amount(value=Decimal(budget), currency="USD"))
+        assert chosen(advice) == ("a100", workers)
+        assert advice.sentence.startswith(f"Fastest for USD {budget}: ")
+
+
+def test_a_budget_that_an_interval_may_exceed_is_not_sure() -> None:
+    budget = Amount(value=Decimal(10), currency="USD")
+    advice = advisor.fastest_within(of(gang(1, 1.0)), samples=10 * HOUR, budget=budget)
+    assert chosen(advice) == ("a100", 1)
+    assert not advice.sure
+    assert "Whether it keeps that limit is not sure" in advice.sentence
+
+
+def test_where_the_budget_is_too_small_what_it_takes_is_told() -> None:
+    budget = Amount(value=Decimal(5), currency="USD")
+    advice = advisor.fastest_within(of(gang(1, 1.0), gang(2, 1.8)), samples=10 * HOUR, budget=budget)
+    assert advice.chosen is None
+    assert advice.sentence == (
+        "36,000 samples cannot be trained for USD 5: the cheapest gang, 1 worker on a100, needs USD 10.00 (9.90–10.10)."
+    )
+
+
+def test_without_any_price_no_budget_is_answered() -> None:
+    budget = Amount(value=Decimal(5), currency="USD")
+    advice = advisor.fastest_within(of(gang(1, 1.0, price=None)), samples=HOUR, budget=budget)
+    assert advice.chosen is None
+    assert "give a pool a price or an ownership" in advice.sentence
+
+
+# --- what was not measured --------------------------------------------------------------------------------------------
+
+
+def test_a_worker_count_between_is_predicted_and_marked() -> None:
+    found = advisor.considered([gang(1, 1.0), gang(2, 1.9), gang(3), gang(4, 3.48)], {Line("a100"): law()})
+    assert [option.reach for option in found.options] == [None, None, Reach.WITHIN, None]
+    advice = advisor.cheapest_by(found, samples=10 * HOUR, hours=Decimal("4.2"))
+    assert chosen(advice) == ("a100", 3)
+    assert "3 workers on a100 (not measured: between measured worker counts)" in advice.sentence
+    assert "measure it before you rely on it" in advice.sentence
+
+
+def test_what_was_measured_is_not_predicted() -> None:
+    found = advisor.considered([gang(4, 9.0)], {Line("a100"): law()})
+    assert found.options[0].throughput.mean == 9.0
+    assert found.options[0].reach is None
+
+
+@pytest.mark.parametrize(("workers", "mark"), [(8, "no more than a factor of 2"), (9, "more than a factor of 2")])
+def test_an_extrapolation_says_how_far_it_goes(workers: int, mark: str) -> None:
+    found = advisor.considered([gang(workers)], {Line("a100"): law()})
+    advice = advisor.cheapest_by(found, samples=HOUR, hours=Decimal(1))
+    assert f"(not measured: extrapolated by {mark})" in advice.sentence
+
+
+def test_what_lies_far_beyond_is_never_sure() -> None:
+    gangs = [gang(4, 3.48, price="2"), gang(16)]
+    found = advisor.considered(gangs, {Line("a100"): law(counts=(1, 2, 3, 4))})
+    advice = advisor.cheapest_by(found, samples=HOUR, hours=Decimal(1))
+    assert chosen(advice) == ("a100", 4)
+    alone = advisor.cheapest_by(advisor.considered(gangs[1:], {Line("a100"): law()}), samples=HOUR, hours=Decimal(100))
+    assert chosen(alone) == ("a100", 16)
+    assert not alone.sure
+    assert "so far beyond what was measured nothing is" in alone.sentence
+
+
+def test_a_measured_winner_needs_no_measuring() -> None:
+    advice = advisor.cheapest_by(of(gang(1, 1.0)), samples=HOUR, hours=Decimal(2))
+    assert "measure it before" not in advice.sentence
+    assert "not measured" not in advice.sentence
+
+
+def test_a_line_without_a_law_says_what_would_give_one() -> None:
+    undetermined = scaling_law.fit([Speed(workers=1, throughput=1.0)])
+    assert isinstance(undetermined, Undetermined)
+    found = advisor.considered([gang(1, 1.0), gang(8), gang(8, pool="h100")], {Line("a100"): undetermined})
+    assert found.notes == (
+        "8 workers on a100 cannot be judged: one worker count (1) says nothing about scaling: measure 3 of this line.",
+        "8 workers on h100 cannot be judged: nothing of its line was measured.",
+    )
+    advice = advisor.cheapest_by(found, samples=10 * HOUR, hours=Decimal(2))
+    assert advice.chosen is None
+    assert advice.notes == found.notes
+
+
+def test_lines_of_one_pool_are_told_apart_by_their_setting() -> None:
+    slow, fast = law(loss=0.5), law(loss=0.01)
+    gangs = [gang(8, setting="batch 16"), gang(8, setting="batch 64")]
+    found = advisor.considered(gangs, {Line("a100", "batch 16"): slow, Line("a100", "batch 64"): fast})
+    advice = advisor.cheapest_by(found, samples=HOUR, hours=Decimal(5))
+    assert "Cheapest within 5 hours: 8 workers at batch 64 on a100" in advice.sentence
+
+
+def test_nothing_at_all_is_answered_with_what_to_measure() -> None:
+    advice = advisor.cheapest_by(of(), samples=HOUR, hours=Decimal(1))
+    assert advice.chosen is None
+    assert advice.sentence == (
+        "3,600 samples within 1 hour need 1.00 samples/s, and nothing was measured: measure 1 worker of a pool at "
+        "least."
+    )
+
+
+# --- bad input --------------------------------------------------------------------------------------------------------
+
+
+def test_two_currencies_are_not_compared() -> None:
+    gangs = of(gang(1, 1.0), gang(1, 1.0, pool="h100", currency="EUR"))
+    with pytest.raises(RefusedInput, match="USD and EUR cannot be added or compared"):
+        advisor.cheapest_by(gangs, samples=HOUR, hours=Decimal(1))
+    with pytest.raises(RefusedInput, match="EUR and USD cannot be added or compared"):
+        advisor.fastest_within(of(gang(1, 1.0)), samples=HOUR, budget=Amount(value=Decimal(5), currency="EUR"))
+
+
+@pytest.mark.parametrize("hours", [Decimal(0), Decimal(-1), Decimal("NaN")])
+def test_a_deadline_that_is_none_is_refused(hours: Decimal) -> None:
+    with pytest.raises(RefusedInput, match="a deadline in hours must be"):
+        advisor.cheapest_by(of(gang(1, 1.0)), samples=HOUR, hours=hours)
+
+
+def test_nothing_to_train_and_nothing_to_spend_are_refused() -> None:
+    with pytest.raises(RefusedInput, match="the number of samples must be more than 0"):
+        advisor.cheapest_by(of(gang(1, 1.0)), samples=0, hours=Decimal(1))
+    with pytest.raises(RefusedInput, match="a budget must be more than 0"):
+        advisor.fastest_within(of(gang(1, 1.0)), samples=1, budget=Amount(value=Decimal(0), currency="USD"))
