@@ -36,8 +36,8 @@ def lag_one(residuals: Sequence[float], *, bias: tuple[float, float], errors: fl
     return min(max(rho, 0.0), _HIGHEST)
 
 
-def error_of_mean(values: Sequence[float]) -> float:
-    """Standard error of the mean of at least two values of an AR(1) series.
+def error_of_mean(values: Sequence[float], *, errors: float = 0) -> float:
+    """Standard error of the mean of at least two values of an AR(1) series; `errors` as for `lag_one`.
 
     Var(mean) = sigma^2 f / n with f = 1 + 2 sum_k (1 - k/n) rho^k, and the sample variance underestimates sigma^2 by
     (n - f) / (n - 1) (G. V. Bayley and J. M. Hammersley, "The 'effective' number of independent observations in an
@@ -45,7 +45,7 @@ def error_of_mean(values: Sequence[float]) -> float:
     """
     count, mean = len(values), math.fsum(values) / len(values)
     residuals = [value - mean for value in values]
-    rho = lag_one(residuals, bias=(1, 4))
+    rho = lag_one(residuals, bias=(1, 4), errors=errors)
     # The sum of the series in closed form.
     inflation = (1 + rho) / (1 - rho) - 2 * rho * (1 - rho**count) / (count * (1 - rho) ** 2)
     variance = math.fsum(residual**2 for residual in residuals) / (count - inflation)

@@ -65,9 +65,10 @@ def shift(values: Sequence[float]) -> float | None:
 
 def _split(values: Sequence[float], *, smallest: int) -> int:
     """How many of the values are in the first group: where least is left within the two."""
-    return min(
-        range(smallest, len(values) - smallest + 1), key=lambda at: _squares(values[:at]) + _squares(values[at:])
-    )
+    mean, count = _mean(values), len(values)
+    sums = list(itertools.accumulate(value - mean for value in values))  # that of all is 0
+    # What is not within the groups is between them: sum^2 / k + sum^2 / (n - k).
+    return max(range(smallest, count - smallest + 1), key=lambda at: sums[at - 1] ** 2 / (at * (count - at)))
 
 
 def _apart(one: Sequence[float], other: Sequence[float]) -> bool:
