@@ -21,9 +21,10 @@ _STEPS_PER_TURN_MAX = 10
 _TRACING_SHARE = 1 / 6
 #: Looks at whether the windows are enough: a collective each, after a fourth more windows than there were at the last.
 _LOOK_SHARE = 4
-#: Timing how fast each rank computes: its rounds take so much of the measured time, a few on either side of it, each
-#: long enough for the scheduler's turns. Tracing takes as long as the first step did at most; that may take so much.
-_PROBE_SHARE = 0.1
+#: Timing how fast each rank computes: its rounds take so much of the measured time and no longer than so, on both sides
+#: of it, each long enough for the scheduler's turns. Tracing takes as long as the first step did at most; that may take
+#: so much.
+_PROBE_SHARE, _PROBE_SECONDS_MAX = 0.1, 20.0
 _PROBE_TRACING_SHARE = 1 / 3
 _PROBE_ROUND_SECONDS = 0.2
 _PROBE_ROUNDS_MIN, _PROBE_ROUNDS_MAX = 4, 8
@@ -93,7 +94,7 @@ def until_look(windows: int, *, measured: int) -> int:
 
 def probe(*, step_seconds: float, first_step_seconds: float, measured_seconds: float) -> Probe:
     """Rounds that take a small share of the measured time, on both sides of it together; none of steps too long."""
-    side_seconds = _PROBE_SHARE * measured_seconds / 2
+    side_seconds = min(_PROBE_SHARE * measured_seconds, _PROBE_SECONDS_MAX) / 2
     rounds = min(_PROBE_ROUNDS_MAX, math.floor(side_seconds / step_seconds))
     if rounds < _PROBE_ROUNDS_MIN or first_step_seconds > _PROBE_TRACING_SHARE * measured_seconds:
         return NO_PROBE
