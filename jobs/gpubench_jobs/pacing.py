@@ -22,11 +22,11 @@ _TRACING_SHARE = 1 / 6
 #: Looks at whether the windows are enough: a collective each, after a fourth more windows than there were at the last.
 _LOOK_SHARE = 4
 #: Timing how fast each rank computes: its rounds take so much of the measured time and no longer than so, on both sides
-#: of it, each long enough for the scheduler's turns. Tracing takes as long as the first step did at most; that may take
-#: so much.
+#: of it. Tracing takes as long as the first step did at most; that may take so much.
 _PROBE_SHARE, _PROBE_SECONDS_MAX = 0.1, 20.0
 _PROBE_TRACING_SHARE = 1 / 3
-_PROBE_ROUND_SECONDS = 0.2
+#: Long enough for some of the scheduler's turns.
+PROBE_ROUND_SECONDS = 0.2
 _PROBE_ROUNDS_MIN, _PROBE_ROUNDS_MAX = 4, 8
 
 
@@ -92,10 +92,16 @@ def until_look(windows: int, *, measured: int) -> int:
     return min(windows, max(WINDOWS_MIN - measured, measured // _LOOK_SHARE, 1))
 
 
-def probe(*, step_seconds: float, first_step_seconds: float, measured_seconds: float) -> Probe:
-    """Rounds that take a small share of the measured time, on both sides of it together; none of steps too long."""
+def probe_seconds(*, step_seconds: float, first_step_seconds: float, measured_seconds: float) -> float:
+    """What the rounds on each side of the windows may take; 0 where tracing alone, or a single step, takes too long."""
     side_seconds = min(_PROBE_SHARE * measured_seconds, _PROBE_SECONDS_MAX) / 2
-    rounds = min(_PROBE_ROUNDS_MAX, math.floor(side_seconds / step_seconds))
-    if rounds < _PROBE_ROUNDS_MIN or first_step_seconds > _PROBE_TRACING_SHARE * measured_seconds:
-        return NO_PROBE
-    return Probe(rounds=rounds, steps=steps_for(min(_PROBE_ROUND_SECONDS, side_seconds / rounds), step_seconds))
+    fits = step_seconds <= side_seconds and first_step_seconds <= _PROBE_TRACING_SHARE * measured_seconds
+    return side_seconds if fits else 0.0
+
+
+def probe(side_seconds: float, *, step_seconds: float) -> Probe:
+    """Rounds that fit; `step_seconds` is that of computing alone, which a step of the gang may be far from."""
+    longest = max(PROBE_ROUND_SECONDS, step_seconds)
+    rounds = max(_PROBE_ROUNDS_MIN, min(_PROBE_ROUNDS_MAX, math.floor(side_seconds / longest)))
+    steps = math.floor(min(longest, side_seconds / rounds) / step_seconds)
+    return Probe(rounds=rounds, steps=steps) if steps else NO_PROBE

@@ -32,12 +32,12 @@ def trace(computing: Computing) -> None:
         computing.run(1).numpy()
 
 
-def seconds_of_step(computing: Computing, *, steps: int, now: clock.Clock) -> float:
+def seconds_of(computing: Computing, *, steps: int, now: clock.Clock) -> float:
     """One round."""
     with _unchanged(computing.changes):
         begun = now()
         computing.run(steps).numpy()  # the device has computed all of it when its loss arrives
-        return clock.seconds(now() - begun) / steps
+        return clock.seconds(now() - begun)
 
 
 @contextlib.contextmanager

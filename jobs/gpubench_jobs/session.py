@@ -8,7 +8,7 @@ Every rank goes through the same collectives in the same order; what differs bet
 import contextlib
 import hashlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -50,13 +50,15 @@ class Session:
 
     def calibrate(self) -> int:
         """Steps in a window, by trial calls that grow until they say enough."""
+        steps = self._steps_of(self.assignment.window_seconds, call=self._call)
+        self._unroll(step_seconds=self.assignment.window_seconds / steps)
+        return steps
+
+    def _steps_of(self, seconds: float, *, call: Callable[[int], float]) -> int:
+        """Steps that fill so much time; `call` takes some and returns the seconds that they took this rank."""
         trial = pacing.Trial(steps=1)
         while not trial.settled:
-            seconds = clock.seconds(self._call(trial.steps))
-            trial = self.agreed(
-                pacing.next_trial(trial, seconds=seconds, window_seconds=self.assignment.window_seconds)
-            )
-        self._unroll(step_seconds=self.assignment.window_seconds / trial.steps)
+            trial = self.agreed(pacing.next_trial(trial, seconds=call(trial.steps), window_seconds=seconds))
         return trial.steps
 
     def _unroll(self, *, step_seconds: float) -> None:
@@ -100,13 +102,19 @@ class Session:
         """How to look at the ranks' computing; not at all where there is only one, or where it would take too long."""
         if self.computing is None or self.assignment.workers == 1:
             return pacing.NO_PROBE
-        plan = self.agreed(
-            pacing.probe(
+        side_seconds = self.agreed(
+            pacing.probe_seconds(
                 step_seconds=step_seconds,
                 first_step_seconds=self.first_step_seconds,
                 measured_seconds=measured_seconds,
             )
         )
+        plan = pacing.NO_PROBE
+        if side_seconds:
+            self.writer.phase(Phase.FIRST_STEP)
+            probe.trace(self.computing)
+            steps = self._steps_of(pacing.PROBE_ROUND_SECONDS, call=self._compute)
+            plan = self.agreed(pacing.probe(side_seconds, step_seconds=self._compute(steps) / steps))
         if plan == pacing.NO_PROBE and self.rank == 0:
             sys.stderr.write(
                 f"no look for stragglers: steps of {step_seconds:.2g} s, the first of {self.first_step_seconds:.2g} s, "
@@ -116,15 +124,14 @@ class Session:
 
     def probe(self, plan: pacing.Probe) -> None:
         """All ranks at once; nothing is changed by it."""
-        if plan == pacing.NO_PROBE or self.computing is None:
-            return
-        if not self.computed:
-            self.writer.phase(Phase.FIRST_STEP)
-            probe.trace(self.computing)
         for _ in range(plan.rounds):
             self.agreed(0)  # so that they begin together
-            self.writer.phase(Phase.STEPPING)
-            self.computed.append(probe.seconds_of_step(self.computing, steps=plan.steps, now=self.now))
+            self.computed.append(self._compute(plan.steps) / plan.steps)
+
+    def _compute(self, steps: int) -> float:
+        assert self.computing is not None
+        self.writer.phase(Phase.STEPPING)
+        return probe.seconds_of(self.computing, steps=steps, now=self.now)
 
     def agree(self, weights: Sequence[tf.Variable], environment: records.Environment) -> list[agreement.Report]:
         """What every rank has measured and arrived at, on every rank."""
@@ -191,12 +198,12 @@ class Session:
         self.writer.send(window)
         self.live.window(steps=plan.steps, seconds=clock.seconds(timed.nanoseconds))
 
-    def _call(self, steps: int) -> int:
-        """A call outside every window, with the same end; its nanoseconds."""
+    def _call(self, steps: int) -> float:
+        """A call outside every window, with the same end; its seconds."""
         self.writer.phase(Phase.STEPPING)
         begun = self.now()
         self.run(steps).numpy()
-        return self.now() - begun
+        return clock.seconds(self.now() - begun)
 
     def agreed(self, decision: _T) -> _T:
         """Rank 0's decision in place of this rank's own."""

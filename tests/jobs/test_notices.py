@@ -38,9 +38,13 @@ def told(*pods: Pod) -> str:
 
 @contextlib.contextmanager
 def neighbours(core: int, *, count: int) -> Iterator[None]:
-    """Processes that want the same core all the time."""
+    """Processes that want the same core all the time.
+
+    Each in a session of its own: Linux shares a processor among sessions first (autogroup), and those of this session
+    would also slow down what it runs on other cores.
+    """
     command = [sys.executable, "-c", f"import os; os.sched_setaffinity(0, [{core}])\nwhile True: pass"]
-    busy = [subprocess.Popen(command) for _ in range(count)]
+    busy = [subprocess.Popen(command, start_new_session=True) for _ in range(count)]
     try:
         yield
     finally:
@@ -56,19 +60,19 @@ def test_a_rank_that_gets_less_of_its_processor_is_named_as_the_straggler(pods: 
         batch_per_worker=128,
         workers=2,
         warm_up_seconds=5,
-        measure_seconds=12,
+        measure_seconds=15,
         window_seconds=1.0,
     )
     first, second = pods.gang(assignment)
     second.wait_for_windows(1)
     (core,) = psutil.Process(second.process.pid).cpu_affinity()
-    with neighbours(core, count=6):
+    with neighbours(core, count=4):
         assert (first.wait(), second.wait()) == (0, 0), first.log[-2000:]
     assert kinds(first.result) == ["Straggler"], told(first, second)
     (straggler,) = first.result.notices
     assert isinstance(straggler, Straggler)
     assert straggler.rank == 1
-    assert straggler.cost > 1  # with a seventh of its core to itself it should be six
+    assert straggler.cost > 0.5  # eight on an idle machine, or more; less where the other rank has neighbours, too
 
 
 @pytest.mark.usefixtures("horovod")

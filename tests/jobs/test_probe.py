@@ -32,7 +32,7 @@ def test_a_look_leaves_every_number_as_it_was_bit_for_bit(case: Case) -> None:
         run.computing, changes=[variable.value for variable in built.network.non_trainable_variables]
     )
     probe.trace(computing)
-    assert probe.seconds_of_step(computing, steps=3, now=iter((1, 6_000_000_001)).__next__) == 2.0
+    assert probe.seconds_of(computing, steps=3, now=iter((1, 6_000_000_001)).__next__) == 6.0
     for value, variable in zip(before, everything(built), strict=True):
         np.testing.assert_array_equal(value, variable.numpy())
     run(1)
@@ -82,22 +82,38 @@ def test_a_message_has_no_computing_to_look_at() -> None:
 
 
 @pytest.mark.parametrize(
-    ("step_seconds", "first_step_seconds", "measured_seconds", "plan"),
+    ("step_seconds", "first_step_seconds", "measured_seconds", "side_seconds"),
     [
-        (0.01, 2.0, 60.0, pacing.Probe(rounds=8, steps=20)),
-        (0.7, 2.0, 60.0, pacing.Probe(rounds=4, steps=1)),
-        (0.8, 2.0, 60.0, pacing.NO_PROBE),
-        (2.5, 9.0, 36_000.0, pacing.Probe(rounds=4, steps=1)),
-        (2.6, 9.0, 36_000.0, pacing.NO_PROBE),
-        (0.01, 21.0, 60.0, pacing.NO_PROBE),
-        (0.001, 0.1, 0.64, pacing.Probe(rounds=8, steps=4)),
+        (0.01, 2.0, 60.0, 3.0),
+        (2.9, 2.0, 60.0, 3.0),
+        (3.1, 2.0, 60.0, 0.0),
+        (0.01, 19.0, 60.0, 3.0),
+        (0.01, 21.0, 60.0, 0.0),
+        (9.0, 30.0, 36_000.0, 10.0),
+        (11.0, 30.0, 36_000.0, 0.0),
     ],
 )
-def test_looks_take_a_small_share_of_the_measured_time(
-    step_seconds: float, first_step_seconds: float, measured_seconds: float, plan: pacing.Probe
+def test_looks_take_a_small_share_of_the_measured_time_and_seconds_at_most(
+    step_seconds: float, first_step_seconds: float, measured_seconds: float, side_seconds: float
 ) -> None:
-    found = pacing.probe(
+    found = pacing.probe_seconds(
         step_seconds=step_seconds, first_step_seconds=first_step_seconds, measured_seconds=measured_seconds
     )
-    assert found == plan
-    assert 2 * found.rounds * found.steps * step_seconds <= min(0.1 * measured_seconds, 20)
+    assert found == pytest.approx(side_seconds)
+
+
+@pytest.mark.parametrize(
+    ("side_seconds", "step_seconds", "plan"),
+    [
+        (3.0, 0.01, pacing.Probe(rounds=8, steps=20)),
+        (3.0, 0.3, pacing.Probe(rounds=8, steps=1)),
+        (3.0, 0.7, pacing.Probe(rounds=4, steps=1)),
+        (3.0, 0.8, pacing.NO_PROBE),
+        (10.0, 2.5, pacing.Probe(rounds=4, steps=1)),
+        (0.6, 0.01, pacing.Probe(rounds=4, steps=15)),  # few long rounds rather than many short ones
+        (0.04, 0.0045, pacing.Probe(rounds=4, steps=2)),
+    ],
+)
+def test_rounds_fit_their_time(side_seconds: float, step_seconds: float, plan: pacing.Probe) -> None:
+    assert pacing.probe(side_seconds, step_seconds=step_seconds) == plan
+    assert plan.rounds * plan.steps * step_seconds <= side_seconds
