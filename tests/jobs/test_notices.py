@@ -8,8 +8,8 @@ import contextlib
 import math
 import random
 import signal
-import subprocess
-import sys
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -37,42 +37,43 @@ def told(*pods: Pod) -> str:
 
 
 @contextlib.contextmanager
-def neighbours(core: int, *, count: int) -> Iterator[None]:
-    """Processes that want the same core all the time.
+def throttled(process: psutil.Process, *, running: float = 0.025, stopped: float = 0.1) -> Iterator[None]:
+    """A process that may run for so many seconds, then is stopped for so many, and so on.
 
-    Each in a session of its own: Linux shares a processor among sessions first (autogroup), and those of this session
-    would also slow down what it runs on other cores.
+    Competing for its processor would limit it as well; but on two cores the scheduler then moves everything else to the
+    other rank's, which on a busy machine is limited as much.
     """
-    command = [sys.executable, "-c", f"import os; os.sched_setaffinity(0, [{core}])\nwhile True: pass"]
-    busy = [subprocess.Popen(command, start_new_session=True) for _ in range(count)]
+    ended = threading.Event()
+
+    def limit() -> None:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            while not ended.wait(running):
+                process.suspend()
+                time.sleep(stopped)
+                process.resume()
+
+    limiter = threading.Thread(target=limit)
+    limiter.start()
     try:
         yield
     finally:
-        for process in busy:
-            process.kill()
-            process.wait()
+        ended.set()
+        limiter.join()
 
 
 @pytest.mark.usefixtures("horovod")
-def test_a_rank_that_gets_less_of_its_processor_is_named_as_the_straggler(pods: Pods) -> None:
-    assignment = make_assignment(
-        workload="mnist_mlp",
-        batch_per_worker=128,
-        workers=2,
-        warm_up_seconds=5,
-        measure_seconds=15,
-        window_seconds=1.0,
-    )
-    first, second = pods.gang(assignment)
+def test_a_rank_that_gets_a_part_of_the_time_only_is_named_as_the_straggler(pods: Pods) -> None:
+    slow_steps = {**WAITING, "window_seconds": 1.0}
+    first, second = pods.gang(make_assignment(workers=2, warm_up_seconds=3, measure_seconds=15, **slow_steps))
     second.wait_for_windows(1)
-    (core,) = psutil.Process(second.process.pid).cpu_affinity()
-    with neighbours(core, count=4):
+    (rank,) = second.workers()
+    with throttled(rank):
         assert (first.wait(), second.wait()) == (0, 0), first.log[-2000:]
     assert kinds(first.result) == ["Straggler"], told(first, second)
     (straggler,) = first.result.notices
     assert isinstance(straggler, Straggler)
     assert straggler.rank == 1
-    assert straggler.cost > 0.5  # eight on an idle machine, or more; less where the other rank has neighbours, too
+    assert straggler.cost > 1  # a step of 20 ms becomes one of a period of 125 ms: five
 
 
 @pytest.mark.usefixtures("horovod")
