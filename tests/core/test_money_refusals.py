@@ -100,27 +100,3 @@ def test_what_has_no_figure_is_refused_in_one_sentence(ask: Callable[[], object]
     with pytest.raises(RefusedInput, match=re.escape(said)) as refused:
         ask()
     assert "\n" not in str(refused.value)
-
-
-def test_a_free_node_costs_nothing_and_that_is_known() -> None:
-    assert derived.cost_of_hours(FREE, nodes=1, hours=ONE) == NOTHING
-
-
-def test_scaling_in_money_is_the_scaling_efficiency_where_each_worker_costs_the_same() -> None:
-    four = derived.cost_of_samples(HOUR, nodes=4, throughput=Decimal(340), samples=1000)
-    one = derived.cost_of_samples(HOUR, nodes=1, throughput=Decimal(100), samples=1000)
-    in_money = derived.efficiency_in_money(four, base_cost=one, base="one node")
-    assert round(in_money, 12) == Decimal("0.85")
-    scaled = derived.scaling_cost(
-        Decimal("0.85"),
-        workers=4,
-        base_workers=1,
-        hour=derived.cost_of_hours(HOUR, nodes=4, hours=ONE),
-        base_hour=derived.cost_of_hours(HOUR, nodes=1, hours=ONE),
-        base="one node",
-    )
-    assert round(scaled.ratio * in_money, 12) == 1
-
-
-def test_a_goal_in_epochs_is_a_goal_in_samples() -> None:
-    assert derived.samples_of_epochs(90, samples_per_epoch=1_281_167) == 115_305_030
