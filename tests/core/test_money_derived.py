@@ -37,5 +37,18 @@ def test_scaling_in_money_is_the_scaling_efficiency_where_each_worker_costs_the_
     assert round(scaled.ratio * in_money, 12) == 1
 
 
+def test_what_scaling_costs_is_relative_to_the_workers_of_its_base() -> None:
+    # From two workers to eight at an efficiency of 0.5: four times the price for twice the throughput.
+    scaled = derived.scaling_cost(
+        Decimal("0.5"),
+        workers=8,
+        base_workers=2,
+        hour=derived.cost_of_hours(HOUR, nodes=4, hours=Decimal(1)),
+        base_hour=derived.cost_of_hours(HOUR, nodes=1, hours=Decimal(1)),
+        base="one node",
+    )
+    assert scaled.ratio == 2
+
+
 def test_a_goal_in_epochs_is_a_goal_in_samples() -> None:
     assert derived.samples_of_epochs(90, samples_per_epoch=1_281_167) == 115_305_030

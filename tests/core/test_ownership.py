@@ -73,8 +73,17 @@ def test_a_break_even_between_730_and_744_hours_counts_no_idle_hour() -> None:
     own = box(purchase="737", lifetime_months=10, watts=1000, idle_watts=500, per_kilowatt_hour="0.1")
     found = breakeven.break_even_use(own, rented=usd("0.2"), relative_speed=SAME_SPEED)
     assert found.hours_per_month == 737
-    assert found.utilisation is not None
-    assert found.utilisation > 1
+    assert found.utilisation == Decimal(737) / 730
+
+
+def test_a_break_even_in_the_last_hour_of_the_longest_month_is_one() -> None:
+    own = box(purchase="744", lifetime_months=10, per_kilowatt_hour="0.1")
+    assert breakeven.break_even_use(own, rented=usd("0.2"), relative_speed=SAME_SPEED).hours_per_month == 744
+
+
+def test_a_given_machine_whose_power_costs_as_much_as_renting_must_never_idle() -> None:
+    own = box(purchase="0", idle_watts=500, per_kilowatt_hour="0.1")
+    assert breakeven.break_even_use(own, rented=usd("0.1"), relative_speed=SAME_SPEED).hours_per_month == 730
 
 
 def test_a_break_even_that_never_comes_has_no_number_and_says_so() -> None:
