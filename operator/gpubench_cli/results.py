@@ -63,7 +63,7 @@ class Summary(sealed.Stored):
     name: str
     uid: str
     machine: str  # or the address of the cluster
-    gpubench: str | None = None  # version that wrote it: another one may choose other words
+    gpubench: str | None = None  # version whose words the status has: another one may choose others
     exported: Exported | None = None
     status: GpuBenchmarkStatus
 
@@ -121,7 +121,9 @@ class ResultsFolder:
     def write(self, summary: Summary) -> None:
         """The status; a reader sees the old one or the new one, never half of it."""
         with _writing(self.path):
-            _replace(self.path / _STATUS, summary.model_copy(update={"gpubench": VERSION}))
+            # What is exported has the words of the operator, whose version is not known here.
+            version = VERSION if summary.exported is None else None
+            _replace(self.path / _STATUS, summary.model_copy(update={"gpubench": version}))
 
 
 def default_path(name: str, *, now: float) -> Path:

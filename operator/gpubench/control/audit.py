@@ -29,6 +29,10 @@ from gpubench.values import Value
 _SENTENCES = frozenset({"answer", "message", "reason", "sentence", "warnings"})
 #: What of a plan does not follow from the study file; points are compared by their keys.
 _OF_THE_PLACE = frozenset({"schema_version", "planned_at", "study_digest", "baseline", "points", "trials"})
+#: What a plan of version 1 says of its study file.
+_IN_VERSION_1 = frozenset(
+    {"pools", "images", "seed", "timing", "attempts", "mode", "timed_region", "currency", "exchange_rates"}
+)
 #: What of a status does not depend on the moment, as long as its study goes on.
 _ALWAYS = frozenset({"points", "pointsDone", "trials", "attempts", "startedAt"})
 
@@ -56,7 +60,7 @@ def of_plan(plan: Plan, spec: GpuBenchmarkSpec) -> Iterator[Finding]:
     again = freeze.freeze(spec, plan.pools, plan.planned_at)
     if [point.key for point in again.points] != [point.key for point in plan.points]:
         yield Finding(place="points", sentence="they are not those of the study file")
-    told = plan.model_fields_set if plan.schema_version < sealed.VERSION else set(Plan.model_fields)
+    told = _IN_VERSION_1 if plan.schema_version < sealed.VERSION else Plan.model_fields.keys()
     for name in sorted(told - _OF_THE_PLACE):
         stored, found = getattr(plan, name), getattr(again, name)
         if stored != found:
