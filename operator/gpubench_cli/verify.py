@@ -262,8 +262,7 @@ def _remarks(examined: Examined) -> Iterator[str]:
     if examined.unknown:
         parts.append(f"{examined.unknown} records of kinds that this gpubench does not know")
     if not examined.words:
-        parts.append(
-            f"sentences, as this gpubench may choose other words than {examined.written_by or 'the one that wrote them'}"
-        )
+        writer = examined.written_by or "the one that wrote them"
+        parts.append(f"sentences, as this gpubench may choose other words than {writer}")
     where = ", where there is one" if examined.unsealed else ""
     yield f"checked by checksum only{where}: {'; '.join(parts)}"
