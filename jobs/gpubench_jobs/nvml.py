@@ -34,6 +34,9 @@ _REASONS = {
 }
 #: A clock that is low because there is nothing to do is no sign of anything.
 IDLE = "GpuIdle"
+#: Nor is one that somebody has set, or that follows another card's: a healthy card with application clocks below its
+#: highest, as A100 and V100 leave the factory, has the first of these all the time.
+CHOSEN = frozenset({"ApplicationsClocksSetting", "SyncBoost", "DisplayClockSetting"})
 _TEMPERATURE_GPU = 0  # NVML_TEMPERATURE_GPU
 _MIG_ENABLED = 1  # NVML_DEVICE_MIG_ENABLE
 _PCI_ADDRESS_CHARACTERS = 32  # "00000000:00:00.0" and room

@@ -9,7 +9,11 @@ and a processor's share needs a look before. The study of tweets of 2018 did the
 benchmark_GPU_platforms: the mean of GPU loads, sampled every 30 s by a side process, without the first). Here it is
 taken where the measured time begins, and counters (processor time, the GPU's energy) are counted from it.
 
-Must not happen: 0 for what cannot be told; a thread that outlives the windows; a figure of another rank's GPU.
+Only this thread asks the driver, for the first and the last reading too: a driver that hangs costs a rank its usage,
+never its result.
+
+Must not happen: 0 for what cannot be told; a thread that outlives the windows; a figure of another rank's GPU, or of a
+part of the measured time.
 """
 
 import contextlib
@@ -17,6 +21,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent import futures
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -28,7 +33,7 @@ from gpubench_jobs import clock, nvml
 
 PERIOD_SECONDS = 1.0
 _LOW, _HIGH = 0.05, 0.95
-#: How long the end of a run waits for a look that is under way. A driver that hangs must not hold a result back.
+#: How long a run waits for the first look, and for the last.
 _PATIENCE_SECONDS = 5.0
 
 
@@ -61,31 +66,52 @@ class Sampler:
         seen: Callable[[Sample], None] = lambda _: None,
         now: clock.Clock = clock.monotonic_ns,
         period_seconds: float = PERIOD_SECONDS,
+        patience_seconds: float = _PATIENCE_SECONDS,
     ) -> None:
         self._rank, self._gpu, self._seen, self._now = rank, gpu, seen, now
+        self._patience_seconds = patience_seconds
         self._period_ns = round(period_seconds * clock.NANOSECONDS)
         self._process = psutil.Process()
         self.usage: records.Usage | None = None
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """Samples while the body runs; afterwards `usage` is there, unless the body has failed."""
-        readings, ended = [self._read()], threading.Event()
-        thread = threading.Thread(target=self._sample, args=(readings, ended), name="sampling", daemon=True)
+        """Samples while the body runs; afterwards `usage` is there, unless the body or a look has failed."""
+        self.usage = None
+        begun, ended = threading.Event(), threading.Event()
+        found = futures.Future[records.Usage]()
+        thread = threading.Thread(target=self._sample, args=(begun, ended, found), name="sampling", daemon=True)
         thread.start()
+        if not (in_time := begun.wait(self._patience_seconds)):
+            ended.set()
         try:
             yield
-            last = self._read()
         finally:
             ended.set()
-            thread.join(_PATIENCE_SECONDS)
-        if thread.is_alive():
-            sys.stderr.write(f"no usage of rank {self._rank}: a look at its device has not come back\n")
-            return
-        period = clock.seconds(self._period_ns)
-        self.usage = usage(readings, last=last, rank=self._rank, period_seconds=period)
+            thread.join(self._patience_seconds if in_time else 0)
+        if not in_time or thread.is_alive():
+            self._without("a look at its device has not come back")
+        elif error := found.exception():
+            self._without(f"{type(error).__name__}: {error}")
+        else:
+            self.usage = found.result()
 
-    def _sample(self, readings: list[Reading], ended: threading.Event) -> None:
+    def _without(self, why: str) -> None:
+        sys.stderr.write(f"no usage of rank {self._rank}: {why}\n")
+
+    def _sample(self, begun: threading.Event, ended: threading.Event, found: "futures.Future[records.Usage]") -> None:
+        """The thread: a first reading, samples, a last reading once the body has ended."""
+        try:
+            readings = [self._read()]
+            begun.set()
+            self._sample_until(ended, readings)
+            period = clock.seconds(self._period_ns)
+            found.set_result(usage(readings, last=self._read(), rank=self._rank, period_seconds=period))
+        except Exception as error:  # whatever it is, the measurement goes on without
+            found.set_exception(error)
+            begun.set()
+
+    def _sample_until(self, ended: threading.Event, readings: list[Reading]) -> None:
         due = readings[0].nanoseconds + self._period_ns
         while not ended.wait(max(0.0, clock.seconds(due - self._now()))):
             readings.append(self._read())
@@ -111,6 +137,7 @@ def usage(readings: Sequence[Reading], *, last: Reading, rank: int, period_secon
     loads = [gpu.utilization for gpu in told if gpu.utilization is not None]
     watts = [gpu.watts for gpu in told if gpu.watts is not None]
     reasons = [set(gpu.throttle_reasons) - {nvml.IDLE} for gpu in told if gpu.throttle_reasons is not None]
+    slowed = [seen - nvml.CHOSEN for seen in reasons]
     return records.Usage(
         rank=rank,
         samples=len(samples),
@@ -124,7 +151,7 @@ def usage(readings: Sequence[Reading], *, last: Reading, rank: int, period_secon
         watts=fmean(watts) if watts else None,
         watts_high=quantile(watts, _HIGH) if watts else None,
         celsius_high=max((gpu.celsius for gpu in told if gpu.celsius is not None), default=None),
-        throttled=fmean(bool(seen) for seen in reasons) if reasons else None,
+        throttled=fmean(bool(seen) for seen in slowed) if slowed else None,
         throttle_reasons=tuple(sorted(set().union(*reasons))),
         joules=_joules(first.gpu, last.gpu),
     )

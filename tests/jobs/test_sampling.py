@@ -79,6 +79,19 @@ def test_quantiles_and_shares_are_of_the_samples_that_tell_them() -> None:
     assert found.throttle_reasons == ("HwThermalSlowdown", "SwPowerCap")
 
 
+def test_clocks_that_were_chosen_are_named_and_throttle_nobody() -> None:
+    chosen = nvml.NvmlGpu(StandInNvml(mask=0x002 | 0x010 | 0x100), "mine").read().throttle_reasons
+    assert chosen is not None
+    found = usage(
+        reading(0),
+        reading(1, throttle_reasons=chosen),
+        reading(2, throttle_reasons=(*chosen, "SwPowerCap")),
+        reading(3),
+    )
+    assert found.throttled == 0.5
+    assert found.throttle_reasons == ("ApplicationsClocksSetting", "DisplayClockSetting", "SwPowerCap", "SyncBoost")
+
+
 def test_what_is_not_told_is_absent_and_never_0() -> None:
     found = usage(reading(0), reading(1), reading(2)).to_wire()
     assert set(found) == {
@@ -133,6 +146,72 @@ def test_samples_are_taken_while_the_body_runs_and_never_after() -> None:
     assert found.memory_bytes > 2**20
     time.sleep(0.05)
     assert gpu.looks == looks
+
+
+class Hanging(MadeUpGpu):
+    """A driver that does not come back from one of its looks."""
+
+    def __init__(self, *, look: int) -> None:
+        super().__init__()
+        self._look, self.released = look, threading.Event()
+
+    def read(self) -> nvml.Reading:
+        if self.looks == self._look:
+            self.released.wait()
+        return super().read()
+
+
+@pytest.mark.parametrize("look", [0, 1])
+def test_a_driver_that_hangs_costs_the_usage_and_holds_nothing_back(
+    look: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In its first look, and in its last; with a period so long there is none between."""
+    gpu, done = Hanging(look=look), list[str]()
+    sampler = sampling.Sampler(3, gpu=gpu, period_seconds=3600, patience_seconds=0.2)
+
+    def measure() -> None:
+        with sampler.running():
+            done.append("windows")
+        done.append("result")
+
+    # Where it is held back the thread is left behind, and the test fails all the same.
+    rank = threading.Thread(target=measure, daemon=True)
+    rank.start()
+    rank.join(60)
+    assert done == ["windows", "result"]
+    assert "no usage of rank 3: a look at its device has not come back" in capsys.readouterr().err
+    (thread,) = sampling_threads()
+    gpu.released.set()
+    thread.join(60)
+    assert not sampling_threads()
+    assert sampler.usage is None  # what comes late is of another time
+
+
+@pytest.mark.parametrize("look", [0, 2])
+def test_a_look_that_fails_is_told_and_leaves_no_usage_of_a_part_of_the_time(
+    look: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Failing(MadeUpGpu):
+        def read(self) -> nvml.Reading:
+            if self.looks == look:
+                raise OSError("the driver was unloaded")
+            return super().read()
+
+    sampler = sampling.Sampler(3, gpu=Failing(), period_seconds=0.01)
+    with sampler.running():
+        busy_until(lambda: not sampling_threads())
+    assert sampler.usage is None
+    assert capsys.readouterr().err == "no usage of rank 3: OSError: the driver was unloaded\n"
+
+
+def test_a_sampler_that_has_run_before_keeps_nothing_of_it() -> None:
+    sampler = sampling.Sampler(0, period_seconds=0.01)
+    with sampler.running():
+        pass
+    assert sampler.usage is not None
+    with pytest.raises(ZeroDivisionError), sampler.running():
+        1 / 0  # noqa: B018  # as below
+    assert sampler.usage is None
 
 
 def test_sampling_ends_with_a_body_that_fails() -> None:
