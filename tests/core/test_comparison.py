@@ -10,7 +10,7 @@ import builders
 import measured
 from gpubench.api.benchmark import CompareTo
 from gpubench.api.benchmark_status import EnvironmentFacts, GpuBenchmarkStatus, Judgement, PointState
-from gpubench.control import comparison, conditions, happenings, planning
+from gpubench.control import comparison, conditions, happenings, planning, results
 from gpubench.control.comparison import Reference
 from gpubench.plan.plan import Plan
 from gpubench.report import pairs
@@ -228,4 +228,77 @@ def test_few_repeats_tell_nothing() -> None:
     plan = comparison.with_baseline(builders.plan(), TO, reference({0: RATES[:2]}, twice))
     told = comparison.comparison(plan, measured.results(plan, {0: RATES, 1: RATES}))
     assert told is not None
-    assert told.sentence.endswith("an interval needs 3 repeats of either, and these are 2 and 3")
+    assert told.sentence.endswith(": an interval needs 3 repeats, and last-week has 2")
+
+
+def test_wild_repeats_are_not_called_too_few() -> None:
+    wild = (1.0, 1000.0, 2000.0)
+    plan = comparison.with_baseline(builders.plan(), TO, reference({0: wild}))
+    told = comparison.comparison(plan, measured.results(plan, {0: RATES, 1: RATES}))
+    assert told is not None
+    assert told.sentence.endswith(
+        ": the repeats scatter so much that the ratio has no bounds: look for the cause of the noise"
+    )
+
+
+def ended(plan: Plan, *states: PointState) -> GpuBenchmarkStatus:
+    """Points that were measured as fast as before, or have no figure and this state."""
+    found = [
+        result if state is PointState.MEASURED else results.blank(plan, point).model_copy(update={"state": state})
+        for result, point, state in zip(measured.results(plan, {0: RATES, 1: RATES}), plan.points, states, strict=True)
+    ]
+    return GpuBenchmarkStatus(results=comparison.annotated(plan, found), comparison=comparison.comparison(plan, found))
+
+
+@pytest.mark.parametrize("state", [PointState.FAILED, PointState.OUT_OF_MEMORY, PointState.UNSUPPORTED_ACCELERATOR])
+def test_a_point_that_the_baseline_measured_and_that_fails_here_fails_the_study(state: PointState) -> None:
+    plan = comparison.with_baseline(builders.plan(), TO, reference({0: RATES, 1: RATES}))
+    status = ended(plan, PointState.MEASURED, state)
+    assert verdicts(status) == [Judgement.PASS, Judgement.FAIL]
+    assert status.comparison is not None
+    assert status.comparison.verdict is Judgement.FAIL
+    assert status.comparison.points.to_wire() == {"passed": 1, "failed": 1, "cannotTell": 0, "notCompared": 0}
+    assert status.comparison.sentence == (
+        "1 of the 2 points that last-week measured has no figure here: mnist_cnn on cpu, 2 workers at batch 64, "
+        f"float32 ended {state.value}"
+    )
+
+
+@pytest.mark.parametrize("state", [PointState.SKIPPED, PointState.NO_CAPACITY])
+def test_a_point_that_was_never_tried_here_is_no_pass(state: PointState) -> None:
+    plan = comparison.with_baseline(builders.plan(), TO, reference({0: RATES, 1: RATES}))
+    status = ended(plan, PointState.MEASURED, state)
+    assert verdicts(status) == [Judgement.PASS, Judgement.CANNOT_TELL]
+    assert status.comparison is not None
+    assert status.comparison.verdict is Judgement.CANNOT_TELL
+    assert status.comparison.sentence.startswith("cannot tell: 1 of the 2 points that last-week measured has no figure")
+
+
+def test_slow_points_and_lost_ones_are_both_told() -> None:
+    plan = comparison.with_baseline(builders.plan(), TO, reference({0: tuple(2 * rate for rate in RATES), 1: RATES}))
+    status = ended(plan, PointState.MEASURED, PointState.FAILED)
+    assert status.comparison is not None
+    assert "1 of 2 points is more than 5 % slower" in status.comparison.sentence
+    assert status.comparison.sentence.endswith("ended Failed")
+
+
+def test_a_point_that_the_baseline_has_not_measured_may_fail() -> None:
+    plan = comparison.with_baseline(builders.plan(), TO, reference({0: RATES}))
+    status = ended(plan, PointState.MEASURED, PointState.FAILED)
+    assert verdicts(status) == [Judgement.PASS, None]
+    assert status.comparison is not None
+    assert status.comparison.verdict is Judgement.PASS
+
+
+def test_a_baseline_on_more_instance_types_is_no_other_environment() -> None:
+    before = [EnvironmentFacts(environment="env", instance_type=name) for name in ("p3.2xlarge", "p3.8xlarge")]
+    found = reference({0: RATES, 1: RATES})
+    found = found.model_copy(update={"side": found.side.model_copy(update={"environments": tuple(before)})})
+    plan = comparison.with_baseline(builders.plan(), TO, found)
+    here = measured.results(plan, {0: RATES, 1: RATES})
+    told = comparison.comparison(plan, here, before[:1])
+    assert told is not None
+    assert told.verdict is Judgement.PASS
+    other = comparison.comparison(plan, here, [EnvironmentFacts(environment="env", instance_type="p4d.24xlarge")])
+    assert other is not None
+    assert other.verdict is Judgement.CANNOT_TELL

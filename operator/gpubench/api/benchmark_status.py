@@ -263,9 +263,11 @@ class ComparisonCounts(Value):
     """Points by what their comparison says."""
 
     passed: int = Field(0, description="Points that keep up with the baseline.")
-    failed: int = Field(0, description="Points that are slower than the tolerance allows.")
-    cannot_tell: int = Field(0, description="Points whose interval, or another environment, allows no verdict.")
-    not_compared: int = Field(0, description="Points without figures here or in the baseline.")
+    failed: int = Field(
+        0, description="Points that are slower than the tolerance allows, or failed where the baseline has a figure."
+    )
+    cannot_tell: int = Field(0, description="Points that the baseline has measured and of which nothing can be said.")
+    not_compared: int = Field(0, description="Points that the baseline has not measured.")
 
 
 class Comparison(Value):
@@ -274,7 +276,7 @@ class Comparison(Value):
     baseline: str = Field(max_length=names.BENCHMARK_NAME_MAX, description="GpuBenchmark of spec.compareTo.")
     tolerance: DecimalText = Field(description="That of spec.compareTo.")
     verdict: Judgement = Field(
-        description="Fail with the first failing point; Pass when every point that both have passes."
+        description="Fail with the first failing point; Pass when every point that the baseline has measured passes."
     )
     points: ComparisonCounts = Field(description="Points by what their comparison says.")
     sentence: str = Field(max_length=COMPARISON_MAX, description="The same in words, with the point that decided.")

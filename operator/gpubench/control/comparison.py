@@ -6,8 +6,10 @@ changes nothing, and a decision asks nobody. One that is not there, or not finis
 and its comparison says that there was nothing to compare with.
 
 A point passes when the whole interval of its ratio of speeds lies above 1 - tolerance, and fails when none of it does
-(`compare.judged`). The study fails with its first failing point, and passes when every point passes that both have
-measured. Must not happen: a verdict across environments, or about a run that never settled.
+(`compare.judged`). It also fails where it failed or does not fit any more: that it could be measured the baseline has
+shown. The study fails with its first failing point, and passes when every point passes that the baseline has measured.
+Must not happen: a verdict across environments, or about a run that never settled; a study that passes because its slow
+points have no figures.
 """
 
 from collections import Counter
@@ -26,7 +28,7 @@ from gpubench.api.benchmark_status import (
     PointState,
 )
 from gpubench.control import conditions, estimates, results
-from gpubench.measure import compare, intervals
+from gpubench.measure import compare
 from gpubench.measure.compare import Quantity, Sample
 from gpubench.measure.intervals import Interval
 from gpubench.plan.baseline import Baseline, BaselinePoint
@@ -36,6 +38,9 @@ from gpubench.report.pairs import Side
 from gpubench.values import Value
 
 _ENDED = frozenset({PointState.MEASURED, PointState.UNSTABLE})
+_OPEN = frozenset({PointState.PENDING, PointState.RUNNING})
+#: Ends that are worse than the baseline's figure; of others, as of nodes that nobody had, nothing follows.
+_LOST = frozenset({PointState.FAILED, PointState.OUT_OF_MEMORY, PointState.UNSUPPORTED_ACCELERATOR})
 
 
 class Reference(Value):
@@ -47,13 +52,13 @@ class Reference(Value):
 
 
 class _Compared(NamedTuple):
-    """A point of both studies."""
+    """A point of the plan that the baseline has measured."""
 
     point: BaselinePoint
     result: PointResult
-    ratio: Interval  # of speeds, this study's over the baseline's
-    differing: str | None  # in what their environments do
     verdict: Judgement
+    ratio: Interval | None = None  # of speeds, this study's over the baseline's; None: it has no figure here
+    obstacle: str | None = None  # what allows no verdict, where not the interval alone does
 
 
 def with_baseline(plan: Plan, wanted: CompareTo | None, found: Reference | None) -> Plan:
@@ -83,10 +88,11 @@ def with_baseline(plan: Plan, wanted: CompareTo | None, found: Reference | None)
 def annotated(
     plan: Plan, found: Sequence[PointResult], environments: Sequence[EnvironmentFacts] = ()
 ) -> tuple[PointResult, ...]:
-    """The results, each with its verdict where it has figures and a counterpart in the baseline."""
+    """The results, each with its verdict where it has ended and the baseline has figures of it."""
     after = list(found)
     for one in _compared(plan, found, environments):
-        after[one.point.point] = one.result.model_copy(update={"comparison": one.verdict})
+        if one.result.state not in _OPEN:
+            after[one.point.point] = one.result.model_copy(update={"comparison": one.verdict})
     return tuple(after)
 
 
@@ -144,7 +150,7 @@ def _points(plan: Plan, side: Side) -> tuple[BaselinePoint, ...]:
 
 
 def _compared(plan: Plan, found: Sequence[PointResult], environments: Sequence[EnvironmentFacts]) -> list[_Compared]:
-    """Every point that both have figures of."""
+    """Every point that the baseline has measured and the plan has, too."""
     baseline = plan.baseline
     if baseline is None:
         return []
@@ -153,19 +159,27 @@ def _compared(plan: Plan, found: Sequence[PointResult], environments: Sequence[E
     for point in baseline.points:
         result, quantity = found[point.point], Quantity(point.quantity)
         if result.state not in _ENDED or pairs.quantity(result) is not quantity:
+            verdict = Judgement.FAIL if result.state in _LOST else Judgement.CANNOT_TELL
+            compared.append(_Compared(point, result, verdict))
             continue
+        here = pairs.sample(result, quantity, confidence=confidence)
         before = Sample(count=point.repeats, mean=point.mean, deviation=point.deviation, confidence=baseline.confidence)
-        ratio = compare.speed_ratio(pairs.sample(result, quantity, confidence=confidence), before, quantity=quantity)
+        ratio = compare.speed_ratio(here, before, quantity=quantity)
+        obstacle = comparisons.differing(point.environment, result.environment, baseline.environments, environments)
+        obstacle = obstacle or _unsettled(point, result)
+        if obstacle is None and (ratio.low is None or ratio.high is None):
+            obstacle = compare.unbounded(here, before, name="this study", other=baseline.benchmark)
         verdict = Judgement.CANNOT_TELL
-        differing = comparisons.differing(point.environment, result.environment, baseline.environments, environments)
-        if differing is None and _settled(point, result):
+        if obstacle is None:
             verdict = compare.judged(ratio, tolerance=float(baseline.tolerance))
-        compared.append(_Compared(point, result, ratio, differing, verdict))
+        compared.append(_Compared(point, result, verdict, ratio, obstacle))
     return compared
 
 
-def _settled(point: BaselinePoint, result: PointResult) -> bool:
-    return point.settled and result.state is not PointState.UNSTABLE
+def _unsettled(point: BaselinePoint, result: PointResult) -> str | None:
+    if not point.settled:
+        return "runs of the baseline never settled"
+    return "runs never settled" if result.state is PointState.UNSTABLE else None
 
 
 def _verdict(counts: Counter[Judgement]) -> Judgement:
@@ -185,29 +199,35 @@ def _sentence(baseline: Baseline, compared: Sequence[_Compared]) -> str:
         return f"cannot tell: of the points that {name} has measured, none was measured here"
     verdict = _verdict(Counter(one.verdict for one in compared))
     concerned = [one for one in compared if one.verdict is verdict]
-    points = _of(len(concerned), len(compared))
+    known = [(one, one.ratio) for one in concerned if one.ratio is not None]
+    points = _of(len(known), len(compared))
+    parts = []
     if verdict is Judgement.PASS:
-        return f"{points} at most {bound} slower than in {name} (95 %)"
-    if verdict is Judgement.FAIL:
-        worst = min(concerned, key=lambda one: one.ratio.mean)
-        return f"{points} more than {bound} slower than in {name} (95 %): {_speed(worst)}"
-    why = _why(concerned[0])
-    return f"cannot tell whether {points} at most {bound} slower than in {name}: {why}"
+        parts.append(f"{points} at most {bound} slower than in {name} (95 %)")
+    elif verdict is Judgement.FAIL and known:
+        worst = min(known, key=lambda pair: pair[1].mean)
+        parts.append(f"{points} more than {bound} slower than in {name} (95 %): {_speed(*worst)}")
+    elif known:
+        parts.append(f"cannot tell whether {points} at most {bound} slower than in {name}: {_why(*known[0])}")
+    if without := [one for one in concerned if one.ratio is None]:
+        start = "cannot tell: " if verdict is Judgement.CANNOT_TELL and not known else ""
+        parts.append(f"{start}{_without_figures(without, baseline)}")
+    return "; ".join(parts)
 
 
-def _why(one: _Compared) -> str:
-    """What stands in the way of a verdict about a point."""
-    where = tables.describe(one.result)
-    if one.differing is not None:
-        return f"{where}: {one.differing}"
-    if not _settled(one.point, one.result):
-        return f"{where}: runs {'of the baseline ' if not one.point.settled else ''}never settled"
-    if one.ratio.low is None:
-        least = intervals.REPEATS_FOR_INTERVAL
-        return f"{where}: an interval needs {least} repeats of either, and these are {one.point.repeats} and " + str(
-            len(one.result.values)
-        )
-    return f"{_speed(one)}; more repeats would make the interval narrower"
+def _why(one: _Compared, ratio: Interval) -> str:
+    """What stands in the way of a verdict about a point with figures."""
+    if one.obstacle is not None:
+        return f"{tables.describe(one.result)}: {one.obstacle}"
+    return f"{_speed(one, ratio)}; more repeats would make the interval narrower"
+
+
+def _without_figures(those: Sequence[_Compared], baseline: Baseline) -> str:
+    count, total = len(those), len(baseline.points)
+    of = f"the only point that {baseline.benchmark} measured" if total == 1 else ""
+    of = of or f"{count} of the {total} points that {baseline.benchmark} measured"
+    first = those[0].result
+    return f"{of} {'has' if count == 1 else 'have'} no figure here: {tables.describe(first)} ended {first.state.value}"
 
 
 def _of(count: int, total: int) -> str:
@@ -216,6 +236,6 @@ def _of(count: int, total: int) -> str:
     return f"{count} of {total} points {'is' if count == 1 else 'are'}"
 
 
-def _speed(one: _Compared) -> str:
-    ratio = figures.bounded(estimates.estimate(one.ratio))
-    return f"{tables.describe(one.result)} has {ratio} times the speed it had"
+def _speed(one: _Compared, ratio: Interval) -> str:
+    bounded = figures.bounded(estimates.estimate(ratio))
+    return f"{tables.describe(one.result)} has {bounded} times the speed it had"

@@ -106,9 +106,8 @@ def difference(
     ratio = speed_ratio(b, a, quantity=quantity)
     estimate = Estimate(mean=ratio.mean, low=ratio.low, high=ratio.high)
     if ratio.low is None or ratio.high is None:
-        return Difference(
-            verdict=Verdict.CANNOT_TELL, ratio=estimate, sentence=_unbounded(b, a, name=name, other=other)
-        )
+        text = f"cannot tell: {unbounded(b, a, name=name, other=other)}"
+        return Difference(verdict=Verdict.CANNOT_TELL, ratio=estimate, sentence=text)
     if ratio.low > 1:
         text = f"{name} is {_faster(ratio.low, ratio.high)}{_CERTAINTY}"
         return Difference(verdict=Verdict.FASTER, ratio=estimate, sentence=text)
@@ -204,11 +203,12 @@ def _values(sample: Sample) -> list[float]:
 # --- words ------------------------------------------------------------------------------------------------------------
 
 
-def _unbounded(b: Sample, a: Sample, *, name: str, other: str) -> str:
+def unbounded(b: Sample, a: Sample, *, name: str, other: str) -> str:
+    """Why the ratio of two points has no interval, as the end of a sentence."""
     few = [f"{whose} has {sample.count}" for whose, sample in ((other, a), (name, b)) if sample.deviation is None]
     if few:
-        return f"cannot tell: an interval needs {intervals.REPEATS_FOR_INTERVAL} repeats, and {' and '.join(few)}"
-    return "cannot tell: the repeats scatter so much that the ratio has no bounds: look for the cause of the noise"
+        return f"an interval needs {intervals.REPEATS_FOR_INTERVAL} repeats, and {' and '.join(few)}"
+    return "the repeats scatter so much that the ratio has no bounds: look for the cause of the noise"
 
 
 def _faster(low: float, high: float) -> str:

@@ -59,14 +59,16 @@ def differing(
     """In what the environments of two figures differ, as the end of a sentence; None where they do not.
 
     Facts are those of either study. Instance type and image digest are no part of an environment's key: two studies
-    with the same key may still differ in them, where both know theirs.
+    with the same key may still differ in them, where both know theirs and have none in common: which of several a point
+    ran on, its result does not say.
     """
     these = [one for one in facts_a if one.environment == a]
     those = [one for one in facts_b if one.environment == b]
     unlike = []
     for field in EnvironmentFacts.model_fields:
         here, there = _values(these, field), _values(those, field)
-        if field != "environment" and here != there and (a != b or (here and there)):
+        other = here != there if a != b else here and there and not {*here} & {*there}
+        if field != "environment" and other:
             unlike.append(f"{environment.field_name(field)} {_listed(here)} against {_listed(there)}")
     if a == b:
         return f"the environments differ: {', '.join(unlike)}" if unlike else None
