@@ -91,6 +91,31 @@ def test_a_slight_drift_is_a_trend() -> None:
     assert set(found) <= {("Trend",), ("Unsettled",), ()}
 
 
+@pytest.mark.parametrize("at", [3, 12, 20, 25, 30, 35])
+@pytest.mark.parametrize("change", [0.2, -0.15])
+def test_a_step_in_any_half_of_a_run_is_a_trend(at: int, change: float) -> None:
+    # In the first half it is where the run begins to count: what came before is left out, and not left unsaid.
+    random = np.random.default_rng(11)
+    for _ in range(50):
+        (found,) = diagnose.notices(series.throttled(quiet(random, windows=60), at=at, change=change).tolist())
+        assert isinstance(found, Trend)
+        assert found.change == pytest.approx(change, abs=0.01)
+
+
+@pytest.mark.parametrize("deviation", [0.0005, 0.005, 0.02])
+@pytest.mark.parametrize("excess", [0.05, 0.3, 3])
+@pytest.mark.parametrize("constant", [0.5, 2, 5, 10])
+def test_what_fades_is_warm_up_and_has_no_notice(constant: float, excess: float, deviation: float) -> None:
+    random = np.random.default_rng(12)
+    made = (
+        series.warming_up(quiet(random, windows=60, deviation=deviation), excess=excess, windows=constant)
+        for _ in range(STUDIES)
+    )
+    found = counted(made)
+    del found["Unsettled"]
+    assert found.total() <= ACCUSED_MAX
+
+
 def test_a_notice_carries_what_was_found() -> None:
     random = np.random.default_rng(4)
     (unsettled,) = diagnose.notices(series.drifting(quiet(random, deviation=0.003), 0.1).tolist())

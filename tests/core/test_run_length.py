@@ -6,7 +6,8 @@ import pytest
 from scipy import stats
 
 import series
-from gpubench.measure import run_length
+from gpubench.measure import diagnose, run_length
+from gpubench.measure.notices import Bimodal
 
 WANTED = 0.005
 
@@ -45,6 +46,52 @@ def test_correlated_windows_need_more_time() -> None:
     )
     assert independent >= 45
     assert correlated <= 10
+
+
+def ended(times: series.Times, *, wanted: float) -> list[float]:
+    """The windows of a run that ends as soon as it may."""
+    windows: list[float] = times.tolist()
+    counts = (count for count in range(len(windows)) if run_length.enough(windows[:count], wanted=wanted))
+    return windows[: next(counts, len(windows))]
+
+
+@pytest.mark.parametrize("wanted", [0.01, 0.02, 0.1])
+@pytest.mark.parametrize(("ratio", "every", "of"), [(1.1, 1, 2), (1.2, 1, 3), (1.5, 1, 3)])
+def test_a_run_that_may_end_early_still_says_that_it_has_two_speeds(
+    ratio: float, every: int, of: int, wanted: float
+) -> None:
+    # Not always with a third of them slow: a run of 14 windows may have four, which is too few for a second speed.
+    random = np.random.default_rng(5)
+    named = 0
+    for _ in range(100):
+        times = series.correlated(random, windows=60, rho=0.0, deviation=0.003)
+        run = ended(series.alternating(times, ratio=ratio, every=every, of=of), wanted=wanted)
+        named += [type(notice) for notice in diagnose.notices(run)] == [Bimodal]
+    assert named >= 95
+
+
+def test_slow_windows_that_are_many_are_not_drawn_in() -> None:
+    random = np.random.default_rng(6)
+    for _ in range(100):
+        times = series.correlated(random, windows=12, rho=0.0, deviation=0.002)
+        slow = series.throttled(times, at=8, change=0.5).tolist()
+        assert not run_length.enough(slow, wanted=0.02)
+        random.shuffle(slow)
+        assert not run_length.enough(slow, wanted=0.02)
+
+
+def test_a_single_pause_among_many_is_drawn_in() -> None:
+    times = series.correlated(np.random.default_rng(7), windows=20, rho=0.0, deviation=0.003)
+    assert run_length.enough(series.paused(times, at=12, ratio=1.5).tolist(), wanted=WANTED)
+
+
+def test_a_run_with_slow_blocks_does_not_end_without_a_word() -> None:
+    # One third of the windows a fifth slower.
+    random = np.random.default_rng(8)
+    for _ in range(100):
+        times = series.correlated(random, windows=60, rho=0.0, deviation=0.003)
+        times = series.alternating(times, ratio=1.2, every=4, of=3)
+        assert diagnose.notices(ended(times, wanted=0.02))
 
 
 def test_a_run_does_not_end_while_it_warms_up() -> None:

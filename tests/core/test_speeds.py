@@ -34,6 +34,12 @@ def test_a_step_is_a_shift_and_not_to_and_fro() -> None:
     assert speeds.two(times) is None
 
 
+@pytest.mark.parametrize("windows", [20, 60])
+@pytest.mark.parametrize("constant", [1, 3, 10])
+def test_a_transient_that_fades_is_no_shift(windows: int, constant: float) -> None:
+    assert speeds.shift(series.warming_up(quiet(windows), excess=0.3, windows=constant).tolist()) is None
+
+
 def test_to_and_fro_is_no_shift() -> None:
     times = series.alternating(quiet(), ratio=1.25, every=4).tolist()
     assert speeds.shift(times) is None

@@ -4,7 +4,9 @@
 At most one of these, in this order; each is only looked for where those before it do not hold:
 
 1. Unsettled (`steady`): the run has no steady state, and nothing else can be said of it.
-2. Trend: a step of 2 % or more, up or down (`speeds.shift`), as of a card that begins to throttle.
+2. Trend: a step of 2 % or more, up or down (`speeds.shift`), as of a card that begins to throttle: among the counted
+   windows, or among all after the declared warm-up. A step in the first half is where `steady` begins to count, and
+   the figure is that of the later speed alone; a transient that fades is no step, and not named.
 3. Bimodal (`speeds.two`): two groups of windows, each three tenths of all or more, to and fro.
 4. Trend: a straight line of 1 % or more over the counted windows (`drift`). After Bimodal, because a few long visits to
    a second speed may lean to one side.
@@ -41,12 +43,12 @@ def notices(step_seconds: Sequence[float]) -> tuple[Notice, ...]:
     if not found.settled:
         return (Unsettled(change=found.change),)
     counted = step_seconds[found.first :]
-    notice = _step(counted) or _two_speeds(counted) or _line(counted) or _pauses(counted)
+    notice = _step(counted) or _step(step_seconds) or _two_speeds(counted) or _line(counted) or _pauses(counted)
     return () if notice is None else (notice,)
 
 
-def _step(counted: Sequence[float]) -> Trend | None:
-    found = speeds.shift(counted)
+def _step(windows: Sequence[float]) -> Trend | None:
+    found = speeds.shift(windows)
     return None if found is None else Trend(change=found)
 
 

@@ -10,7 +10,8 @@ A small p is not enough to bother anybody. The groups must lie apart by 2 % of t
 Ashman's D, their distance over their common standard deviation (K. M. Ashman, C. M. Bird and S. E. Zepf, "Detecting
 bimodality in astronomical datasets", Astron. J. 108, 1994), is 2 where two humps begin to show, and 6 is wanted here.
 Neither may be rare, for rare slow windows are pauses; and the run must have been in one of them at least twice, for
-one step up or down is a `shift`, a trend.
+one step up or down is a `shift`, a trend. On both sides of a shift the times stay where they are: each side's own
+standard deviation is a sixth of the step at most. A transient that fades is therefore none, wherever it is split.
 """
 
 import itertools
@@ -25,7 +26,8 @@ SHARE_MIN = 0.3
 RATIO_MIN = 1.02
 _APART_MIN = 6.0  # Ashman's D
 _CHANGES_MIN = 2
-_VALUES_MIN = 12
+#: With fewer no two groups are told apart; a run that may end early must not end before (`run_length`).
+VALUES_MIN = 12
 _STAY_MIN = 3  # windows before and after a change of speed
 _LEVEL = 0.001
 
@@ -39,7 +41,7 @@ class Speeds(NamedTuple):
 
 def two(values: Sequence[float]) -> Speeds | None:
     """The two speeds that a series of positive times went to and fro between; None where it did not."""
-    if len(values) < _VALUES_MIN:
+    if len(values) < VALUES_MIN:
         return None
     ordered = sorted(values)
     fast = _split(ordered, smallest=math.ceil(SHARE_MIN * len(values)))
@@ -55,12 +57,12 @@ def shift(values: Sequence[float]) -> float | None:
     The same test on the best split in time. It is strict there: of all splits in two, the one by size has the largest
     ratio of variances.
     """
-    if len(values) < _VALUES_MIN:
+    if len(values) < VALUES_MIN:
         return None
     at = _split(values, smallest=_STAY_MIN)
     before, after = values[:at], values[at:]
     change = _mean(after) / _mean(before) - 1
-    return change if _apart(before, after) and abs(change) >= RATIO_MIN - 1 else None
+    return change if _apart(before, after) and _flat(before, after) and abs(change) >= RATIO_MIN - 1 else None
 
 
 def _split(values: Sequence[float], *, smallest: int) -> int:
@@ -77,6 +79,12 @@ def _apart(one: Sequence[float], other: Sequence[float]) -> bool:
     within = _squares(one) + _squares(other)
     between = distance**2 * len(one) * len(other) / count
     return distance > _APART_MIN * math.sqrt(within / (count - 2)) and between > within * clusters_limit(count)
+
+
+def _flat(before: Sequence[float], after: Sequence[float]) -> bool:
+    """Whether each side is itself level, compared with the step between them."""
+    reach = abs(_mean(before) - _mean(after)) / _APART_MIN
+    return all(math.sqrt(_squares(side) / (len(side) - 1)) < reach for side in (before, after))
 
 
 def clusters_limit(count: int, *, level: float = _LEVEL) -> float:
