@@ -130,6 +130,18 @@ def test_a_training_whose_loss_rose_is_named() -> None:
     assert gang.notices([windows(0, 10, warm_up=0)], epochs=epochs) == (LossRose(first=1.0, last=1.5),)
 
 
+@pytest.mark.parametrize(("first", "last"), [(2.30259, 2.30261), (1.0, 1.0099), (-1.0, -0.995), (0.0, 0.0)])
+def test_a_loss_that_stays_is_not_said_to_have_risen(first: float, last: float) -> None:
+    epochs = [epoch(0, 0.5).model_copy(update={"loss": loss}) for loss in (first, last)]
+    assert gang.notices([windows(0, 10, warm_up=0)], epochs=epochs) == ()
+
+
+@pytest.mark.parametrize(("first", "last"), [(1.0, 1.02), (-1.0, -0.9), (0.0, 0.1)])
+def test_a_loss_that_rose_is_named_whatever_its_sign(first: float, last: float) -> None:
+    epochs = [epoch(0, 0.5).model_copy(update={"loss": loss}) for loss in (first, last)]
+    assert gang.notices([windows(0, 10, warm_up=0)], epochs=epochs) == (LossRose(first=first, last=last),)
+
+
 def usage(rank: int, *compute_seconds: float) -> Usage:
     return Usage(
         rank=rank, samples=1, period_seconds=1.0, processor=1.0, processor_high=1.0, memory_bytes=1,

@@ -17,6 +17,8 @@ from gpubench.measure.quantiles import quantile
 from gpubench.values import Value
 
 _QUANTILES = (0.05, 0.5, 0.95)
+#: Relative. The loss of a training that learns nothing also changes in its last digits.
+_LOSS_RISE_MIN = 0.01
 
 
 class Figures(Value):
@@ -138,7 +140,7 @@ def _measured(ranks: Sequence[Sequence[records.Window]]) -> list[records.Window]
 
 def _loss_rose(epochs: Sequence[records.Epoch]) -> tuple[Notice, ...]:
     first, last = epochs[0].loss, epochs[-1].loss
-    return (LossRose(first=first, last=last),) if last > first else ()
+    return (LossRose(first=first, last=last),) if last - first > _LOSS_RISE_MIN * abs(first) else ()
 
 
 def training(epochs: Sequence[records.Epoch]) -> records.Training:

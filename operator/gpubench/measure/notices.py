@@ -56,7 +56,7 @@ class Straggler(Value):
 
 
 class LossRose(Value):
-    """A training ended with a higher loss than it began with."""
+    """A training ended with a loss more than 1 % above the one it began with."""
 
     kind: Literal["LossRose"] = "LossRose"
     first: Figure  # mean loss of the first epoch
