@@ -58,14 +58,56 @@ def test_what_counts_as_none_is_the_callers_to_say() -> None:
 
 
 def test_a_tie_is_a_tie() -> None:
-    found = difference([7.0] * 3, [7.0] * 3)
-    assert (found.verdict, found.sentence) == (Verdict.EQUAL, "no difference larger than 0 % (95 %)")
+    # Both 1 %, freedom 4: 2.776 sqrt(2e-4 / 3) = 2.27 %, and Fieller's interval is wider by less than a thousandth.
+    found = difference(SLOW, SLOW, tolerance=0.03)
+    assert (found.verdict, found.sentence) == (Verdict.EQUAL, "no difference larger than 2.3 % (95 %)")
+
+
+@pytest.mark.parametrize(
+    ("b", "a", "equal"),
+    [
+        ([0.1] * 3, [0.2] * 3, "all 3 of A and all 3 of B"),
+        ([60.0] * 4, SLOW, "all 4 of B"),
+        (SLOW, [7.0] * 3, "all 3 of A"),
+    ],
+)
+@pytest.mark.parametrize("quantity", Quantity)
+def test_equal_repeats_are_no_certainty(b: Sequence[float], a: Sequence[float], equal: str, quantity: Quantity) -> None:
+    found = difference(b, a, quantity=quantity)
+    assert (found.verdict, found.ratio.low, found.ratio.high) == (Verdict.CANNOT_TELL, None, None)
+    assert found.sentence == (
+        f"cannot tell: {equal} are equal, and how they scatter is not known: time it more finely, or let it run longer"
+    )
+    ratio = compare.speed_ratio(compare.of_values(b), compare.of_values(a), quantity=quantity)
+    assert compare.judged(ratio, tolerance=0.5) is Judgement.CANNOT_TELL
+    assert ratio.mean == found.ratio.mean
+
+
+def test_the_equality_of_repeats_is_also_found_behind_their_interval() -> None:
+    interval = intervals.of_mean([0.1] * 3)
+    found = compare.of_estimate(Estimate(mean=interval.mean, low=interval.low, high=interval.high), 3)
+    assert not found.scatters
+    assert not compare.of_values([0.1] * 3).scatters
+    assert compare.of_values([60.0, 60.0, 60.0 + 1e-9]).scatters
 
 
 def test_a_small_and_certain_difference_never_looks_like_none() -> None:
     # 0.3 % apart with a standard deviation of 0.01 %: half width about 2.78 x 0.01 % x sqrt(2 / 3) = 0.023 %
     found = difference([100.29, 100.30, 100.31], [99.99, 100.0, 100.01])
     assert found.sentence == "B is 0.27–0.33 % faster (95 %)"
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 0.02])
+def test_a_difference_that_is_nothing_in_all_places_is_none(tolerance: float) -> None:
+    # 1e-11 apart, with a standard deviation of 1.6e-12: certain, and nothing.
+    values = [100.0, 100.0 + 3e-10] * 5
+    found = difference([value + 1e-9 for value in values], values, tolerance=tolerance)
+    assert found.ratio.low is not None
+    assert found.ratio.low > 1
+    assert found.verdict is Verdict.EQUAL
+    assert difference(values, [value + 1e-9 for value in values], tolerance=tolerance).verdict is Verdict.EQUAL
+    faster = difference([value + 1e-5 for value in values], values)
+    assert (faster.verdict, faster.sentence) == (Verdict.FASTER, "B is 0.000010 % faster (95 %)")
 
 
 def test_what_cannot_be_told_says_how_far_it_may_be_and_what_would_help() -> None:

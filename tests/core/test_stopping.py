@@ -15,7 +15,7 @@ WANTED = Wanted(relative_half_width=0.01, first=3, last=10)
 def test_there_are_always_as_many_runs_as_asked_for_first() -> None:
     assert stopping.another([], WANTED)
     assert stopping.another([100.0, 100.0], WANTED)
-    assert not stopping.another([100.0, 100.0, 100.0], WANTED)
+    assert not stopping.another([100.0, 100.1, 99.9], WANTED)
 
 
 def test_runs_that_scatter_need_more() -> None:
@@ -29,6 +29,16 @@ def test_more_than_the_maximum_is_never_asked_for() -> None:
 
 def test_without_an_interval_nothing_is_known_to_be_exact() -> None:
     assert stopping.another([100.0], Wanted(relative_half_width=0.01, first=1, last=5))
+
+
+def test_equal_runs_are_no_knowledge_of_their_spread() -> None:
+    # Of whole seconds, say: three runs of 59.6 to 60.4 s are all 60.
+    for count in range(3, WANTED.last):
+        assert stopping.another([60.0] * count, WANTED)
+        found = stopping.interval([60.0] * count, WANTED)
+        assert (found.mean, found.low, found.high) == (60.0, None, None)
+    assert not stopping.another([60.0] * WANTED.last, WANTED)
+    assert not stopping.another([60.0] * 5 + [60.1], WANTED)
 
 
 def test_where_nothing_is_decided_nothing_is_corrected() -> None:

@@ -6,7 +6,8 @@ training one over the seconds of a run: either way above 1 is better. An interva
 that holds 1 and nothing that is further from it than the tolerance says that the two are as good as equal: that is the
 test of equivalence of D. J. Schuirmann ("A comparison of the two one-sided tests procedure and the power approach for
 assessing the equivalence of average bioavailability", J. Pharmacokinet. Biopharm. 15, 1987), which asks for less, the
-90 % interval, at an error of 5 %. Any other interval says nothing, and then so does the sentence.
+90 % interval, at an error of 5 %. Any other interval says nothing, and then so does the sentence. Repeats that are all
+equal say nothing either: seconds rounded by a program look like this, and how they scatter is not known.
 
 A bound against a baseline (`judged`) is one of these tests alone: not slower than by the tolerance, with an error of
 2.5 % for each point.
@@ -30,6 +31,8 @@ TOLERANCE = 0.02
 #: Further repeats that are worth naming; where even more would be needed, the noise itself has to go.
 MORE_REPEATS_MAX = 100
 _PLACES_MAX = 6
+#: Relative standard deviation: less is nothing but the rounding of binary fractions.
+_ROUNDING = 1e-12
 _TIMES_AS_FAST = 2.0  # from here on a ratio is easier to read than percent
 
 
@@ -64,6 +67,11 @@ class Sample:
     def variation(self) -> float | None:
         """The coefficient of variation."""
         return None if self.deviation is None else self.deviation / abs(self.mean)
+
+    @property
+    def scatters(self) -> bool:
+        """Whether it is known how the repeats scatter: three or more that are not all equal."""
+        return self.variation is not None and self.variation > _ROUNDING
 
 
 class Difference(Value):
@@ -108,14 +116,14 @@ def difference(
     if ratio.low is None or ratio.high is None:
         text = f"cannot tell: {unbounded(b, a, name=name, other=other)}"
         return Difference(verdict=Verdict.CANNOT_TELL, ratio=estimate, sentence=text)
-    if ratio.low > 1:
+    largest = max(1 - ratio.low, ratio.high - 1)
+    if ratio.low > 1 and _shows(largest):
         text = f"{name} is {_faster(ratio.low, ratio.high)}{_CERTAINTY}"
         return Difference(verdict=Verdict.FASTER, ratio=estimate, sentence=text)
-    if ratio.high < 1:
+    if ratio.high < 1 and _shows(largest):
         text = f"{name} is {_range(1 - ratio.high, 1 - ratio.low)} slower{_CERTAINTY}"
         return Difference(verdict=Verdict.SLOWER, ratio=estimate, sentence=text)
-    largest = max(1 - ratio.low, ratio.high - 1)
-    if largest <= tolerance:
+    if largest <= tolerance or not _shows(largest):
         text = f"no difference larger than {percent(largest)}{_CERTAINTY}"
         return Difference(verdict=Verdict.EQUAL, ratio=estimate, sentence=text)
     more = more_repeats(b, a, quantity=quantity, tolerance=tolerance)
@@ -128,8 +136,13 @@ def difference(
 
 
 def speed_ratio(b: Sample, a: Sample, *, quantity: Quantity = Quantity.THROUGHPUT) -> Interval:
-    """The speed of B over that of A, with its interval: of seconds it is A's over B's."""
+    """The speed of B over that of A, with its interval: of seconds it is A's over B's.
+
+    Without bounds also where all repeats of either are equal: a zero sample variance is no certainty.
+    """
     top, bottom = (b, a) if quantity is Quantity.THROUGHPUT else (a, b)
+    if not (a.scatters and b.scatters):
+        return Interval(mean=top.mean / bottom.mean)
     return intervals.of_ratio(_values(top), _values(bottom), max(a.confidence, b.confidence))
 
 
@@ -208,6 +221,12 @@ def unbounded(b: Sample, a: Sample, *, name: str, other: str) -> str:
     few = [f"{whose} has {sample.count}" for whose, sample in ((other, a), (name, b)) if sample.deviation is None]
     if few:
         return f"an interval needs {intervals.REPEATS_FOR_INTERVAL} repeats, and {' and '.join(few)}"
+    equal = [f"all {sample.count} of {whose}" for whose, sample in ((other, a), (name, b)) if not sample.scatters]
+    if equal:
+        return (
+            f"{' and '.join(equal)} are equal, and how they scatter is not known: time it more finely, or "
+            "let it run longer"
+        )
     return "the repeats scatter so much that the ratio has no bounds: look for the cause of the noise"
 
 
@@ -235,6 +254,11 @@ def _range(low: float, high: float) -> str:
     if (text := _down(100 * low, places)) == (upper := _up(100 * high, places)):
         return f"{text} %"
     return f"{text}–{upper} %"
+
+
+def _shows(share: float) -> bool:
+    """Whether a difference is more than 0 in as many places as are ever written."""
+    return 100 * share >= 0.5 * 10.0**-_PLACES_MAX
 
 
 def _places(low: float, high: float) -> int:

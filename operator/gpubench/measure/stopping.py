@@ -12,6 +12,9 @@ often as it says, whatever the spread of the runs is. How much stricter is in a 
 runs the mean is independent of all that the rule looks at, so coverage can be computed to four digits by simulating the
 variances alone. tests/support/sequential.py does it, prints the table, and tests/core/test_stopping.py checks it.
 
+Runs that are all equal are no knowledge of their spread: seconds that a program rounds, not a machine without noise.
+They have no interval, and more are asked for up to the maximum.
+
 Why Student's t and not the bootstrap: with three to ten runs the percentile bootstrap is a t interval with the wrong
 quantile, sqrt((n - 1) / n) times the normal one, and covers far too seldom (T. C. Hesterberg, "What teachers should
 know about the bootstrap", Am. Stat. 69, 2015). Means of many steps are close to normal, and three runs are too few to
@@ -64,7 +67,9 @@ def another(values: Sequence[float], wanted: Wanted) -> bool:
 
 
 def interval(values: Sequence[float], wanted: Wanted) -> Interval:
-    """The interval of runs that were ended by `another`: at least as sure as wanted."""
+    """The interval of runs that were ended by `another`, at least as sure as wanted; none where all are equal."""
+    if values and min(values) == max(values):
+        return Interval(mean=values[0])
     return intervals.of_mean(values, confidence=confidence(wanted))
 
 
