@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A node that is far below its own pool is named, and no other one."""
 
-import dataclasses
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +9,6 @@ import pytest
 
 import builders
 from gpubench.control import health, results
-from gpubench.control.health import Reading
 from gpubench.control.ledger import AttemptRecord, Outcome, Reason
 from gpubench.control.retries import standing
 from gpubench.measure.records import Machine
@@ -67,17 +65,6 @@ def test_too_few_others_name_nobody() -> None:
     assert len(health.weak_trials(one, attempts(one, arithmetic(*HEALTHY[:5], 1.0)))) == 1
 
 
-def test_a_long_history_of_the_pool_makes_up_for_few_attempts() -> None:
-    one = plan(1)
-    before = [
-        Reading(test="arithmetic", pool="cpu", trial=f"t{number}", ended_at=0.0, figure=figure * TERA, nodes=("n",))
-        for number, figure in enumerate(HEALTHY)
-    ]
-    assert len(health.weak_trials(one, attempts(one, arithmetic(13.0)), before=before)) == 1
-    elsewhere = [dataclasses.replace(reading, pool="another") for reading in before]
-    assert health.weak_trials(one, attempts(one, arithmetic(13.0)), before=elsewhere) == {}
-
-
 @pytest.mark.parametrize("figures", [(*HEALTHY, 19.0), (19.5,) * 9 + (17.6,), (*HEALTHY, 25.0)])
 def test_a_node_less_than_a_tenth_below_or_above_is_not_named(figures: tuple[float, ...]) -> None:
     one = plan(1)
@@ -125,12 +112,23 @@ def test_a_gang_without_word_of_its_weakest_rank_names_all_of_its_nodes() -> Non
     four = plan(4, repeats=7)
     machines = [Machine(memory=figure * TERA) for figure in (*HEALTHY, 13.0)]
     (sentence,) = health.weak_trials(four, attempts(four, machines)).values()
-    assert sentence.startswith("one of the nodes node-6-0 and node-6-1 is weak: memory copies 1.3e+04 GB/s")
+    assert sentence.startswith("one of the nodes node-6-0 and node-6-1 is weak: memory bandwidth 1.3e+04 GB/s")
 
 
 def test_an_all_reduce_is_held_against_gangs_of_its_own_shape_only() -> None:
     both = plan(2, 4, repeats=6)
     machines = [Machine(allreduce=(200.0 if both.points[one.point].nodes == 1 else 20.0) * 1e9) for one in both.trials]
+    assert health.weak_trials(both, attempts(both, machines)) == {}
+
+
+@pytest.mark.parametrize("test", ["arithmetic", "memory"])
+def test_ranks_that_share_a_node_are_held_against_ranks_that_share_one_as_well(test: str) -> None:
+    """All of a node are tested at once, and its memory is no faster for eight of them than for one."""
+    spec = builders.spec(builders.block(workers=[1, 8]), measure={"repeats": {"min": 9}})
+    both = builders.plan(spec, builders.pool(slots_per_node=8))
+    assert [point.key.workers_per_node for point in both.points] == [1, 8]
+    alone, together = (Machine.model_validate({test: figure, "weakest_rank": 0}) for figure in (12e9, 3e9))
+    machines = [alone if one.point == 0 else together if one.repeat < 3 else None for one in both.trials]
     assert health.weak_trials(both, attempts(both, machines)) == {}
 
 
@@ -141,7 +139,7 @@ def test_attempts_without_a_test_have_no_readings() -> None:
 
 
 def test_the_sentence_stands_at_the_points_measured_there() -> None:
-    two = plan(1, 2, repeats=4)
+    two = plan(1, 2, repeats=8)
     of_point = [trial for trial in two.trials if trial.point == 1]
     machines = arithmetic(*(13.0 if trial is of_point[0] else 19.5 for trial in two.trials))
     by_trial = {record.trial: [record] for record in attempts(two, machines)}

@@ -26,7 +26,7 @@ Test = Literal["arithmetic", "memory", "allreduce"]
 _TESTS: tuple[Test, ...] = ("arithmetic", "memory", "allreduce")
 _UNITS: Mapping[Test, tuple[str, float, str]] = {
     "arithmetic": ("float32 arithmetic", 1e12, "Tflop/s"),
-    "memory": ("memory copies", 1e9, "GB/s"),
+    "memory": ("memory bandwidth", 1e9, "GB/s"),
     "allreduce": ("all-reduce", 1e9, "GB/s"),
 }
 
@@ -37,7 +37,8 @@ class Reading:
 
     test: Test
     pool: str
-    shape: tuple[int, int] | None = None  # workers and workers per node, of an all-reduce: it depends on both
+    workers_per_node: int  # all ranks of a node are tested at once, and share its memory
+    workers: int | None = None  # of an all-reduce, which depends on them too
     trial: str
     ended_at: float
     figure: float
@@ -62,11 +63,12 @@ def _of_attempt(record: AttemptRecord, point: Point) -> Iterable[Reading]:
         figure: float | None = getattr(machine, test)
         if figure is None or figure <= 0:
             continue
-        named = weakest if test == "arithmetic" else None  # which rank's copy was the slowest is not told
+        named = weakest if test == "arithmetic" else None  # of the other tests the slowest rank is not told
         yield Reading(
             test=test,
             pool=point.key.pool,
-            shape=(point.key.workers, point.key.workers_per_node) if test == "allreduce" else None,
+            workers_per_node=point.key.workers_per_node,
+            workers=point.key.workers if test == "allreduce" else None,
             trial=record.trial,
             ended_at=record.ended_at or record.created_at,
             figure=figure,
@@ -109,15 +111,14 @@ def is_weak(figure: float, pool: Spread) -> bool:
     return _NORMAL * (pool.median - figure) > SCORE_MAX * pool.deviation
 
 
-def weak_trials(plan: Plan, records: Iterable[AttemptRecord], *, before: Sequence[Reading] = ()) -> dict[str, str]:
-    """A sentence for each trial whose test was far below its pool's other ones.
+def weak_trials(plan: Plan, records: Iterable[AttemptRecord]) -> dict[str, str]:
+    """A sentence for each trial whose test was far below the study's other ones on its pool.
 
-    `before` are readings of other studies on the same pools, where there are some. Later readings are the pool's
-    history as well: a weak node is named at the first trial that met it, once the pool is known.
+    Later readings count as well: a weak node is named at the first trial that met it, once the pool is known.
     """
     own = readings(plan, records)
     kinds: dict[tuple[object, ...], list[float]] = {}
-    for reading in (*before, *own):
+    for reading in own:
         kinds.setdefault(_kind(reading), []).append(reading.figure)
     spreads = {kind: spread(figures) for kind, figures in kinds.items()}
     found: dict[str, str] = {}
@@ -129,12 +130,12 @@ def weak_trials(plan: Plan, records: Iterable[AttemptRecord], *, before: Sequenc
 
 
 def _kind(reading: Reading) -> tuple[object, ...]:
-    return reading.test, reading.pool, reading.shape
+    return reading.test, reading.pool, reading.workers_per_node, reading.workers
 
 
 def _sentence(reading: Reading, pool: Spread) -> str:
     what, per, unit = _UNITS[reading.test]
-    gang = f" of {workers_text(reading.shape[0])}" if reading.shape is not None else ""
+    gang = f" of {workers_text(reading.workers)}" if reading.workers is not None else ""
     return (
         f"{_nodes(reading)} is weak: {what}{gang} {reading.figure / per:.3g} {unit} before the trial, "
         f"{1 - reading.figure / pool.median:.0%} below the {pool.median / per:.3g} of its pool: look at it"
