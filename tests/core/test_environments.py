@@ -124,6 +124,16 @@ def test_an_unknown_instance_type_is_no_other_one() -> None:
     assert environments.distinct([Ground("k", "other"), one]) == (Ground("k", "other"), one)
 
 
+def test_an_unknown_image_is_no_other_one() -> None:
+    assert environments.distinct([Ground("k", ""), Ground("k", "sha256:1")]) == (Ground("k", "sha256:1"),)
+    assert environments.distinct([Ground("k", "", "one"), Ground("k", "i")]) == (Ground("k", "i", "one"),)
+    assert environments.distinct([Ground("k", ""), Ground("l", "i")]) == (Ground("k", ""), Ground("l", "i"))
+    two = (Ground("k", "i"), Ground("k", "j"))
+    assert environments.distinct([two[0], Ground("k", ""), two[1]]) == two
+    assert Ground("k", "").is_comparable(Ground("k", "i"))
+    assert not two[0].is_comparable(two[1])
+
+
 def test_efficiency_is_not_computed_across_instance_types_of_one_pool_and_is_against_a_sibling_pool() -> None:
     one, two = Ground("k", "i", "one"), Ground("k", "i", "two")
     assert not one.is_comparable(two)
@@ -141,10 +151,29 @@ def test_a_gang_on_two_instance_types_has_both_and_one_that_is_not_known_leaves_
         ObservedNode(name="b", instance_type="p4", zone="z1"),
         ObservedNode(name="c", zone="z2"),
     ]
-    assert environments.location(("b", "a"), nodes) == {"instance_types": ("p3", "p4"), "zones": ("z1",)}
-    assert environments.location(("a", "c"), nodes) == {"instance_types": (), "zones": ("z1", "z2")}
-    assert environments.location(("gone",), nodes) == {"instance_types": (), "zones": ()}
-    assert environments.location((), nodes) == {"instance_types": (), "zones": ()}
+    assert environments.location(("b", "a"), nodes, pods=2) == {"instance_types": ("p3", "p4"), "zones": ("z1",)}
+    assert environments.location(("a", "c"), nodes, pods=2) == {"instance_types": (), "zones": ("z1", "z2")}
+    assert environments.location(("gone",), nodes, pods=1) == {"instance_types": (), "zones": ()}
+    assert environments.location((), nodes, pods=1) == {"instance_types": (), "zones": ()}
+
+
+def test_types_of_a_gang_are_not_known_once_a_pod_of_it_is_gone() -> None:
+    """What is left of a gang on two types would be another environment than the gang."""
+    nodes = [ObservedNode(name="node-0", instance_type="a"), ObservedNode(name="node-1", instance_type="b")]
+    spec = builders.spec(builders.block(workers=[2]))
+    plan = builders.plan(spec)
+    assert plan.points[0].nodes == 2
+    trial = plan.trials[0].id
+    result = builders.message(builders.result(trial=trial).model_copy(update={"workers": 2}))
+    first = builders.observed_pod(end=builders.ended(text=result))
+    types = []
+    for pods in ((first,), (first, builders.observed_pod(1, end=builders.ended()))):
+        job = builders.observed_job(trial=trial, pods=pods)
+        observed = builders.observed(builders.study(spec), job).model_copy(update={"nodes": tuple(nodes)})
+        (record,) = decide(plan, Ledger(), observed, builders.NOW + 60).record
+        assert record.outcome is Outcome.SUCCEEDED
+        types.append(record.instance_types)
+    assert types == [(), ("a", "b")]
 
 
 def on_nodes(world: worlds.World, types: dict[int, str]) -> GpuBenchmarkStatus:

@@ -38,7 +38,7 @@ def decide(plan: Plan, ledger: Ledger, observed: Observed, now: float) -> Decisi
         for job in jobs
         if (verdict := _verdict(job, points[job.trial], plan=plan, suspend=study.spec.suspend, now=now))
     }
-    news = _news(ledger, jobs, verdicts, nodes=observed.nodes, now=now)
+    news = _news(ledger, jobs, verdicts, points=points, nodes=observed.nodes, now=now)
     after = ledger.with_records(news)
     entries = after.by_key()
     attempts = after.by_trial()
@@ -87,6 +87,7 @@ def _news(
     jobs: Sequence[ObservedJob],
     verdicts: Mapping[str, Verdict],
     *,
+    points: Mapping[str, Point],
     nodes: Sequence[ObservedNode],
     now: float,
 ) -> tuple[AttemptRecord, ...]:
@@ -97,7 +98,7 @@ def _news(
         entry = entries.get(job.key)
         verdict = verdicts.get(job.key)
         if entry is None or (entry.outcome is None and verdict is not None):
-            news.append(_record(job, verdict, nodes=nodes, now=now))
+            news.append(_record(job, verdict, nodes=nodes, pods=points[job.trial].nodes, now=now))
     observed = {job.key for job in jobs}
     for record in ledger.records:
         if record.outcome is None and record.key not in observed:
@@ -114,7 +115,9 @@ def _news(
     return tuple(news)
 
 
-def _record(job: ObservedJob, verdict: Verdict | None, *, nodes: Sequence[ObservedNode], now: float) -> AttemptRecord:
+def _record(
+    job: ObservedJob, verdict: Verdict | None, *, nodes: Sequence[ObservedNode], pods: int, now: float
+) -> AttemptRecord:
     started = AttemptRecord(
         trial=job.trial, attempt=job.attempt, job=job.name, job_uid=job.uid, created_at=job.created_at
     )
@@ -133,7 +136,7 @@ def _record(job: ObservedJob, verdict: Verdict | None, *, nodes: Sequence[Observ
             "exit_code": verdict.exit_code,
             "ended_at": ended_at,
             "nodes": placed,
-            **environments.location(placed, nodes),
+            **environments.location(placed, nodes, pods=pods),
             "node_seconds": _node_seconds(job, until=ended_at),
             "image_id": first.image_id if first else None,
             "result": verdict.result,

@@ -55,13 +55,16 @@ def in_log(head: str, key: str) -> Environment | None:
     return None
 
 
-def location(names: Iterable[str], nodes: Iterable[ObservedNode]) -> dict[str, tuple[str, ...]]:
-    """Instance types and zones of the nodes of an attempt, as fields of its record."""
+def location(names: Iterable[str], nodes: Iterable[ObservedNode], *, pods: int) -> dict[str, tuple[str, ...]]:
+    """Instance types and zones of the nodes of an attempt, as fields of its record.
+
+    The types are not known where one of its pods was gone: those of the others could be all, or could be half.
+    """
     by_name = {node.name: node for node in nodes}
     own = [by_name.get(name, ObservedNode(name=name)) for name in names]
     types = {node.instance_type for node in own}
     return {
-        "instance_types": () if None in types else tuple(sorted(map(str, types))),
+        "instance_types": () if None in types or len(own) < pods else tuple(sorted(map(str, types))),
         "zones": tuple(sorted({node.zone for node in own if node.zone is not None})),
     }
 
@@ -74,10 +77,14 @@ def ground(record: AttemptRecord) -> Ground | None:
 
 
 def distinct(grounds: Iterable[Ground]) -> tuple[Ground, ...]:
-    """Grounds that figures may not be averaged over, as they were met; an unknown instance type is no other one."""
-    found = dict.fromkeys(grounds)
-    told = {one[:2] for one in found if one.instance_type}
-    return tuple(one for one in found if one.instance_type or one[:2] not in told)
+    """Grounds that figures may not be averaged over, as they were met; what of one is unknown makes it no other one."""
+    met = tuple(dict.fromkeys(grounds))
+    found: dict[int, Ground] = {}  # by where it was met
+    for place in sorted(range(len(met)), key=lambda place: met[place].unknown):  # those that tell most come first
+        one = met[place]
+        same = next((before for before, other in found.items() if other.is_comparable(one)), place)
+        found[same] = found[same].with_what_is_known(one) if same in found else one
+    return tuple(found[place] for place in sorted(found))
 
 
 def differences(grounds: Sequence[Ground], known: Mapping[str, Environment]) -> str:

@@ -28,13 +28,25 @@ class Ground(NamedTuple):
     image_id: str
     instance_type: str = ""
 
-    def is_comparable(self, other: "Ground", *, across_pools: bool = False) -> bool:
-        """Whether figures on both may stand in one efficiency: an unknown instance type is no other one.
+    @property
+    def unknown(self) -> int:
+        """How many of the facts that only the cluster knows nobody knows."""
+        return (not self.image_id) + (not self.instance_type)
 
-        Across pools it is another one by intent: a node of eight GPUs against its sibling with one.
+    def is_comparable(self, other: "Ground", *, across_pools: bool = False) -> bool:
+        """Whether figures on both may stand in one efficiency: an unknown image or instance type is no other one.
+
+        Across pools the instance type is another one by intent: a node of eight GPUs against its sibling with one.
         """
+        images = {self.image_id, other.image_id} - {""}
         types = {self.instance_type, other.instance_type} - {""}
-        return self[:2] == other[:2] and (across_pools or len(types) < 2)
+        return self.environment == other.environment and len(images) < 2 and (across_pools or len(types) < 2)
+
+    def with_what_is_known(self, other: "Ground") -> "Ground":
+        """This ground with what only a comparable one tells."""
+        return self._replace(
+            image_id=self.image_id or other.image_id, instance_type=self.instance_type or other.instance_type
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
