@@ -62,6 +62,18 @@ def test_all_that_follows_from_the_records_is_computed_by_one_function() -> None
     assert set(gang.Computed.model_fields) <= set(Result.model_fields)
 
 
+def test_computing_that_took_no_time_by_its_clock_fails_no_gang() -> None:
+    usages = [
+        Usage(
+            rank=rank, samples=9, period_seconds=1.0, processor=1.0, processor_high=1.0, memory_bytes=1,
+            compute_seconds=(seconds,) * 8,
+        )
+        for rank, seconds in enumerate((0.0, 0.0, 0.5))
+    ]  # fmt: skip
+    ranks = [windows(rank, *[10] * 30) for rank in range(3)]
+    assert gang.computed(ranks, batch_per_worker=8, usages=usages).notices == ()
+
+
 def test_without_accuracy_the_smallest_loss_is_the_best() -> None:
     found = gang.training([epoch(0, None, 2.0), epoch(1, None, 1.5), epoch(2, None, 1.75)])
     assert (found.metric, found.final, found.best) == ("loss", 1.75, 1.5)

@@ -49,6 +49,13 @@ def test_members_that_changed_places_and_white_space_are_found() -> None:
             records.read_line(changed)
 
 
+@pytest.mark.parametrize("name", ["steps", "nanoseconds"])
+def test_a_window_of_nothing_is_no_window_though_its_checksum_is_right(name: str) -> None:
+    line = sealed.seal(json.dumps({**WINDOW.to_wire(), name: 0}, sort_keys=True, separators=(",", ":")))
+    with pytest.raises(sealed.Damaged, match=f"{name}.*greater than 0"):
+        records.read_line(line.encode())
+
+
 def test_a_record_whose_checksum_was_taken_away_is_found() -> None:
     with pytest.raises(sealed.Damaged, match="has no checksum"):
         records.read_line(WINDOW.to_json().encode())

@@ -120,7 +120,7 @@ def of_attempt(plan: Plan, record: AttemptRecord, logs: Mapping[int, Log]) -> It
         ranks = tuple(windows.values())
         try:
             yield from _of_figures(record.result, ranks, epochs, logs.values(), batch_per_worker=key.batch_per_worker)
-        except ValueError as error:
+        except (ValueError, ArithmeticError) as error:  # a record may say anything within its bounds
             yield Finding(place="result", sentence=f"it cannot be computed again: {error}")
 
 

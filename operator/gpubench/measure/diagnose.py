@@ -89,6 +89,8 @@ def straggler(compute_seconds: Sequence[Sequence[float]]) -> Straggler | None:
     ranks, rounds = len(compute_seconds), min((len(times) for times in compute_seconds), default=0)
     if ranks < 2 or rounds < _ROUNDS_MIN:
         return None
+    if any(time <= 0 for times in compute_seconds for time in times[:rounds]):
+        return None  # too short for the clock that took them
     rank = max(range(ranks), key=lambda candidate: statistics.median(compute_seconds[candidate][:rounds]))
     others = [times for other, times in enumerate(compute_seconds) if other != rank]
     costs = [compute_seconds[rank][at] / statistics.median(times[at] for times in others) - 1 for at in range(rounds)]

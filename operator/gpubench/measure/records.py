@@ -126,8 +126,8 @@ class Window(Value):
     schema_version: Version = SCHEMA_VERSION
     rank: int
     index: int  # from 0, the same on every rank
-    steps: int
-    nanoseconds: int
+    steps: Positive
+    nanoseconds: Positive
     warm_up: bool
 
 
