@@ -245,6 +245,33 @@ def test_energy_without_a_counter_is_power_times_time() -> None:
     assert found.gpu.joules_per_million_samples == 300_000.0  # 300 W for 10 s and 10,000 samples
 
 
+def test_energy_of_a_training_covers_its_evaluations_whoever_counts_it() -> None:
+    training = builders.training(nanoseconds=8 * 10**9, evaluation_nanoseconds=2 * 10**9)  # 30,000 samples
+    for machine in (Machine(watts=300.0), Machine(watts=300.0, joules=3000.0)):
+        (found,) = measured(ONE, [builders.result(training=training, machine=machine)])
+        assert found.gpu is not None
+        assert found.gpu.joules_per_million_samples == 100_000.0
+
+
+def test_energy_by_counters_and_by_power_are_not_mixed() -> None:
+    machines = [Machine(watts=300.0), Machine(watts=300.0, joules=4000.0)]
+    (found,) = measured(ONE, [builders.result(rate=1000.0, machine=machine) for machine in machines])
+    assert found.gpu is not None
+    assert found.gpu.joules_per_million_samples == 400_000.0
+
+
+def test_messages_have_no_efficiency_to_miss() -> None:
+    block = builders.block(workloads=["allreduce"], workers=[2, 4])
+    plan = builders.plan(builders.spec(block), builders.pool(slots_per_node=4))
+    assert len(plan.points) == 2
+    two, four = measured(
+        plan,
+        *([builders.result(environment=key, notices=found)] * 3 for key, found in (("a", (UNSETTLED,)), ("b", ()))),
+    )
+    assert four.bandwidth is not None
+    assert not [text for point in (two, four) for text in point.warnings if "efficiency" in text]
+
+
 def test_what_no_repeat_could_tell_is_absent() -> None:
     (found,) = measured(ONE, runs(True, True, True))
     assert (found.gpu, found.host) == (None, None)

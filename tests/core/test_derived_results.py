@@ -9,6 +9,7 @@ import pytest
 import builders
 from gpubench.api.benchmark_status import Basis, GpuBenchmarkStatus, PointResult, PointState
 from gpubench.api.pool import GpuPool
+from gpubench.measure.notices import Unsettled
 from gpubench.plan.plan import Plan, PointKey
 from world import Fate, World, world
 
@@ -177,6 +178,34 @@ def extrapolated_from_two(*blocks: dict[str, Any], rates: Mapping[int, float], *
     )
     here.fate = at_rates(here.plan, {point.key: rates.get(point.key.workers, 0.0) for point in here.plan.points})
     return found_at(here.run(), "copy", 4)
+
+
+def extrapolated_beside(*, unsettled: frozenset[int] = frozenset(), elsewhere: frozenset[int] = frozenset()) -> str:
+    """Why nothing was extrapolated from cpu on 1 worker, where points of so many workers ended like that."""
+    here = extrapolated([1, 2])
+    workers = {trial.id: here.plan.points[trial.point].key.workers for trial in here.plan.trials}
+
+    def fate(trial: str, attempt: int) -> tuple[int, str]:
+        notices = (Unsettled(change=0.1),) if workers[trial] in unsettled else ()
+        environment = "other" if workers[trial] in elsewhere else "env"
+        result = builders.result(trial=trial, attempt=attempt, environment=environment, notices=notices)
+        return 0, builders.message(result)
+
+    here.fate = fate
+    found = found_at(here.run(), "copy", 4)
+    assert (found.state, found.throughput) == (PointState.SKIPPED, None)
+    return found.reason or ""
+
+
+def test_why_there_is_no_efficiency_is_what_is_so() -> None:
+    """Measuring one more point would help in none of these."""
+    steadier = "is Unstable: give measure.warmUp and duration more time"
+    assert extrapolated_beside(unsettled=frozenset({1})).endswith(f"extrapolated: cpu, 1 worker, {steadier}")
+    assert extrapolated_beside(unsettled=frozenset({2})).endswith(f"extrapolated: cpu, 2 workers, {steadier}")
+    assert extrapolated_beside(elsewhere=frozenset({2})).endswith(
+        "extrapolated: of cpu, 2 workers, no efficiency: other worker counts of this line ran in another environment "
+        "(environment env and other): restrict the pool to equal nodes"
+    )
 
 
 def test_what_the_source_has_lost_is_not_counted_twice() -> None:

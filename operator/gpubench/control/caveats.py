@@ -8,6 +8,7 @@ the worst of them. Their values stay in the records of the attempts.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from gpubench import workloads
 from gpubench.api import benchmark_status
 from gpubench.api.benchmark_status import PointResult, Stopping
 from gpubench.control import environments, stopped, training_results
@@ -20,6 +21,7 @@ from gpubench.measure.notices import Bimodal, LossRose, Notice, Outliers, Stragg
 from gpubench.measure.records import Environment
 from gpubench.plan.plan import Plan, Point
 
+NO_EFFICIENCY = "no efficiency: "  # how a warning begins that says so
 _BY_GRAVITY = (Unsettled, Straggler, Bimodal, Trend, Outliers, LossRose)
 
 
@@ -137,15 +139,17 @@ def _of_nodes(trials: Sequence[TrialStanding], beside: Beside) -> list[str]:
 
 
 def _of_efficiency(plan: Plan, result: PointResult, entry: MeasuredPoint, beside: Beside) -> list[str]:
+    if entry.point.key.workload == workloads.MESSAGES:
+        return []  # it has none to miss
     found = []
     if entry.scaling_baseline is not None and (baseless := _baseless(plan, entry.scaling_baseline)):
-        found.append(f"no efficiency: scalingBaseline of {result.pool} is {entry.scaling_baseline}, which {baseless}")
+        found.append(f"{NO_EFFICIENCY}scalingBaseline of {result.pool} is {entry.scaling_baseline}, which {baseless}")
     if (elsewhere := _line_elsewhere(entry, beside)) is not None:
         found.append(elsewhere)
     if any(not base.settled and base is not entry for base in efficiency.bases(entry, beside.among)):
         found.append(
-            "no efficiency: the smallest worker count of this line is Unstable: give measure.warmUp and duration more "
-            "time"
+            f"{NO_EFFICIENCY}the smallest worker count of this line is Unstable: give measure.warmUp and duration "
+            "more time"
         )
     return found
 
@@ -157,7 +161,7 @@ def _line_elsewhere(entry: MeasuredPoint, beside: Beside) -> str | None:
         if not other.environment.is_comparable(entry.environment, across_pools=across):
             differing = environments.differences((other.environment, entry.environment), beside.known)
             return (
-                f"no efficiency: other worker counts of this line ran in another environment ({differing}): "
+                f"{NO_EFFICIENCY}other worker counts of this line ran in another environment ({differing}): "
                 "restrict the pool to equal nodes"
             )
     return None

@@ -18,7 +18,7 @@ from typing import Literal
 
 from gpubench.api import benchmark_status
 from gpubench.api.benchmark_status import Basis, Estimate, PointResult, PointState
-from gpubench.control import conditions
+from gpubench.control import caveats, conditions
 from gpubench.money import derived as formulas
 from gpubench.plan import derived
 from gpubench.plan.plan import Plan, Point
@@ -73,8 +73,8 @@ def _extrapolated(
     if not efficiencies:
         reason = (
             f"no point on several workers gives an efficiency of {blank.workload} at {derived.batch_text(point)} "
-            f"relative to {workers_text(source.workers)}, from which {blank.pool} is extrapolated: measure one in this "
-            "study, or set measuredBy.workers to the smallest worker count of the others"
+            f"relative to {workers_text(source.workers)}, from which {blank.pool} is extrapolated: "
+            f"{_why_none(source, alike)}"
         )
         return blank.model_copy(
             update={"state": PointState.SKIPPED, "reason": conditions.clamped(reason, benchmark_status.REASON_MAX)}
@@ -92,6 +92,22 @@ def _extrapolated(
         warning=f"extrapolated: {_place(source)}, times {factor:g}, times {float(mean):.4g}, the mean efficiency of "
         f"{count}: not run here, and without an interval",
     )
+
+
+def _why_none(source: PointResult, alike: Sequence[PointResult]) -> str:
+    """Why there is no efficiency, and what to do. What stands at the points themselves is what is in the way."""
+    larger = [result for result in alike if result.workers > source.workers and result.throughput is not None]
+    if larger and source.state is PointState.UNSTABLE:
+        return f"{_place(source)}, is Unstable: {_STEADIER}"
+    if larger and all(result.state is PointState.UNSTABLE for result in larger):
+        return f"{_place(larger[0])}, is Unstable: {_STEADIER}"
+    told = ((result, text) for result in larger for text in result.warnings if text.startswith(caveats.NO_EFFICIENCY))
+    for result, text in told:
+        return f"of {_place(result)}, {text}"
+    return "measure one in this study, or set measuredBy.workers to the smallest worker count of the others"
+
+
+_STEADIER = "give measure.warmUp and duration more time"
 
 
 def study_efficiencies(

@@ -34,20 +34,26 @@ def host(results: Sequence[Result]) -> HostUsage | None:
 
 
 def _energy(results: Sequence[Result]) -> float | None:
-    """Joules over samples of the repeats that tell them, so that each weighs by its samples."""
-    told = [(joules, result.samples) for result in results if (joules := _joules(result)) is not None]
-    if not told:
+    """Joules over samples of the repeats that tell them, so that each weighs by its samples.
+
+    By the GPUs' own counters; by power times time where no repeat has any, and never by both in one figure. Of a
+    training it is that of its evaluations, too: a counter goes on while they run.
+    """
+    told = [(result.machine, result) for result in results if result.machine is not None]
+    counted = [(machine.joules, result.samples) for machine, result in told if machine.joules is not None]
+    sampled = [
+        (machine.watts * _nanoseconds(result) / 1e9, result.samples)
+        for machine, result in told
+        if machine.watts is not None
+    ]
+    energies = counted or sampled
+    if not energies:
         return None
-    return _rounded(math.fsum(joules for joules, _ in told) / sum(samples for _, samples in told) * 1e6)
+    return _rounded(math.fsum(joules for joules, _ in energies) / sum(samples for _, samples in energies) * 1e6)
 
 
-def _joules(result: Result) -> float | None:
-    machine = result.machine
-    if machine is None:
-        return None
-    if machine.joules is not None or machine.watts is None:
-        return machine.joules
-    return machine.watts * result.nanoseconds / 1e9
+def _nanoseconds(result: Result) -> int:
+    return result.nanoseconds + (result.training.evaluation_nanoseconds if result.training is not None else 0)
 
 
 def _machines(results: Sequence[Result]) -> list[Machine]:
