@@ -10,10 +10,11 @@ import pytest
 import builders
 from gpubench.api import benchmark
 from gpubench.api.benchmark_status import GpuBenchmarkStatus, PointState, Stopping
-from gpubench.control import ledger
+from gpubench.control import audit, ledger, planning
 from gpubench.control.observed import Disruption
 from gpubench.measure import intervals, stopping, wanted
-from gpubench.plan.plan import Plan
+from gpubench.plan.plan import Plan, Strict
+from gpubench.report import pairs
 from world import Fate, World, world
 
 #: The throughput of a repeat of a point, both from 0.
@@ -353,6 +354,41 @@ def test_a_plan_of_before_runs_all_of_its_trials() -> None:
     assert (wanted.of(before.repeats), all(map(before.is_certain, before.trials))) == (None, True)
     status = world(here.study, before, fate=here.fate).run()
     assert [len(result.values) for result in status.results] == [4, 4]
+
+
+def test_a_finished_study_stays_finished_under_a_version_that_is_stricter() -> None:
+    """As if it had been planned by one whose rule was laxer than that of today."""
+    three = [1000.0, 1004.0, 1008.0]
+    here = adaptive(lambda _, repeat: three[repeat % 3], most=5, width="0.011")
+    now = wanted.strict(here.plan.repeats)
+    assert now is not None
+    lax = here.plan.model_copy(update={"strict": Strict(rule=0.95, intervals=0.95)})
+    stored = Plan.model_validate_json(lax.to_json())
+    before = world(here.study, stored, fate=here.fate)
+    status = before.run()
+    assert [len(result.values) for result in status.results] == [3, 3]
+    assert [result.stopping for result in status.results] == [Stopping.PRECISION_REACHED] * 2
+    plain = intervals.of_mean(three, 0.95)
+    assert status.results[0].throughput is not None
+    assert (status.results[0].throughput.low, status.results[0].throughput.high) == (plain.low, plain.high)
+    assert pairs.of_plan("before", stored, status.results).confidence == 0.95
+    # The rule of today wants another repeat: the test shows nothing otherwise.
+    today = here.plan.model_copy(update={"strict": now})
+    assert len(world(here.study, today, fate=here.fate).run().results[0].values) > 3
+    assert not before.decide().create
+    assert not list(audit.of_plan(stored, here.study.spec))
+
+
+def test_a_plan_keeps_how_strict_its_version_was_and_one_of_before_is_as_strict_as_this() -> None:
+    here = adaptive(wild, most=5, confidence="0.9")
+    plan = planning.begin(here.study, here.plan.pools, builders.NOW)
+    assert isinstance(plan, Plan)
+    assert plan.strict == wanted.strict(plan.repeats)
+    assert here.plan.strict is None
+    assert world(here.study, plan, fate=measuring(plan, wild)).run().results == here.run().results
+    fixed = planning.begin(builders.study(), (builders.pool(),), builders.NOW)
+    assert isinstance(fixed, Plan)
+    assert fixed.strict is None
 
 
 def test_an_adaptive_plan_comes_back() -> None:

@@ -28,7 +28,7 @@ from gpubench.values import Value
 #: Sentences of a status: no figures, and another version may choose other words.
 _SENTENCES = frozenset({"answer", "message", "reason", "sentence", "warnings"})
 #: What of a plan does not follow from the study file; points are compared by their keys.
-_OF_THE_PLACE = frozenset({"schema_version", "planned_at", "study_digest", "baseline", "points", "trials"})
+_OF_THE_PLACE = frozenset({"schema_version", "planned_at", "study_digest", "strict", "baseline", "points", "trials"})
 #: What a plan of version 1 says of its study file.
 _IN_VERSION_1 = frozenset(
     {"pools", "images", "seed", "timing", "attempts", "mode", "timed_region", "currency", "exchange_rates"}

@@ -119,7 +119,7 @@ def _of_training(plan: Plan, trials: Sequence[TrialStanding], entry: MeasuredPoi
 
 
 def _of_precision(plan: Plan, result: PointResult, trials: Sequence[TrialStanding]) -> list[str]:
-    asked = wanted.of(plan.repeats)
+    asked = wanted.of_plan(plan)
     reached = stopped.half_width(plan, trials)
     if asked is None or reached is None or result.stopping is not Stopping.MAXIMUM_REACHED:
         return []

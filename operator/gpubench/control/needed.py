@@ -3,7 +3,8 @@
 
 The first `min` repeats of a point always run. A later one starts only when all before it have been measured and their
 figure is not precise enough; so none starts that may turn out not to be needed, however many trials run at a time.
-Nothing is remembered: what the ledger has it keeps, so that every look, also after a crash, comes to the same end.
+Nothing is remembered: what the ledger has it keeps, so that every look, also after a crash, comes to the same end. How
+strict the rule is stands in the plan, so that it does for another version, too.
 
 Must not happen: a trial that has begun is not counted; a point ends with fewer than `min` or more than `max` repeats.
 """
@@ -20,7 +21,7 @@ from gpubench.plan.plan import Plan, Trial
 def judged(plan: Plan, standings: Mapping[str, TrialStanding]) -> dict[str, TrialStanding]:
     """The standings; trials beyond the minimum that wait are needed now, held back, or not needed any more."""
     found = dict(standings)
-    asked = wanted.of(plan.repeats)
+    asked = wanted.of_plan(plan)
     if asked is not None:
         for trials in plan.repeats_of_points():
             found.update(_judged(plan, trials, standings, asked))

@@ -9,6 +9,7 @@ from gpubench.api.pool import GpuPool
 from gpubench.control import comparison, conditions
 from gpubench.control.decision import Decision
 from gpubench.control.observed import Study
+from gpubench.measure import wanted
 from gpubench.moments import rfc3339
 from gpubench.plan.freeze import freeze
 from gpubench.plan.plan import Plan
@@ -34,7 +35,9 @@ def begin(
         sentence = f"waiting for GpuPool {', '.join(missing)}: not there yet"
         wake_at = study.created_at + POOL_GRACE_SECONDS
         return _waiting(study, reason=conditions.WAITING_FOR_POOLS, sentence=sentence, now=now, wake_at=wake_at)
-    plan = comparison.with_baseline(freeze(study.spec, pools, rfc3339(now)), study.spec.compare_to, reference)
+    plan = freeze(study.spec, pools, rfc3339(now))
+    plan = plan.model_copy(update={"strict": wanted.strict(plan.repeats)})
+    plan = comparison.with_baseline(plan, study.spec.compare_to, reference)
     if (problem := too_large(plan)) is not None:
         wake_at = now + _LOOK_AGAIN_SECONDS
         return _waiting(study, reason=conditions.PLAN_TOO_LARGE, sentence=problem, now=now, wake_at=wake_at)

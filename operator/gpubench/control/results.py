@@ -109,7 +109,7 @@ def _measured(plan: Plan, point: Point, trials: Sequence[TrialStanding]) -> Meas
         environment=found[0],
         scaling_baseline=baseline if baseline != point.key.pool else None,
         settled=not unstable(trials),
-        confidence=wanted.confidence(plan.repeats),
+        confidence=wanted.confidence_of_plan(plan),
     )
 
 

@@ -94,7 +94,7 @@ def gang_of(plan: Plan, trial: Trial, *, attempt: int) -> Gang:
 
 def _standard_error_wanted(plan: Plan, point: Point) -> float | None:
     """How well a single run is to be known; None where it measures for its whole time."""
-    asked = wanted.of(plan.repeats)
+    asked = wanted.of_plan(plan)
     if asked is None or plan.mode is not Mode.THROUGHPUT or point.key.is_own_program:
         return None
     return stopping.run_error(asked)

@@ -25,7 +25,7 @@ def figures(plan: Plan, results: Sequence[Result]) -> tuple[float, ...]:
 
 def half_width(plan: Plan, trials: Sequence[TrialStanding]) -> float | None:
     """Half the interval by which repeats of a point are ended, over its mean; None where it has none."""
-    asked = wanted.of(plan.repeats)
+    asked = wanted.of_plan(plan)
     results = [trial.result for trial in trials if trial.result is not None]
     if asked is None or not results:
         return None
@@ -39,7 +39,7 @@ def how(plan: Plan, trials: Sequence[TrialStanding]) -> Stopping | None:
     """How the number of repeats of a point that has ended came about; None where a failure cut it short."""
     if any(trial.standing is Standing.GIVEN_UP for trial in trials):
         return None
-    asked = wanted.of(plan.repeats)
+    asked = wanted.of_plan(plan)
     if asked is None:
         return Stopping.FIXED
     if any(trial.standing is Standing.NOT_NEEDED for trial in trials):

@@ -47,6 +47,7 @@ class Wanted:
     confidence: float = CONFIDENCE
     first: int  # runs before anything is decided
     last: int  # runs at most
+    strict: float | None = None  # the corrected confidence, where it was settled before: else it is computed
 
     @property
     def adaptive(self) -> bool:
@@ -75,6 +76,8 @@ def interval(values: Sequence[float], wanted: Wanted) -> Interval:
 
 def confidence(wanted: Wanted) -> float:
     """At which intervals of such runs must be computed to be as sure as wanted; also that of a ratio."""
+    if wanted.strict is not None:
+        return wanted.strict
     if not wanted.adaptive:
         return wanted.confidence
     return 1 - (1 - wanted.confidence) * _strictness(wanted)

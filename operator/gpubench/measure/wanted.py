@@ -13,6 +13,7 @@ from gpubench.api.benchmark import Repeats
 from gpubench.measure import stopping
 from gpubench.measure.intervals import CONFIDENCE
 from gpubench.measure.stopping import Wanted
+from gpubench.plan.plan import Plan, Strict
 
 
 def of(repeats: Repeats | None) -> Wanted | None:
@@ -31,3 +32,20 @@ def confidence(repeats: Repeats | None) -> float:
     """At which intervals over such repeats are computed, so that they hold the truth in 95 % of studies."""
     asked = of(repeats)
     return CONFIDENCE if asked is None else stopping.confidence(replace(asked, confidence=CONFIDENCE))
+
+
+def strict(repeats: Repeats | None) -> Strict | None:
+    """What a plan keeps of this version's strictness."""
+    asked = of(repeats)
+    return None if asked is None else Strict(rule=stopping.confidence(asked), intervals=confidence(repeats))
+
+
+def of_plan(plan: Plan) -> Wanted | None:
+    """What the study wanted, as strict as it was when it was planned."""
+    asked = of(plan.repeats)
+    return asked if asked is None or plan.strict is None else replace(asked, strict=plan.strict.rule)
+
+
+def confidence_of_plan(plan: Plan) -> float:
+    """At which intervals over the study's repeats are computed, as when it was planned."""
+    return confidence(plan.repeats) if plan.strict is None else plan.strict.intervals

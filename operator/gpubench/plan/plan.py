@@ -86,6 +86,16 @@ class Timing(Value):
     attempt_timeout: int
 
 
+class Strict(Value):
+    """The confidences that hold what they promise though it was looked after each repeat (`measure.stopping`).
+
+    They are those of the version that planned the study: a later one that is stricter begins no finished study again.
+    """
+
+    rule: float  # of the rule that ends the repeats
+    intervals: float  # of the printed intervals
+
+
 class Plan(sealed.Stored):
     """A frozen study."""
 
@@ -104,6 +114,7 @@ class Plan(sealed.Stored):
     exchange_rates: tuple[ExchangeRate, ...] = ()
     #: Where trials beyond `min` of a point may turn out not to be needed; None where all of the plan's trials run.
     repeats: Repeats | None = None
+    strict: Strict | None = None  # with `repeats`; absent in plans of before: what this version computes
     health_check: bool = False  # whether each rank tests its device before a trial
     baseline: Baseline | None = None  # what the study is compared with
 

@@ -84,7 +84,7 @@ def of_plan(
         results=tuple(results),
         mode=plan.mode,
         timed_region=plan.timed_region,
-        confidence=wanted.confidence(plan.repeats),
+        confidence=wanted.confidence_of_plan(plan),
         environments=tuple(environments),
         variants=_each_once(key.variant for key in keys if key.variant is not None),
         customs=_each_once(key.custom for key in keys if key.custom is not None),
