@@ -6,7 +6,7 @@
 It writes `measure.self_check.Found` values as JSON lines, each as soon as it is known. The measured loop is what a
 gang's worker runs: `train.time_windows` with records on a pipe that somebody empties, live metrics served, and usage
 sampled. The bare loop is one call of the same compiled function for all steps of a block. Must not happen: a rank that
-is still there when this process has ended.
+is still there when this process has ended, or this process when the command has.
 
 The heavy imports are inside `_run_rank`: the process pins itself first, because libraries count processors when they
 load, and the process that starts the ranks must not load TensorFlow beside them.
@@ -27,9 +27,10 @@ from gpubench import names
 from gpubench.measure.self_check import Clock, Gang, Order
 from gpubench.plan.assignment import Assignment
 from gpubench.precision import Precision
-from gpubench_jobs import channel, clock, distribution, ranks
+from gpubench_jobs import channel, clock, distribution, lifetime, ranks
 
 ENV_ORDER = "GPUBENCH_SELF_CHECK"
+ENV_COMMAND = "GPUBENCH_SELF_CHECK_COMMAND"  # process id of `gpubench self-check`
 _RANK = "rank"
 _READINGS = 200_000
 _SLACK = 1.15  # over the time that a gang of this size took before
@@ -43,6 +44,7 @@ Block = Callable[[int], float]
 
 def main() -> int:
     """The clock, then gangs for as long as there is time."""
+    lifetime.die_with(int(os.environ.get(ENV_COMMAND, os.getppid())))
     order = Order.model_validate_json(os.environ[ENV_ORDER])
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))  # so that `finally` ends the ranks
     deadline = clock.monotonic_ns() + int(order.seconds * clock.NANOSECONDS)
@@ -178,6 +180,7 @@ def _say(found: Clock | Gang) -> None:
 
 def _run_rank(order: Order, orders: channel.Orders) -> None:
     """Both loops in turns; rank 0 tells what all ranks have agreed on."""
+    lifetime.die_with(orders.launcher)
     if orders.cores:
         os.sched_setaffinity(0, orders.cores)
     measured, bare = _loops(order, orders)

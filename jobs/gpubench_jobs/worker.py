@@ -7,19 +7,15 @@ in a hang of Python's or Horovod's own clean-up (the process leaves by `os._exit
 The heavy imports are inside `_train`: the process pins itself first, because libraries count processors when they load.
 """
 
-import ctypes
 import os
-import signal
 import sys
 import traceback
 from typing import NoReturn
 
 from gpubench.exitcodes import ExitCode
 from gpubench.measure import records
-from gpubench_jobs import channel, clock, explain, failures
+from gpubench_jobs import channel, clock, explain, failures, lifetime
 from gpubench_jobs.channel import Phase
-
-_PR_SET_PDEATHSIG = 1
 
 
 def main() -> NoReturn:
@@ -27,7 +23,7 @@ def main() -> NoReturn:
     orders = channel.Orders.model_validate_json(os.environ[channel.ENV_ORDERS])  # without them nobody can be told
     writer = channel.Writer(orders.channel)
     try:
-        _die_with(orders.launcher)
+        lifetime.die_with(orders.launcher)
         if orders.cores:
             os.sched_setaffinity(0, orders.cores)
         _train(orders, writer)
@@ -107,14 +103,6 @@ def _train(orders: channel.Orders, writer: channel.Writer) -> None:
     if orders.rank == 0:
         writer.send(result)
     distribution.disconnect()
-
-
-def _die_with(launcher: int) -> None:
-    """Ask the kernel for SIGKILL when the launcher dies: it may be killed where it cannot stop its workers."""
-    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL):
-        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
-    if os.getppid() != launcher:  # it died before the kernel was asked
-        os._exit(ExitCode.PEER_LOST)
 
 
 def _say_failure(orders: channel.Orders, writer: channel.Writer, explained: failures.RankError) -> None:

@@ -2,7 +2,7 @@
 """`gpubench self-check`: what the harness costs on this machine, how much the machine scatters, what can be told here.
 
 The measuring is done by processes of `gpubench_jobs.self_check`; this one waits, bounded, and says what they found.
-Must not happen: a process of it that is still there afterwards.
+Must not happen: a process of it that is still there afterwards, however this one ends (`gpubench_jobs.lifetime`).
 """
 
 import argparse
@@ -29,7 +29,7 @@ from gpubench_cli.machine import Machine
 from gpubench_cli.refusal import Refusal
 
 MEASURER = (sys.executable, "-P", "-m", "gpubench_jobs.self_check")
-ENV_ORDER = "GPUBENCH_SELF_CHECK"  # of gpubench_jobs.self_check
+ENV_ORDER, ENV_COMMAND = "GPUBENCH_SELF_CHECK", "GPUBENCH_SELF_CHECK_COMMAND"  # of gpubench_jobs.self_check
 _SECONDS, _SECONDS_MIN, _SECONDS_MAX = 120.0, 10.0, 3600.0
 _GRACE_SECONDS = 15.0  # for an end that the measuring process brings about itself
 _ROUNDS, _BLOCK_SECONDS, _WINDOWS = 10, 0.5, 2
@@ -125,6 +125,7 @@ def _measuring(
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "CUDA_VISIBLE_DEVICES": ",".join(gpu.entry for gpu in here.gpus),
         ENV_ORDER: order.to_json(),
+        ENV_COMMAND: str(os.getpid()),
     }
     process = subprocess.Popen(  # noqa: S603  # the command is ours
         command,
