@@ -40,7 +40,8 @@ def test_a_self_check_that_is_ended_leaves_neither_its_measuring_process_nor_ran
         _, left = psutil.wait_procs(started, timeout=SECONDS_UP)
         assert not left
     finally:  # what would be left would measure for an hour
-        for process in (check, *started):
+        check.kill()
+        for process in started:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
         check.wait()
