@@ -57,8 +57,7 @@ def assemble(assignment: Assignment, *, rank: int, seed: int, progress: Progress
     )
     recipe, computing = material.recipe, None
     if run.computing is not None:
-        changes = [variable.value for variable in recipe.network.non_trainable_variables]
-        computing = probe.Computing(run.computing, changes=changes)
+        computing = probe.Computing(run.computing, weights=recipe.trainable)
     return Assembly(
         run=run,
         weights=recipe.trainable,

@@ -120,6 +120,13 @@ class Loop:
             loss = self._turns(self._state, tf.constant(rest), loss, 1)
         return loss
 
+    def variables(self) -> list[tf.Variable]:
+        """All that a step reads or writes, however deep in the functions that it calls; traces it like a call."""
+        traced = self._turns.get_concrete_function(
+            self._state, tf.constant(1), tf.zeros((), tf.float32), self._steps_per_turn
+        )
+        return list(traced.graph.variables)
+
     def unroll(self, steps_per_turn: int) -> None:
         """From the next call on, so many steps in a turn: the same steps, traced and compiled anew."""
         self._steps_per_turn = steps_per_turn

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Looking at a rank's computing alone: what it times, and that it leaves nothing behind."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -10,6 +11,7 @@ from gpubench import workloads
 from gpubench.precision import Precision
 from gpubench_jobs import assembly, models, pacing, precision, probe, train
 from gpubench_jobs.data import synthetic
+from gpubench_jobs.data.feed import held
 from gpubench_jobs.models.recipe import Recipe
 from rank_program import CASES, Case, build
 
@@ -28,9 +30,7 @@ def test_a_look_leaves_every_number_as_it_was_bit_for_bit(case: Case) -> None:
     assert run.computing is not None
     run(2)
     before = [variable.numpy() for variable in everything(built)]
-    computing = probe.Computing(
-        run.computing, changes=[variable.value for variable in built.network.non_trainable_variables]
-    )
+    computing = probe.Computing(run.computing, weights=built.trainable)
     probe.trace(computing)
     assert probe.seconds_of(computing, steps=3, now=iter((1, 6_000_000_001)).__next__) == 6.0
     for value, variable in zip(before, everything(built), strict=True):
@@ -39,6 +39,29 @@ def test_a_look_leaves_every_number_as_it_was_bit_for_bit(case: Case) -> None:
     assert any(
         not np.array_equal(value, variable.numpy()) for value, variable in zip(before, everything(built), strict=True)
     )  # this would show
+
+
+@pytest.mark.parametrize("xla", [False, True])
+def test_a_look_leaves_what_a_loss_of_the_users_own_keeps_as_it_was(xla: bool) -> None:
+    precision.use(Precision.FLOAT32)
+    calls, worst = tf.Variable(0), tf.Variable(0.0)
+
+    def loss(labels: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+        calls.assign_add(1)
+        if outputs[0, 0] > worst:
+            worst.assign(outputs[0, 0])
+        return tf.reduce_mean((outputs - labels) ** 2)
+
+    network = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1, kernel_initializer="ones")])
+    built = Recipe(network=network, optimizer=keras.optimizers.SGD(0.01), loss=tf.function(loss))
+    run = train.compile_run(built, held(tf.ones((2, 1)), tf.ones((2, 1))), reduce=train.alone, xla=xla)
+    assert run.computing is not None
+    computing = probe.Computing(run.computing, weights=built.trainable)
+    probe.trace(computing)
+    probe.seconds_of(computing, steps=3, now=iter((1, 2)).__next__)
+    assert (int(calls.numpy()), float(worst.numpy())) == (0, 0.0)
+    run(2).numpy()
+    assert (int(calls.numpy()), float(worst.numpy())) == (2, 1.0)  # this would show
 
 
 def operations(function: tf.types.experimental.GenericFunction, *arguments: object) -> set[str]:
