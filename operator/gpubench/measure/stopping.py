@@ -89,8 +89,8 @@ def run_error(wanted: Wanted) -> float:
     The variance of a run's value is that between runs plus the square of this. As large as the wanted half-width is
     enough: where runs scatter more than that, more windows in a run make nothing narrower; where they scatter less,
     some ten runs would do even if this error were all, and most runs are more exact than they must be, as they need
-    some windows to be known as steady. Half of it made figures a tenth dearer where the cost of starting a run is left
-    out, and no cheaper where it counts (tests/benchmarks/interval_coverage.py).
+    some windows to be known as steady. Half of it made figures a twentieth dearer where the cost of starting a run is
+    left out, and no cheaper where it counts (tests/benchmarks/interval_coverage.py).
     """
     return _SHARE_OF_RUN * wanted.relative_half_width
 
