@@ -3,8 +3,6 @@
 
 import json
 import math
-import os
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -13,10 +11,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import sessions
 from gangs import Pods, make_assignment
 from gpubench.exitcodes import ExitCode
 from gpubench.measure import records
-from gpubench_jobs import assembly, channel, epochs, evaluate, metrics, session
+from gpubench_jobs import assembly, epochs, evaluate, session
 from gpubench_jobs.data import split
 from gpubench_jobs.failures import LossNotFinite, RankError
 from gpubench_jobs.models.recipe import Recipe, right_class
@@ -24,83 +23,53 @@ from gpubench_jobs.models.recipe import Recipe, right_class
 TRAINING = {"mode": "Training", "data": {"source": "Generated", "samples": 501}}
 
 
-class Scalar:
-    """A sum of losses in place of TensorFlow's."""
-
-    def __init__(self, value: float) -> None:
-        self._value = value
-
-    def numpy(self) -> float:
-        return self._value
+#: Of every step but the first, which is traced and takes a hundred times that.
+STEP_SECONDS = 0.01
 
 
 @pytest.fixture
 def sink() -> Iterator[int]:
-    """Where a rank's records go, with somebody who reads them."""
-    source, writer = os.pipe()
-    reader = threading.Thread(target=lambda: [None for _ in iter(lambda: os.read(source, 1 << 16), b"")])
-    reader.start()
-    yield writer
-    os.close(writer)
-    reader.join()
-    os.close(source)
-
-
-class Loop:
-    """A loop whose steps take a given time by a clock of its own, the first a hundred times that."""
-
-    def __init__(self, run: Callable[[int], Scalar], *, step_ns: int) -> None:
-        self._run, self._step_ns = run, step_ns
-        self.now = self.steps = 0
-        self.turns: list[int] = []
-
-    def __call__(self, steps: int) -> Scalar:
-        self.now += steps * self._step_ns + (0 if self.steps else 99 * self._step_ns)
-        self.steps += steps
-        return self._run(steps)
-
-    def unroll(self, steps_per_turn: int) -> None:
-        self.turns.append(steps_per_turn)
+    """Where a rank's records go."""
+    with sessions.drained() as writer:
+        yield writer
 
 
 def make_session(
-    run: Callable[[int], Scalar], *, sink: int, step_ns: int = 10_000_000, measure_seconds: float = 0.3
+    loss_of: Callable[[int], float],
+    *,
+    sink: int,
+    step_seconds: float = STEP_SECONDS,
+    measure_seconds: float = 0.3,
 ) -> session.Session:
-    """One rank whose steps take a hundredth of a second by its clock."""
-    assignment = make_assignment(window_seconds=0.1, measure_seconds=measure_seconds)
-    loop = Loop(run, step_ns=step_ns)
-    return session.Session(
-        assignment=assignment,
-        rank=0,
-        run=loop,
-        writer=channel.Writer(sink),
-        live=metrics.Live(assignment, rank=0),
-        now=lambda: loop.now,
-    )
+    """One rank, whose calls of one or many steps have such a sum of losses."""
+    loop = sessions.Loop(lambda call: step_seconds * (1 if call else 100), loss_of=loss_of)
+    return sessions.make_session(loop, sink=sink, measure_seconds=measure_seconds)
 
 
 @pytest.mark.parametrize(
-    ("step_ns", "measure_seconds", "turns"),
+    ("step_seconds", "measure_seconds", "turns"),
     [
-        (20_000_000, 600.0, []),  # a step that is long
-        (10_000_000, 600.0, [10]),
-        (10_000_000, 20.0, [3]),  # tracing took a second, and may take a sixth of this
-        (10_000_000, 10.0, []),
+        (0.02, 600.0, []),  # a step that is long
+        (0.01, 600.0, [10]),
+        (0.01, 20.0, [3]),  # tracing took a second, and may take a sixth of this
+        (0.01, 10.0, []),
     ],
 )
 def test_short_steps_are_written_out_as_far_as_tracing_them_is_worth_it(
-    sink: int, step_ns: int, measure_seconds: float, turns: list[int]
+    sink: int, step_seconds: float, measure_seconds: float, turns: list[int]
 ) -> None:
-    rank = make_session(lambda count: Scalar(0.5 * count), sink=sink, step_ns=step_ns, measure_seconds=measure_seconds)
+    rank = make_session(
+        lambda count: 0.5 * count, sink=sink, step_seconds=step_seconds, measure_seconds=measure_seconds
+    )
     rank.first_step()
-    assert rank.calibrate() == 100_000_000 // step_ns
-    assert isinstance(rank.run, Loop)
+    assert rank.calibrate() == round(0.1 / step_seconds)
+    assert isinstance(rank.run, sessions.Loop)
     assert rank.run.turns == turns
 
 
 @pytest.mark.parametrize("steps", [1, 2, 9, 10, 469])
 def test_windows_cover_each_epoch_without_a_gap_or_an_overlap(sink: int, steps: int) -> None:
-    rank = make_session(lambda count: Scalar(0.5 * count), sink=sink)
+    rank = make_session(lambda count: 0.5 * count, sink=sink)
     done = epochs.run(rank, epochs.Course(epochs=3, steps=steps, samples=7, evaluation=None))
     assert [epoch.index for epoch in done] == [0, 1, 2]
     assert sum(window.steps for window in rank.windows) == 3 * steps
@@ -116,7 +85,7 @@ def test_windows_cover_each_epoch_without_a_gap_or_an_overlap(sink: int, steps: 
 
 
 def test_a_window_is_as_long_as_it_was_asked_for_once_the_pace_is_known(sink: int) -> None:
-    rank = make_session(lambda count: Scalar(0.5 * count), sink=sink)
+    rank = make_session(lambda count: 0.5 * count, sink=sink)
     epochs.run(rank, epochs.Course(epochs=2, steps=469, samples=7, evaluation=None))
     assert {window.steps for window in rank.windows[-20:-1]} == {10}  # 0.1 s of steps of 0.01 s
     assert rank.windows[0].steps == 1  # tracing is not taken for a long step
@@ -125,12 +94,12 @@ def test_a_window_is_as_long_as_it_was_asked_for_once_the_pace_is_known(sink: in
 def test_a_loss_that_is_not_finite_names_the_epoch(sink: int) -> None:
     taken = []
 
-    def run(count: int) -> Scalar:
+    def loss_of(count: int) -> float:
         taken.append(count)
-        return Scalar(math.nan if sum(taken) > 25 else 1.0 * count)
+        return math.nan if sum(taken) > 25 else 1.0 * count
 
     with pytest.raises(LossNotFinite, match="in epoch 3 of 4"):
-        epochs.run(make_session(run, sink=sink), epochs.Course(epochs=4, steps=10, samples=10, evaluation=None))
+        epochs.run(make_session(loss_of, sink=sink), epochs.Course(epochs=4, steps=10, samples=10, evaluation=None))
 
 
 def classifier() -> Recipe:
