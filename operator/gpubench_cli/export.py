@@ -16,8 +16,9 @@ import yaml
 
 from gpubench import names, sealed
 from gpubench.control import audit, conditions, ledger, manifests
-from gpubench.control.ledger import Ledger
-from gpubench.measure import records
+from gpubench.control.ledger import AttemptRecord, Ledger
+from gpubench.measure import log, records
+from gpubench.measure.records import Environment, Failure
 from gpubench.moments import rfc3339
 from gpubench.plan.plan import Plan
 from gpubench_cli import refusal, results, show, terminal
@@ -25,6 +26,7 @@ from gpubench_cli.refusal import Refusal
 from gpubench_cli.results import Exported, LogName, ResultsFolder, Summary
 
 _INDEX = "batch.kubernetes.io/job-completion-index"
+_OBJECTS_MAX = 64  # in one record, with room: a line of a foreign program may have any number
 
 
 class Place(Protocol):
@@ -75,13 +77,20 @@ def export(place: Place, name: str, path: Path) -> str:
     uid = str(body["metadata"]["uid"])
     plan, attempts = _stored(place.config_maps(uid), name=name, uid=uid)
     status = show.read_status(body.get("status"), name=name)
-    logs = _logs(place, plan, attempts, uid=uid)
+    logs, begun_later = _logs(place, plan, attempts, uid=uid)
     folder = ResultsFolder.create(path, study_text=_study_text(body), plan=plan)
     folder.append(attempts.records)
     folder.append_environments(attempts.environments)
-    for log, (own, others) in logs.items():
-        results.log_path(folder.path, log).write_bytes(own)
-        results.log_path(folder.path, log).with_suffix(".err").write_bytes(others)
+    for pod, (own, others) in logs.items():
+        results.log_path(folder.path, pod).write_bytes(own)
+        results.log_path(folder.path, pod).with_suffix(".err").write_bytes(others)
+    for pod, said in begun_later.items():
+        results.log_path(folder.path, pod).with_suffix(".err").write_bytes(said)
+    if begun_later:
+        terminal.tell(
+            f"{name}: the logs of {len(begun_later)} pods have lost their beginning (the kubelet keeps the last "
+            "containerLogMaxSize of a log): what is left is in files .err, and counts as gone"
+        )
     folder.write(
         Summary(
             name=name,
@@ -97,13 +106,33 @@ def export(place: Place, name: str, path: Path) -> str:
     return f"{folder.path}: {len(attempts.records)} attempts, and the records of {len(logs)} of their {pods} pods"
 
 
-def split(log: bytes) -> tuple[bytes, bytes]:
-    """The records in a pod's log, and all else: a cluster keeps one log of what a pod writes and of what it says."""
+def split(content: bytes) -> tuple[bytes, bytes]:
+    """The records in a pod's log, and all else: a cluster keeps one log of what a pod writes and of what it says.
+
+    A text that was said without the end of its line has a record behind it in the same line.
+    """
     own: list[bytes] = []
     others: list[bytes] = []
-    for line in log.splitlines(keepends=True):
-        (own if _is_record(line) else others).append(line)
+    for line in content.splitlines(keepends=True):
+        begin = _record_begins(line)
+        others.append(line[:begin])
+        own.append(line[begin:])
     return b"".join(own), b"".join(others)
+
+
+def _record_begins(line: bytes) -> int:
+    """Where the record in a line begins; its length where there is none."""
+    if _is_record(line):
+        return 0
+    begin = len(line)
+    if line.endswith(b"\n") and sealed.is_sealed(line[:-1]):
+        for _ in range(_OBJECTS_MAX):
+            begin = line.rfind(b'{"', 0, begin)
+            if begin < 0:
+                break
+            if _is_record(line[begin:]):
+                return begin
+    return len(line)
 
 
 def _is_record(line: bytes) -> bool:
@@ -114,6 +143,16 @@ def _is_record(line: bytes) -> bool:
     except sealed.Damaged:
         return False
     return True
+
+
+def _has_its_beginning(own: bytes, attempt: AttemptRecord) -> bool:
+    """Whether a log begins as its pod began. The kubelet rotates logs, and its API gives the newest part alone."""
+    written = log.read(own).records
+    if not written:
+        return attempt.result is None
+    if attempt.result is not None:
+        return isinstance(written[0], Environment)
+    return isinstance(written[0], Environment | Failure)
 
 
 def _stored(config_maps: Iterable[Mapping[str, Any]], *, name: str, uid: str) -> tuple[Plan, Ledger]:
@@ -148,18 +187,29 @@ def _study_text(body: Mapping[str, Any]) -> str:
     return yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
 
 
-def _logs(place: Place, plan: Plan, attempts: Ledger, *, uid: str) -> dict[LogName, tuple[bytes, bytes]]:
-    """What the pods wrote, and what they said besides, of attempts that are recorded."""
+def _logs(
+    place: Place, plan: Plan, attempts: Ledger, *, uid: str
+) -> tuple[dict[LogName, tuple[bytes, bytes]], dict[LogName, bytes]]:
+    """What the pods wrote and what they said besides, of attempts that are recorded; and logs without beginning."""
     known = attempts.by_key()
     found: dict[LogName, tuple[bytes, bytes]] = {}
+    begun_later: dict[LogName, bytes] = {}
     for pod in place.pods(uid):
         labels = pod["metadata"].get("labels") or {}
         trial, attempt, index = (labels.get(label) for label in (names.LABEL_TRIAL, names.LABEL_ATTEMPT, _INDEX))
-        if f"{trial}.{attempt}" not in known or index is None:
+        record = known.get(f"{trial}.{attempt}")
+        if record is None or index is None:
             continue
         said = place.log(pod["metadata"]["name"])
         if said is None:
             continue
         name = LogName(str(trial), int(str(attempt)), int(index))
-        found[name] = split(said) if audit.has_windows(plan, name.trial) else (said, b"")
-    return found
+        if not audit.has_windows(plan, name.trial):
+            found[name] = (said, b"")
+            continue
+        own, others = split(said)
+        if _has_its_beginning(own, record):
+            found[name] = (own, others)
+        else:
+            begun_later[name] = said
+    return found, begun_later

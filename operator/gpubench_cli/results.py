@@ -103,8 +103,18 @@ class ResultsFolder:
         return self.path / _LOGS / str(LogName(trial, attempt, pod))
 
     def append(self, records: Iterable[AttemptRecord]) -> None:
-        """Records that are safe on the disk when this returns."""
+        """Records that are safe on the disk when this returns, with the logs of attempts that have ended."""
+        for record in (records := tuple(records)):
+            if record.outcome is not None:
+                self._write_through(record)
         _append(self.path, _LEDGER, records)
+
+    def _write_through(self, record: AttemptRecord) -> None:
+        """No ledger may survive a loss of power that its logs have not survived."""
+        with _writing(self.path):
+            for log in (self.path / _LOGS).glob(f"{record.key}.*{_LOG_SUFFIX}"):
+                with log.open("rb") as file:
+                    os.fsync(file.fileno())
 
     def log_head(self, *, trial: str, attempt: int, limit: int) -> str:
         """The beginning of pod 0's log; empty where there is none."""
@@ -244,9 +254,12 @@ def _read(path: Path, kind: type[_Kind]) -> _Kind:
     except OSError as error:
         raise Refusal(f"{path}: {error.strerror}: this is no results folder of `gpubench run`") from error
     try:
-        return kind.from_text(content.removesuffix(b"\n"))
+        value = kind.from_text(content.removesuffix(b"\n"))
     except ValueError as error:
         raise Refusal(f"{path}: {_first(error)}: it was written by another version, or changed") from error
+    if value.schema_version >= sealed.VERSION and not content.endswith(b"\n"):
+        raise Refusal(f"{path}: its last line has no end: bytes are missing")
+    return value
 
 
 @contextmanager

@@ -3,16 +3,20 @@
 
 Every checksum is looked at, every rank's windows are counted, and every figure is computed again from the records.
 Exit code 1 where anything is not as it should be: what is said then names the file, the line or the figure.
+
+A study that was stopped in the middle is as it should be: its status may be one step behind its ledger, its ledger one
+gang behind its logs, and a last line may have no end. That is said, and is no finding; what it has must agree all the
+same.
 """
 
 import argparse
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpubench import sealed
 from gpubench.api.benchmark import GpuBenchmarkSpec
-from gpubench.control import audit
+from gpubench.control import audit, conditions
 from gpubench.control.ledger import AttemptRecord, Ledger, Outcome
 from gpubench.measure import log
 from gpubench.measure.log import Log
@@ -23,7 +27,13 @@ from gpubench_cli.refusal import Refusal
 from gpubench_cli.results import LogName, Summary
 
 _FINDINGS_SHOWN = 40
-_BY_CHECKSUM = "digest of the weights, final loss, times of joining and starting"
+_CUT = "its last line has no end: gpubench was stopped in the middle, or bytes are missing"
+#: Lines that `gpubench run` appends to the ledger between two statuses: the end of an attempt, and a gang that began.
+_LINES_OF_A_STEP = 4
+_BY_CHECKSUM = (
+    "digest of the weights, final loss, times of joining and starting; times, nodes, node seconds, instance types, "
+    "zones, images, reasons and sentences of attempts; what is in records of usage, health and environment"
+)
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -61,7 +71,12 @@ class Examined:
     attempts: int = 0
     windows: int = 0
     figures: int = 0
+    unfinished: bool = False  # whether its status says that it had not come to its end
+    stopped: list[str] = field(default_factory=list)  # what is there only because it was stopped in the middle
+    cut: list[str] = field(default_factory=list)  # logs of attempts without a result whose last line has no end
     unsealed: int = 0  # records of version 1
+    old: list[str] = field(default_factory=list)  # the places of those that the folder's writer wrote
+    without_results: int = 0  # attempts that came to none
     unknown: int = 0  # records of kinds that are not known here
     own_programs: int = 0  # results without windows
     without_logs: list[str] = field(default_factory=list)  # attempts whose windows were gone when they were exported
@@ -74,20 +89,58 @@ def examine(path: Path) -> Examined:
     found = Examined()
     summary = _summary(path, found)
     plan = _plan(path, found)
-    ledger = _ledger(path, found)
+    lines = _ledger_lines(path, found)
     logs = _logs(path, found)
-    if plan is None or ledger is None:
+    if plan is None or lines is None:
         found.findings.append("nothing was computed again, as the plan or the ledger cannot be read")
         return found
+    environments = _environments(path, found)
+    found.findings += _made_older(plan, summary, found)
+    written = _Written(lines=lines, environments=environments)
+    ledger = written.ledger()
     found.findings += [f"ledger.jsonl: {finding}" for finding in audit.of_ledger(plan, ledger)]
     found.findings += _attempts(plan, ledger, logs, found, summary)
     spec = _spec(path, plan, summary, found)
     if summary is not None and spec is not None:
         found.findings += [f"plan.json: {finding}" for finding in audit.of_plan(plan, spec)]
-        differences = audit.of_status(plan, ledger, spec, summary.status, words=found.words)
-        found.findings += [f"status.json: {finding}" for finding in differences]
+        found.findings += _status(plan, written, spec, summary, found)
         found.figures = audit.figures_in(summary.status)
     return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Written:
+    """What was appended, in its order."""
+
+    lines: Sequence[AttemptRecord]
+    environments: Sequence[Environment]
+
+    def ledger(self, *, missing: int = 0) -> Ledger:
+        """As it was before the last lines, which brought their environments."""
+        ledger = Ledger().with_records(self.lines[: len(self.lines) - missing])
+        keys = {record.result.environment for record in ledger.records if record.result is not None}
+        return ledger.with_environments(one for one in self.environments if not missing or one.key() in keys)
+
+
+def _status(plan: Plan, written: _Written, spec: GpuBenchmarkSpec, summary: Summary, found: Examined) -> list[str]:
+    """What differs between the status and the ledger that it was made of: of an unfinished study a younger one."""
+
+    def differences(missing: int) -> list[str]:
+        ledger = written.ledger(missing=missing)
+        differing = audit.of_status(plan, ledger, spec, summary.status, words=found.words)
+        return [f"status.json: {finding}" for finding in differing]
+
+    now = differences(0)
+    if not now or not found.unfinished:
+        return now
+    if summary.exported is not None:  # the cluster's ledger has no order, and its operator writes a status rarely
+        found.stopped.append(f"its attempts are newer than its status, which differs in {len(now)} places from them")
+        return []
+    for missing in range(1, min(_LINES_OF_A_STEP, len(written.lines)) + 1):
+        if not differences(missing):
+            found.stopped.append(f"its status is from before the last {missing} lines of its ledger")
+            return []
+    return now
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
@@ -99,7 +152,9 @@ def _summary(path: Path, found: Examined) -> Summary | None:
     except Refusal as error:
         found.findings += error.sentences
         return None
-    _count(found, summary)
+    if summary.exported is None:
+        _count(found, summary, "status.json")
+    found.unfinished = not conditions.holds(summary.status.conditions, conditions.FINISHED)
     found.written_by = summary.gpubench
     found.words = summary.gpubench == results.VERSION
     return summary
@@ -113,31 +168,59 @@ def _plan(path: Path, found: Examined) -> Plan | None:
     except Refusal as error:
         found.findings += error.sentences
         return None
-    _count(found, plan)
+    _count(found, plan, "plan.json")
     return plan
 
 
-def _ledger(path: Path, found: Examined) -> Ledger | None:
-    ledger = Ledger()
+def _ledger_lines(path: Path, found: Examined) -> list[AttemptRecord] | None:
+    read: dict[str, AttemptRecord] = {}
+    lines = []
     try:
         for number, record in enumerate(results.ledger_lines(path), start=1):
-            _count(found, record)
-            before = ledger.by_key().get(record.key)
+            _count(found, record, f"ledger.jsonl:{number}")
+            before = read.get(record.key)
             if before is not None and not _completes(before, record):
                 found.findings.append(f"{results.ledger_path(path)}:{number}: {record.key} has been recorded before")
-            ledger = ledger.with_records([record])
+            read[record.key] = record
+            lines.append(record)
     except Refusal as error:
         found.findings += error.sentences
         return None
     if results.ledger_is_cut(path):
-        found.findings.append(
-            f"{results.ledger_path(path)}: its last line has no end: gpubench was stopped in the middle, or bytes are "
-            "missing"
-        )
+        place = found.stopped if found.unfinished else found.findings
+        place.append(f"ledger.jsonl: {_CUT}")
+    return lines
+
+
+def _environments(path: Path, found: Examined) -> tuple[Environment, ...]:
     environments = log.read(results.environments_bytes(path))
-    found.findings += [f"environments.jsonl:{number}: {sentence}" for number, sentence in environments.problems]
+    for number, sentence in _problems(environments, tolerant=found.unfinished):
+        found.findings.append(f"environments.jsonl:{number}: {sentence}")
+    if environments.cut and found.unfinished:
+        found.stopped.append(f"environments.jsonl: {_CUT}")
     found.unsealed += environments.unsealed
-    return ledger.with_environments(environments.of_kind(Environment))
+    if environments.unsealed:
+        found.old.append("environments.jsonl")
+    return environments.of_kind(Environment)
+
+
+def _problems(of_pod: Log, *, tolerant: bool) -> tuple[tuple[int, str], ...]:
+    """What is wrong in a log; with tolerance not that its last line has no end."""
+    return of_pod.problems[:-1] if of_pod.cut and tolerant else of_pod.problems
+
+
+def _made_older(plan: Plan, summary: Summary | None, found: Examined) -> Iterator[str]:
+    """One gpubench writes a folder: where plan or status have checksums, no line of its own can be without.
+
+    What was exported may have a plan of before, and attempts of after the operator was replaced by a newer one.
+    """
+    newest = max(plan.schema_version, summary.schema_version if summary and not summary.exported else 1)
+    if newest >= sealed.VERSION:
+        for place in found.old:
+            yield (
+                f"{place}: it is of version 1, without a checksum, in a folder of version {newest}: its checksum was "
+                "taken away"
+            )
 
 
 def _completes(before: AttemptRecord, record: AttemptRecord) -> bool:
@@ -167,8 +250,10 @@ def _spec(path: Path, plan: Plan, summary: Summary | None, found: Examined) -> G
         return None
 
 
-def _count(found: Examined, stored: sealed.Stored) -> None:
-    found.unsealed += stored.schema_version < sealed.VERSION
+def _count(found: Examined, stored: sealed.Stored, place: str) -> None:
+    if stored.schema_version < sealed.VERSION:
+        found.unsealed += 1
+        found.old.append(place)
 
 
 # --- attempts ---------------------------------------------------------------------------------------------------------
@@ -184,7 +269,9 @@ def _attempts(
     exported = summary.exported if summary is not None else None
     for name in contents:
         record = records.get((name.trial, name.attempt))
-        if record is None or name.pod >= plan.point_of(record.trial).nodes:
+        if exported is None and found.unfinished and _was_starting(plan, ledger, name):
+            found.stopped.append(f"logs/{name}: its gang was starting, and is not in the ledger yet")
+        elif record is None or name.pod >= plan.point_of(record.trial).nodes:
             yield f"logs/{name}: the ledger knows of no such attempt or pod"
     for record in records.values():
         found.attempts += 1
@@ -197,15 +284,24 @@ def _attempts(
             continue
         logs = {name.pod: log.read(contents[name]) for name in names if name in contents}
         read += logs.values()
+        found.without_results += record.outcome not in (None, Outcome.SUCCEEDED)
         yield from _of_logs(record, logs, found)
         if not missing:
             yield from (f"attempt {record.key}: {finding}" for finding in audit.of_attempt(plan, record, logs))
         elif not lost:
             found.without_logs.append(record.key)
-    yield from _environments(ledger, read)
+    yield from _kept_environments(ledger, read)
 
 
-def _environments(ledger: Ledger, logs: Iterable[Log]) -> Iterator[str]:
+def _was_starting(plan: Plan, ledger: Ledger, name: LogName) -> bool:
+    """Whether a log is of the next attempt at a trial: a gang's logs are there before it is in the ledger."""
+    if all(trial.id != name.trial for trial in plan.trials) or name.pod >= plan.point_of(name.trial).nodes:
+        return False
+    attempts = ledger.by_trial().get(name.trial, ())
+    return name.attempt == len(attempts) + 1 and all(record.outcome is not None for record in attempts)
+
+
+def _kept_environments(ledger: Ledger, logs: Iterable[Log]) -> Iterator[str]:
     """Whether the environments that were kept are those that pods wrote, as far as their logs are here."""
     written: dict[str, list[Environment]] = {}
     for of_pod in logs:
@@ -222,7 +318,12 @@ def _environments(ledger: Ledger, logs: Iterable[Log]) -> Iterator[str]:
 def _of_logs(record: AttemptRecord, logs: dict[int, Log], found: Examined) -> Iterator[str]:
     for pod, of_pod in logs.items():
         name = LogName(record.trial, record.attempt, pod)
-        yield from (f"logs/{name}:{number}: {sentence}" for number, sentence in of_pod.problems)
+        # A process that was killed stops anywhere; whoever has a result has ended each of its lines.
+        tolerant = record.outcome is not Outcome.SUCCEEDED
+        for number, sentence in _problems(of_pod, tolerant=tolerant):
+            yield f"logs/{name}:{number}: {sentence}"
+        if of_pod.cut and tolerant:
+            found.cut.append(str(name))
         found.windows += len(of_pod.of_kind(Window))
         found.unsealed += of_pod.unsealed
         found.unknown += of_pod.unknown
@@ -248,6 +349,11 @@ def _verdict(examined: Examined) -> str:
 
 
 def _remarks(examined: Examined) -> Iterator[str]:
+    if examined.stopped:
+        yield f"it was stopped in the middle, or had not finished: {'; '.join(examined.stopped)}"
+    if examined.cut:
+        listed = ", ".join(examined.cut)
+        yield f"the last line of {len(examined.cut)} logs has no end, of attempts that came to no result: {listed}"
     if examined.unsealed:
         yield f"{examined.unsealed} records of version 1 have no checksum"
     if examined.without_logs:
@@ -258,7 +364,15 @@ def _remarks(examined: Examined) -> Iterator[str]:
         )
     parts = [_BY_CHECKSUM]
     if examined.own_programs:
-        parts.append(f"{examined.own_programs} results of programs of your own, which write no windows")
+        parts.append(
+            f"{examined.own_programs} results of programs of your own, which write no windows: of their logs only that "
+            "they are there"
+        )
+    if examined.without_results:
+        parts.append(
+            f"logs of {examined.without_results} attempts that came to no result, line by line: a line that was "
+            "removed at their end is not noticed"
+        )
     if examined.unknown:
         parts.append(f"{examined.unknown} records of kinds that this gpubench does not know")
     if not examined.words:

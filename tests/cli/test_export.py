@@ -12,12 +12,15 @@ from typing import Any
 import pytest
 import yaml
 
+import builders
 from gpubench import names
 from gpubench.control import audit, ledger, manifests
 from gpubench.control.observed import Study
+from gpubench.measure import records
 from gpubench_cli import __main__ as program
 from gpubench_cli import documents, export, refusal, results, verify
 from gpubench_cli.results import Exported, LogName
+from resealed import change, change_line, record_in, text_of
 
 pytestmark = pytest.mark.usefixtures("horovod", "two_cores")
 
@@ -155,6 +158,85 @@ def test_a_folder_that_has_something_is_left_alone(real_folder: Path, tmp_path: 
 def test_a_record_and_what_is_said_are_told_apart() -> None:
     said = b'{"level":"info"}\nWARNING: no\n{"kind":"window"}\nhalf'
     assert export.split(said) == (b"", said)
+
+
+def test_a_record_behind_a_text_without_an_end_is_found() -> None:
+    record = records.line(builders.failure()).encode() + b"\n"
+    for said in (b"warning: ", b'{"level":"info"', b'{"a":{"b":', b"{"):
+        assert export.split(said + record + b"more\n") == (record, said + b"more\n")
+    damaged = record.replace(b"failure", b"success")
+    assert export.split(b"warning: " + damaged) == (b"", b"warning: " + damaged)
+
+
+class Rotated(StandInCluster):
+    """The kubelet has begun a new file for one log after its first records, and for one after all of them."""
+
+    def __init__(self, folder: Path, *, left: dict[str, int]) -> None:
+        super().__init__(folder)
+        self._left = left
+
+    def log(self, pod: str) -> bytes | None:
+        said = super().log(pod)
+        if said is None or pod not in self._left:
+            return said
+        lines = said.splitlines(keepends=True)
+        return b"".join(lines[len(lines) - self._left[pod] :])
+
+
+@pytest.mark.parametrize("left", [0, 1, 3])
+def test_a_log_that_was_rotated_counts_as_gone_and_is_kept_apart(
+    real_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], left: int
+) -> None:
+    first, *_ = (str(name) for name in results.log_names(real_folder))
+    folder = exported(tmp_path / "out", Rotated(real_folder, left={first: left}))
+    assert "have lost their beginning" in capsys.readouterr().err
+    assert program.main(("verify", str(folder))) == 0, capsys.readouterr().out
+    assert "windows of 1 attempts were gone when it was exported" in capsys.readouterr().out
+    assert not (folder / "logs" / first).exists()
+    assert len((folder / "logs" / first).with_suffix(".err").read_bytes().splitlines()) == left
+
+
+class Running(StandInCluster):
+    """Its status is older than its attempts: the operator writes it once in a while."""
+
+    def benchmark(self, name: str) -> dict[str, Any]:
+        body = super().benchmark(name)
+        status = body["status"]
+        status["conditions"] = [one for one in status["conditions"] if one["type"] != "Finished"]
+        status["attempts"]["succeeded"] -= 1
+        status["results"][0]["values"].pop()
+        return body
+
+
+def test_a_study_that_runs_is_exported_and_said_to_be_under_way(
+    real_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = exported(tmp_path / "out", Running(real_folder))
+    assert program.main(("verify", str(folder))) == 0, capsys.readouterr().out
+    assert "its attempts are newer than its status" in capsys.readouterr().out
+    ledger_file = folder / "ledger.jsonl"
+    change_line(ledger_file, slower, where=lambda record: "result" in record)
+    assert any("result.nanoseconds" in finding for finding in verify.examine(folder).findings)
+
+
+def slower(text: str) -> str:
+    record = record_in(text)
+    record["result"]["nanoseconds"] += 1
+    return text_of(record)
+
+
+@pytest.mark.parametrize("name", ["cost", "throughput", "environment", "values"])
+def test_a_figure_that_was_removed_after_the_export_is_found(real_folder: Path, tmp_path: Path, name: str) -> None:
+    folder = exported(tmp_path / "out", StandInCluster(real_folder))
+
+    def without(text: str) -> str:
+        summary = record_in(text)
+        for point in summary["status"]["results"]:
+            del point[name]
+        return text_of(summary)
+
+    change(folder / "status.json", without)
+    assert any(name in finding for finding in verify.examine(folder).findings)
 
 
 def test_a_log_is_named_after_trial_attempt_and_pod(real_folder: Path) -> None:

@@ -9,20 +9,21 @@ import hashlib
 import json
 import random
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gpubench import sealed
 from gpubench_cli import __main__ as program
 from gpubench_cli import verify
+from resealed import change, change_line, record_in, text_of
 
 VERSION_1 = Path(__file__).with_name("results_of_version_1")
 #: Changed bytes in each file: enough to meet every kind of field many times over all files.
 BYTES_OF_A_FILE = 25
+BYTES_PUT_IN = 5
 RELATIVE = Decimal("0.000001")
 LAST_DIGIT = Decimal("0.000000001")  # of an amount of money
 
@@ -94,7 +95,7 @@ def test_no_folder_is_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[st
 # --- a changed byte ---------------------------------------------------------------------------------------------------
 
 
-def test_any_changed_byte_of_any_file_is_found(folder: Path) -> None:
+def test_any_byte_of_any_file_that_was_changed_or_taken_out_or_put_in_is_found(folder: Path) -> None:
     chooser = random.Random(5)
     for path in record_files(folder):
         content = path.read_bytes()
@@ -103,6 +104,13 @@ def test_any_changed_byte_of_any_file_is_found(folder: Path) -> None:
             byte = chooser.choice([other for other in range(256) if other != content[place]])
             path.write_bytes(content[:place] + bytes([byte]) + content[place + 1 :])
             assert found(folder), f"{path.name}: byte {place} was {content[place]} and became {byte}"
+        for place in {*places[:BYTES_PUT_IN], len(content) - 1}:
+            path.write_bytes(content[:place] + content[place + 1 :])
+            assert found(folder), f"{path.name}: byte {place} of {len(content)} is not there"
+            path.write_bytes(content[:place] + bytes([chooser.randrange(256)]) + content[place:])
+            assert found(folder), f"{path.name}: a byte before {place} of {len(content)}"
+        path.write_bytes(content + b"\n")
+        assert found(folder), f"{path.name}: a line at its end"
         path.write_bytes(content)
     assert not found(folder)
 
@@ -119,7 +127,7 @@ def test_any_changed_figure_of_a_point_is_found_by_computing_it_again(folder: Pa
     assert names >= {"throughput", "perMillionSamples"}
     assert names & {"efficiency", "low", "high"} or {"seconds", "final", "best", "hours", "perRun"} <= names
     for place in places:
-        path.write_text(resealed(changed_at(unsealed(content), ("status", "results", *place))))
+        path.write_text(text_of(changed_at(record_in(content), ("status", "results", *place))))
         (finding,) = found(folder)
         assert str(place[-1]) in finding, "and named"
         assert " is stored, and the records give " in finding
@@ -130,9 +138,9 @@ def test_any_changed_figure_of_a_point_is_found_by_computing_it_again(folder: Pa
 @pytest.mark.parametrize("name", ["samples", "nanoseconds", "steps", "windows", "warmUpWindows", "workers"])
 def test_a_result_that_was_changed_in_the_ledger_is_found(quickstart: Path, name: str) -> None:
     def changed(text: str) -> str:
-        record = unsealed(text)
+        record = record_in(text)
         record["result"][name] += 1
-        return resealed(record)
+        return text_of(record)
 
     change_line(quickstart / "ledger.jsonl", changed, where=lambda record: "result" in record)
     assert any(f"result.{name}" in finding for finding in found(quickstart))
@@ -142,10 +150,10 @@ def test_a_result_that_was_changed_wherever_it_stands_is_found_in_the_windows(qu
     """In ledger and log alike, and then in the status: nothing contradicts it but what was measured."""
 
     def faster(text: str) -> str:
-        record = unsealed(text)
+        record = record_in(text)
         result = record.get("result", record)
         result["nanoseconds"] = round(result["nanoseconds"] * 0.999999)
-        return resealed(record)
+        return text_of(record)
 
     with_result = json.loads((quickstart / "ledger.jsonl").read_text().splitlines()[1])
     change_line(quickstart / "ledger.jsonl", faster, where=lambda record: "result" in record)
@@ -161,9 +169,9 @@ def test_a_window_that_was_changed_is_found(folder: Path) -> None:
         content = log.read_text()
 
         def longer(text: str) -> str:
-            record = unsealed(text)
+            record = record_in(text)
             record["nanoseconds"] += record["nanoseconds"] // 2  # so that it is the slowest rank's; the last one counts
-            return resealed(record)
+            return text_of(record)
 
         change_line(log, longer, where=is_epoch if '"kind":"epoch"' in content else is_window, last=True)
         assert any("result." in finding for finding in found(folder))
@@ -173,19 +181,69 @@ def test_a_window_that_was_changed_is_found(folder: Path) -> None:
 def test_a_study_that_was_changed_with_its_digest_is_found(quickstart: Path) -> None:
     change(quickstart / "study.yaml", lambda text: text.replace("batchPerWorker: [64]", "batchPerWorker: [32]"))
     digest = hashlib.sha256((quickstart / "study.yaml").read_bytes()).hexdigest()
-    change(quickstart / "plan.json", lambda text: resealed(unsealed(text) | {"studyDigest": digest}))
+    change(quickstart / "plan.json", lambda text: text_of(record_in(text) | {"studyDigest": digest}))
     assert any("not those of the study file" in finding for finding in found(quickstart))
 
 
 def test_a_sentence_that_was_changed_is_found(quickstart: Path) -> None:
     def told(text: str) -> str:
-        summary = unsealed(text)
+        summary = record_in(text)
         summary["status"]["answer"] = summary["status"]["answer"].replace("samples/s", "samples/h")
-        return resealed(summary)
+        return text_of(summary)
 
     change(quickstart / "status.json", told)
     (finding,) = found(quickstart)
     assert finding.startswith("status.json: answer: ")
+
+
+@pytest.mark.parametrize("relative", [4e-16, 5e-13])
+def test_a_figure_may_differ_as_two_machines_differ_in_their_last_bits(quickstart: Path, relative: float) -> None:
+    """1e-12 of itself, and what is stored twice not at all; a millionth is found above."""
+
+    def other(text: str) -> str:
+        summary = record_in(text)
+        point = summary["status"]["results"][0]
+        point["throughput"] = {name: value * (1 + relative) for name, value in point["throughput"].items()}
+        return text_of(summary)
+
+    change(quickstart / "status.json", other)
+    assert found(quickstart) == []
+
+    def in_the_ledger(text: str) -> str:
+        record = record_in(text)
+        record["result"]["finalLoss"] *= 1 + relative
+        return text_of(record)
+
+    change_line(quickstart / "ledger.jsonl", in_the_ledger, where=lambda record: "result" in record)
+    assert any("result.finalLoss" in finding for finding in found(quickstart))
+
+
+# --- a checksum that was taken away -----------------------------------------------------------------------------------
+
+
+def older(text: str) -> str:
+    return json.dumps(record_in(text) | {"schemaVersion": 1}, separators=(",", ":")) + "\n"
+
+
+@pytest.mark.parametrize("name", ["plan.json", "status.json"])
+def test_a_file_that_was_made_version_1_is_found(quickstart: Path, name: str) -> None:
+    change(quickstart / name, older)
+    assert any(finding.startswith(f"{name}: it is of version 1") for finding in found(quickstart))
+
+
+@pytest.mark.parametrize("name", ["ledger.jsonl", "environments.jsonl"])
+def test_a_line_that_was_made_version_1_is_found(quickstart: Path, name: str) -> None:
+    change_line(quickstart / name, older, where=lambda record: "schemaVersion" in record, last=True)
+    assert any(finding.startswith(name) and "was taken away" in finding for finding in found(quickstart))
+
+
+def test_a_record_of_a_pod_or_its_whole_log_that_was_made_version_1_is_found(quickstart: Path) -> None:
+    log = next(iter(sorted(quickstart.glob("logs/*.1.jsonl"))))
+    content = log.read_text()
+    change_line(log, older, where=is_window)
+    assert any("theirs were taken away" in finding for finding in found(quickstart))
+    change(log, lambda _: "".join(older(line) for line in content.splitlines()))
+    assert any("theirs were taken away" in finding for finding in found(quickstart)), "pod 0 has checksums"
 
 
 # --- something that was removed ---------------------------------------------------------------------------------------
@@ -269,6 +327,23 @@ def test_a_folder_from_before_there_were_checksums_is_read(capsys: pytest.Captur
     assert program.main(("show", str(folder))) == 0
 
 
+@pytest.mark.parametrize("name", ["cost", "scaling", "throughput", "low", "high", "values", "environment"])
+def test_a_figure_of_version_1_that_was_removed_is_found(tmp_path: Path, name: str) -> None:
+    folder = copied(VERSION_1 / "quickstart", tmp_path)
+    change(folder / "status.json", lambda text: json.dumps(without(json.loads(text), name)))
+    assert any(name in finding for finding in found(folder))
+
+
+def without(tree: Any, name: str) -> Any:
+    """A document without a name, wherever it stands in the points."""
+    match tree:
+        case dict():
+            return {key: without(value, name) for key, value in tree.items() if key != name}
+        case list():
+            return [without(value, name) for value in tree]
+    return tree
+
+
 def test_a_figure_of_version_1_that_was_changed_is_found(tmp_path: Path) -> None:
     folder = copied(VERSION_1 / "quickstart", tmp_path)
     path = folder / "status.json"
@@ -281,34 +356,7 @@ def test_a_figure_of_version_1_that_was_changed_is_found(tmp_path: Path) -> None
     assert not found(folder)
 
 
-# --- changing what is sealed ------------------------------------------------------------------------------------------
-
-
-def change(path: Path, how: Callable[[str], str]) -> None:
-    before = path.read_text()
-    after = how(before)
-    assert after != before
-    path.write_text(after)
-
-
-def change_line(
-    path: Path, how: Callable[[str], str], *, where: Callable[[dict[str, Any]], bool], last: bool = False
-) -> None:
-    """The first line that is so, or the last."""
-    lines = path.read_text().splitlines()
-    number = [number for number, line in enumerate(lines) if where(json.loads(line))][-1 if last else 0]
-    lines[number] = how(lines[number]).rstrip("\n")
-    change(path, lambda _: "\n".join(lines) + "\n")
-
-
-def unsealed(text: str) -> dict[str, Any]:
-    record: dict[str, Any] = json.loads(sealed.opened(text.rstrip("\n")))
-    assert "checksum" not in record
-    return record
-
-
-def resealed(record: dict[str, Any]) -> str:
-    return sealed.seal(json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=False)) + "\n"
+# --- figures ---------------------------------------------------------------------------------------------------------
 
 
 def is_window(record: dict[str, Any]) -> bool:

@@ -196,3 +196,5 @@ def test_the_largest_result_fits_a_termination_message() -> None:
     assert all(value is not None for value in result.values())
     message = records.termination_message(Result.model_validate(result))
     assert len(message) < records.TERMINATION_MESSAGE_MAX
+    with pytest.raises(ValueError, match=r"the result has \d+ bytes, and a termination message must stay below 2048"):
+        records.termination_message(Result.model_validate(result | {"environment": "e" * 2048}))

@@ -61,6 +61,12 @@ def test_a_record_whose_checksum_was_taken_away_is_found() -> None:
         records.read_line(WINDOW.to_json().encode())
 
 
+def test_a_text_that_is_nested_too_deeply_is_no_record() -> None:
+    for text in (b"[" * 100_000, b'{"kind":' * 100_000):
+        with pytest.raises(sealed.Damaged):
+            records.read_line(text)
+
+
 def test_a_record_of_version_1_has_none_and_is_read() -> None:
     before = WINDOW.model_copy(update={"schema_version": 1})
     assert records.read_line(before.to_json().encode()) == before

@@ -4,13 +4,16 @@
 Windows -> the gang's result (`measure.gang`) -> the ledger -> the points and the status (`control.decide`): the
 functions that made the figures make them again here. So a stored figure that was changed differs, however little.
 
-Must not happen: a tolerance. Equal records give equal figures, to the last digit.
+Must not happen: a tolerance that is room for a change. Equal records give equal figures, but libraries of mathematics
+differ in the last bits from one machine to the next: so a computed fraction may differ by SAME of itself, far below
+what is shown of any; a count, an amount and a text may not differ at all.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import pairwise
 
-from gpubench import sealed
+from gpubench import exitcodes, sealed
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.control import conditions
@@ -27,6 +30,12 @@ from gpubench.values import Value
 
 #: Sentences of a status: no figures, and another version may choose other words.
 _SENTENCES = frozenset({"answer", "message", "reason", "sentence", "warnings"})
+#: What a status of version 1 did not have: there it may be absent, and nothing else may.
+_NEWER_THAN_VERSION_1 = frozenset(
+    {"comparison", "environments", "gpu", "host", "least", "seed", "stopping", "unstable"}
+)
+#: Relative; a double has 2.2e-16, and a figure comes of some hundred operations.
+SAME = 1e-12
 #: What of a plan does not follow from the study file; points are compared by their keys.
 _OF_THE_PLACE = frozenset({"schema_version", "planned_at", "study_digest", "strict", "baseline", "points", "trials"})
 #: What a plan of version 1 says of its study file.
@@ -114,6 +123,8 @@ def of_attempt(plan: Plan, record: AttemptRecord, logs: Mapping[int, Log]) -> It
     yield from _gaps("the gang", "epoch", [epoch.index for epoch in epochs])
     for pod, log in logs.items():
         yield from _foreign_ending(record, f"pod {pod}", log)
+    yield from _of_versions(logs)
+    yield from _of_failures(record, logs)
     if record.result is not None:
         yield from _of_result(record.result, logs)
         assert key.batch_per_worker is not None, "a point that has run has a batch"
@@ -141,13 +152,37 @@ def _foreign_ending(record: AttemptRecord, place: str, log: Log) -> Iterator[Fin
             yield Finding(place=place, sentence=f"its log ends as attempt {ending.trial}.{ending.attempt}")
 
 
+def _of_versions(logs: Mapping[int, Log]) -> Iterator[Finding]:
+    """A gang runs one image: its records are all of one version, and a checksum that was taken away shows."""
+    versions = {record.schema_version for log in logs.values() for record in log.records}
+    sealings = {bool(log.unsealed) for log in logs.values() if log.records}
+    mixed = any(0 < log.unsealed < len(log.records) for log in logs.values())
+    if len(versions) > 1 or len(sealings) > 1 or mixed:
+        yield Finding(
+            place="the gang",
+            sentence="some of its records have checksums and are of version 2, and others are not: theirs were taken "
+            "away",
+        )
+
+
+def _of_failures(record: AttemptRecord, logs: Mapping[int, Log]) -> Iterator[Finding]:
+    """A failed attempt has the exit code of one of its pods; which one is known where every pod says its own."""
+    failures = [failure for log in logs.values() for failure in log.of_kind(Failure)]
+    if record.outcome is not Outcome.FAILED or record.exit_code is None or exitcodes.named(record.exit_code) is None:
+        return
+    told = sorted({failure.exit_code for failure in failures})
+    if len(failures) == len(logs) and record.exit_code not in told:
+        listed = " and ".join(map(str, told))
+        yield Finding(place="exitCode", sentence=f"{record.exit_code} is stored, and the pods' records say {listed}")
+
+
 def _of_result(result: Result, logs: Mapping[int, Log]) -> Iterator[Finding]:
     """What pod 0 wrote at its end is what the ledger has, and every pod ran where the result says."""
     endings = logs[0].of_kind(Result)
     if len(endings) != 1 or logs[0].records[-1] != endings[0]:
         yield Finding(place="pod 0", sentence="the log of an attempt that succeeded ends with its one result")
     for ending in endings[:1]:
-        yield from _differences("result", _wire(result), _wire(ending), from_="the log")
+        yield from _differences("result", _wire(result), _wire(ending), from_="the log", same=0.0)
     for pod, log in logs.items():
         environments = log.of_kind(Environment)
         if len(environments) != 1:
@@ -190,15 +225,20 @@ def of_status(
     depended on the moment.
     """
     again = _status_again(plan, ledger, spec, stored)
+    left_out = frozenset[str]() if words else _SENTENCES
+    newer = _NEWER_THAN_VERSION_1 if plan.schema_version < sealed.VERSION else frozenset[str]()
     if len(stored.results) != len(again.results):
         found = f"it has {len(stored.results)} points, and the plan {len(again.results)}"
         yield Finding(place="results", sentence=found)
         return
     for point, computed in zip(stored.results, again.results, strict=True):
-        yield from _differences(f"{point_text(computed)}: ", _as_read(point), _wire(computed), words=words)
+        yield from _differences(
+            f"{point_text(computed)}: ", _as_read(point), _wire(computed), left_out=left_out, newer=newer
+        )
     before, now = _as_read(stored), again.to_wire()
     compared = before.keys() | now.keys() if conditions.holds(stored.conditions, conditions.FINISHED) else _ALWAYS
-    yield from _differences("", *(_only(wire, compared - {"results"}) for wire in (before, now)), words=words)
+    before, now = (_only(wire, compared - {"results"}) for wire in (before, now))
+    yield from _differences("", before, now, left_out=left_out, newer=newer)
 
 
 def figures_in(status: GpuBenchmarkStatus) -> int:
@@ -257,21 +297,33 @@ def _status_again(plan: Plan, ledger: Ledger, spec: GpuBenchmarkSpec, stored: Gp
 
 
 def _differences(
-    place: str, stored: object, found: object, *, from_: str = "the records", words: bool = True
+    place: str,
+    stored: object,
+    found: object,
+    *,
+    from_: str = "the records",
+    left_out: Set[str] = frozenset(),
+    newer: Set[str] = frozenset(),
+    same: float = SAME,
 ) -> Iterator[Finding]:
-    """Every place in which two values differ, down to the last number. Without `words` what is only said is left out.
+    """Every place in which two values differ.
 
-    And so is what the older version that stored them did not know.
+    What is named in `left_out` is not looked at, and what is named in `newer` may be absent from what is stored.
     """
     match stored, found:
         case dict(), dict():
             for name in sorted(stored.keys() | found.keys()):
-                if words or (name in stored and name not in _SENTENCES):
-                    inner = f"{place}{name}" if not place or place.endswith(": ") else f"{place}.{name}"
-                    yield from _differences(inner, stored.get(name), found.get(name), from_=from_, words=words)
+                if name in left_out or (name in newer and name not in stored):
+                    continue
+                inner = f"{place}{name}" if not place or place.endswith(": ") else f"{place}.{name}"
+                one, other = stored.get(name), found.get(name)
+                yield from _differences(inner, one, other, from_=from_, left_out=left_out, newer=newer, same=same)
         case list(), list() if len(stored) == len(found):
             for index, (one, other) in enumerate(zip(stored, found, strict=True)):
-                yield from _differences(f"{place}[{index}]", one, other, from_=from_, words=words)
+                inner = f"{place}[{index}]"
+                yield from _differences(inner, one, other, from_=from_, left_out=left_out, newer=newer, same=same)
+        case float(), float() if math.isclose(stored, found, rel_tol=same):
+            return
         case _:
             if stored != found:
                 yield _difference(place, stored, found, from_=from_)

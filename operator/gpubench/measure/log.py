@@ -23,6 +23,7 @@ class Log:
     unsealed: int  # of them, of version 1: they have no checksum
     unknown: int  # lines of kinds that are not known here, with a checksum that is right
     problems: tuple[tuple[int, str], ...]  # number of the line, from 1, and a sentence
+    cut: bool = False  # whether the last of them is a line without its end: its writer may have been stopped
 
     def of_kind(self, kind: type[_Kind]) -> tuple[_Kind, ...]:
         """The records of one kind, in their order."""
@@ -47,4 +48,4 @@ def read(content: bytes) -> Log:
             found.append(record)
     if rest:
         problems.append((len(lines) + 1, "it has no end: its writer was stopped in the middle, or bytes are missing"))
-    return Log(records=tuple(found), unsealed=unsealed, unknown=unknown, problems=tuple(problems))
+    return Log(records=tuple(found), unsealed=unsealed, unknown=unknown, problems=tuple(problems), cut=bool(rest))

@@ -299,6 +299,8 @@ def read_line(text: bytes) -> Record | None:
         fields = json.loads(content)
     except ValueError as error:
         raise sealed.Damaged(f"it is no JSON: {error}") from error
+    except RecursionError as error:
+        raise sealed.Damaged("it is no record: it is nested too deeply") from error
     if not isinstance(fields, dict) or not isinstance(fields.get("kind"), str):
         raise sealed.Damaged("it is no record: an object with a kind is expected")
     if fields["kind"] not in _KINDS and sealed.is_sealed(text):
@@ -317,7 +319,11 @@ def termination_message(ending: Result | Failure) -> bytes:
         ending = ending.model_copy(update={"sentence": ending.sentence[: _MESSAGE_TEXT_MAX - 1] + "…"})
     while len(message := line(ending).encode()) >= TERMINATION_MESSAGE_MAX:
         # Only a sentence of many multi-byte characters comes here; a result has no text of free length.
-        assert isinstance(ending, Failure)
+        if not isinstance(ending, Failure):
+            raise ValueError(
+                f"the result has {len(message)} bytes, and a termination message must stay below "
+                f"{TERMINATION_MESSAGE_MAX}: shorten its texts"
+            )
         ending = ending.model_copy(update={"sentence": ending.sentence[: len(ending.sentence) // 2] + "…"})
     return message
 

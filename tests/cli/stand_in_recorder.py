@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stands in for a pod's launcher and writes what one writes: a log with records that fit its result. It trains nothing.
+
+Its first argument says which attempts fail: those of a number up to it, or none.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from gpubench import names
+from gpubench.exitcodes import ExitCode
+from gpubench.measure import gang, records
+from gpubench.measure.records import Environment, Failure, Result, Window
+from gpubench.plan.assignment import Assignment
+from gpubench.values import Value
+
+ENVIRONMENT = Environment(
+    accelerator="cpu", transport="gloo", tensorflow="2.18.1", horovod="0.28.1", python="3.11", keras="3.11.3",
+    kernel="Linux", threads_per_rank=1,
+)  # fmt: skip
+STEPS, NANOSECONDS = 20, 1_000_000_000
+
+
+def main(failing: int) -> int:
+    assignment = Assignment.model_validate_json(os.environ[names.ENV_ASSIGNMENT])
+    index = int(os.environ[names.ENV_POD_INDEX])
+    write(ENVIRONMENT)
+    ranks = [windows(rank, assignment.seed) for rank in range(assignment.workers)]
+    for window in ranks[index]:  # one rank in each pod
+        write(window)
+    if assignment.attempt <= failing:
+        failure = Failure(
+            trial=assignment.trial, attempt=assignment.attempt, exit_code=ExitCode.WORKER_RAISED, sentence="not now"
+        )
+        return close(failure, ExitCode.WORKER_RAISED)
+    if index != 0:
+        return 0
+    computed = gang.computed(ranks, batch_per_worker=assignment.batch_per_worker)
+    result = Result(
+        trial=assignment.trial, attempt=assignment.attempt, final_loss=0.5,
+        weights_digest="d", environment=ENVIRONMENT.key(), join_seconds=0.1, init_seconds=0.1, **dict(computed),
+    )  # fmt: skip
+    return close(result, 0)
+
+
+def windows(rank: int, seed: int) -> list[Window]:
+    """The first one warms up; the others scatter a little, and each repeat has a speed of its own."""
+    return [
+        Window(
+            rank=rank, index=index, steps=STEPS, warm_up=index == 0,
+            nanoseconds=NANOSECONDS + 1_000_000 * (index * 7 % 5) + 100_000 * (seed % 17),
+        )
+        for index in range(9)
+    ]  # fmt: skip
+
+
+def write(record: Value) -> None:
+    print(records.line(record), flush=True)
+
+
+def close(ending: Result | Failure, code: int) -> int:
+    write(ending)
+    Path(os.environ[names.ENV_TERMINATION_MESSAGE]).write_bytes(records.termination_message(ending))
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1])))
