@@ -189,7 +189,7 @@ class Usage(Value):
     watts: Figure | None = None
     watts_high: Figure | None = None  # 95 % quantile
     celsius_high: Figure | None = None  # the largest sample
-    throttled: Share | None = None  # share of the samples with a throttle reason other than idleness
+    throttled: Share | None = None  # share of the samples in which something slowed it that nobody chose
     throttle_reasons: tuple[str, ...] = ()  # those seen, by NVML's names
     joules: Figure | None = None  # by the GPU's own energy counter, over the measured time
     compute_seconds: tuple[Figure, ...] = ()  # of a step without communication, in each round of a look; see `diagnose`
