@@ -26,7 +26,7 @@ _UNNAMED = {
         "an image below {path} cannot be decoded ({said}): replace it"
     ),
 }
-_LINE_MAX = 200
+_LINE_MAX = 500
 
 
 def refusal(sentence: str) -> RankError:
@@ -65,8 +65,8 @@ def sentence_of(error: BaseException, *, path: str | None) -> str | None:
         tf.errors.OutOfRangeError,
     )
     if path is not None and path in text and isinstance(error, read):
-        line = next(line for line in text.splitlines() if path in line).strip()
-        return f"a file of the data set went away or changed: {line[:_LINE_MAX]}"
+        said = text[text.index(path) :].splitlines()[0]  # before it stand TensorFlow's names of operations
+        return f"a file of the data set went away or changed: {said[:_LINE_MAX]}"
     return None
 
 
