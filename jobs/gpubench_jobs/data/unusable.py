@@ -65,8 +65,8 @@ def sentence_of(error: BaseException, *, path: str | None) -> str | None:
         tf.errors.OutOfRangeError,
     )
     if path is not None and path in text and isinstance(error, read):
-        said = text[text.index(path) :].splitlines()[0]  # before it stand TensorFlow's names of operations
-        return f"a file of the data set went away or changed: {said[:_LINE_MAX]}"
+        line = text[text.index(path) :].splitlines()[0]  # before it stand TensorFlow's names of operations
+        return f"a file of the data set went away or changed: {line[:_LINE_MAX]}"
     return None
 
 
