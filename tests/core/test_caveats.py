@@ -36,7 +36,7 @@ def noticed(*repeats: Sequence[Notice], workers: int = 1, nodes: Sequence[str] =
         record(builders.result(notices=tuple(found)), trial=f"t{index}", nodes=nodes)
         for index, found in enumerate(repeats)
     ]
-    return caveats.of_repeats(point, records)
+    return [sentence for _, sentence in caveats.of_repeats(point, records)]
 
 
 def decided(plan: Plan, *points: Sequence[Result]) -> GpuBenchmarkStatus:

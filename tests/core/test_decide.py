@@ -14,7 +14,7 @@ from gpubench.control.decision import Decision
 from gpubench.control.observed import Disruption, Study
 from gpubench.control.planning import POOL_GRACE_SECONDS, begin
 from gpubench.plan.plan import Plan
-from world import Fate, World, success, world
+from world import Fate, run_with_kills, success, world
 
 
 def condition(status: GpuBenchmarkStatus | None, type_: str) -> tuple[str, str, str]:
@@ -392,21 +392,6 @@ def test_killed_between_any_two_writes_the_study_ends_as_if_nothing_had_happened
     assert sorted(disturbed.created) == sorted(undisturbed.created)
     assert status.attempts is not None
     assert status.attempts.started == len(disturbed.created)
-
-
-def run_with_kills(here: World, chance: random.Random) -> GpuBenchmarkStatus:
-    """Every decision is cut off after a random number of its writes; then time passes, or does not."""
-    for _ in range(2000):
-        decision = here.decide()
-        for written, _ in enumerate(here.writes(decision)):
-            if written >= chance.randrange(4):
-                break
-        else:
-            if decision.status.phase in ("Succeeded", "Failed"):
-                return decision.status
-        if chance.random() < 0.5:
-            here.advance()
-    raise AssertionError(f"did not finish: {here.status}")
 
 
 def facts(status: GpuBenchmarkStatus) -> dict[str, object]:

@@ -9,13 +9,13 @@ import pytest
 
 import builders
 from gpubench.api import benchmark
-from gpubench.api.benchmark_status import GpuBenchmarkStatus, PointState, Stopping
+from gpubench.api.benchmark_status import PointState, Stopping
 from gpubench.control import audit, ledger, planning
 from gpubench.control.observed import Disruption
 from gpubench.measure import intervals, stopping, wanted
 from gpubench.plan.plan import Plan, Strict
 from gpubench.report import pairs
-from world import Fate, World, world
+from world import Fate, World, run_with_kills, world
 
 #: The throughput of a repeat of a point, both from 0.
 Rates = Callable[[int, int], float]
@@ -211,21 +211,6 @@ def test_killed_between_any_two_writes_the_same_repeats_run(seed: int) -> None:
     assert sorted(disturbed.created) == sorted(undisturbed.created)
     assert status.results == expected.results
     assert (status.trials, status.attempts) == (expected.trials, expected.attempts)
-
-
-def run_with_kills(here: World, chance: random.Random) -> GpuBenchmarkStatus:
-    """Every decision is cut off after a random number of its writes; then time passes, or does not."""
-    for _ in range(2000):
-        decision = here.decide()
-        for written, _ in enumerate(here.writes(decision)):
-            if written >= chance.randrange(4):
-                break
-        else:
-            if decision.status.phase in ("Succeeded", "Failed"):
-                return decision.status
-        if chance.random() < 0.5:
-            here.advance()
-    raise AssertionError(f"did not finish: {here.status}")
 
 
 def test_the_number_of_trials_is_a_range_that_narrows() -> None:

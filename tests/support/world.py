@@ -6,6 +6,7 @@ is tested against the real API server elsewhere. Decisions can be carried out in
 killed between two of its writes.
 """
 
+import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -145,3 +146,18 @@ def world(study: Study | None = None, plan: Plan | None = None, **fields: object
     """A world with a study of two points (one and two workers) and three repeats, unless told otherwise."""
     a_study = study or builders.study()
     return World(study=a_study, plan=plan or builders.plan(a_study.spec), **fields)  # type: ignore[arg-type]
+
+
+def run_with_kills(here: World, chance: random.Random) -> GpuBenchmarkStatus:
+    """Every decision is cut off after a random number of its writes; then time passes, or does not."""
+    for _ in range(2000):
+        decision = here.decide()
+        for written, _ in enumerate(here.writes(decision)):
+            if written >= chance.randrange(4):
+                break
+        else:
+            if decision.status.phase in ("Succeeded", "Failed"):
+                return decision.status
+        if chance.random() < 0.5:
+            here.advance()
+    raise AssertionError(f"did not finish: {here.status}")

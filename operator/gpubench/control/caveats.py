@@ -41,7 +41,7 @@ def of_point(
     beside: Beside,
 ) -> tuple[str, ...]:
     """All that is to be said of a point with figures."""
-    told = _of_repeats(entry.point, [trial.measured for trial in trials if trial.measured is not None])
+    told = of_repeats(entry.point, [trial.measured for trial in trials if trial.measured is not None])
     return (
         *(sentence for kind, sentence in told if kind is Unsettled),
         *_short_of_repeats(trials),
@@ -63,12 +63,8 @@ def within_bounds(result: PointResult) -> PointResult:
     return result.model_copy(update={"warnings": (*whole, *last)})
 
 
-def of_repeats(point: Point, records: Sequence[AttemptRecord]) -> list[str]:
+def of_repeats(point: Point, records: Sequence[AttemptRecord]) -> list[tuple[type[Notice], str]]:
     """What the repeats noticed, each kind of notice once."""
-    return [sentence for _, sentence in _of_repeats(point, records)]
-
-
-def _of_repeats(point: Point, records: Sequence[AttemptRecord]) -> list[tuple[type[Notice], str]]:
     told = [(notice, record) for record in records if record.result is not None for notice in record.result.notices]
     sentences: list[tuple[type[Notice], str]] = []
     for kind in _BY_GRAVITY:
