@@ -53,7 +53,7 @@ class ApiServer:
 
     async def get(self, resource: kube.Resource, *, name: str, namespace: str | None = None) -> kube.Object | None:
         """One object, or None."""
-        return await self._send("GET", resource, resource.path(namespace=namespace, name=name), verb="get")
+        return _object(await self._ask("GET", resource, resource.path(namespace=namespace, name=name), verb="get"))
 
     async def list(
         self,
@@ -73,14 +73,16 @@ class ApiServer:
         found: list[kube.Object] = []
         following = ""
         while True:
-            page = await self._send(
-                "GET",
-                resource,
-                resource.path(namespace=namespace),
-                verb="list",
-                query=[*query, ("continue", following)] if following else query,
-                accept=_METADATA_LIST if metadata_only else _JSON,
-                absent=(),
+            page = _object(
+                await self._ask(
+                    "GET",
+                    resource,
+                    resource.path(namespace=namespace),
+                    verb="list",
+                    query=[*query, ("continue", following)] if following else query,
+                    accept=_METADATA_LIST if metadata_only else _JSON,
+                    absent=(),
+                )
             )
             assert page is not None  # `absent` is empty: whatever is no answer was raised
             found += page.get("items") or ()
@@ -91,7 +93,7 @@ class ApiServer:
     async def create(self, resource: kube.Resource, body: kube.Object) -> kube.Object | None:
         """The object as it was created, or None when one of this name exists already."""
         path = resource.path(namespace=kube.namespace_of(body))
-        return await self._send("POST", resource, path, verb="create", body=body, absent=(), exists=True)
+        return _object(await self._ask("POST", resource, path, verb="create", body=body, absent=(), exists=True))
 
     async def patch(
         self,
@@ -104,12 +106,12 @@ class ApiServer:
     ) -> kube.Object | None:
         """A JSON merge patch; None when there is no such object."""
         path = resource.path(namespace=namespace, name=name, subresource=subresource)
-        return await self._send("PATCH", resource, path, verb="patch", body=body, content=_MERGE_PATCH)
+        return _object(await self._ask("PATCH", resource, path, verb="patch", body=body, content=_MERGE_PATCH))
 
     async def replace(self, resource: kube.Resource, body: kube.Object) -> kube.Object | None:
         """The whole object anew; None when there is no such object."""
         path = resource.path(namespace=kube.namespace_of(body), name=kube.name_of(body))
-        return await self._send("PUT", resource, path, verb="update", body=body)
+        return _object(await self._ask("PUT", resource, path, verb="update", body=body))
 
     async def delete(self, resource: kube.Resource, *, name: str, namespace: str, uid: str) -> bool:
         """Foreground deletion of exactly this object; False when it is gone or another one has its name."""
@@ -120,7 +122,7 @@ class ApiServer:
             "preconditions": {"uid": uid},
         }
         path = resource.path(namespace=namespace, name=name)
-        answer = await self._send("DELETE", resource, path, verb="delete", body=options, absent=(404, 409))
+        answer = await self._ask("DELETE", resource, path, verb="delete", body=options, absent=(404, 409))
         return answer is not None
 
     async def log_head(self, *, pod: str, namespace: str, container: str, limit: int) -> str | None:
@@ -134,38 +136,6 @@ class ApiServer:
             seconds=min(self._timeout, _LOG_SECONDS),
         )
         return None if answer is None else answer[:limit].decode(errors="replace")
-
-    async def _send(
-        self,
-        method: str,
-        resource: kube.Resource,
-        path: str,
-        *,
-        verb: str,
-        query: Sequence[tuple[str, str]] | None = None,
-        body: kube.Object | None = None,
-        content: str = _JSON,
-        accept: str = _JSON,
-        absent: tuple[int, ...] = _NO_SUCH_OBJECT,
-        exists: bool = False,
-    ) -> kube.Object | None:
-        """One request whose answer is an object."""
-        answer = await self._ask(
-            method,
-            resource,
-            path,
-            verb=verb,
-            query=query,
-            body=body,
-            content=content,
-            accept=accept,
-            absent=absent,
-            exists=exists,
-        )
-        if answer is None:
-            return None
-        found: kube.Object = json.loads(answer)
-        return found
 
     async def _ask(
         self,
@@ -207,6 +177,14 @@ class ApiServer:
             return None
         retry_after = response.headers.get("Retry-After")
         raise _error(f"{verb} {resource.plural}", response.status, status, retry_after=retry_after)
+
+
+def _object(answer: bytes | None) -> kube.Object | None:
+    """What the API server has answered with, or None as `_ask` gives it."""
+    if answer is None:
+        return None
+    found: kube.Object = json.loads(answer)
+    return found
 
 
 def _selector(wanted: Mapping[str, str]) -> str:
