@@ -22,12 +22,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from gpubench import names
 from gpubench.measure.self_check import Clock, Gang, Order
 from gpubench.plan.assignment import Assignment
 from gpubench.precision import Precision
 from gpubench_jobs import channel, clock, distribution, lifetime, ranks
+
+if TYPE_CHECKING:
+    from gpubench_jobs.session import Session
 
 ENV_ORDER = "GPUBENCH_SELF_CHECK"
 ENV_COMMAND = "GPUBENCH_SELF_CHECK_COMMAND"  # process id of `gpubench self-check`
@@ -183,7 +187,13 @@ def _run_rank(order: Order, orders: channel.Orders) -> None:
     lifetime.die_with(orders.launcher)
     if orders.cores:
         os.sched_setaffinity(0, orders.cores)
-    measured, bare = _loops(order, orders)
+    from gpubench_jobs import devices  # noqa: PLC0415  # see the top
+
+    devices.claim(orders)
+    distribution.connect(workers=orders.assignment.workers)
+    # Several samples in a block, which is more of them than in a run: what they cost must show.
+    sample_seconds = order.block_seconds / _SAMPLES_OF_A_BLOCK
+    _, measured, bare = loops(orders, windows=order.windows, sample_seconds=sample_seconds)
     steps = _steps(order, bare)
     for block in (measured, bare):
         block(steps)  # warm-up
@@ -211,11 +221,13 @@ def _run_rank(order: Order, orders: channel.Orders) -> None:
     distribution.disconnect()
 
 
-def _loops(order: Order, orders: channel.Orders) -> tuple[Block, Block]:
-    """The loop of a gang's worker, as `worker` puts it together, and the bare one, on the same weights."""
+def loops(orders: channel.Orders, *, windows: int, sample_seconds: float) -> "tuple[Session, Block, Block]":
+    """The loop of a gang's worker, as `worker` puts it together, and the bare one, on the same weights.
+
+    A call of the first has so many windows, and is sampled that often. The process has its device and its peers.
+    """
     from gpubench_jobs import (  # noqa: PLC0415  # see the top
         assembly,
-        devices,
         metrics,
         models,
         nvml,
@@ -227,8 +239,6 @@ def _loops(order: Order, orders: channel.Orders) -> tuple[Block, Block]:
     )
 
     assignment = orders.assignment
-    devices.claim(orders)
-    distribution.connect(workers=assignment.workers)
     precision.use(assignment.precision)
     models.seed(_SEED + orders.rank)
     work = assembly.assemble(assignment, rank=orders.rank, seed=_SEED + orders.rank)
@@ -244,17 +254,16 @@ def _loops(order: Order, orders: channel.Orders) -> tuple[Block, Block]:
         writer=channel.Writer(sink),
         live=live,
         now=clock.monotonic_ns,
-        # Several samples in a block, which is more of them than in a run: what they cost must show.
         sampler=sampling.Sampler(
             orders.rank,
             gpu=nvml.open_gpu(orders.local_rank) if assignment.gpu else None,
             seen=live.usage,
-            period_seconds=order.block_seconds / _SAMPLES_OF_A_BLOCK,
+            period_seconds=sample_seconds,
         ),
     )
 
     def measured(steps: int) -> float:
-        plan = pacing.Plan(first=len(rank.windows), windows=order.windows, steps=steps // order.windows, warm_up=False)
+        plan = pacing.Plan(first=len(rank.windows), windows=windows, steps=steps // windows, warm_up=False)
         with rank.sampled():
             begun = clock.monotonic_ns()
             train.time_windows(work.run, plan, now=clock.monotonic_ns, finished=rank.record)
@@ -265,7 +274,7 @@ def _loops(order: Order, orders: channel.Orders) -> tuple[Block, Block]:
         work.run(steps).numpy()
         return clock.seconds(clock.monotonic_ns() - begun)
 
-    return measured, bare
+    return rank, measured, bare
 
 
 def _steps(order: Order, bare: Block) -> int:

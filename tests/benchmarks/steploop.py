@@ -27,7 +27,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -41,19 +40,13 @@ from scipy import stats
 from gpubench import names
 from gpubench.plan import assignment as assignments
 from gpubench_jobs import (
-    assembly,
     channel,
     clock,
     devices,
     distribution,
-    metrics,
-    models,
-    pacing,
-    precision,
     ranks,
-    sampling,
+    self_check,
     session,
-    train,
 )
 
 #: The bar: the lower end of the interval of ours / bare.
@@ -378,12 +371,6 @@ def timed(block: Block, steps: int) -> float:
     return max(distribution.gather(seconds))
 
 
-def drain(pipe: int) -> None:
-    """What a launcher does with the records, less the reading of them."""
-    while os.read(pipe, 1 << 16):
-        pass
-
-
 def steps_of_a_block(bare: Block, seconds: float, case: Case) -> int:
     """A multiple of what all loops need; rank 0's word."""
     unit = case.steps_per_call * WINDOWS_PER_BLOCK
@@ -393,42 +380,12 @@ def steps_of_a_block(bare: Block, seconds: float, case: Case) -> int:
 
 
 def prepare_ours(orders: channel.Orders, seconds: float) -> tuple[Block, Block]:
-    """The loop of a gang's worker, as `worker` puts it together, its records on a pipe; and its step called bare."""
-    assignment = orders.assignment
-    precision.use(assignment.precision)
-    models.seed(1 + orders.rank)
-    work = assembly.assemble(assignment, rank=orders.rank, seed=1 + orders.rank)
-    distribution.spread(work.persistent)
-    live = metrics.Live(assignment, rank=orders.rank)
-    live.serve(address=orders.pod_ip, local_rank=orders.local_rank)
-    source, sink = os.pipe()
-    threading.Thread(target=drain, args=(source,), daemon=True).start()
-    rank = session.Session(
-        assignment=assignment,
-        rank=orders.rank,
-        run=work.run,
-        writer=channel.Writer(sink),
-        live=live,
-        now=clock.monotonic_ns,
-        sampler=sampling.Sampler(orders.rank, seen=live.usage, period_seconds=seconds / SAMPLES_PER_BLOCK),
+    """The loop of a gang's worker, as `self_check` makes it, with steps as `calibrate` writes them; its step bare."""
+    rank, block, own_step = self_check.loops(
+        orders, windows=WINDOWS_PER_BLOCK, sample_seconds=seconds / SAMPLES_PER_BLOCK
     )
     rank.first_step()
     rank.calibrate()
-
-    def block(steps: int) -> float:
-        plan = pacing.Plan(
-            first=len(rank.windows), windows=WINDOWS_PER_BLOCK, steps=steps // WINDOWS_PER_BLOCK, warm_up=False
-        )
-        with rank.sampled():
-            begun = clock.monotonic_ns()
-            train.time_windows(work.run, plan, now=clock.monotonic_ns, finished=rank.record)
-            return clock.seconds(clock.monotonic_ns() - begun)
-
-    def own_step(steps: int) -> float:
-        begun = clock.monotonic_ns()
-        work.run(steps).numpy()
-        return clock.seconds(clock.monotonic_ns() - begun)
-
     return block, own_step
 
 
