@@ -267,7 +267,10 @@ class _Launcher:
             raise _PodFailed(
                 verdict.Failed(exit_code=ExitCode.WORKER_RAISED, sentence="rank 0 ended well and gave no result")
             )
-        return _close(self._team.result)
+        code = _close(self._team.result)
+        if self._pod.pods > 1:
+            time.sleep(self._pod.limits.last_seconds)
+        return code
 
     def _say_done(self, deadline: float) -> None:
         while True:

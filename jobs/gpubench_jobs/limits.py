@@ -31,6 +31,9 @@ class Limits:
     #: For pod 0, after a failure, until the other pods have asked; and after success, until they have acknowledged.
     inform_seconds: float = 2.0
     done_seconds: float = 30.0
+    #: Pod 0 ends so long after the other pods of its gang were done: with its end the Job controller deletes whatever
+    #: still runs, and a pod that is gone cannot tell an operator that comes later on which node it was.
+    last_seconds: float = 1.0
     #: Without an answer of pod 0 for so long, it is lost.
     silence_seconds: float = 15.0
     #: Between two looks at the barrier, while waiting for it and while workers run (whose cores the looks cost).

@@ -3,8 +3,12 @@
 
 Nodes come and go, spot ones within minutes: what was seen once is remembered, and a node that nobody has seen yet is
 looked for when a pod is on it. What is not known is None; nothing is decided by it but which figures may be averaged.
+
+Must not happen: an attempt recorded as of an unknown type because another study's look had only just begun to ask, or
+because the API server was away for a moment. The record is for good, so a look waits, or is repeated later.
 """
 
+import asyncio
 import time
 from collections.abc import Callable, Iterable
 
@@ -26,6 +30,7 @@ class Nodes:
         self._clock = clock
         self.known: dict[str, observed.ObservedNode] = {}
         self._asked_at: float | None = None
+        self._asking = asyncio.Lock()
 
     def note(self, bodies: Iterable[kube.Object]) -> None:
         """Nodes as somebody has listed them just now; their metadata is enough."""
@@ -44,17 +49,20 @@ class Nodes:
     async def of_jobs(self, jobs: Iterable[observed.ObservedJob]) -> tuple[observed.ObservedNode, ...]:
         """The nodes of the pods of these Jobs, as far as they are known."""
         wanted = {pod.node for job in jobs for pod in job.pods if pod.node is not None}
-        if wanted - self.known.keys():
-            await self._ask()
+        async with self._asking:  # whoever comes meanwhile waits for the same answer
+            if wanted - self.known.keys():
+                await self._ask()
         return tuple(self.known[name] for name in sorted(wanted & self.known.keys()))
 
     async def _ask(self) -> None:
-        """One list for all; a cluster that does not answer leaves them unknown, and no study waits for it."""
+        """One list for all; kube.RetryLater where the cluster does not answer."""
         now = self._clock()
         if self._asked_at is not None and self._asked_at <= now < self._asked_at + _ASKED_AGAIN:
             return
-        self._asked_at = now
         try:
             self.note(await self._api.list(kube.NODES, metadata_only=True))
-        except (kube.RetryLater, kube.Never) as error:
-            _log.info("nodes not listed", extra={"sentence": str(error)})
+        except (
+            kube.Never
+        ) as error:  # not permitted, say: figures are none the worse for it, but for what may be averaged
+            _log.warning("nodes not listed", extra={"sentence": str(error)})
+        self._asked_at = now

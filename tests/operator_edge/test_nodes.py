@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where a pod ran is known from the labels of its node, also when the node is gone again."""
 
+import asyncio
+from typing import Any
+
+import pytest
+
 import builders
 import memory_kube
 from gpubench import names
@@ -56,10 +61,35 @@ async def test_what_the_poll_of_the_pools_has_seen_is_not_asked_for_again() -> N
     assert len(await tested.of_jobs([job_on("polled")])) == 1
 
 
-async def test_a_cluster_that_does_not_answer_leaves_nodes_unknown() -> None:
+async def test_a_cluster_that_does_not_answer_is_asked_again_at_the_next_look() -> None:
     api, tested, _ = cluster(node("one"))
     api.failures.append(kube.RetryLater("list nodes: no answer"))
+    with pytest.raises(kube.RetryLater):
+        await tested.of_jobs([job_on("one")])
+    assert len(await tested.of_jobs([job_on("one")])) == 1
+
+
+async def test_a_cluster_that_keeps_its_nodes_to_itself_leaves_them_unknown() -> None:
+    api, tested, _ = cluster(node("one"))
+    api.failures.append(kube.Never("list nodes: forbidden", code=403))
     assert await tested.of_jobs([job_on("one")]) == ()
+
+
+async def test_studies_that_look_at_the_same_time_get_the_same_answer() -> None:
+    """Right after a start no node is known, and all studies are looked at."""
+    api, tested, _ = cluster(node("one"))
+    answered = asyncio.Event()
+    listed = api.list
+
+    async def slow(*arguments: Any, **options: Any) -> list[kube.Object]:
+        await answered.wait()
+        return await listed(*arguments, **options)
+
+    api.list = slow  # type: ignore[method-assign]
+    looks = [asyncio.create_task(tested.of_jobs([job_on("one")])) for _ in range(2)]
+    await asyncio.sleep(0)
+    answered.set()
+    assert [len(found) for found in await asyncio.gather(*looks)] == [1, 1]
 
 
 def test_memory_is_bounded() -> None:

@@ -2,9 +2,10 @@
 """A stand-in for the launcher and its ranks: no TensorFlow, no Horovod, a result out of thin air after a moment.
 
 The figures depend on the trial only, so that a result that is taken for another trial's, or counted twice, shows.
-STAND_IN_SECONDS says how long an attempt takes; STAND_IN_EXIT_CODE makes it fail.
+STAND_IN_SECONDS says how long an attempt takes; STAND_IN_EXIT_CODE makes it fail. As in a real gang, pod 0 ends last.
 """
 
+import contextlib
 import os
 import sys
 import time
@@ -13,6 +14,9 @@ from pathlib import Path
 from gpubench import names
 from gpubench.measure.records import Environment, Failure, Result, termination_message
 from gpubench.plan.assignment import Assignment
+from gpubench_jobs import barrier, setting
+
+TOGETHER_SECONDS = 60.0
 
 #: Made up, too; its record opens the log of pod 0, as a launcher's does.
 ENVIRONMENT = Environment(
@@ -62,9 +66,34 @@ def main() -> int:
             trial=assignment.trial, attempt=assignment.attempt, exit_code=code, sentence="the stand-in was told to fail"
         )
         message.write_bytes(termination_message(failure))
-    elif os.environ[names.ENV_POD_INDEX] == "0":
+        return code
+    end_together(setting.read(os.environ))
+    if os.environ[names.ENV_POD_INDEX] == "0":
         message.write_bytes(termination_message(result(assignment)))
     return code
+
+
+def end_together(pod: setting.Setting) -> None:
+    """Pod 0 ends last, as a real one: with its end the Job controller deletes the pods that still run."""
+    deadline = time.monotonic() + TOGETHER_SECONDS
+    if pod.pod:
+        gang = barrier.RemoteGang(
+            host=pod.rendezvous_host, port=names.PORT_BARRIER, gang=pod.gang, pod=pod.pod, source=pod.pod_ip
+        )
+        while time.monotonic() < deadline:
+            with contextlib.suppress(barrier.Unreachable, barrier.Refused):
+                return gang.done()
+            time.sleep(0.05)
+        raise TimeoutError("pod 0 did not come")
+    if pod.pods == 1:
+        return None
+    book = barrier.Book(gang=pod.gang, pods=pod.pods)
+    barrier.Server(book, address=pod.pod_ip, port=names.PORT_BARRIER).start()
+    while len(book.state().done) < pod.pods - 1:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"only pods {book.state().done} came")
+        time.sleep(0.05)
+    return time.sleep(pod.limits.last_seconds)
 
 
 if __name__ == "__main__":
