@@ -13,7 +13,20 @@ from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
-from gpubench_cli import compare, export, plan, refusal, run, self_check, show, terminal, verify, watch, workloads
+from gpubench_cli import (
+    compare,
+    export,
+    import_study,
+    plan,
+    refusal,
+    run,
+    self_check,
+    show,
+    terminal,
+    verify,
+    watch,
+    workloads,
+)
 
 _PLUGIN = "kubectl-gpubench"
 
@@ -46,7 +59,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"gpubench {metadata.version('gpubench')}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (run, plan, show, compare, verify, export, watch, workloads, self_check):
+    for command in (run, plan, show, compare, verify, export, import_study, watch, workloads, self_check):
         command.add_to(commands)
     return parser
 

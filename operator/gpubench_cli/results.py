@@ -9,6 +9,7 @@
                     comparability key once; absent in folders of before
     status.json     a Summary: whose status this is, and the status (api.benchmark_status.GpuBenchmarkStatus)
     logs/           <trial>.<attempt>.<pod>.jsonl: the pod's records with all windows; .err: what it said besides
+    measurements.csv, figures.csv  of a study that `gpubench import` has made: the files that its plan was made of
 
 Version 1 (0.1.0, before checksums): as above, without the digest.
 Version 2 (0.1.0): every line of the four kinds of JSON file ends with a checksum (`gpubench.sealed`); a Summary says
@@ -44,6 +45,8 @@ _Kind = TypeVar("_Kind", bound=sealed.Stored)
 _STATUS, _PLAN, _LEDGER, _STUDY, _LOGS = "status.json", "plan.json", "ledger.jsonl", "study.yaml", "logs"
 _ENVIRONMENTS = "environments.jsonl"
 _LOG_SUFFIX = ".jsonl"
+#: What an imported study was made of, beside its study file.
+MEASUREMENTS, FIGURES = "measurements.csv", "figures.csv"
 #: Of this gpubench, as a Summary has it.
 VERSION = metadata.version("gpubench")
 #: What read_* take from a results folder.
@@ -97,6 +100,11 @@ class ResultsFolder:
             (path / _STUDY).write_bytes(study)
             _replace(path / _PLAN, plan.model_copy(update={"study_digest": _digest(study)}))
         return cls(path)
+
+    def keep(self, name: str, content: bytes) -> None:
+        """A file as it was given."""
+        with _writing(self.path):
+            (self.path / name).write_bytes(content)
 
     def log(self, *, trial: str, attempt: int, pod: int) -> Path:
         """Where the records of a pod go."""

@@ -13,12 +13,14 @@ import yaml
 from pydantic import ValidationError
 
 from gpubench import names
-from gpubench.api.benchmark_status import Comparison, Condition, GpuBenchmarkStatus
+from gpubench.api.benchmark_status import Basis, Comparison, Condition, GpuBenchmarkStatus
 from gpubench.control import conditions
-from gpubench.report import answer, figures, grounds, tables
+from gpubench.report import answer, figures, grounds, published, tables
+from gpubench.report.published import Reproduced
 from gpubench.values import Value
 from gpubench_cli import refusal, results, terminal, yaml_text
 from gpubench_cli.refusal import Refusal
+from gpubench_cli.results import Summary
 
 _WITH_SPEC = ("json", "yaml")
 
@@ -30,6 +32,7 @@ class Shown(Value):
     source: str  # folder, or namespace of the cluster
     spec: Any = None
     status: GpuBenchmarkStatus
+    published: tuple[Reproduced, ...] | None = None  # derived figures of a publication, of an imported study
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -110,6 +113,14 @@ def show_status(name: str, source: str, status: GpuBenchmarkStatus) -> None:
         terminal.write(f"\n{compared(status.comparison)}")
 
 
+def show_study(study: Shown) -> None:
+    """One study, and what a publication has derived from its figures where it is imported from one."""
+    show_status(study.name, study.source, study.status)
+    if study.published:
+        terminal.write("")
+        terminal.print_table(published.table(study.published))
+
+
 def compared(comparison: Comparison) -> str:
     """How a study stands beside its baseline, in a line."""
     return f"{comparison.verdict.value}, compared with {comparison.baseline}: {comparison.sentence}."
@@ -143,7 +154,9 @@ def find(name: str, *, namespace: str | None, with_spec: bool) -> Shown:
     if results.is_results_folder(path):
         summary = results.read_summary(path)
         spec = _folder_spec(path, summary.name) if with_spec else None
-        return Shown(name=summary.name, source=str(path), spec=spec, status=summary.status)
+        return Shown(
+            name=summary.name, source=str(path), spec=spec, status=summary.status, published=_published(path, summary)
+        )
     if path.is_dir() or "/" in name:
         raise Refusal(f"{name}: this is no results folder of `gpubench run`")
     from gpubench_cli import cluster  # noqa: PLC0415  # results folders need no client
@@ -156,6 +169,13 @@ def find(name: str, *, namespace: str | None, with_spec: bool) -> Shown:
         spec=found.get("spec"),
         status=read_status(found.get("status"), name=name),
     )
+
+
+def _published(path: Path, summary: Summary) -> tuple[Reproduced, ...] | None:
+    """Only an imported study has any, and only of such a one is the plan read."""
+    if all(point.basis is not Basis.IMPORTED for point in summary.status.results):
+        return None
+    return published.reproduced(results.read_plan(path), summary.status.results) or None
 
 
 def _folder_spec(path: Path, name: str) -> Any:
@@ -175,4 +195,4 @@ def _tables(shown: Sequence[Shown]) -> None:
     for number, study in enumerate(shown):
         if number:
             terminal.write("")
-        show_status(study.name, study.source, study.status)
+        show_study(study)

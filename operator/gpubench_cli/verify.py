@@ -21,8 +21,9 @@ from gpubench.control.ledger import AttemptRecord, Ledger, Outcome
 from gpubench.measure import log
 from gpubench.measure.log import Log
 from gpubench.measure.records import Environment, Window
+from gpubench.plan.freeze import freeze
 from gpubench.plan.plan import Plan
-from gpubench_cli import documents, refusal, results, terminal
+from gpubench_cli import documents, import_study, refusal, results, terminal
 from gpubench_cli.refusal import Refusal
 from gpubench_cli.results import LogName, Summary
 
@@ -75,6 +76,7 @@ class Examined:
     stopped: list[str] = field(default_factory=list)  # what is there only because it was stopped in the middle
     cut: list[str] = field(default_factory=list)  # logs of attempts without a result whose last line has no end
     unsealed: int = 0  # records of version 1
+    imported: str | None = None  # whose figures they are, where they were not measured
     old: list[str] = field(default_factory=list)  # the places of those that the folder's writer wrote
     without_results: int = 0  # attempts that came to none
     unknown: int = 0  # records of kinds that are not known here
@@ -95,6 +97,7 @@ def examine(path: Path) -> Examined:
         found.findings.append("nothing was computed again, as the plan or the ledger cannot be read")
         return found
     environments = _environments(path, found)
+    found.imported = plan.imported.origin if plan.imported is not None else None
     found.findings += _made_older(plan, summary, found)
     written = _Written(lines=lines, environments=environments)
     ledger = written.ledger()
@@ -103,6 +106,7 @@ def examine(path: Path) -> Examined:
     spec = _spec(path, plan, summary, found)
     if summary is not None and spec is not None:
         found.findings += [f"plan.json: {finding}" for finding in audit.of_plan(plan, spec)]
+        found.findings += _import(path, plan, spec)
         found.findings += _status(plan, written, spec, summary, found)
         found.figures = audit.figures_in(summary.status)
     return found
@@ -256,6 +260,14 @@ def _count(found: Examined, stored: sealed.Stored, place: str) -> None:
         found.old.append(place)
 
 
+def _import(path: Path, plan: Plan, spec: GpuBenchmarkSpec) -> list[str]:
+    """Whether the figures of an imported study are those of the files beside its plan."""
+    if plan.imported is None:
+        return []
+    wrong = import_study.again(plan, freeze(spec, plan.pools, plan.planned_at), path)
+    return [] if wrong is None else [f"plan.json: {wrong}"]
+
+
 # --- attempts ---------------------------------------------------------------------------------------------------------
 
 
@@ -343,12 +355,18 @@ def _tell(path: Path, examined: Examined) -> None:
 
 def _verdict(examined: Examined) -> str:
     looked_at = f"{examined.attempts} attempts, {examined.windows} windows, {examined.figures} figures"
+    if examined.imported:
+        looked_at = f"{examined.figures} figures"
     if examined.findings:
         return f"it does not hold ({looked_at} were looked at)"
+    if examined.imported:
+        return f"{looked_at}: all is as it was written, and every figure follows from the imported measurements"
     return f"{looked_at}: all is as it was written, and every figure follows from the records"
 
 
 def _remarks(examined: Examined) -> Iterator[str]:
+    if examined.imported:
+        yield f"its measurements are imported from {examined.imported}, and follow from no record here"
     if examined.stopped:
         yield f"it was stopped in the middle, or had not finished: {'; '.join(examined.stopped)}"
     if examined.cut:

@@ -145,10 +145,11 @@ def test_messages_have_bandwidth_and_no_samples_per_second() -> None:
     assert metrics.THROUGHPUT.name not in series
 
 
-def test_what_was_not_run_has_a_marked_cost_and_goals_and_no_measured_series() -> None:
-    series = scrape_of({**TRAINED, "basis": "Repriced"})
+@pytest.mark.parametrize("basis", ["Repriced", "Extrapolated", "Imported"])
+def test_what_was_not_run_has_a_marked_cost_and_goals_and_no_measured_series(basis: str) -> None:
+    series = scrape_of({**TRAINED, "basis": basis})
     for name in (metrics.COST.name, metrics.COST_PER_RUN.name, metrics.GOAL.name, metrics.GOAL_COST.name):
-        assert [labels["basis"] for labels, _ in series[name]] == ["Repriced"]
+        assert [labels["basis"] for labels, _ in series[name]] == [basis]
     for metric in (metrics.THROUGHPUT, metrics.EFFICIENCY, metrics.TRAINING, metrics.EPOCH, metrics.ACCURACY):
         assert metric.name not in series
 

@@ -23,7 +23,11 @@ from gpubench.measure import scaling_law
 from gpubench.measure.intervals import Interval
 from gpubench.measure.scaling_law import COUNTS_MIN, Experience, Reach, Speed, Undetermined
 
-PUBLISHED = Path(__file__).parents[1] / "core" / "published"
+ROOT = Path(__file__).parents[2]
+THROUGHPUTS = ROOT / "jobs" / "studies" / "published" / "tensorflow-2017.csv"
+EFFICIENCIES = ROOT / "jobs" / "studies" / "published" / "parkopedia-2018.csv"
+#: What the instances of one letter and generation have in them.
+ACCELERATORS = {"g3": "M60", "p2": "K80", "p3": "V100"}
 LEVELS = (0.8, 0.95)
 #: The group of those for which nothing is promised.
 FAR = "far beyond the others"
@@ -91,14 +95,15 @@ class Share(NamedTuple):
 def lines() -> tuple[Line, ...]:
     """Every published line with three worker counts or more."""
     efficiencies = (
-        (("Parkopedia 2018", row["gpu"], (row["workload"], row["batch_per_gpu"])), int(row["gpus"]),
-         int(row["gpus"]) * float(row["efficiency"]))
-        for row in _rows("scaling_efficiency.csv")
+        (("Parkopedia 2018", ACCELERATORS[row["pool"].partition(".")[0]], (row["workload"], row["batch_per_worker"])),
+         int(row["workers"]), int(row["workers"]) * float(row["efficiency"]))
+        for row in _rows(EFFICIENCIES)
+        if row["efficiency"]
     )  # fmt: skip
     throughputs = (
-        (("TensorFlow 2017", row["machine"], (row["workload"], row["batch_per_gpu"], row["data"], row["variables"])),
-         int(row["gpus"]), float(row["images_per_second"]))
-        for row in _rows("scaling_throughput.csv")
+        (("TensorFlow 2017", row["pool"], (row["workload"], row["batch_per_worker"], row["data"], row["note"])),
+         int(row["workers"]), float(row["samples_per_second"]))
+        for row in _rows(THROUGHPUTS)
     )  # fmt: skip
     found: dict[tuple[str, str, tuple[str, ...]], list[Speed]] = {}
     for key, workers, throughput in itertools.chain(efficiencies, throughputs):
@@ -112,8 +117,8 @@ def lines() -> tuple[Line, ...]:
     )
 
 
-def _rows(name: str) -> list[dict[str, str]]:
-    with (PUBLISHED / name).open(encoding="utf-8") as file:
+def _rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8") as file:
         return list(csv.DictReader(line for line in file if not line.startswith("#")))
 
 

@@ -40,6 +40,7 @@ class PointState(StrEnum):
     OUT_OF_MEMORY = "OutOfMemory"
     NO_CAPACITY = "NoCapacity"
     UNSUPPORTED_ACCELERATOR = "UnsupportedAccelerator"
+    NOT_PUBLISHED = "NotPublished"  # of an imported study: it was measured elsewhere, and nobody says how fast it was
     FAILED = "Failed"
 
 
@@ -52,6 +53,7 @@ FINDINGS = frozenset(
         PointState.OUT_OF_MEMORY,
         PointState.NO_CAPACITY,
         PointState.UNSUPPORTED_ACCELERATOR,
+        PointState.NOT_PUBLISHED,
     }
 )
 
@@ -87,7 +89,11 @@ class AmountInterval(Value):
 class Cost(Value):
     """What the point costs at its measured throughput."""
 
-    per_million_samples: AmountInterval = Field(description="Marginal cost: rate over throughput, no billing rule.")
+    per_million_samples: AmountInterval | None = Field(
+        None,
+        description="Marginal cost: rate over throughput, no billing rule. Absent where an imported training has no "
+        "throughput.",
+    )
     per_run: AmountInterval | None = Field(
         None, description="With mode Training: marginal cost of the timed region, no billing rule."
     )
@@ -98,7 +104,9 @@ class Quality(Value):
 
     metric: Literal["accuracy", "loss"] = Field(description="accuracy: larger is better. loss: smaller is better.")
     final: Estimate = Field(description="After the last epoch, over the repeats.")
-    best: Estimate = Field(description="Of the best epoch of each repeat.")
+    best: Estimate | None = Field(
+        None, description="Of the best epoch of each repeat; absent where an import does not say it."
+    )
 
 
 class TrainingResult(Value):
@@ -110,9 +118,15 @@ class TrainingResult(Value):
         None, description="Seconds of the timed region; absent where its only epoch is the first one, and left out."
     )
     seconds_per_epoch: Estimate | None = Field(None, description="The same per epoch of the region.")
-    first_epoch_seconds: float = Field(description="Training seconds of the first epoch.")
-    evaluation_seconds: float = Field(description="Seconds of all evaluations, wherever they count.")
-    training_loss: float = Field(description="Mean loss of the last epoch's steps.")
+    first_epoch_seconds: float | None = Field(
+        None, description="Training seconds of the first epoch; absent where an import does not say it."
+    )
+    evaluation_seconds: float | None = Field(
+        None, description="Seconds of all evaluations, wherever they count; absent where an import does not say it."
+    )
+    training_loss: float | None = Field(
+        None, description="Mean loss of the last epoch's steps; absent where an import does not say it."
+    )
     quality: Quality | None = Field(None, description="Absent where the data has no held-out part.")
 
 
@@ -137,6 +151,11 @@ class Basis(StrEnum):
     MEASURED = "Measured"
     REPRICED = "Repriced"
     EXTRAPOLATED = "Extrapolated"
+    IMPORTED = "Imported"  # measured elsewhere, before: `gpubench import`
+
+
+#: Points with figures of their own, which may stand for others: all the rest is derived from them.
+SOURCES = frozenset({Basis.MEASURED, Basis.IMPORTED})
 
 
 class Judgement(StrEnum):
@@ -197,14 +216,21 @@ class PointResult(Value):
     data_samples: int | None = Field(None, description="Training samples of a generated set, where they were given.")
     epochs: int | None = Field(None, description="With mode Training: epochs asked for, where the study knows them.")
     variant: str | None = Field(None, max_length=40, description="Variant, where the block has some.")
-    basis: Basis = Field(Basis.MEASURED, description="Measured, or taken from another pool's measurements.")
+    basis: Basis = Field(
+        Basis.MEASURED,
+        description="Measured; taken from another pool's measurements; or imported from a publication or an older study.",
+    )
     state: PointState = Field(description="What became of the point.")
     reason: str | None = Field(None, max_length=REASON_MAX, description="Why, where it was not measured.")
     values: tuple[float, ...] = Field(
-        (), max_length=REPEATS_MAX, description="Samples per second of each repeat. None where basis is not Measured."
+        (), max_length=REPEATS_MAX, description="Samples per second of each repeat. None where basis is neither "
+        "Measured nor Imported."
     )
     throughput: Estimate | None = Field(
         None, description="Samples per second over the repeats; of training without its evaluations."
+    )
+    repeats: int | None = Field(
+        None, description="With basis Imported: of how many runs the figures are, also where they have no throughput."
     )
     stopping: Stopping | None = Field(
         None,
@@ -291,7 +317,9 @@ class PointCounts(Value):
     running: int = Field(0, description="Points with an attempt under way.")
     failed: int = Field(0, description="Points that ended Failed.")
     skipped: int = Field(0, description="Points that no pool can hold.")
-    other: int = Field(0, description="Points that ended OutOfMemory, NoCapacity or UnsupportedAccelerator.")
+    other: int = Field(
+        0, description="Points that ended OutOfMemory, NoCapacity, UnsupportedAccelerator or NotPublished."
+    )
 
 
 class TrialCounts(Value):

@@ -24,7 +24,7 @@ from gpubench.control.status import point_text
 from gpubench.measure import gang
 from gpubench.measure.log import Log
 from gpubench.measure.records import Environment, Epoch, Failure, Health, Result, Usage, Window
-from gpubench.plan import freeze
+from gpubench.plan import freeze, importing
 from gpubench.plan.plan import Plan, Point
 from gpubench.values import Value
 
@@ -37,7 +37,7 @@ _NEWER_THAN_VERSION_1 = frozenset(
 #: Relative; a double has 2.2e-16, and a figure comes of some hundred operations.
 SAME = 1e-12
 #: What of a plan does not follow from the study file; points are compared by their keys.
-_OF_THE_PLACE = frozenset({"schema_version", "planned_at", "study_digest", "strict", "baseline", "points", "trials"})
+_OF_THE_PLACE = frozenset({"schema_version", "planned_at", "study_digest", "strict", "baseline", "imported", "points", "trials"})
 #: What a plan of version 1 says of its study file.
 _IN_VERSION_1 = frozenset(
     {"pools", "images", "seed", "timing", "attempts", "mode", "timed_region", "currency", "exchange_rates"}
@@ -67,6 +67,8 @@ def has_windows(plan: Plan, trial: str) -> bool:
 def of_plan(plan: Plan, spec: GpuBenchmarkSpec) -> Iterator[Finding]:
     """Whether a plan is one of this study: its points, its times, its seed. What was skipped depends on the place."""
     again = freeze.freeze(spec, plan.pools, plan.planned_at)
+    if plan.imported is not None:
+        again = importing.with_measurements(again, plan.imported)
     if [point.key for point in again.points] != [point.key for point in plan.points]:
         yield Finding(place="points", sentence="they are not those of the study file")
     told = _IN_VERSION_1 if plan.schema_version < sealed.VERSION else Plan.model_fields.keys()

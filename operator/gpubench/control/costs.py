@@ -17,9 +17,9 @@ from gpubench.plan.plan import Plan, Point
 
 
 def costed(plan: Plan, point: Point, result: PointResult, goals: Sequence[Goal]) -> PointResult:
-    """The result with its costs and its goals; as it is without a throughput."""
+    """The result with its costs and its goals; as it is where nobody knows how fast it was."""
     # The elements of a message are no samples that anybody pays for: allreduce is measured to explain the others.
-    if result.throughput is None or result.workload == workloads.MESSAGES:
+    if not _is_timed(result) or result.workload == workloads.MESSAGES:
         return result
     return result.model_copy(
         update={
@@ -30,6 +30,11 @@ def costed(plan: Plan, point: Point, result: PointResult, goals: Sequence[Goal])
     )
 
 
+def _is_timed(result: PointResult) -> bool:
+    """Whether there is a throughput or, of an imported training, its seconds alone."""
+    return result.throughput is not None or (result.training is not None and result.training.seconds is not None)
+
+
 def _warnings(plan: Plan, result: PointResult) -> tuple[str, ...]:
     """Those of the result, and before them why its pool's price gives no cost."""
     without = price.without_exchange(plan, result.pool)
@@ -38,13 +43,15 @@ def _warnings(plan: Plan, result: PointResult) -> tuple[str, ...]:
 
 def _cost(plan: Plan, point: Point, result: PointResult) -> Cost | None:
     rate = price.planned_rate(plan, point.key.pool)
-    if rate is None or result.throughput is None:
+    if rate is None:
         return None
-    nodes = _nodes(plan, point)
-    samples = marginal.per_million_samples(rate, nodes=nodes, throughput=estimates.interval(result.throughput))
-    amounts = estimates.amounts(samples)
-    if amounts is None:
-        return None
+    nodes = plan.paid_nodes(point)
+    amounts = None
+    if result.throughput is not None:
+        samples = marginal.per_million_samples(rate, nodes=nodes, throughput=estimates.interval(result.throughput))
+        amounts = estimates.amounts(samples)
+        if amounts is None:
+            return None
     seconds = result.training.seconds if result.training is not None else None
     if seconds is None:
         return Cost(per_million_samples=amounts)
@@ -68,8 +75,3 @@ def _goal(goal: Goal, result: PointResult, *, rate: Rate | None, nodes: Decimal)
         cost=estimates.amounts(cost) if cost else None,
     )
 
-
-def _nodes(plan: Plan, point: Point) -> Decimal:
-    """Nodes to pay for: an exclusive node is paid for as a whole, however many of its slots work."""
-    pool = plan.pool(point.key.pool).spec
-    return Decimal(point.nodes) if pool.exclusive_nodes else Decimal(point.key.workers) / pool.slots_per_node

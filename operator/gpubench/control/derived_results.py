@@ -17,12 +17,12 @@ from decimal import Decimal
 from typing import Literal
 
 from gpubench.api import benchmark_status
-from gpubench.api.benchmark_status import Basis, Estimate, PointResult, PointState
+from gpubench.api.benchmark_status import SOURCES, Basis, Estimate, PointResult, PointState
 from gpubench.control import caveats, conditions
 from gpubench.money import derived as formulas
 from gpubench.plan import derived
 from gpubench.plan.plan import Plan, Point
-from gpubench.report import tables
+from gpubench.report import efficiencies, tables
 from gpubench.units import workers_text
 
 _OPEN = frozenset({PointState.PENDING, PointState.RUNNING})
@@ -39,10 +39,13 @@ def derived_result(plan: Plan, point: Point, blank: PointResult, *, results: Seq
     source = results[index]
     if source.state in _OPEN:
         return blank.model_copy(update={"state": PointState.PENDING})
-    if source.throughput is None:
-        reason = f"its figures would come from {tables.describe(source)}: {source.reason}"
+    if source.state is PointState.NOT_PUBLISHED:
+        return blank.model_copy(update={"state": source.state, "reason": tables.NOT_PUBLISHED})
+    if source.throughput is None and (source.training is None or point.basis is Basis.EXTRAPOLATED):
+        reason = f"its figures would come from {tables.describe(source)}: {source.reason or NO_THROUGHPUT}"
+        state = PointState.SKIPPED if source.state is PointState.MEASURED else source.state
         return blank.model_copy(
-            update={"state": source.state, "reason": conditions.clamped(reason, benchmark_status.REASON_MAX)}
+            update={"state": state, "reason": conditions.clamped(reason, benchmark_status.REASON_MAX)}
         )
     if point.basis is Basis.EXTRAPOLATED:
         return _extrapolated(plan, point, blank, source=source, results=results)
@@ -55,6 +58,7 @@ def derived_result(plan: Plan, point: Point, blank: PointResult, *, results: Seq
 
 
 _NO_SOURCE = "no point of this study stands for it"
+NO_THROUGHPUT = "its samples per second are not known"
 
 
 def _extrapolated(
@@ -65,12 +69,12 @@ def _extrapolated(
     alike = [
         result
         for other, result in zip(plan.points, results, strict=True)
-        if other.basis is Basis.MEASURED and derived.same_training(line, other.key, point.key)
+        if other.basis in SOURCES and derived.same_training(line, other.key, point.key)
     ]
     if any(result.state in _OPEN for result in alike):
         return blank.model_copy(update={"state": PointState.PENDING})  # the mean would still change
-    efficiencies = [Decimal(e) for e in study_efficiencies(alike, line=line, baseline_workers=source.workers)]
-    if not efficiencies:
+    found = [Decimal(e) for e in efficiencies.of_line(alike, line=line, baseline_workers=source.workers)]
+    if not found:
         reason = (
             f"no point on several workers gives an efficiency of {blank.workload} at {derived.batch_text(point)} "
             f"relative to {workers_text(source.workers)}, from which {blank.pool} is extrapolated: "
@@ -79,12 +83,12 @@ def _extrapolated(
         return blank.model_copy(
             update={"state": PointState.SKIPPED, "reason": conditions.clamped(reason, benchmark_status.REASON_MAX)}
         )
-    mean = formulas.mean_efficiency(efficiencies)
+    mean = formulas.mean_efficiency(found)
     factor = point.key.workers / source.workers
     throughput = formulas.extrapolated(
-        Decimal(source.throughput.mean), times=Decimal(factor), efficiencies=efficiencies
+        Decimal(source.throughput.mean), times=Decimal(factor), efficiencies=found
     )
-    count = "1 measured point" if len(efficiencies) == 1 else f"{len(efficiencies)} measured points"
+    count = "1 measured point" if len(found) == 1 else f"{len(found)} measured points"
     return _measured(
         blank,
         source,
@@ -110,20 +114,7 @@ def _why_none(source: PointResult, alike: Sequence[PointResult]) -> str:
 _STEADIER = "give measure.warmUp and duration more time"
 
 
-def study_efficiencies(
-    alike: Sequence[PointResult], *, line: Literal["weak", "strong"], baseline_workers: int
-) -> list[float]:
-    """The efficiencies on a line of all settled points among these that have more workers than a base of so many."""
-    return [
-        found.efficiency.mean
-        for result in alike
-        if result.state is not PointState.UNSTABLE
-        for found in result.scaling
-        if found.kind == line and found.baseline_workers == baseline_workers < result.workers
-    ]
-
-
-def _measured(blank: PointResult, source: PointResult, *, throughput: Estimate, warning: str) -> PointResult:
+def _measured(blank: PointResult, source: PointResult, *, throughput: Estimate | None, warning: str) -> PointResult:
     return blank.model_copy(
         update={
             "state": source.state,  # Measured, or Unstable: a price steadies nothing

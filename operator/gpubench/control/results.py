@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from gpubench import workloads
 from gpubench.api import benchmark_status
 from gpubench.api.benchmark import Goal
-from gpubench.api.benchmark_status import Bandwidth, Basis, PointResult, PointState, Scaling
+from gpubench.api.benchmark_status import SOURCES, Bandwidth, Basis, PointResult, PointState, Scaling
 from gpubench.control import (
     caveats,
     costs,
@@ -14,6 +14,7 @@ from gpubench.control import (
     environments,
     estimates,
     health,
+    imported_results,
     memory,
     stopped,
     training_results,
@@ -43,19 +44,22 @@ def point_results(
     `standings` has one entry for each trial, by id; `known` are the environments whose records were read, by key.
     """
     trials = [[standings[trial.id] for trial in of_point] for of_point in plan.repeats_of_points()]
-    entries = [_measured(plan, point, of_point) for point, of_point in zip(plan.points, trials, strict=True)]
+    entries = [
+        imported_results.entry(plan, index) if plan.imported is not None else _measured(plan, point, of_point)
+        for index, (point, of_point) in enumerate(zip(plan.points, trials, strict=True))
+    ]
     beside = Beside(
         among=[entry for entry in entries if entry is not None],
         known=known or {},
         weak=health.weak_trials(plan, [one.measured for one in standings.values() if one.measured is not None]),
     )
     results = [
-        blank(plan, point) if point.basis is not Basis.MEASURED else _result(plan, point, of_point, entry, beside)
-        for point, of_point, entry in zip(plan.points, trials, entries, strict=True)
+        _own_result(plan, index, trials[index], entries[index], beside) if point.basis in SOURCES else blank(plan, point)
+        for index, point in enumerate(plan.points)
     ]
     found = memory.explained(plan.points, results)
     whole = (
-        result if point.basis is Basis.MEASURED else derived_results.derived_result(plan, point, result, results=found)
+        result if point.basis in SOURCES else derived_results.derived_result(plan, point, result, results=found)
         for point, result in zip(plan.points, found, strict=True)
     )
     return tuple(
@@ -148,6 +152,16 @@ def _shortened(path: str | None) -> str | None:
         return path
     start = f"{content_id(path, characters=8)}…"
     return start + path.encode()[len(start.encode()) - benchmark_status.DATA_PATH_MAX :].decode(errors="ignore")
+
+
+def _own_result(
+    plan: Plan, index: int, trials: Sequence[TrialStanding], entry: MeasuredPoint | None, beside: Beside
+) -> PointResult:
+    """The result of a point that has figures of its own: run here, or imported."""
+    point = plan.points[index]
+    if point.basis is Basis.IMPORTED:
+        return imported_results.imported_result(plan, index, blank(plan, point), among=beside.among)
+    return _result(plan, point, trials, entry, beside)
 
 
 def _result(

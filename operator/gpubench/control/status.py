@@ -69,7 +69,7 @@ def succeeded(results: Sequence[PointResult]) -> tuple[bool, str, str]:
     """Whether a finished study succeeded, with reason and sentence: all points are findings, one at least measured."""
     states = Counter(result.state for result in results)
     summary = ", ".join(f"{count} {state.value}" for state, count in sorted(states.items())) + _derived(results)
-    if not states[PointState.MEASURED]:
+    if not (states[PointState.MEASURED] or states[PointState.NOT_PUBLISHED]):
         unsettled = "no point settled: give measure.warmUp and duration more time, or look at the nodes"
         other = unsettled if states[PointState.UNSTABLE] else "no point could be run"
         why = next((result.reason for result in results if result.reason), other)
@@ -90,10 +90,14 @@ def point_text(point: PointKey | PointResult) -> str:
 
 def _derived(results: Sequence[PointResult]) -> str:
     """That measured points were not all run here; they count as measured, because what they stand on was."""
-    count = sum(result.state is PointState.MEASURED and result.basis is not Basis.MEASURED for result in results)
-    if not count:
-        return ""
-    return f" ({count} of the measured points {'is' if count == 1 else 'are'} derived from others, not run)"
+    bases = Counter(result.basis for result in results if result.state is PointState.MEASURED)
+    derived = bases[Basis.REPRICED] + bases[Basis.EXTRAPOLATED]
+    parts = [
+        f"{count} of the measured points {'is' if count == 1 else 'are'} {how}"
+        for count, how in ((derived, "derived from others, not run"), (bases[Basis.IMPORTED], "imported"))
+        if count
+    ]
+    return f" ({', '.join(parts)})" if parts else ""
 
 
 def _phase(study: Study, results: Sequence[PointResult], *, finished: bool) -> str:
@@ -162,7 +166,12 @@ def _verdict(plan: Plan, compared: Comparison) -> tuple[bool | None, str, str]:
 
 def _points(results: Sequence[PointResult]) -> PointCounts:
     states = Counter(result.state for result in results)
-    others = (PointState.OUT_OF_MEMORY, PointState.NO_CAPACITY, PointState.UNSUPPORTED_ACCELERATOR)
+    others = (
+        PointState.OUT_OF_MEMORY,
+        PointState.NO_CAPACITY,
+        PointState.UNSUPPORTED_ACCELERATOR,
+        PointState.NOT_PUBLISHED,
+    )
     return PointCounts(
         total=len(results),
         measured=states[PointState.MEASURED],

@@ -57,7 +57,7 @@ def training_result(
     seconds = [value for run in runs if (value := training.timed_seconds(run, region)) is not None]
     if len(seconds) < len(runs):
         return found
-    interval = _from_zero(intervals.of_mean(seconds, confidence))
+    interval = from_zero(intervals.of_mean(seconds, confidence))
     per_epoch = interval.scaled(1 / training.timed_epochs(runs[0], region))
     return found.model_copy(
         update={"seconds": estimates.estimate(interval), "seconds_per_epoch": estimates.estimate(per_epoch)}
@@ -75,7 +75,7 @@ def _as_planned(runs: Sequence[Training], planned: int | None) -> bool:
     return {run.epochs for run in runs} == {runs[0].epochs if planned is None else planned}
 
 
-def _from_zero(seconds: Interval) -> Interval:
+def from_zero(seconds: Interval) -> Interval:
     """No run takes less than no time."""
     return seconds if seconds.low is None else replace(seconds, low=max(0.0, seconds.low))
 
@@ -87,10 +87,10 @@ def _quality(runs: Sequence[Training], confidence: float) -> Quality | None:
     bests = [run.best for run in runs if run.metric == metric and run.best is not None]
     if metric is None or len(finals) < len(runs) or len(bests) < len(runs):
         return None
-    return Quality(metric=metric, final=_within(metric, finals, confidence), best=_within(metric, bests, confidence))
+    return Quality(metric=metric, final=within(metric, finals, confidence), best=within(metric, bests, confidence))
 
 
-def _within(metric: str, values: Sequence[float], confidence: float) -> Estimate:
+def within(metric: str, values: Sequence[float], confidence: float) -> Estimate:
     """The interval, cut at what cannot be: a share is neither below 0 nor above 1."""
     found = estimates.estimate(intervals.of_mean(values, confidence))
     if metric != "accuracy" or found.low is None or found.high is None:

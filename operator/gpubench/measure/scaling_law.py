@@ -88,7 +88,7 @@ class Experience:
     freedom: float  # how many observations the scatter is worth
 
 
-#: From the lines of tests/core/published/scaling_throughput.csv, by `make bench-scaling-law`, which prints them.
+#: From the lines of jobs/studies/published/tensorflow-2017.csv, by `make bench-scaling-law`, which prints them.
 PUBLISHED = Experience(loss=0.045, scatter=0.014, freedom=3.5)
 
 

@@ -10,6 +10,7 @@ Version 2 (0.1.0): ends with a checksum (`gpubench.sealed`); `studyDigest`.
 """
 
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any, ClassVar, Literal
 
 from pydantic import model_validator
@@ -19,6 +20,7 @@ from gpubench.api.benchmark import AttemptLimits, Custom, Data, Mode, Repeats, T
 from gpubench.api.benchmark_status import Basis
 from gpubench.api.pool import ExchangeRate, GpuPool
 from gpubench.plan.baseline import Baseline
+from gpubench.plan.imported import Imported
 from gpubench.precision import Precision
 from gpubench.values import Value, content_id
 
@@ -50,7 +52,7 @@ class Point(Value):
     key: PointKey
     lines: tuple[Literal["weak", "strong"], ...]  # on which scaling lines it lies: batchPerWorker, globalBatch, or both
     skip: str | None = None  # why it cannot be run, in a sentence
-    basis: Basis = Basis.MEASURED  # any other is never run: `GpuPoolSpec.measured_by`
+    basis: Basis = Basis.MEASURED  # any other is never run: `GpuPoolSpec.measured_by`, `Plan.imported`
 
     @property
     def nodes(self) -> int:
@@ -117,6 +119,7 @@ class Plan(sealed.Stored):
     strict: Strict | None = None  # with `repeats`; absent in plans of before: what this version computes
     health_check: bool = False  # whether each rank tests its device before a trial
     baseline: Baseline | None = None  # what the study is compared with
+    imported: Imported | None = None  # figures that were measured elsewhere; such a plan has no trials
 
     #: Field of a point's key, and the list in the stored plan that has each of its values once.
     STORED_ONCE: ClassVar[Mapping[str, str]] = {"data": "data", "variant": "variants", "custom": "customs"}
@@ -153,6 +156,11 @@ class Plan(sealed.Stored):
     def pool(self, name: str) -> GpuPool:
         """The pool as it was when the study started."""
         return next(pool for pool in self.pools if pool.name == name)
+
+    def paid_nodes(self, point: Point) -> Decimal:
+        """Nodes to pay for: an exclusive node is paid for as a whole, however many of its slots work."""
+        pool = self.pool(point.key.pool).spec
+        return Decimal(point.nodes) if pool.exclusive_nodes else Decimal(point.key.workers) / pool.slots_per_node
 
     def is_certain(self, trial: Trial) -> bool:
         """Whether a trial runs in any case: it is not beyond the repeats that every point has."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from gpubench import workloads
 from gpubench.api.benchmark import DataSource
 from gpubench.api.benchmark_status import (
+    SOURCES,
     AmountInterval,
     Basis,
     Estimate,
@@ -65,9 +66,13 @@ def _work(point: PointResult) -> tuple[str, str, DataSource, str | None, int | N
 def _of_group(points: Sequence[PointResult]) -> str:
     found = [point for point in points if point.state is PointState.MEASURED and tables.headline(point)]
     run = [point for point in found if point.basis is Basis.MEASURED]
+    if not run:  # what was measured elsewhere is ranked among itself only
+        run = [point for point in found if point.basis is Basis.IMPORTED]
     if not run:
         return ""
     timed = all(point.training and point.training.seconds for point in run)
+    if not timed:  # of an imported training the seconds alone may be known
+        run = [point for point in run if point.throughput]
     if run[0].workload == workloads.MESSAGES:
         sentences = [_best(run, _BUS)]
     elif timed:
@@ -182,8 +187,13 @@ def _missing(results: Sequence[PointResult]) -> list[str]:
         for state, count in counts.items()
         if state not in (PointState.MEASURED, PointState.UNSTABLE, PointState.PENDING, PointState.RUNNING)
     }
-    derived = sum(point.state is PointState.MEASURED and point.basis is not Basis.MEASURED for point in results)
+    derived = sum(point.state is PointState.MEASURED and point.basis not in SOURCES for point in results)
+    imported = sum(point.state is PointState.MEASURED and point.basis is Basis.IMPORTED for point in results)
     sentences = []
+    if imported:
+        sentences.append(
+            f"{imported} of {total} points {_are(imported)} imported: measured elsewhere, and not ranked with measured ones."
+        )
     if derived:
         sentences.append(
             f"{derived} of {total} points {_are(derived)} re-priced or extrapolated from others and not run: "
@@ -345,9 +355,15 @@ def _untested(points: Sequence[PointResult], bounds: Callable[[PointResult], _Bo
 
 # --- words ------------------------------------------------------------------------------------------------------------
 
+_MARKS = {
+    Basis.REPRICED: " (re-priced)",
+    Basis.EXTRAPOLATED: " (extrapolated)",
+    Basis.IMPORTED: " (imported)",
+}
+
 
 def _named(point: PointResult) -> str:
-    mark = {Basis.MEASURED: "", Basis.REPRICED: " (re-priced)", Basis.EXTRAPOLATED: " (extrapolated)"}[point.basis]
+    mark = _MARKS.get(point.basis, "")
     return f"{tables.shape(point)} on {point.pool}{mark}"
 
 

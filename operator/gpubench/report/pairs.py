@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from gpubench.api.benchmark import Custom, GpuBenchmarkSpec, Mode, TimedRegion, Variant
-from gpubench.api.benchmark_status import Basis, EnvironmentFacts, GpuBenchmarkStatus, PointResult
+from gpubench.api.benchmark_status import SOURCES, Basis, EnvironmentFacts, GpuBenchmarkStatus, PointResult
 from gpubench.measure import compare, intervals, wanted
 from gpubench.measure.compare import Quantity, Sample
 from gpubench.plan.plan import Plan
@@ -93,19 +93,24 @@ def of_plan(
 
 def quantity(point: PointResult) -> Quantity | None:
     """What of a point is compared: seconds of a run where it trained, else its throughput; None where neither is."""
-    if point.basis is not Basis.MEASURED or not point.values:
+    if point.basis not in SOURCES:
         return None
-    return (
-        Quantity.SECONDS if point.training is not None and point.training.seconds is not None else Quantity.THROUGHPUT
-    )
+    if point.training is not None and point.training.seconds is not None and _repeats(point):
+        return Quantity.SECONDS
+    return Quantity.THROUGHPUT if point.values else None
 
 
 def sample(point: PointResult, of: Quantity, *, confidence: float) -> Sample:
     """The repeats of a measured point; `confidence` is that of its study."""
     seconds = point.training.seconds if point.training is not None else None
     if of is Quantity.SECONDS and seconds is not None:
-        return compare.of_estimate(seconds, len(point.values), confidence=confidence)
+        return compare.of_estimate(seconds, _repeats(point), confidence=confidence)
     return compare.of_values(point.values, confidence=confidence)
+
+
+def _repeats(point: PointResult) -> int:
+    """How many runs the figures of a point are of; an imported training has no throughputs to count."""
+    return point.repeats or len(point.values)
 
 
 def across(a: Side, b: Side, *, by: Collection[str]) -> tuple[Pair, ...]:
@@ -176,7 +181,8 @@ def text_of(point: PointResult, fields: Iterable[str]) -> str:
         "precision": point.precision,
         "variant": point.variant or "no variant",
     }
-    return ", ".join(words[field] for field in fields)
+    mark = " (imported)" if point.basis is Basis.IMPORTED else ""
+    return ", ".join(words[field] for field in fields) + mark
 
 
 def _key(side: Side, point: PointResult) -> dict[str, str]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from gpubench import workloads
 from gpubench.api.benchmark import DataSource
 from gpubench.api.benchmark_status import (
+    SOURCES,
     AmountInterval,
     Bandwidth,
     Basis,
@@ -54,7 +55,13 @@ EFFICIENCY_NOTE = (
     "precision, data and variant."
 )
 ACROSS_POOLS_NOTE = "EFFICIENCY with a pool's name behind it is across pools: its base is that pool's smallest point."
-BASIS_NOTE = "BASIS other than Measured: the point was not run; its figures come from another point, see the warnings."
+BASIS_NOTE = "BASIS Repriced, Extrapolated: the point was not run; its figures come from another point, see the warnings."
+IMPORTED_NOTE = (
+    "BASIS Imported: measured elsewhere, before, and not by gpubench; whose figures they are stands in the warnings. Of "
+    "fewer than 3 runs there is no interval."
+)
+#: What of an imported point nobody has printed.
+NOT_PUBLISHED = "not published"
 BANDWIDTH_NOTE = (
     "ALGBW is the bytes of a message over its time, BUSBW that times 2 (n - 1) / n for n workers, which is what each "
     "link carries; BATCH is elements of the message."
@@ -219,7 +226,7 @@ def _throughput_columns(points: Sequence[PointResult]) -> list[tuple[Column, _Ce
         # The elements of a message are no samples: allreduce has its own columns.
         (
             Column(title="SAMPLES/S", numeric=True),
-            lambda point: figures.UNDEFINED if _is_message(point) else figures.throughput(point.throughput),
+            _throughput,
         ),
         (Column(title="EFFICIENCY", numeric=True), efficiencies),
         (
@@ -227,6 +234,18 @@ def _throughput_columns(points: Sequence[PointResult]) -> list[tuple[Column, _Ce
             lambda point: _money(point.cost.per_million_samples if point.cost else None),
         ),
     ]
+
+
+def _throughput(point: PointResult) -> str:
+    if _is_message(point):
+        return figures.UNDEFINED
+    return NOT_PUBLISHED if _is_withheld(point) else figures.throughput(point.throughput)
+
+
+def _is_withheld(point: PointResult) -> bool:
+    """Whether the publication that the point is imported from does not print how fast it was."""
+    without = point.throughput is None and point.training is None
+    return without and (point.basis is Basis.IMPORTED or point.state is PointState.NOT_PUBLISHED)
 
 
 def _training_columns(trained: Sequence[PointResult]) -> list[tuple[Column, _Cell]]:
@@ -276,7 +295,8 @@ _BANDWIDTH_COLUMNS: tuple[tuple[Column, _Cell], ...] = (
 
 def _repeats(point: PointResult) -> str:
     missed = "+" if point.stopping is Stopping.MAXIMUM_REACHED else ""
-    return f"{len(point.values)}{missed}" if point.values else figures.UNDEFINED
+    count = point.repeats or len(point.values)
+    return f"{count}{missed}" if count else figures.UNDEFINED
 
 
 _RUN_COLUMNS: tuple[tuple[Column, _Cell], ...] = (
@@ -332,7 +352,7 @@ def _efficiency(scaling: Scaling, *, name_kind: bool, name_base: bool) -> str:
 
 
 def _reading_notes(points: Sequence[PointResult]) -> list[str]:
-    measured = [point for point in points if point.throughput]
+    measured = [point for point in points if point.throughput or point.scaling]
     regions = dict.fromkeys(point.training.timed_region for point in points if point.training)
     notes = [BATCH_NOTE]
     notes += [f"Seconds, and the cost of a run, are of {figures.timed_region(region)}." for region in regions]
@@ -348,8 +368,10 @@ def _reading_notes(points: Sequence[PointResult]) -> list[str]:
         notes.append(ACROSS_POOLS_NOTE)
     if any(point.bandwidth for point in points):
         notes.append(BANDWIDTH_NOTE)
-    if any(point.basis is not Basis.MEASURED for point in points):
+    if any(point.basis not in SOURCES for point in points):
         notes.append(BASIS_NOTE)
+    if any(point.basis is Basis.IMPORTED for point in points):
+        notes.append(IMPORTED_NOTE)
     if any(point.state is PointState.UNSTABLE for point in points):
         notes.append(UNSTABLE_NOTE)
     if any(point.stopping in _ADAPTIVE for point in points):
@@ -358,12 +380,23 @@ def _reading_notes(points: Sequence[PointResult]) -> list[str]:
 
 
 def _lacks_repeats(point: PointResult) -> bool:
-    ended = point.state in (PointState.MEASURED, PointState.UNSTABLE)
+    ended = point.state in (PointState.MEASURED, PointState.UNSTABLE) and point.basis is Basis.MEASURED
     return ended and bool(point.values) and point.throughput is not None and point.throughput.low is None
 
 
 def _reasons(points: Sequence[PointResult]) -> list[str]:
-    return [f"{point.state.value}: {describe(point)}: {point.reason}" for point in points if point.reason]
+    """Each with its point; of what was not published only how much that is, for the table shows where."""
+    told = [
+        f"{point.state.value}: {describe(point)}: {point.reason}"
+        for point in points
+        if point.reason and point.state is not PointState.NOT_PUBLISHED
+    ]
+    withheld = Counter(point.reason for point in points if point.state is PointState.NOT_PUBLISHED and point.reason)
+    told += [
+        f"{PointState.NOT_PUBLISHED.value}: {count} point{'' if count == 1 else 's'}: {reason}"
+        for reason, count in withheld.items()
+    ]
+    return told
 
 
 def _warnings(points: Sequence[PointResult]) -> list[str]:
@@ -410,7 +443,7 @@ def flat(point: PointResult) -> dict[str, str]:
         "epochs": point.epochs,
         "basis": point.basis.value,
         "state": point.state.value,
-        "repeats": len(point.values),
+        "repeats": point.repeats or len(point.values),
         "stopping": point.stopping and point.stopping.value,
         "comparison": point.comparison and point.comparison.value,
         "nodes": point.nodes or None,

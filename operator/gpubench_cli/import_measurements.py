@@ -1,0 +1,322 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From rows of CSV files to what a plan takes over (`gpubench.plan.imported`): each row finds its point of the study.
+
+A row names as many fields of a point as tell it apart from the study's others; a field that it leaves empty may be
+anything. Where it names a variant that the study does not have, the point is added: what was measured there has no
+counterpart here (another framework, say), and is shown all the same.
+
+Must not happen: a row is left out, or given to a point that it may not mean.
+"""
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import NamedTuple
+
+from pydantic import ValidationError
+
+from gpubench.api.benchmark import POINTS_MAX, Mode
+from gpubench.plan import derived, importing
+from gpubench.plan.imported import Added, Figure, FigureKind, Imported, ImportedPoint, Run, Speed
+from gpubench.plan.plan import Plan, Point
+from gpubench_cli import import_rows
+from gpubench_cli.import_rows import Row
+from gpubench_cli.refusal import Refusal
+
+#: What tells points apart.
+KEY = (
+    "workload", "pool", "workers", "workers_per_node", "batch_per_worker", "global_batch", "precision", "data",
+    "variant",
+)  # fmt: skip
+#: Figures of one repeat.
+OF_A_RUN = (
+    "samples_per_second", "seconds", "hours", "first_epoch_seconds", "evaluation_seconds", "training_loss", "accuracy",
+    "gpu_utilization",
+)  # fmt: skip
+#: Figures of a point.
+OF_A_POINT = ("efficiency", "times_as_fast", "as_pool", "note")
+COLUMNS = (*KEY, "repeat", *OF_A_RUN, *OF_A_POINT)
+FIGURE_COLUMNS = (
+    "figure", *KEY, "against_pool", "against_workers", "against_variant", "goal", "amount", "published", "places",
+    "note",
+)  # fmt: skip
+
+_SECONDS_PER_HOUR = 3600
+_AGAINST = frozenset(
+    {
+        FigureKind.RELATIVE_TIME,
+        FigureKind.RELATIVE_COST,
+        FigureKind.RELATIVE_SPEED,
+        FigureKind.GAIN,
+        FigureKind.PAYBACK_DAYS,
+        FigureKind.BREAK_EVEN_DAYS,
+    }
+)
+_GOAL = frozenset({FigureKind.GOAL_HOURS, FigureKind.GOAL_COST})
+_AMOUNT = frozenset({FigureKind.PAYBACK_DAYS, FigureKind.BILLED_COST})
+
+
+class _Placed(NamedTuple):
+    """A row and the index of its point."""
+
+    row: Row
+    point: int
+
+
+def imported(plan: Plan, measurements: Path, figures: Path | None) -> Imported:
+    """Everything that these files say of the points of a study. `plan` is the study's, as it would be run."""
+    read = import_rows.read(measurements, columns=COLUMNS)
+    missing = [name for name in import_rows.HEADINGS if not read.headings.get(name)]
+    if missing:
+        raise Refusal(
+            f"{measurements}: nobody would know whose figures these are: write a line `# {missing[0]}: ...` above the "
+            "rows"
+        )
+    if not read.rows:
+        raise Refusal(f"{measurements}: there is no row below the columns: write one for each repeat of each point")
+    added: dict[tuple[int, str], int] = {}
+    placed = [_Placed(row, _place(plan, row, added)) for row in read.rows]
+    if len(plan.points) + len(added) > POINTS_MAX:
+        total = len(plan.points) + len(added)
+        raise Refusal(f"{measurements}: with the variants of its own there are {total} points; {POINTS_MAX} are the most")
+    by_point: dict[int, list[Row]] = {}
+    for row, point in placed:
+        by_point.setdefault(point, []).append(row)
+    found = _checked(
+        measurements,
+        **{name: read.headings[name] for name in import_rows.HEADINGS},
+        added=tuple(Added(like=like, variant=variant) for like, variant in added),
+        points=tuple(_point(plan, index, rows) for index, rows in sorted(by_point.items())),
+    )
+    if figures is None:
+        return found
+    points = importing.with_added(plan, found)
+    rows = import_rows.read(figures, columns=FIGURE_COLUMNS).rows
+    return found.model_copy(update={"figures": tuple(_figure(points, row) for row in rows)})
+
+
+def _checked(path: Path, **fields: object) -> Imported:
+    try:
+        return Imported.model_validate(fields)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = first["loc"][0]
+        remedy = ": write a day, a month or a year, such as 2018-02" if name == "published" else ""
+        raise Refusal(f"{path}: {name}: {first['msg']}{remedy}") from error
+
+
+# --- which point ------------------------------------------------------------------------------------------------------
+
+
+def _place(plan: Plan, row: Row, added: dict[tuple[int, str], int]) -> int:
+    """Index of the point that a row is about; a variant that the study does not have makes one."""
+    variant = row.cells.get("variant")
+    if variant is None or any(point.key.variant and point.key.variant.name == variant for point in plan.points):
+        return _found(plan.points, row)
+    like = _found(plan.points, row._replace(cells={**row.cells, "variant": ""}))
+    return added.setdefault((like, variant), len(plan.points) + len(added))
+
+
+def _found(points: Sequence[Point], row: Row) -> int:
+    """The one point that agrees with the fields that a row names."""
+    named = {name: text for name in KEY if (text := row.cells.get(name))}
+    agreeing = [index for index, point in enumerate(points) if _agrees(point, named)]
+    plain = [index for index in agreeing if points[index].key.variant is None]
+    if len(agreeing) > 1 and "variant" not in named and len(plain) == 1:
+        return plain[0]
+    if len(agreeing) == 1:
+        return agreeing[0]
+    listed = ", ".join(f"{name} {text}" for name, text in named.items()) or "nothing"
+    if not agreeing:
+        raise Refusal(f"{row.place}: the study has no point with {listed}: `gpubench plan` lists those that it has")
+    unlike = [name for name in KEY if len({_texts(points[index])[name] for index in agreeing}) > 1]
+    raise Refusal(
+        f"{row.place}: {len(agreeing)} points of the study have {listed}: name {' or '.join(unlike)} in a column, too"
+    )
+
+
+def _agrees(point: Point, named: Mapping[str, str]) -> bool:
+    texts = _texts(point)
+    return all(texts[name] == text for name, text in named.items())
+
+
+def _texts(point: Point) -> dict[str, str]:
+    key = point.key
+    return {
+        "workload": key.workload,
+        "pool": key.pool,
+        "workers": str(key.workers),
+        "workers_per_node": str(key.workers_per_node),
+        "batch_per_worker": "" if key.batch_per_worker is None else str(key.batch_per_worker),
+        "global_batch": str(key.global_batch),
+        "precision": key.precision.value,
+        "data": key.data.source.value,
+        "variant": "" if key.variant is None else key.variant.name,
+    }
+
+
+# --- its figures ------------------------------------------------------------------------------------------------------
+
+
+def _point(plan: Plan, index: int, rows: Sequence[Row]) -> ImportedPoint:
+    """What the rows of a point say, repeat by repeat."""
+    repeats: dict[int, Row] = {}
+    for row in rows:
+        repeat = _whole(row, "repeat") if "repeat" in row.cells else len(repeats) + 1
+        if repeat in repeats:
+            raise Refusal(f"{row.place}: repeat {repeat} of this point stands in {repeats[repeat].place}, too")
+        repeats[repeat] = row
+    ordered = [repeats[repeat] for repeat in sorted(repeats)]
+    like = plan.points[index] if index < len(plan.points) else None
+    try:
+        return ImportedPoint(
+            point=index,
+            runs=tuple(run for row in ordered if (run := _run(plan, row, like)) is not None),
+            efficiency=_one(ordered, "efficiency"),
+            speed=_speed(plan, index, ordered),
+            note=_one(ordered, "note", number=False),
+        )
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(step) for step in first["loc"])
+        raise Refusal(f"{ordered[0].place}: {name}: {first['msg']}") from error
+
+
+def _run(plan: Plan, row: Row, point: Point | None) -> Run | None:
+    """One repeat; None where the row has figures of the point alone."""
+    found = {name: _number(row, name) for name in OF_A_RUN if name in row.cells}
+    if not found:
+        return None
+    if "hours" in found:
+        if "seconds" in found:
+            raise Refusal(f"{row.place}: it has seconds and hours: leave one of both out")
+        found["seconds"] = found.pop("hours") * _SECONDS_PER_HOUR
+    if plan.mode is not Mode.TRAINING and (of_training := [name for name in found if name in _OF_TRAINING]):
+        raise Refusal(
+            f"{row.place}: {of_training[0]} is a figure of whole epochs, and the study has measure.mode Throughput: "
+            "set Training, or leave the column out"
+        )
+    if "seconds" in found and point is not None and point.key.epochs is None:
+        raise Refusal(f"{row.place}: seconds of how many epochs? Set epochs in the study's sweep")
+    try:
+        return Run.model_validate({name: float(value) for name, value in found.items()})
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = str(first["loc"][0])
+        raise Refusal(f"{row.place}: {name} is {found[name]}: {first['msg']}") from error
+
+
+_OF_TRAINING = ("seconds", "first_epoch_seconds", "evaluation_seconds", "training_loss", "accuracy")
+
+
+def _speed(plan: Plan, index: int, rows: Sequence[Row]) -> Speed | None:
+    times, pool = _one(rows, "times_as_fast"), _one(rows, "as_pool", number=False)
+    if times is None and pool is None:
+        return None
+    place = rows[0].place
+    if times is None or pool is None:
+        raise Refusal(f"{place}: times_as_fast and as_pool belong together: say as what it is so fast")
+    if Decimal(times) <= 0:
+        raise Refusal(f"{place}: times_as_fast is {times}: write a number above 0")
+    if index >= len(plan.points):
+        raise Refusal(f"{place}: times_as_fast of a variant that the study does not have says nothing: leave it out")
+    return Speed(times=times, over=_against(plan.points, index, {"pool": pool}, place=place))
+
+
+def _one(rows: Sequence[Row], column: str, *, number: bool = True) -> str | None:
+    """What the rows of a point say of all of it; Refusal where they say two things."""
+    found = {row.cells[column]: row for row in rows if column in row.cells}
+    if len(found) > 1:
+        places = " and ".join(row.place for row in found.values())
+        raise Refusal(f"{places}: {column} is a figure of the point, and is {' and '.join(found)}: give it once")
+    if not found:
+        return None
+    ((text, row),) = found.items()
+    if number:
+        _number(row, column)
+    return text
+
+
+def _number(row: Row, column: str) -> Decimal:
+    text = row.cells[column]
+    try:
+        value = Decimal(text)
+    except InvalidOperation:
+        value = Decimal("NaN")
+    if not value.is_finite() or value < 0:
+        raise Refusal(
+            f"{row.place}: {column} is {text!r}: write a number such as 273 or 0.94, with a point and no unit; leave "
+            "the cell empty where nobody knows it"
+        )
+    return value
+
+
+def _whole(row: Row, column: str) -> int:
+    value = _number(row, column)
+    if value != value.to_integral_value():
+        raise Refusal(f"{row.place}: {column} is {row.cells[column]}: write a whole number")
+    return int(value)
+
+
+# --- what is derived from them ----------------------------------------------------------------------------------------
+
+
+def _figure(points: Sequence[Point], row: Row) -> Figure:
+    cells = row.cells
+    if cells.get("figure") not in list(FigureKind):
+        listed = ", ".join(FigureKind)
+        raise Refusal(f"{row.place}: {cells.get('figure', '')!r} is no figure: write one of {listed}")
+    kind = FigureKind(cells["figure"])
+    point = _found(points, row)
+    against = {name: cells[f"against_{name}"] for name in ("pool", "workers", "variant") if f"against_{name}" in cells}
+    for needed, column in ((_AGAINST, "against_pool, against_workers or against_variant"), (_GOAL, "goal"),
+                           (_AMOUNT, "amount")):  # fmt: skip
+        given = bool(against) if needed is _AGAINST else column in cells
+        if (kind in needed) != given:
+            what = "needs" if kind in needed else "has no use for"
+            raise Refusal(f"{row.place}: {kind} {what} {column}")
+    if "amount" in cells and not _number(row, "amount"):
+        raise Refusal(f"{row.place}: amount is {cells['amount']}: write a number above 0")
+    try:
+        return Figure(
+            kind=kind,
+            point=point,
+            against=_against(points, point, against, place=row.place) if against else None,
+            goal=cells.get("goal"),
+            amount=cells.get("amount"),
+            published=cells.get("published"),
+            places=_whole(row, "places") if "places" in cells else 0,
+            note=cells.get("note"),
+        )
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise Refusal(f"{row.place}: {first['loc'][0]}: {first['msg']}") from error
+
+
+def _against(points: Sequence[Point], index: int, named: Mapping[str, str], *, place: str) -> int:
+    """The point that trains the same elsewhere: on the pool, with the workers and in the variant that are named.
+
+    Without a name of its own it is as many workers where there are such, and no variant.
+    """
+    of = points[index]
+    wanted = {"pool": of.key.pool, "variant": "", **named}
+    found = [
+        other
+        for other, point in enumerate(points)
+        if _agrees(point, {name: text for name, text in wanted.items() if text})
+        and _texts(point)["variant"] == wanted["variant"]
+        and _trains_the_same(of, point)
+    ]
+    alike = [other for other in found if points[other].key.workers == of.key.workers]
+    if len(found) > 1 and "workers" not in named:
+        found = alike
+    if len(found) != 1:
+        listed = ", ".join(f"{name} {text}" for name, text in named.items())
+        raise Refusal(f"{place}: {len(found)} points of the study train the same with {listed}, and one is meant")
+    return found[0]
+
+
+def _trains_the_same(one: Point, other: Point) -> bool:
+    """Whether two points train the same on equal batches, of a worker or of all; the variant may differ."""
+    key = other.key.model_copy(update={"variant": one.key.variant})
+    return derived.same_training("weak", one.key, key) or derived.same_training("strong", one.key, key)

@@ -1,0 +1,516 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Published studies become results folders, and what they print in numbers comes out of gpubench again.
+
+The measurements are those of `jobs/studies/published`; what is compared with is `tests/core/published/golden.csv`,
+which names its sources. Everything goes through the command line: `gpubench import`, then `show`, `verify`, `compare`.
+"""
+
+import contextlib
+import csv
+import functools
+import io
+import json
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import measured
+from gpubench.plan.freeze import freeze
+from gpubench_cli import __main__ as program
+from gpubench_cli import documents
+
+ROOT = Path(__file__).parents[2]
+STUDIES = ROOT / "jobs" / "studies"
+GOLDEN = ROOT / "tests" / "core" / "published" / "golden.csv"
+NAMES = ("initialized-2017", "keras-2017", "parkopedia-2018", "tweets-2018")
+
+
+class Golden(NamedTuple):
+    """A row of the table: the right figure, and the one that was printed."""
+
+    places: int
+    expected: str
+    published: str
+
+
+@functools.cache
+def golden(pattern: str) -> dict[str, Golden]:
+    """The product's rows whose whole id matches; what the pattern's groups found is the key, joined by blanks."""
+    found = {}
+    with GOLDEN.open(newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(line for line in file if not line.startswith("#")):
+            match = re.fullmatch(pattern, row["id"])
+            if match and row["use"] == "product":
+                key = " ".join(match.groups())
+                found[key] = Golden(int(row["round_dp"]), row["expected_half_up"], row["published"])
+    assert found, f"no row of the table is called {pattern}"
+    return found
+
+
+def command(*arguments: str) -> tuple[int, str, str]:
+    """Exit code, results and messages of `gpubench`."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = program.main(list(arguments))
+    return code, out.getvalue(), err.getvalue()
+
+
+def import_into(folder: Path, study: Path, measurements: Path, *options: str) -> Path:
+    code, _, err = command("import", str(study), str(measurements), *options, "--out", str(folder))
+    assert code == 0, err
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    """Each published study, imported."""
+    place = tmp_path_factory.mktemp("published")
+    return {
+        name: import_into(place / name, STUDIES / f"{name}.yaml", STUDIES / "published" / f"{name}.csv")
+        for name in NAMES
+    }
+
+
+@pytest.fixture(scope="module")
+def shown(folders: Mapping[str, Path]) -> Mapping[str, Any]:
+    """What `gpubench show -o json` says of each."""
+    found = {}
+    for name, folder in folders.items():
+        code, out, err = command("show", str(folder), "-o", "json")
+        assert code == 0, err
+        (found[name],) = json.loads(out)["studies"]
+    return found
+
+
+def figures(study: Any, title: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The derived figures of a kind, each with its point in words."""
+    for one in study["published"]:
+        if re.fullmatch(title, one["figure"]):
+            yield one["point"], one
+
+
+def by_cell(study: Any, title: str, pool: str = ".*") -> dict[str, Mapping[str, Any]]:
+    """The figures of a kind, by workload and batch: `vgg16 b64`."""
+    found = {}
+    for point, one in figures(study, title):
+        match = re.fullmatch(rf"(\w+) on {pool}, \d+ workers? at batch (\d+), mixed_float16", point)
+        if match:
+            found[f"{match[1]} b{match[2]}"] = one
+    return found
+
+
+def same_figures(here: Mapping[str, Mapping[str, Any]], expected: Mapping[str, Golden]) -> None:
+    """Each golden row is among what is shown, rounded as it is there."""
+    assert {key: here[key]["here"] for key in expected} == {key: row.expected for key, row in expected.items()}
+
+
+def same_as_printed(here: Mapping[str, Mapping[str, Any]], expected: Mapping[str, Golden]) -> None:
+    """What stands in the column of the publication is what it printed, and absent where it printed nothing."""
+    printed = {key: Decimal(row.published) if row.published else None for key, row in expected.items()}
+    assert {key: Decimal(one) if (one := here[key].get("published")) else None for key in expected} == printed
+
+
+# --- Parkopedia, 2018 -------------------------------------------------------------------------------------------------
+
+
+def test_the_average_scaling_efficiencies_are_those_that_were_printed(shown: Mapping[str, Any]) -> None:
+    rows = golden(r"park\.scaling\.avg\.(\w+)\.(b\d+)")
+    here = by_cell(shown["parkopedia-2018"], "mean efficiency")
+    same_figures(here, rows)
+    same_as_printed(here, rows)
+    assert len(here) == 9
+    assert all(one["here"] == one["published"] for one in here.values())
+
+
+def test_four_cards_from_one_are_computed_anew_beside_what_was_printed(shown: Mapping[str, Any]) -> None:
+    rows = golden(r"park\.1080ti\.4x\.(\w+)\.(b\d+)")
+    here = by_cell(shown["parkopedia-2018"], "samples/s, extrapolated")
+    same_figures(here, rows)
+    same_as_printed(here, rows)
+
+
+def test_the_rows_of_the_1080_ti_are_those_that_were_printed(shown: Mapping[str, Any]) -> None:
+    # Parkopedia 2018, images per second of one card and of four.
+    expected = {"desktop": (136, 145, 160, 213, 250, 273, 118, 137, 149),
+                "office-box": (435, 482, 556, 649, 825, 947, 314, 418, 498)}  # fmt: skip
+    for pool, rates in expected.items():
+        points = [one for one in shown["parkopedia-2018"]["status"]["results"] if one["pool"] == pool]
+        found = {(one["workload"], one["batchPerWorker"]): one["throughput"] for one in points}
+        cells = [(workload, batch) for workload in ("inception3", "resnet50", "vgg16") for batch in (16, 32, 64)]
+        assert [found[cell] for cell in cells] == [{"mean": rate} for rate in rates]
+        assert {one["basis"] for one in points} == {"Imported"}
+
+
+def test_images_per_dollar_hours_and_cost_of_imagenet_follow_from_them(shown: Mapping[str, Any]) -> None:
+    study = shown["parkopedia-2018"]
+    same_figures(
+        by_cell(study, "samples per USD"), golden(r"park\.images_per_dollar\.4x1080ti\.(\w+)\.(b\d+)\.table_1\.1028")
+    )
+    for pool, name in (("office-box", "4x1080ti"), ("desktop", "1x1080ti")):
+        hours = {key.split()[0]: one for key, one in by_cell(study, "hours to imagenet-.*", pool).items()}
+        same_figures(hours, golden(rf"park\.imagenet\.hours\.{name}\.(\w+)"))
+    cost = {key.split()[0]: one for key, one in by_cell(study, "cost of imagenet-.*, USD").items()}
+    same_figures(cost, golden(r"park\.imagenet\.cost\.4x1080ti\.(\w+)\.table_1\.1028"))
+
+
+def test_what_stands_in_charts_only_is_not_published(shown: Mapping[str, Any], folders: Mapping[str, Path]) -> None:
+    study = shown["parkopedia-2018"]
+    charted = [one for one in study["published"] if re.match("samples per|hours to|cost of", one["figure"])]
+    assert len(charted) == 18
+    assert [one for one in charted if "published" in one] == []
+    rented = [one for one in study["status"]["results"] if one["pool"] not in ("desktop", "office-box")]
+    assert {one["state"] for one in rented} == {"NotPublished"}
+    assert [one for one in rented if "throughput" in one or "cost" in one or "goals" in one] == []
+    _, text, _ = command("show", str(folders["parkopedia-2018"]))
+    assert re.search(r"vgg16 +p2\.xlarge +1 +64 .* not published ", text)
+    assert re.search(r"samples per USD +vgg16 on office-box.* not published +1625713", text)
+
+
+def test_at_the_hourly_price_of_the_prose_the_figures_are_those_of_the_prose(tmp_path: Path) -> None:
+    # 1.30 USD instead of the 1.1028 that its own table gives.
+    text = (STUDIES / "parkopedia-2018.yaml").read_text(encoding="utf-8")
+    owned = re.search(r"  ownership:\n(?:    .*\n)+", text)
+    assert owned is not None
+    rented = '  price: {perNodeHour: "1.30", currency: USD, asOf: "2018-07-01"}\n'
+    (tmp_path / "prose.yaml").write_text(text.replace(owned[0], rented), encoding="utf-8")
+    folder = import_into(tmp_path / "out", tmp_path / "prose.yaml", STUDIES / "published" / "parkopedia-2018.csv")
+    _, out, _ = command("show", str(folder), "-o", "json")
+    (study,) = json.loads(out)["studies"]
+    same_figures(
+        by_cell(study, "samples per USD"), golden(r"park\.images_per_dollar\.4x1080ti\.(\w+)\.(b\d+)\.prose_1\.30")
+    )
+    cost = {key.split()[0]: one for key, one in by_cell(study, "cost of imagenet-.*, USD").items()}
+    same_figures(cost, golden(r"park\.imagenet\.cost\.4x1080ti\.(\w+)\.prose_1\.30"))
+
+
+def test_the_office_box_costs_what_its_table_says_and_not_what_its_prose_says(shown: Mapping[str, Any]) -> None:
+    ((_, month),) = figures(shown["parkopedia-2018"], "a month, USD")
+    ((_, hour),) = figures(shown["parkopedia-2018"], "an hour of use, USD")
+    (in_month,) = golden(r"park\.office\.(global_per_month)").values()
+    (in_hour,) = golden(r"park\.office\.(hourly\.vs_prose)").values()
+    assert (month["here"], month["published"]) == (in_month.expected, in_month.published)
+    assert (hour["here"], hour["published"]) == (in_hour.expected, f"about {in_hour.published}")
+
+
+def test_a_figure_whose_inputs_are_in_charts_has_no_number_and_says_whose_are_missing(shown: Mapping[str, Any]) -> None:
+    told = [*figures(shown["parkopedia-2018"], "days of use a month to break even|times as much for the money")]
+    assert len(told) == 4
+    for _, one in told:
+        assert "here" not in one
+        assert re.match(r"samples/s of \w+ on gce-8xk80, 8 workers .* were not published", one["absent"])
+
+
+# --- Max Woolf, 2017 --------------------------------------------------------------------------------------------------
+
+
+def of_keras(study: Any, title: str) -> dict[str, Mapping[str, Any]]:
+    """The figures of a kind, as the table calls them: `mnist_mlp k80-cntk`."""
+    found = {}
+    for point, one in figures(study, title):
+        match = re.match(r"(\w+) on (\w+), 1 worker at batch \d+( with cntk)?, float32", point)
+        assert match, point
+        found[f"{match[1]} {match[2]}-{'cntk' if match[3] else 'tensorflow'}"] = one
+    return found
+
+
+@pytest.mark.parametrize(
+    ("title", "rows"),
+    [
+        ("relative time", r"mw\.(\w+)\.([\w-]+)\.time_rel"),
+        ("relative cost", r"mw\.(\w+)\.([\w-]+)\.cost_rel"),
+        ("cost of a run, USD", r"mw\.(\w+)\.([\w-]+)\.cost_usd"),
+    ],
+)
+def test_time_and_cost_of_the_keras_suite_are_those_that_were_printed(
+    shown: Mapping[str, Any], title: str, rows: str
+) -> None:
+    here = of_keras(shown["keras-2017"], title)
+    same_figures(here, golden(rows))
+    same_as_printed(here, golden(rows))
+    assert here.keys() == golden(rows).keys()
+
+
+def test_what_ran_on_another_framework_is_imported_beside_the_points_of_the_study(shown: Mapping[str, Any]) -> None:
+    results = shown["keras-2017"]["status"]["results"]
+    assert len(results) == 36
+    cntk = [one for one in results if one.get("variant") == "cntk"]
+    assert {(one["workload"], one["pool"]) for one in cntk} == {
+        (one["workload"], pool) for one in results for pool in ("k80", "p100")
+    }
+    assert {one["state"] for one in results} == {"Measured"}
+
+
+def test_a_training_of_one_run_has_its_seconds_and_no_interval(shown: Mapping[str, Any]) -> None:
+    (found,) = [
+        one
+        for one in shown["keras-2017"]["status"]["results"]
+        if (one["workload"], one["pool"], one.get("variant")) == ("mnist_mlp", "k80", None)
+    ]
+    training = found["training"]
+    assert training["seconds"] == {"mean": 64.545583}
+    assert (training["firstEpochSeconds"], training["epochs"]) == (3.610942, 20)
+    assert training["quality"] == {"metric": "accuracy", "final": {"mean": 0.9833}}
+    assert "throughput" not in found
+    assert found["repeats"] == 1
+    assert set(found["cost"]) == {"perRun"}
+
+
+# --- RaRe Technologies, 2018 ------------------------------------------------------------------------------------------
+
+#: Rows of the table, and the points that they are about.
+TWEETS = {
+    "aws.k80": "aws-low-end, 1 worker", "aws.v100": "aws-high-end, 1 worker",
+    "gce.k80": "gce-low-end, 1 worker", "gce.p100": "gce-high-end, 1 worker",
+    "paperspace.p6000": "paperspace-low-end, 1 worker", "paperspace.v100": "paperspace-high-end, 1 worker",
+    "softlayer.2xm60": "ibm-softlayer-low-end, 2 workers",
+    "leadergpu.2x1080.multi": "leadergpu-low-end, 2 workers", "leadergpu.2xp100.multi": "leadergpu-high-end, 2 workers",
+    "leadergpu.2x1080.single": "leadergpu-low-end, 1 worker",
+    "multi_gpu_speedup.2x1080": "leadergpu-low-end, 2 workers",
+    "multi_gpu_speedup.2xp100": "leadergpu-high-end, 2 workers",
+}  # fmt: skip
+
+
+def of_tweets(study: Any, title: str) -> dict[str, Mapping[str, Any]]:
+    return {re.sub(r"^twitter_bilstm on (.*?) at .*", r"\1", point): one for point, one in figures(study, title)}
+
+
+def test_the_cost_of_each_run_of_the_tweets_is_the_published_one(shown: Mapping[str, Any]) -> None:
+    rows = golden(r"rare\.((?:aws|gce|paperspace|softlayer|leadergpu)\..*)")
+    here = of_tweets(shown["tweets-2018"], "cost of a run, billed by .*")
+    by_row = {name: here[TWEETS[name]] for name in rows}
+    same_figures(by_row, rows)
+    same_as_printed(by_row, rows)
+    assert len(here) == 13
+
+
+def test_two_gpus_against_one_are_as_fast_as_their_hours_say(shown: Mapping[str, Any]) -> None:
+    rows = golden(r"rare\.(multi_gpu_speedup\..*)")
+    here = of_tweets(shown["tweets-2018"], "times as fast")
+    same_figures({name: here[TWEETS[name]] for name in rows}, rows)
+
+
+def test_a_machine_without_a_printed_price_has_a_published_cost_and_none_here(shown: Mapping[str, Any]) -> None:
+    here = of_tweets(shown["tweets-2018"], "cost of a run, billed by .*")
+    for place, published in (("hetzner-dedicated, 1 worker", "0.5"), ("ibm-softlayer-high-end, 4 workers", "20.1")):
+        assert here[place]["published"] == published
+        assert "here" not in here[place]
+        assert here[place]["absent"].startswith("the price of ")
+
+
+# --- Initialized Capital, 2017 ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("title", "pool", "row"),
+    [
+        ("days until USD 2500 are paid", "own-machine", r"init\.(break_even_days)"),
+        ("times as fast", "own-machine", r"init\.(speedup\.1080ti_over_p2)"),
+        ("times as much for the money", "paperspace-p5000", r"init\.(p5000_cost_adjusted)"),
+    ],
+)
+def test_an_own_machine_pays_for_itself_when_it_was_said_to(
+    shown: Mapping[str, Any], title: str, pool: str, row: str
+) -> None:
+    (expected,) = golden(row).values()
+    (here,) = [one for point, one in figures(shown["initialized-2017"], title) if f" on {pool}," in point]
+    assert here["here"] == expected.expected
+
+
+def test_where_only_ratios_were_printed_no_point_has_a_speed_of_its_own(shown: Mapping[str, Any]) -> None:
+    results = shown["initialized-2017"]["status"]["results"]
+    assert {one["state"] for one in results} == {"NotPublished"}
+    assert [one for one in results if "throughput" in one] == []
+    (own,) = [one for one in results if one["pool"] == "own-machine"]
+    assert own["reason"] == "not published: only that it was 167 times as fast as macbook-pro, 1 worker"
+
+
+# --- every study ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_figure_says_whose_it_is(shown: Mapping[str, Any], folders: Mapping[str, Path], name: str) -> None:
+    plan = json.loads((folders[name] / "plan.json").read_text(encoding="utf-8"))
+    origin = plan["imported"]
+    assert origin["source"]
+    given = {one["point"] for one in origin["points"]}
+    results = shown[name]["status"]["results"]
+    marked = f"imported from {origin['publisher']}, {origin['published']}: not measured by gpubench"
+    assert {marked in one.get("warnings", ()) for index, one in enumerate(results) if index in given} == {True}
+    assert {one["basis"] for index, one in enumerate(results) if index in given} == {"Imported"}
+    assert "Measured" not in {one["basis"] for one in results}
+    _, text, _ = command("show", str(folders[name]))
+    assert origin["publisher"] in text
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_imported_folder_holds_what_its_files_say(folders: Mapping[str, Path], name: str) -> None:
+    code, out, err = command("verify", str(folders[name]))
+    assert (code, err) == (0, "")
+    assert "every figure follows from the imported measurements" in out
+    assert "and follow from no record here" in out
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("measurements.csv", "mnist_mlp,k80,,64.545583", "mnist_mlp,k80,,64.545584"),
+        ("figures.csv", "relative-time,mnist_mlp,p100,,k80,0.86", "relative-time,mnist_mlp,p100,,k80,0.85"),
+        ("status.json", '"mean":64.545583', '"mean":64.545584'),
+        ("plan.json", "64.545583", "64.545584"),
+    ],
+)
+def test_a_changed_figure_is_found(folders: Mapping[str, Path], tmp_path: Path, file: str, old: str, new: str) -> None:
+    shutil.copytree(folders["keras-2017"], tmp_path / "copy")
+    path = tmp_path / "copy" / file
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+    assert command("verify", str(tmp_path / "copy"))[0] == 1
+
+
+def test_an_imported_point_is_ranked_among_its_like_only_and_is_called_imported(shown: Mapping[str, Any]) -> None:
+    answer = shown["keras-2017"]["status"]["answer"]
+    assert "36 of 36 points are imported: measured elsewhere, and not ranked with measured ones." in answer
+    assert "k80" in answer
+    assert "(imported)" in answer
+
+
+# --- one's own, from before -------------------------------------------------------------------------------------------
+
+OWN_STUDY = """\
+apiVersion: gpubench.dev/v1alpha1
+kind: GpuPool
+metadata: {name: old-box}
+spec:
+  slotsPerNode: 2
+  maxNodes: 1
+  slot: {cpu: "1", memory: 1Gi}
+  price: {perNodeHour: "0.72", currency: EUR, asOf: "2026-11-01"}
+---
+apiVersion: gpubench.dev/v1alpha1
+kind: GpuBenchmark
+metadata: {name: own}
+spec:
+  sweep:
+    - workloads: [mnist_cnn]
+      pools: [old-box]
+      workers: [1, 2]
+      batchPerWorker: [64]
+  measure: {repeats: {min: 1}}
+"""
+HEAD = "# publisher: us\n# source: the old log book\n# published: 2019-05-02\n"
+OWN_ROWS = "workers,samples_per_second\n1,100\n1,104\n1,96\n2,150\n2,151\n"
+
+
+def own_folder(folder: Path, rows: str = HEAD + OWN_ROWS) -> Path:
+    (folder / "own.yaml").write_text(OWN_STUDY, encoding="utf-8")
+    (folder / "own.csv").write_text(rows, encoding="utf-8")
+    return import_into(folder / "out", folder / "own.yaml", folder / "own.csv")
+
+
+def results_of(folder: Path) -> list[Any]:
+    (study,) = json.loads(command("show", str(folder), "-o", "json")[1])["studies"]
+    found: list[Any] = study["status"]["results"]
+    return found
+
+
+def test_three_runs_have_an_interval_and_two_have_none(tmp_path: Path) -> None:
+    one, two = results_of(own_folder(tmp_path))
+    assert one["values"] == [100.0, 104.0, 96.0]
+    assert one["throughput"]["mean"] == pytest.approx(100)
+    # Student's t, two degrees of freedom: 4.3027 times 4 over the root of 3.
+    assert one["throughput"]["high"] == pytest.approx(109.94, abs=0.01)
+    assert two["throughput"] == {"mean": 150.5}
+    (line,) = two["scaling"]
+    assert line["efficiency"] == {"mean": pytest.approx(0.7525)}
+    assert two["cost"]["perMillionSamples"]["currency"] == "EUR"
+
+
+def test_a_run_of_today_stands_beside_an_imported_one(tmp_path: Path) -> None:
+    imported = own_folder(tmp_path)
+    file = documents.read(tmp_path / "own.yaml")
+    plan = freeze(file.benchmark(None).spec, file.pools, "2026-11-01T00:00:00Z")
+    today = measured.folder(tmp_path / "today", plan, {0: (200.0,), 1: (300.0,)})
+    code, out, err = command("compare", str(imported), str(today), "-o", "json")
+    assert code == 0, err
+    first, second = json.loads(out)["pairs"]
+    assert first["difference"]["ratio"]["mean"] == pytest.approx(2.0)
+    assert (first["a"]["basis"], first["b"]["basis"]) == ("Imported", "Measured")
+    assert second["difference"]["verdict"] == "CannotTell"
+    assert "A has 2" in second["difference"]["sentence"]
+    _, text, _ = command("compare", str(imported), str(today))
+    assert "old-box (imported)" in text
+
+
+BAD = [
+    ("workers,samples_per_second\n1,100\n", "write a line `# publisher: ...`"),
+    ("# publisher: us\n# source: x\n# published: May\nworkers,samples_per_second\n1,100\n", "such as 2018-02"),
+    (HEAD, "there are no rows"),
+    (HEAD + "workers,samples_per_second\n", "there is no row below the columns"),
+    (HEAD + "workers,images\n1,100\n", "own.csv:4: 'images' is no column of this file"),
+    (HEAD + "workers,workers,samples_per_second\n1,1,100\n", "stands there twice"),
+    (HEAD + "workers,samples_per_second\n3,100\n", "own.csv:5: the study has no point with workers 3"),
+    (HEAD + "pool,samples_per_second\nold-box,100\n", "2 points of the study have pool old-box: name workers"),
+    (HEAD + "workers,samples_per_second\n1,fast\n", "samples_per_second is 'fast': write a number"),
+    (HEAD + "workers,samples_per_second\n1,-3\n", "samples_per_second is '-3'"),
+    (HEAD + "workers,samples_per_second\n1,NaN\n", "samples_per_second is 'NaN'"),
+    (HEAD + "workers,samples_per_second\n1,0\n", "samples_per_second is 0"),
+    (HEAD + "workers,repeat,samples_per_second\n1,1,100\n1,1,101\n", "repeat 1 of this point stands in"),
+    (HEAD + "workers,seconds\n1,100\n", "seconds is a figure of whole epochs"),
+    (HEAD + "workers,samples_per_second,efficiency\n2,100,0.9\n2,100,0.8\n", "efficiency is a figure of the point"),
+    (HEAD + "workers,times_as_fast\n2,1.5\n", "times_as_fast and as_pool belong together"),
+    (HEAD + "workers,samples_per_second\n1,100,7\n", "it has 3 cells"),
+]
+
+
+@pytest.mark.parametrize(("rows", "sentence"), BAD)
+def test_bad_input_is_refused_with_its_line(tmp_path: Path, rows: str, sentence: str) -> None:
+    (tmp_path / "own.yaml").write_text(OWN_STUDY, encoding="utf-8")
+    (tmp_path / "own.csv").write_text(rows, encoding="utf-8")
+    code, out, err = command("import", str(tmp_path / "own.yaml"), str(tmp_path / "own.csv"), "--out",
+                             str(tmp_path / "out"))  # fmt: skip
+    assert (code, out) == (2, "")
+    assert sentence in err
+    assert not (tmp_path / "out").exists()
+
+
+BAD_FIGURES = [
+    ("figure,workers\nspeed,1\n", "'speed' is no figure: write one of"),
+    ("figure,workers\nrelative-time,1\n", "relative-time needs against_pool"),
+    ("figure,workers\ngoal-hours,1\n", "goal-hours needs goal"),
+    ("figure,workers,amount\nrun-cost,1,5\n", "run-cost has no use for amount"),
+    ("figure,workers,against_pool\nrelative-speed,1,elsewhere\n", "0 points of the study train the same"),
+]
+
+
+@pytest.mark.parametrize(("rows", "sentence"), BAD_FIGURES)
+def test_a_derived_figure_that_means_nothing_is_refused(tmp_path: Path, rows: str, sentence: str) -> None:
+    (tmp_path / "own.yaml").write_text(OWN_STUDY, encoding="utf-8")
+    (tmp_path / "own.csv").write_text(HEAD + OWN_ROWS, encoding="utf-8")
+    (tmp_path / "own.figures.csv").write_text(rows, encoding="utf-8")
+    code, _, err = command("import", str(tmp_path / "own.yaml"), str(tmp_path / "own.csv"), "--out",
+                           str(tmp_path / "out"))  # fmt: skip
+    assert code == 2
+    assert sentence in err
+
+
+def test_what_tensorflow_published_becomes_efficiencies(tmp_path: Path) -> None:
+    published = STUDIES / "published"
+    folder = import_into(tmp_path / "out", published / "tensorflow-2017.yaml", published / "tensorflow-2017.csv")
+    results = results_of(folder)
+    assert len(results) == 207
+    assert {one["state"] for one in results} == {"Measured"}
+    (found,) = [
+        one
+        for one in results
+        if (one["workload"], one["pool"], one["workers"], one["batchPerWorker"], one["data"])
+        == ("resnet50", "dgx-1", 8, 64, "Synthetic")
+    ]
+    # tensorflow/docs_src/performance/benchmarks.md: 1734 images per second on eight P100, 219 on one.
+    (line,) = found["scaling"]
+    assert line["efficiency"] == {"mean": pytest.approx(1734 / (8 * 219))}
