@@ -380,7 +380,7 @@ def _remarks(examined: Examined) -> Iterator[str]:
             f"windows of {len(examined.without_logs)} attempts were gone when it was exported ({listed}): of these "
             "the results are covered by their checksums, and all that follows from them was computed again"
         )
-    parts = [_BY_CHECKSUM]
+    parts = [] if examined.imported else [_BY_CHECKSUM]
     if examined.own_programs:
         parts.append(
             f"{examined.own_programs} results of programs of your own, which write no windows: of their logs only that "
@@ -397,4 +397,5 @@ def _remarks(examined: Examined) -> Iterator[str]:
         writer = examined.written_by or "the one that wrote them"
         parts.append(f"sentences, as this gpubench may choose other words than {writer}")
     where = ", where there is one" if examined.unsealed else ""
-    yield f"checked by checksum only{where}: {'; '.join(parts)}"
+    if parts:
+        yield f"checked by checksum only{where}: {'; '.join(parts)}"
