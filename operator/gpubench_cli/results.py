@@ -94,7 +94,7 @@ class ResultsFolder:
         with _writing(path):
             path.mkdir(parents=True, exist_ok=True)
             if any(path.iterdir()):
-                raise Refusal(f"{path} is not empty: choose another folder with --results")
+                raise Refusal(f"{path} is not empty: choose another folder")
             (path / _LOGS).mkdir()
             study = study_text.encode()
             (path / _STUDY).write_bytes(study)

@@ -514,3 +514,13 @@ def test_what_tensorflow_published_becomes_efficiencies(tmp_path: Path) -> None:
     # tensorflow/docs_src/performance/benchmarks.md: 1734 images per second on eight P100, 219 on one.
     (line,) = found["scaling"]
     assert line["efficiency"] == {"mean": pytest.approx(1734 / (8 * 219))}
+
+
+def test_imported_trainings_are_compared_by_their_seconds(folders: Mapping[str, Path]) -> None:
+    code, out, err = command("compare", str(folders["keras-2017"]), "--by", "pool", "-o", "json")
+    assert code == 0, err
+    first, *_ = json.loads(out)["pairs"]
+    assert (first["quantity"], first["a"]["pool"], first["b"]["pool"]) == ("Seconds", "k80", "p100")
+    # Max Woolf, 2017, mnist_mlp: 64.5 s on a K80, 55.3 s on a P100.
+    assert first["difference"]["ratio"] == {"mean": pytest.approx(64.545583 / 55.251662)}
+    assert first["difference"]["sentence"] == "cannot tell: an interval needs 3 repeats, and A has 1 and B has 1"
