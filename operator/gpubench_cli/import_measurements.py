@@ -78,7 +78,9 @@ def imported(plan: Plan, measurements: Path, figures: Path | None) -> Imported:
     placed = [_Placed(row, _place(plan, row, added)) for row in read.rows]
     if len(plan.points) + len(added) > POINTS_MAX:
         total = len(plan.points) + len(added)
-        raise Refusal(f"{measurements}: with the variants of its own there are {total} points; {POINTS_MAX} are the most")
+        raise Refusal(
+            f"{measurements}: with the variants of its own there are {total} points; {POINTS_MAX} are the most"
+        )
     by_point: dict[int, list[Row]] = {}
     for row, point in placed:
         by_point.setdefault(point, []).append(row)
@@ -317,6 +319,6 @@ def _against(points: Sequence[Point], index: int, named: Mapping[str, str], *, p
 
 
 def _trains_the_same(one: Point, other: Point) -> bool:
-    """Whether two points train the same on equal batches, of a worker or of all; the variant may differ."""
+    """Whether two points train the same on the line of the first one; the variant may differ."""
     key = other.key.model_copy(update={"variant": one.key.variant})
-    return derived.same_training("weak", one.key, key) or derived.same_training("strong", one.key, key)
+    return derived.same_training(derived.line_of(one), one.key, key)

@@ -89,7 +89,9 @@ def test_a_point_that_nobody_published_has_no_figure_and_is_no_failure() -> None
 
 
 def test_a_pool_that_is_never_run_is_priced_by_imported_figures() -> None:
-    copy = builders.pool("copy", measured_by={"pool": "cpu"}, price={**PRICE, "per_node_hour": "0.72"}, slots_per_node=4)
+    copy = builders.pool(
+        "copy", measured_by={"pool": "cpu"}, price={**PRICE, "per_node_hour": "0.72"}, slots_per_node=4
+    )
     own = builders.pool(price=PRICE, slots_per_node=4)
     plan = plan_of(imported(ImportedPoint(point=0, runs=runs(100))), own, copy, workers=(1,))
     first, second = results_of(plan)
@@ -130,7 +132,8 @@ def test_a_published_efficiency_stands_as_it_is_printed() -> None:
 def test_ratios_are_followed_to_what_they_are_relative_to() -> None:
     pools = tuple(builders.pool(name, price=PRICE) for name in ("laptop", "rented", "larger"))
     found = imported(
-        ImportedPoint(point=1, speed=Speed(times="40", over=0)), ImportedPoint(point=2, speed=Speed(times="1.5", over=1)),
+        ImportedPoint(point=1, speed=Speed(times="40", over=0)),
+        ImportedPoint(point=2, speed=Speed(times="1.5", over=1)),
         figures=tuple(
             Figure(kind=FigureKind.RELATIVE_SPEED, point=point, against=against, places=2)
             for point, against in ((2, 0), (1, 2), (0, 0))

@@ -218,13 +218,14 @@ class PointResult(Value):
     variant: str | None = Field(None, max_length=40, description="Variant, where the block has some.")
     basis: Basis = Field(
         Basis.MEASURED,
-        description="Measured; taken from another pool's measurements; or imported from a publication or an older study.",
+        description="Measured; taken from another pool's measurements; or imported from a publication or older study.",
     )
     state: PointState = Field(description="What became of the point.")
     reason: str | None = Field(None, max_length=REASON_MAX, description="Why, where it was not measured.")
     values: tuple[float, ...] = Field(
-        (), max_length=REPEATS_MAX, description="Samples per second of each repeat. None where basis is neither "
-        "Measured nor Imported."
+        (),
+        max_length=REPEATS_MAX,
+        description="Samples per second of each repeat. None where basis is neither Measured nor Imported.",
     )
     throughput: Estimate | None = Field(
         None, description="Samples per second over the repeats; of training without its evaluations."

@@ -37,7 +37,9 @@ _NEWER_THAN_VERSION_1 = frozenset(
 #: Relative; a double has 2.2e-16, and a figure comes of some hundred operations.
 SAME = 1e-12
 #: What of a plan does not follow from the study file; points are compared by their keys.
-_OF_THE_PLACE = frozenset({"schema_version", "planned_at", "study_digest", "strict", "baseline", "imported", "points", "trials"})
+_OF_THE_PLACE = frozenset(
+    {"schema_version", "planned_at", "study_digest", "strict", "baseline", "imported", "points", "trials"}
+)
 #: What a plan of version 1 says of its study file.
 _IN_VERSION_1 = frozenset(
     {"pools", "images", "seed", "timing", "attempts", "mode", "timed_region", "currency", "exchange_rates"}

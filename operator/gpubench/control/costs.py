@@ -60,8 +60,10 @@ def _cost(plan: Plan, point: Point, result: PointResult) -> Cost | None:
 
 
 def _goals(plan: Plan, point: Point, result: PointResult, *, goals: Sequence[Goal]) -> tuple[GoalResult, ...]:
+    if result.throughput is None:
+        return ()
     rate = price.planned_rate(plan, point.key.pool)
-    nodes = _nodes(plan, point)
+    nodes = plan.paid_nodes(point)
     return tuple(_goal(goal, result, rate=rate, nodes=nodes) for goal in goals if goal.workload == result.workload)
 
 
@@ -74,4 +76,3 @@ def _goal(goal: Goal, result: PointResult, *, rate: Rate | None, nodes: Decimal)
         hours=estimates.estimate(marginal.hours_to_samples(goal.samples, throughput=throughput)),
         cost=estimates.amounts(cost) if cost else None,
     )
-

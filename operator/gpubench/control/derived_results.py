@@ -14,7 +14,6 @@ and no efficiency is made of it. It counts as a measured point once its source i
 
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Literal
 
 from gpubench.api import benchmark_status
 from gpubench.api.benchmark_status import SOURCES, Basis, Estimate, PointResult, PointState
@@ -85,9 +84,7 @@ def _extrapolated(
         )
     mean = formulas.mean_efficiency(found)
     factor = point.key.workers / source.workers
-    throughput = formulas.extrapolated(
-        Decimal(source.throughput.mean), times=Decimal(factor), efficiencies=found
-    )
+    throughput = formulas.extrapolated(Decimal(source.throughput.mean), times=Decimal(factor), efficiencies=found)
     count = "1 measured point" if len(found) == 1 else f"{len(found)} measured points"
     return _measured(
         blank,

@@ -77,7 +77,9 @@ def _runs(plan: Plan, index: int) -> tuple[Run, ...]:
 def _unknown(plan: Plan, found: ImportedPoint) -> str:
     """What is known of a point whose throughput is not."""
     if found.speed is not None:
-        return f"{NOT_PUBLISHED}: only that it was {found.speed.times} times as fast as {_place(plan, found.speed.over)}"
+        return (
+            f"{NOT_PUBLISHED}: only that it was {found.speed.times} times as fast as {_place(plan, found.speed.over)}"
+        )
     return f"{NOT_PUBLISHED}: only its efficiency" if found.efficiency is not None else NOT_PUBLISHED
 
 

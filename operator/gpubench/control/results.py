@@ -54,7 +54,9 @@ def point_results(
         weak=health.weak_trials(plan, [one.measured for one in standings.values() if one.measured is not None]),
     )
     results = [
-        _own_result(plan, index, trials[index], entries[index], beside) if point.basis in SOURCES else blank(plan, point)
+        _own_result(plan, index, trials[index], entries[index], beside)
+        if point.basis in SOURCES
+        else blank(plan, point)
         for index, point in enumerate(plan.points)
     ]
     found = memory.explained(plan.points, results)

@@ -192,7 +192,8 @@ def _missing(results: Sequence[PointResult]) -> list[str]:
     sentences = []
     if imported:
         sentences.append(
-            f"{imported} of {total} points {_are(imported)} imported: measured elsewhere, and not ranked with measured ones."
+            f"{imported} of {total} points {_are(imported)} imported: measured elsewhere, and not ranked with measured "
+            "ones."
         )
     if derived:
         sentences.append(

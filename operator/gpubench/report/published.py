@@ -140,7 +140,9 @@ class _Study:
 
     def _is_a_base(self, index: int) -> bool:
         imported = self.plan.imported
-        return imported is not None and any(one.speed is not None and one.speed.over == index for one in imported.points)
+        return imported is not None and any(
+            one.speed is not None and one.speed.over == index for one in imported.points
+        )
 
 
 def reproduced(plan: Plan, results: Sequence[PointResult]) -> tuple[Reproduced, ...]:

@@ -55,10 +55,12 @@ EFFICIENCY_NOTE = (
     "precision, data and variant."
 )
 ACROSS_POOLS_NOTE = "EFFICIENCY with a pool's name behind it is across pools: its base is that pool's smallest point."
-BASIS_NOTE = "BASIS Repriced, Extrapolated: the point was not run; its figures come from another point, see the warnings."
+BASIS_NOTE = (
+    "BASIS Repriced, Extrapolated: the point was not run; its figures come from another point, see the warnings."
+)
 IMPORTED_NOTE = (
-    "BASIS Imported: measured elsewhere, before, and not by gpubench; whose figures they are stands in the warnings. Of "
-    "fewer than 3 runs there is no interval."
+    "BASIS Imported: measured elsewhere, before, and not by gpubench; whose figures they are stands in the warnings. "
+    "Of fewer than 3 runs there is no interval."
 )
 #: What of an imported point nobody has printed.
 NOT_PUBLISHED = "not published"
@@ -496,12 +498,13 @@ def _flat_bandwidth(bandwidth: Bandwidth | None) -> dict[str, object]:
 
 
 def _flat_cost(cost: Cost | None) -> dict[str, object]:
-    if cost is None:
+    known = cost and (cost.per_million_samples or cost.per_run)
+    if cost is None or not known:
         return {}
     return {
         **_flat_amount("cost_per_million_samples", cost.per_million_samples),
         **_flat_amount("cost_per_run", cost.per_run),
-        "currency": cost.per_million_samples.currency,
+        "currency": known.currency,
     }
 
 
