@@ -98,7 +98,9 @@ def by_cell(study: Any, title: str, pool: str = ".*") -> dict[str, Mapping[str, 
     """The figures of a kind, by workload and batch: `vgg16 b64`."""
     found = {}
     for point, one in figures(study, title):
-        match = re.fullmatch(rf"(\w+) on {pool}, \d+ workers? at batch (\d+), mixed_float16", point)
+        match = re.fullmatch(
+            rf"(\w+)(?: on {pool}, \d+ workers?)? at batch (\d+)(?: per worker)?, mixed_float16", point
+        )
         if match:
             found[f"{match[1]} b{match[2]}"] = one
     return found

@@ -54,7 +54,7 @@ def status(
         points=_points(results),
         points_done=f"{sum(result.state not in _OPEN for result in results)}/{len(results)}",
         trials=_trials(plan, results, standings),
-        seed=plan.seed,
+        seed=plan.seed if plan.imported is None else None,  # nothing is run in any order
         attempts=_attempts(ledger),
         started_at=plan.planned_at,
         finished_at=_finished_at(ledger, plan) if finished else None,

@@ -24,6 +24,7 @@ from gpubench.plan.imported import Figure, FigureKind
 from gpubench.plan.plan import Plan
 from gpubench.report import efficiencies, figures, tables
 from gpubench.report.tables import NOT_PUBLISHED, Column, Table
+from gpubench.units import workers_text
 from gpubench.values import Value
 
 PUBLISHED_NOTE = (
@@ -58,6 +59,11 @@ class _Study:
 
     def describe(self, index: int) -> str:
         return tables.describe(self.results[index])
+
+    def place(self, index: int) -> str:
+        """A point by what tells it apart from one that trains the same elsewhere."""
+        result = self.results[index]
+        return f"{result.pool}, {workers_text(result.workers)}{f' with {result.variant}' if result.variant else ''}"
 
     def throughput(self, index: int) -> Decimal:
         found = self.results[index].throughput
@@ -181,8 +187,8 @@ def table(found: Sequence[Reproduced]) -> Table:
 def _reproduced(study: _Study, figure: Figure) -> Reproduced:
     said = Reproduced(
         figure=_title(study, figure),
-        point=study.describe(figure.point),
-        against=study.describe(figure.against) if figure.against is not None else None,
+        point=_point_text(study, figure),
+        against=study.place(figure.against) if figure.against is not None else None,
         published=figure.published,
         places=figure.places,
         note=figure.note,
@@ -215,6 +221,14 @@ def _title(study: _Study, figure: Figure) -> str:
     }
     title = units[figure.kind]
     return f"{title}, {currency}" if figure.kind in _AMOUNTS and currency else title
+
+
+def _point_text(study: _Study, figure: Figure) -> str:
+    """What a figure is of: a mean over many machines is of none of them."""
+    point = study.plan.points[figure.point]
+    if figure.kind is FigureKind.MEAN_EFFICIENCY:
+        return f"{point.key.workload} at {sources.batch_text(point)}, {point.key.precision.value}"
+    return study.describe(figure.point)
 
 
 def _currency(study: _Study, figure: Figure) -> str:
