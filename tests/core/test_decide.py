@@ -114,7 +114,9 @@ def test_a_second_retry_waits_for_its_back_off_and_the_operator_wakes_up_for_it(
 def test_cost_covers_the_nodes_of_the_gang() -> None:
     one, two = world().run().results
     assert one.cost is not None
+    assert one.cost.per_million_samples is not None
     assert two.cost is not None
+    assert two.cost.per_million_samples is not None
     assert one.throughput is not None
     assert two.throughput is not None
     # 0.36 USD per node-hour is 0.0001 per second; a million samples at T per second take 1e6 / T seconds
@@ -160,7 +162,9 @@ def test_an_exclusive_node_is_held_and_paid_for_as_a_whole() -> None:
     assert held == {True: 8, False: 1}
     whole, share = (world(builders.study(spec), plans[exclusive]).run().results[0].cost for exclusive in (True, False))
     assert whole is not None
+    assert whole.per_million_samples is not None
     assert share is not None
+    assert share.per_million_samples is not None
     assert float(whole.per_million_samples.mean) == pytest.approx(8 * float(share.per_million_samples.mean), abs=1e-5)
 
 

@@ -61,7 +61,9 @@ def test_a_repriced_point_has_the_sources_figures_at_its_own_price_and_nothing_o
     assert (copy.values, copy.scaling, copy.nodes) == ((), (), 0)
     assert copy.warnings == ("re-priced from cpu, 2 workers: not run here",)
     assert source.cost is not None
+    assert source.cost.per_million_samples is not None
     assert copy.cost is not None
+    assert copy.cost.per_million_samples is not None
     assert float(copy.cost.per_million_samples.mean) == pytest.approx(
         2 * float(source.cost.per_million_samples.mean), rel=1e-6
     )

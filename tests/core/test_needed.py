@@ -142,6 +142,7 @@ def test_efficiency_and_cost_have_the_corrected_interval_too() -> None:
     corrected = intervals.of_ratio(two.values, one.values, stopping.confidence(asked)).scaled(0.5)
     assert (two.scaling[0].efficiency.low, two.scaling[0].efficiency.high) == (corrected.low, corrected.high)
     assert one.cost is not None
+    assert one.cost.per_million_samples is not None
     assert one.throughput is not None
     assert one.throughput.low is not None
     # 0.36 USD per node-hour is 0.0001 per second

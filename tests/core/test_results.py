@@ -95,6 +95,7 @@ def test_seconds_and_quality_have_students_interval_over_the_repeats() -> None:
     final = found.quality.final
     assert (final.mean, final.low, final.high) == pytest.approx((0.97, 0.97 - half / 100, 0.97 + half / 100))
     assert found.quality.metric == "accuracy"
+    assert found.quality.best is not None
     assert found.quality.best.mean == pytest.approx(0.98)
 
 
