@@ -21,7 +21,7 @@ RUN := .run
 SUPPORT := PYTHONPATH=tests/support:tests/cluster
 
 ##@ Use it
-.PHONY: help demo run studies
+.PHONY: help demo run studies render-report
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@ / {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -41,6 +41,9 @@ cluster-up: ready ## Start the embedded Kubernetes and leave it running (KUBECON
 
 cluster-down: $(SYNCED) ## Stop it, and everything that runs on it
 	$(PYTHON) tests/cluster/cluster.py down --directory $(RUN)/cluster
+
+render-report: $(SYNCED) ## A report in a real browser, at the widths of a desk and of a phone: nothing may scroll sideways (needs chromium)
+	$(PYTHON) tests/rendering/render_report.py $(REPORTS)
 
 ##@ Change it
 .PHONY: test lint verify generate format cluster-up cluster-down
@@ -110,7 +113,7 @@ $(CACHE)/uv-$(UV_VERSION)/bin/uv:
 
 $(SYNCED): pyproject.toml uv.lock $(UV)
 	# --inexact: Horovod's wheel is installed beside the locked packages and must stay.
-	$(UV) sync --locked --inexact --extra operator --extra jobs-cpu --group dev
+	$(UV) sync --locked --inexact --extra operator --extra report --extra jobs-cpu --group dev
 	touch $@
 
 $(HOROVOD): $(SYNCED) jobs/horovod_wheel.py

@@ -19,6 +19,7 @@ from gpubench_cli import (
     import_study,
     plan,
     refusal,
+    report,
     run,
     self_check,
     show,
@@ -59,7 +60,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"gpubench {metadata.version('gpubench')}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (run, plan, show, compare, verify, export, import_study, watch, workloads, self_check):
+    for command in (run, plan, show, report, compare, verify, export, import_study, watch, workloads, self_check):
         command.add_to(commands)
     return parser
 

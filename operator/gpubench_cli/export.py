@@ -75,10 +75,10 @@ def export(place: Place, name: str, path: Path) -> str:
     """The study as a results folder; what was written, in a sentence."""
     body = place.benchmark(name)
     uid = str(body["metadata"]["uid"])
-    plan, attempts = _stored(place.config_maps(uid), name=name, uid=uid)
+    plan, attempts = stored(place.config_maps(uid), name=name, uid=uid)
     status = show.read_status(body.get("status"), name=name)
     logs, begun_later = _logs(place, plan, attempts, uid=uid)
-    folder = ResultsFolder.create(path, study_text=_study_text(body), plan=plan)
+    folder = ResultsFolder.create(path, study_text=study_text(body), plan=plan)
     folder.append(attempts.records)
     folder.append_environments(attempts.environments)
     for pod, (own, others) in logs.items():
@@ -155,7 +155,7 @@ def _has_its_beginning(own: bytes, attempt: AttemptRecord) -> bool:
     return isinstance(written[0], Environment | Failure)
 
 
-def _stored(config_maps: Iterable[Mapping[str, Any]], *, name: str, uid: str) -> tuple[Plan, Ledger]:
+def stored(config_maps: Iterable[Mapping[str, Any]], *, name: str, uid: str) -> tuple[Plan, Ledger]:
     """Plan and ledger of a study that has begun."""
     ours = {
         str(body["metadata"]["name"]): body
@@ -176,7 +176,7 @@ def _stored(config_maps: Iterable[Mapping[str, Any]], *, name: str, uid: str) ->
         raise Refusal(f"what is stored of {name} cannot be read: {error}") from error
 
 
-def _study_text(body: Mapping[str, Any]) -> str:
+def study_text(body: Mapping[str, Any]) -> str:
     """The object as its user wrote it, with the defaults that the API server has put in."""
     document = {
         "apiVersion": names.API_VERSION,

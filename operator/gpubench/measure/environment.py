@@ -57,6 +57,12 @@ def differences(*environments: Environment, fields: Sequence[str] = Environment.
     return tuple(found)
 
 
+def told(record: Environment, *, fields: Sequence[str]) -> dict[str, str]:
+    """What a record says of these fields, by their names in words; what is absent is left out."""
+    values = {field_name(field): _shown(getattr(record, field)) for field in fields}
+    return {name: value for name, value in values.items() if value != _ABSENT}
+
+
 def field_name(field: str) -> str:
     """A field in words."""
     return _NAMES.get(field, field.replace("_", " "))

@@ -107,7 +107,7 @@ def results(points: Sequence[PointResult]) -> Table:
     return Table(
         columns=tuple(column for column, _ in columns),
         rows=tuple(tuple(cell(point) for _, cell in columns) for point in points),
-        notes=(*_reading_notes(points), *_reasons(points), *_warnings(points)),
+        notes=(*reading_notes(points), *reasons(points), *warnings(points)),
     )
 
 
@@ -353,7 +353,8 @@ def _efficiency(scaling: Scaling, *, name_kind: bool, name_base: bool) -> str:
 # --- notes ------------------------------------------------------------------------------------------------------------
 
 
-def _reading_notes(points: Sequence[PointResult]) -> list[str]:
+def reading_notes(points: Sequence[PointResult]) -> list[str]:
+    """How the columns are to be read."""
     measured = [point for point in points if point.throughput or point.scaling]
     regions = dict.fromkeys(point.training.timed_region for point in points if point.training)
     notes = [BATCH_NOTE]
@@ -386,7 +387,7 @@ def _lacks_repeats(point: PointResult) -> bool:
     return ended and bool(point.values) and point.throughput is not None and point.throughput.low is None
 
 
-def _reasons(points: Sequence[PointResult]) -> list[str]:
+def reasons(points: Sequence[PointResult]) -> list[str]:
     """Each with its point; of what was not published only how much that is, for the table shows where."""
     told = [
         f"{point.state.value}: {describe(point)}: {point.reason}"
@@ -401,7 +402,7 @@ def _reasons(points: Sequence[PointResult]) -> list[str]:
     return told
 
 
-def _warnings(points: Sequence[PointResult]) -> list[str]:
+def warnings(points: Sequence[PointResult]) -> list[str]:
     """Each warning once; how many points carry it, or which, is said beside it."""
     carriers = Counter(warning for point in points for warning in dict.fromkeys(point.warnings))
     notes = []

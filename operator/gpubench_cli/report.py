@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`gpubench report NAME...`: studies side by side, as one HTML file and as Markdown.
+
+What it says is the core's (`gpubench.report.contents`); drawing it is `plots`, the page `page`: both open files of
+their libraries (fonts, a template), and are loaded only where they are needed.
+"""
+
+import argparse
+from pathlib import Path
+
+from gpubench.measure.records import Environment
+from gpubench.plan.plan import Plan
+from gpubench.report import contents, markdown
+from gpubench.report.document import Document
+from gpubench.report.reported import Reported
+from gpubench_cli import export, refusal, results, show, terminal
+from gpubench_cli.refusal import Refusal
+
+_PAGE = Path("report.html")
+_LIBRARIES = ("jinja2", "matplotlib")
+
+
+def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """The command's arguments."""
+    parser = commands.add_parser(
+        "report",
+        help="write a report: one HTML file, and Markdown",
+        description="Write a report of studies side by side: answer, assumptions, table, charts, warnings, "
+        "environment, prices, and how to reproduce it. The HTML file needs no network. A NAME that is a results "
+        "folder is read from there, any other from the cluster.",
+    )
+    parser.add_argument("names", nargs="+", metavar="NAME", help="a GpuBenchmark, or a results folder")
+    parser.add_argument("-n", "--namespace", help="namespace in the cluster; the kubeconfig's by default")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE.html", help=f"where the page goes; {_PAGE} where nothing is asked for"
+    )
+    parser.add_argument("--markdown", type=Path, metavar="FILE.md", help="where the same goes as Markdown")
+    parser.set_defaults(command=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Find, say, write."""
+    out: Path | None = arguments.out or (None if arguments.markdown else _PAGE)
+    document = contents.document([found(name, namespace=arguments.namespace) for name in arguments.names])
+    if out is not None:
+        _write(out, html(document))
+    if arguments.markdown is not None:
+        _write(arguments.markdown, markdown.render(document))
+    return refusal.EXIT_DONE
+
+
+def html(document: Document) -> str:
+    """The page; Refusal where its libraries are not installed."""
+    try:
+        from gpubench_cli import page  # noqa: PLC0415  # an extra, and slow to load
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in _LIBRARIES:
+            raise
+        raise Refusal(
+            f"an HTML report needs the Python packages {' and '.join(_LIBRARIES)}: install gpubench[report], or write "
+            "Markdown with --markdown"
+        ) from error
+    return page.render(document)
+
+
+def found(name: str, *, namespace: str | None) -> Reported:
+    """A study by the name of its object, or by its results folder."""
+    path = Path(name)
+    return _of_folder(path) if results.is_results_folder(path) else _of_cluster(name, namespace=namespace)
+
+
+def _of_folder(path: Path) -> Reported:
+    summary = results.read_summary(path)
+    return Reported(
+        name=summary.name,
+        source=str(path),
+        status=summary.status,
+        plan=results.read_plan(path),
+        environments=results.read_ledger(path).environments,
+        study_text=_text(results.study_path(path)),
+        machine=summary.machine,
+        gpubench=summary.gpubench,
+    )
+
+
+def _of_cluster(name: str, *, namespace: str | None) -> Reported:
+    if Path(name).is_dir() or "/" in name:
+        raise Refusal(f"{name}: this is no results folder of `gpubench run`")
+    from gpubench_cli import cluster  # noqa: PLC0415  # results folders need no client
+
+    return of_cluster(cluster.connect(namespace), name)
+
+
+def of_cluster(place: export.Place, name: str) -> Reported:
+    """A study of the cluster, with the plan and the environments that it keeps there."""
+    body = place.benchmark(name)
+    metadata = body["metadata"]
+    status = show.read_status(body.get("status"), name=name)
+    plan: Plan | None = None
+    environments: tuple[Environment, ...] = ()
+    if status.started_at is not None:
+        plan, ledger = export.stored(place.config_maps(metadata["uid"]), name=name, uid=metadata["uid"])
+        environments = ledger.environments
+    return Reported(
+        name=name,
+        source=f"namespace {metadata.get('namespace', 'default')}",
+        status=status,
+        plan=plan,
+        environments=environments,
+        study_text=export.study_text(body),
+        machine=place.host,
+    )
+
+
+def _text(path: Path) -> str | None:
+    """The study file; None where somebody took it away."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+
+
+def _write(path: Path, content: str) -> None:
+    try:
+        path.write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise Refusal(f"{path}: the report cannot be written there: {error.strerror}") from error
+    terminal.write(f"{path}: {len(content.encode()) / 1024:,.0f} KiB")

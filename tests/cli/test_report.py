@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A report says what the table says, in HTML and in Markdown alike, without a network, and takes no text for markup."""
+
+import itertools
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree.ElementTree import Element
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+import builders
+import measured
+import pages
+from gpubench.control import ledger, manifests
+from gpubench.plan.freeze import freeze
+from gpubench.plan.plan import Plan
+from gpubench.report import contents, markdown, tables
+from gpubench.report.document import Axis, Curves, Document, Mark, Series
+from gpubench.report.tables import Column
+from gpubench_cli import __main__ as program
+from gpubench_cli import page, plots, report, results
+
+REAL = sorted((Path(__file__).parent / "results_of_version_1").iterdir())
+QUICKSTART = next(folder for folder in REAL if folder.name == "quickstart")
+NASTY = "<script>alert('x')</script> & | *a* _b_ [c](http://d) `e` $f$ ~~g~~"
+OWNED = {
+    "purchase": "6500", "lifetime_months": 30, "hours_per_month": 240, "watts": 1000, "per_kilowatt_hour": "0.20",
+    "currency": "USD", "as_of": "2018-07-01", "source": "https://example.org/a?b=1&c=2",
+}  # fmt: skip
+
+
+def plan_of_two_pools() -> Plan:
+    pools = (
+        builders.pool("own", price=None, ownership=OWNED),
+        builders.pool("rented", price={"per_node_hour": "0.90", "currency": "USD", "as_of": "2018-07-01"}),
+    )
+    return freeze(builders.spec(builders.block(pools=["own", "rented"])), pools, measured.AT)
+
+
+def two_pools(path: Path, *, name: str = "two-pools") -> Path:
+    rates = {
+        0: (100.0, 101.0, 99.0), 1: (190.0, 191.0, 189.0), 2: (80.0, 81.0, 79.0), 3: (150.0, 152.0, 148.0),
+    }  # fmt: skip
+    return measured.folder(path, plan_of_two_pools(), rates, name=name)
+
+
+def document_of(*folders: Path) -> Document:
+    return contents.document([report.found(str(folder), namespace=None) for folder in folders])
+
+
+def written(tmp_path: Path, *folders: Path) -> tuple[str, str]:
+    html, md = tmp_path / "report.html", tmp_path / "report.md"
+    places = ("--out", str(html), "--markdown", str(md))
+    assert program.main(("report", *map(str, folders), *places)) == 0
+    return html.read_text(encoding="utf-8"), md.read_text(encoding="utf-8")
+
+
+def all_elements(content: str) -> list[Element]:
+    return list(pages.parse(content).iter())
+
+
+@pytest.mark.parametrize("folder", REAL, ids=lambda folder: folder.name)
+def test_a_report_of_a_real_run_has_every_figure_of_its_table(folder: Path, tmp_path: Path) -> None:
+    html, md = written(tmp_path, folder)
+    status = results.read_summary(folder).status
+    for table in tables.of_study(status.results):
+        grid = (tuple(column.title for column in table.columns), *table.rows)
+        assert grid in pages.of_page(html).tables
+        assert grid in pages.of_markdown(md).tables
+    assert status.answer in pages.of_page(html).sentences
+
+
+@pytest.mark.parametrize("folder", REAL, ids=lambda folder: folder.name)
+def test_html_and_markdown_say_the_same(folder: Path, tmp_path: Path) -> None:
+    html, md = written(tmp_path, folder)
+    assert pages.of_page(html) == pages.of_markdown(md)
+
+
+def test_several_studies_say_the_same_in_both_too(tmp_path: Path) -> None:
+    html, md = written(tmp_path, *REAL, two_pools(tmp_path / "two"))
+    assert pages.of_page(html) == pages.of_markdown(md)
+
+
+def test_each_row_names_its_study_where_there_are_several(tmp_path: Path) -> None:
+    one, other = two_pools(tmp_path / "a", name="same"), two_pools(tmp_path / "b", name="same")
+    found = document_of(one, other)
+    points = next(table for table in pages.of_page(page.render(found)).tables if "POOL" in table[0])
+    assert points[0][0] == "STUDY"
+    assert {row[0] for row in points[1:]} == {f"same in {one}", f"same in {other}"}
+    assert found.sections[0].blocks[0].kind == "paragraph"
+    assert found.sections[0].blocks[0].title == "All studies together"
+
+
+def test_studies_of_different_clusters_are_ranked_together(tmp_path: Path) -> None:
+    slow = freeze(builders.spec(builders.block(pools=["slow"])), (builders.pool("slow"),), measured.AT)
+    fast = freeze(builders.spec(builders.block(pools=["fast"])), (builders.pool("fast"),), measured.AT)
+    folders = (
+        measured.folder(tmp_path / "here", slow, {0: (10.0, 10.1, 9.9), 1: (20.0, 20.1, 19.9)}),
+        measured.folder(tmp_path / "there", fast, {0: (100.0, 101.0, 99.0), 1: (200.0, 201.0, 199.0)}),
+    )
+    together = document_of(*folders).sections[0].blocks[0]
+    assert together.kind == "paragraph"
+    assert "Highest throughput: 2 workers at batch 64 on fast" in together.text
+
+
+def test_a_page_needs_nothing_from_anywhere(tmp_path: Path) -> None:
+    html, _ = written(tmp_path, *REAL, two_pools(tmp_path / "two"))
+    for element in all_elements(html):
+        tag = str(element.tag).rpartition("}")[2]
+        assert tag not in ("script", "link", "img", "image", "iframe", "object", "embed", "base", "form")
+        for name, value in element.attrib.items():
+            if name.rpartition("}")[2] in ("src", "href", "srcset", "data", "action", "poster", "background"):
+                assert value.startswith("#") or (tag == "a" and value.startswith("https://example.org/"))
+            assert "url(" not in value.replace("url(#", "")
+            assert not name.startswith("on")
+    style = re.findall(r"<style>(.*?)</style>", html, re.DOTALL)
+    assert len(style) == 1
+    assert "url(" not in style[0]
+    assert "@import" not in style[0]
+
+
+def test_no_two_elements_of_a_page_have_the_same_id(tmp_path: Path) -> None:
+    html, _ = written(tmp_path, *REAL, two_pools(tmp_path / "two"))
+    found = [value for element in all_elements(html) if (value := element.get("id"))]
+    assert len(found) == len(set(found))
+    targets = re.findall(r'(?:href="|url\()#([^")]+)', html)
+    assert set(targets) <= set(found), "a mark whose shape is nowhere would not be drawn"
+
+
+def test_a_page_can_be_read_aloud(tmp_path: Path) -> None:
+    html, _ = written(tmp_path, two_pools(tmp_path / "two"))
+    root = pages.parse(html)
+    assert root.get("lang") == "en"
+    levels = [int(element.tag[1]) for element in root.iter() if element.tag in ("h1", "h2", "h3")]
+    assert levels[0] == 1
+    assert all(after - before <= 1 for before, after in itertools.pairwise(levels)), "none is skipped"
+    for table in root.iter("table"):
+        assert pages.text(table[0]), "a caption"
+        assert all(cell.get("scope") in ("col", "row") for cell in table.iter("th"))
+    drawn = [element for element in root.iter() if str(element.tag).endswith("svg")]
+    assert drawn
+    for svg in drawn:
+        named = {child.get("id"): pages.text(child) for child in svg if str(child.tag).endswith(("title", "desc"))}
+        assert svg.get("aria-labelledby", "").split() == list(named)
+        assert all(named.values())
+        assert any(str(element.tag).endswith("text") for element in svg.iter()), "letters, not their outlines"
+
+
+def test_what_a_user_wrote_is_text_and_no_markup(tmp_path: Path) -> None:
+    found = report.found(str(two_pools(tmp_path / "two")), namespace=None)
+    points = tuple(
+        point.model_copy(update={"pool": NASTY, "workload": NASTY, "variant": NASTY, "reason": NASTY})
+        for point in found.status.results
+    )
+    status = found.status.model_copy(update={"results": points, "answer": NASTY})
+    nasty = found.model_copy(update={"name": NASTY, "study_text": f"{NASTY}\n```\n</code></pre>", "status": status})
+    document = contents.document([nasty])
+    html, md = page.render(document), markdown.render(document)
+    assert not [element for element in all_elements(html) if element.tag == "script"]
+    assert NASTY in pages.of_page(html).sentences
+    assert pages.of_page(html) == pages.of_markdown(md)
+    drawn = [pages.text(element) for element in all_elements(html) if str(element.tag).endswith("svg")]
+    assert any("<script>alert('x')</script>" in text for text in drawn), "in a chart, too"
+
+
+@given(some.text(some.characters(categories=("L", "N", "P", "S", "Zs")), max_size=60))
+def test_markdown_gives_back_any_text(plain: str) -> None:
+    line = " ".join(plain.split())
+    escaped = markdown.text(plain)
+    said = pages.of_markdown(f"# {escaped}\n\nx {escaped}\n\n| a |\n| --- |\n| {escaped} |\n\n* x {escaped}\n")
+    assert said.headings == (line,)
+    assert said.sentences == (f"x {line}".strip(),) * 2
+    assert said.tables == ((("a",), (line,)),)
+    assert pages.of_markdown(escaped).sentences == ((line,) if line else ()), "where a line begins, too"
+
+
+def test_equal_results_give_equal_bytes(tmp_path: Path) -> None:
+    folder = two_pools(tmp_path / "two")
+    found = []
+    for seed in ("1", "2"):
+        place = tmp_path / seed
+        command = [sys.executable, "-m", "gpubench_cli", "report", str(folder), str(QUICKSTART), "--out", str(place)]
+        subprocess.run(command, check=True, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True)
+        found.append(place.read_bytes())
+    assert found[0] == found[1]
+
+
+def test_a_missing_chart_says_why(tmp_path: Path) -> None:
+    unpriced = freeze(builders.spec(), (builders.pool("cpu", price=None),), measured.AT)
+    folder = measured.folder(tmp_path / "unpriced", unpriced, {0: (10.0, 10.1, 9.9)})
+    html, _ = written(tmp_path, folder)
+    said = pages.of_page(html).sentences
+    assert said.count("No figure: no price: pool cpu has neither price nor ownership.") == 2, "frontier and costs"
+    assert any(sentence.startswith("No figure: no pool has figures for two worker counts") for sentence in said)
+    assert "No figure: no pool of this report has an ownership: all of them are rented." in said
+
+
+def test_series_differ_in_mark_and_line_and_not_in_colour_alone() -> None:
+    marks = tuple(Mark(x=x, y=x, said=(str(x), str(x))) for x in (1.0, 2.0))
+    names = [f"series {number}" for number in range(8)]
+    drawn = plots.svg(
+        Curves(
+            name="c", title="t", description="d", x=Axis(title="x"), y=Axis(title="y"),
+            series=tuple(Series(name=name, marks=marks) for name in names),
+            columns=(Column(title="A"), Column(title="B"), Column(title="C")),
+        )
+    )  # fmt: skip
+    dashes = set(re.findall(r"stroke-dasharray: ([0-9., ]+)", drawn))
+    shapes = {re.search(r'd="([^"]+)"', path)[0] for path in re.findall(r"<defs>\s*<path[^>]*>", drawn)}  # type: ignore[index]
+    assert len(dashes) >= 7, "eight lines, one of them unbroken"
+    assert len(shapes) >= 8
+    for name in names:
+        assert f">{name}</text>" in drawn
+
+
+def test_without_its_libraries_a_page_is_refused_in_a_sentence_and_markdown_is_written(tmp_path: Path) -> None:
+    code = "import sys; sys.modules['matplotlib'] = None\nfrom gpubench_cli import __main__\nsys.exit(__main__.main())"
+    command = [sys.executable, "-c", code, "report", str(QUICKSTART)]
+    refused = subprocess.run([*command, "--out", str(tmp_path / "x.html")], capture_output=True, text=True, check=False)
+    assert refused.returncode == 2
+    assert "install gpubench[report]" in refused.stderr
+    assert refused.stderr.count("\n") == 1, "a sentence, and no traceback"
+    subprocess.run([*command, "--markdown", str(tmp_path / "x.md")], check=True, capture_output=True)
+    assert "mnist_cnn" in (tmp_path / "x.md").read_text()
+
+
+def test_other_commands_load_no_library_of_reports() -> None:
+    code = (
+        "import sys, gpubench_cli.__main__; print([name for name in ('matplotlib', 'jinja2') if name in sys.modules])"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert ended.stdout == "[]\n"
+
+
+def test_a_folder_that_is_none_and_a_place_that_cannot_be_written_are_sentences(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert program.main(("report", str(tmp_path))) == 2
+    assert capsys.readouterr().err == f"gpubench: {tmp_path}: this is no results folder of `gpubench run`\n"
+    missing = tmp_path / "nowhere" / "report.html"
+    assert program.main(("report", str(QUICKSTART), "--out", str(missing))) == 2
+    assert "the report cannot be written there" in capsys.readouterr().err
+
+
+class StandInCluster:
+    """What a report asks a cluster for, from a results folder."""
+
+    host = "https://cluster"
+
+    def __init__(self, folder: Path) -> None:
+        self._summary = results.read_summary(folder)
+        self._plan = results.read_plan(folder)
+        self._study = builders.study(name=self._summary.name, uid=self._summary.uid)
+
+    def benchmark(self, name: str) -> dict[str, Any]:
+        assert name == self._summary.name
+        status = self._summary.status.model_copy(update={"started_at": measured.AT})
+        return {
+            "metadata": {"name": name, "namespace": "studies", "uid": self._summary.uid},
+            "spec": self._study.spec.to_wire(),
+            "status": status.to_wire(),
+        }
+
+    def config_maps(self, uid: str) -> tuple[dict[str, Any], ...]:
+        assert uid == self._summary.uid
+        entries = ledger.environment_entries([builders.environment()])
+        return (
+            manifests.plan_config_map(self._study, self._plan),
+            manifests.ledger_config_map(self._study, 0, entries),
+        )
+
+    def pods(self, uid: str) -> tuple[dict[str, Any], ...]:
+        raise AssertionError(f"a report needs no pods of {uid}: they may be gone")
+
+    def log(self, pod: str) -> bytes | None:
+        raise AssertionError(f"a report needs no log of {pod}")
+
+
+def test_a_study_of_a_cluster_has_the_same_report_as_its_folder(tmp_path: Path) -> None:
+    folder = two_pools(tmp_path / "two")
+    there = report.of_cluster(StandInCluster(folder), "two-pools")
+    here = report.found(str(folder), namespace=None)
+    assert there.plan == here.plan
+    assert there.environments == (builders.environment(),)
+    assert there.source == "namespace studies"
+    of_cluster, of_folder = (pages.of_page(page.render(contents.document([one]))).tables for one in (there, here))
+    assert [grid for grid in of_cluster if "POOL" in grid[0]] == [grid for grid in of_folder if "POOL" in grid[0]]
+    assert [grid for grid in of_cluster if "LINE" in grid[0]] == [grid for grid in of_folder if "LINE" in grid[0]]
+
+
+def test_a_study_that_has_not_begun_says_so(tmp_path: Path) -> None:
+    class NotBegun(StandInCluster):
+        def benchmark(self, name: str) -> dict[str, Any]:
+            return {**super().benchmark(name), "status": {}}
+
+    waiting = report.of_cluster(NotBegun(two_pools(tmp_path / "two")), "two-pools")
+    said = pages.of_page(page.render(contents.document([waiting]))).sentences
+    assert "There are no results yet." in said
+    assert "The study has not begun: its pools have not been looked at." in said
+    assert "No figure: there are no points." in said

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is drawn together is the same work in one currency; what no other point beats lies on the frontier."""
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+import builders
+import measured
+from gpubench.api.benchmark_status import AmountInterval, Cost, Estimate, PointResult, PointState, Scaling
+from gpubench.money import breakeven, price
+from gpubench.plan.freeze import freeze
+from gpubench.report.charts import owning, points, scaling, spending
+from gpubench.report.charts.points import Entry
+from gpubench.report.document import Axis, Bars, Curves, Missing
+from gpubench.report.tables import Column
+
+
+def point(pool: str = "a", *, workers: int = 1, speed: float = 100.0, cost: str | None = "1.0", **more: Any) -> Entry:
+    fields: dict[str, Any] = {
+        "workload": "mnist_cnn",
+        "pool": pool,
+        "workers": workers,
+        "workers_per_node": workers,
+        "batch_per_worker": 64,
+        "global_batch": 64 * workers,
+        "precision": "float32",
+        "state": PointState.MEASURED,
+        "values": (speed,) * 3,
+        "throughput": Estimate(mean=speed, low=speed * 0.9, high=speed * 1.1),
+        "scaling": (Scaling(kind="weak", baseline_workers=1, efficiency=Estimate(mean=speed / workers / 100)),),
+        "cost": None if cost is None else Cost(per_million_samples=AmountInterval(mean=cost, currency="USD")),
+    }
+    return Entry(point=PointResult.model_validate(fields | more))
+
+
+def curves(found: tuple[Curves | Missing, ...]) -> list[Curves]:
+    return [chart for chart in found if isinstance(chart, Curves)]
+
+
+def test_a_line_goes_over_the_worker_counts_of_one_pool_and_batch() -> None:
+    (chart,) = curves(
+        scaling.throughput(
+            [point(workers=2, speed=190.0), point(workers=1), point(workers=1, batch_per_worker=32, global_batch=32)]
+        )
+    )
+    assert {series.name: [mark.x for mark in series.marks] for series in chart.series} == {
+        "a, batch 64 per worker": [1, 2],
+        "a, batch 32 per worker": [1],
+    }
+    assert chart.table().rows[1] == ("a, batch 64 per worker", "2", "190 ± 19")
+
+
+def test_other_work_has_a_chart_of_its_own() -> None:
+    entries = [
+        point(workers=workers, precision=precision) for precision in ("float32", "mixed_float16") for workers in (1, 2)
+    ]
+    assert [chart.title for chart in curves(scaling.throughput(entries))] == [
+        "Throughput: mnist_cnn in float32, batch 64 per worker",
+        "Throughput: mnist_cnn in mixed_float16, batch 64 per worker",
+    ]
+
+
+def test_two_workers_on_one_node_and_on_two_are_on_different_lines() -> None:
+    (chart,) = curves(
+        scaling.throughput([point(), point(workers=2), point(workers=2, workers_per_node=1), point(workers=4)])
+    )
+    for series in chart.series:
+        workers = [mark.x for mark in series.marks]
+        assert len(workers) == len(set(workers))
+
+
+def test_no_chart_has_more_lines_than_can_be_told_apart_and_none_is_lost() -> None:
+    names = [f"pool-{number}" for number in range(11)]
+    charts = curves(scaling.throughput([point(name, workers=workers) for name in names for workers in (1, 2)]))
+    assert all(len(chart.series) <= points.SERIES_MAX for chart in charts)
+    assert [series.name for chart in charts for series in chart.series] == names
+    assert len({chart.name for chart in charts}) == len(charts)
+
+
+def test_the_frontier_is_what_no_other_point_is_both_faster_and_cheaper_than() -> None:
+    entries = [
+        point("slow-cheap", speed=10.0, cost="1.0"),
+        point("fast-dear", speed=40.0, cost="4.0"),
+        point("between", speed=20.0, cost="2.0"),
+        point("beaten", speed=19.0, cost="2.5"),
+    ]
+    (chart,) = curves(spending.frontier(entries))
+    assert [cost for _, cost in chart.steps] == [4.0, 2.0, 1.0], "the fastest first"
+    labelled = {series.name for series in chart.series for mark in series.marks if mark.label}
+    assert labelled == {"slow-cheap", "fast-dear", "between"}
+    assert "beaten" in {series.name for series in chart.series}, "shown, too"
+
+
+def test_many_pools_share_a_frontier_and_none_is_lost() -> None:
+    entries = [point(f"pool-{number}", speed=10.0 + number, cost=f"{30 - number}") for number in range(12)]
+    (chart,) = curves(spending.frontier(entries))
+    assert len(chart.series) == points.SERIES_MAX
+    assert sum(len(series.marks) for series in chart.series) == 12
+
+
+def test_currencies_never_share_an_axis() -> None:
+    euros = Cost(per_million_samples=AmountInterval(mean="1.0", currency="EUR"))
+    dear = Entry(point=point("c").point.model_copy(update={"cost": euros}))
+    entries = [point("a"), point("b", speed=120.0), dear]
+    found = [chart for chart in spending.costs(entries) if isinstance(chart, Bars)]
+    assert [{bar.said[:3] for bar in chart.bars} for chart in found] == [{"USD"}, {"EUR"}]
+    (frontier,) = curves(spending.frontier(entries))
+    assert {series.name for series in frontier.series} == {"a", "b"}
+
+
+def test_the_cheapest_stands_first_and_an_open_end_stays_open() -> None:
+    opened = Cost(per_million_samples=AmountInterval(mean="0.5", low="0.4", currency="USD"))
+    entries = [point("a"), Entry(point=point("b").point.model_copy(update={"cost": opened}))]
+    (chart,) = (chart for chart in spending.costs(entries) if isinstance(chart, Bars))
+    assert [bar.name[0] for bar in chart.bars] == ["b", "a"]
+    assert (chart.bars[0].low, chart.bars[0].high) == (0.4, None)
+
+
+@pytest.mark.parametrize("draw", [scaling.throughput, scaling.efficiency, spending.frontier, spending.costs])
+def test_nothing_measured_is_no_empty_chart(draw: Any) -> None:
+    (found,) = draw([])
+    assert found == Missing(title=found.title, reason="there are no points")
+    pending = point(cost=None, throughput=None, scaling=(), values=(), state=PointState.PENDING)
+    (found,) = draw([pending])
+    assert found.reason == "nothing has been measured so far"
+
+
+def test_a_chart_of_nothing_cannot_be_made() -> None:
+    with pytest.raises(ValueError, match="say with Missing why there is none"):
+        Curves(
+            name="x", title="t", description="d", x=Axis(title="x"), y=Axis(title="y"), series=(),
+            columns=(Column(title="A"),),
+        )  # fmt: skip
+
+
+def test_the_gain_of_an_own_machine_is_one_at_its_break_even_use() -> None:
+    ownership = {
+        "purchase": "6500", "lifetime_months": 30, "hours_per_month": 240, "watts": 1000, "per_kilowatt_hour": "0.20",
+        "currency": "USD", "as_of": "2018-07-01",
+    }  # fmt: skip
+    rented = {"per_node_hour": "0.90", "currency": "USD", "as_of": "2018-07-01"}
+    pools = (builders.pool("own", price=None, ownership=ownership), builders.pool("rented", price=rented))
+    plan = freeze(builders.spec(builders.block(pools=["own", "rented"], workers=[1])), pools, measured.AT)
+    found = measured.results(plan, {0: (100.0, 101.0, 99.0), 1: (80.0, 81.0, 79.0)})
+    (chart,) = curves(owning.gains([Entry(point=one, plan=plan) for one in found]))
+    (series,) = chart.series
+    owner, rate = plan.pool("own").spec.ownership, price.rate(plan.pool("rented").spec)
+    assert owner is not None
+    assert rate is not None
+    even = breakeven.break_even_use(owner, rented=rate, relative_speed=Decimal(100) / 80)
+    assert even.utilisation is not None
+    assert even.sentence in chart.description
+    below = [mark.y for mark in series.marks if mark.x < float(even.utilisation)]
+    above = [mark.y for mark in series.marks if mark.x > float(even.utilisation)]
+    assert below
+    assert above
+    assert max(below) < 1 < min(above)
+
+
+def test_a_rented_pool_in_another_currency_is_not_compared_with() -> None:
+    ownership = {
+        "purchase": "6500", "lifetime_months": 30, "hours_per_month": 240, "currency": "EUR", "as_of": "2018-07-01",
+    }  # fmt: skip
+    pools = (builders.pool("own", price=None, ownership=ownership), builders.pool("rented"))
+    plan = freeze(builders.spec(builders.block(pools=["own", "rented"], workers=[1])), pools, measured.AT)
+    results = measured.results(plan, {0: (100.0, 101.0, 99.0), 1: (80.0, 81.0, 79.0)})
+    (found,) = owning.gains([Entry(point=one, plan=plan) for one in results])
+    assert isinstance(found, Missing)
+    assert "different currencies" in found.reason
