@@ -88,10 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
         case _:
             raise Refusal(f"{len(found)} studies are given, and two are compared: name two, or one with --by")
     judged = [comparisons.compared(a.side, b.side, pair, tolerance=arguments.tolerance) for pair in paired]
-    differing = [
-        comparisons.differing(one.a.environment, one.b.environment, a.side.environments, b.side.environments)
-        for one in judged
-    ]
+    differing = [comparisons.differing(one.a, one.b, a.side.environments, b.side.environments) for one in judged]
     if arguments.output == "json":
         terminal.write(json.dumps(_document(a, b, judged, differing, arguments), indent=2, ensure_ascii=False))
         return refusal.EXIT_DONE

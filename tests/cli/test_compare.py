@@ -156,6 +156,27 @@ def test_other_environments_are_named_beside_the_verdict(tmp_path: Path, capsys:
     assert "the environments differ (driver-1 and driver-2)" in said(capsys, str(a), str(b))
 
 
+def on_nodes(path: Path, rates: Sequence[float], instance_type: str) -> str:
+    """A folder as a cluster exports it: its points say what they ran on, which no environment's key does."""
+    found = measured.folder(path, plan(builders.block(workers=[1])), {0: rates})
+    summary = results.read_summary(found)
+    points = tuple(one.model_copy(update={"instance_type": instance_type}) for one in summary.status.results)
+    status = summary.status.model_copy(update={"results": points})
+    results.ResultsFolder(found).write(summary.model_copy(update={"status": status}))
+    return str(found)
+
+
+def test_instance_types_behind_one_environment_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    small, large = on_nodes(tmp_path / "small", SLOW, "g5.xlarge"), on_nodes(tmp_path / "large", FAST, "g5.12xlarge")
+    assert "Of A and B the environments differ: instance type g5.xlarge against g5.12xlarge." in said(
+        capsys, small, large
+    )
+    document = json.loads(said(capsys, small, large, "-o", "json"))
+    assert document["pairs"][0]["environments"].endswith("instance type g5.xlarge against g5.12xlarge")
+    again = on_nodes(tmp_path / "again", FAST, "g5.xlarge")
+    assert "environments differ" not in said(capsys, small, again)
+
+
 def recorded(path: Path, rates: Sequence[float], environment: Environment) -> str:
     """A folder whose environment was read from a log."""
     found = measured.folder(path, plan(builders.block(workers=[1])), {0: rates}, environment=environment.key())

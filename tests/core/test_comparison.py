@@ -8,12 +8,21 @@ import pytest
 
 import builders
 import measured
+from gpubench.api import benchmark_status
 from gpubench.api.benchmark import CompareTo
-from gpubench.api.benchmark_status import EnvironmentFacts, GpuBenchmarkStatus, Judgement, PointState
-from gpubench.control import comparison, conditions, happenings, planning, results
+from gpubench.api.benchmark_status import (
+    Comparison,
+    EnvironmentFacts,
+    GpuBenchmarkStatus,
+    Judgement,
+    PointResult,
+    PointState,
+)
+from gpubench.control import comparison, conditions, environments, happenings, planning, results
 from gpubench.control.comparison import Reference
+from gpubench.measure.efficiency import Ground
 from gpubench.plan.plan import Plan
-from gpubench.report import pairs
+from gpubench.report import comparisons, pairs
 from world import Fate, world
 
 TO = CompareTo(benchmark="last-week")
@@ -302,3 +311,76 @@ def test_a_baseline_on_more_instance_types_is_no_other_environment() -> None:
     other = comparison.comparison(plan, here, [EnvironmentFacts(environment="env", instance_type="p4d.24xlarge")])
     assert other is not None
     assert other.verdict is Judgement.CANNOT_TELL
+
+
+# --- instance types behind one environment ----------------------------------------------------------------------------
+
+SMALL, LARGE = "p3.2xlarge", "p3.8xlarge"
+
+
+def on_types(plan: Plan, types: Sequence[str | None]) -> tuple[PointResult, ...]:
+    """Results of both points, measured on nodes of these types, of which the environment's key knows nothing."""
+    found = measured.results(plan, {0: RATES, 1: RATES})
+    return tuple(one.model_copy(update={"instance_type": name}) for one, name in zip(found, types, strict=True))
+
+
+def facts_of(*types: str) -> tuple[EnvironmentFacts, ...]:
+    return tuple(EnvironmentFacts(environment="env", instance_type=name) for name in types)
+
+
+def beside(types: Sequence[str | None], *, before: Sequence[str | None]) -> Comparison:
+    """A study on these types beside a baseline on those; both studies have met both types."""
+    of, known = builders.plan(), facts_of(SMALL, LARGE)
+    side = pairs.of_plan("last-week", of, on_types(of, before), known)
+    plan = comparison.with_baseline(of, TO, Reference(side=side))
+    stored = Plan.model_validate_json(plan.to_json())  # all that is left of the baseline
+    told = comparison.comparison(stored, on_types(stored, types), known)
+    assert told is not None
+    return told
+
+
+def test_a_point_on_another_instance_type_than_the_baselines_has_no_verdict_and_both_types_are_named() -> None:
+    told = beside((LARGE, LARGE), before=(SMALL, LARGE))
+    assert (told.verdict, told.points.passed, told.points.cannot_tell) == (Judgement.CANNOT_TELL, 1, 1)
+    assert told.sentence.endswith(f"the environments differ: instance type {SMALL} against {LARGE}")
+
+
+def test_points_on_the_types_of_the_baseline_are_compared() -> None:
+    assert beside((SMALL, LARGE), before=(SMALL, LARGE)).verdict is Judgement.PASS
+
+
+@pytest.mark.parametrize("before", [(None, None), (SMALL, LARGE)])
+def test_a_point_that_does_not_say_its_type_is_on_one_of_those_that_its_study_met(
+    before: tuple[str | None, str | None],
+) -> None:
+    assert beside((None, None), before=before).verdict is Judgement.PASS
+
+
+def test_a_type_that_the_study_does_not_show_is_named_all_the_same() -> None:
+    (point, _) = on_types(builders.plan(), (SMALL, LARGE))
+    other = point.model_copy(update={"instance_type": "p4d.24xlarge"})
+    for known in ((), facts_of(LARGE)):
+        assert comparisons.differing(point, other, facts_of(SMALL), known) == (
+            f"the environments differ: instance type {SMALL} against p4d.24xlarge"
+        )
+    assert comparisons.differing(point, point, facts_of(SMALL), ()) is None
+
+
+def test_a_long_name_that_a_result_cuts_is_known_again() -> None:
+    long = "Standard_NC24ads_A100_v4+Standard_NC24s_v3"
+    shown = environments.instance_type_shown(Ground("env", "", long))
+    assert shown is not None
+    assert (len(shown.encode()), shown[-1]) == (benchmark_status.FACT_MAX, "…")
+    (point, _) = on_types(builders.plan(), (shown, LARGE))
+    of_before = point.model_copy(update={"instance_type": None})
+    assert comparisons.differing(point, of_before, facts_of(long), facts_of(long)) is None
+    (short, _) = on_types(builders.plan(), ("p3", LARGE))
+    assert comparisons.differing(short, short, facts_of("p3.2xlarge"), facts_of("p3")) is None
+
+
+def test_the_digest_that_counts_is_that_of_the_points_own_type() -> None:
+    (point, _) = on_types(builders.plan(), (SMALL, LARGE))
+    before = EnvironmentFacts(environment="env", instance_type=SMALL, image_digest="sha256:1")
+    after = [before.model_copy(update={"image_digest": "sha256:2"}), before.model_copy(update={"instance_type": LARGE})]
+    told = comparisons.differing(point, point, [before], after)
+    assert told == "the environments differ: image digest sha256:1 against sha256:2"

@@ -204,6 +204,7 @@ def test_repeats_on_one_instance_type_are_averaged_and_the_study_names_it() -> N
     status = on_nodes(one_point(), {})
     assert [result.state for result in status.results] == [PointState.MEASURED]
     assert [facts.instance_type for facts in status.environments] == ["p3.2xlarge"]
+    assert [result.instance_type for result in status.results] == ["p3.2xlarge"]
 
 
 def test_repeats_on_two_instance_types_are_not_averaged_and_the_sentence_names_both() -> None:

@@ -104,7 +104,13 @@ def test_a_plan_fits_with_a_baseline_of_all_its_points() -> None:
     figure = 123456.78901234567  # 17 significant digits are all that a double has
     points = tuple(
         BaselinePoint(
-            point=index, quantity="Throughput", repeats=20, mean=figure, deviation=figure, environment=WIDE * 16
+            point=index,
+            quantity="Throughput",
+            repeats=20,
+            mean=figure,
+            deviation=figure,
+            environment=WIDE * 16,
+            instance_type="x" * benchmark_status.FACT_MAX,
         )
         for index in range(len(found.points))
     )

@@ -257,6 +257,9 @@ class PointResult(Value):
         max_length=16,
         description="What the figure stands on: a hash, or the short text of a program of your own.",
     )
+    instance_type: str | None = Field(
+        None, max_length=FACT_MAX, description="Of the nodes that the repeats ran on, where the cluster says."
+    )
     warnings: tuple[Annotated[str, Field(max_length=WARNING_MAX)], ...] = Field(
         (), max_length=WARNINGS_MAX, description="What a reader of the figure must know."
     )

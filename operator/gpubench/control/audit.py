@@ -32,7 +32,7 @@ from gpubench.values import Value
 _SENTENCES = frozenset({"answer", "message", "reason", "sentence", "warnings"})
 #: What a status of version 1 did not have: there it may be absent, and nothing else may.
 _NEWER_THAN_VERSION_1 = frozenset(
-    {"comparison", "environments", "gpu", "host", "least", "seed", "stopping", "unstable"}
+    {"comparison", "environments", "gpu", "host", "instanceType", "least", "seed", "stopping", "unstable"}
 )
 #: Relative; a double has 2.2e-16, and a figure comes of some hundred operations.
 SAME = 1e-12

@@ -143,6 +143,7 @@ def _points(plan: Plan, side: Side) -> tuple[BaselinePoint, ...]:
                 mean=sample.mean,
                 deviation=sample.deviation,
                 environment=result.environment,
+                instance_type=result.instance_type,
                 settled=result.state is not PointState.UNSTABLE,
             )
         )
@@ -165,7 +166,7 @@ def _compared(plan: Plan, found: Sequence[PointResult], environments: Sequence[E
         here = pairs.sample(result, quantity, confidence=confidence)
         before = Sample(count=point.repeats, mean=point.mean, deviation=point.deviation, confidence=baseline.confidence)
         ratio = compare.speed_ratio(here, before, quantity=quantity)
-        obstacle = comparisons.differing(point.environment, result.environment, baseline.environments, environments)
+        obstacle = comparisons.differing(point, result, baseline.environments, environments)
         obstacle = obstacle or _unsettled(point, result)
         if obstacle is None and (ratio.low is None or ratio.high is None):
             obstacle = compare.unbounded(here, before, name="this study", other=baseline.benchmark)

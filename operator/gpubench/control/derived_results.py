@@ -117,6 +117,7 @@ def _measured(blank: PointResult, source: PointResult, *, throughput: Estimate |
             "state": source.state,  # Measured, or Unstable: a price steadies nothing
             "throughput": throughput,
             "environment": source.environment,
+            "instance_type": source.instance_type,
             "warnings": (warning, *source.warnings),
         }
     )

@@ -116,6 +116,11 @@ def facts(ledger: Ledger) -> tuple[EnvironmentFacts, ...]:
     return tuple(_facts(one, known.get(one.environment)) for one in met[: benchmark_status.ENVIRONMENTS_SHOWN_MAX])
 
 
+def instance_type_shown(one: Ground) -> str | None:
+    """As each result shows it; None where nobody knows it. Most names have no more letters."""
+    return _fact(one.instance_type, benchmark_status.FACT_MAX)
+
+
 def _facts(one: Ground, environment: Environment | None) -> EnvironmentFacts:
     found = EnvironmentFacts(
         environment=records.environment_shown(one.environment) or "",

@@ -210,6 +210,7 @@ def _with_figures(
             "gpu": usage.gpu(results),
             "host": usage.host(results),
             "environment": records.environment_shown(entry.environment.environment),
+            "instance_type": environments.instance_type_shown(entry.environment),
         }
     )
     return found.model_copy(update={"warnings": caveats.of_point(plan, found, trials, entry, beside)})

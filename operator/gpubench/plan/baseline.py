@@ -17,6 +17,7 @@ class BaselinePoint(Value):
     mean: float  # over the repeats
     deviation: float | None = None  # standard deviation of the repeats, where there are 3 or more
     environment: str | None = None  # as results show it
+    instance_type: str | None = None  # as results show it
     settled: bool = True  # figures of runs that never settled are not ranked
 
 

@@ -6,6 +6,7 @@ environments that is passed over in silence.
 """
 
 from collections.abc import Collection, Sequence
+from typing import Protocol
 
 from gpubench import workloads
 from gpubench.api.benchmark_status import EnvironmentFacts, PointResult, PointState
@@ -53,27 +54,57 @@ def compared(a: Side, b: Side, pair: Pair, *, tolerance: float = compare.TOLERAN
     return Compared(a=pair.a, b=pair.b, quantity=quantity, difference=found)
 
 
+class Standing(Protocol):
+    """A figure, as far as it says what it stands on: a result, or a point of a baseline."""
+
+    @property
+    def environment(self) -> str | None:
+        """The key of its environment, as results show it."""
+
+    @property
+    def instance_type(self) -> str | None:
+        """Of its nodes; None where it is not known, or the study is of before it was kept."""
+
+
 def differing(
-    a: str | None, b: str | None, facts_a: Sequence[EnvironmentFacts], facts_b: Sequence[EnvironmentFacts]
+    a: Standing, b: Standing, facts_a: Sequence[EnvironmentFacts], facts_b: Sequence[EnvironmentFacts]
 ) -> str | None:
     """In what the environments of two figures differ, as the end of a sentence; None where they do not.
 
-    Facts are those of either study. Instance type and image digest are no part of an environment's key: two studies
-    with the same key may still differ in them, where both know theirs and have none in common: which of several a point
-    ran on, its result does not say.
+    Facts are those of either study. Instance type and image digest are no part of an environment's key: two figures
+    with the same key may still differ in them, where both studies know theirs. A figure says its own instance type;
+    where it does not, and of digests, those of its study that go with its key are taken together, and differ where they
+    have none in common.
     """
-    these = [one for one in facts_a if one.environment == a]
-    those = [one for one in facts_b if one.environment == b]
+    these, those = _facts_of(a, facts_a), _facts_of(b, facts_b)
     unlike = []
     for field in EnvironmentFacts.model_fields:
         here, there = _values(these, field), _values(those, field)
-        other = here != there if a != b else here and there and not {*here} & {*there}
+        other = here != there if a.environment != b.environment else here and there and not {*here} & {*there}
         if field != "environment" and other:
             unlike.append(f"{environment.field_name(field)} {_listed(here)} against {_listed(there)}")
-    if a == b:
+    if a.environment == b.environment:
         return f"the environments differ: {', '.join(unlike)}" if unlike else None
-    where = f"the environments differ ({a or 'unknown'} and {b or 'unknown'})"
+    where = f"the environments differ ({a.environment or 'unknown'} and {b.environment or 'unknown'})"
     return f"{where}: {', '.join(unlike)}" if unlike else f"{where}, and what they are was not recorded"
+
+
+def _facts_of(one: Standing, facts: Sequence[EnvironmentFacts]) -> tuple[EnvironmentFacts, ...]:
+    """What a figure may stand on: of several facts with its key those with its instance type, where it says one."""
+    same = tuple(found for found in facts if found.environment == one.environment)
+    if one.environment is None or one.instance_type is None:
+        return same
+    if own := tuple(found for found in same if _is_called(one.instance_type, found.instance_type or "")):
+        return own
+    # A study shows a few of its environments only: what it says of the key holds, and the digest was another type's.
+    known = same or (EnvironmentFacts(environment=one.environment),)
+    return tuple(found.model_copy(update={"instance_type": one.instance_type, "image_digest": None}) for found in known)
+
+
+def _is_called(shown: str, full: str) -> bool:
+    """Whether a result shows an instance type like that: a long name is cut."""
+    begin = shown.removesuffix("…")
+    return full == shown or (begin != shown and full.startswith(begin))
 
 
 def _values(facts: Sequence[EnvironmentFacts], field: str) -> tuple[str, ...]:

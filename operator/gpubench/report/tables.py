@@ -430,11 +430,11 @@ FLAT_FIELDS = (
     "cost_per_million_samples", "cost_per_million_samples_low", "cost_per_million_samples_high",
     "cost_per_run", "cost_per_run_low", "cost_per_run_high", "currency", "goals", "processors", "memory_peak_bytes",
     "gpu_utilization", "gpu_memory_peak_bytes", "watts", "joules_per_million_samples", "gpu_throttled",
-    "comparison", "environment", "values", "warnings",
+    "comparison", "environment", "instance_type", "values", "warnings",
 )  # fmt: skip
 _SAME_NAME = (
     "workload", "pool", "accelerator", "workers", "workers_per_node", "batch_per_worker", "global_batch", "precision",
-    "data_path", "data_samples", "variant", "reason", "environment",
+    "data_path", "data_samples", "variant", "reason", "environment", "instance_type",
 )  # fmt: skip
 
 
