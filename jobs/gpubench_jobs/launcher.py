@@ -26,8 +26,19 @@ from typing import NoReturn
 from gpubench import names
 from gpubench.exitcodes import ExitCode
 from gpubench.measure import records
-from gpubench.values import Value
-from gpubench_jobs import barrier, channel, clock, distribution, endings, limits, ranks, setting, team, verdict
+from gpubench_jobs import (
+    barrier,
+    channel,
+    clock,
+    distribution,
+    endings,
+    limits,
+    ranks,
+    recording,
+    setting,
+    team,
+    verdict,
+)
 
 _LOOK_SECONDS = 0.2
 
@@ -66,9 +77,8 @@ def main() -> int:
         pod = setting.read(os.environ)
     except setting.BadSetting as error:
         trial, attempt = setting.identity(os.environ)
-        return _close(
-            records.Failure(trial=trial, attempt=attempt, exit_code=ExitCode.BAD_ASSIGNMENT, sentence=str(error))
-        )
+        failure = records.Failure(trial=trial, attempt=attempt, exit_code=ExitCode.BAD_ASSIGNMENT, sentence=str(error))
+        return _close(recording.Recording(), failure)
     return _Launcher(pod, stop=stop, started_ns=started_ns).run()
 
 
@@ -82,7 +92,8 @@ class _Launcher:
         self._deadline_join = time.monotonic() + pod.assignment.join_timeout_seconds
         self._book: barrier.Book | None = None  # on pod 0 only
         self._gang: barrier.Gang | None = None
-        self._team = team.Team(publish=_publish)
+        self._recording = recording.of_pod(pod.records)
+        self._team = team.Team(publish=self._recording.publish)
 
     def run(self) -> int:
         """Meet, start, watch, end."""
@@ -250,6 +261,7 @@ class _Launcher:
         deadline = time.monotonic() + self._pod.limits.done_seconds
         self._say_done(deadline)
         if self._book is None:
+            self._end_recording()
             return ExitCode.SUCCEEDED
         while len((state := self._book.state()).done) < self._pod.pods:
             self._stop.check()
@@ -267,7 +279,8 @@ class _Launcher:
             raise _PodFailed(
                 verdict.Failed(exit_code=ExitCode.WORKER_RAISED, sentence="rank 0 ended well and gave no result")
             )
-        code = _close(self._team.result)
+        code = _close(self._recording, self._team.result)
+        self._end_recording()
         if self._pod.pods > 1:
             time.sleep(self._pod.limits.last_seconds)
         return code
@@ -288,23 +301,29 @@ class _Launcher:
         The others come before the workers: one that hangs in the kernel must not keep the news from them.
         """
         code = _close(
+            self._recording,
             records.Failure(
                 trial=self._pod.assignment.trial,
                 attempt=self._pod.assignment.attempt,
                 exit_code=failed.exit_code,
                 rank=failed.rank,
                 sentence=failed.sentence,
-            )
+            ),
         )
         if failed.own:
             self._tell(failed)
         if left := self._team.stop(kill_after=self._pod.limits.kill_seconds):
             print(f"ranks {left} did not end even by SIGKILL: see the node's log", file=sys.stderr, flush=True)
+        self._end_recording()
         if failed.own:
             self._wait_until_informed()
         else:
             self._linger()
         return code
+
+    def _end_recording(self) -> None:
+        """The last words are said: a volume that does not answer keeps nobody from them."""
+        self._recording.close(within=self._pod.limits.keep_seconds)
 
     def _tell(self, failed: verdict.Failed) -> None:
         fault = barrier.Fault(
@@ -370,13 +389,9 @@ def _missing(state: barrier.State, pods: int) -> str:
     return f"{len(state.joined)} of {pods} are here, missing: pod {', '.join(map(str, missing))}"
 
 
-def _publish(record: Value) -> None:
-    print(records.line(record), flush=True)
-
-
-def _close(ending: records.Result | records.Failure) -> int:
+def _close(recorded: recording.Recording, ending: records.Result | records.Failure) -> int:
     """The closing record, on standard output and as termination message; the exit code that says the same."""
-    _publish(ending)
+    recorded.publish(ending)
     try:
         endings.write_termination_message(setting.termination_message(os.environ), records.termination_message(ending))
     except OSError as error:

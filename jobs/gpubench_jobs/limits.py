@@ -34,6 +34,9 @@ class Limits:
     #: Pod 0 ends so long after the other pods of its gang were done: with its end the Job controller deletes whatever
     #: still runs, and a pod that is gone cannot tell an operator that comes later on which node it was.
     last_seconds: float = 1.0
+    #: From a pod's last record until the results volume has all of them. From SIGTERM to the end no pod needs more than
+    #: the 15 s of a spot node, with this and with workers that SIGKILL alone ends.
+    keep_seconds: float = 5.0
     #: Without an answer of pod 0 for so long, it is lost.
     silence_seconds: float = 15.0
     #: Between two looks at the barrier, while waiting for it and while workers run (whose cores the looks cost).

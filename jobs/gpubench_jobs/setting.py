@@ -32,6 +32,7 @@ class Setting:
     interface: str  # the network interface that carries the pod's address
     rendezvous_host: str  # pod 0, by name or address
     limits: limits.Limits
+    records: Path | None = None  # the file on the results volume that gets its records, too
 
     @property
     def pods(self) -> int:
@@ -83,6 +84,7 @@ def read(variables: Mapping[str, str]) -> Setting:
         interface=_interface(pod_ip),
         rendezvous_host=host,
         limits=allowed,
+        records=_records(variables, assignment, pod=pod),
     )
 
 
@@ -114,6 +116,12 @@ def _pod_index(variables: Mapping[str, str]) -> int:
     if not text.isdecimal():
         raise BadSetting(f"{names.ENV_POD_INDEX} is {text!r}, not a number: the Job must have completionMode Indexed")
     return int(text)
+
+
+def _records(variables: Mapping[str, str], assignment: assignments.Assignment, *, pod: int) -> Path | None:
+    folder = variables.get(names.ENV_RECORDS, "").strip()
+    name = names.log_name(trial=assignment.trial, attempt=assignment.attempt, pod=pod)
+    return Path(folder) / name if folder else None
 
 
 def _interface(address: str) -> str:

@@ -52,6 +52,7 @@ ENV_POD_NAME = "GPUBENCH_POD_NAME"
 ENV_NODE_NAME = "GPUBENCH_NODE_NAME"
 ENV_TERMINATION_MESSAGE = "GPUBENCH_TERMINATION_MESSAGE"  # the file whose text becomes the termination message
 ENV_IMAGE = "GPUBENCH_IMAGE"  # the image reference that the pod was started from
+ENV_RECORDS = "GPUBENCH_RECORDS"  # the folder on the results volume for the pods' records; absent without one
 
 CONTAINER = "gang"
 JOBS_IMAGE = "gpubench-jobs"
@@ -61,6 +62,11 @@ TERMINATION_MESSAGE_PATH = "/dev/termination-log"
 PORT_RENDEZVOUS = 29500  # Horovod's own key-value server, pod 0 only
 PORT_BARRIER = 29501  # the join barrier, pod 0 only
 PORT_METRICS = 9400  # rank with local number n serves /metrics on 9400 + n
+
+# What pods write of a results folder, wherever it is. Its other files are `gpubench_cli.results`'s own.
+LOGS_FOLDER = "logs"
+LOG_SUFFIX = ".jsonl"
+LOG_UNFINISHED = ".part"  # behind the name of a log on a results volume until it is whole
 
 
 def uid_id(uid: str) -> str:
@@ -91,3 +97,8 @@ def plan_name(benchmark: str, uid: str) -> str:
 def ledger_name(benchmark: str, uid: str, *, shard: int) -> str:
     """One ConfigMap of the attempt ledger."""
     return f"{study_name(benchmark, uid)}-ledger-{shard}"
+
+
+def log_name(*, trial: str, attempt: int, pod: int) -> str:
+    """The file in a results folder that has the records of a pod."""
+    return f"{trial}.{attempt}.{pod}{LOG_SUFFIX}"

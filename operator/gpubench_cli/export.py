@@ -2,13 +2,15 @@
 """`gpubench export NAME DIR`: a study of the cluster as a results folder, for `show` and `verify`.
 
 Plan and attempts come from the study's ConfigMaps, the status from the object, windows from the logs of pods that are
-still there. What is gone is named in the folder, so that nobody takes a log that was removed later for one that never
-was. Must not happen: a write to the cluster.
+still there; with `--records` from the volume of the study's `spec.results`, where they outlive their pods, and from the
+logs of pods where the volume lacks one. What is gone is named in the folder, so that nobody takes a log that was
+removed later for one that never was. Must not happen: a write to the cluster, or a log on the volume that is written
+over.
 """
 
 import argparse
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -27,6 +29,9 @@ from gpubench_cli.results import Exported, LogName, ResultsFolder, Summary
 
 _INDEX = "batch.kubernetes.io/job-completion-index"
 _OBJECTS_MAX = 64  # in one record, with room: a line of a foreign program may have any number
+
+_Logs = dict[LogName, tuple[bytes, bytes]]  # records, and what was said besides
+_Rest = dict[LogName, bytes]  # logs without their beginning
 
 
 class Place(Protocol):
@@ -59,6 +64,12 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     )
     parser.add_argument("name", metavar="NAME", help="a GpuBenchmark")
     parser.add_argument("folder", type=Path, metavar="DIR", help="new folder")
+    parser.add_argument(
+        "--records",
+        type=Path,
+        metavar="FOLDER",
+        help="where the volume of spec.results is mounted here, or the study's folder on it; DIR may be that folder",
+    )
     parser.add_argument("-n", "--namespace", help="namespace in the cluster; the kubeconfig's by default")
     parser.set_defaults(command=run)
 
@@ -67,25 +78,32 @@ def run(arguments: argparse.Namespace) -> int:
     """Read, write, tell."""
     from gpubench_cli import cluster  # noqa: PLC0415  # only the commands that need one load the client
 
-    terminal.write(export(cluster.connect(arguments.namespace), arguments.name, arguments.folder))
+    place = cluster.connect(arguments.namespace)
+    terminal.write(export(place, arguments.name, arguments.folder, records_at=arguments.records))
     return refusal.EXIT_DONE
 
 
-def export(place: Place, name: str, path: Path) -> str:
+def export(place: Place, name: str, path: Path, *, records_at: Path | None = None) -> str:
     """The study as a results folder; what was written, in a sentence."""
     body = place.benchmark(name)
     uid = str(body["metadata"]["uid"])
     plan, attempts = stored(place.config_maps(uid), name=name, uid=uid)
     status = show.read_status(body.get("status"), name=name)
+    kept = None if records_at is None else _records_folder(records_at, body)
     logs, begun_later = _logs(place, plan, attempts, uid=uid)
-    folder = ResultsFolder.create(path, study_text=study_text(body), plan=plan)
+    if kept is not None:
+        logs, begun_later = _with_kept(logs, begun_later, kept, plan, attempts)
+    in_place = kept is not None and path.resolve() == kept.resolve()
+    folder = ResultsFolder.create(path, study_text=study_text(body), plan=plan, beside_logs=in_place)
     folder.append(attempts.records)
     folder.append_environments(attempts.environments)
     for pod, (own, others) in logs.items():
-        results.log_path(folder.path, pod).write_bytes(own)
-        results.log_path(folder.path, pod).with_suffix(".err").write_bytes(others)
+        folder.write_log(pod, own=own, others=others)
     for pod, said in begun_later.items():
-        results.log_path(folder.path, pod).with_suffix(".err").write_bytes(said)
+        folder.write_log(pod, own=None, others=said)
+    on_volume = kept is None and body["spec"].get("results") is not None
+    if on_volume and any(name_of_log not in logs for _, name_of_log in _pods_of(plan, attempts)):
+        terminal.tell(f"{name}: spec.results keeps the records of pods that are gone: take them with --records")
     if begun_later:
         terminal.tell(
             f"{name}: the logs of {len(begun_later)} pods have lost their beginning (the kubelet keeps the last "
@@ -155,6 +173,45 @@ def _has_its_beginning(own: bytes, attempt: AttemptRecord) -> bool:
     return isinstance(written[0], Environment | Failure)
 
 
+def _records_folder(given: Path, body: Mapping[str, Any]) -> Path:
+    """The folder of this very object on its results volume."""
+    name, uid = str(body["metadata"]["name"]), str(body["metadata"]["uid"])
+    place = (body["spec"].get("results") or {}).get("path")
+    return results.records_folder(given, path=place, study=names.study_name(name, uid))
+
+
+def _with_kept(logs: _Logs, begun_later: _Rest, folder: Path, plan: Plan, attempts: Ledger) -> tuple[_Logs, _Rest]:
+    """The records on a volume in place of those in pods' logs: no kubelet has rotated them, and they are whole.
+
+    Of an attempt without a result the part that a pod has written counts, too, as the log of one that was killed does.
+    """
+    together, rest = dict(logs), dict(begun_later)
+    parts = 0
+    for record, name in _pods_of(plan, attempts):
+        own, part = results.kept_log(folder, name), results.unfinished_log(folder, name)
+        if own is None and record.result is None and name not in logs:
+            own = part
+        elif own is None and part is not None and name not in logs:
+            parts += 1
+        if own is not None:
+            _, others = logs.get(name) or split(rest.pop(name, b""))
+            together[name] = (own, others)
+    if parts:
+        terminal.tell(
+            f"{folder}: the records of {parts} pods are not whole (the volume was full or away, or the pods were "
+            f"killed): what they wrote is in files {names.LOG_UNFINISHED}, and counts as gone"
+        )
+    return together, rest
+
+
+def _pods_of(plan: Plan, attempts: Ledger) -> Iterator[tuple[AttemptRecord, LogName]]:
+    """The pods that keep records on a volume."""
+    for record in attempts.records:
+        if audit.has_windows(plan, record.trial):
+            for pod in range(plan.point_of(record.trial).nodes):
+                yield record, LogName(record.trial, record.attempt, pod)
+
+
 def stored(config_maps: Iterable[Mapping[str, Any]], *, name: str, uid: str) -> tuple[Plan, Ledger]:
     """Plan and ledger of a study that has begun."""
     ours = {
@@ -187,13 +244,11 @@ def study_text(body: Mapping[str, Any]) -> str:
     return yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
 
 
-def _logs(
-    place: Place, plan: Plan, attempts: Ledger, *, uid: str
-) -> tuple[dict[LogName, tuple[bytes, bytes]], dict[LogName, bytes]]:
+def _logs(place: Place, plan: Plan, attempts: Ledger, *, uid: str) -> tuple[_Logs, _Rest]:
     """What the pods wrote and what they said besides, of attempts that are recorded; and logs without beginning."""
     known = attempts.by_key()
-    found: dict[LogName, tuple[bytes, bytes]] = {}
-    begun_later: dict[LogName, bytes] = {}
+    found: _Logs = {}
+    begun_later: _Rest = {}
     for pod in place.pods(uid):
         labels = pod["metadata"].get("labels") or {}
         trial, attempt, index = (labels.get(label) for label in (names.LABEL_TRIAL, names.LABEL_ATTEMPT, _INDEX))

@@ -11,6 +11,9 @@
     logs/           <trial>.<attempt>.<pod>.jsonl: the pod's records with all windows; .err: what it said besides
     measurements.csv, figures.csv  of a study that `gpubench import` has made: the files that its plan was made of
 
+On the volume of `spec.results` the pods of a study write its logs/, and none of the rest, which the cluster keeps:
+`gpubench export` puts it beside them, there or in another folder. There a log that is not whole ends in .jsonl.part.
+
 Version 1 (0.1.0, before checksums): as above, without the digest.
 Version 2 (0.1.0): every line of the four kinds of JSON file ends with a checksum (`gpubench.sealed`); a Summary says
 which gpubench wrote it and, where it was exported from a cluster, which logs there were. Both versions are read here.
@@ -31,7 +34,7 @@ from typing import NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
-from gpubench import sealed
+from gpubench import names, sealed
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.control.ledger import AttemptRecord, Ledger
 from gpubench.measure import records as wire
@@ -42,9 +45,8 @@ from gpubench_cli.refusal import Refusal
 
 _Kind = TypeVar("_Kind", bound=sealed.Stored)
 
-_STATUS, _PLAN, _LEDGER, _STUDY, _LOGS = "status.json", "plan.json", "ledger.jsonl", "study.yaml", "logs"
+_STATUS, _PLAN, _LEDGER, _STUDY = "status.json", "plan.json", "ledger.jsonl", "study.yaml"
 _ENVIRONMENTS = "environments.jsonl"
-_LOG_SUFFIX = ".jsonl"
 #: What an imported study was made of, beside its study file.
 MEASUREMENTS, FIGURES = "measurements.csv", "figures.csv"
 #: Of this gpubench, as a Summary has it.
@@ -79,7 +81,7 @@ class LogName(NamedTuple):
     pod: int
 
     def __str__(self) -> str:
-        return f"{self.trial}.{self.attempt}.{self.pod}{_LOG_SUFFIX}"
+        return names.log_name(trial=self.trial, attempt=self.attempt, pod=self.pod)
 
 
 class ResultsFolder:
@@ -89,13 +91,16 @@ class ResultsFolder:
         self.path = path
 
     @classmethod
-    def create(cls, path: Path, *, study_text: str, plan: Plan) -> "ResultsFolder":
-        """A new folder; Refusal where there is something already, for it may be another run's results."""
+    def create(cls, path: Path, *, study_text: str, plan: Plan, beside_logs: bool = False) -> "ResultsFolder":
+        """A new folder; Refusal where there is something already, for it may be another run's results.
+
+        With `beside_logs` it has its logs, and nothing else.
+        """
         with _writing(path):
             path.mkdir(parents=True, exist_ok=True)
-            if any(path.iterdir()):
+            if any(one.name != names.LOGS_FOLDER or not beside_logs for one in path.iterdir()):
                 raise Refusal(f"{path} is not empty: choose another folder")
-            (path / _LOGS).mkdir()
+            (path / names.LOGS_FOLDER).mkdir(exist_ok=beside_logs)
             study = study_text.encode()
             (path / _STUDY).write_bytes(study)
             _replace(path / _PLAN, plan.model_copy(update={"study_digest": _digest(study)}))
@@ -108,7 +113,15 @@ class ResultsFolder:
 
     def log(self, *, trial: str, attempt: int, pod: int) -> Path:
         """Where the records of a pod go."""
-        return self.path / _LOGS / str(LogName(trial, attempt, pod))
+        return self.path / names.LOGS_FOLDER / str(LogName(trial, attempt, pod))
+
+    def write_log(self, name: LogName, *, own: bytes | None, others: bytes) -> None:
+        """The records of a pod, where they are not there already, and what it said besides."""
+        path = log_path(self.path, name)
+        with _writing(self.path):
+            if own is not None and not path.exists():
+                path.write_bytes(own)
+            path.with_suffix(".err").write_bytes(others)
 
     def append(self, records: Iterable[AttemptRecord]) -> None:
         """Records that are safe on the disk when this returns, with the logs of attempts that have ended."""
@@ -120,7 +133,7 @@ class ResultsFolder:
     def _write_through(self, record: AttemptRecord) -> None:
         """No ledger may survive a loss of power that its logs have not survived."""
         with _writing(self.path):
-            for log in (self.path / _LOGS).glob(f"{record.key}.*{_LOG_SUFFIX}"):
+            for log in (self.path / names.LOGS_FOLDER).glob(f"{record.key}.*{names.LOG_SUFFIX}"):
                 with log.open("rb") as file:
                     os.fsync(file.fileno())
 
@@ -215,18 +228,51 @@ def study_is_as_planned(path: Path, plan: Plan) -> bool | None:
 def log_names(path: Path) -> tuple[LogName, ...]:
     """The logs of a results folder; a file there with another name is nobody's log, and a Refusal."""
     found = []
-    for file in sorted((path / _LOGS).glob(f"*{_LOG_SUFFIX}")):
-        trial, _, rest = file.name.removesuffix(_LOG_SUFFIX).partition(".")
+    for file in sorted((path / names.LOGS_FOLDER).glob(f"*{names.LOG_SUFFIX}")):
+        trial, _, rest = file.name.removesuffix(names.LOG_SUFFIX).partition(".")
         attempt, _, pod = rest.partition(".")
         if not (attempt.isdecimal() and pod.isdecimal()):
-            raise Refusal(f"{file}: the name of a log is TRIAL.ATTEMPT.POD{_LOG_SUFFIX}: what is this file?")
+            raise Refusal(f"{file}: the name of a log is TRIAL.ATTEMPT.POD{names.LOG_SUFFIX}: what is this file?")
         found.append(LogName(trial, int(attempt), int(pod)))
     return tuple(found)
 
 
 def log_path(path: Path, name: LogName) -> Path:
     """Where a log is."""
-    return path / _LOGS / str(name)
+    return path / names.LOGS_FOLDER / str(name)
+
+
+def records_folder(given: Path, *, path: str | None, study: str) -> Path:
+    """The folder of a study on its results volume, which is mounted at `given`, or a copy of it that is `given`."""
+    candidates = (given, given / study, given / (path or "") / study)
+    for candidate in candidates:
+        if candidate.resolve().name == study and (candidate / names.LOGS_FOLDER).is_dir():
+            return candidate
+    raise Refusal(
+        f"{given}: there is no {study}/{names.LOGS_FOLDER} in it: name the folder at which the volume of spec.results "
+        f"is mounted, or {study} on it"
+    )
+
+
+def kept_log(folder: Path, name: LogName) -> bytes | None:
+    """A log on a results volume, where it is whole."""
+    return _bytes_or_none(log_path(folder, name))
+
+
+def unfinished_log(folder: Path, name: LogName) -> bytes | None:
+    """As far as a pod came with its log on a results volume; None where it is whole, or was never begun."""
+    whole = log_path(folder, name)
+    return _bytes_or_none(whole.with_name(whole.name + names.LOG_UNFINISHED))
+
+
+def why_none(path: Path) -> str:
+    """What stands in the way of taking a folder for a results folder."""
+    if not (path / names.LOGS_FOLDER).is_dir() or any((path / name).exists() for name in FILES):
+        return f"{path}: this is no results folder of `gpubench run`"
+    return (
+        f"{path}: this is no results folder yet, for it has logs and no plan: `gpubench export NAME {path} --records "
+        f"{path}` puts plan, attempts and status of the study beside them"
+    )
 
 
 def _read_environments(path: Path) -> list[Environment]:
@@ -246,10 +292,16 @@ def _append(folder: Path, name: str, values: Iterable[Value]) -> None:
 
 def _bytes(path: Path) -> bytes:
     """What a file holds; nothing where it is not there yet."""
+    return _bytes_or_none(path) or b""
+
+
+def _bytes_or_none(path: Path) -> bytes | None:
     try:
         return path.read_bytes()
     except FileNotFoundError:
-        return b""
+        return None
+    except OSError as error:
+        raise Refusal(f"{path}: {error.strerror}") from error
 
 
 def _digest(study: bytes) -> str:

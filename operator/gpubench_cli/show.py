@@ -158,7 +158,7 @@ def find(name: str, *, namespace: str | None, with_spec: bool) -> Shown:
             name=summary.name, source=str(path), spec=spec, status=summary.status, published=_published(path, summary)
         )
     if path.is_dir() or "/" in name:
-        raise Refusal(f"{name}: this is no results folder of `gpubench run`")
+        raise Refusal(results.why_none(path))
     from gpubench_cli import cluster  # noqa: PLC0415  # results folders need no client
 
     place = cluster.connect(namespace)

@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
         if not path.is_dir():
             raise Refusal(f"{path}: there is no such folder")
         if not any((path / name).exists() for name in results.FILES):
-            raise Refusal(f"{path}: this is no results folder of `gpubench run`")
+            raise Refusal(results.why_none(path))
         examined = examine(path)
         _tell(path, examined)
         sound = sound and not examined.findings

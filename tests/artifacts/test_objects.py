@@ -48,6 +48,7 @@ PRICE = {"perNodeHour": "10.21", "currency": "USD", "asOf": "2026-11-01"}
 OWNERSHIP = {"purchase": "9000", "lifetimeMonths": 36, "hoursPerMonth": 200, "currency": "EUR", "asOf": "2026-11-01"}
 GPU_SLOT = {"gpuResource": "nvidia.com/gpu", "cpu": "11", "memory": "80Gi"}
 VOLUME = {"name": "data", "mountPath": "/data", "hostPath": {"path": "/srv/data"}}
+RESULTS = {"volume": {"claimName": "runs"}, "path": "team-a/studies"}
 OWN = {"name": "mine", "file": "/models/mine.py"}
 LONG_VARIANTS = [{"name": f"long-{index}", "env": [{"name": "A", "value": "x" * 4000}]} for index in range(5)]
 DYNAMIC = {"name": "dynamic", "lossScaling": "Dynamic"}
@@ -759,7 +760,37 @@ BAD = (
         "a volume by a pod's own name",
         pool(template={"volumes": [{**VOLUME, "name": "shm"}]}),
         "spec.template.volumes[0].name",
-        "volumes[].name tmp and shm are the pods' own volumes: choose another name",
+        "volumes[].name tmp, shm and gpubench-results are the pods' own volumes: choose another name",
+    ),
+    Bad(
+        "a volume by the name of the results volume",
+        benchmark(template={"volumes": [{**VOLUME, "name": "gpubench-results"}]}),
+        "spec.template.volumes[0].name",
+        "volumes[].name tmp, shm and gpubench-results are the pods' own volumes: choose another name",
+    ),
+    *(
+        Bad(
+            f"records in {where}",
+            benchmark(results={**RESULTS, "path": where}),
+            "spec.results.path",
+            "write a folder below the volume's own, such as team-a/studies",
+        )
+        for where in ("/runs", "../runs", "runs/../..", "./runs", "runs/", "runs//a", "my runs", ".hidden")
+    ),
+    Bad(
+        "records without a volume",
+        benchmark(results={"path": "runs"}),
+        "spec.results.volume",
+        "required, but absent",
+        "Required value",
+    ),
+    Bad(
+        "records of programs that write none",
+        benchmark(
+            sweep=[block(workloads=["Custom"], custom={"name": "mine", "command": ["python", "-V"]})], results=RESULTS
+        ),
+        "spec.results",
+        "spec.results keeps the records of gpubench's own launcher, which custom.command replaces: remove results",
     ),
     Bad(
         "two volumes at one place",
@@ -868,6 +899,18 @@ GOOD = (
             }
         ),
     ),
+    ("records on a volume", benchmark(results={"volume": {"claimName": "runs"}})),
+    ("records in a folder of a volume", benchmark(results={**RESULTS, "path": "_a.b/c-d/2026"})),
+    (
+        "records beside a program that writes none",
+        benchmark(
+            sweep=[
+                block(),
+                block(workloads=["Custom"], custom={"name": "mine", "command": ["python", "-V"]}),
+            ],
+            results=RESULTS,
+        ),
+    ),
     (
         "dynamic loss scaling of mixed_float16",
         benchmark(sweep=[block(precision=["mixed_float16"], variants=[DYNAMIC, {"name": "fixed"}])]),
@@ -962,6 +1005,7 @@ UNCHANGEABLE: tuple[tuple[str, Any, str], ...] = (
     ("sweep", [block(workers=[1])], "spec.sweep cannot be changed once the study exists"),
     ("measure", {"duration": "30s"}, "spec.measure cannot be changed once the study exists"),
     ("compareTo", {"benchmark": "other"}, "spec.compareTo cannot be changed once the study exists"),
+    ("results", RESULTS, "spec.results cannot be changed once the study exists"),
     ("order", {"seed": 8}, "spec.order cannot be changed once the study exists"),
     ("template", {"image": "another"}, "spec.template cannot be changed once the study exists"),
     (

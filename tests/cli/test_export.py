@@ -15,6 +15,7 @@ import yaml
 import builders
 from gpubench import names
 from gpubench.control import audit, ledger, manifests
+from gpubench.control.ledger import Outcome, Reason
 from gpubench.control.observed import Study
 from gpubench.measure import records
 from gpubench_cli import __main__ as program
@@ -243,3 +244,133 @@ def test_a_log_is_named_after_trial_attempt_and_pod(real_folder: Path) -> None:
     for name in results.log_names(real_folder):
         assert results.log_path(real_folder, name).is_file()
     assert str(LogName("abc", 2, 0)) == "abc.2.0.jsonl"
+
+
+# --- records of a results volume --------------------------------------------------------------------------------------
+
+
+def on_volume(folder: Path, mounted: Path) -> Path:
+    """The study's folder on a volume that its pods have written their records to: nothing but logs."""
+    study = names.study_name("quickstart", results.read_summary(folder).uid)
+    logs = mounted / "team-a" / study / "logs"
+    logs.mkdir(parents=True)
+    for log in folder.glob("logs/*.jsonl"):
+        shutil.copy(log, logs)
+    return logs.parent
+
+
+class WithVolume(StandInCluster):
+    """The study names a volume; its pods are gone, but for those whose logs `left` names."""
+
+    def __init__(self, folder: Path, *, left: frozenset[str] = frozenset()) -> None:
+        gone = frozenset(map(str, results.log_names(folder))) - left
+        super().__init__(folder, gone=gone)
+
+    def benchmark(self, name: str) -> dict[str, Any]:
+        body = super().benchmark(name)
+        body["spec"]["results"] = {"volume": {"claimName": "runs"}, "path": "team-a"}
+        return body
+
+
+def test_a_study_whose_pods_are_gone_is_verified_from_its_volume(
+    real_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    on_volume(real_folder, tmp_path / "mounted")
+    export.export(WithVolume(real_folder), "quickstart", tmp_path / "out", records_at=tmp_path / "mounted")
+    assert program.main(("verify", str(tmp_path / "out"))) == 0, capsys.readouterr().out
+    said = capsys.readouterr()
+    assert "were gone" not in said.out
+    assert "--records" not in said.err
+    assert verify.examine(tmp_path / "out").windows == verify.examine(real_folder).windows > 0
+
+
+def test_the_folder_on_the_volume_becomes_a_results_folder_and_its_logs_stay_as_they_are(
+    real_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = on_volume(real_folder, tmp_path / "mounted")
+    assert program.main(("verify", str(folder))) == 2
+    assert program.main(("show", str(folder))) == 2
+    assert f"`gpubench export NAME {folder} --records {folder}` puts plan" in capsys.readouterr().err
+    before = {log: log.read_bytes() for log in folder.glob("logs/*.jsonl")}
+    export.export(WithVolume(real_folder), "quickstart", folder, records_at=folder)
+    assert {log: log.read_bytes() for log in folder.glob("logs/*.jsonl")} == before
+    for command in ("verify", "show"):
+        assert program.main((command, str(folder))) == 0, capsys.readouterr().out
+    assert program.main(("compare", str(real_folder), str(folder))) == 0, capsys.readouterr().err
+    with pytest.raises(refusal.Refusal, match="is not empty"):
+        export.export(WithVolume(real_folder), "quickstart", folder, records_at=folder)
+
+
+def test_a_byte_that_changed_on_the_volume_is_found(real_folder: Path, tmp_path: Path) -> None:
+    folder = on_volume(real_folder, tmp_path / "mounted")
+    log = next(folder.glob("logs/*.jsonl"))
+    content = log.read_bytes()
+    digit = content.index(b'"nanoseconds":') + len(b'"nanoseconds":')
+    log.write_bytes(content[:digit] + (b"8" if content[digit : digit + 1] != b"8" else b"7") + content[digit + 1 :])
+    export.export(WithVolume(real_folder), "quickstart", tmp_path / "out", records_at=folder)
+    assert any(f"logs/{log.name}:" in finding for finding in verify.examine(tmp_path / "out").findings)
+
+
+def test_what_the_volume_did_not_take_comes_from_the_pods_log(real_folder: Path, tmp_path: Path) -> None:
+    folder = on_volume(real_folder, tmp_path / "mounted")
+    log = next(folder.glob("logs/*.jsonl"))
+    log.rename(log.with_name(f"{log.name}.part"))
+    place = WithVolume(real_folder, left=frozenset({log.name}))
+    export.export(place, "quickstart", tmp_path / "out", records_at=folder)
+    examined = verify.examine(tmp_path / "out")
+    assert (examined.findings, examined.without_logs) == ([], [])
+
+
+def test_a_part_of_an_attempt_with_a_result_counts_as_gone(
+    real_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = on_volume(real_folder, tmp_path / "mounted")
+    log = next(folder.glob("logs/*.jsonl"))
+    log.with_name(f"{log.name}.part").write_bytes(log.read_bytes()[:-7])
+    log.unlink()
+    export.export(WithVolume(real_folder), "quickstart", tmp_path / "out", records_at=folder)
+    assert "the records of 1 pods are not whole" in capsys.readouterr().err
+    assert program.main(("verify", str(tmp_path / "out"))) == 0, capsys.readouterr().out
+    assert "windows of 1 attempts were gone when it was exported" in capsys.readouterr().out
+
+
+class Stopped(WithVolume):
+    """Its first attempt was ended from outside, when its pods had written some of their records."""
+
+    def config_maps(self, uid: str) -> tuple[dict[str, Any], ...]:
+        found = super().config_maps(uid)
+        self.stopped, *rest = results.read_ledger(self._folder).records
+        ended = self.stopped.model_copy(update={"outcome": Outcome.FAILED, "reason": Reason.EXITED, "result": None})
+        shards = (ledger.to_entries([ended, *rest]),)
+        return (*found[:2], *(manifests.ledger_config_map(self._study, 0, entries) for entries in shards))
+
+
+def test_the_part_of_an_attempt_without_a_result_is_its_log(real_folder: Path, tmp_path: Path) -> None:
+    folder = on_volume(real_folder, tmp_path / "mounted")
+    place = Stopped(real_folder)
+    place.config_maps(results.read_summary(real_folder).uid)
+    log = folder / "logs" / names.log_name(trial=place.stopped.trial, attempt=place.stopped.attempt, pod=0)
+    begun = log.read_bytes()[:-7]
+    log.with_name(f"{log.name}.part").write_bytes(begun)
+    log.unlink()
+    export.export(place, "quickstart", tmp_path / "out", records_at=folder)
+    assert (tmp_path / "out" / "logs" / log.name).read_bytes() == begun
+    assert not any(f"logs/{log.name}" in finding for finding in verify.examine(tmp_path / "out").findings)
+
+
+def test_another_studys_folder_is_refused_though_its_trials_have_the_same_names(
+    real_folder: Path, tmp_path: Path
+) -> None:
+    folder = on_volume(real_folder, tmp_path / "mounted")
+    other = folder.rename(folder.with_name("quickstart-other"))
+    for given in (other, tmp_path / "mounted", tmp_path / "nowhere"):
+        with pytest.raises(refusal.Refusal, match="name the folder at which the volume"):
+            export.export(WithVolume(real_folder), "quickstart", tmp_path / "out", records_at=given)
+    assert not (tmp_path / "out").exists()
+
+
+def test_who_forgets_the_volume_is_told_of_it(
+    real_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    export.export(WithVolume(real_folder), "quickstart", tmp_path / "out")
+    assert "spec.results keeps the records of pods that are gone: take them with --records" in capsys.readouterr().err

@@ -225,3 +225,63 @@ def test_pod_0_is_found_by_its_name_in_the_studys_service() -> None:
     assert job["spec"]["template"]["spec"]["subdomain"] == service["metadata"]["name"]
     assert service["spec"]["publishNotReadyAddresses"] is True
     assert isinstance(gang, Gang)
+
+
+# --- a results volume -------------------------------------------------------------------------------------------------
+
+RESULTS = {"volume": {"claimName": "runs"}, "path": "team-a/studies"}
+
+
+def variables(job: dict[str, Any]) -> dict[str, Any]:
+    return {entry["name"]: entry.get("value") for entry in container(job)["env"]}
+
+
+def test_every_pod_of_every_attempt_can_write_the_results_volume() -> None:
+    job = first_job(workers=2, results=RESULTS)
+    pod = job["spec"]["template"]["spec"]
+    assert pod["volumes"][-1] == {"name": "gpubench-results", "persistentVolumeClaim": {"claimName": "runs"}}
+    mount = container(job)["volumeMounts"][-1]
+    assert mount == {"name": "gpubench-results", "mountPath": "/tmp/gpubench-results"}  # noqa: S108  # in the pod
+    study = names.study_name("quick", builders.UID)
+    assert variables(job)[names.ENV_RECORDS] == f"{mount['mountPath']}/team-a/studies/{study}/logs"
+    assert pod["securityContext"]["fsGroup"] > 0, "a fresh claim belongs to root, and no pod of ours is root"
+    assert pod["securityContext"]["fsGroupChangePolicy"] == "OnRootMismatch"
+    assert pod["securityContext"]["runAsNonRoot"] is True
+
+
+def test_without_a_path_the_study_has_its_folder_on_the_volume_itself() -> None:
+    job = first_job(results={"volume": {"claimName": "runs"}})
+    study = names.study_name("quick", builders.UID)
+    assert variables(job)[names.ENV_RECORDS] == f"/tmp/gpubench-results/{study}/logs"  # noqa: S108  # in the pod
+
+
+def test_a_study_without_a_results_volume_has_the_job_and_the_plan_it_had() -> None:
+    job = first_job()
+    pod = job["spec"]["template"]["spec"]
+    assert [volume["name"] for volume in pod["volumes"]] == ["tmp", "shm"]
+    assert [mount["name"] for mount in container(job)["volumeMounts"]] == ["tmp", "shm"]
+    assert pod["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    assert names.ENV_RECORDS not in variables(job)
+    assert builders.plan(builders.spec(results=RESULTS)) == builders.plan()
+
+
+def test_no_variable_of_the_user_moves_the_records() -> None:
+    mine = [{"name": names.ENV_RECORDS, "value": "/elsewhere"}]
+    assert names.ENV_RECORDS not in variables(first_job(template={"env": mine}))
+    moved = variables(first_job(template={"env": mine}, results=RESULTS))[names.ENV_RECORDS]
+    assert moved == variables(first_job(results=RESULTS))[names.ENV_RECORDS]
+
+
+def test_a_program_of_ones_own_is_given_no_results_volume() -> None:
+    custom = {"name": "mine", "command": ["python", "/models/mine.py"]}
+    spec = builders.spec(
+        builders.block(workloads=["Custom"], custom=custom, workers=[1]),
+        builders.block(workers=[1]),
+        results=RESULTS,
+    )
+    study, plan = builders.study(spec), builders.plan(spec)
+    jobs = [manifests.job(study, plan, starts.gang_of(plan, trial, attempt=1)) for trial in plan.trials]
+    given = {container(job)["command"][1]: names.ENV_RECORDS in variables(job) for job in jobs}
+    mounted = {container(job)["command"][1]: len(container(job)["volumeMounts"]) for job in jobs}
+    assert given == {"/models/mine.py": False, "-m": True}
+    assert mounted == {"/models/mine.py": 2, "-m": 3}

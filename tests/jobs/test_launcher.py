@@ -12,9 +12,13 @@ from pathlib import Path
 import psutil
 import pytest
 
+import builders
 from gangs import Pods, make_assignment, wait_until
 from gpubench import names
+from gpubench.control import audit, starts
+from gpubench.control.ledger import Outcome, Reason
 from gpubench.exitcodes import ExitCode
+from gpubench.measure import log as logs
 from gpubench.measure import records
 
 pytestmark = pytest.mark.usefixtures("horovod")
@@ -226,3 +230,51 @@ def test_a_termination_message_that_cannot_be_written_is_told_by_the_exit_code(p
 def test_the_launcher_loads_no_tensorflow() -> None:
     code = "import sys, gpubench_jobs.launcher; print('tensorflow' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "False"
+
+
+# --- a results volume -------------------------------------------------------------------------------------------------
+
+
+def test_the_records_that_a_gang_keeps_on_a_volume_give_its_result_again(pods: Pods, tmp_path: Path) -> None:
+    spec = builders.spec(
+        builders.block(workloads=["mnist_mlp"], workers=[2], batchPerWorker=[8]),
+        measure={"warmUp": "0s", "duration": "1s", "healthCheck": "Disabled", "repeats": {"min": 1}},
+    )
+    plan = builders.plan(spec)
+    (trial,) = plan.trials
+    folder = tmp_path / "volume" / "study" / "logs"
+    gang = pods.gang(starts.gang_of(plan, trial, attempt=1).assignment, environment={names.ENV_RECORDS: str(folder)})
+    assert [pod.wait() for pod in gang] == [0, 0], gang[0].log[-2000:] + gang[1].log[-2000:]
+    files = [folder / names.log_name(trial=trial.id, attempt=1, pod=index) for index in range(2)]
+    assert sorted(folder.iterdir()) == files
+    assert [file.read_bytes() for file in files] == [(pod.folder / "stdout").read_bytes() for pod in gang]
+    assert "results volume" not in gang[0].log + gang[1].log
+
+    kept = {index: logs.read(file.read_bytes()) for index, file in enumerate(files)}
+    assert [one.problems for one in kept.values()] == [(), ()]
+    result = gang[0].result
+    record = builders.attempt(trial=trial.id, outcome=Outcome.SUCCEEDED, reason=Reason.COMPLETED, result=result)
+    assert list(audit.of_attempt(plan, record, kept)) == []
+    faster = record.model_copy(update={"result": result.model_copy(update={"nanoseconds": result.nanoseconds - 1})})
+    assert list(audit.of_attempt(plan, faster, kept)) != []
+    content = bytearray(files[1].read_bytes())
+    content[len(content) // 2] ^= 1
+    assert logs.read(bytes(content)).problems != ()
+
+
+def test_a_volume_that_cannot_be_written_costs_no_figure(pods: Pods) -> None:
+    nowhere = Path("/sys/gpubench")  # where the kernel lets nobody make a file
+    pod = pods.start(make_assignment(), environment={names.ENV_RECORDS: str(nowhere)})
+    assert pod.wait() == 0, pod.log[-2000:]
+    assert pod.wrote.records[-1] == pod.result
+    assert pod.wrote.of_kind(records.Window), "the log has what the volume has not"
+    (sentence,) = [line for line in pod.log.splitlines() if "results volume" in line]
+    assert f"({nowhere}/trial1.1.0.jsonl: " in sentence
+
+
+def test_a_pod_that_fails_keeps_its_last_words_on_the_volume(pods: Pods, tmp_path: Path) -> None:
+    pod = pods.start(make_assignment(slot_processors=4096), environment={names.ENV_RECORDS: str(tmp_path / "volume")})
+    assert pod.wait() == ExitCode.BAD_ASSIGNMENT
+    kept = (tmp_path / "volume" / "trial1.1.0.jsonl").read_bytes()
+    assert kept == (pod.folder / "stdout").read_bytes()
+    assert logs.read(kept).records == (pod.failure,)

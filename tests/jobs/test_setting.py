@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a pod makes of its environment."""
 
+from pathlib import Path
+
 from gangs import make_assignment
 from gpubench import names
 from gpubench_jobs import setting
@@ -26,3 +28,25 @@ def test_two_studies_of_equal_content_have_two_gangs() -> None:
 
 def test_a_gang_of_one_pod_needs_no_host() -> None:
     assert gang("", workers=1) == "trial1-1"
+
+
+def records_of(folder: str | None, *, attempt: int = 1, index: int = 0) -> Path | None:
+    variables = {
+        names.ENV_ASSIGNMENT: make_assignment(workers=2, attempt=attempt).to_json(),
+        names.ENV_POD_INDEX: str(index),
+        names.ENV_POD_IP: "127.0.0.1",
+        names.ENV_RENDEZVOUS_HOST: "host",
+    }
+    return setting.read(variables if folder is None else {**variables, names.ENV_RECORDS: folder}).records
+
+
+def test_each_pod_of_each_attempt_has_a_file_of_its_own_on_the_results_volume() -> None:
+    found = [records_of("/volume", attempt=attempt, index=index) for attempt in (1, 2) for index in (0, 1)]
+    assert [str(one) for one in found] == [
+        *("/volume/trial1.1.0.jsonl", "/volume/trial1.1.1.jsonl"),
+        *("/volume/trial1.2.0.jsonl", "/volume/trial1.2.1.jsonl"),
+    ]
+
+
+def test_without_a_results_volume_there_is_no_file() -> None:
+    assert (records_of(None), records_of("")) == (None, None)

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from gpubench import names, units, workloads
 from gpubench.api import patterns, rules
-from gpubench.api.pool import Currency, EnvironmentVariable, ExchangeRate, Template
+from gpubench.api.pool import ClaimVolume, Currency, EnvironmentVariable, ExchangeRate, Template
 from gpubench.api.rules import Rule
 from gpubench.precision import Precision
 from gpubench.units import DecimalText, Duration
@@ -419,6 +419,22 @@ class CompareTo(Value):
     )
 
 
+class Results(Value):
+    """Where records are kept besides the pods' logs, which go with the pods."""
+
+    volume: ClaimVolume = Field(
+        description="A PersistentVolumeClaim of the benchmark's namespace, mounted for writing into every pod of every "
+        "attempt: ReadWriteMany where several nodes write at once."
+    )
+    path: str | None = Field(
+        None,
+        min_length=1,
+        max_length=256,
+        pattern=patterns.FOLDER,
+        description="Folder on the volume in which the study gets a folder of its own; the volume's own if absent.",
+    )
+
+
 class AttemptLimits(Value):
     """How often a trial is tried again, by the reason why it ended."""
 
@@ -508,6 +524,11 @@ class GpuBenchmarkSpec(Value):
     compare_to: CompareTo | None = Field(None, description="A baseline whose speed the study is to keep up with.")
     limits: Limits = Field(Limits(), description="Bounds of the study.")
     template: Template = Field(Template(), description="Image and environment of the pods, over the pool's own.")
+    results: Results | None = Field(
+        None,
+        description="A volume on which each pod keeps its records (environment, windows, samples, result) as files. "
+        "What it does not take, the pod's log still has, and the attempt goes on.",
+    )
     suspend: bool = Field(False, description="Stop running attempts and start none until this is false. Mutable.")
 
     RULES: ClassVar[tuple[Rule, ...]] = (
@@ -574,6 +595,12 @@ class GpuBenchmarkSpec(Value):
             field=".goals",
         ),
         Rule(
+            cel="!has(self.results) || self.sweep.exists(block, !has(block.custom) || !has(block.custom.command))",
+            sentence="spec.results keeps the records of gpubench's own launcher, which custom.command replaces: remove "
+            "results, and let the program keep what it wants on a volume of its own",
+            field=".results",
+        ),
+        Rule(
             cel="!has(self.exchangeRates) || self.exchangeRates.size() == 0 || has(self.currency)",
             sentence="exchangeRates lead into spec.currency: give it, such as USD",
             field=".exchangeRates",
@@ -593,7 +620,10 @@ class GpuBenchmarkSpec(Value):
         ),
         *(
             rules.unchangeable(field, parent="spec")
-            for field in ("sweep", "measure", "order", "template", "goals", "currency", "exchangeRates", "compareTo")
+            for field in (
+                *("sweep", "measure", "order", "template", "results", "goals", "currency", "exchangeRates"),
+                "compareTo",
+            )
         ),
     )
 

@@ -15,6 +15,7 @@ PATH = r"^/.+$"
 LABEL_KEY = r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
 LABEL_VALUE = r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$"
 ENVIRONMENT_NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
+FOLDER = r"^[A-Za-z0-9_][-A-Za-z0-9_.]*(/[A-Za-z0-9_][-A-Za-z0-9_.]*)*$"
 CURRENCY = r"^[A-Z]{3}$"
 ASCII = r"^[ -~]+$"
 
@@ -28,6 +29,8 @@ SENTENCES = {
     VOLUME_NAME: "write small letters, digits and -, beginning and ending with a letter or digit",
     OBJECT_NAME: "write the name of an object of Kubernetes: small letters, digits, - and .",
     PATH: "write an absolute path, such as /data/mnist",
+    FOLDER: "write a folder below the volume's own, such as team-a/studies: names of letters, digits, -, _ and ., not "
+    "beginning with - or ., with / between them",
     LABEL_KEY: "write a name of at most 63 letters, digits, -, _ and ., with a DNS prefix and / before it if need be",
     LABEL_VALUE: "write letters, digits, -, _ and ., beginning and ending with a letter or digit",
     ENVIRONMENT_NAME: "write letters, digits and _, beginning with a letter or _",

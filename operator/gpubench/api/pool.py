@@ -175,8 +175,8 @@ class Volume(Value):
             field=".mountPath",
         ),
         Rule(
-            cel="!(self.name in ['tmp', 'shm'])",
-            sentence="volumes[].name tmp and shm are the pods' own volumes: choose another name",
+            cel="!(self.name in ['tmp', 'shm', 'gpubench-results'])",
+            sentence="volumes[].name tmp, shm and gpubench-results are the pods' own volumes: choose another name",
             field=".name",
         ),
     )

@@ -19,11 +19,17 @@ Manifest = dict[str, Any]
 
 GRACE_SECONDS = 25  # GKE's spot nodes give 15 s, others 30; the launcher needs less than 5
 DEADLINE_SLACK_SECONDS = 120  # over both time-outs: the Job's own deadline matters only while no operator is there
-_SET_BY_THE_PLACE = frozenset({names.ENV_POD_INDEX, names.ENV_POD_IP, names.ENV_POD_NAME, names.ENV_NODE_NAME})
+_SET_BY_THE_PLACE = frozenset(
+    {names.ENV_POD_INDEX, names.ENV_POD_IP, names.ENV_POD_NAME, names.ENV_NODE_NAME, names.ENV_RECORDS}
+)
 _PLAN_KEY = "plan.json"
 _SCRATCH = "/tmp"  # noqa: S108  # an emptyDir of the pod: its root file system is read-only
 _LAUNCHER = ("python", "-m", "gpubench_jobs.launcher")
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108  # an emptyDir in memory
+# Below the pods' own /tmp, where no volume of a user's can be.
+_RESULTS, _RESULTS_PATH = "gpubench-results", f"{_SCRATCH}/gpubench-results"
+# The group that a fresh claim is given to, whose root folder would be the administrator's alone: any number will do.
+_RESULTS_GROUP = 65532
 
 
 def plan_config_map(study: Study, plan: Plan) -> Manifest:
@@ -117,6 +123,18 @@ def own_command(plan: Plan, gang: Gang) -> tuple[str, ...] | None:
     return custom.command if custom is not None else None
 
 
+def records_folder(study: Study, plan: Plan, gang: Gang) -> str | None:
+    """Where the pods of a gang keep their records on the study's results volume; None where they do not.
+
+    It belongs to this object alone: another one of the same name, or of the same content, has a folder of its own.
+    """
+    results = study.spec.results
+    if results is None or own_command(plan, gang) is not None:
+        return None
+    of_study = names.study_name(study.name, study.uid)
+    return "/".join(filter(None, (_RESULTS_PATH, results.path, of_study, names.LOGS_FOLDER)))
+
+
 def job(study: Study, plan: Plan, gang: Gang) -> Manifest:
     """The Indexed Job of one attempt."""
     pool = plan.pool(gang.pool).spec
@@ -198,6 +216,7 @@ def _metadata(study: Study, name: str, component: str) -> Manifest:
 
 
 def _pod(study: Study, plan: Plan, gang: Gang, *, pool: GpuPoolSpec) -> Manifest:
+    results = study.spec.results if records_folder(study, plan, gang) is not None else None
     pod: Manifest = {
         "subdomain": names.service_name(study.name, study.uid),
         "restartPolicy": "Never",
@@ -212,6 +231,10 @@ def _pod(study: Study, plan: Plan, gang: Gang, *, pool: GpuPoolSpec) -> Manifest
             *(_volume(volume) for volume in volumes(study, plan, gang.pool)),
         ],
     }
+    if results is not None:
+        claim = {"claimName": results.volume.claim_name}
+        pod["volumes"].append({"name": _RESULTS, "persistentVolumeClaim": claim})
+        pod["securityContext"] |= {"fsGroup": _RESULTS_GROUP, "fsGroupChangePolicy": "OnRootMismatch"}
     if pool.scheduling.node_selector:
         pod["nodeSelector"] = dict(pool.scheduling.node_selector)
     if pool.scheduling.tolerations:
@@ -253,9 +276,10 @@ def _apart(study: Study, gang: Gang, *, exclusive: bool) -> Manifest | None:
 
 
 def _container(study: Study, plan: Plan, gang: Gang, *, pool: GpuPoolSpec) -> Manifest:
-    environment: list[Manifest] = [
-        {"name": name, "value": _verbatim(value)} for name, value in gang_environment(study, plan, gang).items()
-    ]
+    variables, folder = gang_environment(study, plan, gang), records_folder(study, plan, gang)
+    if folder is not None:
+        variables[names.ENV_RECORDS] = folder
+    environment: list[Manifest] = [{"name": name, "value": _verbatim(value)} for name, value in variables.items()]
     downward = {
         names.ENV_POD_IP: "status.podIP",
         names.ENV_POD_NAME: "metadata.name",
@@ -289,6 +313,8 @@ def _container(study: Study, plan: Plan, gang: Gang, *, pool: GpuPoolSpec) -> Ma
             ),
         ],
     }
+    if folder is not None:
+        container["volumeMounts"].append({"name": _RESULTS, "mountPath": _RESULTS_PATH})
     policy = study.spec.template.image_pull_policy or pool.template.image_pull_policy
     if policy is not None:
         container["imagePullPolicy"] = policy
