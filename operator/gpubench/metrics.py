@@ -91,6 +91,12 @@ COST_PER_RUN_LOW = _operator(
 COST_PER_RUN_HIGH = _operator(
     "gpubench_cost_high_per_run", Kind.GAUGE, _MONEY, "Upper end of the 95 % interval of a run's cost."
 )
+BILLED = _operator(
+    "gpubench_billed",
+    Kind.GAUGE,
+    (*_POINT, "part", "currency"),
+    "What a point's attempts are billed, in `currency`, by what it was paid for: the sum over `part` is the bill.",
+)
 _GOAL = (*_POINT, "basis", "goal")
 GOAL = _operator(
     "gpubench_goal_seconds", Kind.GAUGE, _GOAL, "Training time of a goal's samples at the throughput: a lower bound."

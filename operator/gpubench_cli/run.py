@@ -15,7 +15,7 @@ from gpubench.control import conditions, planning
 from gpubench.control.comparison import Reference
 from gpubench.control.observed import Study
 from gpubench.plan.plan import Plan
-from gpubench.report import answer, grounds, tables
+from gpubench.report import answer, bills, grounds, tables
 from gpubench_cli import compare, documents, estimate, local, machine, refusal, results, show, small, terminal, volumes
 from gpubench_cli.documents import Benchmark
 from gpubench_cli.gang import Place
@@ -167,8 +167,8 @@ def _run(
 
 
 def _report(status: GpuBenchmarkStatus, folder: ResultsFolder, *, note: str | None) -> None:
-    terminal.print_tables(tables.of_study(status.results))
-    for sentence in grounds.sentences(status.environments, status.results):
+    terminal.print_tables(tables.of_study(status.results, status.prices))
+    for sentence in (*grounds.sentences(status.environments, status.results), *bills.price_sentences(status.prices)):
         terminal.write(sentence)
     terminal.write(f"\n{status.answer or answer.answer(status.results)}")
     if status.comparison is not None:

@@ -13,9 +13,10 @@ import yaml
 from pydantic import ValidationError
 
 from gpubench import names
-from gpubench.api.benchmark_status import Basis, Comparison, Condition, GpuBenchmarkStatus
+from gpubench.api.benchmark_status import BILLED_POINTS_MAX, Basis, Comparison, Condition, GpuBenchmarkStatus
+from gpubench.control import bills as point_bills
 from gpubench.control import conditions
-from gpubench.report import answer, figures, grounds, published, tables
+from gpubench.report import answer, bills, figures, grounds, published, tables
 from gpubench.report.published import Reproduced
 from gpubench.values import Value
 from gpubench_cli import refusal, results, terminal, yaml_text
@@ -23,6 +24,10 @@ from gpubench_cli.refusal import Refusal
 from gpubench_cli.results import Summary
 
 _WITH_SPEC = ("json", "yaml")
+_EXPORT_FIRST = (
+    f"The status of a study of more than {BILLED_POINTS_MAX} points holds no bills: `gpubench export` it, and show the "
+    "folder."
+)
 
 
 class Shown(Value):
@@ -47,13 +52,24 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     parser.add_argument(
         "-o", "--output", choices=("table", "json", "yaml", "csv"), default="table", help="table by default"
     )
+    parser.add_argument(
+        "--bill",
+        action="store_true",
+        help="what the attempts were billed, and for what: pull, start-up, lost work, ...",
+    )
     parser.set_defaults(command=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Find, show."""
+    if arguments.bill and arguments.output != "table":
+        raise Refusal(f"--bill is a table, and -o {arguments.output} has the bills anyway: leave out one of the two")
     with_spec = arguments.output in _WITH_SPEC
-    shown = [find(name, namespace=arguments.namespace, with_spec=with_spec) for name in arguments.names]
+    with_bills = arguments.bill or arguments.output != "table"
+    shown = [
+        find(name, namespace=arguments.namespace, with_spec=with_spec, with_bills=with_bills)
+        for name in arguments.names
+    ]
     match arguments.output:
         case "json":
             terminal.write(json.dumps(_document(shown), indent=2, ensure_ascii=False))
@@ -62,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
         case "csv":
             terminal.write(as_csv(shown))
         case _:
-            _tables(shown)
+            _tables(shown, bill=arguments.bill)
     return refusal.EXIT_DONE
 
 
@@ -103,12 +119,15 @@ def show_status(name: str, source: str, status: GpuBenchmarkStatus) -> None:
             terminal.write(finished or "There are no results yet.")
         return
     terminal.write("")
-    terminal.print_tables(tables.of_study(status.results))
-    for sentence in grounds.sentences(status.environments, status.results):
+    terminal.print_tables(tables.of_study(status.results, status.prices))
+    told = (*grounds.sentences(status.environments, status.results), *bills.price_sentences(status.prices))
+    for sentence in told:
         terminal.write(sentence)
     if status.seed is not None:
         terminal.write(f"\nOrder of the trials: repeat by repeat, each shuffled with seed {status.seed}.")
     terminal.write(f"\n{status.answer or answer.answer(status.results)}")
+    for one in status.comparisons:
+        terminal.write(f"\n{one.sentence}.")
     if status.comparison is not None:
         terminal.write(f"\n{compared(status.comparison)}")
 
@@ -119,6 +138,19 @@ def show_study(study: Shown) -> None:
     if study.published:
         terminal.write("")
         terminal.print_table(published.table(study.published))
+
+
+def show_bill(status: GpuBenchmarkStatus) -> None:
+    """What was billed, point by point."""
+    terminal.write("")
+    table = bills.table(status.results)
+    if table is None:
+        terminal.write(bills.NO_BILL if len(status.results) <= BILLED_POINTS_MAX else _EXPORT_FIRST)
+        return
+    terminal.print_table(table)
+    terminal.write("")
+    for sentence in bills.totals(status.results, status.prices):
+        terminal.write(sentence)
 
 
 def compared(comparison: Comparison) -> str:
@@ -148,14 +180,18 @@ def _trials(status: GpuBenchmarkStatus) -> str | None:
     return f"{status.trials.finished} of {figures.trials(status.trials)} trials"
 
 
-def find(name: str, *, namespace: str | None, with_spec: bool) -> Shown:
-    """A study by the name of its object, or by its results folder; a folder's spec only on request."""
+def find(name: str, *, namespace: str | None, with_spec: bool, with_bills: bool = False) -> Shown:
+    """A study by the name of its object, or by its results folder; a folder's spec and all bills only on request."""
     path = Path(name)
     if results.is_results_folder(path):
         summary = results.read_summary(path)
         spec = _folder_spec(path, summary.name) if with_spec else None
         return Shown(
-            name=summary.name, source=str(path), spec=spec, status=summary.status, published=_published(path, summary)
+            name=summary.name,
+            source=str(path),
+            spec=spec,
+            status=_billed(path, summary.status) if with_bills else summary.status,
+            published=_published(path, summary),
         )
     if path.is_dir() or "/" in name:
         raise Refusal(results.why_none(path))
@@ -178,6 +214,14 @@ def _published(path: Path, summary: Summary) -> tuple[Reproduced, ...] | None:
     return published.reproduced(results.read_plan(path), summary.status.results) or None
 
 
+def _billed(path: Path, status: GpuBenchmarkStatus) -> GpuBenchmarkStatus:
+    """The status with the bills that it leaves to the ledger, because its study has too many points to hold them."""
+    if len(status.results) <= BILLED_POINTS_MAX:
+        return status
+    plan, attempts = results.read_plan(path), results.read_ledger(path).by_trial()
+    return status.model_copy(update={"results": point_bills.with_bills(plan, status.results, attempts)})
+
+
 def _folder_spec(path: Path, name: str) -> Any:
     """The spec as the user wrote it."""
     for document in yaml_text.read(results.study_path(path)):
@@ -191,8 +235,10 @@ def _document(shown: Sequence[Shown]) -> dict[str, object]:
     return {"studies": [study.to_wire() for study in shown]}
 
 
-def _tables(shown: Sequence[Shown]) -> None:
+def _tables(shown: Sequence[Shown], *, bill: bool) -> None:
     for number, study in enumerate(shown):
         if number:
             terminal.write("")
         show_study(study)
+        if bill:
+            show_bill(study.status)

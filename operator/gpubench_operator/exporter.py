@@ -152,6 +152,9 @@ class _Point:
 
 def _add_point(samples: _Samples, study: tuple[str, str], result: PointResult) -> None:
     point = _Point(samples, study, result)
+    if result.bill is not None:
+        for part, amount in result.bill.parts.to_wire().items():
+            point.add_value(metrics.BILLED, float(str(amount)), part, result.bill.currency)
     if result.state is PointState.UNSTABLE:
         # Whoever ranks the others by their series must not meet it there.
         if result.basis is Basis.MEASURED and result.workload != workloads.MESSAGES and result.throughput is not None:

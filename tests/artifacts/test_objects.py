@@ -45,6 +45,7 @@ def changed(fields: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
 EUROS = {"from": "EUR", "rate": "1.228", "asOf": "2018-02-28", "source": "an example"}
 UNTIL = {"relativeHalfWidth": "0.02"}
 PRICE = {"perNodeHour": "10.21", "currency": "USD", "asOf": "2026-11-01"}
+RANGE = {"low": "8.90", "high": "12.40", "period": "2026-08/2026-10"}
 OWNERSHIP = {"purchase": "9000", "lifetimeMonths": 36, "hoursPerMonth": 200, "currency": "EUR", "asOf": "2026-11-01"}
 GPU_SLOT = {"gpuResource": "nvidia.com/gpu", "cpu": "11", "memory": "80Gi"}
 VOLUME = {"name": "data", "mountPath": "/data", "hostPath": {"path": "/srv/data"}}
@@ -433,6 +434,135 @@ BAD = (
         "spec.price.components[1]",
         "V100 stands here twice",
         'Duplicate value: {"name":"V100"}',
+    ),
+    Bad(
+        "a negative price",
+        pool(price={**PRICE, "perNodeHour": "-10.21"}),
+        "spec.price.perNodeHour",
+        'write a decimal number as text, such as "10.21"',
+    ),
+    *(
+        Bad(
+            f"a {field} that is none",
+            pool(price={**changed(PRICE, {"perNodeHour": ABSENT}), **form}),
+            f"spec.price.{field}",
+            f"price.{field} is more than {limit}, which is no price of {unit}: look at its unit and currency; it is "
+            f"{form[field]}",
+        )
+        for field, form, limit, unit in (
+            ("perNodeHour", {"perNodeHour": "10000001"}, 10_000_000, "an hour"),
+            ("perSlotHour", {"perSlotHour": "999999999999"}, 10_000_000, "an hour"),
+            ("perMonth", {"perMonth": "7440000001", "hoursPerMonth": 730}, 7_440_000_000, "a month"),
+            ("setup", {"perNodeHour": "1", "setup": "7440000001"}, 7_440_000_000, "setting up nodes"),
+        )
+    ),
+    Bad(
+        "a component that nobody pays",
+        pool(
+            price={
+                **changed(PRICE, {"perNodeHour": ABSENT}),
+                "components": [{"name": "V100", "perHour": "10000000.01"}],
+            }
+        ),
+        "spec.price.components",
+        "price.components has a perHour of more than 10000000, which is no price of an hour",
+    ),
+    Bad(
+        "a negative fee",
+        pool(price={**PRICE, "fees": [{"name": "disk", "amount": "-4.80", "per": "Run"}]}),
+        "spec.price.fees[0].amount",
+        'write a decimal number as text, such as "10.21"',
+    ),
+    Bad(
+        "a fee that nobody pays",
+        pool(price={**PRICE, "fees": [{"name": "disk", "amount": "999999999999", "per": "Run"}]}),
+        "spec.price.fees",
+        "price.fees has an amount of more than 7440000000, which is no fee: look at its currency",
+    ),
+    Bad(
+        "a fee of the week",
+        pool(price={**PRICE, "fees": [{"name": "disk", "amount": "4.80", "per": "Week"}]}),
+        "spec.price.fees[0].per",
+        "'Week' is none of the possible values",
+        'Unsupported value: "Week"',
+    ),
+    Bad(
+        "the same fee twice",
+        pool(price={**PRICE, "fees": [{"name": "disk", "amount": "1", "per": per} for per in ("Run", "Hour")]}),
+        "spec.price.fees[1]",
+        "disk stands here twice",
+        'Duplicate value: {"name":"disk"}',
+    ),
+    Bad(
+        "a fee of a month of unknown use",
+        pool(price={**PRICE, "fees": [{"name": "disk", "amount": "4.80", "per": "Month"}]}),
+        "spec.price",
+        "so do a fee per Month and hoursPerMonth: say over how many hours of use the month is spread",
+    ),
+    Bad(
+        "a range upside down",
+        pool(price={**PRICE, "range": {**RANGE, "low": "12.41"}}),
+        "spec.price.range.low",
+        "price.range.low cannot be more than price.range.high: write the lowest and the highest price; low is 12.41, "
+        "high 12.40",
+    ),
+    Bad(
+        "a price out of its range",
+        pool(price={**PRICE, "perNodeHour": "12.50", "range": RANGE}),
+        "spec.price.range",
+        "price.perNodeHour must lie within price.range, which is in the same unit; perNodeHour is 12.50, range from "
+        "8.90 to 12.40",
+    ),
+    Bad(
+        "components out of their range",
+        pool(
+            price={
+                **changed(PRICE, {"perNodeHour": ABSENT}),
+                "range": RANGE,
+                "components": [{"name": "V100", "perHour": "2.48", "count": 8}],
+            }
+        ),
+        "spec.price.range",
+        "what price.components come to, each times its count, must lie within price.range",
+    ),
+    Bad(
+        "a range of no time",
+        pool(price={**PRICE, "range": {**RANGE, "period": "2026-13/2026-14"}}),
+        "spec.price.range.period",
+        "write the first and the last month or day, such as 2026-08/2026-10",
+    ),
+    Bad(
+        "a billing increment of nothing",
+        pool(price={**PRICE, "billing": {"incrementSeconds": 0}}),
+        "spec.price.billing.incrementSeconds",
+        "0 is too little: at least 1 is needed",
+        "should be greater than or equal to 1",
+    ),
+    Bad(
+        "an own machine that nobody uses",
+        pool(ownership={**OWNERSHIP, "hoursPerMonth": 0}),
+        "spec.ownership.hoursPerMonth",
+        "0 is too little: at least 1 is needed",
+        "should be greater than or equal to 1",
+    ),
+    Bad(
+        "an own machine in no currency",
+        pool(ownership=changed(OWNERSHIP, {"currency": ABSENT})),
+        "spec.ownership.currency",
+        "required, but absent. ISO 4217 code of the amounts, such as USD",
+        "Required value",
+    ),
+    Bad(
+        "a counterpart of a pool that is no spot pool",
+        pool(price=PRICE, onDemandCounterpart="gke-a100"),
+        "spec.onDemandCounterpart",
+        "onDemandCounterpart is what a spot pool is compared with: set capacityType to Spot or Preemptible, or remove",
+    ),
+    Bad(
+        "a pool that is its own counterpart",
+        pool("same", capacityType="Spot", onDemandCounterpart="same"),
+        "spec.onDemandCounterpart",
+        "onDemandCounterpart is this pool itself: name the pool of the same nodes at the price on demand",
     ),
     Bad(
         "exchange rates into nothing",
@@ -864,6 +994,43 @@ GOOD = (
             }
         ),
     ),
+    (
+        "a price with all that is paid",
+        pool(
+            capacityType="Spot",
+            onDemandCounterpart="gke-a100",
+            price={
+                **PRICE,
+                "hoursPerMonth": 730,
+                "fees": [
+                    {"name": "disk", "amount": "4.80", "per": "Month"},
+                    {"name": "licence", "amount": "0.5", "per": "Hour"},
+                    {"name": "start", "amount": "0", "per": "Run"},
+                ],
+                "setup": "25",
+                "range": RANGE,
+                "billing": {"incrementSeconds": 60, "minimumSeconds": 600},
+            },
+        ),
+    ),
+    (
+        "components that just fit their range",
+        pool(
+            price={
+                **changed(PRICE, {"perNodeHour": ABSENT}),
+                "range": {**RANGE, "low": "22.88", "high": "22.88", "period": "2026-08-01/2026-10-31"},
+                "components": [
+                    {"name": "n1-standard-64", "perHour": "3.04"},
+                    {"name": "V100", "perHour": "2.48", "count": 8},
+                ],
+            }
+        ),
+    ),
+    (
+        "a price by the slot that has moved",
+        pool(price=changed({**PRICE, "perSlotHour": "9", "range": RANGE}, {"perNodeHour": ABSENT})),
+    ),
+    ("nodes that cost nothing", pool(price={**PRICE, "perNodeHour": "0"})),
     ("a baseline", benchmark(compareTo={"benchmark": "last-week"})),
     ("a baseline with its tolerance", benchmark(compareTo={"benchmark": "last-week", "tolerance": "0.5"})),
     ("costs in one currency", benchmark(currency="USD", exchangeRates=[EUROS])),

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from cluster import Cluster
-from gpubench import names
+from gpubench import moments, names
 from gpubench.api import benchmark, benchmark_status, schema
-from gpubench.control import conditions
+from gpubench.api.pool import GpuPool, GpuPoolSpec
+from gpubench.control import conditions, pool_status
 
 BENCHMARKS = f"/apis/{names.API_VERSION}/namespaces/default/{names.BENCHMARK_PLURAL}"
 POOLS = f"/apis/{names.API_VERSION}/{names.POOL_PLURAL}"
@@ -26,7 +27,10 @@ STATUS_BYTES_MAX = 1024 * 1024
 FREE_TEXTS = {"environment"}
 SENTENCES = {"warnings", "message", "answer"}
 WIDE = "測"
-SAMPLES = {"utilization", "watts", "joulesPerMillionSamples", "throttled", "processors"}
+SAMPLES = {
+    *("utilization", "watts", "joulesPerMillionSamples", "throttled", "processors"),
+    *("queued", "pull", "join", "init"),
+}
 
 
 def largest(node: dict[str, Any], name: str = "") -> Any:
@@ -78,10 +82,15 @@ def patch_status(cluster: Cluster, path: str, status: Any) -> Any:
     return cluster.request("PATCH", f"{path}/status", body, content_type="application/merge-patch+json")
 
 
-def test_status_of_the_largest_size_is_stored(served_api: Cluster, study: str) -> None:
+@pytest.mark.parametrize("billed", [False, True], ids=["of all points", "of all points that have bills"])
+def test_status_of_the_largest_size_is_stored(served_api: Cluster, study: str, billed: bool) -> None:
     status = largest(schema.object_schema(schema.BENCHMARK)["properties"]["status"])
     assert len(status["results"]) == benchmark.POINTS_MAX
+    if billed:  # of more points a status has none
+        status["results"] = status["results"][: benchmark_status.BILLED_POINTS_MAX]
     for result in status["results"]:
+        if not billed:
+            del result["bill"], result["startup"]
         del result["reason"]  # only where a point was not measured: then it has no figures
         del result["bandwidth"]  # of a message: what trains has none
         del result["dataSamples"]  # of a generated set: a volume's has a path
@@ -130,6 +139,23 @@ def test_a_pool_shows_what_it_is_and_what_it_costs(served_api: Cluster) -> None:
     header, row = columns(served_api, "gpool", "shown")
     assert header == ["NAME", "ACCELERATOR", "CAPACITY", "SLOTS", "READY-NODES", "PRICE/H", "AGE"]
     assert row[:7] == ["shown", "A100-40GB", "Spot", "8", "1", "10.21", "USD"]
+
+
+def test_a_pool_shows_in_wide_that_its_price_is_old(served_api: Cluster) -> None:
+    spec = {
+        "accelerator": "A100-40GB",
+        "slotsPerNode": 1,
+        "maxNodes": 1,
+        "slot": {"gpuResource": "nvidia.com/gpu", "cpu": "1", "memory": "1Gi"},
+        "price": {"perNodeHour": "10.21", "currency": "USD", "asOf": "2018-07-01"},
+    }
+    body = {"apiVersion": names.API_VERSION, "kind": "GpuPool", "metadata": {"name": "dated"}, "spec": spec}
+    served_api.request("POST", POOLS, body)
+    found = GpuPool(name="dated", spec=GpuPoolSpec.model_validate(spec))
+    patch_status(served_api, f"{POOLS}/dated", pool_status.pool_status(found, [], moments.epoch_seconds(NOW)))
+    lines = served_api.kubectl("get", "gpool", "dated", "-o", "wide").stdout.splitlines()
+    cells = dict(zip(lines[0].split(), lines[1].replace("10.2100 USD", "10.2100").split(), strict=False))
+    assert (cells["PRICE-AS-OF"], cells["PRICE-STALE"]) == ("2018-07-01", "True")
 
 
 def test_the_category_lists_both_kinds(served_api: Cluster, study: str) -> None:

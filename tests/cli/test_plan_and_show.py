@@ -15,12 +15,15 @@ import yaml
 import builders
 from gpubench.api.benchmark_status import (
     AmountInterval,
+    BillParts,
     Condition,
     Cost,
     Estimate,
     GpuBenchmarkStatus,
+    PointBill,
     PointResult,
     PointState,
+    PriceUsed,
     Scaling,
 )
 from gpubench.plan.freeze import freeze
@@ -97,6 +100,70 @@ def test_a_folder_is_shown_as_a_table(folder: Path, capsys: pytest.CaptureFixtur
     assert STATUS.answer is not None
     assert STATUS.answer in out
     assert "\x1b" not in out, "no control characters in a pipe"
+
+
+BILL = PointBill(
+    total="0.012000",
+    currency="USD",
+    per_run="0.004000",
+    attempts=4,
+    incomplete=1,
+    parts=BillParts(image_pull="0.001200", start_up="0.003000", measured="0.004800", lost="0.003000"),
+)
+
+
+def billed(tmp_path: Path, *bills: PointBill | None) -> Path:
+    points = tuple(MEASURED.model_copy(update={"bill": bill}) for bill in bills)
+    used = PriceUsed(
+        pool="local-cpu", per_node_hour="0.36", currency="USD", as_of="2018-07-01", source="a list", low="0.3",
+        high="0.4", period="2018-05/2018-06", setup="2.5",
+    )  # fmt: skip
+    plan = freeze(builders.spec(), (builders.pool(),), "2026-11-01T00:00:00Z")
+    results = ResultsFolder.create(tmp_path / "billed", study_text=QUICKSTART.read_text(), plan=plan)
+    status = STATUS.model_copy(update={"results": points, "prices": (used,)})
+    results.write(Summary(name="quickstart", uid="u", machine="here", status=status))
+    return results.path
+
+
+def test_a_bill_is_shown_part_by_part_with_what_was_lost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = billed(tmp_path, BILL)
+    assert program.main(("show", str(folder))) == 0
+    assert "BILLED" not in capsys.readouterr().out
+    assert program.main(("show", str(folder), "--bill")) == 0
+    shown = capsys.readouterr().out
+    (row,) = [line for line in shown.splitlines() if "USD 0.012" in line and "mnist_cnn" in line]
+    assert row.split()[-10:] == ["≥", "USD", "0.012", "USD", "0.004", "4", "10.0", "25.0", "40.0", "25.0"]
+    assert "PULL: image and volumes" in shown
+    assert "LOST: everything of attempts that came to no result" in shown
+    assert "≥: the pods of some attempts were gone" in shown
+    assert (
+        "Billed for 4 attempts: USD 2.512, USD 2.5 of it for setup; USD 0.003 for attempts without a result." in shown
+    )
+    assert (
+        "Price of local-cpu: USD 0.36 per node-hour, read 2018-07-01 (a list); between 0.3 and 0.4 in "
+        "2018-05/2018-06; setup USD 2.5 once"
+    ) in shown
+
+
+def test_what_was_not_billed_has_no_zero(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert program.main(("show", str(billed(tmp_path, None)), "--bill")) == 0
+    assert "Nothing was billed: no attempt has ended on a pool that has a price." in capsys.readouterr().out
+
+
+def test_bills_are_in_every_output_for_programs_and_the_flag_is_for_people(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = str(billed(tmp_path, BILL, None))
+    assert program.main(("show", folder, "-o", "json")) == 0
+    one, other = json.loads(capsys.readouterr().out)["studies"][0]["status"]["results"]
+    assert one["bill"] == BILL.to_wire()
+    assert "bill" not in other
+    assert program.main(("show", folder, "-o", "csv")) == 0
+    first, second = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert (first["billed"], first["billed_lost"], first["billed_attempts"]) == ("0.012000", "0.003000", "4")
+    assert (second["billed"], second["billed_lost"], second["billed_attempts"]) == ("", "", "")
+    assert program.main(("show", folder, "-o", "csv", "--bill")) == 2
+    assert "--bill is a table, and -o csv has the bills anyway" in capsys.readouterr().err
 
 
 def test_several_studies_follow_each_other(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,12 +2,13 @@
 """What a run is billed: every node by itself, rounded up, with fees and setup, line by line."""
 
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
 from gpubench.money import billing, derived
 from gpubench.money.amount import Amount, Rate
-from gpubench.money.billing import BillingRule, Fee, FeePeriod
+from gpubench.money.billing import BillingRule, Fee, FeePeriod, Terms
 from gpubench.money.refusals import RefusedInput
 
 RATE = Rate(per_node_hour=Decimal("3.60"), currency="USD")  # a thousandth of a dollar a second
@@ -83,3 +84,64 @@ def test_a_bill_in_two_currencies_is_refused() -> None:
     fee = Fee(name="disk", amount=Amount(value=Decimal(1), currency="EUR"), per=FeePeriod.RUN)
     with pytest.raises(RefusedInput, match="USD and EUR cannot be added"):
         billing.bill(RATE, node_seconds=[Decimal(60)], fees=[fee])
+
+
+# --- one attempt ------------------------------------------------------------------------------------------------------
+
+
+def terms(**fields: Any) -> Terms:
+    return Terms(rate=RATE, **fields)
+
+
+def test_an_attempt_is_billed_by_the_terms_of_its_pool_without_setup() -> None:
+    found = billing.attempt_bill(
+        terms(
+            rule=BillingRule(increment_seconds=Decimal(60)),
+            fees=(
+                Fee(name="licence", amount=usd("1.50"), per=FeePeriod.RUN),
+                Fee(name="disk", amount=usd("0.10"), per=FeePeriod.HOUR),
+            ),
+            setup=usd("25"),
+        ),
+        node_seconds=[Decimal(1770), Decimal(1800)],
+    )
+    assert {line.name: line.amount.value for line in found.lines} == {
+        "machines": Decimal("3.60"),
+        "licence": Decimal("1.50"),
+        "disk": Decimal("0.10"),
+    }
+
+
+def test_an_attempt_that_holds_a_part_of_a_node_pays_for_that_part_of_its_time_and_for_its_run() -> None:
+    fees = (
+        Fee(name="licence", amount=usd("1.50"), per=FeePeriod.RUN),
+        Fee(name="disk", amount=usd("0.80"), per=FeePeriod.HOUR),
+    )
+    found = billing.attempt_bill(terms(fees=fees), node_seconds=[Decimal(3600)], share=Decimal("0.25"))
+    assert [line.amount.value for line in found.lines] == [Decimal("0.90"), Decimal("1.50"), Decimal("0.20")]
+
+
+def test_an_attempt_that_never_had_a_node_is_billed_nothing_not_even_the_fee_of_a_run() -> None:
+    fee = Fee(name="licence", amount=usd("1.50"), per=FeePeriod.RUN)
+    for seconds in ([], [Decimal(0)]):
+        assert billing.attempt_bill(terms(fees=(fee,)), node_seconds=seconds).total == usd("0")
+
+
+def test_fees_of_hours_and_months_have_a_price_of_an_hour_and_those_of_a_run_have_none() -> None:
+    fees = (
+        Fee(name="licence", amount=usd("1.50"), per=FeePeriod.RUN),
+        Fee(name="disk", amount=usd("0.10"), per=FeePeriod.HOUR),
+        Fee(name="subscription", amount=usd("5"), per=FeePeriod.MONTH),
+    )
+    assert terms(fees=fees, hours_per_month=Decimal(200)).fees_per_node_hour == usd("0.125")
+    assert terms(fees=fees[:1]).fees_per_node_hour is None
+
+
+def test_terms_in_two_currencies_are_refused() -> None:
+    with pytest.raises(RefusedInput, match="USD and EUR cannot be added"):
+        terms(setup=Amount(value=Decimal(25), currency="EUR"))
+
+
+def test_no_part_of_a_node_cannot_be_paid_for() -> None:
+    with pytest.raises(RefusedInput, match="the part of a node that is paid for must be more than 0"):
+        billing.attempt_bill(terms(), node_seconds=[Decimal(60)], share=Decimal(0))

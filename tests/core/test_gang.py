@@ -198,3 +198,12 @@ def test_the_largest_result_fits_a_termination_message() -> None:
     assert len(message) < records.TERMINATION_MESSAGE_MAX
     with pytest.raises(ValueError, match=r"the result has \d+ bytes, and a termination message must stay below 2048"):
         records.termination_message(Result.model_validate(result | {"environment": "e" * 2048}))
+
+
+def test_the_time_of_windows_that_do_not_count_is_told_each_as_long_as_its_slowest_rank_took() -> None:
+    found = gang.figures([windows(0, 9000, 100, 300), windows(1, 8000, 200, 250)], batch_per_worker=8)
+    assert found.warm_up_nanoseconds == 9000
+    settling = [90_000_000, 60_000_000, *(10_000_000 + 7 * step for step in range(30))]
+    later = gang.figures([windows(0, *settling, warm_up=1)], batch_per_worker=8)
+    assert later.warm_up_windows > 1  # more is left out than was declared
+    assert later.warm_up_nanoseconds == sum(settling[: later.warm_up_windows])

@@ -231,3 +231,25 @@ def test_the_operators_own_metrics_are_those_of_the_catalogue() -> None:
     own = [metric for metric in metrics.CATALOGUE if metric.name.startswith("gpubench_operator_")]
     assert own
     assert all(metric.name in text for metric in own)
+
+
+def test_what_a_point_was_billed_has_a_series_for_each_part_also_where_it_has_no_other_figure() -> None:
+    parts = {"measured": "0.75", "lost": "0.5"}
+    bill = {"total": "1.25", "currency": "USD", "attempts": 3, "parts": parts}
+    unstable, failed = (
+        {**POINT, "state": state, "bill": bill, "workers": n} for n, state in ((1, "Unstable"), (2, "Failed"))
+    )
+    failed = {name: value for name, value in failed.items() if name not in ("throughput", "scaling", "cost")}
+    figures = exporter.Figures()
+    figures.observe(KEY, benchmark(results=[unstable, failed]))
+    series = scrape(figures)[metrics.BILLED.name]
+    assert {(labels["workers"], labels["part"]): value for labels, value in series} == {
+        ("1", "measured"): 0.75, ("1", "lost"): 0.5, ("2", "measured"): 0.75, ("2", "lost"): 0.5,
+    }  # fmt: skip
+    assert {labels["currency"] for labels, _ in series} == {"USD"}
+
+
+def test_what_was_not_billed_has_no_series() -> None:
+    figures = exporter.Figures()
+    figures.observe(KEY, benchmark(results=[POINT]))
+    assert metrics.BILLED.name not in scrape(figures)

@@ -31,7 +31,9 @@ def study(name: str) -> kube.Object:
 
 def entries(place: Place, name: str) -> dict[str, Any]:
     """The ledger without what differs from run to run: moments, UIDs, and names that hold a UID."""
-    moving = ("createdAt", "endedAt", "nodeSeconds", "job", "jobUid", "nodes", "zones", "imageId", "checksum")
+    moving = (
+        "createdAt", "endedAt", "nodeSeconds", "podTimes", "job", "jobUid", "nodes", "zones", "imageId", "checksum",
+    )  # fmt: skip
     found = {}
     for body in place.all(kube.CONFIG_MAPS):
         labels = body["metadata"]["labels"]
@@ -46,7 +48,7 @@ def comparable(status: dict[str, Any]) -> Any:
     """The status without moments and nodes. The stand-in's figures depend on the trial only: they stay in."""
     kept = without(status, "startedAt", "finishedAt")
     kept["conditions"] = [without(condition, "lastTransitionTime") for condition in kept["conditions"]]
-    kept["results"] = [without(result, "nodes") for result in kept["results"]]
+    kept["results"] = [without(result, "nodes", "bill", "startup") for result in kept["results"]]
     return kept
 
 

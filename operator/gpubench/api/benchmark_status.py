@@ -27,6 +27,11 @@ FACT_MAX = 24
 FACT_NAME_MAX = 48
 DIGEST_MAX = 71  # sha256: and 64 digits
 COMPARISON_MAX = 512
+PRICES_SHOWN_MAX = 16
+SOURCE_MAX = 96  # of a price; the plan has all of it
+COMPARISONS_MAX = 8
+SENTENCE_MAX = 320
+BILLED_POINTS_MAX = 192  # of larger studies `gpubench show` makes the bills from the ledger of a results folder
 
 
 class PointState(StrEnum):
@@ -97,6 +102,50 @@ class Cost(Value):
     per_run: AmountInterval | None = Field(
         None, description="With mode Training: marginal cost of the timed region, no billing rule."
     )
+
+
+class BillParts(Value):
+    """What a bill was paid for. The parts sum to the bill; one that is absent was not there, or is in `unknown`."""
+
+    image_pull: DecimalText | None = Field(None, description="From a pod's placement to its start: image, volumes.")
+    waiting: DecimalText | None = Field(None, description="Pods that had started waited for the others of the gang.")
+    start_up: DecimalText | None = Field(None, description="Ranks started, up to and with their first step.")
+    warm_up: DecimalText | None = Field(None, description="Windows that do not count.")
+    measured: DecimalText | None = Field(None, description="Measured work; of a training with its evaluations.")
+    idle: DecimalText | None = Field(None, description="All else of attempts with a result: checks, gaps, the end.")
+    lost: DecimalText | None = Field(None, description="Everything of attempts that came to no result.")
+    unknown: DecimalText | None = Field(None, description="Time that nobody could tell apart.")
+    rounding: DecimalText | None = Field(None, description="What the provider's increment and minimum add.")
+    fees: DecimalText | None = Field(None, description="The pool's fees; of attempts without a result they are lost.")
+
+
+class PointBill(Value):
+    """What the point's attempts are billed so far: each node's time on its pods by the provider's rule, and fees.
+
+    An estimate: a provider bills the life of a node, which begins before the pod and ends after it.
+    """
+
+    total: DecimalText = Field(description="Of all attempts that have ended, also of those without a result.")
+    currency: str = Field(max_length=3, description="ISO 4217 code of all amounts here.")
+    per_run: DecimalText | None = Field(None, description="Mean of the attempts with a result.")
+    attempts: int = Field(description="Attempts that are in it.")
+    incomplete: int | None = Field(
+        None, description="Of these, attempts whose pods were gone when the operator looked: they cost at least that."
+    )
+    parts: BillParts = Field(description="What it was paid for.")
+
+
+class StartUp(Value):
+    """Seconds before the measured work, means over the repeats. Those before a pod has its node are not billed."""
+
+    queued: float | None = Field(
+        None,
+        description="From the Job's creation until its last pod had a node: capacity and provisioning, which the "
+        "cluster does not tell apart.",
+    )
+    pull: float | None = Field(None, description="From placement to container start, of the slowest pod.")
+    join: float | None = Field(None, description="Until the gang's last pod had come, as pod 0 saw it.")
+    init: float | None = Field(None, description="Ranks' start: imports, rendezvous, model, first step.")
 
 
 class Quality(Value):
@@ -243,6 +292,12 @@ class PointResult(Value):
     training: TrainingResult | None = Field(None, description="With mode Training.")
     bandwidth: Bandwidth | None = Field(None, description="Of the workload allreduce.")
     cost: Cost | None = Field(None, description="Absent when the pool has neither price nor ownership.")
+    bill: PointBill | None = Field(
+        None,
+        description="What its attempts are billed; never to be mixed with cost, which is marginal. Of a study of "
+        f"more than {BILLED_POINTS_MAX} points `gpubench show` tells it from a results folder.",
+    )
+    startup: StartUp | None = Field(None, description="How long it took until the work began; as with bill.")
     goals: tuple[GoalResult, ...] = Field(
         (), max_length=GOALS_OF_A_WORKLOAD_MAX, description="The spec's goals for this workload."
     )
@@ -263,6 +318,71 @@ class PointResult(Value):
     warnings: tuple[Annotated[str, Field(max_length=WARNING_MAX)], ...] = Field(
         (), max_length=WARNINGS_MAX, description="What a reader of the figure must know."
     )
+
+
+class PriceUsed(Value):
+    """A price that costs stand on: the pool's as it was when the study was planned, in the study's currency."""
+
+    pool: str = Field(max_length=63, description="GpuPool.")
+    per_node_hour: DecimalText = Field(description="One node for one hour.")
+    currency: str = Field(max_length=3, description="ISO 4217 code of all amounts here.")
+    as_of: str = Field(max_length=10, description="Day on which it was read.")
+    source: str | None = Field(None, max_length=SOURCE_MAX, description="Where it was read.")
+    low: DecimalText | None = Field(None, description="Lowest price of a node for one hour in `period`.")
+    high: DecimalText | None = Field(None, description="Highest price of a node for one hour in `period`.")
+    period: str | None = Field(None, max_length=21, description="When the price moved between them.")
+    setup: DecimalText | None = Field(None, description="Paid once before the first run, and in no point's bill.")
+    exchange_rate: DecimalText | None = Field(
+        None, description="What one unit of the pool's own currency is in the study's, where they differ."
+    )
+    exchanged_from: str | None = Field(None, max_length=3, description="The pool's own currency, where it differs.")
+    exchange_as_of: str | None = Field(None, max_length=10, description="Day of the exchange rate.")
+
+
+class SpotResult(Value):
+    """What a spot pool saves against its onDemandCounterpart."""
+
+    discount: float = Field(description="By price: 1 - spot / on demand.")
+    realised: float | None = Field(
+        None, description="Net of the node-hours of preempted attempts, which were paid for and came to nothing."
+    )
+    price_per_useful_hour: DecimalText | None = Field(
+        None, description="Price of one node for an hour of attempts with a result, in the study's currency."
+    )
+    interruptions: int = Field(description="Attempts that were preempted.")
+    interruptions_per_node_hour: float | None = Field(None, description="Per node-hour that was paid for.")
+    break_even_interruptions: float | None = Field(
+        None, description="Interruptions per node-hour at which spot would cost as much as on demand."
+    )
+
+
+class OwningResult(Value):
+    """An own machine against a rented node, by the point that both measured alike on the most workers."""
+
+    workload: str = Field(max_length=63, description="Workload of that point.")
+    workers: int = Field(description="Workers of that point.")
+    relative_speed: float = Field(description="Throughput of one own node over that of one rented node.")
+    hours_per_month: float | None = Field(
+        None, description="Hours of use per month from which owning is the cheaper one; absent where it never is."
+    )
+    days_per_month: float | None = Field(None, description="The same in days of use.")
+    payback_days: float | None = Field(
+        None, description="Days of continuous use after which the purchase is paid; absent where that never comes."
+    )
+    gain: float = Field(
+        description="Samples that money buys on the own machine over those on the rented one, at the hours of use that "
+        "its owner states."
+    )
+
+
+class PoolComparison(Value):
+    """Two pools beside each other in money."""
+
+    pool: str = Field(max_length=63, description="GpuPool.")
+    other: str = Field(max_length=63, description="GpuPool that it is held against.")
+    spot: SpotResult | None = Field(None, description="Where `pool` is a spot pool and `other` its counterpart.")
+    owning: OwningResult | None = Field(None, description="Where `pool` is owned and `other` rented.")
+    sentence: str = Field(max_length=SENTENCE_MAX, description="The same in words, or why nothing can be told.")
 
 
 class EnvironmentFacts(Value):
@@ -381,6 +501,16 @@ class GpuBenchmarkStatus(Value):
     results: tuple[PointResult, ...] = Field((), max_length=POINTS_MAX, description="One entry for each point.")
     environments: tuple[EnvironmentFacts, ...] = Field(
         (), max_length=ENVIRONMENTS_SHOWN_MAX, description="What the figures stand on, each once."
+    )
+    prices: tuple[PriceUsed, ...] = Field(
+        (),
+        max_length=PRICES_SHOWN_MAX,
+        description="What the costs stand on: the first of the pools' prices, as they are in the plan.",
+    )
+    comparisons: tuple[PoolComparison, ...] = Field(
+        (),
+        max_length=COMPARISONS_MAX,
+        description="What spot saves against its counterpart, and from how much use on an own machine pays.",
     )
     comparison: Comparison | None = Field(None, description="Of a finished study with spec.compareTo.")
     answer: str | None = Field(None, max_length=2048, description="What the figures say, in a sentence or two.")

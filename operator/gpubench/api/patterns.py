@@ -17,6 +17,7 @@ LABEL_VALUE = r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$"
 ENVIRONMENT_NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
 FOLDER = r"^[A-Za-z0-9_][-A-Za-z0-9_.]*(/[A-Za-z0-9_][-A-Za-z0-9_.]*)*$"
 CURRENCY = r"^[A-Z]{3}$"
+PERIOD = r"^[0-9]{4}-(0[1-9]|1[0-2])(-[0-3][0-9])?/[0-9]{4}-(0[1-9]|1[0-2])(-[0-3][0-9])?$"
 ASCII = r"^[ -~]+$"
 
 SENTENCES = {
@@ -35,6 +36,7 @@ SENTENCES = {
     LABEL_VALUE: "write letters, digits, -, _ and ., beginning and ending with a letter or digit",
     ENVIRONMENT_NAME: "write letters, digits and _, beginning with a letter or _",
     ASCII: "write letters, digits, spaces and signs of ASCII, such as A100-40GB",
+    PERIOD: "write the first and the last month or day, such as 2026-08/2026-10",
     CURRENCY: "write the three capital letters of ISO 4217, such as USD",
 }
 

@@ -33,6 +33,18 @@ Date = Annotated[
 LabelKey = Annotated[str, Field(max_length=317, pattern=patterns.LABEL_KEY)]  # 253 + "/" + 63
 LabelValue = Annotated[str, Field(max_length=63, pattern=patterns.LABEL_VALUE)]
 
+#: More than any node costs in any currency; what is above is a misplaced point or another unit.
+HOUR_MAX = 10_000_000
+MONTH_MAX = 744 * HOUR_MAX
+BILLED_SECONDS_MAX = 2_678_400  # a month of 31 days
+#: CEL: what the components of a price come to in an hour.
+_SUM = "self.components.map(part, double(part.perHour) * double(part.count)).sum()"
+
+
+def _readable(text: str) -> str:
+    """CEL: a text is a number. One that is none is left to its own rule, which says what is wrong with it."""
+    return patterns.matches(text, units.DECIMAL_PATTERN)
+
 
 class CapacityType(StrEnum):
     """How the nodes are rented."""
@@ -220,8 +232,83 @@ class PriceComponent(Value):
     count: int = Field(1, ge=1, le=1024, description="How many of them a node has.")
 
 
+class PriceFee(Value):
+    """What is paid beside the nodes: a disk, a licence, a subscription."""
+
+    name: str = Field(min_length=1, max_length=63, description="What is paid for, such as disk.")
+    amount: DecimalText = Field(description="What is paid, in the price's currency.")
+    per: Literal["Run", "Hour", "Month"] = Field(
+        description="Run: for each attempt that has held a node. Hour: for each billed hour of each node. Month: for "
+        "each node, spread over hoursPerMonth."
+    )
+
+
+class PriceRange(Value):
+    """Between which figures a price has moved, as spot prices do. In the unit of the price itself."""
+
+    low: DecimalText = Field(
+        description="Lowest figure of the time, in the unit of perNodeHour, perSlotHour or perMonth, whichever is "
+        "given; of a node's hour beside components."
+    )
+    high: DecimalText = Field(description="Highest figure of the time, in the same unit.")
+    period: str = Field(
+        max_length=21,
+        pattern=patterns.PERIOD,
+        description="First and last month, or day, of that time, such as 2026-08/2026-10.",
+    )
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel=f"!({_readable('self.low')} && {_readable('self.high')}) || double(self.low) <= double(self.high)",
+            sentence="price.range.low cannot be more than price.range.high: write the lowest and the highest price",
+            detail="low is %s, high %s",
+            values=("self.low", "self.high"),
+            field=".low",
+        ),
+    )
+
+
+class Billing(Value):
+    """How the provider counts the time of a node."""
+
+    increment_seconds: int = Field(
+        1,
+        ge=1,
+        le=BILLED_SECONDS_MAX,
+        description="The time of each node is rounded up to whole increments of so many.",
+    )
+    minimum_seconds: int = Field(
+        0, ge=0, le=BILLED_SECONDS_MAX, description="At least so many seconds are billed for each node of each attempt."
+    )
+
+
+def _figure_at_most(field: str, limit: int, *, such_as: str) -> Rule:
+    """That a price is none: digits too many, another unit, or an amount of another currency."""
+    return Rule(
+        cel=f"!has(self.{field}) || !{_readable(f'self.{field}')} || double(self.{field}) <= {limit}.0",
+        sentence=f"price.{field} is more than {limit}, which is no price of {such_as}: look at its unit and currency",
+        detail="it is %s",
+        values=(f"self.{field}",),
+        field=f".{field}",
+    )
+
+
+def _within_range(field: str) -> Rule:
+    """That a figure of a price lies in its range."""
+    own, low, high = f"self.{field}", "self.range.low", "self.range.high"
+    readable = " && ".join(_readable(text) for text in (own, low, high))
+    return Rule(
+        cel=f"!has(self.range) || !has({own}) || !({readable}) || "
+        f"(double({low}) <= double({own}) && double({own}) <= double({high}))",
+        sentence=f"price.{field} must lie within price.range, which is in the same unit",
+        detail=f"{field} is %s, range from %s to %s",
+        values=(own, low, high),
+        field=".range",
+    )
+
+
 class Price(Value):
-    """What a node of the pool costs while it runs, in one of four forms."""
+    """What a node of the pool costs while it runs, in one of four forms, and how that is billed."""
 
     per_node_hour: DecimalText | None = Field(None, description='Price of one node for one hour, such as "10.21".')
     per_slot_hour: DecimalText | None = Field(None, description="Price of one slot for one hour, instead of a node's.")
@@ -229,7 +316,10 @@ class Price(Value):
         None, description="Price of one node for one month, for machines rented by the month; with hoursPerMonth."
     )
     hours_per_month: int | None = Field(
-        None, ge=1, le=744, description="With perMonth: hours of the month in which the node is really used."
+        None,
+        ge=1,
+        le=744,
+        description="With perMonth, or a fee per Month: hours of the month in which the node is really used.",
     )
     components: tuple[PriceComponent, ...] | None = Field(
         None,
@@ -238,8 +328,25 @@ class Price(Value):
         description="What one node's hour is made of, where its parts have prices of their own.",
         json_schema_extra=rules.list_map("name"),
     )
+    fees: tuple[PriceFee, ...] = Field(
+        (),
+        max_length=8,
+        description="What is paid beside the nodes. Fees are in what is billed, never in marginal cost.",
+        json_schema_extra=rules.list_map("name"),
+    )
+    setup: DecimalText | None = Field(
+        None, description="Paid once before a study's first run on the pool. In what is billed, not in marginal cost."
+    )
+    range: PriceRange | None = Field(
+        None, description="Between which figures the price has moved; costs at both ends stand beside the costs."
+    )
+    billing: Billing | None = Field(
+        None, description="How the time of a node is billed. Absent: by the second, without a minimum."
+    )
     currency: Currency = Field(description="ISO 4217 code of the amount, such as USD.")
-    as_of: Date = Field(description="Day on which the price was read, such as 2026-11-01.")
+    as_of: Date = Field(
+        description="Day on which the price was read, such as 2026-11-01. One older than 90 days is called stale."
+    )
     source: str = Field("", max_length=512, description="Where the price was read.")
 
     RULES: ClassVar[tuple[Rule, ...]] = (
@@ -250,9 +357,41 @@ class Price(Value):
             "perMonth (one node for one month) and components (what a node's hour is made of)",
         ),
         Rule(
-            cel="has(self.perMonth) == has(self.hoursPerMonth)",
-            sentence="price.perMonth and price.hoursPerMonth belong together: say over how many hours of use the month "
-            "is spread, 730 for a node that works day and night",
+            cel="has(self.hoursPerMonth) == "
+            "(has(self.perMonth) || (has(self.fees) && self.fees.exists(fee, fee.per == 'Month')))",
+            sentence="price.perMonth and price.hoursPerMonth belong together, and so do a fee per Month and "
+            "hoursPerMonth: say over how many hours of use the month is spread, 730 for a node that works day and "
+            "night",
+        ),
+        _figure_at_most("perNodeHour", HOUR_MAX, such_as="an hour"),
+        _figure_at_most("perSlotHour", HOUR_MAX, such_as="an hour"),
+        _figure_at_most("perMonth", MONTH_MAX, such_as="a month"),
+        _figure_at_most("setup", MONTH_MAX, such_as="setting up nodes"),
+        Rule(
+            cel=f"!has(self.components) || self.components.all(part, !{_readable('part.perHour')} || "
+            f"double(part.perHour) <= {HOUR_MAX}.0)",
+            sentence=f"price.components has a perHour of more than {HOUR_MAX}, which is no price of an hour: look at "
+            "its unit and currency",
+            field=".components",
+        ),
+        Rule(
+            cel=f"!has(self.fees) || self.fees.all(fee, !{_readable('fee.amount')} || "
+            f"double(fee.amount) <= {MONTH_MAX}.0)",
+            sentence=f"price.fees has an amount of more than {MONTH_MAX}, which is no fee: look at its currency",
+            field=".fees",
+        ),
+        _within_range("perNodeHour"),
+        _within_range("perSlotHour"),
+        _within_range("perMonth"),
+        Rule(
+            # A sum of binary fractions may miss its decimal value in the last digits.
+            cel="!has(self.range) || !has(self.components) || "
+            f"!({_readable('self.range.low')} && {_readable('self.range.high')} && "
+            f"self.components.all(part, {_readable('part.perHour')})) || "
+            f"(double(self.range.low) <= {_SUM} + 0.000001 && {_SUM} - 0.000001 <= double(self.range.high))",
+            sentence="what price.components come to, each times its count, must lie within price.range, which is of a "
+            "node's hour",
+            field=".range",
         ),
     )
 
@@ -292,9 +431,7 @@ class Ownership(Value):
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            # A number that cannot be read is left to its own rule, which says what is wrong with it.
-            cel=f"!({patterns.matches('self.residual', units.DECIMAL_PATTERN)} && "
-            f"{patterns.matches('self.purchase', units.DECIMAL_PATTERN)}) || "
+            cel=f"!({_readable('self.residual')} && {_readable('self.purchase')}) || "
             "double(self.residual) <= double(self.purchase)",
             sentence="ownership.residual cannot be more than ownership.purchase: what is left is part of what was paid",
             detail="residual is %s, purchase %s",
@@ -341,6 +478,13 @@ class GpuPoolSpec(Value):
     """Where training can run: how to select the nodes, what one holds, what it costs."""
 
     capacity_type: CapacityType = Field(CapacityType.ON_DEMAND, description="How the nodes are rented.")
+    on_demand_counterpart: Annotated[str, Field(min_length=1, max_length=63, pattern=patterns.POOL_NAME)] | None = (
+        Field(
+            None,
+            description="GpuPool of the same study that rents the same nodes on demand: what a spot pool saves is told "
+            "against its price. It need not be run itself: give it measuredBy.",
+        )
+    )
     accelerator: str | None = Field(
         None,
         min_length=1,
@@ -378,6 +522,12 @@ class GpuPoolSpec(Value):
             sentence="a pool is rented or owned: give price or ownership, not both",
         ),
         Rule(
+            cel="!has(self.onDemandCounterpart) || self.capacityType in ['Spot', 'Preemptible']",
+            sentence="onDemandCounterpart is what a spot pool is compared with: set capacityType to Spot or "
+            "Preemptible, or remove it",
+            field=".onDemandCounterpart",
+        ),
+        Rule(
             cel="!has(self.accelerator) || has(self.slot.gpuResource)",
             sentence="accelerator names a GPU, but no slot asks for one: "
             "give slot.gpuResource, such as nvidia.com/gpu, or remove accelerator",
@@ -406,9 +556,24 @@ class GpuPoolStatus(Value):
     nodes: int = Field(0, description="Nodes whose labels match.")
     ready_nodes: int = Field(0, description="Of these, nodes that are ready and take pods.")
     slots: int = Field(0, description="Slots of the ready nodes.")
-    price_per_node_hour: str | None = Field(None, max_length=32, description="Effective price, with its currency.")
+    price_per_node_hour: str | None = Field(
+        None,
+        max_length=32,
+        description="What a node costs in an hour, with its currency: from whichever form the price has, or from what "
+        "was paid for an own node. Fees are not in it.",
+    )
+    fees_per_node_hour: str | None = Field(
+        None, max_length=32, description="What fees per hour and per month add to that, where there are some."
+    )
+    price_range: str | None = Field(
+        None, max_length=64, description="Lowest and highest price of a node for one hour in the time of price.range."
+    )
+    price_as_of: str | None = Field(None, max_length=10, description="Day on which the price was read.")
     conditions: tuple[Condition, ...] = Field(
-        (), max_length=8, description="Ready: the pool has a ready node.", json_schema_extra=rules.list_map("type")
+        (),
+        max_length=8,
+        description="Ready: the pool has a ready node. PriceStale: its price was read more than 90 days ago.",
+        json_schema_extra=rules.list_map("type"),
     )
 
 
@@ -436,5 +601,10 @@ class GpuPool(Value):
             cel="!has(self.spec.measuredBy) || self.spec.measuredBy.pool != self.metadata.name",
             sentence="measuredBy.pool is this pool itself: name the pool that is measured, or remove measuredBy",
             field=".spec.measuredBy.pool",
+        ),
+        Rule(
+            cel="!has(self.spec.onDemandCounterpart) || self.spec.onDemandCounterpart != self.metadata.name",
+            sentence="onDemandCounterpart is this pool itself: name the pool of the same nodes at the price on demand",
+            field=".spec.onDemandCounterpart",
         ),
     )

@@ -83,7 +83,14 @@ POOL = Kind(
         Column("Price/h", "string", ".status.pricePerNodeHour", "What a node costs in an hour."),
         _AGE,
         Column("Max-Nodes", "integer", ".spec.maxNodes", "Nodes that the pool can have at most.", wide=True),
-        Column("Price-As-Of", "string", ".spec.price.asOf", "Day on which the price was read.", wide=True),
+        Column("Price-As-Of", "string", ".status.priceAsOf", "Day on which the price was read.", wide=True),
+        Column(
+            "Price-Stale",
+            "string",
+            ".status.conditions[?(@.type=='PriceStale')].status",
+            "Whether the price was read more than 90 days ago.",
+            wide=True,
+        ),
         Column("Owned-H/Month", "integer", ".spec.ownership.hoursPerMonth", "Hours an own node is used.", wide=True),
     ),
 )

@@ -32,8 +32,24 @@ from gpubench.values import Value
 _SENTENCES = frozenset({"answer", "message", "reason", "sentence", "warnings"})
 #: What a status of version 1 did not have: there it may be absent, and nothing else may.
 _NEWER_THAN_VERSION_1 = frozenset(
-    {"comparison", "environments", "gpu", "host", "instanceType", "least", "seed", "stopping", "unstable"}
+    {
+        "bill",
+        "comparison",
+        "comparisons",
+        "environments",
+        "gpu",
+        "host",
+        "instanceType",
+        "least",
+        "prices",
+        "seed",
+        "startup",
+        "stopping",
+        "unstable",
+    }
 )
+#: What a result of version 1 did not have.
+_NEWER_IN_RESULTS = frozenset({"warm_up_nanoseconds"})
 #: Relative; a double has 2.2e-16, and a figure comes of some hundred operations.
 SAME = 1e-12
 #: What of a plan does not follow from the study file; points are compared by their keys.
@@ -213,7 +229,10 @@ def _of_figures(
         usages = sorted((one for log in written for one in log.of_kind(Usage)), key=lambda usage: usage.rank)
         healths = sorted((one for log in written for one in log.of_kind(Health)), key=lambda health: health.rank)
         again = gang.computed(windows, batch_per_worker=batch_per_worker, epochs=epochs, usages=usages, healths=healths)
+    newer = _NEWER_IN_RESULTS if result.schema_version < sealed.VERSION else frozenset[str]()
     for name in type(again).model_fields:
+        if name in newer:
+            continue
         yield from _differences(f"result.{name}", _wire(getattr(result, name)), _wire(getattr(again, name)))
 
 

@@ -11,7 +11,7 @@ from gpubench import workloads
 from gpubench.api.benchmark import Goal
 from gpubench.api.benchmark_status import Cost, GoalResult, PointResult
 from gpubench.control import estimates
-from gpubench.money import marginal, price
+from gpubench.money import marginal, price, staleness
 from gpubench.money.amount import Rate
 from gpubench.plan.plan import Plan, Point
 
@@ -36,9 +36,12 @@ def _is_timed(result: PointResult) -> bool:
 
 
 def _warnings(plan: Plan, result: PointResult) -> tuple[str, ...]:
-    """Those of the result, and before them why its pool's price gives no cost."""
+    """Those of the result, before them why its pool's price gives no cost, and behind them that it is an old one."""
     without = price.without_exchange(plan, result.pool)
-    return result.warnings if without is None else (without, *result.warnings)
+    if without is not None:
+        return (without, *result.warnings)
+    stale = staleness.of_study(plan.pool(result.pool), planned_at=plan.planned_at)
+    return result.warnings if stale is None else (*result.warnings, stale)
 
 
 def _cost(plan: Plan, point: Point, result: PointResult) -> Cost | None:

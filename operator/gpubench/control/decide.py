@@ -7,7 +7,9 @@ needed; tidy up Jobs whose end is recorded; start what may start; derive the sta
 
 from collections.abc import Mapping, Sequence
 
+from gpubench.api.benchmark_status import BILLED_POINTS_MAX
 from gpubench.control import (
+    bills,
     conditions,
     environments,
     evidence,
@@ -21,7 +23,7 @@ from gpubench.control import (
 )
 from gpubench.control.decision import Decision, Description, JobReference
 from gpubench.control.evidence import Verdict
-from gpubench.control.ledger import AttemptRecord, Ledger, Outcome, Reason
+from gpubench.control.ledger import AttemptRecord, Ledger, Outcome, PodTimes, Reason
 from gpubench.control.observed import Observed, ObservedJob, ObservedNode
 from gpubench.control.retries import TrialStanding
 from gpubench.control.waiting import Pending
@@ -49,11 +51,12 @@ def decide(plan: Plan, ledger: Ledger, observed: Observed, now: float) -> Decisi
     describe = environments.to_describe(jobs, after, now=now)
     create, short_of = starts.starts(plan, observed, standings, running=len(live), now=now)
     pending = waiting.pending(plan, observed, standings, live=live, create=create, now=now)
+    found = results.point_results(plan, standings, study.spec.goals, known=after.environment_by_key())
     new_status = status.status(
         study,
         plan,
         after,
-        results=results.point_results(plan, standings, study.spec.goals, known=after.environment_by_key()),
+        results=bills.with_bills(plan, found, attempts) if len(found) <= BILLED_POINTS_MAX else found,
         standings=standings,
         pending=pending,
         now=now,
@@ -138,6 +141,7 @@ def _record(
             "nodes": placed,
             **environments.location(placed, nodes, pods=pods),
             "node_seconds": _node_seconds(job, until=ended_at),
+            "pod_times": _pod_times(job, until=ended_at),
             "image_id": first.image_id if first else None,
             "result": verdict.result,
         }
@@ -152,6 +156,23 @@ def _node_seconds(job: ObservedJob, *, until: float) -> float | None:
         if pod.scheduled_at is not None
     ]
     return sum(held) if held else None
+
+
+def _pod_times(job: ObservedJob, *, until: float) -> tuple[PodTimes, ...]:
+    """When each pod held its node, to the millisecond; as in `_node_seconds`, no pod for less than no time."""
+
+    def after(moment: float) -> float:
+        return round(moment - job.created_at, 3)
+
+    return tuple(
+        (
+            after(pod.scheduled_at),
+            None if pod.running_at is None else after(pod.running_at),
+            after(max(pod.scheduled_at, (pod.end.finished_at if pod.end else None) or until)),
+        )
+        for pod in sorted(job.pods, key=lambda pod: pod.index)
+        if pod.scheduled_at is not None
+    )
 
 
 def _is_to_be_deleted(job: ObservedJob, entry: AttemptRecord) -> bool:

@@ -23,14 +23,24 @@ def interval(estimate: Estimate) -> Interval:
     return Interval(mean=estimate.mean, low=estimate.low, high=estimate.high)
 
 
+def fits(amount: Decimal) -> bool:
+    """Whether the schema takes an amount."""
+    return amount < _COST_MAX
+
+
+def amount_text(amount: Decimal) -> str | None:
+    """An amount as status holds it; None for one that does not fit."""
+    if not fits(amount):
+        return None
+    places = min(_COST_PLACES, max(0, _COST_DIGITS - 1 - amount.adjusted()))
+    return f"{price.rounded(amount, digits=places):f}"
+
+
 def amounts(cost: CostInterval) -> AmountInterval | None:
     """The amounts as status holds them: a bound that does not fit is left open, with a mean that does not, no cost."""
 
     def text(amount: Decimal | None) -> str | None:
-        if amount is None or amount >= _COST_MAX:
-            return None
-        places = min(_COST_PLACES, max(0, _COST_DIGITS - 1 - amount.adjusted()))
-        return f"{price.rounded(amount, digits=places):f}"
+        return None if amount is None else amount_text(amount)
 
     mean = text(cost.mean)
     if mean is None:

@@ -9,7 +9,7 @@ Beside the attempts lies the full environment that a figure stands on, once for 
 `environment.<key>`: a termination message holds the key only, and logs go with their pods.
 
 Version 1 (0.1.0, before checksums): the fields below.
-Version 2 (0.1.0): each entry, and each environment, ends with a checksum (`gpubench.sealed`).
+Version 2 (0.1.0): each entry, and each environment, ends with a checksum (`gpubench.sealed`); `podTimes`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -67,6 +67,11 @@ class Reason(StrEnum):
     POD_VANISHED = "PodVanished"  # somebody else deleted a pod, and the others wait for it
 
 
+#: Of one pod, in seconds after its Job was created: when it got its node, when its container started (None where it
+#: never did), and when it had ended or the attempt had. A gang may have 4,096 pods, and its entry must fit a ConfigMap.
+PodTimes = tuple[float, float | None, float]
+
+
 class AttemptRecord(sealed.Stored):
     """One attempt. Times are seconds since the epoch, from API timestamps."""
 
@@ -83,6 +88,7 @@ class AttemptRecord(sealed.Stored):
     ended_at: float | None = None
     nodes: tuple[str, ...] = ()
     node_seconds: float | None = None  # pods' time on their nodes, summed: from scheduled to finished
+    pod_times: tuple[PodTimes, ...] = ()  # of its pods that had a node, in their order; absent in records of before
     image_id: str | None = None  # digest that pod 0 really ran
     instance_types: tuple[str, ...] = ()  # distinct, of the nodes; empty where one of them is not known
     zones: tuple[str, ...] = ()  # distinct, of the nodes, as far as they are known

@@ -18,7 +18,7 @@ from gpubench.api.benchmark_status import (
     PointState,
     TrialCounts,
 )
-from gpubench.control import comparison, conditions, environments, needed
+from gpubench.control import comparison, conditions, environments, needed, prices, savings
 from gpubench.control.ledger import Ledger, Outcome
 from gpubench.control.observed import Study
 from gpubench.control.retries import Standing, TrialStanding
@@ -60,6 +60,8 @@ def status(
         finished_at=_finished_at(ledger, plan) if finished else None,
         results=results,
         environments=stands_on,
+        prices=prices.used(plan),
+        comparisons=savings.comparisons(plan, ledger, results),
         comparison=compared,
         answer=conditions.clamped(answer.answer(results), _ANSWER_MAX) if finished else None,
     )

@@ -34,6 +34,7 @@ class Figures(Value):
     training: records.Training | None = None
     steady_from: int | None = None
     standard_error: float | None = None
+    warm_up_nanoseconds: int | None = None
 
 
 class Computed(Figures):
@@ -100,6 +101,7 @@ def figures(
         training=training(epochs) if epochs else None,
         steady_from=steady_from,
         standard_error=standard_error,
+        warm_up_nanoseconds=sum(map(_duration, _slowest(ranks))) - sum(map(_duration, windows)),
     )
 
 
@@ -134,8 +136,12 @@ def step_seconds(window: records.Window) -> float:
 
 def _measured(ranks: Sequence[Sequence[records.Window]]) -> list[records.Window]:
     """The slowest rank's windows after the declared warm-up."""
-    slowest = [max(windows, key=_duration) for windows in zip(*ranks, strict=True)]
-    return [window for window in slowest if not window.warm_up]
+    return [window for window in _slowest(ranks) if not window.warm_up]
+
+
+def _slowest(ranks: Sequence[Sequence[records.Window]]) -> list[records.Window]:
+    """Each window as its slowest rank has it."""
+    return [max(windows, key=_duration) for windows in zip(*ranks, strict=True)]
 
 
 def _loss_rose(epochs: Sequence[records.Epoch]) -> tuple[Notice, ...]:

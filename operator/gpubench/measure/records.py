@@ -4,7 +4,7 @@
 Version 1 (0.1.0, before checksums): records `environment`, `window`, `epoch` and `result` or `failure`, one JSON object
 a line on standard output; the closing `result` or `failure` is also the pod's termination message.
 Version 2 (0.1.0): each line, and the termination message, ends with a checksum (`gpubench.sealed`); records `usage` and
-`health`; in `result` the fields `steadyFrom`, `standardError`, `notices` and `machine`.
+`health`; in `result` the fields `steadyFrom`, `standardError`, `notices`, `machine` and `warmUpNanoseconds`.
 
 Readers take both. A line of version 2 without its checksum is damaged; a program of the user's own may write version 1
 for ever. Unknown kinds are skipped by readers; a changed meaning of a field needs a new version here and a reader for
@@ -251,6 +251,7 @@ class Result(Value):
     # Absent in records of before.
     steady_from: Count | None = None  # index of the first window that counts, as it was detected
     standard_error: Figure | None = None  # of the run's mean, relative, from its own windows: nothing of other runs
+    warm_up_nanoseconds: Count | None = None  # of the windows that do not count; maximum over ranks each
     notices: Annotated[tuple[Notice, ...], Field(max_length=NOTICES_MAX)] = ()
     machine: Machine | None = None
 

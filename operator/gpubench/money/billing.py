@@ -75,6 +75,35 @@ class Bill:
         return amount.total([line.amount for line in self.lines])
 
 
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """What the nodes of a pool are billed by, all of it in one currency.
+
+    `setup` is paid once for the pool and belongs to no single attempt: `attempt_bill` leaves it out.
+    """
+
+    rate: Rate
+    rule: BillingRule = BY_THE_SECOND
+    fees: tuple[Fee, ...] = ()
+    setup: Amount | None = None
+    hours_per_month: Decimal | None = None  # that a fee per month is spread over
+
+    def __post_init__(self) -> None:
+        amounts = [fee.amount for fee in self.fees] + ([] if self.setup is None else [self.setup])
+        amount.common_currency(self.rate, *amounts)
+
+    @property
+    def fees_per_node_hour(self) -> Amount | None:
+        """What the fees of hours and months come to in an hour of a node; None without any."""
+        hour = Decimal(1)
+        shares = [
+            _share_of_fee(fee, hours=hour, hours_per_month=self.hours_per_month)
+            for fee in self.fees
+            if fee.per is not FeePeriod.RUN
+        ]
+        return amount.total(shares) if shares else None
+
+
 def billed_seconds(seconds: Decimal, *, rule: BillingRule) -> Decimal:
     """Node-seconds that are paid for: at least the minimum, rounded up to whole increments.
 
@@ -101,13 +130,17 @@ def bill(
     fees: Sequence[Fee] = (),
     setup: Amount | None = None,
     hours_per_month: Decimal | None = None,
+    share: Decimal = Decimal(1),
 ) -> Bill:
     """The whole bill of a run: machines, fees, and setup, which only the first run on a machine has.
 
+    `share` is the part of each node that is paid for, where others pay for the rest.
     A fee per hour is asked for each billed hour of each node. A fee per month (RaRe Technologies, 2018: Paperspace's
     flat fee) is spread over `hours_per_month`, the hours that are paid for in a month, as a price per month is.
     """
-    hours = _billed_hours(node_seconds, rule=rule)
+    hours = _billed_hours(node_seconds, rule=rule) * refusals.positive(
+        share, what="the part of a node that is paid for", remedy="write 1 for the whole node"
+    )
     lines = [
         BillLine(name="machines", amount=derived.cost_of_hours(rate, nodes=1, hours=hours)),
         *(
@@ -120,6 +153,23 @@ def bill(
         lines.append(BillLine(name="setup", amount=setup))
     amount.common_currency(*(line.amount for line in lines))
     return Bill(billed_hours=hours, lines=tuple(lines))
+
+
+def attempt_bill(terms: Terms, *, node_seconds: Sequence[Decimal], share: Decimal = Decimal(1)) -> Bill:
+    """The bill of one attempt: its nodes' time by the provider's rule, and its fees; setup is not in it.
+
+    `node_seconds` has one entry for each node that it held, `share` is the part of each that it pays for. Where no node
+    was held nothing is billed, not even a fee that is asked for a run.
+    """
+    held = any(seconds > 0 for seconds in node_seconds)
+    return bill(
+        terms.rate,
+        node_seconds=node_seconds,
+        rule=terms.rule,
+        fees=terms.fees if held else (),
+        hours_per_month=terms.hours_per_month,
+        share=share,
+    )
 
 
 def _billed_hours(node_seconds: Sequence[Decimal], *, rule: BillingRule) -> Decimal:

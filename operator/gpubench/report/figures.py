@@ -118,6 +118,12 @@ def money(amount: AmountInterval) -> str:
     return f"{amount.currency} {number(mean, places=places)}{_bounds(low, high, places=places)}"
 
 
+def between(low: Decimal, high: Decimal) -> str:
+    """Two amounts of one currency: `0.0107–0.0145`."""
+    places = _places(high, low=None, high=None)
+    return f"{number(low, places=places)}–{number(high, places=places)}"
+
+
 def number(value: Decimal, *, places: int) -> str:
     """Rounded half up to so many decimal places (negative: tens, hundreds), with thousands set apart."""
     return f"{value.quantize(Decimal(1).scaleb(-places), rounding=ROUND_HALF_UP):,f}"

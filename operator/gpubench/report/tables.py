@@ -6,7 +6,8 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 
 from gpubench import workloads
 from gpubench.api.benchmark import DataSource
@@ -20,8 +21,10 @@ from gpubench.api.benchmark_status import (
     GoalResult,
     GpuUsage,
     HostUsage,
+    PointBill,
     PointResult,
     PointState,
+    PriceUsed,
     Quality,
     Scaling,
     Stopping,
@@ -75,6 +78,7 @@ ADAPTIVE_NOTE = (
     "REPEATS were added until the precision was reached that measure.repeats.until asks for; with a + the maximum came "
     "first. Intervals are corrected for having looked several times."
 )
+RANGE_NOTE = "AT LOW–HIGH PRICE is the mean cost at both ends of the range in which the pool's price has moved."
 HOST_NOTE = "PROCESSORS is per rank, RSS the resident memory of the largest rank."
 GPU_NOTE = (
     "GPU is the share of time with a kernel on it, THROTTLED that with a throttle reason on the worst rank; WATTS and "
@@ -92,22 +96,27 @@ _Cell = Callable[[PointResult], str]
 _GIGA = 1e9
 
 
-def of_study(points: Sequence[PointResult]) -> tuple[Table, ...]:
-    """All tables of a study: its points and, where there is something to say, its goals and its machines."""
+def of_study(points: Sequence[PointResult], prices: Sequence[PriceUsed] = ()) -> tuple[Table, ...]:
+    """All tables of a study: its points and, where there is something to say, its goals and its machines.
+
+    `prices` are those that its costs stand on: where one has moved, costs at both ends stand beside the cost.
+    """
     return (
-        results(points),
+        results(points, prices),
         *([goals(points)] if any(point.goals for point in points) else []),
         *([machines(points)] if any(point.gpu or point.host for point in points) else []),
     )
 
 
-def results(points: Sequence[PointResult]) -> Table:
+def results(points: Sequence[PointResult], prices: Sequence[PriceUsed] = ()) -> Table:
     """The table of a study's points, in the plan's order. Its columns are those that the points have figures for."""
-    columns = [*_key_columns(points), *_figure_columns(points), *_RUN_COLUMNS]
+    moved = _moved(points, prices)
+    columns = [*_key_columns(points), *_figure_columns(points, moved), *_RUN_COLUMNS]
+    ranges = [RANGE_NOTE] if moved else []
     return Table(
         columns=tuple(column for column, _ in columns),
         rows=tuple(tuple(cell(point) for _, cell in columns) for point in points),
-        notes=(*reading_notes(points), *reasons(points), *warnings(points)),
+        notes=(*reading_notes(points), *ranges, *reasons(points), *warnings(points)),
     )
 
 
@@ -204,19 +213,19 @@ def _key_columns(points: Sequence[PointResult]) -> list[tuple[Column, _Cell]]:
     return columns
 
 
-def _figure_columns(points: Sequence[PointResult]) -> list[tuple[Column, _Cell]]:
+def _figure_columns(points: Sequence[PointResult], moved: Mapping[str, PriceUsed]) -> list[tuple[Column, _Cell]]:
     trained = [point for point in points if point.training]
     messages = [point for point in points if point.throughput and _is_message(point)]
     others = [point for point in points if point.throughput and not point.training and not _is_message(point)]
     return [
         (Column(title="STATE"), lambda point: point.state.value),
-        *(_throughput_columns(points) if others or not (trained or messages) else []),
-        *(_training_columns(trained) if trained else []),
+        *(_throughput_columns(points, moved) if others or not (trained or messages) else []),
+        *(_training_columns(trained, moved) if trained else []),
         *(_BANDWIDTH_COLUMNS if messages else []),
     ]
 
 
-def _throughput_columns(points: Sequence[PointResult]) -> list[tuple[Column, _Cell]]:
+def _throughput_columns(points: Sequence[PointResult], moved: Mapping[str, PriceUsed]) -> list[tuple[Column, _Cell]]:
     kinds = {scaling.kind for point in points for scaling in point.scaling}
     bases = {scaling.baseline_workers for point in points for scaling in point.scaling}
 
@@ -235,6 +244,7 @@ def _throughput_columns(points: Sequence[PointResult]) -> list[tuple[Column, _Ce
             Column(title="COST/M SAMPLES", numeric=True),
             lambda point: _money(point.cost.per_million_samples if point.cost else None),
         ),
+        *_range_columns(moved, lambda cost: cost.per_million_samples),
     ]
 
 
@@ -250,7 +260,7 @@ def _is_withheld(point: PointResult) -> bool:
     return without and (point.basis is Basis.IMPORTED or point.state is PointState.NOT_PUBLISHED)
 
 
-def _training_columns(trained: Sequence[PointResult]) -> list[tuple[Column, _Cell]]:
+def _training_columns(trained: Sequence[PointResult], moved: Mapping[str, PriceUsed]) -> list[tuple[Column, _Cell]]:
     runs = [point.training for point in trained if point.training]
     unit = figures.time_unit(run.seconds.mean for run in runs if run.seconds)
     metrics = dict.fromkeys(run.quality.metric for run in runs if run.quality)
@@ -272,7 +282,33 @@ def _training_columns(trained: Sequence[PointResult]) -> list[tuple[Column, _Cel
             Column(title="COST/RUN", numeric=True),
             lambda point: _money(point.cost.per_run if point.cost else None),
         ),
+        *_range_columns(moved, lambda cost: cost.per_run),
     ]
+
+
+def _moved(points: Sequence[PointResult], prices: Sequence[PriceUsed]) -> dict[str, PriceUsed]:
+    """The prices of the points' pools that have moved; of a node that costs nothing there is nothing to scale."""
+    pools = {point.pool for point in points if point.cost is not None}
+    return {one.pool: one for one in prices if one.pool in pools and one.low and one.high and _price(one) > 0}
+
+
+def _range_columns(
+    moved: Mapping[str, PriceUsed], amount: Callable[[Cost], AmountInterval | None]
+) -> list[tuple[Column, _Cell]]:
+    """A cost at both ends of the range of its pool's price; costs are in proportion to it."""
+
+    def cell(point: PointResult) -> str:
+        price, cost = moved.get(point.pool), amount(point.cost) if point.cost is not None else None
+        if price is None or cost is None or price.low is None or price.high is None:
+            return figures.UNDEFINED
+        per_price = Decimal(cost.mean) / _price(price)
+        return figures.between(per_price * Decimal(price.low), per_price * Decimal(price.high))
+
+    return [(Column(title="AT LOW–HIGH PRICE", numeric=True), cell)] if moved else []
+
+
+def _price(one: PriceUsed) -> Decimal:
+    return Decimal(one.per_node_hour)
 
 
 def _quality_cell(metric: str) -> _Cell:
@@ -428,7 +464,9 @@ FLAT_FIELDS = (
     "algorithm_bytes_per_second", "algorithm_bytes_per_second_low", "algorithm_bytes_per_second_high",
     "bus_bytes_per_second", "bus_bytes_per_second_low", "bus_bytes_per_second_high",
     "cost_per_million_samples", "cost_per_million_samples_low", "cost_per_million_samples_high",
-    "cost_per_run", "cost_per_run_low", "cost_per_run_high", "currency", "goals", "processors", "memory_peak_bytes",
+    "cost_per_run", "cost_per_run_low", "cost_per_run_high", "currency",
+    "billed", "billed_per_run", "billed_lost", "billed_attempts", "billed_currency",
+    "goals", "processors", "memory_peak_bytes",
     "gpu_utilization", "gpu_memory_peak_bytes", "watts", "joules_per_million_samples", "gpu_throttled",
     "comparison", "environment", "instance_type", "values", "warnings",
 )  # fmt: skip
@@ -455,6 +493,7 @@ def flat(point: PointResult) -> dict[str, str]:
         **_flat_training(point.training),
         **_flat_bandwidth(point.bandwidth),
         **_flat_cost(point.cost),
+        **_flat_bill(point.bill),
         **_flat_machine(point),
         "goals": json.dumps([goal.to_wire() for goal in point.goals]) if point.goals else None,
         "values": " ".join(repr(value) for value in point.values),
@@ -506,6 +545,18 @@ def _flat_cost(cost: Cost | None) -> dict[str, object]:
         **_flat_amount("cost_per_million_samples", cost.per_million_samples),
         **_flat_amount("cost_per_run", cost.per_run),
         "currency": known.currency,
+    }
+
+
+def _flat_bill(bill: PointBill | None) -> dict[str, object]:
+    if bill is None:
+        return {}
+    return {
+        "billed": bill.total,
+        "billed_per_run": bill.per_run,
+        "billed_lost": bill.parts.lost,
+        "billed_attempts": bill.attempts,
+        "billed_currency": bill.currency,
     }
 
 

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What attempts are billed, from the ledger and the plan's prices: each attempt by itself, and all of a point.
+
+Billed is what is paid: every node by the provider's increment and minimum, fees, and attempts that came to nothing.
+`costs` is marginal. The two are never mixed. Must not happen: an attempt whose pods nobody saw that counts as free.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+
+from gpubench.api.benchmark_status import BillParts, PointBill, PointResult, StartUp
+from gpubench.control import estimates
+from gpubench.control.ledger import AttemptRecord, Outcome, Reason
+from gpubench.measure.records import Result
+from gpubench.money import billing, price, waterfall
+from gpubench.money.amount import Amount
+from gpubench.money.billing import Bill
+from gpubench.money.waterfall import NodeTime, Work
+from gpubench.plan.plan import Plan, Point
+
+#: Ends at which pods are gone that had nodes; nobody can say how long they held them.
+_UNSEEN = frozenset({Reason.JOB_VANISHED, Reason.POD_VANISHED, Reason.DISRUPTED, Reason.RESULT_LOST})
+_PLACES = 6  # at most, of an amount in a status
+_DIGITS_OF_AMOUNTS = 12
+_DIGITS_OF_SECONDS = 4  # a status holds 256 of each
+
+
+def of_attempt(plan: Plan, point: Point, record: AttemptRecord) -> Bill | None:
+    """The bill of an attempt that has ended; None where its pool has no price. Setup is not in it (`setup`)."""
+    terms = price.planned_terms(plan, point.key.pool)
+    if terms is None:
+        return None
+    seconds = [node.held for node in node_times(record)]
+    return billing.attempt_bill(terms, node_seconds=seconds, share=price.paid_share(plan, point))
+
+
+def is_incomplete(record: AttemptRecord, *, nodes: int) -> bool:
+    """Whether pods of it were gone when somebody looked: it held nodes for longer than is known."""
+    had_nodes = record.outcome is Outcome.SUCCEEDED or record.reason in _UNSEEN
+    return had_nodes and len(node_times(record)) < nodes
+
+
+def setup(plan: Plan, records: Iterable[AttemptRecord]) -> tuple[Amount, ...]:
+    """What was paid once for each pool on which an attempt has held a node."""
+    pool_of = {trial.id: plan.points[trial.point].key.pool for trial in plan.trials}
+    pools = dict.fromkeys(pool_of[record.trial] for record in records if record.trial in pool_of and node_times(record))
+    found = (terms.setup for pool in pools if (terms := price.planned_terms(plan, pool)) is not None)
+    return tuple(paid for paid in found if paid is not None)
+
+
+def node_times(record: AttemptRecord) -> tuple[NodeTime, ...]:
+    """How long each node of an attempt was held, and what is known of that time.
+
+    A record of before has the sum only: its nodes are taken to have been held for equally long.
+    """
+    if not record.pod_times and record.node_seconds is not None:
+        count = max(1, len(record.nodes))
+        return (NodeTime(held=_decimal(record.node_seconds / count)),) * count
+    joined = _joined(record)
+    return tuple(
+        NodeTime(
+            held=_decimal(ended - scheduled),
+            started=None if running is None else _decimal(max(0.0, running - scheduled)),
+            joined=None if joined is None else _decimal(max(0.0, joined - scheduled)),
+        )
+        for scheduled, running, ended in record.pod_times
+    )
+
+
+def _joined(record: AttemptRecord) -> float | None:
+    """When all pods of a gang had met, after its Job was created. A single pod waits for nobody."""
+    if record.result is None or not record.pod_times or record.pod_times[0][1] is None:
+        return None
+    return record.pod_times[0][1] + (record.result.join_seconds if len(record.pod_times) > 1 else 0.0)
+
+
+def with_bills(
+    plan: Plan, results: Sequence[PointResult], attempts: Mapping[str, Sequence[AttemptRecord]]
+) -> tuple[PointResult, ...]:
+    """The results with what their attempts, given by trial, are billed, and with how they started."""
+    of_points = (
+        [record for trial in trials for record in attempts.get(trial.id, ()) if record.outcome is not None]
+        for trials in plan.repeats_of_points()
+    )
+    return tuple(
+        result.model_copy(update={"bill": _bill(plan, point, records), "startup": _startup(records)})
+        if records
+        else result
+        for point, result, records in zip(plan.points, results, of_points, strict=True)
+    )
+
+
+def _bill(plan: Plan, point: Point, records: Sequence[AttemptRecord]) -> PointBill | None:
+    terms = price.planned_terms(plan, point.key.pool)
+    if terms is None:
+        return None
+    incomplete = {record.key for record in records if is_incomplete(record, nodes=point.nodes)}
+    share = price.paid_share(plan, point)
+    paid = {
+        record.key: waterfall.of_attempt(terms, nodes=nodes, work=_work(record, point), share=share)
+        for record in records
+        if (nodes := node_times(record)) or record.key not in incomplete
+    }
+    if not paid:
+        return None
+    exact = waterfall.total(list(paid.values()))
+    if not estimates.fits(exact.total):
+        return None
+    places = min(_PLACES, max(0, _DIGITS_OF_AMOUNTS - 1 - exact.total.adjusted()))
+    whole = waterfall.rounded(exact, digits=places)
+    runs = [paid[record.key].total for record in records if record.outcome is Outcome.SUCCEEDED and record.key in paid]
+    return PointBill(
+        total=f"{whole.total:f}",
+        currency=whole.currency,
+        per_run=f"{price.rounded(sum(runs, Decimal(0)) / len(runs), digits=places):f}" if runs else None,
+        attempts=len(records),
+        incomplete=len(incomplete) or None,
+        parts=BillParts(**{part.value: f"{amount:f}" for part, amount in whole.parts.items()}),
+    )
+
+
+def _work(record: AttemptRecord, point: Point) -> Work | None:
+    result = record.result
+    if result is None:
+        return None
+    alone = _decimal(result.join_seconds) if point.nodes == 1 else Decimal(0)  # a single pod waits for nobody
+    warm_up = result.warm_up_nanoseconds
+    return Work(
+        start_up=_decimal(result.init_seconds) + alone,
+        warm_up=None if warm_up is None else _seconds(warm_up),
+        measured=_seconds(_measured_nanoseconds(result)),
+    )
+
+
+def _measured_nanoseconds(result: Result) -> int:
+    return result.nanoseconds + (result.training.evaluation_nanoseconds if result.training is not None else 0)
+
+
+def _startup(records: Sequence[AttemptRecord]) -> StartUp | None:
+    """Of the attempts with a result."""
+    told = [(record, record.result) for record in records if record.result is not None]
+    if not told:
+        return None
+    times = [record.pod_times for record, _ in told if record.pod_times]
+    pulls = [
+        max(running - scheduled for scheduled, running, _ in of_pods if running is not None)
+        for of_pods in times
+        if any(running is not None for _, running, _ in of_pods)
+    ]
+    return StartUp(
+        queued=_mean([max(scheduled for scheduled, _, _ in of_pods) for of_pods in times]),
+        pull=_mean(pulls),
+        join=_mean([result.join_seconds for _, result in told]),
+        init=_mean([result.init_seconds for _, result in told]),
+    )
+
+
+def _mean(seconds: Sequence[float]) -> float | None:
+    if not seconds:
+        return None
+    return float(f"{max(0.0, math.fsum(seconds) / len(seconds)):.{_DIGITS_OF_SECONDS}g}")
+
+
+def _decimal(seconds: float) -> Decimal:
+    """A time as it is written, to the millisecond: a binary fraction would be billed for its last digit."""
+    return Decimal(f"{seconds:.3f}")
+
+
+def _seconds(nanoseconds: int) -> Decimal:
+    return Decimal(nanoseconds) / 10**9

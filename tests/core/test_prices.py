@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Prices with their fees, ranges and ages: in the plan's currency, in a pool's status, at a study's points."""
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+import builders
+from gpubench.api.condition import Condition
+from gpubench.api.pool import GpuPool, GpuPoolStatus
+from gpubench.control import pool_status, prices
+from gpubench.money import price, staleness
+from gpubench.money.amount import Amount, Rate
+from gpubench.money.billing import BY_THE_SECOND, BillingRule, FeePeriod
+from gpubench.plan.plan import Plan
+from gpubench.report import figures, tables
+from world import world
+
+PRICE: dict[str, Any] = {"per_node_hour": "10", "currency": "EUR", "as_of": "2023-11-01", "source": "the price list"}
+FEES = (
+    {"name": "disk", "amount": "7.30", "per": "Month"},
+    {"name": "licence", "amount": "0.50", "per": "Hour"},
+    {"name": "start", "amount": "2", "per": "Run"},
+)
+RANGE = {"low": "8", "high": "15", "period": "2023-08/2023-10"}
+DAY = 86_400.0
+
+
+def pool(name: str = "cpu", **changes: Any) -> GpuPool:
+    return builders.pool(name, price=PRICE | changes)
+
+
+def planned(*pools: GpuPool, currency: str | None = "USD") -> Plan:
+    rates = [{"from": "EUR", "rate": "1.25", "asOf": "2023-11-02"}]
+    names = [one.name for one in pools]
+    fields = {"currency": currency, "exchangeRates": rates} if currency else {}
+    return builders.plan(builders.spec(builders.block(pools=names), **fields), *pools)
+
+
+# --- terms ------------------------------------------------------------------------------------------------------------
+
+
+def test_all_that_is_paid_is_exchanged_by_the_same_dated_rate() -> None:
+    billing = {"increment_seconds": 60, "minimum_seconds": 600}
+    plan = planned(pool(fees=FEES, setup="20", billing=billing, hours_per_month=730))
+    found = price.planned_terms(plan, "cpu")
+    assert found is not None
+    assert found.rate == Rate(per_node_hour=Decimal("12.50"), currency="USD")
+    assert [(fee.name, fee.amount.value, fee.per) for fee in found.fees] == [
+        ("disk", Decimal("9.1250"), FeePeriod.MONTH),
+        ("licence", Decimal("0.6250"), FeePeriod.HOUR),
+        ("start", Decimal("2.50"), FeePeriod.RUN),
+    ]
+    assert found.setup == Amount(value=Decimal(25), currency="USD")
+    assert found.rule == BillingRule(increment_seconds=Decimal(60), minimum_seconds=Decimal(600))
+    assert found.fees_per_node_hour == Amount(value=Decimal("0.6375"), currency="USD")
+
+
+def test_a_price_that_says_nothing_of_billing_is_billed_by_the_second() -> None:
+    found = price.terms(pool().spec)
+    assert found is not None
+    assert (found.rule, found.fees, found.setup, found.fees_per_node_hour) == (BY_THE_SECOND, (), None, None)
+
+
+def test_without_a_price_or_an_exchange_rate_there_are_no_terms() -> None:
+    assert price.terms(builders.pool(price=None).spec) is None
+    assert price.planned_terms(planned(pool(currency="GBP")), "cpu") is None
+
+
+def test_fees_change_no_marginal_cost() -> None:
+    plain, dear = (
+        world(plan=builders.plan(builders.spec(), builders.pool(price=PRICE | fees))).run().results[0].cost
+        for fees in ({}, {"fees": FEES, "hours_per_month": 730, "setup": "99"})
+    )
+    assert plain == dear
+
+
+@pytest.mark.parametrize(
+    ("form", "low", "high"),
+    [
+        ({}, "8", "15"),
+        ({"per_node_hour": None, "per_slot_hour": "10"}, "32", "60"),
+        ({"per_node_hour": None, "per_month": "10", "hours_per_month": 100}, "0.08", "0.15"),
+        ({"per_node_hour": None, "components": ({"name": "a", "per_hour": "5", "count": 2},)}, "8", "15"),
+    ],
+)
+def test_a_range_is_in_the_unit_of_its_price(form: dict[str, Any], low: str, high: str) -> None:
+    found = price.rate_range(builders.pool(price=PRICE | {"range": RANGE} | form, slots_per_node=4).spec)
+    assert found is not None
+    assert (found.low.per_node_hour, found.high.per_node_hour) == (Decimal(low), Decimal(high))
+    assert found.period == "2023-08/2023-10"
+
+
+def test_costs_at_both_ends_of_a_range_stand_beside_the_cost() -> None:
+    here = world(builders.study(), planned(pool(range=RANGE)))
+    status = here.run()
+    cost = status.results[0].cost
+    assert cost is not None
+    table = tables.results(status.results, status.prices)
+    titles = [column.title for column in table.columns]
+    mean = Decimal(cost.per_million_samples.mean)
+    shown = table.rows[0][titles.index("AT LOW–HIGH PRICE")]
+    assert shown == figures.between(mean * Decimal("0.8"), mean * Decimal("1.5"))
+    assert tables.RANGE_NOTE in table.notes
+    still = tables.results(status.results)
+    assert "AT LOW–HIGH PRICE" not in [column.title for column in still.columns]
+    assert tables.RANGE_NOTE not in still.notes
+
+
+def test_a_range_about_a_price_of_nothing_scales_nothing() -> None:
+    free = pool(per_node_hour="0", range={"low": "0", "high": "1", "period": "2023-08/2023-10"})
+    status = world(builders.study(), planned(free)).run()
+    titles = [column.title for column in tables.results(status.results, status.prices).columns]
+    assert "AT LOW–HIGH PRICE" not in titles
+
+
+def test_an_own_machine_is_exchanged_amount_by_amount() -> None:
+    own = builders.pool(
+        price=None,
+        ownership={
+            "purchase": "9000", "residual": "1000", "lifetime_months": 36, "hours_per_month": 200, "watts": 700,
+            "per_kilowatt_hour": "0.20", "per_month": "10", "currency": "EUR", "as_of": "2023-11-01",
+        },
+    )  # fmt: skip
+    plan = planned(own)
+    found = price.planned_ownership(plan, "cpu")
+    assert found is not None
+    assert [Decimal(text) for text in (found.purchase, found.residual, found.per_kilowatt_hour, found.per_month)] == [
+        11250, 1250, Decimal("0.25"), Decimal("12.50"),
+    ]  # fmt: skip
+    rate, in_euros = price.planned_rate(plan, "cpu"), price.rate(own.spec)
+    assert rate is not None
+    assert in_euros is not None
+    assert rate.per_node_hour == pytest.approx(in_euros.per_node_hour * Decimal("1.25"), rel=Decimal("1e-20"))
+
+
+# --- in a study's status ----------------------------------------------------------------------------------------------
+
+
+def test_a_status_carries_the_prices_that_its_costs_stand_on() -> None:
+    plan = planned(pool(range=RANGE, setup="20"), builders.pool("free", price=None))
+    (used,) = prices.used(plan)
+    assert used.to_wire() == {
+        "pool": "cpu",
+        "perNodeHour": "12.5",
+        "currency": "USD",
+        "asOf": "2023-11-01",
+        "source": "the price list",
+        "low": "10",
+        "high": "18.75",
+        "period": "2023-08/2023-10",
+        "setup": "25",
+        "exchangeRate": "1.25",
+        "exchangedFrom": "EUR",
+        "exchangeAsOf": "2023-11-02",
+    }
+    assert world(builders.study(), plan).reconcile().status.prices == (used,)
+
+
+def test_a_source_of_any_length_fits_a_status() -> None:
+    (used,) = prices.used(planned(pool(source="測" * 512)))
+    assert used.source is not None
+    assert len(used.source.encode()) <= 96
+
+
+# --- old prices -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("as_of", "told"),
+    [
+        ("2023-08-16", False),  # 90 days before the plan's 2023-11-14
+        ("2023-08-15", True),
+        ("2018-07-01", True),
+        ("2026-11-01", False),  # the clock of the plan may be wrong; the pool's own condition says so
+    ],
+)
+def test_points_say_that_their_price_is_old_on_the_day_of_the_plan(as_of: str, told: bool) -> None:
+    plan = builders.plan(builders.spec(), pool(as_of=as_of))
+    results = world(builders.study(), plan).run().results
+    for result in results:
+        stale = [text for text in result.warnings if text.startswith("stale price: that of cpu was read on")]
+        assert bool(stale) is told
+
+
+def test_an_own_machines_price_grows_old_too_and_no_price_never_does() -> None:
+    own = {
+        "purchase": "9000", "lifetime_months": 36, "hours_per_month": 200, "currency": "EUR", "as_of": "2018-07-01",
+    }  # fmt: skip
+    told = staleness.of_study(builders.pool(price=None, ownership=own), planned_at="2023-11-14T22:13:20Z")
+    assert told == ("stale price: that of cpu was read on 2018-07-01, 1962 days before the plan: read it again")
+    assert staleness.of_study(builders.pool(price=None), planned_at="2023-11-14T22:13:20Z") is None
+
+
+def of_pool(a_pool: GpuPool, *, now: float = builders.NOW, before: tuple[Condition, ...] = ()) -> GpuPoolStatus:
+    return GpuPoolStatus.model_validate(pool_status.pool_status(a_pool, [], now, before))
+
+
+def condition(status: GpuPoolStatus) -> Condition | None:
+    return next((one for one in status.conditions if one.type == "PriceStale"), None)
+
+
+@pytest.mark.parametrize(
+    ("as_of", "holds", "reason", "words"),
+    [
+        ("2023-11-01", "False", "Fresh", "the price was read on 2023-11-01; it is called stale after 90 days"),
+        ("2023-11-15", "False", "Fresh", "read on 2023-11-15"),  # it is tomorrow somewhere
+        ("2023-08-15", "True", "TooOld", "91 days ago: read it again, and write it with its asOf"),
+        ("2062-11-01", "Unknown", "AfterToday", "which is after today: write the day on which it was read"),
+    ],
+)
+def test_a_pool_says_whether_its_price_is_stale(as_of: str, holds: str, reason: str, words: str) -> None:
+    found = condition(of_pool(pool(as_of=as_of)))
+    assert found is not None
+    assert (found.status, found.reason) == (holds, reason)
+    assert words in found.message
+
+
+def test_a_price_becomes_stale_as_time_passes_and_is_fresh_again_when_it_is_read_again() -> None:
+    first = of_pool(pool())
+    second = of_pool(pool(), now=builders.NOW + 100 * DAY, before=first.conditions)
+    third = of_pool(pool(as_of="2024-02-01"), now=builders.NOW + 101 * DAY, before=second.conditions)
+    found = [condition(status) for status in (first, second, third)]
+    assert [one.status for one in found if one is not None] == ["False", "True", "False"]
+    assert len({one.last_transition_time for one in found if one is not None}) == 3
+
+
+def test_a_pool_without_a_price_has_no_condition_about_it() -> None:
+    assert condition(of_pool(builders.pool(price=None))) is None
+
+
+def test_a_pool_shows_price_fees_and_range_of_a_node_hour() -> None:
+    status = of_pool(pool(fees=FEES, hours_per_month=730, range=RANGE))
+    assert status.price_per_node_hour == "10.0000 EUR"
+    assert status.fees_per_node_hour == "0.5100 EUR"
+    assert status.price_range == "8.0000 to 15.0000 EUR in 2023-08/2023-10"
+    assert status.price_as_of == "2023-11-01"
+    plain = of_pool(builders.pool(price=None))
+    assert (plain.price_per_node_hour, plain.fees_per_node_hour, plain.price_range) == (None, None, None)
