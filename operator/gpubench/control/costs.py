@@ -40,6 +40,8 @@ def _warnings(plan: Plan, result: PointResult) -> tuple[str, ...]:
     without = price.without_exchange(plan, result.pool)
     if without is not None:
         return (without, *result.warnings)
+    if plan.imported is not None:  # the prices are of the publication's time, as its figures are
+        return result.warnings
     stale = staleness.of_study(plan.pool(result.pool), planned_at=plan.planned_at)
     return result.warnings if stale is None else (*result.warnings, stale)
 
