@@ -526,3 +526,24 @@ def test_imported_trainings_are_compared_by_their_seconds(folders: Mapping[str, 
     # Max Woolf, 2017, mnist_mlp: 64.5 s on a K80, 55.3 s on a P100.
     assert first["difference"]["ratio"] == {"mean": pytest.approx(64.545583 / 55.251662)}
     assert first["difference"]["sentence"] == "cannot tell: an interval needs 3 repeats, and A has 1 and B has 1"
+
+
+def test_a_report_has_what_was_published_beside_what_follows_from_it(
+    folders: Mapping[str, Path], shown: Mapping[str, Any], tmp_path: Path
+) -> None:
+    page = tmp_path / "report.md"
+    code, _, err = command("report", *(str(folder) for folder in folders.values()), "--markdown", str(page))
+    assert code == 0, err
+    text = page.read_text(encoding="utf-8").replace("\\", "")
+    start = text.index("## What was published, and what follows from its measurements")
+    rows = [line.strip("| ").split(" | ") for line in text[start:].splitlines() if line.startswith("| ")]
+    found = {(row[0], row[1], row[3], row[4]) for row in rows if len(row) == 5}
+    told = [one for study in shown.values() for one in study["published"] if "here" in one]
+    assert len(told) > 100
+    missing = [
+        one
+        for one in told
+        if (one["figure"], one["point"], one.get("published", "not published"), one["here"]) not in found
+    ]
+    assert missing == []
+    assert "Its measurements are those of Parkopedia AVP, 2018: https://avp-project.uk" in text

@@ -18,7 +18,7 @@ from gpubench.measure import environment
 from gpubench.measure.records import Environment
 from gpubench.plan.plan import Plan
 from gpubench.precision import Precision
-from gpubench.report import answer, figures, grounds, pricing, reported, tables
+from gpubench.report import answer, figures, grounds, pricing, published, reported, tables
 from gpubench.report.charts import owning, scaling, spending
 from gpubench.report.charts import points as charted
 from gpubench.report.charts.points import Entry, Work
@@ -59,6 +59,7 @@ def document(studies: Sequence[Reported]) -> Document:
             Section(name="studies", title="Studies" if len(named) > 1 else "Study", blocks=_studies(named)),
             Section(name="assumptions", title="Assumptions", blocks=_assumptions(named)),
             Section(name="results", title="Results", blocks=_results(named)),
+            *_published(named),
             Section(name="charts", title="Charts", blocks=_charts(named)),
             Section(name="warnings", title="Warnings", blocks=_warnings(named)),
             Section(name="environment", title="Environment", blocks=_environments(named)),
@@ -70,7 +71,7 @@ def document(studies: Sequence[Reported]) -> Document:
 
 def _lead(studies: Sequence[_Named]) -> str:
     points = [point for study in studies for point in study.points]
-    told = sum(point.throughput is not None for point in points)
+    told = sum(tables.headline(point) is not None for point in points)
     pools = len({(study.label, point.pool) for study in studies for point in study.points})
     return (
         f"{_counted(len(studies), 'study', 'studies')}, {_counted(len(points), 'point')} on {_counted(pools, 'pool')}; "
@@ -174,6 +175,8 @@ def _assumptions(studies: Sequence[_Named]) -> tuple[Block, ...]:
 
 def _assumed(plan: Plan, points: Sequence[PointResult]) -> tuple[str, ...]:
     found = [_timing(plan), _repeats(plan)] if plan.trials else [_NOT_RUN]
+    if plan.imported is not None:
+        found.append(f"Its measurements are those of {plan.imported.origin}: {plan.imported.source}.")
     found += [*_data_notes(points), *_precision_notes(points)]
     if any(point.cost for point in points):
         found.append(MARGINAL_NOTE)
@@ -286,6 +289,18 @@ def _charts(studies: Sequence[_Named]) -> tuple[Block, ...]:
         *owning.gains(entries),
         Missing(title="Bill of each attempt", reason="the results hold marginal costs only, and no bill"),
     )
+
+
+def _published(studies: Sequence[_Named]) -> tuple[Section, ...]:
+    """What publications derive from the measurements that were imported from them; no section where none does."""
+    blocks = []
+    for study in studies:
+        found = published.reproduced(study.plan, study.points) if study.plan is not None else ()
+        if found:
+            origin = study.plan.imported.origin if study.plan is not None and study.plan.imported else study.label
+            blocks.append(TitledTable(caption=f"{study.label}: {origin}", table=published.table(found)))
+    title = "What was published, and what follows from its measurements"
+    return (Section(name="published", title=title, blocks=tuple(blocks)),) if blocks else ()
 
 
 # --- what a reader must know ------------------------------------------------------------------------------------------
