@@ -3,7 +3,7 @@
 
 Names follow Prometheus: base units, the unit at the end, `_total` on counters, ratios between 0 and 1. The bounds of an
 interval are metrics of their own, so that a graph can draw a band. Series are bounded by the points of a study (256),
-its goals (4 for a point) and the sides of an interval (3).
+its goals (4 for a point), its warnings (3 for a point) and the sides of an interval (3).
 """
 
 from enum import StrEnum
@@ -221,6 +221,12 @@ PROCESSORS = _operator(
 )
 MEMORY = _operator(
     "gpubench_rank_memory_peak_bytes", Kind.GAUGE, _POINT, "Most resident memory of a rank while a point was measured."
+)
+WARNINGS = _operator(
+    "gpubench_warnings",
+    Kind.GAUGE,
+    (*_POINT, "basis", "reason"),
+    "Warnings of a point by what they are about, of those that its status holds: the gravest ones.",
 )
 POINTS = _operator("gpubench_points", Kind.GAUGE, (*_STUDY, "state"), "Points of a study by what became of them.")
 TRIALS = _operator("gpubench_trials", Kind.GAUGE, (*_STUDY, "state"), "Trials of a study: finished, running, waiting.")

@@ -155,6 +155,8 @@ def _add_point(samples: _Samples, study: tuple[str, str], result: PointResult) -
     if result.bill is not None:
         for part, amount in result.bill.parts.to_wire().items():
             point.add_value(metrics.BILLED, float(str(amount)), part, result.bill.currency)
+    for reason, count in Counter(warning.reason for warning in result.warnings).items():
+        point.add_value(metrics.WARNINGS, count, result.basis.value, reason.value)
     if result.state is PointState.UNSTABLE:
         # Whoever ranks the others by their series must not meet it there.
         if result.basis is Basis.MEASURED and result.workload != workloads.MESSAGES and result.throughput is not None:

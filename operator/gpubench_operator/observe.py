@@ -9,17 +9,19 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from gpubench import names
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import Condition, GpuBenchmarkStatus
 from gpubench.api.pool import GpuPool, GpuPoolSpec
+from gpubench.api.pool_health import Health, PoolTests
 from gpubench.control import comparison, conditions, observed
 from gpubench.report import pairs
 from gpubench_operator import kube
 
 _INDEX = "batch.kubernetes.io/job-completion-index"
+_HEALTH: TypeAdapter[tuple[PoolTests, ...]] = TypeAdapter(Health)
 
 #: The code that the kubelet itself reports for a container whose end it has not seen.
 _END_UNKNOWN = 137
@@ -51,6 +53,14 @@ def pool(body: kube.Object, *, default_image: str | None = None) -> GpuPool:
     if default_image and spec.template.image is None:
         spec = spec.model_copy(update={"template": spec.template.model_copy(update={"image": default_image})})
     return GpuPool(name=kube.name_of(body), spec=spec)
+
+
+def pool_tests(body: kube.Object) -> tuple[PoolTests, ...]:
+    """The history of tests in a GpuPool's status; empty where it is none that this version knows."""
+    try:
+        return _HEALTH.validate_python((body.get("status") or {}).get("health") or ())
+    except ValidationError:
+        return ()
 
 
 def reference(benchmark: kube.Object) -> comparison.Reference:

@@ -31,8 +31,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         groups=(names.GROUP,),
         resources=(names.POOL_PLURAL,),
-        verbs=("list", "watch"),
-        why="pools are read when a study is planned and when their status is made; never written",
+        verbs=("get", "list", "watch"),
+        why="pools are read when a study is planned, when an attempt ends and when their status is made; never written",
     ),
     Rule(
         groups=(names.GROUP,),

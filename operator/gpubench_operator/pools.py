@@ -54,7 +54,10 @@ class PoolReconciler:
     async def _write_status(self, body: kube.Object, listed: list[kube.Object]) -> None:
         before = _conditions(body)
         try:
-            status = pool_status.pool_status(observe.pool(body), listed, self._clock(), before)
+            status = {
+                **pool_status.pool_status(observe.pool(body), listed, self._clock(), before),
+                "health": (body.get("status") or {}).get("health") or [],  # written when attempts end: `histories`
+            }
         except ValidationError as error:
             _log.warning("unreadable pool", extra={"pool": kube.name_of(body), "sentence": str(error.errors()[0])})
             return

@@ -33,6 +33,7 @@ from gpubench.plan.plan import Plan
 from gpubench_operator import (
     descriptions,
     exporter,
+    histories,
     keys,
     kube,
     logs,
@@ -94,6 +95,7 @@ class Reconciler:
         self.store = store.Store(api)
         self._machines = machines or nodes.Nodes(api, clock=clock)
         self._descriptions = descriptions.Reader(api, clock=clock)
+        self._histories = histories.Histories(api)
         self._slots = slots.SlotLedger()
         self._status = status_writer.StatusWriter(api, interval=options.status_interval_seconds)
         self._story = story.Story(api, identity=options.identity)
@@ -167,11 +169,18 @@ class Reconciler:
         seen, ask_again = await self._ask_why_pods_do_not_start(study, seen)
         look_again = _earliest(look_again, ask_again)
         machines = await self._machines.of_jobs(job for job in seen if not job.has_ttl)
+        await self._histories.put(study.uid, shelf.plan, shelf.recorded)  # what a process of before may not have put
+        known = await self._histories.of_ending(shelf.plan, shelf.recorded, seen)
 
         # From here to the reservation nothing waits: what is free now is free until it is reserved.
         self._slots.correct(key, study.uid, (*seen, *observe.jobs_left_behind(listed, pods=pods)))
         found = observed.Observed(
-            study=study, jobs=seen, free=self._free(study, shelf.plan), nodes=machines, refused=refused
+            study=study,
+            jobs=seen,
+            free=self._free(study, shelf.plan),
+            histories=known,
+            nodes=machines,
+            refused=refused,
         )
         made = decide.decide(shelf.plan, shelf.recorded, found, self._clock())
         for gang in made.create:
@@ -197,6 +206,7 @@ class Reconciler:
             recorded = shelf.recorded.with_environments(read)
             again = decide.decide(shelf.plan, recorded, found, self._clock())
             made = made.model_copy(update={"status": again.status})
+        await self._histories.put(study.uid, shelf.plan, shelf.recorded.with_records(made.record))
         await self._retire(study, made.retire)
         wake = await self._conclude(key, body, study, made)
         return _earliest(wake, look_again, None if refused is None else _AFTER_REFUSAL)
@@ -373,6 +383,7 @@ class Reconciler:
     def _settle(self, study: observed.Study, *, changed: bool) -> None:
         """A finished study needs no memory; its figures stay for as long as its object lives."""
         self.store.forget(study.uid)
+        self._histories.forget(study.uid)
         self._status.forget(study.uid)
         if changed:
             _log.info("finished", extra=_fields(study))
@@ -394,6 +405,7 @@ class Reconciler:
             if seen:
                 left = _TERMINATING
             self.store.forget(old)
+            self._histories.forget(old)
             self._story.forget(old)
         self._wake_waiting(but=key)
         return left
@@ -404,6 +416,7 @@ class Reconciler:
         self._leave_line(key)
         if uid is not None:
             self.store.forget(uid)
+            self._histories.forget(uid)
             self._status.forget(uid)
             self._story.forget(uid)
 

@@ -8,7 +8,7 @@ import pytest
 
 from cluster import Cluster
 from gpubench import moments, names
-from gpubench.api import benchmark, benchmark_status, schema
+from gpubench.api import benchmark, benchmark_status, pool_health, schema
 from gpubench.api.pool import GpuPool, GpuPoolSpec
 from gpubench.control import conditions, pool_status
 
@@ -20,12 +20,13 @@ FIGURE = 123456.78901234567
 AMOUNT = "123456.789012"  # twelve digits, at most nine of them behind the point
 SAMPLED = 1.235e-05  # a mean of samples has four digits
 STATUS_BYTES_MAX = 1024 * 1024
+POOL_STATUS_BYTES_MAX = 256 * 1024  # of every pool, in every list of them
 
 
 #: Texts that may be in any script, where a character is three bytes; sentences are cut to as many bytes as the schema
 #: takes characters. All others are names and words of ASCII.
 FREE_TEXTS = {"environment"}
-SENTENCES = {"warnings", "message", "answer"}
+SENTENCES = {"message", "answer"}
 WIDE = "測"
 SAMPLES = {
     *("utilization", "watts", "joulesPerMillionSamples", "throttled", "processors"),
@@ -35,6 +36,9 @@ SAMPLES = {
 
 def largest(node: dict[str, Any], name: str = "") -> Any:
     """A value that fills each bound of a schema."""
+    if "additionalProperties" in node:  # the numbers of a warning
+        names_of = [f"{index}".rjust(benchmark_status.FIGURE_NAME_MAX, "x") for index in range(node["maxProperties"])]
+        return dict.fromkeys(names_of, SAMPLED)
     if node["type"] == "object":
         return {field: largest(inner, field) for field, inner in node["properties"].items()}
     if node["type"] == "array":
@@ -95,6 +99,7 @@ def test_status_of_the_largest_size_is_stored(served_api: Cluster, study: str, b
         del result["bandwidth"]  # of a message: what trains has none
         del result["dataSamples"]  # of a generated set: a volume's has a path
         result["values"] = result["values"][: benchmark.TRIALS_MAX // benchmark.POINTS_MAX]  # of so many points
+        result["warnings"] = result["warnings"][: benchmark_status.WARNINGS_OF_A_STUDY_MAX // benchmark.POINTS_MAX]
     assert stored_bytes(status) < STATUS_BYTES_MAX
     stored = patch_status(served_api, f"{BENCHMARKS}/{study}", status)
     assert stored["status"] == status
@@ -156,6 +161,17 @@ def test_a_pool_shows_in_wide_that_its_price_is_old(served_api: Cluster) -> None
     lines = served_api.kubectl("get", "gpool", "dated", "-o", "wide").stdout.splitlines()
     cells = dict(zip(lines[0].split(), lines[1].replace("10.2100 USD", "10.2100").split(), strict=False))
     assert (cells["PRICE-AS-OF"], cells["PRICE-STALE"]) == ("2018-07-01", "True")
+
+
+def test_the_largest_history_of_a_pool_is_stored(served_api: Cluster) -> None:
+    spec = {"slotsPerNode": 1, "maxNodes": 2, "slot": {"cpu": "1", "memory": "1Gi"}}
+    body = {"apiVersion": names.API_VERSION, "kind": "GpuPool", "metadata": {"name": "tested"}, "spec": spec}
+    served_api.request("POST", POOLS, body)
+    status = {"health": largest(schema.object_schema(schema.POOL)["properties"]["status"])["health"]}
+    assert len(status["health"]) == pool_health.KINDS_MAX
+    assert stored_bytes(status) < POOL_STATUS_BYTES_MAX
+    stored = patch_status(served_api, f"{POOLS}/tested", status)
+    assert stored["status"]["health"] == status["health"]
 
 
 def test_the_category_lists_both_kinds(served_api: Cluster, study: str) -> None:

@@ -2,14 +2,23 @@
 """What a reader must know of a point: what its gangs noticed, merged over the repeats, and whether it ever settled."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import builders
 from gpubench.api import benchmark_status
-from gpubench.api.benchmark_status import Basis, GpuBenchmarkStatus, GpuUsage, HostUsage, PointResult, PointState
-from gpubench.control import caveats
+from gpubench.api.benchmark_status import (
+    Basis,
+    GpuBenchmarkStatus,
+    GpuUsage,
+    HostUsage,
+    PointResult,
+    PointState,
+    WarningReason,
+)
+from gpubench.control import caveats, point_warnings
 from gpubench.control.decide import decide
 from gpubench.control.ledger import AttemptRecord, Ledger, Outcome, Reason
 from gpubench.measure.notices import Bimodal, LossRose, Notice, Outliers, Straggler, Trend, Unsettled
@@ -36,7 +45,7 @@ def noticed(*repeats: Sequence[Notice], workers: int = 1, nodes: Sequence[str] =
         record(builders.result(notices=tuple(found)), trial=f"t{index}", nodes=nodes)
         for index, found in enumerate(repeats)
     ]
-    return [sentence for _, sentence in caveats.of_repeats(point, records)]
+    return [warning.message for warning in caveats.of_repeats(point, records)]
 
 
 def decided(plan: Plan, *points: Sequence[Result]) -> GpuBenchmarkStatus:
@@ -118,9 +127,75 @@ def test_warnings_of_a_result_stay_within_the_bounds_of_a_status() -> None:
     everything = builders.result(notices=(UNSETTLED, BIMODAL, OUTLIERS, STRAGGLER))
     (found,) = measured(ONE, [everything] * 3)
     assert len(found.warnings) == benchmark_status.WARNINGS_MAX
-    assert [text.endswith(" (and 1 more)") for text in found.warnings] == [False, False, True], "none vanishes unsaid"
-    assert all(len(text.encode()) <= benchmark_status.WARNING_MAX for text in found.warnings)
-    assert found.warnings[0].startswith("3 of 3 repeats: never settled (step time +12.0% over the run)")
+    assert [text.endswith(" (and 1 more)") for text in builders.messages(found)] == [False, False, True], (
+        "none vanishes unsaid"
+    )
+    assert all(len(text.encode()) <= benchmark_status.WARNING_MAX for text in builders.messages(found))
+    assert builders.messages(found)[0].startswith("3 of 3 repeats: never settled (step time +12.0% over the run)")
+
+
+# --- for programs -----------------------------------------------------------------------------------------------------
+
+
+def test_a_warning_tells_programs_what_it_tells_people() -> None:
+    plan = builders.plan(builders.spec(builders.block(workers=[2])))
+    straggling = builders.result(notices=(Straggler(rank=1, cost=0.0812345),))
+    records = [record(builders.result(), trial="t0"), record(straggling, trial="t1", nodes=("gke-a", "gke-b"))]
+    (found,) = caveats.of_repeats(plan.points[0], records)
+    assert found.to_wire() == {
+        "reason": "Straggler",
+        "message": "1 of 2 repeats: rank 1 computes 8% slower than the others, which wait for it: look at its node "
+        "(gke-b)",
+        "trial": "t1",
+        "rank": 1,
+        "node": "gke-b",
+        "repeats": 1,
+        "figures": {"cost": 0.08123},
+    }
+
+
+@pytest.mark.parametrize("notice", [UNSETTLED, TREND, BIMODAL, OUTLIERS, STRAGGLER, LossRose(first=1.0, last=2.0)])
+def test_the_numbers_of_a_notice_have_the_names_that_are_documented(notice: Notice) -> None:
+    point = builders.plan().points[0]
+    (found,) = caveats.of_repeats(point, [record(builders.result(notices=(notice,)))])
+    assert found.reason.value == notice.kind
+    assert tuple(found.figures or ()) == benchmark_status.WARNING_FIGURES[found.reason]
+
+
+def test_a_number_without_a_documented_name_is_never_written() -> None:
+    with pytest.raises(AssertionError, match="Trend has no figures slope"):
+        point_warnings.warning(WarningReason.TREND, "it became slower", figures={"slope": 1.0})
+
+
+def test_every_reason_and_the_names_of_its_numbers_are_in_the_readme() -> None:
+    page = (Path(__file__).resolve().parents[2] / "operator" / "README.md").read_text(encoding="utf-8")
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line[:3] == "| `"]
+    named = {row[0].strip("`"): tuple(part.strip("` ") for part in row[-1].split(",") if part.strip()) for row in rows}
+    assert {reason.value: named.get(reason.value) for reason in WarningReason} == {
+        reason.value: figures for reason, figures in benchmark_status.WARNING_FIGURES.items()
+    }
+
+
+def test_a_status_of_before_whose_warnings_were_sentences_is_read() -> None:
+    (found,) = measured(ONE, runs(True, True, True))
+    old = found.to_wire() | {"warnings": ["the windows drifted by 4 %"]}
+    (warning,) = PointResult.model_validate(old).warnings
+    assert (warning.reason, warning.message) == (WarningReason.OTHER, "the windows drifted by 4 %")
+
+
+def test_a_warning_that_is_too_long_is_cut_to_what_a_status_takes() -> None:
+    found = point_warnings.warning(WarningReason.OTHER, "測" * 200, node="n" * 200)
+    assert len(found.message.encode()) <= benchmark_status.WARNING_MAX
+    assert len((found.node or "").encode()) <= benchmark_status.NODE_MAX
+
+
+@pytest.mark.parametrize(("points", "kept"), [(1, 3), (128, 3), (129, 2), (192, 2), (193, 1), (256, 1)])
+def test_a_study_of_many_points_holds_fewer_warnings_of_each(points: int, kept: int) -> None:
+    (one,) = measured(ONE, runs(True, True, True))
+    told = tuple(point_warnings.warning(WarningReason.OTHER, f"number {number}") for number in range(5))
+    found = caveats.within_bounds(one.model_copy(update={"warnings": told}), points=points)
+    assert len(found.warnings) == kept
+    assert found.warnings[-1].message == f"number {kept - 1} (and {5 - kept} more)"
 
 
 # --- points that never settled ----------------------------------------------------------------------------------------
@@ -186,7 +261,7 @@ def test_nothing_is_held_against_an_unstable_base() -> None:
     one, two = measured(TWO, runs(False, False, True), runs(True, True, True))
     assert one.scaling[0].efficiency.mean == 1
     assert two.scaling == ()
-    assert "the smallest worker count of this line is Unstable" in two.warnings[0]
+    assert "the smallest worker count of this line is Unstable" in builders.messages(two)[0]
     settled = measured(TWO, runs(True, True, False), runs(True, True, True))[1]
     assert settled.scaling[0].baseline_workers == 1
 
@@ -269,7 +344,7 @@ def test_messages_have_no_efficiency_to_miss() -> None:
         *([builders.result(environment=key, notices=found)] * 3 for key, found in (("a", (UNSETTLED,)), ("b", ()))),
     )
     assert four.bandwidth is not None
-    assert not [text for point in (two, four) for text in point.warnings if "efficiency" in text]
+    assert not [text for point in (two, four) for text in builders.messages(point) if "efficiency" in text]
 
 
 def test_what_no_repeat_could_tell_is_absent() -> None:

@@ -59,7 +59,7 @@ def test_a_repriced_point_has_the_sources_figures_at_its_own_price_and_nothing_o
     assert (copy.basis, copy.state) == (Basis.REPRICED, PointState.MEASURED)
     assert copy.throughput == source.throughput
     assert (copy.values, copy.scaling, copy.nodes) == ((), (), 0)
-    assert copy.warnings == ("re-priced from cpu, 2 workers: not run here",)
+    assert builders.messages(copy) == ("re-priced from cpu, 2 workers: not run here",)
     assert source.cost is not None
     assert source.cost.per_million_samples is not None
     assert copy.cost is not None
@@ -112,16 +112,16 @@ def test_a_missing_exchange_rate_is_told_of_the_pool_whose_price_it_is() -> None
     block = builders.block(pools=["cpu", "copy"], workers=[1])
     priced = study_of(block, pools=(builders.pool(**FOUR, price=euros), derived_pool()), currency="USD").run()
     source, copy = found_at(priced, "cpu"), found_at(priced, "copy")
-    assert ["no cost: the price of cpu is in EUR" in text for text in source.warnings] == [True]
-    assert copy.warnings == ("re-priced from cpu, 1 worker: not run here",)
+    assert ["no cost: the price of cpu is in EUR" in text for text in builders.messages(source)] == [True]
+    assert builders.messages(copy) == ("re-priced from cpu, 1 worker: not run here",)
     assert copy.cost is not None
     other = study_of(
         block,
         pools=(builders.pool(**FOUR), builders.pool("copy", measured_by={"pool": "cpu"}, price=euros, **FOUR)),
         currency="USD",
     ).run()
-    assert found_at(other, "cpu").warnings == ()
-    assert "no cost: the price of copy is in EUR" in found_at(other, "copy").warnings[0]
+    assert builders.messages(found_at(other, "cpu")) == ()
+    assert "no cost: the price of copy is in EUR" in builders.messages(found_at(other, "copy"))[0]
 
 
 def extrapolated(workers: list[int]) -> World:
@@ -142,7 +142,7 @@ def test_an_extrapolated_point_is_source_times_workers_times_mean_efficiency_wit
     assert found.throughput is not None
     assert found.throughput.mean == pytest.approx(1000 * 4 * 0.85)
     assert (found.throughput.low, found.throughput.high) == (None, None)
-    (warning,) = found.warnings
+    (warning,) = builders.messages(found)
     assert warning == (
         "extrapolated: cpu, 1 worker, times 4, times 0.85, the mean efficiency of 2 measured points: "
         "not run here, and without an interval"

@@ -46,10 +46,10 @@ HEALTHY = (19.5, 19.4, 19.6, 19.5, 19.3, 19.5)
 def test_a_node_far_below_its_pool_is_named_with_its_figure_and_the_pools() -> None:
     one = plan(1)
     records = attempts(one, arithmetic(*HEALTHY, 13.0))
-    (sentence,) = health.weak_trials(one, records).values()
-    assert sentence == (
-        "node node-6-0 is weak: float32 arithmetic 13 Tflop/s before the trial, 33% below the 19.5 of its pool: "
-        "look at it"
+    (weak,) = health.weak_trials(one, records).values()
+    assert weak.warning.message == (
+        "node node-6-0 is weak: float32 arithmetic 13 Tflop/s, 33% below the 19.5 usual on its pool (7 tests): "
+        "cordon it, or look for heat"
     )
     assert list(health.weak_trials(one, records)) == [one.trials[6].id]
 
@@ -83,7 +83,7 @@ def test_equal_readings_of_the_others_name_the_one_that_is_below() -> None:
 
 def test_the_modified_z_score_is_that_of_iglewicz_and_hoaglin() -> None:
     pool = health.spread([100.0, 102.0, 98.0, 104.0, 96.0, 110.0, 90.0])
-    assert pool == health.Spread(median=100.0, deviation=4.0)
+    assert pool == health.Spread(median=100.0, deviation=4.0, tests=7)
     # 0.6745 (100 - x) / 4 = 3.5 at x = 79.244
     assert health.is_weak(79.0, pool)
     assert not health.is_weak(79.5, pool)
@@ -104,15 +104,17 @@ def test_in_a_gang_the_node_of_the_weakest_rank_is_named() -> None:
     four = plan(4, repeats=7)  # two ranks on each of two nodes
     assert four.points[0].nodes == 2
     machines = [Machine(arithmetic=figure * TERA, weakest_rank=3) for figure in (*HEALTHY, 13.0)]
-    (sentence,) = health.weak_trials(four, attempts(four, machines)).values()
-    assert sentence.startswith("node node-6-1 is weak")
+    (weak,) = health.weak_trials(four, attempts(four, machines)).values()
+    assert weak.warning.message.startswith("node node-6-1 is weak")
 
 
 def test_a_gang_without_word_of_its_weakest_rank_names_all_of_its_nodes() -> None:
     four = plan(4, repeats=7)
     machines = [Machine(memory=figure * TERA) for figure in (*HEALTHY, 13.0)]
-    (sentence,) = health.weak_trials(four, attempts(four, machines)).values()
-    assert sentence.startswith("one of the nodes node-6-0 and node-6-1 is weak: memory bandwidth 1.3e+04 GB/s")
+    (weak,) = health.weak_trials(four, attempts(four, machines)).values()
+    assert weak.nodes == ("node-6-0", "node-6-1")
+    assert weak.warning.message.startswith("one of the nodes node-6-0 and node-6-1 is weak: memory bandwidth 1.3e+04")
+    assert weak.warning.node is None, "which of the two it is, nobody knows"
 
 
 def test_an_all_reduce_is_held_against_gangs_of_its_own_shape_only() -> None:
@@ -146,4 +148,42 @@ def test_the_sentence_stands_at_the_points_measured_there() -> None:
     standings = {trial.id: standing(by_trial[trial.id], two.attempts) for trial in two.trials}
     healthy, weak = results.point_results(two, standings)
     assert healthy.warnings == ()
-    assert ["is weak" in warning for warning in weak.warnings] == [True]
+    assert ["is weak" in message for message in builders.messages(weak)] == [True]
+
+
+def test_a_weak_node_is_told_to_programs_with_its_figure_and_what_is_usual() -> None:
+    one = plan(1, repeats=7)
+    records = attempts(one, arithmetic(*HEALTHY, 13.0))
+    standings = {record.trial: standing([record], one.attempts) for record in records}
+    (point,) = results.point_results(one, standings)
+    (told,) = point.warnings
+    assert told.to_wire() == {
+        "reason": "WeakNode",
+        "message": told.message,
+        "trial": one.trials[6].id,
+        "node": "node-6-0",
+        "repeats": 1,
+        "figures": {"arithmetic": 13.0 * TERA, "usual": 19.5 * TERA, "tests": 7.0},
+    }
+
+
+def test_a_node_that_several_repeats_met_is_named_once_at_its_worst() -> None:
+    one = plan(1, repeats=9)
+    records = attempts(one, arithmetic(*HEALTHY, 13.0, 12.0, 19.4))
+    records = [
+        record.model_copy(update={"nodes": ("slow",)}) if n in (6, 7) else record for n, record in enumerate(records)
+    ]
+    standings = {record.trial: standing([record], one.attempts) for record in records}
+    (point,) = results.point_results(one, standings)
+    (told,) = point.warnings
+    assert (told.node, told.repeats, told.trial) == ("slow", 2, one.trials[7].id)
+
+
+def test_repeats_in_different_environments_are_not_held_against_each_other() -> None:
+    one = plan(1)
+    records = attempts(one, arithmetic(*HEALTHY, 13.0))
+    for field, other in (("result", None), ("instance_types", ("small",))):
+        last = records[6]
+        assert last.result is not None
+        changed = {field: other or last.result.model_copy(update={"environment": "another"})}
+        assert health.weak_trials(one, [*records[:6], last.model_copy(update=changed)]) == {}

@@ -84,8 +84,8 @@ def test_repeats_end_at_the_maximum_and_the_reader_is_told_what_was_missed() -> 
     assert ran(here) == list(range(8))
     found = status.results[0]
     assert (found.state, found.stopping) == (PointState.MEASURED, Stopping.MAXIMUM_REACHED)
-    assert found.warnings[0].startswith("known to ±")
-    assert "after 8 repeats, and ±2.0 % was wanted: raise measure.repeats.max" in found.warnings[0]
+    assert builders.messages(found)[0].startswith("known to ±")
+    assert "after 8 repeats, and ±2.0 % was wanted: raise measure.repeats.max" in builders.messages(found)[0]
 
 
 def test_points_stop_one_by_one() -> None:
@@ -247,7 +247,7 @@ def test_a_failure_ends_the_repeats_of_its_point() -> None:
     here.fate = fate
     found = here.run().results[0]
     assert (ran(here), found.state, found.stopping) == ([0, 1, 2, 3, 4], PointState.MEASURED, None)
-    assert found.warnings[0].startswith("only 4 of up to 8 repeats were measured: ")
+    assert builders.messages(found)[0].startswith("only 4 of up to 8 repeats were measured: ")
 
 
 def test_repeats_that_are_not_averaged_are_not_added_to() -> None:

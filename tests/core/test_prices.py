@@ -180,7 +180,7 @@ def test_points_say_that_their_price_is_old_on_the_day_of_the_plan(as_of: str, t
     plan = builders.plan(builders.spec(), pool(as_of=as_of))
     results = world(builders.study(), plan).run().results
     for result in results:
-        stale = [text for text in result.warnings if text.startswith("stale price: that of cpu was read on")]
+        stale = [text for text in builders.messages(result) if text.startswith("stale price: that of cpu was read on")]
         assert bool(stale) is told
 
 

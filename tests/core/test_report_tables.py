@@ -139,7 +139,7 @@ def test_reasons_and_warnings_stand_below() -> None:
     table = tables.results(
         [
             make_pending(workers=4, reason="4 workers need 4 nodes, and local-cpu has at most 2"),
-            make_point(warnings=("the windows drifted by 4 %",)),
+            make_point(warnings=({"reason": "Trend", "message": "the windows drifted by 4 %"},)),
             make_point(workers=1, warnings=("only one node",)),
             make_point(workers=2, warnings=("only one node",)),
         ]
@@ -158,6 +158,13 @@ def test_flat_records_lose_nothing_and_leave_undefined_fields_empty() -> None:
     assert record["strong_efficiency"] == ""
     pending = tables.flat(make_pending())
     assert pending["samples_per_second"] == pending["currency"] == pending["nodes"] == ""
+
+
+def test_warnings_of_a_flat_record_have_their_reasons_beside_them() -> None:
+    trend = {"reason": "Trend", "message": "it became slower", "figures": {"change": 0.04}}
+    record = tables.flat(make_point(warnings=(trend, "a sentence of a status of before")))
+    assert record["warning_reasons"] == "Trend Other"
+    assert record["warnings"] == "it became slower | a sentence of a status of before"
 
 
 # --- training ---------------------------------------------------------------------------------------------------------

@@ -128,7 +128,7 @@ def test_a_single_epoch_that_is_left_out_leaves_no_seconds_and_a_warning() -> No
     assert found.training is not None
     assert (found.training.seconds, found.training.seconds_per_epoch) == (None, None)
     assert found.training.quality is not None
-    assert found.warnings == (NO_TIMED_EPOCH,)
+    assert builders.messages(found) == (NO_TIMED_EPOCH,)
     assert found.cost is not None
     assert found.cost.per_run is None
 
@@ -138,7 +138,7 @@ def test_sums_that_contradict_each_other_give_no_seconds_and_stop_no_study() -> 
     found = trained(wrong, wrong, wrong, region=TimedRegion(first_epoch="Excluded"))
     assert found.training is not None
     assert found.training.seconds is None
-    assert found.warnings == (NOT_A_SUM,)
+    assert builders.messages(found) == (NOT_A_SUM,)
 
 
 @pytest.mark.parametrize(("first_epoch", "throughput"), [("Included", 30_000 / 34), ("Excluded", 20_000 / 20)])
@@ -181,14 +181,14 @@ def test_other_epochs_than_the_planned_ones_are_not_averaged(epochs: tuple[int, 
     trainings = [builders.training(epochs=count) for count in epochs]
     (found,) = point_results(planned(3), repeats(*[1000.0] * 3, trainings=trainings))
     assert (found.state, found.training) == (PointState.MEASURED, None)
-    (warning,) = found.warnings
+    (warning,) = builders.messages(found)
     assert sentence in warning
 
 
 def test_repeats_of_unequal_epochs_are_not_averaged_where_nobody_planned_them() -> None:
     found = trained(builders.training(epochs=3), builders.training(epochs=2))
     assert found.training is None
-    assert "the repeats trained 2 and 3 epochs, and are not averaged" in found.warnings[0]
+    assert "the repeats trained 2 and 3 epochs, and are not averaged" in builders.messages(found)[0]
 
 
 def test_no_run_takes_less_than_no_time() -> None:
@@ -209,7 +209,7 @@ def test_a_base_that_is_never_run_itself_is_told() -> None:
     )
     spec = builders.spec(builders.block(workers=[2]), builders.block(pools=["copy"], workers=[1]))
     found = point_results(builders.plan(spec, *pools), repeats(1000, 1000, 1000))[0]
-    assert found.warnings == (
+    assert builders.messages(found) == (
         "no efficiency: scalingBaseline of cpu is copy, which is never run itself: name a pool that is measured",
     )
 

@@ -82,6 +82,26 @@ def test_what_the_machine_did_has_series_as_far_as_it_is_known() -> None:
     }
 
 
+def test_warnings_are_counted_by_what_they_are_about() -> None:
+    told = [
+        {"reason": "Trend", "message": "a"},
+        {"reason": "WeakNode", "message": "b"},
+        {"reason": "WeakNode", "message": "c"},
+    ]
+    for state in ("Measured", "Unstable"):
+        found = {
+            (labels["pool"], labels["basis"], labels["reason"]): value
+            for labels, value in scrape_of({**POINT, "state": state, "warnings": told})[metrics.WARNINGS.name]
+        }
+        assert found == {("spot", "Measured", "Trend"): 1.0, ("spot", "Measured", "WeakNode"): 2.0}
+    assert metrics.WARNINGS.name not in scrape_of(POINT)
+
+
+def test_warnings_of_a_status_of_before_are_counted_as_others() -> None:
+    ((labels, value),) = scrape_of({**POINT, "warnings": ["the windows drifted by 4 %"]})[metrics.WARNINGS.name]
+    assert (labels["reason"], value) == ("Other", 1.0)
+
+
 def interval(mean: float) -> dict[str, float]:
     return {"mean": mean, "low": 0.9 * mean, "high": 1.1 * mean}
 

@@ -4,6 +4,7 @@
 from typing import Any
 
 from gpubench.api.benchmark import GpuBenchmarkSpec
+from gpubench.api.benchmark_status import PointResult
 from gpubench.api.pool import GpuPool, GpuPoolSpec
 from gpubench.control.ledger import AttemptRecord, Outcome, Reason
 from gpubench.control.observed import ContainerEnd, Disruption, FreeSlots, Observed, ObservedJob, ObservedPod, Study
@@ -179,3 +180,8 @@ def attempt(**fields: Any) -> AttemptRecord:
         "ended_at": NOW + 60,
     }
     return AttemptRecord(**(defaults | fields))
+
+
+def messages(result: PointResult) -> tuple[str, ...]:
+    """The sentences of its warnings."""
+    return tuple(warning.message for warning in result.warnings)

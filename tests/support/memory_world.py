@@ -2,13 +2,15 @@
 """A study in an API server in memory: a clock, the operator's reconciler, and what Job controller and kubelets do."""
 
 import json
+from collections.abc import Callable
 from enum import Enum, auto
-from typing import Any
+from typing import Any, NamedTuple
 
 import memory_kube
 import stand_in_worker
 import studies
 from gpubench import names
+from gpubench.measure.records import Machine
 from gpubench_operator import exporter, keys, kube, observe, reconcile, settings
 
 NOW = 1_800_000_000.0
@@ -28,6 +30,13 @@ _FAILED = 80
 _TERMINATED = 143
 
 
+class Placement(NamedTuple):
+    """Where a Job's pods run, and what the short test there finds."""
+
+    node: str = "node"  # and the pod's index
+    machine: Machine | None = None
+
+
 class Clock:
     """Seconds that pass only when a test says so."""
 
@@ -41,10 +50,18 @@ class Clock:
 class World:
     """One study, one pool, and an operator that can be killed."""
 
-    def __init__(self, *, fates: tuple[Fate, ...] = (), max_nodes: int = 4, **spec: Any) -> None:
+    def __init__(
+        self,
+        *,
+        fates: tuple[Fate, ...] = (),
+        max_nodes: int = 4,
+        placed: Callable[[int], Placement] = lambda _: Placement(),
+        **spec: Any,
+    ) -> None:
         self.clock = Clock()
         self.api = memory_kube.MemoryKube(self.clock)
         self.fates = fates  # of the trials, in the order in which they start
+        self.placed = placed  # of each Job, by its number in the order of creation
         self.most_slots_in_use = 0
         self.api.put(kube.POOLS, studies.pool(maxNodes=max_nodes))
         self.api.put(kube.BENCHMARKS, studies.benchmark(**spec))
@@ -102,8 +119,10 @@ class World:
             self._put_condition(job, "Failed")
         else:
             for index in range(job["spec"]["parallelism"]):
-                state = studies.finished_state(job, index=index, now=self.clock())
-                pod = self.api.put(kube.PODS, studies.gang_pod(job, index, now=self.clock(), state=state))
+                place = self._placement(job)
+                state = studies.finished_state(job, index=index, now=self.clock(), machine=place.machine)
+                body = studies.gang_pod(job, index, node=place.node, now=self.clock(), state=state)
+                pod = self.api.put(kube.PODS, body)
                 if index == 0:
                     self.api.logs[kube.name_of(pod)] = (
                         f"a library's own line\n{stand_in_worker.ENVIRONMENT.to_json()}\n"
@@ -116,9 +135,13 @@ class World:
         fates = dict(zip(first_attempts, self.fates, strict=False))
         return fates.get(kube.name_of(job), Fate.SUCCESS)
 
+    def _placement(self, job: kube.Object) -> Placement:
+        return self.placed(list(dict.fromkeys(self.jobs_created())).index(kube.name_of(job)))
+
     def _put_pods(self, job: kube.Object, state: dict[str, Any]) -> None:
         for index in range(job["spec"]["parallelism"]):
-            self.api.put(kube.PODS, studies.gang_pod(job, index, now=self.clock(), state=state))
+            node = self._placement(job).node
+            self.api.put(kube.PODS, studies.gang_pod(job, index, node=node, now=self.clock(), state=state))
 
     def _put_condition(self, job: kube.Object, kind: str) -> None:
         condition = {"type": kind, "status": "True", "lastTransitionTime": observe.timestamp(self.clock())}

@@ -5,7 +5,7 @@ from typing import Any
 
 import stand_in_worker
 from gpubench import names
-from gpubench.measure.records import termination_message
+from gpubench.measure.records import Machine, termination_message
 from gpubench.plan.assignment import Assignment
 from gpubench_operator import kube, observe
 
@@ -69,12 +69,13 @@ def assignment_of(job: kube.Object) -> Assignment:
     return Assignment.model_validate_json(text)
 
 
-def finished_state(job: kube.Object, *, index: int = 0, now: float) -> dict[str, Any]:
+def finished_state(job: kube.Object, *, index: int = 0, now: float, machine: Machine | None = None) -> dict[str, Any]:
     """The container's end after a run that went well: pod 0 has written the result."""
     moment = observe.timestamp(now)
     ended: dict[str, Any] = {"exitCode": 0, "reason": "Completed", "startedAt": moment, "finishedAt": moment}
     if index == 0:
-        ended["message"] = termination_message(stand_in_worker.result(assignment_of(job))).decode()
+        result = stand_in_worker.result(assignment_of(job)).model_copy(update={"machine": machine})
+        ended["message"] = termination_message(result).decode()
     return {"terminated": ended}
 
 

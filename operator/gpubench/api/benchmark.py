@@ -369,9 +369,9 @@ class Measure(Value):
     window: Duration = Field("1s", description="About how long one window is: the steps between two time stamps.")
     health_check: Literal["Enabled", "Disabled"] = Field(
         "Enabled",
-        description="Whether each rank tests its device for some seconds before a trial: a node that is far below the "
-        "study's other attempts on the pool is named, and the figure flagged. Disabled for images of before it, which "
-        "refuse to be told of it.",
+        description="Whether each rank tests its device for some seconds before a trial: a node that is far below what "
+        "is usual on its pool, over all studies, is named, and the figure flagged. Disabled for images of before it, "
+        "which refuse to be told of it.",
     )
 
     RULES: ClassVar[tuple[Rule, ...]] = (

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, Field
 from gpubench import names, units
 from gpubench.api import patterns, rules
 from gpubench.api.condition import Condition
+from gpubench.api.pool_health import Health
 from gpubench.api.rules import Rule
 from gpubench.units import DecimalText, Processors, Quantity
 from gpubench.values import Value
@@ -574,6 +575,11 @@ class GpuPoolStatus(Value):
         max_length=8,
         description="Ready: the pool has a ready node. PriceStale: its price was read more than 90 days ago.",
         json_schema_extra=rules.list_map("type"),
+    )
+    health: Health = Field(
+        (),
+        description="What the short tests before the trials of all studies have found here: what an attempt is held "
+        "against when it ends.",
     )
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a reader of a point's figures must know, in sentences: the gravest first, as a status holds only a few.
+"""What a reader of a point's figures must know, as warnings: the gravest first, as a status holds only a few.
 
 The notices that gangs find in their own windows are merged over the repeats: how many repeats have one of a kind, and
-the worst of them. Their values stay in the records of the attempts.
+the worst of them. What the others were like stays in the records of the attempts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 from gpubench import workloads
 from gpubench.api import benchmark_status
-from gpubench.api.benchmark_status import PointResult, Stopping
-from gpubench.control import environments, stopped, training_results
+from gpubench.api.benchmark_status import PointResult, PointWarning, Stopping, WarningReason
+from gpubench.control import environments, point_warnings, stopped, training_results
 from gpubench.control.conditions import clamped
+from gpubench.control.health import Weak
 from gpubench.control.ledger import AttemptRecord
 from gpubench.control.retries import Standing, TrialStanding
 from gpubench.measure import efficiency, notices, wanted
@@ -21,8 +22,9 @@ from gpubench.measure.notices import Bimodal, LossRose, Notice, Outliers, Stragg
 from gpubench.measure.records import Environment
 from gpubench.plan.plan import Plan, Point
 
-NO_EFFICIENCY = "no efficiency: "  # how a warning begins that says so
+_NO_EFFICIENCY = "no efficiency: "
 _BY_GRAVITY = (Unsettled, Straggler, Bimodal, Trend, Outliers, LossRose)
+_PLACED = (WarningReason.UNSETTLED, WarningReason.STRAGGLER)  # have places of their own among what else is said
 
 
 class Beside(NamedTuple):
@@ -30,7 +32,7 @@ class Beside(NamedTuple):
 
     among: Sequence[MeasuredPoint]
     known: Mapping[str, Environment]  # records of environments, by key
-    weak: Mapping[str, str]  # sentences about weak nodes, by trial
+    weak: Mapping[str, Weak]  # nodes that were tested before a trial, by its id
 
 
 def of_point(
@@ -39,42 +41,60 @@ def of_point(
     trials: Sequence[TrialStanding],
     entry: MeasuredPoint,
     beside: Beside,
-) -> tuple[str, ...]:
+) -> tuple[PointWarning, ...]:
     """All that is to be said of a point with figures."""
     told = of_repeats(entry.point, [trial.measured for trial in trials if trial.measured is not None])
     return (
-        *(sentence for kind, sentence in told if kind is Unsettled),
+        *(warning for warning in told if warning.reason is WarningReason.UNSETTLED),
         *_short_of_repeats(trials),
         *_of_training(plan, trials, entry),
         *_of_nodes(trials, beside),
-        *(sentence for kind, sentence in told if kind is Straggler),
+        *(warning for warning in told if warning.reason is WarningReason.STRAGGLER),
         *_of_precision(plan, result, trials),
         *_of_efficiency(plan, result, entry, beside),
-        *(sentence for kind, sentence in told if kind not in (Unsettled, Straggler)),
+        *(warning for warning in told if warning.reason not in _PLACED),
     )
 
 
-def within_bounds(result: PointResult) -> PointResult:
-    """The result with as many of its warnings as a status holds; the last of these says how many are left out."""
-    kept, left = result.warnings[: benchmark_status.WARNINGS_MAX], result.warnings[benchmark_status.WARNINGS_MAX :]
-    more = f" (and {len(left)} more)" if left else ""
-    whole = [clamped(text, benchmark_status.WARNING_MAX) for text in kept[:-1]]
-    last = [clamped(text, benchmark_status.WARNING_MAX - len(more)) + more for text in kept[-1:]]
-    return result.model_copy(update={"warnings": (*whole, *last)})
+def within_bounds(result: PointResult, *, points: int) -> PointResult:
+    """The result with as many of its warnings as a status of so many points holds.
+
+    The last of these says how many are left out.
+    """
+    most = max(1, min(benchmark_status.WARNINGS_MAX, benchmark_status.WARNINGS_OF_A_STUDY_MAX // points))
+    kept, left = result.warnings[:most], result.warnings[most:]
+    if not left:
+        return result
+    more = f" (and {len(left)} more)"
+    message = clamped(kept[-1].message, benchmark_status.WARNING_MAX - len(more)) + more
+    last = kept[-1].model_copy(update={"message": message})
+    return result.model_copy(update={"warnings": (*kept[:-1], last)})
 
 
-def of_repeats(point: Point, records: Sequence[AttemptRecord]) -> list[tuple[type[Notice], str]]:
+def of_repeats(point: Point, records: Sequence[AttemptRecord]) -> list[PointWarning]:
     """What the repeats noticed, each kind of notice once."""
     told = [(notice, record) for record in records if record.result is not None for notice in record.result.notices]
-    sentences: list[tuple[type[Notice], str]] = []
+    found: list[PointWarning] = []
     for kind in _BY_GRAVITY:
         alike = [(notice, record) for notice, record in told if isinstance(notice, kind)]
         if alike:
             worst, record = max(alike, key=lambda pair: _severity(pair[0]))
             carriers = len({record.key for _, record in alike})
             share = f"{carriers} of {len(records)} repeats: " if len(records) > 1 else ""
-            sentences.append((kind, f"{share}{notices.sentence(worst)}{_place(worst, point, record)}"))
-    return sentences
+            node = _node(worst, point, record)
+            place = "" if node is None else f" ({node})"
+            found.append(
+                point_warnings.warning(
+                    WarningReason(worst.kind),
+                    f"{share}{notices.sentence(worst)}{place}",
+                    trial=record.trial,
+                    rank=worst.rank if isinstance(worst, Straggler) else None,
+                    node=node,
+                    repeats=carriers,
+                    figures=notices.figures(worst),
+                )
+            )
+    return found
 
 
 def _severity(notice: Notice) -> float:
@@ -91,74 +111,92 @@ def _severity(notice: Notice) -> float:
             return last - first
 
 
-def _place(notice: Notice, point: Point, record: AttemptRecord) -> str:
+def _node(notice: Notice, point: Point, record: AttemptRecord) -> str | None:
     """The node of a rank that is named. Nodes of a record are in the order of its pods, where it has all of them."""
     if not isinstance(notice, Straggler) or len(record.nodes) != point.nodes:
-        return ""
+        return None
     index = notice.rank // point.key.workers_per_node
-    return f" ({record.nodes[index]})" if index < len(record.nodes) else ""
+    return record.nodes[index] if index < len(record.nodes) else None
 
 
-def _short_of_repeats(trials: Sequence[TrialStanding]) -> list[str]:
+def _short_of_repeats(trials: Sequence[TrialStanding]) -> list[PointWarning]:
     given_up = [trial for trial in trials if trial.standing is Standing.GIVEN_UP]
     measured = sum(trial.standing is Standing.MEASURED for trial in trials)
     if not given_up or not measured:
         return []
     up_to = "up to " if any(trial.standing is Standing.NOT_NEEDED for trial in trials) else ""
-    return [f"only {measured} of {up_to}{len(trials)} repeats were measured: {given_up[0].sentence}"]
+    return [
+        point_warnings.warning(
+            WarningReason.REPEATS_MISSING,
+            f"only {measured} of {up_to}{len(trials)} repeats were measured: {given_up[0].sentence}",
+            figures={"measured": measured, "wanted": len(trials)},
+        )
+    ]
 
 
-def _of_training(plan: Plan, trials: Sequence[TrialStanding], entry: MeasuredPoint) -> list[str]:
+def _of_training(plan: Plan, trials: Sequence[TrialStanding], entry: MeasuredPoint) -> list[PointWarning]:
     results = [trial.result for trial in trials if trial.result is not None]
     untimed = training_results.warning(results, plan.timed_region, planned=entry.point.key.epochs)
-    return [] if untimed is None else [untimed]
+    return [] if untimed is None else [point_warnings.warning(WarningReason.NO_TRAINING_FIGURES, untimed)]
 
 
-def _of_precision(plan: Plan, result: PointResult, trials: Sequence[TrialStanding]) -> list[str]:
+def _of_precision(plan: Plan, result: PointResult, trials: Sequence[TrialStanding]) -> list[PointWarning]:
     asked = wanted.of_plan(plan)
     reached = stopped.half_width(plan, trials)
     if asked is None or reached is None or result.stopping is not Stopping.MAXIMUM_REACHED:
         return []
     was = f"known to ±{_percent(reached)} after {len(result.values)} repeats"
     aim = f"±{_percent(asked.relative_half_width)} was wanted"
-    return [f"{was}, and {aim}: raise measure.repeats.max, or measure for longer"]
+    return [
+        point_warnings.warning(
+            WarningReason.PRECISION_NOT_REACHED,
+            f"{was}, and {aim}: raise measure.repeats.max, or measure for longer",
+            figures={"reached": reached, "wanted": asked.relative_half_width},
+        )
+    ]
 
 
 def _percent(share: float) -> str:
     return f"{100 * share:.{0 if share >= 0.1 else 1}f} %"
 
 
-def _of_nodes(trials: Sequence[TrialStanding], beside: Beside) -> list[str]:
-    """Nodes that the health check found weak."""
-    told = (beside.weak.get(trial.measured.trial) for trial in trials if trial.measured is not None)
-    return [text for text in dict.fromkeys(told) if text is not None]
+def _of_nodes(trials: Sequence[TrialStanding], beside: Beside) -> list[PointWarning]:
+    """Nodes that the health check found weak: each once, at its worst."""
+    told = [
+        weak
+        for trial in trials
+        if trial.measured is not None and (weak := beside.weak.get(trial.measured.trial)) is not None
+    ]
+    found: list[PointWarning] = []
+    for nodes in dict.fromkeys(weak.nodes for weak in told):
+        alike = [weak for weak in told if weak.nodes == nodes]
+        worst = min(alike, key=lambda weak: weak.share)
+        found.append(worst.warning.model_copy(update={"repeats": len(alike)}))
+    return found
 
 
-def _of_efficiency(plan: Plan, result: PointResult, entry: MeasuredPoint, beside: Beside) -> list[str]:
+def _of_efficiency(plan: Plan, result: PointResult, entry: MeasuredPoint, beside: Beside) -> list[PointWarning]:
     if entry.point.key.workload == workloads.MESSAGES:
         return []  # it has none to miss
     found = []
     if entry.scaling_baseline is not None and (baseless := _baseless(plan, entry.scaling_baseline)):
-        found.append(f"{NO_EFFICIENCY}scalingBaseline of {result.pool} is {entry.scaling_baseline}, which {baseless}")
+        found.append(f"scalingBaseline of {result.pool} is {entry.scaling_baseline}, which {baseless}")
     if (elsewhere := _line_elsewhere(entry, beside)) is not None:
         found.append(elsewhere)
     if any(not base.settled and base is not entry for base in efficiency.bases(entry, beside.among)):
-        found.append(
-            f"{NO_EFFICIENCY}the smallest worker count of this line is Unstable: give measure.warmUp and duration "
-            "more time"
-        )
-    return found
+        found.append("the smallest worker count of this line is Unstable: give measure.warmUp and duration more time")
+    return [point_warnings.warning(WarningReason.NO_EFFICIENCY, f"{_NO_EFFICIENCY}{sentence}") for sentence in found]
 
 
 def _line_elsewhere(entry: MeasuredPoint, beside: Beside) -> str | None:
-    """That no efficiency was computed, and what was not the same; None where nothing was."""
+    """Why no efficiency was computed: what was not the same; None where nothing was."""
     for other in efficiency.lines(entry, beside.among):
         across = other.point.key.pool != entry.point.key.pool
         if not other.environment.is_comparable(entry.environment, across_pools=across):
             differing = environments.differences((other.environment, entry.environment), beside.known)
             return (
-                f"{NO_EFFICIENCY}other worker counts of this line ran in another environment ({differing}): "
-                "restrict the pool to equal nodes"
+                f"other worker counts of this line ran in another environment ({differing}): restrict the pool to "
+                "equal nodes"
             )
     return None
 

@@ -9,8 +9,8 @@ from decimal import Decimal
 
 from gpubench import workloads
 from gpubench.api.benchmark import Goal
-from gpubench.api.benchmark_status import Cost, GoalResult, PointResult
-from gpubench.control import estimates
+from gpubench.api.benchmark_status import Cost, GoalResult, PointResult, PointWarning, WarningReason
+from gpubench.control import estimates, point_warnings
 from gpubench.money import marginal, price, staleness
 from gpubench.money.amount import Rate
 from gpubench.plan.plan import Plan, Point
@@ -35,15 +35,17 @@ def _is_timed(result: PointResult) -> bool:
     return result.throughput is not None or (result.training is not None and result.training.seconds is not None)
 
 
-def _warnings(plan: Plan, result: PointResult) -> tuple[str, ...]:
+def _warnings(plan: Plan, result: PointResult) -> tuple[PointWarning, ...]:
     """Those of the result, before them why its pool's price gives no cost, and behind them that it is an old one."""
     without = price.without_exchange(plan, result.pool)
     if without is not None:
-        return (without, *result.warnings)
+        return (point_warnings.warning(WarningReason.NO_COST, without), *result.warnings)
     if plan.imported is not None:  # the prices are of the publication's time, as its figures are
         return result.warnings
     stale = staleness.of_study(plan.pool(result.pool), planned_at=plan.planned_at)
-    return result.warnings if stale is None else (*result.warnings, stale)
+    if stale is None:
+        return result.warnings
+    return (*result.warnings, point_warnings.warning(WarningReason.PRICE_STALE, stale))
 
 
 def _cost(plan: Plan, point: Point, result: PointResult) -> Cost | None:

@@ -14,6 +14,7 @@ from gpubench.control import (
     environments,
     evidence,
     happenings,
+    health_history,
     needed,
     results,
     retries,
@@ -40,7 +41,7 @@ def decide(plan: Plan, ledger: Ledger, observed: Observed, now: float) -> Decisi
         for job in jobs
         if (verdict := _verdict(job, points[job.trial], plan=plan, suspend=study.spec.suspend, now=now))
     }
-    news = _news(ledger, jobs, verdicts, points=points, nodes=observed.nodes, now=now)
+    news = _news(ledger, jobs, verdicts, points=points, observed=observed, now=now)
     after = ledger.with_records(news)
     entries = after.by_key()
     attempts = after.by_trial()
@@ -91,7 +92,7 @@ def _news(
     verdicts: Mapping[str, Verdict],
     *,
     points: Mapping[str, Point],
-    nodes: Sequence[ObservedNode],
+    observed: Observed,
     now: float,
 ) -> tuple[AttemptRecord, ...]:
     """Entries to write: attempts new to the ledger, attempts that have ended, and those whose Job is simply gone."""
@@ -101,10 +102,11 @@ def _news(
         entry = entries.get(job.key)
         verdict = verdicts.get(job.key)
         if entry is None or (entry.outcome is None and verdict is not None):
-            news.append(_record(job, verdict, nodes=nodes, pods=points[job.trial].nodes, now=now))
-    observed = {job.key for job in jobs}
+            record = _record(job, verdict, nodes=observed.nodes, pods=points[job.trial].nodes, now=now)
+            news.append(health_history.with_usual(record, points[job.trial], observed.histories))
+    seen = {job.key for job in jobs}
     for record in ledger.records:
-        if record.outcome is None and record.key not in observed:
+        if record.outcome is None and record.key not in seen:
             news.append(
                 record.model_copy(
                     update={

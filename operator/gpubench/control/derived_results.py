@@ -16,8 +16,16 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 from gpubench.api import benchmark_status
-from gpubench.api.benchmark_status import SOURCES, Basis, Estimate, PointResult, PointState
-from gpubench.control import caveats, conditions
+from gpubench.api.benchmark_status import (
+    SOURCES,
+    Basis,
+    Estimate,
+    PointResult,
+    PointState,
+    PointWarning,
+    WarningReason,
+)
+from gpubench.control import conditions, point_warnings
 from gpubench.money import derived as formulas
 from gpubench.plan import derived
 from gpubench.plan.plan import Plan, Point
@@ -52,7 +60,7 @@ def derived_result(plan: Plan, point: Point, blank: PointResult, *, results: Seq
         blank,
         source,
         throughput=source.throughput,
-        warning=f"re-priced from {_place(source)}: not run here",
+        warning=point_warnings.warning(WarningReason.REPRICED, f"re-priced from {_place(source)}: not run here"),
     ).model_copy(update={"training": source.training, "bandwidth": source.bandwidth})
 
 
@@ -90,8 +98,12 @@ def _extrapolated(
         blank,
         source,
         throughput=Estimate(mean=float(throughput)),
-        warning=f"extrapolated: {_place(source)}, times {factor:g}, times {float(mean):.4g}, the mean efficiency of "
-        f"{count}: not run here, and without an interval",
+        warning=point_warnings.warning(
+            WarningReason.EXTRAPOLATED,
+            f"extrapolated: {_place(source)}, times {factor:g}, times {float(mean):.4g}, the mean efficiency of "
+            f"{count}: not run here, and without an interval",
+            figures={"efficiency": float(mean), "points": len(efficiencies)},
+        ),
     )
 
 
@@ -102,7 +114,12 @@ def _why_none(source: PointResult, alike: Sequence[PointResult]) -> str:
         return f"{_place(source)}, is Unstable: {_STEADIER}"
     if larger and all(result.state is PointState.UNSTABLE for result in larger):
         return f"{_place(larger[0])}, is Unstable: {_STEADIER}"
-    told = ((result, text) for result in larger for text in result.warnings if text.startswith(caveats.NO_EFFICIENCY))
+    told = (
+        (result, warning.message)
+        for result in larger
+        for warning in result.warnings
+        if warning.reason is WarningReason.NO_EFFICIENCY
+    )
     for result, text in told:
         return f"of {_place(result)}, {text}"
     return "measure one in this study, or set measuredBy.workers to the smallest worker count of the others"
@@ -111,7 +128,9 @@ def _why_none(source: PointResult, alike: Sequence[PointResult]) -> str:
 _STEADIER = "give measure.warmUp and duration more time"
 
 
-def _measured(blank: PointResult, source: PointResult, *, throughput: Estimate | None, warning: str) -> PointResult:
+def _measured(
+    blank: PointResult, source: PointResult, *, throughput: Estimate | None, warning: PointWarning
+) -> PointResult:
     return blank.model_copy(
         update={
             "state": source.state,  # Measured, or Unstable: a price steadies nothing

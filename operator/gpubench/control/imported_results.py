@@ -12,10 +12,19 @@ nobody published.
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from gpubench.api import benchmark_status
 from gpubench.api.benchmark import Mode
-from gpubench.api.benchmark_status import Estimate, GpuUsage, PointResult, PointState, Quality, Scaling, TrainingResult
-from gpubench.control import conditions, estimates, training_results
+from gpubench.api.benchmark_status import (
+    Estimate,
+    GpuUsage,
+    PointResult,
+    PointState,
+    PointWarning,
+    Quality,
+    Scaling,
+    TrainingResult,
+    WarningReason,
+)
+from gpubench.control import estimates, point_warnings, training_results
 from gpubench.measure import efficiency, intervals
 from gpubench.measure.efficiency import Ground, MeasuredPoint
 from gpubench.plan import derived
@@ -88,10 +97,10 @@ def _place(plan: Plan, index: int) -> str:
     return f"{key.pool}, {workers_text(key.workers)}"
 
 
-def _warnings(plan: Plan, found: ImportedPoint) -> tuple[str, ...]:
+def _warnings(plan: Plan, found: ImportedPoint) -> tuple[PointWarning, ...]:
     assert plan.imported is not None  # the caller has looked
     texts = (f"imported from {plan.imported.origin}: not measured by gpubench", found.note)
-    return tuple(conditions.clamped(text, benchmark_status.WARNING_MAX) for text in texts if text is not None)
+    return tuple(point_warnings.warning(WarningReason.IMPORTED, text) for text in texts if text is not None)
 
 
 # --- efficiency -------------------------------------------------------------------------------------------------------

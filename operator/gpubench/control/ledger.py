@@ -9,13 +9,14 @@ Beside the attempts lies the full environment that a figure stands on, once for 
 `environment.<key>`: a termination message holds the key only, and logs go with their pods.
 
 Version 1 (0.1.0, before checksums): the fields below.
-Version 2 (0.1.0): each entry, and each environment, ends with a checksum (`gpubench.sealed`); `podTimes`.
+Version 2 (0.1.0): each entry, and each environment, ends with a checksum (`gpubench.sealed`); `podTimes`, `usual`.
 """
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
 from gpubench import sealed
+from gpubench.api.pool_health import Test
 from gpubench.measure import records
 from gpubench.measure.records import Environment, Result
 from gpubench.values import Value
@@ -72,6 +73,17 @@ class Reason(StrEnum):
 PodTimes = tuple[float, float | None, float]
 
 
+class Usual(Value):
+    """What the tests of one kind on an attempt's pool were like when it ended, over all studies, its own left out."""
+
+    test: Test
+    median: float
+    deviation: float  # median absolute deviation from the median
+    tests: int
+    nodes: int | None = None  # that these were made on; None where it is not known
+    oldest_at: float
+
+
 class AttemptRecord(sealed.Stored):
     """One attempt. Times are seconds since the epoch, from API timestamps."""
 
@@ -93,6 +105,7 @@ class AttemptRecord(sealed.Stored):
     instance_types: tuple[str, ...] = ()  # distinct, of the nodes; empty where one of them is not known
     zones: tuple[str, ...] = ()  # distinct, of the nodes, as far as they are known
     result: Result | None = None
+    usual: tuple[Usual, ...] = ()  # frozen with the attempt: a status says the same whenever it is made
 
     @property
     def key(self) -> str:

@@ -7,6 +7,7 @@ the epoch.
 
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import Condition
+from gpubench.api.pool_health import PoolTests
 from gpubench.values import Value
 
 
@@ -114,11 +115,19 @@ class ObservedNode(Value):
     zone: str | None = None
 
 
+class PoolHistory(Value):
+    """What the tests before the trials of all studies have found on a pool."""
+
+    pool: str
+    kinds: tuple[PoolTests, ...] = ()
+
+
 class Observed(Value):
     """Everything that one decision is made from, besides plan, ledger and time."""
 
     study: Study
     jobs: tuple[ObservedJob, ...] = ()
     free: tuple[FreeSlots, ...] = ()
+    histories: tuple[PoolHistory, ...] = ()  # of the tests on pools of the study, as far as they are needed
     nodes: tuple[ObservedNode, ...] = ()  # those of the pods of `jobs`, as far as they are known
     refused: str | None = None  # what the API server said when it refused to create an object of the study just now

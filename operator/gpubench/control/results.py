@@ -65,7 +65,7 @@ def point_results(
         for point, result in zip(plan.points, found, strict=True)
     )
     return tuple(
-        caveats.within_bounds(costs.costed(plan, point, result, goals))
+        caveats.within_bounds(costs.costed(plan, point, result, goals), points=len(plan.points))
         for point, result in zip(plan.points, whole, strict=True)
     )
 

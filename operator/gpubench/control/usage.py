@@ -5,9 +5,8 @@ import math
 from collections.abc import Iterable, Sequence
 
 from gpubench.api.benchmark_status import GpuUsage, HostUsage
+from gpubench.control import estimates
 from gpubench.measure.records import Machine, Result
-
-_DIGITS = 4  # a sampled mean carries no more, and a status holds 256 of each
 
 
 def gpu(results: Sequence[Result]) -> GpuUsage | None:
@@ -70,4 +69,4 @@ def _largest(values: Iterable[int | None]) -> int | None:
 
 
 def _rounded(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.{_DIGITS}g}")
+    return None if value is None else estimates.sampled(value)

@@ -87,3 +87,8 @@ def sentence(notice: Notice) -> str:
             return f"rank {rank} computes {cost:.0%} slower than the others, which wait for it: look at its node"
         case LossRose(first=first, last=last):
             return f"the loss rose from {first:.4g} to {last:.4g}: check the learning rate and the data"
+
+
+def figures(notice: Notice) -> dict[str, float]:
+    """The numbers of a notice by their names; which rank it is about is none of them."""
+    return {name: value for name, value in notice if name not in ("kind", "rank")}

@@ -440,11 +440,12 @@ def reasons(points: Sequence[PointResult]) -> list[str]:
 
 def warnings(points: Sequence[PointResult]) -> list[str]:
     """Each warning once; how many points carry it, or which, is said beside it."""
-    carriers = Counter(warning for point in points for warning in dict.fromkeys(point.warnings))
+    messages = [list(dict.fromkeys(warning.message for warning in point.warnings)) for point in points]
+    carriers = Counter(message for of_point in messages for message in of_point)
     notes = []
-    for warning, count in carriers.items():
-        carrier = next(point for point in points if warning in point.warnings)
-        notes.append(f"Warning: {describe(carrier) if count == 1 else f'{count} points'}: {warning}")
+    for message, count in carriers.items():
+        carrier = next(point for point, of_point in zip(points, messages, strict=True) if message in of_point)
+        notes.append(f"Warning: {describe(carrier) if count == 1 else f'{count} points'}: {message}")
     return notes
 
 
@@ -468,7 +469,7 @@ FLAT_FIELDS = (
     "billed", "billed_per_run", "billed_lost", "billed_attempts", "billed_currency",
     "goals", "processors", "memory_peak_bytes",
     "gpu_utilization", "gpu_memory_peak_bytes", "watts", "joules_per_million_samples", "gpu_throttled",
-    "comparison", "environment", "instance_type", "values", "warnings",
+    "comparison", "environment", "instance_type", "values", "warning_reasons", "warnings",
 )  # fmt: skip
 _SAME_NAME = (
     "workload", "pool", "accelerator", "workers", "workers_per_node", "batch_per_worker", "global_batch", "precision",
@@ -497,7 +498,8 @@ def flat(point: PointResult) -> dict[str, str]:
         **_flat_machine(point),
         "goals": json.dumps([goal.to_wire() for goal in point.goals]) if point.goals else None,
         "values": " ".join(repr(value) for value in point.values),
-        "warnings": " | ".join(point.warnings),
+        "warning_reasons": " ".join(warning.reason.value for warning in point.warnings),
+        "warnings": " | ".join(warning.message for warning in point.warnings),
     }
     return {name: "" if record.get(name) is None else str(record[name]) for name in FLAT_FIELDS}
 

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One warning of a point, made to fit a status: every warning is made here, whoever has something to say.
+
+Must not happen: a name for a number that no table has (`benchmark_status.WARNING_FIGURES`): programs rely on it.
+"""
+
+from collections.abc import Mapping
+
+from gpubench.api import benchmark_status
+from gpubench.api.benchmark_status import PointWarning, WarningReason
+from gpubench.control import conditions, estimates
+
+
+def warning(
+    reason: WarningReason,
+    message: str,
+    *,
+    trial: str | None = None,
+    rank: int | None = None,
+    node: str | None = None,
+    repeats: int | None = None,
+    figures: Mapping[str, float] | None = None,
+) -> PointWarning:
+    """A warning whose texts are cut to what a status takes, and whose figures have the digits of a sampled one."""
+    unknown = (figures or {}).keys() - set(benchmark_status.WARNING_FIGURES[reason])
+    assert not unknown, f"{reason.value} has no figures {', '.join(sorted(unknown))}"
+    return PointWarning(
+        reason=reason,
+        message=conditions.clamped(message, benchmark_status.WARNING_MAX),
+        trial=trial,
+        rank=rank,
+        node=None if node is None else conditions.clamped(node, benchmark_status.NODE_MAX),
+        repeats=repeats,
+        figures={name: estimates.sampled(figure) for name, figure in figures.items()} if figures else None,
+    )

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The histories of pools in the cluster: written by one study, held against by the next, whatever the operator does."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import studies
+from gpubench.measure.records import Machine
+from gpubench_operator import keys, kube, pools, settings
+from memory_world import KEY, Placement, World
+
+USUAL, SLOW = 19.5e12, 13.0e12
+LATER = keys.benchmark("default", "later")
+SPEC: dict[str, Any] = {
+    "sweep": [{"workloads": ["mnist_cnn"], "pools": ["pretend"], "workers": [1], "batchPerWorker": [64]}],
+    "limits": {"parallelTrials": 1},
+}
+
+
+def figures(*teraflops: float, node: str = "n") -> Callable[[int], Placement]:
+    """Each Job on a node of its own, which has this figure; the last one is that of all further ones."""
+
+    def placed(number: int) -> Placement:
+        figure = teraflops[min(number, len(teraflops) - 1)]
+        return Placement(node=f"{node}{number}", machine=Machine(arithmetic=figure, weakest_rank=0))
+
+    return placed
+
+
+#: Six healthy nodes for the first study; the second one meets a slow one at once.
+SECOND_IS_SLOW = figures(*[USUAL] * 6, SLOW, USUAL)
+
+
+def world(placed: Callable[[int], Placement], *, repeats: int = 6, **spec: Any) -> World:
+    return World(placed=placed, repeats=repeats, **{**SPEC, **spec})
+
+
+async def finish(here: World, key: keys.Key) -> dict[str, Any]:
+    """The status of a study that has finished."""
+    for _ in range(200):
+        await here.look(key)
+        here.clock.now += 1
+        if not here.progress() and status_of(here, key).get("phase") in ("Succeeded", "Failed"):
+            return status_of(here, key)
+    raise AssertionError(f"not finished: {status_of(here, key)}")
+
+
+def status_of(here: World, key: keys.Key) -> dict[str, Any]:
+    found = next(body for body in here.api.all(kube.BENCHMARKS) if kube.name_of(body) == key.name)
+    status: dict[str, Any] = found.get("status") or {}
+    return status
+
+
+def pool_health(here: World) -> list[dict[str, Any]]:
+    (pool,) = here.api.all(kube.POOLS)
+    found: list[dict[str, Any]] = (pool.get("status") or {}).get("health") or []
+    return found
+
+
+async def two_studies() -> World:
+    here = world(SECOND_IS_SLOW)
+    await finish(here, KEY)
+    here.api.put(kube.BENCHMARKS, studies.benchmark("later", repeats=3, **SPEC))
+    await finish(here, LATER)
+    return here
+
+
+async def test_a_slow_node_of_a_second_study_is_named_against_the_history_of_the_first() -> None:
+    here = await two_studies()
+    assert [result.get("warnings") for result in status_of(here, KEY)["results"]] == [[]]
+    ((told,),) = [result["warnings"] for result in status_of(here, LATER)["results"]]
+    assert (told["reason"], told["node"]) == ("WeakNode", "n6-0")
+    assert told["figures"] == {"arithmetic": SLOW, "usual": USUAL, "tests": 6.0, "nodes": 6.0}
+    assert told["message"] == (
+        "node n6-0 is weak: float32 arithmetic 13 Tflop/s, 33% below the 19.5 usual on its pool (6 tests on 6 nodes): "
+        "cordon it, or look for heat"
+    )
+
+
+async def test_an_operator_that_starts_afresh_says_the_same_and_writes_nothing() -> None:
+    here = await two_studies()
+    before = [status_of(here, key) for key in (KEY, LATER)], pool_health(here), len(here.api.writes)
+    here.start_operator()
+    await here.operator.rebuild()
+    for key in (KEY, LATER):
+        await here.look(key)
+    assert ([status_of(here, key) for key in (KEY, LATER)], pool_health(here), len(here.api.writes)) == before
+
+
+async def test_a_pool_that_changes_later_changes_no_warning() -> None:
+    here = await two_studies()
+    before = status_of(here, LATER)
+    (pool,) = here.api.all(kube.POOLS)
+    here.api.put(kube.POOLS, {**pool, "status": {}})
+    here.start_operator()
+    await here.look(LATER)
+    assert status_of(here, LATER) == before
+
+
+async def test_a_deleted_study_leaves_its_tests_to_the_pool() -> None:
+    here = world(SECOND_IS_SLOW)
+    await finish(here, KEY)
+    for resource in (kube.BENCHMARKS, kube.CONFIG_MAPS, kube.JOBS, kube.PODS):
+        for body in here.api.all(resource):
+            here.api.remove(resource, name=kube.name_of(body), namespace="default")
+    await here.look(KEY)
+    here.start_operator()
+    here.api.put(kube.BENCHMARKS, studies.benchmark("later", repeats=3, **SPEC))
+    status = await finish(here, LATER)
+    assert [told["node"] for result in status["results"] for told in result["warnings"]] == ["n6-0"]
+
+
+async def test_the_history_says_when_what_was_found_on_which_node() -> None:
+    here = world(figures(USUAL, SLOW), repeats=2)
+    await finish(here, KEY)
+    (kind,) = pool_health(here)
+    assert (kind["test"], kind["workersPerNode"], kind["environment"]) == (
+        "arithmetic", 1, here.status()["results"][0]["environment"],
+    )  # fmt: skip
+    assert kind["usual"] == (USUAL + SLOW) / 2
+    ended = {entry["nodes"][0]: int(entry["endedAt"]) for entry in here.ledger().values()}
+    assert kind["nodes"] == [
+        {"node": node, "at": [ended[node]], "figures": [figure]} for node, figure in (("n0-0", USUAL), ("n1-0", SLOW))
+    ]
+
+
+async def test_the_status_of_a_pool_keeps_its_history_when_its_nodes_are_counted() -> None:
+    here = world(figures(USUAL), repeats=2)
+    await finish(here, KEY)
+    before = pool_health(here)
+    counting = pools.PoolReconciler(
+        here.api, options=settings.load({"GPUBENCH_IDENTITY": "test"}), plans=here.operator.store, clock=here.clock
+    )
+    await counting.reconcile(keys.POOLS)
+    (pool,) = here.api.all(kube.POOLS)
+    assert pool["status"]["conditions"]
+    assert pool_health(here) == before != []
+
+
+async def test_a_study_without_the_test_asks_no_pool_and_leaves_nothing_there() -> None:
+    here = world(figures(USUAL), measure={"healthCheck": "Disabled", "repeats": {"min": 2}})
+    await finish(here, KEY)
+    assert "status" not in here.api.all(kube.POOLS)[0]
+
+
+async def test_a_conflict_is_tried_again_and_loses_no_test() -> None:
+    here = world(figures(USUAL), repeats=3)
+    here.api.patch_refusals["pretend"] = kube.RetryLater("conflict", delay=0.2)
+    await here.finish()
+    assert sum(len(node["figures"]) for kind in pool_health(here) for node in kind["nodes"]) == 3
+
+
+async def test_a_history_that_cannot_be_written_stops_no_study() -> None:
+    here = world(figures(USUAL), repeats=2)
+    here.api.patch_refusals["pretend"] = kube.Never("status.health: Invalid value", code=422)
+    await here.finish()
+    assert here.status()["phase"] == "Succeeded"
+
+
+async def test_a_pool_that_is_gone_stops_no_study() -> None:
+    here = world(figures(USUAL), repeats=2)
+    await here.look()
+    here.api.remove(kube.POOLS, name="pretend", namespace="")
+    await here.finish()
+    assert here.status()["phase"] == "Succeeded"
+
+
+def ran(*, crash_at: int | None = None, crash_before: bool = False) -> World:
+    here = world(figures(*[USUAL] * 6, SLOW), repeats=7)
+    here.api.crash_at, here.api.crash_before = crash_at, crash_before
+    asyncio.run(here.finish())
+    return here
+
+
+def told(here: World) -> Any:
+    """What is said and kept, without moments: a run with a crash takes longer."""
+    usual = {
+        key: [{name: value for name, value in one.items() if name != "oldestAt"} for one in entry["usual"]]
+        for key, entry in here.ledger().items()
+    }
+    health = [(node["node"], node["figures"]) for kind in pool_health(here) for node in kind["nodes"]]
+    return usual, health, [result["warnings"] for result in here.status()["results"]]
+
+
+@pytest.mark.parametrize("crash_before", [True, False], ids=["write lost", "write carried out"])
+def test_a_crash_at_any_write_loses_no_test_and_changes_no_warning(*, crash_before: bool) -> None:
+    undisturbed = ran()
+    ((warning,),) = told(undisturbed)[2]
+    assert (warning["reason"], warning["node"]) == ("WeakNode", "n6-0")
+    for number, write in enumerate(undisturbed.api.writes):
+        if write[1] != "events":
+            here = ran(crash_at=number, crash_before=crash_before)
+            assert told(here) == told(undisturbed), f"crash at write {number}: {write}"
