@@ -102,7 +102,7 @@ def _extrapolated(
             WarningReason.EXTRAPOLATED,
             f"extrapolated: {_place(source)}, times {factor:g}, times {float(mean):.4g}, the mean efficiency of "
             f"{count}: not run here, and without an interval",
-            figures={"efficiency": float(mean), "points": len(efficiencies)},
+            figures={"efficiency": float(mean), "points": len(found)},
         ),
     )
 
