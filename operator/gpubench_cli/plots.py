@@ -31,6 +31,7 @@ _WIDTH, _RATIO, _LEGEND_ROW = 360.0, 0.72, 16.0
 _POINTS_PER_INCH = 72.0
 _LEGEND_CHARACTERS = 44
 _BAR_CHARACTERS = 52
+_ACROSS_CHARACTERS, _UP_CHARACTERS = 44, 28  # of an axis' title
 _TICKS = 5
 _ROOM = 1.03  # above the largest figure
 _BAR_HEIGHT, _BAR_LINE, _BAR_GAP, _BARS_FRAME = 10.0, 14.0, 10.0, 50.0  # points
@@ -186,7 +187,7 @@ def _staircase(corners: Sequence[tuple[float, float]]) -> list[tuple[float, floa
 
 def _axis(axes: Axes, which: str, axis: Axis) -> None:
     drawn = axes.xaxis if which == "x" else axes.yaxis
-    drawn.set_label_text(axis.title)
+    drawn.set_label_text(_wrapped(axis.title, _ACROSS_CHARACTERS if which == "x" else _UP_CHARACTERS))
     drawn.grid(visible=True, color=_GRID, linewidth=0.6)
     if axis.logarithmic:
         (axes.set_xscale if which == "x" else axes.set_yscale)("log")
@@ -271,7 +272,7 @@ def _bars(chart: Bars) -> Figure:
     axes.set_xlim(*_reach(chart.bars))
     axes.yaxis.set_visible(False)
     axes.spines["left"].set_visible(False)
-    axes.xaxis.set_label_text(chart.axis.title)
+    axes.xaxis.set_label_text(_wrapped(chart.axis.title, _ACROSS_CHARACTERS))
     axes.xaxis.set_major_formatter(FuncFormatter(_plain))
     axes.xaxis.set_major_locator(MaxNLocator(_TICKS))
     axes.xaxis.grid(visible=True, color=_GRID, linewidth=0.6)

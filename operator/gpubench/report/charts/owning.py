@@ -15,7 +15,7 @@ from gpubench.money import breakeven, ownership, price
 from gpubench.money.amount import Rate
 from gpubench.report import figures
 from gpubench.report.charts import points
-from gpubench.report.charts.points import Entry, Work
+from gpubench.report.charts.points import Entry
 from gpubench.report.document import Axis, Curves, Mark, Missing, Series
 from gpubench.report.tables import Column
 
@@ -41,16 +41,16 @@ def gains(entries: Sequence[Entry]) -> tuple[Curves | Missing, ...]:
         return (Missing(title=title, reason="no pool of this report has an ownership: all of them are rented"),)
     found: list[Curves] = []
     reasons: dict[str, None] = {}
-    for one, members in points.grouped(entries, lambda entry: points.work(entry.point)).items():
+    for one, members in points.together(entries):
         nodes = _nodes_of(members)
         rented = [node for node in nodes if node.pool.spec.price is not None]
         for own in (node for node in nodes if node.pool.spec.ownership is not None):
             if not rented:
-                reasons[f"{one}: no rented pool with a price has a throughput to compare {own.label} with"] = None
+                reasons[f"no rented pool with a price has a throughput of the same work as {own.pool.name}"] = None
                 continue
             alike = [node for node in rented if _in_one_currency(own, node)]
             if not alike:
-                reasons[f"{own.label} and the rented pools have prices in different currencies"] = None
+                reasons[f"{own.pool.name} and the rented pools have prices in different currencies"] = None
                 continue
             found.append(_gain(one, own, alike[: points.SERIES_MAX], name=f"gain-{len(found) + 1}"))
     if found:
@@ -58,7 +58,7 @@ def gains(entries: Sequence[Entry]) -> tuple[Curves | Missing, ...]:
     return (Missing(title=title, reason="; ".join(reasons) or points.nothing(owned)),)
 
 
-def _gain(one: Work, own: _PerNode, rented: Sequence[_PerNode], *, name: str) -> Curves:
+def _gain(one: str, own: _PerNode, rented: Sequence[_PerNode], *, name: str) -> Curves:
     owner = own.pool.spec.ownership
     assert owner is not None  # the caller has chosen it for that
     series, sentences = [], []

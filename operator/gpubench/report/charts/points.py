@@ -13,11 +13,11 @@ from gpubench.api.benchmark_status import Estimate, PointResult, PointState
 from gpubench.api.pool import GpuPool
 from gpubench.plan.plan import Plan
 from gpubench.report import figures, tables
+from gpubench.report.tables import NOT_PUBLISHED
 
 #: Series of one chart that can be told apart by colour, mark and line, also in grey.
 SERIES_MAX = 8
 HOLLOW = " Hollow: not run, or never settled."
-_NOT_PUBLISHED = "NotPublished"  # state of an imported point without figures
 
 #: By their values: a figure that was measured elsewhere, and imported, was measured.
 _BASES = {"Measured": "", "Imported": "", "Repriced": "re-priced", "Extrapolated": "extrapolated"}
@@ -68,6 +68,26 @@ def grouped(items: Iterable[_Item], key: Callable[[_Item], _Key]) -> dict[_Key, 
     return groups
 
 
+class Together(NamedTuple):
+    """Points that one chart may show."""
+
+    title: str  # the work, and the study where a report has several and only one has it
+    entries: tuple[Entry, ...]  # without their study where it is the same for all
+
+
+def together(entries: Iterable[Entry], *, but_for: Callable[[Entry], str] = lambda _: "") -> list[Together]:
+    """Points by their work, and by what else keeps them apart."""
+    found = []
+    for (one, _), members in grouped(entries, lambda entry: (work(entry.point), but_for(entry))).items():
+        studies = {entry.study for entry in members}
+        if len(studies) > 1:
+            found.append(Together(str(one), tuple(members)))
+            continue
+        of_study = f" ({members[0].study})" if members[0].study else ""
+        found.append(Together(f"{one}{of_study}", tuple(entry._replace(study="") for entry in members)))
+    return found
+
+
 def planned_pool(plan: Plan | None, name: str) -> GpuPool | None:
     """A pool as it was when the study started; None where nobody knows."""
     return None if plan is None else next((pool for pool in plan.pools if pool.name == name), None)
@@ -108,12 +128,17 @@ def is_hollow(point: PointResult) -> bool:
     return bool(mark(point))
 
 
+def is_withheld(entry: Entry) -> bool:
+    """Whether whoever measured it has not said how fast it was."""
+    return entry.point.state is PointState.NOT_PUBLISHED
+
+
 def nothing(entries: Sequence[Entry]) -> str:
     """Why there are no figures at all."""
     if not entries:
         return "there are no points"
-    if any(entry.point.state.value == _NOT_PUBLISHED for entry in entries):
-        return "not published"
+    if any(is_withheld(entry) for entry in entries):
+        return NOT_PUBLISHED
     waiting = any(entry.point.state in (PointState.PENDING, PointState.RUNNING) for entry in entries)
     return "nothing has been measured so far" if waiting else "nothing was measured"
 

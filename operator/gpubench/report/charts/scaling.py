@@ -5,17 +5,18 @@ Must not happen: a line through points that differ in more than their workers.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 from gpubench import workloads
 from gpubench.api.benchmark_status import Estimate, PointResult, Scaling
 from gpubench.report import figures
 from gpubench.report.charts import points
-from gpubench.report.charts.points import Entry, Work
+from gpubench.report.charts.points import Entry
 from gpubench.report.document import Axis, Curves, Mark, Missing, Series
 from gpubench.report.tables import Column
 
 _GIGA = 1e9
+_Part = TypeVar("_Part")
 _OCTAVES = 4  # largest worker count over smallest from which on an axis is logarithmic
 
 
@@ -53,7 +54,7 @@ def throughput(entries: Sequence[Entry]) -> tuple[Curves | Missing, ...]:
     if not any(entry.point.throughput for entry in entries):
         return (Missing(title=title, reason=points.nothing(entries)),)
     found = (*_over_workers(samples, _THROUGHPUT), *_over_workers(messages, _BANDWIDTH))
-    return found or (Missing(title=title, reason=_ONE_COUNT),)
+    return found or (Missing(title=title, reason=_one_count(entries)),)
 
 
 def efficiency(entries: Sequence[Entry]) -> tuple[Curves | Missing, ...]:
@@ -64,18 +65,21 @@ def efficiency(entries: Sequence[Entry]) -> tuple[Curves | Missing, ...]:
         return found
     if not any(entry.point.throughput or entry.point.scaling for entry in entries):
         return (Missing(title=title, reason=points.nothing(entries)),)
-    return (Missing(title=title, reason=_ONE_COUNT),)
+    return (Missing(title=title, reason=_one_count(entries)),)
 
 
-_ONE_COUNT = (
-    "no pool has figures for two worker counts of the same work and batch; name several in spec.sweep[].workers to see "
-    "how it scales"
-)
+def _one_count(entries: Sequence[Entry]) -> str:
+    if any(points.is_withheld(entry) for entry in entries):
+        return "not published for two worker counts of the same work and batch"
+    return (
+        "no pool has figures for two worker counts of the same work and batch; name several in spec.sweep[].workers to "
+        "see how it scales"
+    )
 
 
 def _over_workers(entries: Sequence[Entry], scale: _Scale) -> tuple[Curves, ...]:
     found: list[Curves] = []
-    for one, members in points.grouped(entries, lambda entry: points.work(entry.point)).items():
+    for one, members in points.together(entries):
         lines = {line: marks for line, marks in _lines(members, scale).items() if marks}
         if not any(len(marks) > 1 for marks in lines.values()):
             continue
@@ -86,7 +90,7 @@ def _over_workers(entries: Sequence[Entry], scale: _Scale) -> tuple[Curves, ...]
 
 
 def _curves(
-    one: Work, lines: Mapping[_Line, tuple[Mark, ...]], scale: _Scale, *, name: str, of: tuple[int, int]
+    one: str, lines: Mapping[_Line, tuple[Mark, ...]], scale: _Scale, *, name: str, of: tuple[int, int]
 ) -> Curves:
     settings = {line.setting for line in lines}
     shared = f", {next(iter(settings))}" if len(settings) == 1 else ""
@@ -122,20 +126,23 @@ def _lines(entries: Sequence[Entry], scale: _Scale) -> dict[_Line, tuple[Mark, .
         for line in _lines_of(entry):
             found.setdefault(line, []).append(entry.point)
     return {
-        line: tuple(mark for point in members if (mark := _mark(point, line.kind, scale)) is not None)
+        line._replace(pool=", ".join(dict.fromkeys(point.pool for point in members))): tuple(
+            mark for point in members if (mark := _mark(point, line.kind, scale)) is not None
+        )
         for line, members in _told_apart(found).items()
     }
 
 
 def _lines_of(entry: Entry) -> list[_Line]:
-    """The weak line, the strong line, or both."""
+    """The weak line, the strong line, or both; of a pool whose efficiency has its base on a sibling, the sibling's."""
     point = entry.point
+    base = next((scaling.baseline_pool for scaling in point.scaling if scaling.baseline_pool), point.pool)
     kinds: set[Literal["weak", "strong"]] = {scaling.kind for scaling in point.scaling}
     if not kinds:
         kinds = {"strong" if point.batch_per_worker is None else "weak"}
     return [
         _Line(
-            pool=point.pool,
+            pool=base,
             variant=point.variant,
             kind=kind,
             batch=point.batch_per_worker if kind == "weak" else point.global_batch,
@@ -150,13 +157,20 @@ def _told_apart(lines: Mapping[_Line, list[PointResult]]) -> dict[_Line, list[Po
     """Lines with one point for each worker count: 2 x 1 and 1 x 2 workers belong to different ones."""
     found: dict[_Line, list[PointResult]] = {}
     for line, members in lines.items():
-        ordered = sorted(members, key=lambda point: point.workers)
-        if len({point.workers for point in ordered}) == len(ordered):
-            found[line] = ordered
-            continue
-        for point in ordered:
-            found.setdefault(line._replace(workers_per_node=point.workers_per_node), []).append(point)
+        for pool, own in _one_each(members, lambda point: point.pool).items():
+            for per_node, ordered in _one_each(own, lambda point: point.workers_per_node).items():
+                found[line._replace(pool=pool or line.pool, workers_per_node=per_node)] = ordered
     return found
+
+
+def _one_each(
+    members: Sequence[PointResult], part: Callable[[PointResult], _Part]
+) -> dict[_Part | None, list[PointResult]]:
+    """Points in the order of their workers: all together where no two have as many, else parted."""
+    ordered = sorted(members, key=lambda point: point.workers)
+    if len({point.workers for point in ordered}) == len(ordered):
+        return {None: ordered}
+    return dict(points.grouped(ordered, part))
 
 
 def _sheets(lines: Mapping[_Line, tuple[Mark, ...]]) -> list[dict[_Line, tuple[Mark, ...]]]:

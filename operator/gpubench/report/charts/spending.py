@@ -14,7 +14,7 @@ from gpubench.measure.intervals import Interval
 from gpubench.money import marginal, price
 from gpubench.report import figures
 from gpubench.report.charts import points
-from gpubench.report.charts.points import Entry, Work
+from gpubench.report.charts.points import Entry
 from gpubench.report.document import Axis, Bar, Bars, Curves, Mark, Missing, Series
 from gpubench.report.tables import Column
 
@@ -92,7 +92,7 @@ def _unpriced(entry: Entry) -> str | None:
     return f"no price: pool {pool} has neither price nor ownership" if price.rate(spec.spec) is None else None
 
 
-def _frontier(one: Work, currency: str, question: _Question, offers: Sequence[_Offer], *, name: str) -> Curves:
+def _frontier(one: str, currency: str, question: _Question, offers: Sequence[_Offer], *, name: str) -> Curves:
     unit = figures.time_unit(offer.seconds.mean for offer in offers)
     best = _not_dominated(offers)
     groups = _pools_told_apart(offers, best)
@@ -101,16 +101,17 @@ def _frontier(one: Work, currency: str, question: _Question, offers: Sequence[_O
     times = [offer.seconds.mean for offer in offers]
     amounts = [float(offer.cost.mean) for offer in offers]
     hollow = points.HOLLOW if any(points.is_hollow(offer.entry.point) for offer in offers) else ""
+    intervals = "bars are 95 % intervals, " if any(offer.seconds.low is not None for offer in offers) else ""
     return Curves(
         name=name,
         title=f"Time against cost: {one}, {question.what}",
         description=(
-            f"{unit.name.capitalize()} and {currency} for {question.what}; bars are 95 % intervals, numbers beside "
-            f"marks are workers. On the frontier, where no other point is both faster and cheaper on average: "
+            f"{unit.name.capitalize()} and {currency} for {question.what}; {intervals}numbers beside marks are "
+            f"workers. On the frontier, where no other point is both faster and cheaper on average: "
             f"{_listed(best)}.{hollow}"
         ),
-        x=Axis(title=f"{unit.name} for {question.what}", logarithmic=_is_wide(times), from_zero=True),
-        y=Axis(title=f"{currency} for {question.what}", logarithmic=_is_wide(amounts), from_zero=True),
+        x=Axis(title=unit.name, logarithmic=_is_wide(times), from_zero=True),
+        y=Axis(title=currency, logarithmic=_is_wide(amounts), from_zero=True),
         series=tuple(Series(name=group, marks=found, joined=False) for group, found in marks.items()),
         columns=(
             Column(title="POOL"),
@@ -118,7 +119,7 @@ def _frontier(one: Work, currency: str, question: _Question, offers: Sequence[_O
             Column(title=unit.name.upper(), numeric=True),
             Column(title="COST", numeric=True),
         ),
-        steps=corners,
+        steps=corners if len(corners) > 1 else (),
         steps_name="frontier",
     )
 
@@ -164,20 +165,21 @@ def _pools_told_apart(offers: Sequence[_Offer], best: Sequence[_Offer]) -> dict[
 
 
 def _bars(
-    one: Work, currency: str, question: _Question, told: Sequence[tuple[Entry, AmountInterval]], *, name: str
+    one: str, currency: str, question: _Question, told: Sequence[tuple[Entry, AmountInterval]], *, name: str
 ) -> Bars:
     ordered = sorted(told, key=lambda pair: Decimal(pair[1].mean))
     shown = ordered[:BARS_MAX]
     rest = f" The {BARS_MAX} cheapest of {len(ordered)}; the others are in the table." if shown != ordered else ""
     hollow = " Hatched: not run, or never settled." if any(points.is_hollow(entry.point) for entry, _ in shown) else ""
+    intervals = " Thin lines are 95 % intervals." if any(cost.low is not None for _, cost in shown) else ""
     return Bars(
         name=name,
         title=f"Cost: {one}, {question.what}",
         description=(
             f"Marginal cost in {currency} of {question.what}: hourly price over speed. Start-up, billing steps and "
-            f"idle time come on top. Thin lines are 95 % intervals.{rest}{hollow}"
+            f"idle time come on top.{intervals}{rest}{hollow}"
         ),
-        axis=Axis(title=f"{currency} for {question.what}", from_zero=True),
+        axis=Axis(title=currency, from_zero=True),
         bars=tuple(
             Bar(
                 name=points.name(entry),
@@ -193,11 +195,11 @@ def _bars(
     )
 
 
-def _priced(entries: Sequence[Entry]) -> list[tuple[Work, str, list[Entry]]]:
+def _priced(entries: Sequence[Entry]) -> list[tuple[str, str, Sequence[Entry]]]:
     """Points with a cost, by what may be drawn together."""
     told = [entry for entry in entries if entry.point.cost is not None]
-    groups = points.grouped(told, lambda entry: (points.work(entry.point), _currency(entry.point)))
-    return [(one, currency, members) for (one, currency), members in groups.items()]
+    groups = points.together(told, but_for=lambda entry: _currency(entry.point))
+    return [(title, _currency(members[0].point), members) for title, members in groups]
 
 
 def _questions(members: Sequence[Entry]) -> list[_Question]:
