@@ -8,6 +8,9 @@ their libraries (fonts, a template), and are loaded only where they are needed.
 import argparse
 from pathlib import Path
 
+from gpubench.api.benchmark_status import BILLED_POINTS_MAX, GpuBenchmarkStatus
+from gpubench.control import bills
+from gpubench.control.ledger import Ledger
 from gpubench.measure.records import Environment
 from gpubench.plan.plan import Plan
 from gpubench.report import contents, markdown
@@ -70,13 +73,13 @@ def found(name: str, *, namespace: str | None) -> Reported:
 
 
 def _of_folder(path: Path) -> Reported:
-    summary = results.read_summary(path)
+    summary, plan, ledger = results.read_summary(path), results.read_plan(path), results.read_ledger(path)
     return Reported(
         name=summary.name,
         source=str(path),
-        status=summary.status,
-        plan=results.read_plan(path),
-        environments=results.read_ledger(path).environments,
+        status=_billed(summary.status, plan, ledger),
+        plan=plan,
+        environments=ledger.environments,
         study_text=_text(results.study_path(path)),
         machine=summary.machine,
         gpubench=summary.gpubench,
@@ -100,7 +103,7 @@ def of_cluster(place: export.Place, name: str) -> Reported:
     environments: tuple[Environment, ...] = ()
     if status.started_at is not None:
         plan, ledger = export.stored(place.config_maps(metadata["uid"]), name=name, uid=metadata["uid"])
-        environments = ledger.environments
+        environments, status = ledger.environments, _billed(status, plan, ledger)
     return Reported(
         name=name,
         source=f"namespace {metadata.get('namespace', 'default')}",
@@ -110,6 +113,13 @@ def of_cluster(place: export.Place, name: str) -> Reported:
         study_text=export.study_text(body),
         machine=place.host,
     )
+
+
+def _billed(status: GpuBenchmarkStatus, plan: Plan, ledger: Ledger) -> GpuBenchmarkStatus:
+    """The status with the bills that it leaves to the ledger, because its study has too many points to hold them."""
+    if len(status.results) <= BILLED_POINTS_MAX:
+        return status
+    return status.model_copy(update={"results": bills.with_bills(plan, status.results, ledger.by_trial())})
 
 
 def _text(path: Path) -> str | None:

@@ -69,7 +69,7 @@ def all_elements(content: str) -> list[Element]:
 def test_a_report_of_a_real_run_has_every_figure_of_its_table(folder: Path, tmp_path: Path) -> None:
     html, md = written(tmp_path, folder)
     status = results.read_summary(folder).status
-    for table in tables.of_study(status.results):
+    for table in tables.of_study(status.results, status.prices):
         grid = (tuple(column.title for column in table.columns), *table.rows)
         assert grid in pages.of_page(html).tables
         assert grid in pages.of_markdown(md).tables

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is drawn together is the same work in one currency; what no other point beats lies on the frontier."""
 
+import itertools
 from decimal import Decimal
 from typing import Any
 
@@ -8,10 +9,19 @@ import pytest
 
 import builders
 import measured
-from gpubench.api.benchmark_status import AmountInterval, Cost, Estimate, PointResult, PointState, Scaling
+from gpubench.api.benchmark_status import (
+    AmountInterval,
+    BillParts,
+    Cost,
+    Estimate,
+    PointBill,
+    PointResult,
+    PointState,
+    Scaling,
+)
 from gpubench.money import breakeven, price
 from gpubench.plan.freeze import freeze
-from gpubench.report.charts import owning, points, scaling, spending
+from gpubench.report.charts import owning, paying, points, scaling, spending
 from gpubench.report.charts.points import Entry
 from gpubench.report.document import Axis, Bars, Curves, Missing
 from gpubench.report.tables import Column
@@ -118,12 +128,52 @@ def test_the_cheapest_stands_first_and_an_open_end_stays_open() -> None:
     assert (chart.bars[0].low, chart.bars[0].high) == (0.4, None)
 
 
-@pytest.mark.parametrize("draw", [scaling.throughput, scaling.efficiency, spending.frontier, spending.costs])
-def test_nothing_measured_is_no_empty_chart(draw: Any) -> None:
+def test_the_parts_of_a_bill_follow_each_other_and_end_at_the_bill() -> None:
+    one = PointBill(total="0.010", currency="USD", attempts=3, parts=BillParts(start_up="0.004", measured="0.006"))
+    other = PointBill(
+        total="0.005", currency="USD", attempts=1, incomplete=1, parts=BillParts(start_up="0.001", lost="0.004")
+    )
+    (chart,) = paying.waterfall([point("a", bill=one), point("b", bill=other), point("c")])
+    assert isinstance(chart, Bars)
+    *parts, bill = chart.bars
+    assert [part.name for part in parts] == ["start-up", "measured work", "lost work"]
+    for before, after in itertools.pairwise(parts):
+        assert after.start == pytest.approx(before.start + before.value)
+    assert parts[-1].start + parts[-1].value == pytest.approx(bill.value)
+    assert bill.said == "USD 0.015 (100.0 %)"
+    assert "What 4 attempts are billed" in chart.description
+    assert "at least that" in chart.description
+
+
+def test_without_a_bill_there_is_a_sentence_and_never_a_marginal_cost() -> None:
+    (found,) = paying.waterfall([point("a")])
+    assert isinstance(found, Missing)
+    assert found.reason == "nothing was billed: no attempt has ended on a pool that has a price"
+
+
+def test_pools_that_share_a_scaling_baseline_are_one_line() -> None:
+    def larger(pool: str, workers: int, efficiency: float) -> Entry:
+        found = Scaling(kind="weak", baseline_workers=1, baseline_pool="small", efficiency=Estimate(mean=efficiency))
+        return point(pool, workers=workers, scaling=(found,))
+
+    (chart,) = curves(scaling.efficiency([point("small"), larger("large", 4, 0.9), larger("huge", 8, 0.8)]))
+    (series,) = chart.series
+    assert series.name == "small, large, huge"
+    assert [mark.x for mark in series.marks] == [1, 4, 8]
+
+
+_OF_MEASUREMENTS = (scaling.throughput, scaling.efficiency, spending.frontier, spending.costs)
+
+
+@pytest.mark.parametrize("draw", [*_OF_MEASUREMENTS, owning.gains, paying.waterfall])
+def test_no_points_are_no_empty_chart(draw: Any) -> None:
     (found,) = draw([])
     assert found == Missing(title=found.title, reason="there are no points")
-    pending = point(cost=None, throughput=None, scaling=(), values=(), state=PointState.PENDING)
-    (found,) = draw([pending])
+
+
+@pytest.mark.parametrize("draw", _OF_MEASUREMENTS)
+def test_nothing_measured_is_no_empty_chart(draw: Any) -> None:
+    (found,) = draw([point(cost=None, throughput=None, scaling=(), values=(), state=PointState.PENDING)])
     assert found.reason == "nothing has been measured so far"
 
 

@@ -18,11 +18,11 @@ from gpubench.measure import environment
 from gpubench.measure.records import Environment
 from gpubench.plan.plan import Plan
 from gpubench.precision import Precision
-from gpubench.report import answer, figures, grounds, pricing, published, reported, tables
-from gpubench.report.charts import owning, scaling, spending
+from gpubench.report import answer, bills, figures, grounds, pricing, published, reported, tables
+from gpubench.report.charts import owning, paying, scaling, spending
 from gpubench.report.charts import points as charted
 from gpubench.report.charts.points import Entry, Work
-from gpubench.report.document import Block, Code, Document, Listing, Missing, Paragraph, Section, TitledTable
+from gpubench.report.document import Block, Code, Document, Listing, Paragraph, Section, TitledTable
 from gpubench.report.reported import Reported
 from gpubench.report.tables import Column, Table
 from gpubench.units import duration_text
@@ -90,6 +90,8 @@ def _answers(studies: Sequence[_Named]) -> tuple[Block, ...]:
     for study in studies:
         title = study.label if len(studies) > 1 else None
         blocks.append(Paragraph(title=title, text=study.status.answer or answer.answer(study.points)))
+        if study.status.comparisons:
+            blocks.append(Listing(items=tuple(f"{one.sentence}." for one in study.status.comparisons)))
         comparison = study.status.comparison
         if comparison is not None:
             text = f"{comparison.verdict.value}, compared with {comparison.baseline}: {comparison.sentence}."
@@ -236,18 +238,22 @@ def _precision_notes(points: Sequence[PointResult]) -> list[str]:
 
 
 def _results(studies: Sequence[_Named]) -> tuple[Block, ...]:
-    groups: dict[tuple[bool, ...], list[_Named]] = {}
+    groups: dict[tuple[object, ...], list[_Named]] = {}
     for study in studies:
         if study.points:
-            groups.setdefault(_kinds(study.points), []).append(study)
+            groups.setdefault(_columns(study), []).append(study)
     if not groups:
         return (Paragraph(text="There are no results yet."),)
     return tuple(block for group in groups.values() for block in _tables(group, alone=len(studies) == 1))
 
 
-def _kinds(points: Sequence[PointResult]) -> tuple[bool, ...]:
-    """Which figures there are: studies of throughput and of training would leave half of each other's table empty."""
-    return any(point.training for point in points), any(point.bandwidth for point in points)
+def _columns(study: _Named) -> tuple[object, ...]:
+    """What studies of one table have in common: those of throughput and of training would leave half of it empty.
+
+    A study whose prices have moved has one of its own, for two of them may mean different pools by one name.
+    """
+    moved = study.label if any(one.low for one in study.status.prices) else None
+    return any(point.training for point in study.points), any(point.bandwidth for point in study.points), moved
 
 
 def _tables(studies: Sequence[_Named], *, alone: bool) -> Iterator[TitledTable]:
@@ -258,7 +264,7 @@ def _tables(studies: Sequence[_Named], *, alone: bool) -> Iterator[TitledTable]:
     def titled(caption: str, table: Table, owners: Sequence[str]) -> TitledTable:
         return TitledTable(caption=f"{caption}{of_studies}", table=table if alone else _with_studies(table, owners))
 
-    main = tables.results(points)
+    main = tables.results(points, [one for study in studies for one in study.status.prices])
     main = main.model_copy(update={"notes": tuple(tables.reading_notes(points))})
     yield titled("Points", main, [study.label for study in studies for _ in study.points])
     if any(point.goals for point in points):
@@ -267,6 +273,11 @@ def _tables(studies: Sequence[_Named], *, alone: bool) -> Iterator[TitledTable]:
     if any(point.gpu or point.host for point in points):
         owners = [study.label for study in studies for point in study.points if point.gpu or point.host]
         yield titled("Machines", tables.machines(points), owners)
+    billed = bills.table(points)
+    if billed is not None:
+        owners = [study.label for study in studies for point in study.points if point.bill is not None]
+        totals = tuple(total for study in studies for total in bills.totals(study.points, study.status.prices))
+        yield titled("Bills", billed.model_copy(update={"notes": (*totals, *billed.notes)}), owners)
 
 
 def _with_studies(table: Table, owners: Sequence[str]) -> Table:
@@ -287,7 +298,7 @@ def _charts(studies: Sequence[_Named]) -> tuple[Block, ...]:
         *spending.frontier(entries),
         *spending.costs(entries),
         *owning.gains(entries),
-        Missing(title="Bill of each attempt", reason="the results hold marginal costs only, and no bill"),
+        *paying.waterfall(entries),
     )
 
 

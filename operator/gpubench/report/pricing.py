@@ -72,6 +72,18 @@ def _made_of(pool: GpuPool) -> str:
 
 
 def _rented(rented: Price, *, slots: int) -> str:
+    parts = [_hour(rented, slots=slots)]
+    if rented.billing is not None:
+        parts.append(f"billed by {rented.billing.increment_seconds} s, at least {rented.billing.minimum_seconds} s")
+    parts += [f"{fee.name} {rented.currency} {fee.amount} per {fee.per.lower()}" for fee in rented.fees]
+    if rented.setup is not None:
+        parts.append(f"setup {rented.currency} {rented.setup} once")
+    if rented.range is not None:
+        parts.append(f"between {rented.range.low} and {rented.range.high} in {rented.range.period}")
+    return "; ".join(parts)
+
+
+def _hour(rented: Price, *, slots: int) -> str:
     if rented.per_slot_hour is not None:
         return f"{slots} slots at {rented.currency} {rented.per_slot_hour} an hour"
     if rented.per_month is not None:

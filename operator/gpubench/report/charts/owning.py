@@ -27,6 +27,8 @@ class _PerNode(NamedTuple):
 
     label: str
     pool: GpuPool
+    rate: Rate | None  # in the study's currency
+    ownership: Ownership | None  # in the study's currency
     throughput: Decimal
     hollow: bool
 
@@ -59,12 +61,12 @@ def gains(entries: Sequence[Entry]) -> tuple[Curves | Missing, ...]:
 
 
 def _gain(one: str, own: _PerNode, rented: Sequence[_PerNode], *, name: str) -> Curves:
-    owner = own.pool.spec.ownership
+    owner = own.ownership
     assert owner is not None  # the caller has chosen it for that
     series, sentences = [], []
     for other in rented:
-        rate = price.rate(other.pool.spec)
-        assert rate is not None  # it has a price
+        rate = other.rate
+        assert rate is not None  # the caller has chosen it for that
         series.append(Series(name=f"against {other.label}", marks=_gain_marks(owner, own, other, rate), dots=False))
         sentences.append(f"Against {other.label} {_break_even(owner, own, other, rate)}.")
     stated = f"Its owner states {owner.hours_per_month} hours of use a month."
@@ -114,11 +116,8 @@ def _break_even(owner: Ownership, own: _PerNode, other: _PerNode, rate: Rate) ->
 
 def _in_one_currency(own: _PerNode, other: _PerNode) -> bool:
     """Whether the two can be compared; a rented node for nothing buys any number of samples."""
-    owned, rented = own.pool.spec.ownership, other.pool.spec.price
-    assert owned is not None  # chosen for these
-    assert rented is not None
-    rate = price.rate(other.pool.spec)
-    return owned.currency == rented.currency and rate is not None and rate.per_node_hour > 0
+    owned, rate = own.ownership, other.rate
+    return owned is not None and rate is not None and owned.currency == rate.currency and rate.per_node_hour > 0
 
 
 def _nodes_of(members: Sequence[Entry]) -> list[_PerNode]:
@@ -126,12 +125,14 @@ def _nodes_of(members: Sequence[Entry]) -> list[_PerNode]:
     found: dict[str, _PerNode] = {}
     for entry in members:
         pool, speed = points.planned_pool(entry.plan, entry.point.pool), entry.point.throughput
-        if pool is None or speed is None or entry.point.workload == workloads.MESSAGES:
+        if entry.plan is None or pool is None or speed is None or entry.point.workload == workloads.MESSAGES:
             continue
         nodes = points.nodes_paid(entry.point, pool)
         node = _PerNode(
             label=points.name(entry),
             pool=pool,
+            rate=price.planned_rate(entry.plan, pool.name),
+            ownership=price.planned_ownership(entry.plan, pool.name),
             throughput=Decimal(speed.mean) / nodes,
             hollow=points.is_hollow(entry.point),
         )

@@ -84,15 +84,17 @@ def _over_workers(entries: Sequence[Entry], scale: _Scale) -> tuple[Curves, ...]
         if not any(len(marks) > 1 for marks in lines.values()):
             continue
         sheets = _sheets(lines)
-        for number, sheet in enumerate(sheets, start=1):
-            found.append(_curves(one, sheet, scale, name=f"{scale.name}-{len(found) + 1}", of=(number, len(sheets))))
+        for sheet in sheets:
+            alike = [other for other in sheets if _settings(other) == _settings(sheet)]
+            of = (alike.index(sheet) + 1, len(alike))
+            found.append(_curves(one, sheet, scale, name=f"{scale.name}-{len(found) + 1}", of=of))
     return tuple(found)
 
 
 def _curves(
     one: str, lines: Mapping[_Line, tuple[Mark, ...]], scale: _Scale, *, name: str, of: tuple[int, int]
 ) -> Curves:
-    settings = {line.setting for line in lines}
+    settings = _settings(lines)
     shared = f", {next(iter(settings))}" if len(settings) == 1 else ""
     sheet = f" ({of[0]} of {of[1]})" if of[1] > 1 else ""
     marks = [mark for found in lines.values() for mark in found]
@@ -183,6 +185,10 @@ def _sheets(lines: Mapping[_Line, tuple[Mark, ...]]) -> list[dict[_Line, tuple[M
         for together in by_setting.values()
         for sheet in _slices(together, points.SERIES_MAX)
     ]
+
+
+def _settings(lines: Iterable[_Line]) -> frozenset[str]:
+    return frozenset(line.setting for line in lines)
 
 
 def _slices(lines: Sequence[_Line], length: int) -> list[Sequence[_Line]]:
