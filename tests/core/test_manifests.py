@@ -285,3 +285,15 @@ def test_a_program_of_ones_own_is_given_no_results_volume() -> None:
     mounted = {container(job)["command"][1]: len(container(job)["volumeMounts"]) for job in jobs}
     assert given == {"/models/mine.py": False, "-m": True}
     assert mounted == {"/models/mine.py": 2, "-m": 3}
+
+
+def test_a_claim_that_has_the_data_too_is_one_volume_that_is_written_at_one_place_only() -> None:
+    claim = {"name": "data", "mountPath": "/data", "persistentVolumeClaim": {"claimName": "runs"}}
+    job = first_job(results=RESULTS, template={"volumes": [claim]})
+    assert job["spec"]["template"]["spec"]["volumes"][2:] == [
+        {"name": "data", "persistentVolumeClaim": {"claimName": "runs"}}
+    ]
+    assert container(job)["volumeMounts"][2:] == [
+        {"name": "data", "mountPath": "/data", "readOnly": True},
+        {"name": "data", "mountPath": "/tmp/gpubench-results"},  # noqa: S108  # in the pod
+    ]

@@ -232,8 +232,9 @@ def _pod(study: Study, plan: Plan, gang: Gang, *, pool: GpuPoolSpec) -> Manifest
         ],
     }
     if results is not None:
-        claim = {"claimName": results.volume.claim_name}
-        pod["volumes"].append({"name": _RESULTS, "persistentVolumeClaim": claim})
+        name, claim = _results_volume(study, plan, gang), {"claimName": results.volume.claim_name}
+        others = [volume for volume in pod["volumes"] if volume["name"] != name]
+        pod["volumes"] = [*others, {"name": name, "persistentVolumeClaim": claim}]
         pod["securityContext"] |= {"fsGroup": _RESULTS_GROUP, "fsGroupChangePolicy": "OnRootMismatch"}
     if pool.scheduling.node_selector:
         pod["nodeSelector"] = dict(pool.scheduling.node_selector)
@@ -255,6 +256,19 @@ def _volume(volume: Volume) -> Manifest:
     elif volume.host_path is not None:
         found["hostPath"] = {"path": volume.host_path.path, "type": "Directory"}  # none is made where there is none
     return found
+
+
+def _results_volume(study: Study, plan: Plan, gang: Gang) -> str:
+    """The name of the results volume in the pods: a claim that is mounted for reading already is the same volume.
+
+    A pod that names one claim in two volumes waits for ever (kubernetes/kubernetes, issues 82526 and 132921).
+    """
+    results = study.spec.results
+    assert results is not None
+    for volume in volumes(study, plan, gang.pool):
+        if volume.persistent_volume_claim == results.volume:
+            return volume.name
+    return _RESULTS
 
 
 def _apart(study: Study, gang: Gang, *, exclusive: bool) -> Manifest | None:
@@ -314,7 +328,7 @@ def _container(study: Study, plan: Plan, gang: Gang, *, pool: GpuPoolSpec) -> Ma
         ],
     }
     if folder is not None:
-        container["volumeMounts"].append({"name": _RESULTS, "mountPath": _RESULTS_PATH})
+        container["volumeMounts"].append({"name": _results_volume(study, plan, gang), "mountPath": _RESULTS_PATH})
     policy = study.spec.template.image_pull_policy or pool.template.image_pull_policy
     if policy is not None:
         container["imagePullPolicy"] = policy
