@@ -61,6 +61,7 @@ def test_a_point_is_billed_for_the_time_of_its_pods_on_their_nodes() -> None:
     assert found["imagePull"] == Decimal("0.001")
     assert found["startUp"] == Decimal("0.006")  # joining takes 1 s and starting 5: a single pod waits for nobody
     assert result.cost is not None  # and the marginal cost stands beside it, as it was
+    assert result.cost.per_million_samples is not None
     assert result.cost.per_million_samples.mean != bill.total
 
 

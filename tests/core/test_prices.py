@@ -99,6 +99,7 @@ def test_costs_at_both_ends_of_a_range_stand_beside_the_cost() -> None:
     assert cost is not None
     table = tables.results(status.results, status.prices)
     titles = [column.title for column in table.columns]
+    assert cost.per_million_samples is not None
     mean = Decimal(cost.per_million_samples.mean)
     shown = table.rows[0][titles.index("AT LOW–HIGH PRICE")]
     assert shown == figures.between(mean * Decimal("0.8"), mean * Decimal("1.5"))
