@@ -20,6 +20,7 @@ from gpubench_cli import (
     plan,
     refusal,
     report,
+    reprice,
     run,
     self_check,
     show,
@@ -60,7 +61,10 @@ def _parser(program: str) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"gpubench {metadata.version('gpubench')}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (run, plan, show, report, compare, verify, export, import_study, watch, workloads, self_check):
+    for command in (
+        run, plan, show, report, compare, reprice, verify, export, import_study, watch, workloads,
+        self_check,
+    ):  # fmt: skip
         command.add_to(commands)
     return parser
 

@@ -11,9 +11,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from pydantic import ValidationError
-
-from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.measure import compare, environment, intervals
 from gpubench.measure.records import Environment
 from gpubench.report import comparisons, pairs
@@ -114,7 +111,7 @@ def _find(text: str, *, namespace: str | None) -> _Found:
     if results.is_results_folder(path):
         side = side_of_folder(path)
     else:
-        side = pairs.of_spec(shown.name, _spec(shown.spec, name=name), shown.status)
+        side = pairs.of_spec(shown.name, show.read_spec(shown.spec, name=name), shown.status)
     records = results.read_ledger(path).environment_by_key() if results.is_results_folder(path) else {}
     return _Found(_chosen(side, selection, text=text), shown.source, records)
 
@@ -140,18 +137,6 @@ def _chosen(side: Side, selection: Mapping[str, str], *, text: str) -> Side:
     if selection and not chosen.results:
         raise Refusal(f"{text}: {side.name} has no such point: `gpubench show` lists those that it has")
     return chosen
-
-
-def _spec(content: object, *, name: str) -> GpuBenchmarkSpec:
-    try:
-        return GpuBenchmarkSpec.model_validate(content)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(step) for step in first["loc"])
-        raise Refusal(
-            f"the spec of {name} cannot be read by this gpubench: spec.{place}: {first['msg']}: "
-            "is the operator of another version?"
-        ) from error
 
 
 def _across(a: Side, b: Side, by: Sequence[str]) -> tuple[pairs.Pair, ...]:

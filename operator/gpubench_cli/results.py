@@ -8,6 +8,7 @@
     environments.jsonl  what the figures stand on (measure.records.Environment), one JSON object a line, each
                     comparability key once; absent in folders of before
     status.json     a Summary: whose status this is, and the status (api.benchmark_status.GpuBenchmarkStatus)
+    prices.yaml     of a folder that was re-priced: the GpuPools whose prices plan.json has; the Summary has its digest
     logs/           <trial>.<attempt>.<pod>.jsonl: the pod's records with all windows; .err: what it said besides
     measurements.csv, figures.csv  of a study that `gpubench import` has made: the files that its plan was made of
 
@@ -24,6 +25,7 @@ the disk with each attempt, and the status replaces its predecessor in one step.
 
 import hashlib
 import os
+import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -47,6 +49,7 @@ _Kind = TypeVar("_Kind", bound=sealed.Stored)
 
 _STATUS, _PLAN, _LEDGER, _STUDY = "status.json", "plan.json", "ledger.jsonl", "study.yaml"
 _ENVIRONMENTS = "environments.jsonl"
+_PRICES = "prices.yaml"
 #: What an imported study was made of, beside its study file.
 MEASUREMENTS, FIGURES = "measurements.csv", "figures.csv"
 #: Of this gpubench, as a Summary has it.
@@ -62,6 +65,22 @@ class Exported(Value):
     logs: tuple[str, ...]  # names of the files in logs/; the other pods were gone, and with them their windows
 
 
+class Repriced(Value):
+    """That a folder has the measurements of another one at other prices."""
+
+    at: str  # RFC 3339
+    prices: str  # name of the file of prices as it was given
+    pools: tuple[str, ...]  # those whose prices were in it
+    kept: tuple[str, ...] = ()  # those that have the prices under which they were measured
+    digest: str | None = None  # of the copy in the folder: SHA-256
+
+    @property
+    def sentence(self) -> str:
+        """The same in words."""
+        rest = f"; {', '.join(self.kept)} as it was measured" if self.kept else ""
+        return f"Re-priced at {self.at} with {self.prices}: {', '.join(self.pools)}{rest}. Nothing was run for it."
+
+
 class Summary(sealed.Stored):
     """The content of status.json."""
 
@@ -70,6 +89,7 @@ class Summary(sealed.Stored):
     machine: str  # or the address of the cluster
     gpubench: str | None = None  # version whose words the status has: another one may choose others
     exported: Exported | None = None
+    repriced: Repriced | None = None
     status: GpuBenchmarkStatus
 
 
@@ -149,11 +169,26 @@ class ResultsFolder:
         """Environments that are safe on the disk when this returns."""
         _append(self.path, _ENVIRONMENTS, environments)
 
+    def copy_measurements(self, source: Path) -> None:
+        """What was measured in another folder, byte by byte: attempts, environments and logs, or what was imported."""
+        with _writing(self.path):
+            for name in (_LEDGER, _ENVIRONMENTS, MEASUREMENTS, FIGURES):
+                if (source / name).is_file():
+                    shutil.copyfile(source / name, self.path / name)
+            for log in sorted((source / names.LOGS_FOLDER).glob("*")):
+                shutil.copyfile(log, self.path / names.LOGS_FOLDER / log.name)
+
+    def write_prices(self, content: bytes) -> str:
+        """The file of prices of a re-priced study; its digest."""
+        with _writing(self.path):
+            (self.path / _PRICES).write_bytes(content)
+        return _digest(content)
+
     def write(self, summary: Summary) -> None:
         """The status; a reader sees the old one or the new one, never half of it."""
         with _writing(self.path):
             # What is exported has the words of the operator, whose version is not known here.
-            version = VERSION if summary.exported is None else None
+            version = VERSION if summary.exported is None or summary.repriced is not None else None
             _replace(self.path / _STATUS, summary.model_copy(update={"gpubench": version}))
 
 
@@ -223,6 +258,19 @@ def study_is_as_planned(path: Path, plan: Plan) -> bool | None:
         return _digest(study_path(path).read_bytes()) == plan.study_digest
     except OSError as error:
         raise Refusal(f"{study_path(path)}: {error.strerror}") from error
+
+
+def prices_path(path: Path) -> Path:
+    """Where a re-priced folder has its prices."""
+    return path / _PRICES
+
+
+def prices_are_as_marked(path: Path, repriced: Repriced) -> bool:
+    """Whether the file of prices is the one that the folder was re-priced with."""
+    try:
+        return _digest(prices_path(path).read_bytes()) == repriced.digest
+    except OSError as error:
+        raise Refusal(f"{prices_path(path)}: {error.strerror}") from error
 
 
 def log_names(path: Path) -> tuple[LogName, ...]:

@@ -13,6 +13,7 @@ import yaml
 from pydantic import ValidationError
 
 from gpubench import names
+from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import BILLED_POINTS_MAX, Basis, Comparison, Condition, GpuBenchmarkStatus
 from gpubench.control import bills as point_bills
 from gpubench.control import conditions
@@ -36,6 +37,7 @@ class Shown(Value):
     name: str
     source: str  # folder, or namespace of the cluster
     spec: Any = None
+    repriced: results.Repriced | None = None
     status: GpuBenchmarkStatus
     published: tuple[Reproduced, ...] | None = None  # derived figures of a publication, of an imported study
 
@@ -49,15 +51,20 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     )
     parser.add_argument("names", nargs="+", metavar="NAME", help="a GpuBenchmark, or a results folder")
     parser.add_argument("-n", "--namespace", help="namespace in the cluster; the kubeconfig's by default")
-    parser.add_argument(
-        "-o", "--output", choices=("table", "json", "yaml", "csv"), default="table", help="table by default"
-    )
+    add_output_to(parser)
     parser.add_argument(
         "--bill",
         action="store_true",
         help="what the attempts were billed, and for what: pull, start-up, lost work, ...",
     )
     parser.set_defaults(command=run)
+
+
+def add_output_to(parser: argparse.ArgumentParser) -> None:
+    """The form in which studies are printed."""
+    parser.add_argument(
+        "-o", "--output", choices=("table", "json", "yaml", "csv"), default="table", help="table by default"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -70,7 +77,13 @@ def run(arguments: argparse.Namespace) -> int:
         find(name, namespace=arguments.namespace, with_spec=with_spec, with_bills=with_bills)
         for name in arguments.names
     ]
-    match arguments.output:
+    print_studies(shown, output=arguments.output, bill=arguments.bill)
+    return refusal.EXIT_DONE
+
+
+def print_studies(shown: Sequence[Shown], *, output: str, bill: bool = False) -> None:
+    """Studies as a table, or for programs."""
+    match output:
         case "json":
             terminal.write(json.dumps(_document(shown), indent=2, ensure_ascii=False))
         case "yaml":
@@ -78,18 +91,21 @@ def run(arguments: argparse.Namespace) -> int:
         case "csv":
             terminal.write(as_csv(shown))
         case _:
-            _tables(shown, bill=arguments.bill)
-    return refusal.EXIT_DONE
+            _tables(shown, bill=bill)
 
 
 def as_csv(shown: Sequence[Shown]) -> str:
     """One line for each point of each study, nothing rounded."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=("study", "source", *tables.FLAT_FIELDS), lineterminator="\n")
+    writer = csv.DictWriter(
+        text, fieldnames=("study", "source", *tables.FLAT_FIELDS, "repriced_at"), lineterminator="\n"
+    )
     writer.writeheader()
     for study in shown:
         for point in study.status.results:
-            writer.writerow({"study": study.name, "source": study.source, **tables.flat(point)})
+            repriced_at = study.repriced.at if study.repriced is not None else ""
+            place = {"study": study.name, "source": study.source, "repriced_at": repriced_at}
+            writer.writerow({**place, **tables.flat(point)})
     return text.getvalue()
 
 
@@ -106,10 +122,25 @@ def read_status(content: object, *, name: str) -> GpuBenchmarkStatus:
         ) from error
 
 
-def show_status(name: str, source: str, status: GpuBenchmarkStatus) -> None:
-    """One study: how it stands, the table, the answer."""
+def read_spec(content: object, *, name: str) -> GpuBenchmarkSpec:
+    """The spec of an object of the cluster."""
+    try:
+        return GpuBenchmarkSpec.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(step) for step in first["loc"])
+        raise Refusal(
+            f"the spec of {name} cannot be read by this gpubench: spec.{place}: {first['msg']}: "
+            "is the operator of another version?"
+        ) from error
+
+
+def show_status(name: str, source: str, status: GpuBenchmarkStatus, *, remark: str | None = None) -> None:
+    """One study: how it stands, what else must be known of it, the table, the answer."""
     stand = [part for part in (status.phase or "not started", _points(status), _trials(status)) if part]
     terminal.write(f"{name} ({source}): {', '.join(stand)}")
+    if remark is not None:
+        terminal.write(remark)
     waiting = waits_for(status)
     finished = next((found.message for found in status.conditions if found.type == conditions.FINISHED), None)
     if waiting is not None:
@@ -134,7 +165,8 @@ def show_status(name: str, source: str, status: GpuBenchmarkStatus) -> None:
 
 def show_study(study: Shown) -> None:
     """One study, and what a publication has derived from its figures where it is imported from one."""
-    show_status(study.name, study.source, study.status)
+    remark = study.repriced.sentence if study.repriced is not None else None
+    show_status(study.name, study.source, study.status, remark=remark)
     if study.published:
         terminal.write("")
         terminal.print_table(published.table(study.published))
@@ -185,13 +217,15 @@ def find(name: str, *, namespace: str | None, with_spec: bool, with_bills: bool 
     path = Path(name)
     if results.is_results_folder(path):
         summary = results.read_summary(path)
-        spec = _folder_spec(path, summary.name) if with_spec else None
+        spec = folder_spec(path, summary.name) if with_spec else None
         return Shown(
             name=summary.name,
             source=str(path),
             spec=spec,
+            repriced=summary.repriced,
             status=_billed(path, summary.status) if with_bills else summary.status,
-            published=_published(path, summary),
+            # What was derived at the prices of a publication says nothing beside other ones.
+            published=_published(path, summary) if summary.repriced is None else None,
         )
     if path.is_dir() or "/" in name:
         raise Refusal(results.why_none(path))
@@ -222,7 +256,7 @@ def _billed(path: Path, status: GpuBenchmarkStatus) -> GpuBenchmarkStatus:
     return status.model_copy(update={"results": point_bills.with_bills(plan, status.results, attempts)})
 
 
-def _folder_spec(path: Path, name: str) -> Any:
+def folder_spec(path: Path, name: str) -> Any:
     """The spec as the user wrote it."""
     for document in yaml_text.read(results.study_path(path)):
         match document.content:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from gpubench import sealed
 from gpubench.api.benchmark import GpuBenchmarkSpec
-from gpubench.control import audit, conditions
+from gpubench.control import audit, conditions, repricing
 from gpubench.control.ledger import AttemptRecord, Ledger, Outcome
 from gpubench.measure import log
 from gpubench.measure.log import Log
@@ -83,6 +83,7 @@ class Examined:
     own_programs: int = 0  # results without windows
     without_logs: list[str] = field(default_factory=list)  # attempts whose windows were gone when they were exported
     words: bool = True  # whether sentences were compared
+    repriced: bool = False
     written_by: str | None = None
 
 
@@ -99,6 +100,7 @@ def examine(path: Path) -> Examined:
     environments = _environments(path, found)
     found.imported = plan.imported.origin if plan.imported is not None else None
     found.findings += _made_older(plan, summary, found)
+    found.findings += _prices(path, plan, summary, found)
     written = _Written(lines=lines, environments=environments)
     ledger = written.ledger()
     found.findings += [f"ledger.jsonl: {finding}" for finding in audit.of_ledger(plan, ledger)]
@@ -225,6 +227,25 @@ def _made_older(plan: Plan, summary: Summary | None, found: Examined) -> Iterato
                 f"{place}: it is of version 1, without a checksum, in a folder of version {newest}: its checksum was "
                 "taken away"
             )
+
+
+def _prices(path: Path, plan: Plan, summary: Summary | None, found: Examined) -> Iterator[str]:
+    """Whether the plan of a re-priced folder has the prices of the file beside it."""
+    if summary is None:
+        return
+    there = results.prices_path(path)
+    if summary.repriced is None:
+        if there.exists():
+            yield f"{there}: there are other prices here, and status.json does not say that it was re-priced"
+        return
+    found.repriced = True
+    try:
+        if not results.prices_are_as_marked(path, summary.repriced):
+            yield f"{there}: it is not the file that the study was re-priced with"
+        elif not repricing.is_priced_by(plan, documents.read(there).pools):
+            yield f"plan.json: its prices are not those of {there}"
+    except Refusal as error:
+        yield from error.sentences
 
 
 def _completes(before: AttemptRecord, record: AttemptRecord) -> bool:
@@ -369,6 +390,8 @@ def _remarks(examined: Examined) -> Iterator[str]:
         yield f"its measurements are imported from {examined.imported}, and follow from no record here"
     if examined.stopped:
         yield f"it was stopped in the middle, or had not finished: {'; '.join(examined.stopped)}"
+    if examined.repriced:
+        yield "it was re-priced: its prices are those of prices.yaml, not those under which it was measured"
     if examined.cut:
         listed = ", ".join(examined.cut)
         yield f"the last line of {len(examined.cut)} logs has no end, of attempts that came to no result: {listed}"

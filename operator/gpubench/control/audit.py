@@ -247,7 +247,7 @@ def of_status(
     Of a study that was stopped under way the points and counts are compared: what its phase and conditions said
     depended on the moment.
     """
-    again = _status_again(plan, ledger, spec, stored)
+    again = status_again(plan, ledger, spec, stored)
     left_out = frozenset[str]() if words else _SENTENCES
     newer = _NEWER_THAN_VERSION_1 if plan.schema_version < sealed.VERSION else frozenset[str]()
     if len(stored.results) != len(again.results):
@@ -286,7 +286,8 @@ def _numbers(wire: object) -> int:
     return int(isinstance(wire, int | float))
 
 
-def _status_again(plan: Plan, ledger: Ledger, spec: GpuBenchmarkSpec, stored: GpuBenchmarkStatus) -> GpuBenchmarkStatus:
+def status_again(plan: Plan, ledger: Ledger, spec: GpuBenchmarkSpec, stored: GpuBenchmarkStatus) -> GpuBenchmarkStatus:
+    """The status that follows from plan and ledger; conditions that still hold keep the moments of the stored one."""
     study = Study(
         namespace="local",
         name="verified",

@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Doubled prices double each cost of a real study, with its interval, and change no throughput; nothing is run."""
+
+import csv
+import hashlib
+import io
+import json
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpubench.api.benchmark_status import AmountInterval, GpuBenchmarkStatus, PointResult
+from gpubench_cli import __main__ as program
+from gpubench_cli import documents, export, reprice, results, stored, verify
+from gpubench_cli.refusal import Refusal
+from resealed import change, record_in, text_of
+from stand_in_cluster import StandInCluster
+
+VERSION_1 = Path(__file__).with_name("results_of_version_1")
+STUDIES = Path(__file__).parents[2] / "jobs" / "studies"
+
+
+def prices(folder: Path, tmp_path: Path, *, times: int = 2, **changes: Any) -> Path:
+    """The pools of a study's own file, so many times as dear."""
+    pools = []
+    for document in yaml.safe_load_all((folder / "study.yaml").read_text()):
+        if document["kind"] == "GpuPool":
+            if "price" not in document["spec"]:
+                continue  # an own machine
+            price = document["spec"]["price"]
+            for form in ("perNodeHour", "perSlotHour", "perMonth"):
+                if form in price:
+                    price[form] = str(Decimal(price[form]) * times)
+            for part in price.get("components", ()):
+                part["perHour"] = str(Decimal(part["perHour"]) * times)
+            document["spec"].update(changes)
+            pools.append(document)
+    assert pools
+    path = tmp_path / "dear.yaml"
+    path.write_text(yaml.safe_dump_all(pools, sort_keys=False))
+    return path
+
+
+def amounts(status: GpuBenchmarkStatus) -> Iterator[AmountInterval]:
+    for point in status.results:
+        yield from amounts_of(point)
+
+
+def amounts_of(point: PointResult) -> Iterator[AmountInterval]:
+    costs = () if point.cost is None else (point.cost.per_million_samples, point.cost.per_run)
+    yield from (cost for cost in (*costs, *(goal.cost for goal in point.goals)) if cost is not None)
+
+
+def is_double(new: str | None, old: str | None) -> bool:
+    """Twice as much, as far as the stored digits of both go."""
+    if old is None or new is None:
+        return old is new
+    one, other = Decimal(new), Decimal(old)
+    units = Decimal(1).scaleb(int(other.as_tuple().exponent)) + Decimal(1).scaleb(int(one.as_tuple().exponent)) / 2
+    return abs(one - 2 * other) <= units
+
+
+def measurements_of(status: GpuBenchmarkStatus) -> list[Any]:
+    """All of the points but their costs."""
+    points = [point.to_wire() for point in status.results]
+    for point in points:
+        point.pop("cost", None)
+        point.pop("bill", None)
+        goals = point.get("goals")
+        for goal in goals if isinstance(goals, list) else ():
+            goal.pop("cost", None)
+    return points
+
+
+def content(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+# --- doubled ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["real_folder", "trained_folder"])
+def test_doubled_prices_double_each_cost_and_its_interval_and_change_no_throughput(
+    request: pytest.FixtureRequest, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    folder: Path = request.getfixturevalue(name)
+    before, out = content(folder), tmp_path / "dear"
+    assert program.main(("reprice", str(folder), "--pools", str(prices(folder, tmp_path)), "--out", str(out))) == 0
+    told = capsys.readouterr()
+    assert f"({out}): Succeeded" in told.out
+    assert f"results: {out}" in told.err
+    old, new = results.read_summary(folder).status, results.read_summary(out).status
+    pairs = list(zip(amounts(new), amounts(old), strict=True))
+    assert len(pairs) >= 2
+    for one, other in pairs:
+        assert Decimal(one.mean) > Decimal(other.mean) > 0
+        assert is_double(one.mean, other.mean)
+        assert is_double(one.low, other.low)
+        assert is_double(one.high, other.high)
+        assert one.currency == other.currency
+    if name == "real_folder":
+        assert all(one.low is not None for one, _ in pairs), (
+            "the upper end is open where a busy machine scatters widely"
+        )
+    for dear, cheap in zip(new.results, old.results, strict=True):
+        assert dear.bill is not None
+        assert cheap.bill is not None
+        assert is_double(dear.bill.total, cheap.bill.total)
+    assert measurements_of(new) == measurements_of(old)
+    assert content(folder) == before, "the folder that was measured is as it was"
+
+
+def test_a_re_priced_folder_holds_and_says_what_it_is(
+    real_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "dear"
+    reprice.to_folder(real_folder, *given(prices(real_folder, tmp_path)), out=out)
+    assert program.main(("verify", str(out))) == 0
+    assert "it was re-priced: its prices are those of prices.yaml" in capsys.readouterr().out
+    assert program.main(("show", str(out))) == 0
+    shown = capsys.readouterr().out
+    assert " with dear.yaml: local-cpu. Nothing was run for it." in shown
+    [study] = said_as_json(capsys, "show", str(out), "-o", "json")["studies"]
+    assert (study["repriced"]["prices"], study["repriced"]["pools"]) == ("dear.yaml", ["local-cpu"])
+    assert program.main(("show", str(out), "-o", "csv")) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [row["repriced_at"] for row in rows] == [study["repriced"]["at"]] * len(rows)
+    assert "repriced" not in said_as_json(capsys, "show", str(real_folder), "-o", "json")["studies"][0]
+
+
+def given(path: Path) -> tuple[Path, Any]:
+    return path, documents.read(path).pools
+
+
+def said_as_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    capsys.readouterr()
+    assert program.main(arguments) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_without_out_costs_are_printed_and_nothing_is_written(
+    real_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before, path = content(real_folder), prices(real_folder, tmp_path)
+    [study] = said_as_json(capsys, "reprice", str(real_folder), "--pools", str(path), "-o", "json")["studies"]
+    [old] = said_as_json(capsys, "show", str(real_folder), "-o", "json")["studies"]
+    new_cost, old_cost = (one["status"]["results"][0]["cost"]["perMillionSamples"] for one in (study, old))
+    assert is_double(new_cost["high"], old_cost["high"])
+    assert study["repriced"]["pools"] == ["local-cpu"]
+    assert content(real_folder) == before
+    assert [one.name for one in tmp_path.iterdir()] == ["dear.yaml"]
+
+
+def test_a_re_priced_folder_can_be_re_priced_back(real_folder: Path, tmp_path: Path) -> None:
+    reprice.to_folder(real_folder, *given(prices(real_folder, tmp_path)), out=tmp_path / "dear")
+    reprice.to_folder(tmp_path / "dear", *given(prices(real_folder, tmp_path, times=1)), out=tmp_path / "again")
+    assert results.read_summary(tmp_path / "again").status == results.read_summary(real_folder).status
+    assert verify.examine(tmp_path / "again").findings == []
+
+
+def test_a_folder_from_before_there_were_checksums_is_re_priced(tmp_path: Path) -> None:
+    out, folder = tmp_path / "dear", VERSION_1 / "quickstart"
+    reprice.to_folder(folder, *given(prices(folder, tmp_path)), out=out)
+    assert verify.examine(out).findings == []
+    old, new = results.read_summary(folder).status, results.read_summary(out).status
+    for one, other in zip(amounts(new), amounts(old), strict=True):
+        assert is_double(one.mean, other.mean)
+
+
+# --- imported ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["keras-2017", "tweets-2018"])
+def test_a_published_study_is_re_priced_pool_by_pool(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    folder, out = tmp_path / name, tmp_path / "dear"
+    measurements = str(STUDIES / "published" / f"{name}.csv")
+    assert program.main(("import", str(STUDIES / f"{name}.yaml"), measurements, "--out", str(folder))) == 0
+    path = prices(folder, tmp_path)
+    study = reprice.to_folder(folder, *given(path), out=out)
+    assert verify.examine(out).findings == []
+    assert study.repriced is not None
+    old, new = results.read_summary(folder).status, results.read_summary(out).status
+    dearer = 0
+    for before, after in zip(old.results, new.results, strict=True):
+        for one, other in zip(amounts_of(after), amounts_of(before), strict=True):
+            given_anew = before.pool in study.repriced.pools
+            dearer += given_anew
+            assert is_double(one.mean, other.mean) if given_anew else one == other, before.pool
+    assert dearer
+    assert measurements_of(new) == measurements_of(old)
+    capsys.readouterr()
+    assert program.main(("show", str(out))) == 0
+    assert "Re-priced at " in capsys.readouterr().out
+
+
+# --- of the cluster ---------------------------------------------------------------------------------------------------
+
+
+def test_a_study_of_the_cluster_is_re_priced_from_what_is_stored_there(real_folder: Path, tmp_path: Path) -> None:
+    """The stand-in has no way to write: it is only asked."""
+    study = stored.of_cluster(StandInCluster(real_folder), "quickstart", source="namespace default")
+    again = reprice.repriced(study, *given(prices(real_folder, tmp_path)))
+    for one, other in zip(amounts(again.status), amounts(study.status), strict=True):
+        assert is_double(one.high, other.high)
+    assert measurements_of(again.status) == measurements_of(study.status)
+
+
+def test_an_exported_study_is_re_priced_into_a_folder_that_holds(real_folder: Path, tmp_path: Path) -> None:
+    export.export(StandInCluster(real_folder), "quickstart", tmp_path / "exported")
+    path = prices(real_folder, tmp_path)
+    reprice.to_folder(tmp_path / "exported", *given(path), out=tmp_path / "dear")
+    examined = verify.examine(tmp_path / "dear")
+    assert examined.findings == []
+    assert examined.words, "its sentences were made anew, by this gpubench"
+
+
+# --- what was changed is found ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def dear(real_folder: Path, tmp_path: Path) -> Path:
+    reprice.to_folder(real_folder, *given(prices(real_folder, tmp_path)), out=tmp_path / "dear")
+    return tmp_path / "dear"
+
+
+def test_a_changed_file_of_prices_is_found(dear: Path) -> None:
+    change(dear / "prices.yaml", lambda text: text.replace("0.08", "0.09"))
+    [finding] = verify.examine(dear).findings
+    assert "prices.yaml: it is not the file that the study was re-priced with" in finding
+
+
+def test_a_price_of_the_plan_that_is_not_the_given_one_is_found(dear: Path) -> None:
+    change(dear / "plan.json", lambda text: text_of(json.loads(json.dumps(record_in(text)).replace("0.08", "0.04"))))
+    assert any("plan.json: its prices are not those of " in finding for finding in verify.examine(dear).findings)
+
+
+def test_a_mark_that_was_taken_away_is_found(dear: Path) -> None:
+    def unmarked(text: str) -> str:
+        summary = record_in(text)
+        del summary["repriced"]
+        return text_of(summary)
+
+    change(dear / "status.json", unmarked)
+    assert any("does not say that it was re-priced" in finding for finding in verify.examine(dear).findings)
+
+
+# --- bad input --------------------------------------------------------------------------------------------------------
+
+
+def test_a_folder_that_is_there_is_not_overwritten(real_folder: Path, tmp_path: Path) -> None:
+    path = prices(real_folder, tmp_path)
+    before = content(real_folder)
+    for out in (real_folder, tmp_path):
+        with pytest.raises(Refusal, match="is not empty"):
+            reprice.to_folder(real_folder, *given(path), out=out)
+    assert content(real_folder) == before
+
+
+def test_prices_that_say_nothing_about_the_study_are_refused_in_a_sentence(
+    real_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = prices(real_folder, tmp_path, slotsPerNode=8)
+    assert program.main(("reprice", str(real_folder), "--pools", str(other), "--out", str(tmp_path / "new"))) == 2
+    assert "has 8 slots on a node here, and 1 in the study" in capsys.readouterr().err
+    other.write_text(other.read_text().replace("name: local-cpu", "name: elsewhere"))
+    assert program.main(("reprice", str(real_folder), "--pools", str(other), "--out", str(tmp_path / "new"))) == 2
+    assert "the pools here are elsewhere, those of the study local-cpu" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_study_file_that_was_changed_is_not_laundered(real_folder: Path, tmp_path: Path, dear: Path) -> None:
+    change(dear / "study.yaml", lambda text: text.replace("name: quickstart", "name: slowstart"))
+    with pytest.raises(Refusal, match=r"it is not the file that plan\.json was made of"):
+        reprice.to_folder(dear, *given(prices(real_folder, tmp_path)), out=tmp_path / "again")
+
+
+def test_what_is_no_results_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pools = tmp_path / "pools.yaml"
+    pools.write_text("")
+    assert program.main(("reprice", str(tmp_path), "--pools", str(pools))) == 2
+    assert "the file is empty" in capsys.readouterr().err
+    assert program.main(("reprice", str(tmp_path), "--pools", str(tmp_path / "none.yaml"))) == 2
+    assert "there is no such file" in capsys.readouterr().err

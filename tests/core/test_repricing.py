@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Other prices change what a study costs and nothing that was measured; prices that say nothing of it are refused."""
+
+from decimal import Decimal
+from typing import Any
+
+import builders
+import measured
+from gpubench.api.benchmark_status import AmountInterval, Basis, PointResult
+from gpubench.api.pool import GpuPool
+from gpubench.control import repricing
+from gpubench.plan.plan import Plan
+
+RATES = {0: (1000.0, 1010.0, 990.0), 1: (1900.0, 1890.0, 1910.0)}
+#: Of the stored amounts, each of which is rounded.
+LAST_PLACE = Decimal("0.0000000015")
+
+
+def priced(name: str = "cpu", *, per_node_hour: str = "0.72", currency: str = "USD", **spec: Any) -> GpuPool:
+    price = {"per_node_hour": per_node_hour, "currency": currency, "as_of": "2026-11-02"}
+    return builders.pool(name, price=price, **spec)
+
+
+def costs(plan: Plan) -> list[Decimal | None]:
+    found = measured.results(plan, RATES)
+    return [None if (cost := per_million(one)) is None else Decimal(cost.mean) for one in found]
+
+
+def per_million(result: PointResult) -> AmountInterval | None:
+    return None if result.cost is None else result.cost.per_million_samples
+
+
+def without_money(results: tuple[PointResult, ...]) -> list[PointResult]:
+    return [one.model_copy(update={"cost": None}) for one in results]
+
+
+def test_a_doubled_price_doubles_each_cost_and_changes_nothing_that_was_measured() -> None:
+    plan = builders.plan()
+    doubled = repricing.repriced(plan, [priced()])
+    before, after = costs(plan), costs(doubled)
+    assert before == [Decimal("0.100000000"), Decimal("0.105263158")], "0.36 an hour: 100 samples for a thousandth cent"
+    assert after == [Decimal("0.200000000"), Decimal("0.210526316")]
+    for old, new in zip(measured.results(plan, RATES), measured.results(doubled, RATES), strict=True):
+        for end in ("low", "high"):
+            cheap, dear = (Decimal(getattr(per_million(one), end)) for one in (old, new))
+            assert abs(dear - 2 * cheap) <= LAST_PLACE
+            assert dear > cheap > 0
+    assert without_money(measured.results(plan, RATES)) == without_money(measured.results(doubled, RATES))
+
+
+def test_all_but_the_money_of_a_pool_stays_as_it_was_planned() -> None:
+    plan = builders.plan()
+    file = priced(max_nodes=1, exclusive_nodes=False, capacity_type="Spot", accelerator=None)
+    [pool] = repricing.repriced(plan, [file]).pools
+    assert (pool.spec.max_nodes, pool.spec.exclusive_nodes) == (4, True)
+    assert (pool.spec.capacity_type, pool.spec.price) == (file.spec.capacity_type, file.spec.price)
+
+
+def test_an_own_machine_may_stand_in_place_of_a_rented_one() -> None:
+    ownership = {
+        "purchase": "7300", "lifetime_months": 10, "hours_per_month": 730, "currency": "USD", "as_of": "2026-11-02",
+    }  # fmt: skip
+    owned = builders.pool(price=None, ownership=ownership)
+    doubled, _ = costs(repricing.repriced(builders.plan(), [owned]))
+    assert doubled == Decimal("0.277777778"), "7300 over 10 months of 730 hours is 1 an hour"
+
+
+def test_a_pool_that_another_one_stands_for_follows_with_its_own_price() -> None:
+    spot = priced("spot", per_node_hour="0.10", measured_by={"pool": "cpu"})
+    plan = builders.plan(builders.spec(builders.block(pools=["cpu", "spot"])), builders.pool(), spot)
+    dearer = priced("spot", per_node_hour="0.20")
+    before, after = measured.results(plan, RATES), measured.results(repricing.repriced(plan, [dearer]), RATES)
+    assert [one.basis for one in after] == [Basis.MEASURED, Basis.MEASURED, Basis.REPRICED, Basis.REPRICED]
+    assert before[:2] == after[:2], "whose price was not given anew"
+    for old, new in zip(before[2:], after[2:], strict=True):
+        cheap, dear = per_million(old), per_million(new)
+        assert cheap is not None
+        assert dear is not None
+        assert abs(Decimal(dear.mean) - 2 * Decimal(cheap.mean)) <= LAST_PLACE
+        assert new.throughput == old.throughput
+    assert repricing.kept(plan, [dearer]) == ("cpu",)
+
+
+def test_a_file_without_any_pool_of_the_study_is_refused_with_the_pools_of_both() -> None:
+    [sentence] = repricing.problems(builders.plan(), [priced("aws")])
+    assert "the pools here are aws, those of the study cpu" in sentence
+
+
+def test_a_price_of_nodes_of_another_size_is_refused() -> None:
+    [sentence] = repricing.problems(builders.plan(), [priced(slots_per_node=8)])
+    assert sentence == (
+        "GpuPool cpu has 8 slots on a node here, and 1 in the study: a price of other nodes says nothing about it; "
+        "give that of a node with 1"
+    )
+
+
+def test_a_price_in_another_currency_needs_an_exchange_rate_of_the_study() -> None:
+    dollars = builders.plan(builders.spec(currency="USD"))
+    [sentence] = repricing.problems(dollars, [priced(currency="EUR")])
+    assert "the price of cpu is in EUR" in sentence
+    assert "no rate from EUR to USD; give the price in USD" in sentence
+    rate = {"from": "EUR", "rate": "2", "asOf": "2026-11-01"}
+    exchanging = builders.plan(builders.spec(currency="USD", exchangeRates=[rate]))
+    euros = [priced(per_node_hour="0.18", currency="EUR")]
+    assert not list(repricing.problems(exchanging, euros))
+    assert costs(repricing.repriced(exchanging, euros)) == costs(exchanging), "half of it at twice the rate"
+
+
+def test_what_a_file_lacks_or_has_besides_is_told() -> None:
+    plan = builders.plan(builders.spec(builders.block(pools=["cpu", "old"])), builders.pool(), builders.pool("old"))
+    told = list(repricing.remarks(plan, [builders.pool(price=None), priced("aws")]))
+    assert told == [
+        "GpuPool cpu has neither price nor ownership here: its points have no cost",
+        "GpuPool aws is not in the study: its price is not used",
+        "GpuPool old keeps the price that it had in the study: it is not among the pools here",
+    ]
+
+
+def test_a_plan_is_priced_by_the_pools_that_it_was_re_priced_with_and_by_no_others() -> None:
+    plan = repricing.repriced(builders.plan(), [priced()])
+    assert repricing.is_priced_by(plan, [priced(), priced("aws")])
+    assert not repricing.is_priced_by(plan, [priced(per_node_hour="0.73")])
