@@ -15,6 +15,7 @@ from pathlib import Path
 
 from gpubench_cli import (
     compare,
+    explain,
     export,
     import_study,
     plan,
@@ -62,7 +63,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"gpubench {metadata.version('gpubench')}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in (
-        run, plan, show, report, compare, reprice, verify, export, import_study, watch, workloads,
+        run, plan, show, explain, report, compare, reprice, verify, export, import_study, watch, workloads,
         self_check,
     ):  # fmt: skip
         command.add_to(commands)

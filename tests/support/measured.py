@@ -7,7 +7,7 @@ from pathlib import Path
 import builders
 from gpubench.api.benchmark_status import Condition, GpuBenchmarkStatus, PointResult
 from gpubench.control import results as point_results
-from gpubench.control.ledger import Outcome, Reason
+from gpubench.control.ledger import Ledger, Outcome, Reason
 from gpubench.control.retries import standing
 from gpubench.measure.records import Training
 from gpubench.plan.plan import Plan
@@ -24,24 +24,49 @@ def results(
     trainings: Mapping[int, Sequence[Training]] | None = None,
 ) -> tuple[PointResult, ...]:
     """The results of a plan whose points, by their index, were measured with these rates, one for each repeat."""
-    standings = {}
+    attempts = ledger(plan, rates, environment=environment, trainings=trainings).by_trial()
+    standings = {trial.id: standing(attempts.get(trial.id, ()), plan.attempts) for trial in plan.trials}
+    return point_results.point_results(plan, standings)
+
+
+def ledger(
+    plan: Plan,
+    rates: Mapping[int, Sequence[float]],
+    *,
+    environment: str = "env",
+    trainings: Mapping[int, Sequence[Training]] | None = None,
+) -> Ledger:
+    """The attempts that gave these rates: one for each repeat, and none of what has no rate."""
+    records = []
     for trial in plan.trials:
-        attempts = []
         of_point = rates.get(trial.point, ())
         if trial.repeat < len(of_point):
             training = (trainings or {}).get(trial.point)
             result = builders.result(
+                trial=trial.id,
                 rate=of_point[trial.repeat],
                 environment=environment,
                 training=training[trial.repeat] if training is not None else None,
             )
-            attempts = [
+            records.append(
                 builders.attempt(
                     trial=trial.id, outcome=Outcome.SUCCEEDED, reason=Reason.COMPLETED, result=result, nodes=("node-0",)
                 )
-            ]
-        standings[trial.id] = standing(attempts, plan.attempts)
-    return point_results.point_results(plan, standings)
+            )
+    return Ledger().with_records(records)
+
+
+def finished_status(
+    plan: Plan,
+    rates: Mapping[int, Sequence[float]],
+    *,
+    environment: str = "env",
+    trainings: Mapping[int, Sequence[Training]] | None = None,
+) -> GpuBenchmarkStatus:
+    """The status of a study that is over, with its points and nothing else."""
+    found = results(plan, rates, environment=environment, trainings=trainings)
+    over = Condition(type="Finished", status="True", reason="x", message="done", last_transition_time=AT)
+    return GpuBenchmarkStatus(phase="Succeeded", results=found, conditions=(over,))
 
 
 def folder(
@@ -55,8 +80,6 @@ def folder(
 ) -> Path:
     """A results folder as `gpubench run` leaves it, without logs."""
     made = ResultsFolder.create(path, study_text="a: 1\n", plan=plan)
-    found = results(plan, rates, environment=environment, trainings=trainings)
-    over = Condition(type="Finished", status="True", reason="x", message="done", last_transition_time=AT)
-    status = GpuBenchmarkStatus(phase="Succeeded", results=found, conditions=(over,))
+    status = finished_status(plan, rates, environment=environment, trainings=trainings)
     made.write(Summary(name=name or path.name, uid="u", machine="here", status=status))
     return made.path

@@ -73,11 +73,7 @@ def _extrapolated(
 ) -> PointResult:
     assert source.throughput is not None  # the caller has looked
     line = derived.line_of(point)
-    alike = [
-        result
-        for other, result in zip(plan.points, results, strict=True)
-        if other.basis in SOURCES and derived.same_training(line, other.key, point.key)
-    ]
+    alike = same_training(plan, point, results)
     if any(result.state in _OPEN for result in alike):
         return blank.model_copy(update={"state": PointState.PENDING})  # the mean would still change
     found = [Decimal(e) for e in efficiencies.of_line(alike, line=line, baseline_workers=source.workers)]
@@ -105,6 +101,16 @@ def _extrapolated(
             figures={"efficiency": float(mean), "points": len(found)},
         ),
     )
+
+
+def same_training(plan: Plan, point: Point, results: Sequence[PointResult]) -> list[PointResult]:
+    """The measured points whose efficiencies a derived one may be extrapolated by."""
+    line = derived.line_of(point)
+    return [
+        result
+        for other, result in zip(plan.points, results, strict=True)
+        if other.basis in SOURCES and derived.same_training(line, other.key, point.key)
+    ]
 
 
 def _why_none(source: PointResult, alike: Sequence[PointResult]) -> str:

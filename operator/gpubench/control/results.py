@@ -43,11 +43,8 @@ def point_results(
 
     `standings` has one entry for each trial, by id; `known` are the environments whose records were read, by key.
     """
-    trials = [[standings[trial.id] for trial in of_point] for of_point in plan.repeats_of_points()]
-    entries = [
-        imported_results.entry(plan, index) if plan.imported is not None else _measured(plan, point, of_point)
-        for index, (point, of_point) in enumerate(zip(plan.points, trials, strict=True))
-    ]
+    trials = trials_of_points(plan, standings)
+    entries = measured_points(plan, standings)
     beside = Beside(
         among=[entry for entry in entries if entry is not None],
         known=known or {},
@@ -68,6 +65,20 @@ def point_results(
         caveats.within_bounds(costs.costed(plan, point, result, goals), points=len(plan.points))
         for point, result in zip(plan.points, whole, strict=True)
     )
+
+
+def trials_of_points(plan: Plan, standings: Mapping[str, TrialStanding]) -> list[list[TrialStanding]]:
+    """How the trials of each point stand, repeat by repeat."""
+    return [[standings[trial.id] for trial in of_point] for of_point in plan.repeats_of_points()]
+
+
+def measured_points(plan: Plan, standings: Mapping[str, TrialStanding]) -> list[MeasuredPoint | None]:
+    """The throughputs of each point, or those imported; None of one without any, or whose repeats are not averaged."""
+    trials = trials_of_points(plan, standings)
+    return [
+        imported_results.entry(plan, index) if plan.imported is not None else _measured(plan, point, of_point)
+        for index, (point, of_point) in enumerate(zip(plan.points, trials, strict=True))
+    ]
 
 
 def point_state(

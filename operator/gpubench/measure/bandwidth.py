@@ -8,10 +8,15 @@ Algorithm bandwidth is the bytes of one message over the time of one all-reduce;
 
 from dataclasses import dataclass
 
+from gpubench.formula import Formula
 from gpubench.measure.intervals import Interval
 from gpubench.precision import Precision
 
-_ELEMENT_BYTES = {
+_SOURCE = "NVIDIA nccl-tests, doc/PERFORMANCE.md"
+ALGORITHM = Formula(template="{elements_per_second} x {bytes_of_an_element} / {workers}", source=_SOURCE)
+BUS = Formula(template="{algorithm_bandwidth} x 2 x ({workers} - 1) / {workers}", source=_SOURCE)
+
+ELEMENT_BYTES = {
     Precision.FLOAT32: 4,
     Precision.TENSOR_FLOAT32: 4,  # a way of multiplying: what travels is float32
     Precision.MIXED_FLOAT16: 2,
@@ -35,5 +40,5 @@ def of_throughput(elements_per_second: Interval, *, workers: int, precision: Pre
     """
     if workers == 1:
         return None
-    algorithm = elements_per_second.scaled(_ELEMENT_BYTES[precision] / workers)
+    algorithm = elements_per_second.scaled(ELEMENT_BYTES[precision] / workers)
     return Bandwidth(algorithm=algorithm, bus=algorithm.scaled(2 * (workers - 1) / workers))

@@ -12,9 +12,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from gpubench.formula import Formula
 from gpubench.measure import intervals
 from gpubench.measure.intervals import CONFIDENCE, Interval
 from gpubench.plan.plan import Point
+
+EFFICIENCY = Formula(
+    template="{throughput} x {base_workers} / ({workers} x {base_throughput})",
+    source="scaling efficiency E(n) = T(n) b / (n T(b)), b the smallest worker count measured on the line",
+)
+#: The same with its interval.
+INTERVAL = Formula(
+    template=f"{{base_workers}} / {{workers}} x {intervals.FIELLER.template}", source=intervals.FIELLER.source
+)
 
 
 class Ground(NamedTuple):
@@ -91,32 +101,42 @@ def lines(of: MeasuredPoint, among: Sequence[MeasuredPoint]) -> tuple[MeasuredPo
 
 def bases(of: MeasuredPoint, among: Sequence[MeasuredPoint]) -> tuple[MeasuredPoint, ...]:
     """What the point's efficiency is held against on each of its lines, whether or not that is possible."""
-    found = (_base(of, _line(of, among, kind=kind)) for kind in of.point.lines)
-    return tuple(base for base in found if base is not None)
+    found = (base(of, among, kind=kind) for kind in of.point.lines)
+    return tuple(one for one in found if one is not None)
+
+
+def base(of: MeasuredPoint, among: Sequence[MeasuredPoint], *, kind: Literal["weak", "strong"]) -> MeasuredPoint | None:
+    """What the point's efficiency on a line is held against, whether or not that is possible."""
+    return _base(of, _line(of, among, kind=kind))
 
 
 def _on_line(
     of: MeasuredPoint, *, among: Sequence[MeasuredPoint], kind: Literal["weak", "strong"]
 ) -> Efficiency | None:
-    base = _base(of, _line(of, among, kind=kind))
-    if base is None:
+    against = base(of, among, kind=kind)
+    if against is None:
         return None
-    n, b = of.point.key.workers, base.point.key.workers
-    across = of.point.key.pool != base.point.key.pool
+    n, b = of.point.key.workers, against.point.key.workers
+    across = of.point.key.pool != against.point.key.pool
     if across and b >= n:
         return None  # another pool with as many workers is no base to scale from
-    if not base.environment.is_comparable(of.environment, across_pools=across):
+    if not against.environment.is_comparable(of.environment, across_pools=across):
         return None  # T(n) on one driver over T(b) on another is nobody's efficiency
-    if not base.settled and base is not of:
+    if not against.settled and against is not of:
         return None  # what its throughput is in a steady state, nobody knows
-    if base is of:
+    if against is of:
         return Efficiency(kind=kind, baseline_workers=b, interval=Interval(mean=1.0))
     return Efficiency(
         kind=kind,
         baseline_workers=b,
-        interval=intervals.of_ratio(of.values, base.values, max(of.confidence, base.confidence)).scaled(b / n),
-        baseline_pool=base.point.key.pool if across else None,
+        interval=intervals.of_ratio(of.values, against.values, confidence(of, against)).scaled(b / n),
+        baseline_pool=against.point.key.pool if across else None,
     )
+
+
+def confidence(of: MeasuredPoint, against: MeasuredPoint) -> float:
+    """At which the interval of their efficiency is computed."""
+    return max(of.confidence, against.confidence)
 
 
 def _line(of: MeasuredPoint, among: Sequence[MeasuredPoint], *, kind: Literal["weak", "strong"]) -> list[MeasuredPoint]:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
+from gpubench.formula import Formula
 from gpubench.money import amount, refusals
 from gpubench.money.amount import Amount, Rate
 from gpubench.money.refusals import Number, RefusedInput
@@ -52,10 +53,21 @@ def cost_of_hours(rate: Rate, *, nodes: Number, hours: Decimal) -> Amount:
     return Amount(value=rate.per_node_hour * _nodes(nodes) * hours, currency=rate.currency)
 
 
+COST_OF_RUN = Formula(
+    template="{rate} x {nodes} x {seconds} / 3600", source="Max Woolf, 2017; marginal, no billing rule"
+)
+
+
 def cost_of_run(rate: Rate, *, nodes: Number, seconds: Decimal) -> Amount:
     """Cost of a training run of so many seconds: rate x nodes x seconds / 3600 (Max Woolf, 2017)."""
     refusals.not_negative(seconds, what="the time of a run in seconds", remedy=_MEASURE_IT)
     return Amount(value=rate.per_node_hour * _nodes(nodes) * seconds / SECONDS_PER_HOUR, currency=rate.currency)
+
+
+COST_OF_SAMPLES = Formula(
+    template="{rate} x {nodes} x {samples} / {throughput} / 3600",
+    source='Parkopedia, 2018, "cost of ImageNet"; marginal, no billing rule',
+)
 
 
 def cost_of_samples(rate: Rate, *, nodes: Number, throughput: Decimal, samples: Number) -> Amount:
@@ -89,6 +101,13 @@ def gain(one: SamplesPerUnit, *, over: SamplesPerUnit) -> Decimal:
             "dated exchange rate first"
         )
     return one.samples / over.samples
+
+
+HOURS_TO_SAMPLES = Formula(
+    template="{samples} / {throughput} / 3600",
+    source='Parkopedia, 2018, "time to ImageNet"; a lower bound: evaluation, restarts and slower convergence at large '
+    "batches come on top",
+)
 
 
 def hours_to_samples(samples: Number, *, throughput: Decimal) -> Decimal:
@@ -176,6 +195,11 @@ def efficiency_in_money(cost: Amount, *, base_cost: Amount, base: str) -> Decima
     return 1 / relative_cost(cost, base_cost=base_cost, base=base).ratio
 
 
+MEAN_EFFICIENCY = Formula(
+    template="({efficiencies}) / {count}", source="Parkopedia, 2018: each measured pair of machines weighs the same"
+)
+
+
 def mean_efficiency(efficiencies: Sequence[Decimal]) -> Decimal:
     """The mean efficiency over a set of pairs of machines, each weighing the same (Parkopedia, 2018)."""
     if not efficiencies:
@@ -183,6 +207,13 @@ def mean_efficiency(efficiencies: Sequence[Decimal]) -> Decimal:
     for efficiency in efficiencies:
         refusals.positive(efficiency, what="a scaling efficiency", remedy=_MEASURE_IT)
     return sum(efficiencies, Decimal(0)) / len(efficiencies)
+
+
+EXTRAPOLATED = Formula(
+    template="{times} x {throughput} x {mean_efficiency}",
+    source="Parkopedia, 2018, four GTX 1080 Ti from one; without an interval, for how other machines scatter says "
+    "nothing certain about this one",
+)
 
 
 def extrapolated(single: Decimal, *, times: Number, efficiencies: Sequence[Decimal]) -> Decimal:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from gpubench.api.pool import Ownership
+from gpubench.formula import Formula
 from gpubench.money import derived, refusals
 from gpubench.money.amount import Amount, Rate
 
@@ -35,6 +36,18 @@ class GainAtUse:
 def owned_hour(ownership: Ownership) -> Rate:
     """One *used* hour of an own node, at the use that its owner states."""
     return hour_at(ownership, hours_per_month=Decimal(ownership.hours_per_month))
+
+
+HOUR_OF_USE = Formula(
+    template="(({purchase} - {residual}) / {lifetime_months} + {fixed_per_month} + ({watts} x {hours_used} + "
+    "{idle_watts} x {idle_hours}) / 1000 x {price_of_a_kilowatt_hour}) / {hours_used}",
+    source='Parkopedia, 2018, "office box": write-off, fixed costs and power of a month over its hours of use',
+)
+
+
+def idle_hours(hours_per_month: Decimal) -> Decimal:
+    """The rest of a month of 730 hours, in which an own node idles."""
+    return max(Decimal(0), HOURS_PER_MONTH - hours_per_month)
 
 
 def hour_at(ownership: Ownership, *, hours_per_month: Decimal) -> Rate:
@@ -65,7 +78,7 @@ def power_per_month(ownership: Ownership, *, hours_per_month: Decimal) -> Amount
     Parkopedia, 2018, without the idle hours: price of a kWh x kW x days x 24.
     """
     used = _used(hours_per_month)
-    idle = max(Decimal(0), HOURS_PER_MONTH - used)
+    idle = idle_hours(used)
     kilowatt_hours = (ownership.watts * used + ownership.idle_watts * idle) / _WATTS_PER_KILOWATT
     return Amount(value=kilowatt_hours * Decimal(ownership.per_kilowatt_hour), currency=ownership.currency)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Decimal
 
 from gpubench.api.pool import GpuPoolSpec, Ownership, Price, PriceComponent
+from gpubench.formula import Formula
 from gpubench.money import billing, exchange, ownership
 from gpubench.money.amount import Amount, Rate
 from gpubench.money.billing import BillingRule, Fee, FeePeriod, Terms
@@ -123,6 +124,12 @@ def without_exchange(plan: Plan, pool: str) -> str | None:
         f"no cost: the price of {pool} is in {own.currency}, and spec.exchangeRates has no rate from {own.currency} to "
         f"{plan.currency}"
     )
+
+
+#: One hour of a node, by the form of its price; what is given for an hour of a node is that.
+HOUR_OF_SLOTS = Formula(template="{price_of_a_slot} x {slots}", source="the price of one slot, for all slots of a node")
+HOUR_OF_MONTH = Formula(template="{price_of_a_month} / {hours_used}", source="the month over the hours used in it")
+HOUR_OF_COMPONENTS = Formula(template="{components}", source="everything that a node is made of: price times count")
 
 
 def rented_hour(price: Price, *, slots: int) -> Decimal:

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is explained of a real study is what its status has, for every point; a point is named without ambiguity."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import builders
+import explanations
+import measured
+from gpubench.api.benchmark_status import Basis
+from gpubench.control import explain
+from gpubench.plan.plan import Plan
+from gpubench_cli import __main__ as program
+from gpubench_cli import results, selection, stored
+from gpubench_cli.refusal import Refusal
+from stand_in_cluster import StandInCluster
+
+
+@pytest.mark.usefixtures("horovod", "two_cores")
+@pytest.mark.parametrize("name", ["real_folder", "trained_folder"])
+def test_every_figure_of_every_point_is_explained_and_is_that_of_the_status(
+    request: pytest.FixtureRequest, name: str
+) -> None:
+    folder: Path = request.getfixturevalue(name)
+    study = stored.of_folder(folder)
+    assert study.status == results.read_summary(folder).status
+    for index, point in enumerate(study.status.results):
+        found = explain.explained(study.plan, study.ledger, study.spec.goals, index=index)
+        assert explanations.figures(point) == explanations.figures(found.point)
+        explanations.check(found)
+        assert len(found.steps) >= 8
+
+
+@pytest.mark.usefixtures("horovod", "two_cores")
+def test_a_point_is_explained_in_words_and_for_programs(real_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert program.main(("explain", str(real_folder), "local-cpu/2")) == 0
+    told = capsys.readouterr().out
+    assert f"quickstart ({real_folder}): mnist_cnn/local-cpu/2/64/float32: Measured\n" in told
+    assert (
+        "\ncost per million samples\n    rate x nodes x samples / throughput / 3600\n  = USD 0.04 x 2 x 1,000,000 / "
+        in told
+    )
+    assert "an example, about the list price of one shared cloud processor, 2026-11-01" in told
+    assert "\nweak scaling efficiency\n" in told or "\nmean weak scaling efficiency\n" in told
+    point = results.read_summary(real_folder).status.results[1]
+    assert point.cost is not None
+    assert point.cost.per_million_samples is not None
+    document = said_as_json(capsys, str(real_folder), "mnist_cnn/local-cpu/2/64/float32", "-o", "json")
+    by_field = {step["field"]: step for step in document["steps"] if "field" in step}
+    assert by_field["cost.perMillionSamples"]["amount"] == point.cost.per_million_samples.to_wire()
+    trial = results.read_plan(real_folder).repeats_of_points()[1][0].id
+    for other in ("row=2", trial):
+        assert said_as_json(capsys, str(real_folder), other, "-o", "json") == document
+
+
+def said_as_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    assert program.main(("explain", *arguments)) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.usefixtures("horovod", "two_cores")
+def test_the_only_point_needs_no_name(trained_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert program.main(("explain", str(trained_folder))) == 0
+    told = capsys.readouterr().out
+    assert "cost of a run" in told
+    assert "hours of goal much" in told
+
+
+@pytest.mark.usefixtures("horovod", "two_cores")
+def test_a_study_of_the_cluster_is_explained_like_its_folder(real_folder: Path) -> None:
+    there = stored.of_cluster(StandInCluster(real_folder), "quickstart", source="namespace default")
+    here = stored.of_folder(real_folder)
+    for index in range(2):
+        one, other = (
+            explain.explained(study.plan, study.ledger, study.spec.goals, index=index) for study in (there, here)
+        )
+        assert one == other
+
+
+@pytest.mark.usefixtures("horovod", "two_cores")
+def test_a_point_that_is_not_there_is_a_sentence(real_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert program.main(("explain", str(real_folder), "local-gpu/2")) == 2
+    assert "the study has no point local-gpu/2: the nearest are mnist_cnn/local-cpu/2/64/float32" in (
+        capsys.readouterr().err
+    )
+    assert program.main(("explain", str(real_folder / "logs"), "2")) == 2
+    assert "this is no results folder" in capsys.readouterr().err
+
+
+# --- imported ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["initialized-2017", "keras-2017", "parkopedia-2018", "tweets-2018"])
+def test_every_figure_of_a_published_study_is_explained_with_its_publisher(tmp_path: Path, name: str) -> None:
+    measurements = str(STUDIES / "published" / f"{name}.csv")
+    assert program.main(("import", str(STUDIES / f"{name}.yaml"), measurements, "--out", str(tmp_path / name))) == 0
+    study = stored.of_folder(tmp_path / name)
+    assert study.plan.imported is not None
+    with_figures = 0
+    for index, point in enumerate(study.status.results):
+        found = explain.explained(study.plan, study.ledger, study.spec.goals, index=index)
+        assert explanations.figures(point) == explanations.figures(found.point)
+        explanations.check(found)
+        with_figures += bool(found.steps)
+        first = found.steps[0].source if found.steps else study.plan.imported.origin
+        assert study.plan.imported.origin in first or point.basis is not Basis.IMPORTED
+    assert with_figures == sum(bool(explanations.figures(point)) for point in study.status.results)
+
+
+# --- naming a point ---------------------------------------------------------------------------------------------------
+
+STUDIES = Path(__file__).parents[2] / "jobs" / "studies"
+PLAN: Plan = builders.plan(
+    builders.spec(
+        builders.block(workloads=["mnist_cnn", "mnist_mlp"], pools=["cpu", "gpu"], workers=[1, 2, 64]),
+        builders.block(workers=[2], pools=["cpu"], variants=[{"name": "wire"}]),
+    ),
+    builders.pool(max_nodes=64),
+    builders.pool("gpu", max_nodes=64),
+)
+POINTS = measured.results(PLAN, {})
+
+
+def selected(text: str | None) -> str:
+    return selection.name(POINTS, selection.find(PLAN, POINTS, text))
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("mnist_cnn/gpu/2", "mnist_cnn/gpu/2/64/float32"),
+        ("mnist_cnn/gpu/2/64/float32", "mnist_cnn/gpu/2/64/float32"),
+        ("mnist_cnn/gpu/64/64", "mnist_cnn/gpu/64/64/float32"),
+        ("wire", "mnist_cnn/cpu/2/64/float32/wire"),
+        ("mnist_cnn/cpu/2/64/float32", "mnist_cnn/cpu/2/64/float32"),  # whole, and not the one with a variant
+        ("row=1", "mnist_cnn/cpu/1/64/float32"),
+    ],
+)
+def test_as_many_parts_are_enough_as_tell_a_point_from_the_others(text: str, found: str) -> None:
+    assert selected(text) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("cpu/1", "cpu/1 is 2 points: name one of mnist_cnn/cpu/1/64/float32, mnist_mlp/cpu/1/64/float32"),
+        ("gpu/2/cpu", "the study has no point gpu/2/cpu: the nearest are "),
+        ("mnist_cmn", "the study has no point mnist_cmn: the nearest are mnist_cnn/"),
+        (None, "the study has 13 points: name one, such as mnist_cnn/cpu/1/64/float32, "),
+        ("row=14", "row=14: there is no such row: `gpubench show` has rows 1 to 13 here"),
+        ("row=x", "rows 1 to 13"),
+    ],
+)
+def test_what_is_none_or_several_is_a_sentence_with_the_nearest(text: str | None, sentence: str) -> None:
+    with pytest.raises(Refusal) as refused:
+        selected(text)
+    assert sentence in str(refused.value)
+
+
+def test_points_that_their_row_does_not_tell_apart_are_named_by_its_number() -> None:
+    shapes = builders.plan(
+        builders.spec(builders.block(workers=[2]), builders.block(workers=[2], workersPerNode=1)),
+        builders.pool(slots_per_node=2),
+    )
+    points = measured.results(shapes, {})
+    with pytest.raises(Refusal, match="name one of row=1, row=2"):
+        selection.find(shapes, points, "cpu/2")
