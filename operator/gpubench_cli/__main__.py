@@ -14,6 +14,7 @@ from importlib import metadata
 from pathlib import Path
 
 from gpubench_cli import (
+    advise,
     compare,
     explain,
     export,
@@ -63,7 +64,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"gpubench {metadata.version('gpubench')}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in (
-        run, plan, show, explain, report, compare, reprice, verify, export, import_study, watch, workloads,
+        run, plan, show, explain, advise, report, compare, reprice, verify, export, import_study, watch, workloads,
         self_check,
     ):  # fmt: skip
         command.add_to(commands)

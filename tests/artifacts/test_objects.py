@@ -44,6 +44,7 @@ def changed(fields: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
 
 EUROS = {"from": "EUR", "rate": "1.228", "asOf": "2018-02-28", "source": "an example"}
 UNTIL = {"relativeHalfWidth": "0.02"}
+ONE_GOAL = {"name": "one", "workload": "mnist_cnn", "samples": 60000}
 PRICE = {"perNodeHour": "10.21", "currency": "USD", "asOf": "2026-11-01"}
 RANGE = {"low": "8.90", "high": "12.40", "period": "2026-08/2026-10"}
 OWNERSHIP = {"purchase": "9000", "lifetimeMonths": 36, "hoursPerMonth": 200, "currency": "EUR", "asOf": "2026-11-01"}
@@ -842,6 +843,55 @@ BAD = (
         "measure.timedRegion.firstEpoch Excluded leaves nothing of 1 epoch: give sweep[].epochs 2 or more",
     ),
     Bad(
+        "an objective without its goal",
+        benchmark(objective={"minimize": "Cost", "goal": "imagenet"}),
+        "spec.objective.goal",
+        "objective.goal is the name of one of spec.goals: name one of them, or add the goal",
+    ),
+    Bad(
+        "an objective of another goal",
+        benchmark(goals=[ONE_GOAL], objective={"minimize": "Cost", "goal": "other"}),
+        "spec.objective.goal",
+        "objective.goal is the name of one of spec.goals: name one of them, or add the goal",
+    ),
+    Bad(
+        "a deadline for the least time",
+        benchmark(goals=[ONE_GOAL], objective={"minimize": "Time", "goal": "one", "maxHours": 48}),
+        "spec.objective.maxHours",
+        "objective.maxHours is the limit of minimize Cost",
+    ),
+    Bad(
+        "a bound of the least cost",
+        benchmark(goals=[ONE_GOAL], currency="USD", objective={"minimize": "Cost", "goal": "one", "maxCost": "5"}),
+        "spec.objective.maxCost",
+        "objective.maxCost is the limit of minimize Time",
+    ),
+    Bad(
+        "nothing to spend",
+        benchmark(goals=[ONE_GOAL], currency="USD", objective={"minimize": "Time", "goal": "one", "maxCost": "0.00"}),
+        "spec.objective.maxCost",
+        "objective.maxCost must be more than 0: write what may be spent, such as 500, or remove it",
+    ),
+    Bad(
+        "an amount without a currency",
+        benchmark(goals=[ONE_GOAL], objective={"minimize": "Time", "goal": "one", "maxCost": "5"}),
+        "spec.objective.maxCost",
+        "objective.maxCost is an amount in spec.currency: give currency, such as USD",
+    ),
+    Bad(
+        "a deadline of no time",
+        benchmark(goals=[ONE_GOAL], objective={"minimize": "Cost", "goal": "one", "maxHours": 0}),
+        "spec.objective.maxHours",
+        "0 is too little: at least 0.01 is needed",
+        server="objective.maxHours must be more than 0: write the hours that there are",
+    ),
+    Bad(
+        "a deadline of seconds",
+        benchmark(goals=[ONE_GOAL], objective={"minimize": "Cost", "goal": "one", "maxHours": 0.001}),
+        "spec.objective.maxHours",
+        "0.01",
+    ),
+    Bad(
         "a goal of a workload that is not there",
         benchmark(goals=[{"name": "imagenet", "workload": "resnet50", "samples": 1_281_167}]),
         "spec.goals",
@@ -1107,6 +1157,18 @@ GOOD = (
             ],
         ),
     ),
+    (
+        "an objective with a deadline",
+        benchmark(goals=[ONE_GOAL], objective={"minimize": "Cost", "goal": "one", "maxHours": 48}),
+    ),
+    (
+        "an objective with a deadline of minutes",
+        benchmark(goals=[ONE_GOAL], objective={"minimize": "Cost", "goal": "one", "maxHours": 0.25}),
+    ),
+    (
+        "an objective with a budget",
+        benchmark(goals=[ONE_GOAL], currency="USD", objective={"minimize": "Time", "goal": "one", "maxCost": "12.50"}),
+    ),
     ("a region as by default", benchmark(measure={"timedRegion": {"evaluation": "Inside"}})),
 )
 
@@ -1173,6 +1235,11 @@ UNCHANGEABLE: tuple[tuple[str, Any, str], ...] = (
     ("measure", {"duration": "30s"}, "spec.measure cannot be changed once the study exists"),
     ("compareTo", {"benchmark": "other"}, "spec.compareTo cannot be changed once the study exists"),
     ("results", RESULTS, "spec.results cannot be changed once the study exists"),
+    (
+        "objective",
+        {"minimize": "Cost", "goal": "one"},
+        "spec.objective cannot be changed once the study exists",
+    ),
     ("order", {"seed": 8}, "spec.order cannot be changed once the study exists"),
     ("template", {"image": "another"}, "spec.template cannot be changed once the study exists"),
     (

@@ -267,3 +267,81 @@ def test_nothing_to_train_and_nothing_to_spend_are_refused() -> None:
         advisor.cheapest_by(of(gang(1, 1.0)), samples=0, hours=Decimal(1))
     with pytest.raises(RefusedInput, match="a budget must be more than 0"):
         advisor.fastest_within(of(gang(1, 1.0)), samples=1, budget=Amount(value=Decimal(0), currency="USD"))
+
+
+# --- without a limit, and by how much ---------------------------------------------------------------------------------
+
+
+def test_without_a_limit_the_cheapest_and_the_fastest_of_all_are_named() -> None:
+    gangs = of(gang(1, 1.0), gang(2, 1.8), gang(4, 3.0))
+    cheapest = advisor.cheapest_by(gangs, samples=10 * HOUR, hours=None)
+    assert cheapest.sentence.startswith("Cheapest: 1 worker on a100, 10.00 (9.90–10.10) hours and USD 10.00 ")
+    assert "limit" not in cheapest.sentence
+    fastest = advisor.fastest_within(gangs, samples=10 * HOUR, budget=None)
+    assert fastest.sentence.startswith("Fastest: 4 workers on a100, ")
+    unpriced = advisor.fastest_within(of(gang(1, 1.0, price=None)), samples=HOUR, budget=None)
+    assert chosen(unpriced) == ("a100", 1)
+    assert "at a price that nobody knows" in unpriced.sentence
+    assert advisor.fastest_within(of(), samples=HOUR, budget=None).sentence.startswith("Nothing was measured")
+    assert "has a price" in advisor.cheapest_by(of(gang(1, 1.0, price=None)), samples=HOUR, hours=None).sentence
+    assert advisor.cheapest_by(of(), samples=HOUR, hours=None).sentence.startswith("Nothing was measured")
+
+
+def test_the_next_is_named_with_how_much_more_it_takes_and_at_least() -> None:
+    """USD 10 (9.90 to 10.10) against 13.33 (13.20 to 13.47): a third more, and 13.20 / 10.10 is 30.7 % more."""
+    gangs = of(gang(1, 1.0), gang(4, 3.0))
+    advice = advisor.cheapest_by(gangs, samples=10 * HOUR, hours=None)
+    assert (
+        "The next, 4 workers on a100, costs 33.3 % more, at least 30.7 % by the near ends of both intervals: USD 13.33 "
+    ) in advice.sentence
+    without = advisor.cheapest_by(of(gang(1, 1.0, spread=None), gang(4, 3.0)), samples=10 * HOUR, hours=None)
+    assert "costs 33.3 % more, USD 13.33" in without.sentence
+    assert "nothing says that this is more than chance" in without.sentence
+    fastest = advisor.fastest_within(gangs, samples=10 * HOUR, budget=None)
+    assert "The next, 1 worker on a100, takes 200 % more, at least 194 % by the near ends" in fastest.sentence
+
+
+def test_two_prices_of_the_same_runs_are_no_tie_and_need_no_interval() -> None:
+    one, other = (
+        Gang(
+            line=Line(name),
+            workers=1,
+            nodes=Decimal(1),
+            rate=Rate(per_node_hour=Decimal(price), currency="USD"),
+            measured=Interval(mean=1.0, low=0.5, high=1.5),
+            runs=7,
+        )
+        for name, price in (("a100", "1"), ("spot", "0.99"))
+    )
+    advice = advisor.cheapest_by(of(one, other), samples=HOUR, hours=None)
+    assert chosen(advice) == ("spot", 1)
+    assert not advice.tied
+    assert "The next, 1 worker on a100, costs 1.01 % more, USD 1.00" in advice.sentence
+
+
+def test_what_costs_nothing_beats_the_next_by_no_percentage() -> None:
+    advice = advisor.cheapest_by(of(gang(1, 1.0, price="0"), gang(1, 1.0, pool="h100")), samples=HOUR, hours=None)
+    assert chosen(advice) == ("a100", 1)
+    assert "The next, 1 worker on h100, costs USD 1.00" in advice.sentence
+
+
+def test_far_beyond_what_was_measured_nothing_is_sure_without_a_limit_either() -> None:
+    found = advisor.considered([gang(16)], {Line("a100"): law()})
+    advice = advisor.cheapest_by(found, samples=HOUR, hours=None)
+    assert not advice.sure
+    assert "That is not sure: so far beyond what was measured nothing is." in advice.sentence
+    assert advisor.LAW in advice.sentence
+
+
+def test_a_single_gang_and_a_single_one_in_time_are_said_to_be_that() -> None:
+    alone = advisor.cheapest_by(of(gang(1, 1.0)), samples=HOUR, hours=Decimal(2))
+    assert "There is no other gang to compare it with." in alone.sentence
+    assert "All of its 95 % interval keeps that limit." in alone.sentence
+    in_time = advisor.cheapest_by(of(gang(1, 1.0), gang(4, 3.0)), samples=HOUR, hours=Decimal("0.5"))
+    assert "No other gang keeps that limit." in in_time.sentence
+
+
+def test_many_without_a_price_are_not_all_named() -> None:
+    gangs = of(gang(1, 1.0), *(gang(1, 1.0, pool=f"p{number}", price=None) for number in range(9)))
+    [note] = advisor.cheapest_by(gangs, samples=HOUR, hours=None).notes
+    assert note.endswith("1 worker on p3 and 5 more: no price, and therefore not compared by cost.")

@@ -495,6 +495,53 @@ class Goal(Value):
     )
 
 
+class Objective(Value):
+    """What the study is to decide: of a goal's cost or time as little as possible, the other one within a limit."""
+
+    minimize: Literal["Cost", "Time"] = Field(
+        description="What is to be as little as possible: status.answer then says which pool, how many workers, what "
+        "they cost, by how much they beat the next, and how sure that is."
+    )
+    goal: str = Field(min_length=1, max_length=24, pattern=patterns.NAME, description="Goal of spec.goals.")
+    max_hours: float | None = Field(
+        None,
+        ge=0.01,
+        le=100_000,
+        description="With minimize Cost: hours that the goal may take, such as 48. Absent: however long it takes.",
+    )
+    max_cost: DecimalText | None = Field(
+        None,
+        description='With minimize Time: what the goal may cost, in spec.currency, such as "500". Absent: whatever it '
+        "costs.",
+    )
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="!has(self.maxHours) || self.minimize == 'Cost'",
+            sentence="objective.maxHours is the limit of minimize Cost, as with minimize Time the hours are the fewest "
+            "there are: set minimize to Cost, or remove maxHours",
+            field=".maxHours",
+        ),
+        Rule(
+            # The API server cuts a minimum to a whole number where the value is one: 0 would pass 0.01.
+            cel="!has(self.maxHours) || double(self.maxHours) > 0.0",
+            sentence="objective.maxHours must be more than 0: write the hours that there are, such as 48, or remove it",
+            field=".maxHours",
+        ),
+        Rule(
+            cel="!has(self.maxCost) || self.minimize == 'Time'",
+            sentence="objective.maxCost is the limit of minimize Time, as with minimize Cost the cost is the lowest "
+            "there is: set minimize to Time, or remove maxCost",
+            field=".maxCost",
+        ),
+        Rule(
+            cel="!has(self.maxCost) || !self.maxCost.matches('^[0.]+$')",
+            sentence="objective.maxCost must be more than 0: write what may be spent, such as 500, or remove it",
+            field=".maxCost",
+        ),
+    )
+
+
 class GpuBenchmarkSpec(Value):
     """One study: what to measure, where, how often, within which limits."""
 
@@ -510,6 +557,9 @@ class GpuBenchmarkSpec(Value):
         max_length=16,
         description="Training of a given size, for which results say time and cost: a lower bound.",
         json_schema_extra=rules.list_map("name"),
+    )
+    objective: Objective | None = Field(
+        None, description="What the study is to decide. Without it no single best is named, only what the figures say."
     )
     currency: Currency | None = Field(
         None,
@@ -601,6 +651,17 @@ class GpuBenchmarkSpec(Value):
             field=".results",
         ),
         Rule(
+            cel="!has(self.objective) || "
+            "(has(self.goals) && self.goals.exists(goal, goal.name == self.objective.goal))",
+            sentence="objective.goal is the name of one of spec.goals: name one of them, or add the goal",
+            field=".objective.goal",
+        ),
+        Rule(
+            cel="!has(self.objective) || !has(self.objective.maxCost) || has(self.currency)",
+            sentence="objective.maxCost is an amount in spec.currency: give currency, such as USD",
+            field=".objective.maxCost",
+        ),
+        Rule(
             cel="!has(self.exchangeRates) || self.exchangeRates.size() == 0 || has(self.currency)",
             sentence="exchangeRates lead into spec.currency: give it, such as USD",
             field=".exchangeRates",
@@ -621,7 +682,17 @@ class GpuBenchmarkSpec(Value):
         *(
             rules.unchangeable(field, parent="spec")
             for field in (
-                *("sweep", "measure", "order", "template", "results", "goals", "currency", "exchangeRates"),
+                *(
+                    "sweep",
+                    "measure",
+                    "order",
+                    "template",
+                    "results",
+                    "goals",
+                    "objective",
+                    "currency",
+                    "exchangeRates",
+                ),
                 "compareTo",
             )
         ),

@@ -18,7 +18,7 @@ from gpubench.api.benchmark_status import (
     PointState,
     TrialCounts,
 )
-from gpubench.control import comparison, conditions, environments, needed, prices, savings
+from gpubench.control import advice, comparison, conditions, environments, needed, prices, savings
 from gpubench.control.ledger import Ledger, Outcome
 from gpubench.control.observed import Study
 from gpubench.control.retries import Standing, TrialStanding
@@ -63,8 +63,14 @@ def status(
         prices=prices.used(plan),
         comparisons=savings.comparisons(plan, ledger, results),
         comparison=compared,
-        answer=conditions.clamped(answer.answer(results), _ANSWER_MAX) if finished else None,
+        answer=_answer(study, plan, ledger, results) if finished else None,
     )
+
+
+def _answer(study: Study, plan: Plan, ledger: Ledger, results: tuple[PointResult, ...]) -> str:
+    """What the figures say, and before it what the objective asks for."""
+    found = advice.sentences(plan, ledger, results, study.spec.objective, study.spec.goals)
+    return conditions.clamped(answer.answer(results, advice=found), _ANSWER_MAX)
 
 
 def succeeded(results: Sequence[PointResult]) -> tuple[bool, str, str]:

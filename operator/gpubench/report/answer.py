@@ -49,14 +49,14 @@ class _Ranking:
     text: Callable[[PointResult], str]
 
 
-def answer(results: tuple[PointResult, ...]) -> str:
-    """The answer so far. It is complete once every point has ended."""
-    groups = list(dict.fromkeys(_work(point) for point in results))
-    parts = [_of_group([point for point in results if _work(point) == group]) for group in groups]
-    return _fit([*(part for part in parts if part), *_missing(results)])
+def answer(results: tuple[PointResult, ...], *, advice: Sequence[str] = ()) -> str:
+    """The answer so far. It is complete once every point has ended. Advice on the study's objective comes first."""
+    groups = list(dict.fromkeys(work(point) for point in results))
+    parts = [_of_group([point for point in results if work(point) == group]) for group in groups]
+    return _fit([*advice, *(part for part in parts if part), *_missing(results)])
 
 
-def _work(point: PointResult) -> tuple[str, str, DataSource, str | None, int | None, int | None]:
+def work(point: PointResult) -> tuple[str, str, DataSource, str | None, int | None, int | None]:
     """What two points must have in common to be compared."""
     return (
         point.workload, point.precision, point.data, point.data_path, point.data_samples, figures.epochs(point),
@@ -85,13 +85,14 @@ def _of_group(points: Sequence[PointResult]) -> str:
         ]
     else:
         sentences = [_best(run, _FASTEST), _cheapest(found, _COST, _sample_cost), *_scaling(run)]
-    return " ".join([_head(run[0]), *sentences, *_goals(run)])
+    return " ".join([f"{work_text(run[0])}:", *sentences, *_goals(run)])
 
 
-def _head(point: PointResult) -> str:
+def work_text(point: PointResult) -> str:
+    """The work in words: `resnet50 in float32`."""
     epochs = f", {point.training.epochs} epoch{'s' if point.training.epochs > 1 else ''}" if point.training else ""
     data = "" if point.data is DataSource.SYNTHETIC else f" on {tables.data(point)} data"
-    return f"{point.workload} in {point.precision}{data}{epochs}:"
+    return f"{point.workload} in {point.precision}{data}{epochs}"
 
 
 def _best(points: Sequence[PointResult], ranking: _Ranking, *, rest: str = "") -> str:
