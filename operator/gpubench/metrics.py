@@ -233,6 +233,12 @@ TRIALS = _operator("gpubench_trials", Kind.GAUGE, (*_STUDY, "state"), "Trials of
 ATTEMPTS = _operator(
     "gpubench_attempts", Kind.GAUGE, (*_STUDY, "outcome"), "Attempts of a study so far, by how they ended."
 )
+SPENT = _operator(
+    "gpubench_spent",
+    Kind.GAUGE,
+    (*_STUDY, "currency"),
+    "What a study's attempts were billed so far, in `currency`: an estimate, failed and preempted ones included.",
+)
 CONDITION = _operator(
     "gpubench_benchmark_condition", Kind.GAUGE, (*_STUDY, "condition"), "1 while a condition of the study is True."
 )

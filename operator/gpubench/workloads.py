@@ -39,6 +39,17 @@ class Inputs(StrEnum):
     NONE = "none"  # a message of the all-reduce
 
 
+#: Training samples that are made for Generated data, where nobody says how many.
+GENERATED_SAMPLES = {
+    Inputs.MNIST: 10_000,
+    Inputs.CIFAR10: 10_000,
+    Inputs.IMAGENET: 2_000,
+    Inputs.FLOWERS: 500,
+    Inputs.IMDB: 5_000,
+    Inputs.TWEETS: 10_000,
+    Inputs.NIETZSCHE: 40_000,
+}
+
 #: Samples of the real sets' training parts, as their publishers split them; tweets are those of Thinknook's corpus that
 #: the published split leaves to training, Nietzsche's are windows of 40 characters, every third.
 TRAINING_SAMPLES = {

@@ -4,6 +4,7 @@
 import argparse
 import json
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -12,14 +13,17 @@ import yaml
 
 from gpubench.api.benchmark import Data, DataSource
 from gpubench.api.pool import GpuPool
+from gpubench.control import forecast, planning
+from gpubench.control.forecast import Forecast, Outlook
 from gpubench.moments import rfc3339
 from gpubench.money import price
-from gpubench.plan import derived, freeze
+from gpubench.plan import derived, estimate, freeze
+from gpubench.plan.estimate import Basis
 from gpubench.plan.plan import Plan, Point, Trial
 from gpubench.report import figures
 from gpubench.report.tables import Column, Table
 from gpubench.units import duration_text, workers_text
-from gpubench_cli import documents, estimate, machine, refusal, small, terminal, volumes
+from gpubench_cli import documents, history, machine, refusal, small, terminal, volumes
 from gpubench_cli.documents import Benchmark, StudyFile
 from gpubench_cli.run import as_here, as_study, read_study
 
@@ -54,6 +58,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     parser.add_argument("--pools", type=Path, metavar="FILE", help="GpuPools in a file of their own")
     parser.add_argument("--name", help="the benchmark, where the file has several")
     parser.add_argument("--local", action="store_true", help="for `gpubench run`: skip what this machine cannot be")
+    history.add_to(parser)
     small.add_to(parser)
     volumes.add_to(parser)
     parser.add_argument("-o", "--output", choices=("table", "json", "yaml"), default="table", help="table by default")
@@ -76,12 +81,18 @@ def run(arguments: argparse.Namespace) -> int:
         sources = volumes.Sources(given=volumes.given(arguments.volume), config_maps=study_file.config_maps)
         study = as_study(benchmark, now=time.time())
         plan, parallel = as_here(study, plan, here=machine.this_machine(), sources=sources), 1
+    if (problem := planning.unpriced(plan, benchmark.spec.limits.budget)) is not None:
+        raise refusal.Refusal(f"{benchmark.document.at(('spec', 'limits', 'budget'))}: {problem}")
     if arguments.output == "json":
         terminal.write(json.dumps(plan.to_wire(), indent=2, ensure_ascii=False))
     elif arguments.output == "yaml":
         terminal.write(yaml.safe_dump(plan.to_wire(), sort_keys=False, allow_unicode=True))
     else:
-        _show(plan, name=benchmark.name, parallel=parallel, note=adapted.sentence)
+        earlier = history.read(arguments.history, namespace=arguments.namespace)
+        expected = forecast.forecast(plan, parallel_trials=parallel, earlier=earlier)
+        told = sentences(plan, expected, parallel=parallel, budget=benchmark.spec.limits.budget)
+        note = [] if adapted.sentence is None else [f"{adapted.sentence}."]
+        _show(plan, expected, name=benchmark.name, told=[*told, *note])
     return refusal.EXIT_DONE
 
 
@@ -105,13 +116,13 @@ def _with_missing(
     return (*pools, *(pool for pool in there if pool.name in missing))
 
 
-def _show(plan: Plan, *, name: str, parallel: int, note: str | None) -> None:
+def _show(plan: Plan, expected: Forecast, *, name: str, told: Sequence[str]) -> None:
     terminal.write(f"{name}: {_count(plan)}\n")
-    terminal.print_table(_point_table(plan))
+    terminal.print_table(_point_table(plan, expected))
     terminal.write("")
     terminal.print_table(_trial_table(plan))
     terminal.write("")
-    for sentence in (*sentences(plan, parallel=parallel), *([f"{note}."] if note is not None else [])):
+    for sentence in told:
         terminal.write(sentence)
 
 
@@ -140,7 +151,7 @@ def _number(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _point_table(plan: Plan) -> Table:
+def _point_table(plan: Plan, expected: Forecast) -> Table:
     columns = _key_columns(plan)
     priced = {pool.name: _rate(plan, pool.name) for pool in plan.pools}
     trials = plan.repeats_of_points()
@@ -150,6 +161,7 @@ def _point_table(plan: Plan) -> Table:
             *(cell(point) for _, cell in columns),
             figures.UNDEFINED if point.skip else str(point.nodes),
             priced.get(point.key.pool, figures.UNDEFINED),
+            *_outlook(expected.points[index]),
             _what_becomes(plan, point, trials=trials[index]),
         )
 
@@ -158,10 +170,25 @@ def _point_table(plan: Plan) -> Table:
             *(column for column, _ in columns),
             Column(title="NODES", numeric=True),
             Column(title="PRICE/H", numeric=True),
+            Column(title="TIME/TRIAL", numeric=True),
+            Column(title="COST/TRIAL", numeric=True),
+            Column(title="FROM"),
             Column(title="TRIALS", numeric=True),
         ),
         rows=tuple(row(index, point) for index, point in enumerate(plan.points)),
     )
+
+
+def _outlook(outlook: Outlook | None) -> tuple[str, str, str]:
+    """What one trial of a point is expected to take and to cost, and from what that is known."""
+    if outlook is None:
+        return (figures.UNDEFINED,) * 3
+    seconds, cost = outlook.seconds, outlook.cost
+    time = f"{duration_text(seconds.mean)} ({duration_text(seconds.low)}–{duration_text(seconds.high)})"
+    if cost is None:
+        return time, figures.UNDEFINED, seconds.basis.value
+    mean, low, high = (figures.number(amount, places=_MONEY_PLACES) for amount in (cost.mean, cost.low, cost.high))
+    return time, f"{cost.currency} {mean} ({low}–{high})", seconds.basis.value
 
 
 def _trial_table(plan: Plan) -> Table:
@@ -214,14 +241,13 @@ def _shown(value: object | None) -> str:
     return figures.UNDEFINED if value is None else str(value)
 
 
-def sentences(plan: Plan, *, parallel: int) -> list[str]:
+def sentences(plan: Plan, expected: Forecast, *, parallel: int, budget: str | None = None) -> list[str]:
     """What the tables cannot say: time, nodes, money, and what is skipped."""
-    estimated = estimate.estimate(plan, parallel_trials=parallel)
     found = []
     if plan.trials:
-        found += [*_order(plan), *_time(plan, estimated, parallel=parallel), f"Nodes: {', '.join(_nodes(plan))}."]
-        found += _cost(plan, estimated, parallel=parallel)
-    found += [f"{sentence[0].upper()}{sentence[1:]}." for sentence in estimated.unpriced]
+        found += [*_order(plan), *_time(plan, expected, parallel=parallel), f"Nodes: {', '.join(_nodes(plan))}."]
+        found += [*_cost(expected), *_interval(expected), *_grounds(expected), *_budget(expected, budget)]
+    found += [f"{sentence[0].upper()}{sentence[1:]}." for sentence in expected.unpriced]
     found += [f"Skipped: {_words(point)}: {point.skip}." for point in plan.points if point.skip]
     return found
 
@@ -241,29 +267,57 @@ def _percent(share: str) -> str:
     return f"{(Decimal(share) * 100).normalize():f} %"
 
 
-def _time(plan: Plan, estimated: estimate.Estimate, *, parallel: int) -> list[str]:
+def _time(plan: Plan, expected: Forecast, *, parallel: int) -> list[str]:
     together = "one after the other" if parallel == 1 else f"up to {parallel} at a time"
-    least = estimate.least(plan, parallel_trials=parallel)
-    if estimated.seconds is None or least.seconds is None:
+    if expected.seconds is None or expected.least_seconds is None:
         return [f"Time and cost: known when the epochs were trained; trials {together}."]
+    from_ = "" if expected.least_seconds == expected.seconds.mean else f"{duration_text(expected.least_seconds)} to "
+    begin = f"Time: about {from_}{duration_text(expected.seconds.mean)}, trials {together}"
+    end = "waiting for nodes, image pulls and retries come on top."
+    if any(outlook.seconds.basis is not Basis.SETTINGS for outlook in expected.points if outlook is not None):
+        return [f"{begin}; {end}"]
     timing = plan.timing
-    from_ = "" if least.seconds == estimated.seconds else f"{duration_text(least.seconds)} to "
     at_most = "" if plan.repeats is None else "at most "
-    sentence = (
-        f"Time: about {from_}{duration_text(estimated.seconds)}, trials {together}, each {estimate.START_UP_SECONDS} s "
-        f"start-up (assumed) + {timing.warm_up} s warm-up + {at_most}{timing.duration} s measured; waiting for nodes, "
-        "image pulls and retries come on top."
+    times = (
+        f"{estimate.START_UP_SECONDS} s start-up (assumed) + {timing.warm_up} s warm-up + {at_most}{timing.duration} s"
     )
-    return [sentence]
+    return [f"{begin}, each {times} measured; {end}"]
 
 
-def _cost(plan: Plan, estimated: estimate.Estimate, *, parallel: int) -> list[str]:
-    least = {found.currency: found.amount for found in estimate.least(plan, parallel_trials=parallel).spending}
+def _cost(expected: Forecast) -> list[str]:
     return [
-        f"Cost: about {spending.currency} {_from(least[spending.currency], spending.amount)} for the nodes while "
-        "trials run, at the pools' prices."
-        for spending in estimated.spending
+        f"Cost: about {cost.amounts.currency} {_from(cost.least, cost.amounts.mean)} for the nodes while trials run, "
+        "as the pools' prices bill them."
+        for cost in expected.cost
     ]
+
+
+def _interval(expected: Forecast) -> list[str]:
+    if expected.seconds is None:
+        return []
+    time = f"{duration_text(expected.seconds.low)} to {duration_text(expected.seconds.high)}"
+    money = "".join(f", {one.currency} {_from(one.low, one.high)}" for one, _ in expected.cost)
+    return [f"Interval: {time}{money}: from every trial at the short end of its estimate to every one at the long end."]
+
+
+def _grounds(expected: Forecast) -> list[str]:
+    """What the estimates stand on, each once, with the number of points."""
+    counts = Counter((one.seconds.basis, one.seconds.sentence) for one in expected.points if one is not None)
+    return [
+        f"Estimated from {basis.value} ({_number(count, 'point')}): {sentence}."
+        for (basis, sentence), count in counts.items()
+    ]
+
+
+def _budget(expected: Forecast, budget: str | None) -> list[str]:
+    """Whether the budget is likely to be enough."""
+    if budget is None or len(expected.cost) != 1:
+        return []
+    cost, limit = expected.cost[0].amounts, Decimal(budget)
+    verdict = "enough, as far as can be told" if cost.high <= limit else "may not be enough"
+    if cost.low > limit:
+        verdict = "not enough: the study will stop before its end"
+    return [f"Budget: {cost.currency} {budget}: {verdict}."]
 
 
 def _from(least: Decimal, most: Decimal) -> str:
@@ -274,7 +328,7 @@ def _from(least: Decimal, most: Decimal) -> str:
 def _nodes(plan: Plan) -> list[str]:
     return [
         f"{nodes} of {pool} at {_rate(plan, pool)} an hour each"
-        for pool, nodes in sorted(estimate.nodes_needed(plan).items())
+        for pool, nodes in sorted(forecast.nodes_needed(plan).items())
     ]
 
 

@@ -14,9 +14,10 @@ from gpubench.api.pool import GpuPool
 from gpubench.control import conditions, planning
 from gpubench.control.comparison import Reference
 from gpubench.control.observed import Study
+from gpubench.plan import estimate
 from gpubench.plan.plan import Plan
 from gpubench.report import answer, bills, grounds, tables
-from gpubench_cli import compare, documents, estimate, local, machine, refusal, results, show, small, terminal, volumes
+from gpubench_cli import compare, documents, local, machine, refusal, results, show, small, terminal, volumes
 from gpubench_cli.documents import Benchmark
 from gpubench_cli.gang import Place
 from gpubench_cli.refusal import Refusal
@@ -171,6 +172,8 @@ def _report(status: GpuBenchmarkStatus, folder: ResultsFolder, *, note: str | No
     for sentence in (*grounds.sentences(status.environments, status.results), *bills.price_sentences(status.prices)):
         terminal.write(sentence)
     terminal.write(f"\n{status.answer or answer.answer(status.results)}")
+    for sentence in show.spending(status):
+        terminal.write(f"\n{sentence}")
     if status.comparison is not None:
         terminal.write(f"\n{show.compared(status.comparison)}")
     if note is not None:

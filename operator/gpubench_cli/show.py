@@ -159,6 +159,8 @@ def show_status(name: str, source: str, status: GpuBenchmarkStatus, *, remark: s
     terminal.write(f"\n{status.answer or answer.answer(status.results)}")
     for one in status.comparisons:
         terminal.write(f"\n{one.sentence}.")
+    for sentence in spending(status):
+        terminal.write(f"\n{sentence}")
     if status.comparison is not None:
         terminal.write(f"\n{compared(status.comparison)}")
 
@@ -183,6 +185,24 @@ def show_bill(status: GpuBenchmarkStatus) -> None:
     terminal.write("")
     for sentence in bills.totals(status.results, status.prices):
         terminal.write(sentence)
+
+
+def spending(status: GpuBenchmarkStatus) -> list[str]:
+    """What the study has spent so far, and that its budget leaves something out, each in a line."""
+    found = []
+    if status.spent is not None:
+        spent, notes = status.spent, [status.spent.clock]
+        if spent.assumed_attempts:
+            notes.append(f"of {_attempts(spent.assumed_attempts)} the end of a pod was not seen")
+        if spent.unpriced_attempts:
+            notes.append(f"{_attempts(spent.unpriced_attempts)} without a price not counted")
+        found.append(f"Spent: about {spent.currency} {spent.amount} ({'; '.join(notes)}).")
+    exhausted = (one for one in status.conditions if (one.type, one.status) == (conditions.BUDGET_EXHAUSTED, "True"))
+    return [*found, *(f"Budget: {condition.message}." for condition in exhausted)]
+
+
+def _attempts(count: int) -> str:
+    return "1 attempt" if count == 1 else f"{count} attempts"
 
 
 def compared(comparison: Comparison) -> str:

@@ -95,6 +95,8 @@ def _add_study(samples: _Samples, study: tuple[str, str], status: GpuBenchmarkSt
         for outcome, count in ended.items():
             add(metrics.ATTEMPTS, outcome, count)
         add(metrics.ATTEMPTS, "running", status.attempts.started - sum(ended.values()))
+    if status.spent is not None:
+        add(metrics.SPENT, status.spent.currency, float(status.spent.amount))
     if status.results:
         states = Counter(result.state for result in status.results)
         for state in PointState:

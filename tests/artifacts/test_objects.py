@@ -67,6 +67,21 @@ class Bad(NamedTuple):
 
 
 BAD = (
+    *(
+        Bad(
+            f"a budget of {budget}",
+            benchmark(limits={"budget": budget}),
+            "spec.limits.budget",
+            "limits.budget must be more than 0: write what the study may cost, such as 40.00, or remove it",
+        )
+        for budget in ("0", "0.00")
+    ),
+    Bad(
+        "a budget with its currency",
+        benchmark(limits={"budget": "40 USD"}),
+        "spec.limits.budget",
+        "write a decimal number as text",
+    ),
     Bad(
         "five goals of one workload",
         benchmark(goals=[{"name": f"goal-{n}", "workload": "mnist_cnn", "samples": 60000} for n in range(5)]),
@@ -1256,6 +1271,8 @@ UNCHANGEABLE: tuple[tuple[str, Any, str], ...] = (
 CHANGEABLE: tuple[tuple[str, Any], ...] = (
     ("suspend", True),
     ("limits", {"parallelTrials": 4}),
+    ("limits", {"budget": "40.00"}),
+    ("limits", {"stopDominated": True}),
     ("limits", {}),  # as without: all defaults
 )
 
@@ -1291,7 +1308,7 @@ def test_every_field_of_a_study_is_either_changeable_or_guarded() -> None:
     spec = schema.object_schema(schema.BENCHMARK)["properties"]["spec"]
     limits = spec["properties"]["limits"]
     assert guarded(spec) | {"suspend", "limits"} == set(spec["properties"])
-    assert guarded(limits) | {"parallelTrials"} == set(limits["properties"])
+    assert guarded(limits) | {"parallelTrials", "budget", "stopDominated"} == set(limits["properties"])
 
 
 def guarded(node: Mapping[str, Any]) -> set[str]:

@@ -26,7 +26,7 @@ POOL_STATUS_BYTES_MAX = 256 * 1024  # of every pool, in every list of them
 #: Texts that may be in any script, where a character is three bytes; sentences are cut to as many bytes as the schema
 #: takes characters. All others are names and words of ASCII.
 FREE_TEXTS = {"environment"}
-SENTENCES = {"message", "answer"}
+SENTENCES = {"message", "answer", "clock"}
 WIDE = "測"
 SAMPLES = {
     *("utilization", "watts", "joulesPerMillionSamples", "throttled", "processors"),
@@ -45,8 +45,8 @@ def largest(node: dict[str, Any], name: str = "") -> Any:
         return [keyed(largest(node["items"], name), node, index) for index in range(node["maxItems"])]
     if node["type"] == "string":
         return text(node, name)
-    if node["type"] == "integer":
-        return 1_000_000
+    if node["type"] in ("boolean", "integer"):
+        return True if node["type"] == "boolean" else 1_000_000
     return SAMPLED if name in SAMPLES else FIGURE
 
 
@@ -108,17 +108,18 @@ def test_status_of_the_largest_size_is_stored(served_api: Cluster, study: str, b
 def test_a_study_without_status_has_columns_without_values(served_api: Cluster, study: str) -> None:
     patch_status(served_api, f"{BENCHMARKS}/{study}", None)
     header, row = columns(served_api, "gbench", study)
-    assert header == ["NAME", "STATUS", "POINTS", "TRIALS", "AGE"]
+    assert header == ["NAME", "STATUS", "POINTS", "TRIALS", "SPENT", "AGE"]
     assert row[0] == study
 
 
 def test_a_running_study_shows_where_it_stands(served_api: Cluster, study: str) -> None:
+    spent = benchmark_status.Spent(amount="12.31", currency="USD", clock="of pods")
     status = benchmark_status.GpuBenchmarkStatus(
-        phase="Running", points_done="40/72", trials=benchmark_status.TrialCounts(total=216, finished=120)
+        phase="Running", points_done="40/72", trials=benchmark_status.TrialCounts(total=216, finished=120), spent=spent
     )
     patch_status(served_api, f"{BENCHMARKS}/{study}", status.to_wire())
     _, row = columns(served_api, "gbench", study)
-    assert row[:4] == [study, "Running", "40/72", "120"]
+    assert row[:5] == [study, "Running", "40/72", "120", "12.31"]
 
 
 def test_conditions_can_be_waited_for(served_api: Cluster, study: str) -> None:
@@ -183,7 +184,7 @@ def test_the_category_lists_both_kinds(served_api: Cluster, study: str) -> None:
     ("field", "expected"),
     [
         ("gbench.spec.sweep", ("batchPerWorker\t<[]integer>", "weak scaling", "workloads\t<[]string> -required-")),
-        ("gbench.spec.limits", ("Default: 12h.", "From 1 to 64.")),
+        ("gbench.spec.limits", ("Default: 12h.", "From 1 to 64.", "BudgetExhausted")),
         ("gpool.spec.price", ("currency\t<string> -required-", "ISO 4217")),
         ("gbench.status.results", ("Samples per second of each repeat.",)),
     ],

@@ -16,6 +16,7 @@ import pytest
 
 import builders
 from gpubench.api.benchmark_status import GpuBenchmarkStatus, PointState, Stopping
+from gpubench.control import audit
 from gpubench.control.decision import Gang, Happening
 from gpubench.control.ledger import Outcome, Reason
 from gpubench.plan.freeze import freeze
@@ -109,6 +110,21 @@ def test_repeats_are_added_until_the_figure_is_known(
     assert (len(finished.ledger.records), len(point.values), point.stopping) == (trials, trials, stopping)
     assert finished.status.trials is not None
     assert (finished.status.trials.total, finished.status.trials.finished) == (trials, trials)
+
+
+def test_a_budget_ends_a_study_with_what_it_has(tmp_path: Path) -> None:
+    # An attempt is expected to take 0.0115 on one node and 0.023 on two; one that was seen is shorter.
+    spec: dict[str, Any] = {"limits": {"budget": "0.012"}}
+    finished = run(tmp_path, "succeed", **spec)
+    assert finished.status.phase == "BudgetExhausted"
+    assert finished.states == [PointState.MEASURED, PointState.NOT_RUN]
+    assert len(finished.status.results[0].values) == 3
+    assert finished.status.spent is not None
+    assert 0 < float(finished.status.spent.amount) <= 0.012
+    assert [happening.reason for happening in finished.happenings].count("BudgetExhausted") == 1
+    plan, stored = results.read_plan(finished.folder), results.read_summary(finished.folder).status
+    again = audit.of_status(plan, finished.ledger, builders.spec(**spec), stored, words=True)
+    assert list(again) == [], "and it follows from what is stored"
 
 
 def test_the_plan_is_told_once(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 import builders
+import measured
 from gpubench.api.benchmark_status import (
     AmountInterval,
     BillParts,
@@ -25,10 +26,13 @@ from gpubench.api.benchmark_status import (
     PointState,
     PriceUsed,
     Scaling,
+    Spent,
 )
+from gpubench.control.ledger import Outcome
 from gpubench.plan.freeze import freeze
 from gpubench.plan.plan import Plan
 from gpubench_cli import __main__ as program
+from gpubench_cli import documents
 from gpubench_cli.results import ResultsFolder, Summary
 
 QUICKSTART = Path(__file__).parents[2] / "jobs/studies/quickstart.yaml"
@@ -166,6 +170,22 @@ def test_bills_are_in_every_output_for_programs_and_the_flag_is_for_people(
     assert "--bill is a table, and -o csv has the bills anyway" in capsys.readouterr().err
 
 
+def test_what_was_spent_is_shown_with_its_clock_and_what_the_budget_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spent = Spent(amount="12.31", currency="USD", clock="of pods", assumed_attempts=1)
+    exhausted = Condition(
+        type="BudgetExhausted", status="True", reason="x", message="2 trials were not run", last_transition_time=AT
+    )
+    status = STATUS.model_copy(update={"spent": spent, "conditions": (*STATUS.conditions, exhausted)})
+    plan = freeze(builders.spec(), (builders.pool(),), "2026-11-01T00:00:00Z")
+    results = ResultsFolder.create(tmp_path / "spent", study_text=QUICKSTART.read_text(), plan=plan)
+    results.write(Summary(name="quickstart", uid="u", machine="here", status=status))
+    out = said(capsys, "show", str(results.path))
+    assert "Spent: about USD 12.31 (of pods; of 1 attempt the end of a pod was not seen)." in out
+    assert "Budget: 2 trials were not run." in out
+
+
 def test_several_studies_follow_each_other(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert said(capsys, "show", str(folder), str(folder)).count("2/2 points have ended") == 2
 
@@ -201,6 +221,52 @@ def test_a_plan_shows_points_trials_time_nodes_and_cost(capsys: pytest.CaptureFi
     trials = [line.split() for line in out.splitlines() if line[:1].isdigit()]
     assert [trial[0] for trial in trials] == ["1", "2", "3", "4", "5", "6"]
     assert [trial[-1] for trial in trials] == ["1", "1", "2", "2", "3", "3"], "repeat by repeat"
+
+
+def test_a_plan_says_how_sure_it_is_and_from_what(capsys: pytest.CaptureFixture[str]) -> None:
+    out = said(capsys, "plan", str(QUICKSTART))
+    assert "25s (15s–" in out
+    assert "settings" in out
+    assert "Interval: 1m30s to " in out
+    assert "from every trial at the short end of its estimate to every one at the long end." in out
+    assert "Estimated from settings (2 points): measure.warmUp and duration, and 15 s of start-up, assumed" in out
+
+
+def test_a_plan_learns_from_a_study_that_has_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = documents.read(QUICKSTART)
+    plan = freeze(found.benchmark(None).spec, found.pools, "2026-11-01T00:00:00Z")
+    earlier = ResultsFolder(measured.folder(tmp_path / "earlier", plan, {0: (900.0, 910.0, 905.0)}))
+    held = {"outcome": Outcome.SUCCEEDED, "pod_times": ((0.0, 0.0, 19.0),)}
+    earlier.append([builders.attempt(trial=trial.id, **held) for trial in plan.trials])
+    out = said(capsys, "plan", str(QUICKSTART), "--history", str(earlier.path))
+    assert "19s (19s–19s)" in out
+    assert "Estimated from history (2 points): 3 earlier attempts" in out
+    assert "start-up (assumed)" not in out
+    assert program.main(("plan", str(QUICKSTART), "--history", str(tmp_path))) == 2
+    assert "is no results folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("budget", "verdict"),
+    [("0.0001", "not enough: the study will stop"), ("0.003", "may not be enough"), ("9", "enough, as far as")],
+)
+def test_a_plan_says_whether_its_budget_will_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], budget: str, verdict: str
+) -> None:
+    text = QUICKSTART.read_text()
+    assert "  limits:\n" in text
+    (tmp_path / "study.yaml").write_text(text.replace("  limits:\n", f'  limits:\n    budget: "{budget}"\n'))
+    assert f"Budget: USD {budget}: {verdict}" in said(capsys, "plan", str(tmp_path / "study.yaml"))
+
+
+def test_a_budget_without_a_price_is_refused_with_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = QUICKSTART.read_text().replace("  limits:\n", '  limits:\n    budget: "40.00"\n')
+    start, end = text.index("  price:"), text.index("---", text.index("  price:"))
+    (tmp_path / "study.yaml").write_text(text[:start] + text[end:])
+    assert program.main(("plan", str(tmp_path / "study.yaml"))) == 2
+    error = capsys.readouterr().err
+    assert "limits.budget is 40.00, and what GpuPool local-cpu costs is not known" in error
+    assert "study.yaml:" in error
 
 
 def test_a_plan_whose_repeats_may_end_early_shows_ranges(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

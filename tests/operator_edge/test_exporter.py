@@ -216,6 +216,15 @@ def test_an_efficiency_names_the_pool_of_its_base() -> None:
     assert [labels["baseline_pool"] for labels, _ in series[metrics.EFFICIENCY.name]] == ["spot", "one-gpu"]
 
 
+def test_what_was_spent_has_its_currency_and_no_series_without_a_price() -> None:
+    figures = exporter.Figures()
+    figures.observe(KEY, benchmark(spent={"amount": "12.31", "currency": "EUR", "clock": "of pods"}))
+    (found,) = scrape(figures)[metrics.SPENT.name]
+    assert found == ({"namespace": "default", "benchmark": "b", "currency": "EUR"}, 12.31)
+    figures.observe(KEY, benchmark(results=[POINT]))
+    assert metrics.SPENT.name not in scrape(figures)
+
+
 def test_series_vanish_with_their_object() -> None:
     figures = exporter.Figures()
     figures.observe(KEY, benchmark(results=[POINT]))

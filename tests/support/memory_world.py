@@ -184,7 +184,7 @@ class World:
             except kube.RetryLater:
                 pass
             self.clock.now += 1
-            if not self.progress() and self.status().get("phase") in ("Succeeded", "Failed"):
+            if not self.progress() and self.condition("Finished").get("status") == "True":
                 return
         raise AssertionError(f"not finished after {looks} looks: {self.status()}")
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import builders
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
-from gpubench.control import capacity, environments, ledger, manifests
+from gpubench.control import capacity, conditions, environments, ledger, manifests
 from gpubench.control.decide import decide
 from gpubench.control.decision import Decision, Gang, Happening
 from gpubench.control.ledger import Ledger
@@ -104,7 +104,7 @@ class World:
         """Reconcile and advance until the study has finished."""
         for _ in range(rounds):
             decision = self.reconcile()
-            if decision.status.phase in ("Succeeded", "Failed"):
+            if conditions.holds(decision.status.conditions, conditions.FINISHED):
                 return decision.status
             self.advance()
         raise AssertionError(f"the study did not finish in {rounds} rounds: {self.status}")
@@ -156,7 +156,7 @@ def run_with_kills(here: World, chance: random.Random) -> GpuBenchmarkStatus:
             if written >= chance.randrange(4):
                 break
         else:
-            if decision.status.phase in ("Succeeded", "Failed"):
+            if conditions.holds(decision.status.conditions, conditions.FINISHED):
                 return decision.status
         if chance.random() < 0.5:
             here.advance()

@@ -18,7 +18,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from gpubench.workloads import Inputs, Workload
+from gpubench.workloads import GENERATED_SAMPLES, Inputs, Workload
 from gpubench_jobs.data import small_images, unusable, words
 from gpubench_jobs.data.feed import Batch
 from gpubench_jobs.data.split import EVALUATION, TRAINING, Sets, Split, Streamed
@@ -26,15 +26,6 @@ from gpubench_jobs.data.split import EVALUATION, TRAINING, Sets, Split, Streamed
 ORIGIN = "generated data"
 EVALUATION_PART = 5  # a fifth as many samples as for training
 
-_SAMPLES = {  # for training, unless data.samples says otherwise
-    Inputs.MNIST: 10_000,
-    Inputs.CIFAR10: 10_000,
-    Inputs.IMAGENET: 2_000,
-    Inputs.FLOWERS: 500,
-    Inputs.IMDB: 5_000,
-    Inputs.TWEETS: 10_000,
-    Inputs.NIETZSCHE: 40_000,
-}
 _HELD_BYTES_MAX = 4 * 2**30  # of the sets that are made at once
 _SOURCE, _DRAWN_FOR = 20_171_124, {TRAINING: 1, EVALUATION: 2}
 _PHOTOGRAPHED_CLASSES = 10  # of ImageNet's 1000: with a few samples each they can be told apart
@@ -45,7 +36,7 @@ Array = NDArray[Any]
 
 def sets(workload: Workload, *, samples: int | None, seed: int) -> Sets:
     """A set in the shape of the workload's real one."""
-    count = samples or _SAMPLES[workload.inputs]
+    count = samples or GENERATED_SAMPLES[workload.inputs]
     needed = count * _held_bytes(workload)
     if needed > _HELD_BYTES_MAX:
         raise unusable.refusal(

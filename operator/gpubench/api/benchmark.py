@@ -451,10 +451,29 @@ class Limits(Value):
         "15m", description="From an attempt's creation until all of its pods run, node provisioning and pulls included."
     )
     attempt_timeout: Duration = Field("12h", description="From then until the attempt has ended.")
+    budget: DecimalText | None = Field(
+        None,
+        description='What the study\'s attempts may be billed in all, in its currency, such as "40.00": by the frozen '
+        "prices, billing minimum included. What does not fit is not started, or stopped in time; then the study ends "
+        "with condition BudgetExhausted, and goes on when the budget is raised. Needs a price on every pool that is "
+        "run. Mutable.",
+    )
+
+    stop_dominated: bool = Field(
+        False,
+        description="Whether repeats of a point are left out once another point that does the same work is faster and "
+        "cheaper, each beyond both 95 % intervals. The point keeps its figure, with omission Dominated. Needs prices "
+        "and at least 3 repeats of each. Mutable.",
+    )
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         _positive("schedulingTimeout", parent="limits"),
         _positive("attemptTimeout", parent="limits"),
+        Rule(
+            cel="!has(self.budget) || !self.budget.matches('^[0.]+$')",
+            sentence="limits.budget must be more than 0: write what the study may cost, such as 40.00, or remove it",
+            field=".budget",
+        ),
         *(
             rules.unchangeable(field, parent="spec.limits")
             for field in ("attempts", "schedulingTimeout", "attemptTimeout")

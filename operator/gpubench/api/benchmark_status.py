@@ -37,6 +37,7 @@ SOURCE_MAX = 96  # of a price; the plan has all of it
 COMPARISONS_MAX = 8
 SENTENCE_MAX = 320
 BILLED_POINTS_MAX = 192  # of larger studies `gpubench show` makes the bills from the ledger of a results folder
+CLOCK_MAX = 320
 
 
 class PointState(StrEnum):
@@ -51,6 +52,7 @@ class PointState(StrEnum):
     NO_CAPACITY = "NoCapacity"
     UNSUPPORTED_ACCELERATOR = "UnsupportedAccelerator"
     NOT_PUBLISHED = "NotPublished"  # of an imported study: it was measured elsewhere, and nobody says how fast it was
+    NOT_RUN = "NotRun"  # or not often enough for a figure: `omission` says why
     FAILED = "Failed"
 
 
@@ -199,6 +201,13 @@ class GoalResult(Value):
     cost: AmountInterval | None = Field(None, description="Marginal cost, no billing rule.")
 
 
+class Omission(StrEnum):
+    """Why trials of a point were left out."""
+
+    BUDGET = "Budget"  # they do not fit into limits.budget
+    DOMINATED = "Dominated"  # another point of the same work is faster and cheaper: limits.stopDominated
+
+
 class Basis(StrEnum):
     """Where a figure comes from."""
 
@@ -345,6 +354,11 @@ class PointResult(Value):
     )
     state: PointState = Field(description="What became of the point.")
     reason: str | None = Field(None, max_length=REASON_MAX, description="Why, where it was not measured.")
+    omission: Omission | None = Field(
+        None,
+        description="Trials of it were left out. Budget: they do not fit into limits.budget. Dominated: another "
+        "point is faster and cheaper, with limits.stopDominated.",
+    )
     values: tuple[float, ...] = Field(
         (),
         max_length=REPEATS_MAX,
@@ -359,8 +373,8 @@ class PointResult(Value):
     stopping: Stopping | None = Field(
         None,
         description="Fixed: as many repeats as the spec says. PrecisionReached, MaximumReached: repeats were added "
-        "until measure.repeats.until was reached, or not. Absent while more may come, or where a failure cut them "
-        "short.",
+        "until measure.repeats.until was reached, or not. Absent while more may come, or where a failure or a limit "
+        "cut them short.",
     )
     scaling: tuple[Scaling, ...] = Field((), max_length=2, description="On the weak line, the strong line, or both.")
     training: TrainingResult | None = Field(None, description="With mode Training.")
@@ -515,6 +529,7 @@ class PointCounts(Value):
     running: int = Field(0, description="Points with an attempt under way.")
     failed: int = Field(0, description="Points that ended Failed.")
     skipped: int = Field(0, description="Points that no pool can hold.")
+    not_run: int = Field(0, description="Points without a figure whose trials were left out: see their omission.")
     other: int = Field(
         0, description="Points that ended OutOfMemory, NoCapacity, UnsupportedAccelerator or NotPublished."
     )
@@ -541,7 +556,24 @@ class AttemptCounts(Value):
     succeeded: int = Field(0, description="Attempts with a result.")
     failed: int = Field(0, description="Attempts that failed.")
     preempted: int = Field(0, description="Attempts that lost a pod to preemption, eviction or a lost node.")
-    stopped: int = Field(0, description="Attempts that the study itself stopped, because it was suspended.")
+    stopped: int = Field(
+        0, description="Attempts that the study itself stopped: it was suspended, or limits.budget would not have held."
+    )
+
+
+class Spent(Value):
+    """What the study's attempts were billed so far, those that failed or were preempted included: an estimate."""
+
+    amount: DecimalText = Field(description="Decimal number.")
+    currency: str = Field(max_length=3, description="ISO 4217 code.")
+    estimate: bool = Field(True, description="Always true: what the provider bills is known to the provider.")
+    clock: str = Field(max_length=CLOCK_MAX, description="What of the nodes' time is counted, in words.")
+    assumed_attempts: int = Field(
+        0,
+        description="Attempts of which a pod was gone before its end was seen: its node is counted from the Job's "
+        "creation to the attempt's end.",
+    )
+    unpriced_attempts: int = Field(0, description="Attempts on pools without a price: they are not in the amount.")
 
 
 class Condition(condition.Condition):
@@ -566,6 +598,10 @@ class GpuBenchmarkStatus(Value):
     trials: TrialCounts | None = Field(None, description="Trials of the plan.")
     seed: int | None = Field(None, description="Seed of the order in which the trials run.")
     attempts: AttemptCounts | None = Field(None, description="Attempts by how they ended.")
+    spent: Spent | None = Field(
+        None,
+        description="Absent where no pool that is run has a price, or their prices have no currency in common.",
+    )
     started_at: str | None = Field(
         None, max_length=40, description="When the plan was frozen.", json_schema_extra=rules.TIME
     )

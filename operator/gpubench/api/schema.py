@@ -101,8 +101,8 @@ BENCHMARK = Kind(
     short=names.BENCHMARK_SHORT,
     scope="Namespaced",
     description="GpuBenchmark is one study: workloads times pools times worker counts times batch sizes, each measured "
-    "several times. Its figures appear in its status. The spec cannot be changed, but for suspend and "
-    "limits.parallelTrials.",
+    "several times. Its figures appear in its status. The spec cannot be changed, but for suspend, "
+    "limits.parallelTrials, limits.budget and limits.stopDominated.",
     root=benchmark.GpuBenchmark,
     spec=benchmark.GpuBenchmarkSpec,
     status=benchmark_status.GpuBenchmarkStatus,
@@ -110,6 +110,7 @@ BENCHMARK = Kind(
         Column("Status", "string", ".status.phase", "Where the study stands."),
         Column("Points", "string", ".status.pointsDone", "Points that have ended, of all."),
         Column("Trials", "integer", ".status.trials.finished", "Trials that have ended."),
+        Column("Spent", "string", ".status.spent.amount", "What its attempts were billed so far, an estimate."),
         _AGE,
         Column("Attempts", "integer", ".status.attempts.started", "Jobs created so far.", wide=True),
         Column("Failed", "integer", ".status.attempts.failed", "Attempts that failed.", wide=True),

@@ -29,7 +29,7 @@ from gpubench.plan.plan import Plan, Point
 from gpubench.values import Value
 
 #: Sentences of a status: no figures, and another version may choose other words.
-_SENTENCES = frozenset({"answer", "message", "reason", "sentence", "warnings"})
+_SENTENCES = frozenset({"answer", "clock", "message", "reason", "sentence", "warnings"})
 #: What a status of version 1 did not have: there it may be absent, and nothing else may.
 _NEWER_THAN_VERSION_1 = frozenset(
     {
@@ -41,8 +41,11 @@ _NEWER_THAN_VERSION_1 = frozenset(
         "host",
         "instanceType",
         "least",
+        "notRun",
+        "omission",
         "prices",
         "seed",
+        "spent",
         "startup",
         "stopping",
         "unstable",

@@ -38,7 +38,7 @@ def of_attempt(plan: Plan, point: Point, record: AttemptRecord) -> Bill | None:
 def is_incomplete(record: AttemptRecord, *, nodes: int) -> bool:
     """Whether pods of it were gone when somebody looked: it held nodes for longer than is known."""
     had_nodes = record.outcome is Outcome.SUCCEEDED or record.reason in _UNSEEN
-    return had_nodes and len(node_times(record)) < nodes
+    return had_nodes and len(held_seconds(record)) < nodes
 
 
 def setup(plan: Plan, records: Iterable[AttemptRecord]) -> tuple[Amount, ...]:
@@ -47,6 +47,13 @@ def setup(plan: Plan, records: Iterable[AttemptRecord]) -> tuple[Amount, ...]:
     pools = dict.fromkeys(pool_of[record.trial] for record in records if record.trial in pool_of and node_times(record))
     found = (terms.setup for pool in pools if (terms := price.planned_terms(plan, pool)) is not None)
     return tuple(paid for paid in found if paid is not None)
+
+
+def held_seconds(record: AttemptRecord) -> tuple[float, ...]:
+    """How long each node of an attempt was held, as far as it is known: those of `node_times`."""
+    if record.pod_times:
+        return tuple(ended - scheduled for scheduled, _, ended in record.pod_times)
+    return tuple(float(node.held) for node in node_times(record))
 
 
 def node_times(record: AttemptRecord) -> tuple[NodeTime, ...]:

@@ -120,15 +120,15 @@ def _node(notice: Notice, point: Point, record: AttemptRecord) -> str | None:
 
 
 def _short_of_repeats(trials: Sequence[TrialStanding]) -> list[PointWarning]:
-    given_up = [trial for trial in trials if trial.standing is Standing.GIVEN_UP]
+    cut_short = [trial for trial in trials if trial.standing in (Standing.GIVEN_UP, Standing.NOT_RUN)]
     measured = sum(trial.standing is Standing.MEASURED for trial in trials)
-    if not given_up or not measured:
+    if not cut_short or not measured:
         return []
     up_to = "up to " if any(trial.standing is Standing.NOT_NEEDED for trial in trials) else ""
     return [
         point_warnings.warning(
             WarningReason.REPEATS_MISSING,
-            f"only {measured} of {up_to}{len(trials)} repeats were measured: {given_up[0].sentence}",
+            f"only {measured} of {up_to}{len(trials)} repeats were measured: {cut_short[0].sentence}",
             figures={"measured": measured, "wanted": len(trials)},
         )
     ]

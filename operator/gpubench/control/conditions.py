@@ -15,10 +15,12 @@ PROGRESSING = "Progressing"
 SUSPENDED = "Suspended"
 COMPARISON_PASSED = "ComparisonPassed"  # of a finished study with spec.compareTo; its reason is the verdict
 GANG_PENDING = "GangPending"  # a gang has no nodes, no pods or no image, and the message says what the cluster said
+BUDGET_EXHAUSTED = "BudgetExhausted"  # as a type: trials are left that do not fit into limits.budget; and why it ended
 
 # Reasons.
 WAITING_FOR_POOLS = "WaitingForPools"
 PLAN_TOO_LARGE = "PlanTooLarge"
+BUDGET_WITHOUT_PRICE = "BudgetWithoutPrice"
 RUNNING = "Running"
 ALL_POINTS_ENDED = "AllPointsEnded"
 POINTS_FAILED = "PointsFailed"
@@ -30,6 +32,7 @@ CREATION_REFUSED = "CreationRefused"  # by quota, admission or permissions
 NODE_NOT_ANSWERING = "NodeNotAnswering"  # a pod of an ended attempt does not go away
 ALL_GANGS_PLACED = "AllGangsPlaced"
 BASELINE_ABSENT = "BaselineAbsent"
+WITHIN_BUDGET = "WithinBudget"
 
 _MESSAGE_MAX = 1024
 _CUT = "…"

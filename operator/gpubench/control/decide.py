@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The heart: from plan, ledger and what is observed to one Decision. Pure; made again from scratch each time.
 
-The steps: complete the ledger with what has begun and what has ended; see how each trial stands, and whether it is
-needed; tidy up Jobs whose end is recorded; start what may start; derive the status; say what happened.
+The steps: complete the ledger with what has begun, with what has ended and with what the budget ends; see how each
+trial stands, whether it is needed and whether it can be paid for; tidy up Jobs whose end is recorded; start what may
+start; derive the status; say what happened.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +11,9 @@ from collections.abc import Mapping, Sequence
 from gpubench.api.benchmark_status import BILLED_POINTS_MAX
 from gpubench.control import (
     bills,
+    budget,
     conditions,
+    dominated,
     environments,
     evidence,
     happenings,
@@ -18,6 +21,7 @@ from gpubench.control import (
     needed,
     results,
     retries,
+    spending,
     starts,
     status,
     waiting,
@@ -27,6 +31,7 @@ from gpubench.control.evidence import Verdict
 from gpubench.control.ledger import AttemptRecord, Ledger, Outcome, PodTimes, Reason
 from gpubench.control.observed import Observed, ObservedJob, ObservedNode
 from gpubench.control.retries import TrialStanding
+from gpubench.control.spending import Account
 from gpubench.control.waiting import Pending
 from gpubench.plan.plan import Plan, Point
 
@@ -43,14 +48,22 @@ def decide(plan: Plan, ledger: Ledger, observed: Observed, now: float) -> Decisi
     }
     news = _news(ledger, jobs, verdicts, points=points, observed=observed, now=now)
     after = ledger.with_records(news)
+    account, live = spending.account(plan, after), _live(jobs, after)
+    limit = study.spec.limits.budget
+    if too_dear := budget.too_dear(account, live, limit=limit, now=now):
+        news = _news(ledger, jobs, verdicts | too_dear, points=points, observed=observed, now=now)
+        after = ledger.with_records(news)
+        account, live = spending.account(plan, after), _live(jobs, after)
     entries = after.by_key()
     attempts = after.by_trial()
     standings = needed.judged(
         plan, {trial.id: retries.standing(attempts.get(trial.id, ()), plan.attempts) for trial in plan.trials}
     )
-    live = tuple(job for job in jobs if entries[job.key].outcome is None)
+    standings = dominated.judged(plan, standings, wanted=study.spec.limits.stop_dominated)
+    purse = budget.purse(account, live, limit=limit, now=now)
+    standings = budget.judged(plan, standings, starts.startable(plan, standings), purse)
     describe = environments.to_describe(jobs, after, now=now)
-    create, short_of = starts.starts(plan, observed, standings, running=len(live), now=now)
+    create, short_of = starts.starts(plan, observed, standings, running=len(live), purse=purse, now=now)
     pending = waiting.pending(plan, observed, standings, live=live, create=create, now=now)
     found = results.point_results(plan, standings, study.spec.goals, known=after.environment_by_key())
     new_status = status.status(
@@ -60,6 +73,8 @@ def decide(plan: Plan, ledger: Ledger, observed: Observed, now: float) -> Decisi
         results=bills.with_bills(plan, found, attempts) if len(found) <= BILLED_POINTS_MAX else found,
         standings=standings,
         pending=pending,
+        spent=spending.spent(account, live, now),
+        exhausted=budget.exhausted(plan, standings, purse),
         now=now,
     )
     return Decision(
@@ -73,8 +88,16 @@ def decide(plan: Plan, ledger: Ledger, observed: Observed, now: float) -> Decisi
         happenings=happenings.happenings(
             study, plan, ended=[record for record in news if record.outcome], created=create, status=new_status
         ),
-        wake_at=_wake_at(plan, standings, observed=observed, live=live, pending=pending, describe=describe, now=now),
+        wake_at=_wake_at(
+            plan, account, standings, observed=observed, live=live, pending=pending, describe=describe, now=now
+        ),
     )
+
+
+def _live(jobs: Sequence[ObservedJob], ledger: Ledger) -> tuple[ObservedJob, ...]:
+    """The Jobs whose attempts are under way."""
+    entries = ledger.by_key()
+    return tuple(job for job in jobs if entries[job.key].outcome is None)
 
 
 def _verdict(job: ObservedJob, point: Point, *, plan: Plan, suspend: bool, now: float) -> Verdict | None:
@@ -130,6 +153,7 @@ def _record(
         return started
     ends = [pod.end.finished_at for pod in job.pods if pod.end is not None and pod.end.finished_at is not None]
     ended_at = max(ends, default=now)
+    held_until = ended_at if verdict.outcome is Outcome.SUCCEEDED else now  # what has not ended is told to only now
     first = next((pod for pod in job.pods if pod.index == 0), None)
     placed = tuple(pod.node for pod in sorted(job.pods, key=lambda pod: pod.index) if pod.node)
     return started.model_copy(
@@ -142,8 +166,8 @@ def _record(
             "ended_at": ended_at,
             "nodes": placed,
             **environments.location(placed, nodes, pods=pods),
-            "node_seconds": _node_seconds(job, until=ended_at),
-            "pod_times": _pod_times(job, until=ended_at),
+            "node_seconds": _node_seconds(job, until=held_until),
+            "pod_times": _pod_times(job, until=held_until),
             "image_id": first.image_id if first else None,
             "result": verdict.result,
         }
@@ -151,7 +175,7 @@ def _record(
 
 
 def _node_seconds(job: ObservedJob, *, until: float) -> float | None:
-    """Time that the attempt's pods held their nodes, summed; pods that still run count up to the attempt's end."""
+    """Time that the attempt's pods held their nodes, summed; pods that still run count up to that moment."""
     held = [
         max(0.0, ((pod.end.finished_at if pod.end else None) or until) - pod.scheduled_at)
         for pod in job.pods
@@ -189,6 +213,7 @@ def _is_to_be_retired(job: ObservedJob, entry: AttemptRecord) -> bool:
 
 def _wake_at(
     plan: Plan,
+    account: Account,
     standings: Mapping[str, TrialStanding],
     *,
     observed: Observed,
@@ -198,7 +223,9 @@ def _wake_at(
     now: float,
 ) -> float | None:
     nodes = {trial.id: plan.points[trial.point].nodes for trial in plan.trials}
-    moments = [evidence.next_deadline(job, nodes=nodes[job.trial], timing=plan.timing) for job in live]
+    moments: list[float | None] = [
+        evidence.next_deadline(job, nodes=nodes[job.trial], timing=plan.timing) for job in live
+    ]
     moments += [
         job.created_at + waiting.NEWS_AFTER_SECONDS
         for job in live
@@ -207,11 +234,12 @@ def _wake_at(
     moments += [standings[trial.id].not_before for trial in starts.startable(plan, standings)]
     if pending is not None and pending.reason in (conditions.WAITING_FOR_SLOTS, conditions.NODE_NOT_ANSWERING):
         moments.append(now + 5.0)  # slots of other studies are freed without an event of this one
+    moments.append(budget.stops_at(account, live, limit=observed.study.spec.limits.budget, now=now))
+    moments.append(spending.grows_at(account, live, now))
     if describe:
         moments.append(now + environments.TRIED_AGAIN_SECONDS)
-    moments += [moment for job in observed.jobs if (moment := waiting.stuck_at(job)) is not None]
-    later = [moment for moment in moments if moment > now]
-    return min(later) if later else None
+    moments += [waiting.stuck_at(job) for job in observed.jobs]
+    return min((moment for moment in moments if moment is not None and moment > now), default=None)
 
 
 def _reference(job: ObservedJob) -> JobReference:

@@ -20,7 +20,6 @@ TRIAL_MEASURED = "TrialMeasured"
 ATTEMPT_FAILED = "AttemptFailed"
 ATTEMPT_PREEMPTED = "AttemptPreempted"
 ATTEMPT_STOPPED = "AttemptStopped"
-GANG_PENDING = "GangPending"
 SUSPENDED = "Suspended"
 RESUMED = "Resumed"
 FINISHED = "Finished"
@@ -109,16 +108,20 @@ def _start(plan: Plan, gang: Gang) -> Happening:
 
 
 def _transitions(study: Study, new: GpuBenchmarkStatus) -> Sequence[Happening]:
-    found = []
+    found: list[Happening] = []
+    was_exhausted = conditions.holds(study.conditions, conditions.BUDGET_EXHAUSTED)
+    if was_exhausted and not conditions.holds(new.conditions, conditions.BUDGET_EXHAUSTED):
+        message = "there is room in limits.budget: the study goes on"
+        found.append(Happening(type="Normal", reason=RESUMED, message=message))
     for condition in new.conditions:
         if condition.status != "True" or conditions.holds(study.conditions, condition.type):
             continue
         if condition.type == conditions.FINISHED:
-            well, _, sentence = status.succeeded(new.results)
-            found.append(Happening(type="Normal" if well else "Warning", reason=FINISHED, message=sentence))
+            well = conditions.holds(new.conditions, conditions.SUCCEEDED)
+            found.append(Happening(type="Normal" if well else "Warning", reason=FINISHED, message=condition.message))
             found += _comparison(new)
-        if condition.type == conditions.GANG_PENDING:
-            found.append(Happening(type="Warning", reason=GANG_PENDING, message=condition.message))
+        if condition.type in (conditions.GANG_PENDING, conditions.BUDGET_EXHAUSTED):
+            found.append(Happening(type="Warning", reason=condition.type, message=condition.message))
     return tuple(found)
 
 

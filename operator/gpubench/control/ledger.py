@@ -35,7 +35,7 @@ class Outcome(StrEnum):
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
     PREEMPTED = "Preempted"
-    STOPPED = "Stopped"  # by the study itself, because it was suspended: held against nobody
+    STOPPED = "Stopped"  # by the study itself, suspended or at the end of its budget: held against nobody
 
 
 class Reason(StrEnum):
@@ -44,6 +44,7 @@ class Reason(StrEnum):
     COMPLETED = "Completed"
     DISRUPTED = "Disrupted"  # a pod of the gang carried DisruptionTarget
     SUSPENDED = "Suspended"
+    BUDGET_EXHAUSTED = "BudgetExhausted"  # what it would still be billed did not fit into limits.budget
     BAD_ASSIGNMENT = "BadAssignment"
     UNSUPPORTED_ACCELERATOR = "UnsupportedAccelerator"
     OUT_OF_MEMORY = "OutOfMemory"

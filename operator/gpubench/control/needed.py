@@ -11,6 +11,7 @@ Must not happen: a trial that has begun is not counted; a point ends with fewer 
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from gpubench.api.benchmark_status import Omission
 from gpubench.control import results, retries, stopped
 from gpubench.control.ledger import Ledger
 from gpubench.control.retries import Standing, TrialStanding
@@ -40,7 +41,8 @@ def judged(plan: Plan, standings: Mapping[str, TrialStanding]) -> dict[str, Tria
 def least(plan: Plan, standings: Mapping[str, TrialStanding]) -> int:
     """Trials of the plan if no point needs another one than those that have begun or must run."""
     may_not = (Standing.HELD, Standing.NOT_NEEDED)
-    return sum(standings[trial.id].standing not in may_not for trial in plan.trials)
+    found = (standings[trial.id] for trial in plan.trials)
+    return sum(one.standing not in may_not and one.omission is not Omission.DOMINATED for one in found)
 
 
 def _judged(

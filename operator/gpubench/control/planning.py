@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Before a study starts: whether its pools are there, and its plan can be stored.
+"""Before a study starts: whether its pools are there, its plan can be stored, and its budget can be kept.
 
 Then the plan is frozen, and nothing here is asked again.
 """
 
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.pool import GpuPool
-from gpubench.control import comparison, conditions
+from gpubench.control import comparison, conditions, spending
 from gpubench.control.decision import Decision
 from gpubench.control.observed import Study
 from gpubench.measure import wanted
 from gpubench.moments import rfc3339
+from gpubench.money import price
 from gpubench.plan.freeze import freeze
 from gpubench.plan.plan import Plan
 
@@ -41,6 +42,9 @@ def begin(
     if (problem := too_large(plan)) is not None:
         wake_at = now + _LOOK_AGAIN_SECONDS
         return _waiting(study, reason=conditions.PLAN_TOO_LARGE, sentence=problem, now=now, wake_at=wake_at)
+    if (problem := unpriced(plan, study.spec.limits.budget)) is not None:
+        wake_at = now + _LOOK_AGAIN_SECONDS
+        return _waiting(study, reason=conditions.BUDGET_WITHOUT_PRICE, sentence=problem, now=now, wake_at=wake_at)
     return plan
 
 
@@ -56,6 +60,28 @@ def too_large(plan: Plan) -> str | None:
         f"{PLAN_BYTES_MAX}: shorten template.env of the pools (the largest is {largest} with {sizes[largest]}), or "
         "name fewer pools in one study"
     )
+
+
+def unpriced(plan: Plan, budget: str | None) -> str | None:
+    """Why a budget cannot be kept: nobody knows what the study costs in one currency. None where that is no matter."""
+    if budget is None or not plan.trials:
+        return None
+    priced = {pool: price.planned_rate(plan, pool) for pool in spending.pools_run(plan)}
+    without = [pool for pool, rate in priced.items() if rate is None]
+    if without:
+        why = price.without_exchange(plan, without[0]) or "it has neither price nor ownership"
+        return (
+            f"limits.budget is {budget}, and what GpuPool {without[0]} costs is not known ({why}): give it a price in "
+            "the study's currency, or remove limits.budget"
+        )
+    currencies = sorted({rate.currency for rate in priced.values() if rate is not None})
+    if len(currencies) > 1:
+        named = " and ".join(currencies)
+        return (
+            f"limits.budget is {budget}, and the pools have prices in {named}: say by spec.currency "
+            "which of them it is in, and give exchangeRates from the others"
+        )
+    return None
 
 
 def _waiting(study: Study, *, reason: str, sentence: str, now: float, wake_at: float | None = None) -> Decision:

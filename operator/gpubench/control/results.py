@@ -29,7 +29,7 @@ from gpubench.measure.records import Environment, Result
 from gpubench.plan.plan import Plan, Point
 from gpubench.values import content_id
 
-_ENDED_WELL = frozenset({Standing.MEASURED, Standing.NOT_NEEDED})
+_ENDED = frozenset({Standing.MEASURED, Standing.NOT_NEEDED, Standing.NOT_RUN})
 
 
 def point_results(
@@ -90,10 +90,12 @@ def point_state(
     if any(trial.standing is Standing.RUNNING for trial in trials):
         return PointState.RUNNING, None
     given_up = next((trial for trial in trials if trial.standing is Standing.GIVEN_UP), None)
+    not_run = next((trial for trial in trials if trial.standing is Standing.NOT_RUN), None)
     some_measured = any(trial.standing is Standing.MEASURED for trial in trials)
-    if given_up is not None and not some_measured:
-        return given_up.state or PointState.FAILED, given_up.sentence
-    if given_up is not None or all(trial.standing in _ENDED_WELL for trial in trials):
+    cut_short = given_up or not_run
+    if cut_short is not None and not some_measured:
+        return cut_short.state or PointState.FAILED, cut_short.sentence
+    if given_up is not None or all(trial.standing in _ENDED for trial in trials):
         found = grounds(trials)
         if len(found) > 1:
             differing = environments.differences(found, known)
@@ -190,6 +192,7 @@ def _result(
         update={
             "state": state,
             "reason": clamped(reason, benchmark_status.REASON_MAX) if reason else None,
+            "omission": next((trial.omission for trial in trials if trial.omission is not None), None),
             "nodes": len({node for trial in trials if trial.measured for node in trial.measured.nodes}),
         }
     )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a trial stands after its attempts so far: measured, given up, running, or to be tried (again) from a moment on.
 
-Whether a repeat beyond the minimum is needed at all is judged in `needed`.
+Whether a repeat beyond the minimum is needed at all is judged in `needed`, what is left out in `budget`.
 
 Failures and preemptions are bounded separately: a spot pool may take a node away twenty times and still be fine, while
 a program that fails three times is broken. An end that no retry can mend is final at once.
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from gpubench.api.benchmark import AttemptLimits
-from gpubench.api.benchmark_status import PointState
+from gpubench.api.benchmark_status import Omission, PointState
 from gpubench.control.ledger import AttemptRecord, Outcome, Reason
 from gpubench.measure.records import Result
 from gpubench.values import Value
@@ -42,6 +42,7 @@ class Standing(StrEnum):
     WAITING = "Waiting"
     HELD = "Held"  # it may not be needed: the repeats before it have yet to be measured
     NOT_NEEDED = "NotNeeded"  # the repeats before it are precise enough
+    NOT_RUN = "NotRun"  # left out: `omission` says why
 
 
 class TrialStanding(Value):
@@ -51,8 +52,9 @@ class TrialStanding(Value):
     next_attempt: int
     not_before: float = 0.0  # when WAITING: the back-off ends then
     measured: AttemptRecord | None = None  # when MEASURED
-    state: PointState | None = None  # when GIVEN_UP: what that makes of its point
-    sentence: str | None = None  # when GIVEN_UP: why
+    state: PointState | None = None  # when GIVEN_UP or NOT_RUN: what that makes of its point
+    sentence: str | None = None  # when GIVEN_UP or NOT_RUN: why
+    omission: Omission | None = None  # when NOT_RUN
 
     @property
     def result(self) -> Result | None:

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which trials start now: in the plan's order, within the study's bound and the slots that are free."""
+"""Which trials start now: in the plan's order, within the study's bounds and the slots that are free."""
 
 from collections.abc import Mapping
 
 from gpubench.api.benchmark import Mode
 from gpubench.control import capacity
+from gpubench.control.budget import Purse
 from gpubench.control.decision import Gang
 from gpubench.control.observed import Observed
 from gpubench.control.retries import Standing, TrialStanding
@@ -17,11 +18,18 @@ STALL_TIMEOUT_SECONDS = 300.0  # at least; a step of a large model on a slow CPU
 
 
 def starts(
-    plan: Plan, observed: Observed, standings: Mapping[str, TrialStanding], *, running: int, now: float
+    plan: Plan,
+    observed: Observed,
+    standings: Mapping[str, TrialStanding],
+    *,
+    running: int,
+    purse: Purse | None,
+    now: float,
 ) -> tuple[tuple[Gang, ...], tuple[str, ...]]:
     """Gangs to start, in the plan's order, and pools that were too full for one.
 
-    A trial without room keeps its place: none overtakes it on its pool.
+    A trial without room keeps its place: none overtakes it on its pool. Nor does any overtake one that may fit into the
+    budget when what runs has ended.
     """
     if observed.study.spec.suspend or observed.refused is not None:
         return (), ()
@@ -35,12 +43,17 @@ def starts(
             break
         if standing.not_before > now:
             continue
+        if purse is not None and not purse.fits(trial):
+            if purse.may_fit_later(trial):
+                break
+            continue
         gang = gang_of(plan, trial, attempt=standing.next_attempt)
         if free.get(gang.pool, 0) < gang.slots:
             free[gang.pool] = 0
             short_of[gang.pool] = None
             continue
         free[gang.pool] -= gang.slots
+        purse = None if purse is None else purse.with_attempt(trial)
         found.append(gang)
     return tuple(found), tuple(short_of)
 

@@ -13,9 +13,11 @@ from gpubench.api.benchmark_status import (
     Condition,
     GpuBenchmarkStatus,
     Judgement,
+    Omission,
     PointCounts,
     PointResult,
     PointState,
+    Spent,
     TrialCounts,
 )
 from gpubench.control import advice, comparison, conditions, environments, needed, prices, savings
@@ -29,7 +31,10 @@ from gpubench.report import answer
 from gpubench.units import workers_text
 
 _OPEN = frozenset({PointState.PENDING, PointState.RUNNING})
+_NOT_DONE = _OPEN | {PointState.NOT_RUN}
 _ANSWER_MAX = 2048
+#: Trials that are not finished although their point has ended: the first of them end yet, the others may be run later.
+_TO_COME = frozenset({Standing.RUNNING, Standing.NOT_RUN})
 
 
 def status(
@@ -40,22 +45,37 @@ def status(
     results: tuple[PointResult, ...],
     standings: Mapping[str, TrialStanding],
     pending: Pending | None,
+    spent: Spent | None,
+    exhausted: str | None,
     now: float,
 ) -> GpuBenchmarkStatus:
-    """The whole status of a study whose plan is frozen."""
+    """The whole status of a study whose plan is frozen.
+
+    `exhausted` says what the budget leaves out, in a sentence, where it does.
+    """
     finished = all(result.state not in _OPEN for result in results)
     stands_on = environments.facts(ledger)
     results = comparison.annotated(plan, results, stands_on)
     compared = comparison.comparison(plan, results, stands_on) if finished else None
     return GpuBenchmarkStatus(
-        phase=_phase(study, results, finished=finished),
+        phase=_phase(study, results, finished=finished, exhausted=exhausted),
         observed_generation=study.generation,
-        conditions=_conditions(study, plan, results, finished=finished, compared=compared, pending=pending, now=now),
+        conditions=_conditions(
+            study,
+            plan,
+            results,
+            finished=finished,
+            compared=compared,
+            pending=pending,
+            exhausted=exhausted,
+            now=now,
+        ),
         points=_points(results),
-        points_done=f"{sum(result.state not in _OPEN for result in results)}/{len(results)}",
+        points_done=f"{_done(results)}/{len(results)}",
         trials=_trials(plan, results, standings),
         seed=plan.seed if plan.imported is None else None,  # nothing is run in any order
         attempts=_attempts(ledger),
+        spent=spent,
         started_at=plan.planned_at,
         finished_at=_finished_at(ledger, plan) if finished else None,
         results=results,
@@ -73,10 +93,15 @@ def _answer(study: Study, plan: Plan, ledger: Ledger, results: tuple[PointResult
     return conditions.clamped(answer.answer(results, advice=found), _ANSWER_MAX)
 
 
-def succeeded(results: Sequence[PointResult]) -> tuple[bool, str, str]:
-    """Whether a finished study succeeded, with reason and sentence: all points are findings, one at least measured."""
+def succeeded(results: Sequence[PointResult], *, exhausted: str | None = None) -> tuple[bool, str, str]:
+    """Whether a finished study succeeded, with reason and sentence: all points are findings, one at least measured.
+
+    One whose budget left trials out has not: it goes on when the budget is raised.
+    """
     states = Counter(result.state for result in results)
     summary = ", ".join(f"{count} {state.value}" for state, count in sorted(states.items())) + _derived(results)
+    if exhausted is not None:
+        return False, conditions.BUDGET_EXHAUSTED, f"{exhausted} (points: {summary})"
     if not (states[PointState.MEASURED] or states[PointState.NOT_PUBLISHED]):
         unsettled = "no point settled: give measure.warmUp and duration more time, or look at the nodes"
         other = unsettled if states[PointState.UNSTABLE] else "no point could be run"
@@ -108,7 +133,9 @@ def _derived(results: Sequence[PointResult]) -> str:
     return f" ({', '.join(parts)})" if parts else ""
 
 
-def _phase(study: Study, results: Sequence[PointResult], *, finished: bool) -> str:
+def _phase(study: Study, results: Sequence[PointResult], *, finished: bool, exhausted: str | None) -> str:
+    if finished and exhausted is not None:
+        return conditions.BUDGET_EXHAUSTED
     if finished:
         return "Succeeded" if succeeded(results)[0] else "Failed"
     return "Suspended" if study.spec.suspend else "Running"
@@ -122,6 +149,7 @@ def _conditions(
     finished: bool,
     compared: Comparison | None,
     pending: Pending | None,
+    exhausted: str | None,
     now: float,
 ) -> tuple[Condition, ...]:
     def make(type_: str, holds: bool | None, reason: str, message: str) -> Condition:
@@ -135,14 +163,21 @@ def _conditions(
             now=now,
         )
 
-    done = sum(result.state not in _OPEN for result in results)
-    progress = f"{done} of {len(results)} points have ended"
+    was_exhausted = any(condition.type == conditions.BUDGET_EXHAUSTED for condition in study.conditions)
+    of_budget = []
+    if exhausted is not None:
+        of_budget = [make(conditions.BUDGET_EXHAUSTED, True, conditions.BUDGET_EXHAUSTED, exhausted)]
+    elif was_exhausted:
+        text = "what is left to do fits into the budget, or there is none"
+        of_budget = [make(conditions.BUDGET_EXHAUSTED, False, conditions.WITHIN_BUDGET, text)]
+    progress = f"{_done(results)} of {len(results)} points have ended"
     if finished:
-        well, reason, sentence = succeeded(results)
+        well, reason, sentence = succeeded(results, exhausted=exhausted)
         return (
             make(conditions.FINISHED, True, reason, sentence),
             make(conditions.SUCCEEDED, well, reason, sentence),
             make(conditions.PROGRESSING, False, reason, progress),
+            *of_budget,
             *([make(conditions.COMPARISON_PASSED, *_verdict(plan, compared))] if compared is not None else []),
         )
     suspended = study.spec.suspend
@@ -151,6 +186,7 @@ def _conditions(
         make(conditions.FINISHED, False, why, progress),
         make(conditions.SUCCEEDED, None, why, "the study has not finished"),
         make(conditions.PROGRESSING, not suspended, why, progress),
+        *of_budget,
     ]
     if suspended or any(condition.type == conditions.SUSPENDED for condition in study.conditions):
         text = "set spec.suspend to false to go on" if suspended else "the study goes on"
@@ -162,6 +198,11 @@ def _conditions(
     elif any(condition.type == conditions.GANG_PENDING for condition in study.conditions):
         found.append(make(conditions.GANG_PENDING, False, conditions.ALL_GANGS_PLACED, "every gang has its nodes"))
     return tuple(found)
+
+
+def _done(results: Sequence[PointResult]) -> int:
+    """Points of which it is known what became of them."""
+    return sum(result.state not in _NOT_DONE for result in results)
 
 
 def _verdict(plan: Plan, compared: Comparison) -> tuple[bool | None, str, str]:
@@ -187,21 +228,27 @@ def _points(results: Sequence[PointResult]) -> PointCounts:
         running=states[PointState.RUNNING],
         failed=states[PointState.FAILED],
         skipped=states[PointState.SKIPPED],
+        not_run=states[PointState.NOT_RUN],
         other=sum(states[state] for state in others),
     )
 
 
 def _trials(plan: Plan, results: Sequence[PointResult], standings: Mapping[str, TrialStanding]) -> TrialCounts:
     # Trials that were never started because their point had ended are finished too: nothing more will come of them.
-    left = [trial for trial in plan.trials if standings[trial.id].standing is not Standing.NOT_NEEDED]
+    left = [trial for trial in plan.trials if not _is_over(standings[trial.id])]
     running = sum(standings[trial.id].standing is Standing.RUNNING for trial in left)
     finished = sum(
         standings[trial.id].standing in (Standing.MEASURED, Standing.GIVEN_UP)
-        or (results[trial.point].state not in _OPEN and standings[trial.id].standing is not Standing.RUNNING)
+        or (results[trial.point].state not in _OPEN and standings[trial.id].standing not in _TO_COME)
         for trial in left
     )
     least = needed.least(plan, standings)
     return TrialCounts(total=len(left), least=least if least < len(left) else None, finished=finished, running=running)
+
+
+def _is_over(standing: TrialStanding) -> bool:
+    """Whether a trial is none any more: nothing will ever be asked of it."""
+    return standing.standing is Standing.NOT_NEEDED or standing.omission is Omission.DOMINATED
 
 
 def _attempts(ledger: Ledger) -> AttemptCounts:

@@ -36,8 +36,8 @@ def half_width(plan: Plan, trials: Sequence[TrialStanding]) -> float | None:
 
 
 def how(plan: Plan, trials: Sequence[TrialStanding]) -> Stopping | None:
-    """How the number of repeats of a point that has ended came about; None where a failure cut it short."""
-    if any(trial.standing is Standing.GIVEN_UP for trial in trials):
+    """How the number of repeats of a point that has ended came about; None where a failure or a limit cut it short."""
+    if any(trial.standing in (Standing.GIVEN_UP, Standing.NOT_RUN) for trial in trials):
         return None
     asked = wanted.of_plan(plan)
     if asked is None:

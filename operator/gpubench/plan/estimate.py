@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long one attempt will hold its nodes, before it has run: with an interval, and with what it stands on.
+
+From earlier attempts at the same point, where there are some. Else, in mode Throughput, from the times that the study
+itself sets, with an assumed start-up; in mode Training from a count of arithmetic and an assumed share of what the
+accelerator could do, which is hardly more than an order of magnitude. What an attempt costs is not known here.
+
+Must not happen: an assumption that is not said, or a number where nothing can be assumed.
+"""
+
+import math
+import re
+from collections.abc import Sequence
+from enum import StrEnum
+
+from scipy import special
+
+from gpubench import workloads
+from gpubench.api.benchmark import DataSource, Mode
+from gpubench.api.pool import GpuPoolSpec
+from gpubench.plan.plan import Plan, Point, PointKey
+from gpubench.precision import Precision
+from gpubench.units import processors
+from gpubench.values import Value
+
+START_UP_SECONDS = 15  # imports, rendezvous, the first step of a small model; a large one on a slow processor: a minute
+_START_UP_LOW, _START_UP_HIGH = 5, 120
+_WINDOWS_MIN = 12  # before which no run ends early: that of `measure.run_length`, which is above this layer
+_CONFIDENCE = 0.95
+_ATTEMPTS_FOR_INTERVAL = 3
+_FEW_ATTEMPTS = 2.0  # with fewer: half as long to twice as long
+_PASSES = 3  # forward and backward: a backward pass costs about two forward ones (see `Workload.forward_gmac`)
+_OPERATIONS = 2  # of a multiply-accumulate
+# Of the peak. Small models are far below it; above one, a convolution by Winograd needs fewer operations than counted.
+_SHARE, _SHARE_LOW, _SHARE_HIGH = 0.3, 0.01, 2.0
+_STEP, _STEP_LOW, _STEP_HIGH = 0.005, 0.0002, 0.05  # seconds of a step beside its arithmetic: launches, messages
+_PROCESSOR_PEAK = 48e9  # 3 GHz, a fused multiply-add of eight float32 in each cycle: AVX2 with one such unit
+_TERA = 1e12
+
+#: Peak operations per second, as their makers' data sheets give them without sparsity: of float32, of TensorFloat-32,
+#: of 16 bits. Per GPU as a driver counts it: half a card for K80 and M60. The longest name that fits is taken.
+_PEAKS: dict[str, tuple[float, float, float]] = {
+    "H200": (66.9, 494.7, 989.4),
+    "H100": (66.9, 494.7, 989.4),
+    "A100": (19.5, 156.0, 312.0),
+    "A10": (31.2, 62.5, 125.0),
+    "L40S": (91.6, 183.0, 362.0),
+    "L4": (30.3, 60.0, 121.0),
+    "T4": (8.1, 8.1, 65.0),
+    "V100": (15.7, 15.7, 125.0),
+    "P100": (10.6, 10.6, 21.2),
+    "K80": (4.37, 4.37, 4.37),
+    "M60": (4.83, 4.83, 4.83),
+    "GTX-1080": (8.9, 8.9, 8.9),
+    "GTX-1080-TI": (11.3, 11.3, 11.3),
+    "M4000": (2.6, 2.6, 2.6),
+    "P5000": (8.9, 8.9, 8.9),
+    "P6000": (12.6, 12.6, 12.6),
+}
+
+
+class Basis(StrEnum):
+    """What an estimate stands on."""
+
+    HISTORY = "history"  # earlier attempts at the same point
+    SETTINGS = "settings"  # the study's own times
+    ARITHMETIC = "FLOPs"  # a count of arithmetic
+
+
+class Estimate(Value):
+    """Seconds for which one attempt will hold its nodes, from placement to end."""
+
+    mean: float
+    low: float
+    high: float
+    basis: Basis
+    sentence: str  # what was assumed
+
+
+def trial_seconds(plan: Plan) -> float | None:
+    """Of one attempt: start-up, warm-up and the measured time. None in mode Training: that is what is measured."""
+    if plan.mode is Mode.TRAINING:
+        return None
+    return START_UP_SECONDS + plan.timing.warm_up + plan.timing.duration
+
+
+def of_point(plan: Plan, point: Point, *, earlier: Sequence[float] = ()) -> Estimate | None:
+    """Of one attempt at a point; `earlier` are the seconds of attempts at the same point with the same settings.
+
+    None where nothing can be assumed: a training of a model, or on a device, whose arithmetic is not known here.
+    """
+    if earlier:
+        return _of_history(earlier)
+    return _of_arithmetic(plan, point) if plan.mode is Mode.TRAINING else _of_settings(plan, point)
+
+
+def is_alike(plan: Plan, point: Point, other: Plan, other_point: Point) -> bool:
+    """Whether attempts at a point of another plan say how long this one's take: same work, same times, same slots."""
+    if point.key != other_point.key or plan.mode is not other.mode:
+        return False
+    mine, theirs = plan.pool(point.key.pool).spec, other.pool(point.key.pool).spec
+    times = ("warm_up", "duration", "window")
+    return (
+        (mine.accelerator, mine.slot) == (theirs.accelerator, theirs.slot)
+        and all(getattr(plan.timing, name) == getattr(other.timing, name) for name in times)
+        and (plan.repeats and plan.repeats.until) == (other.repeats and other.repeats.until)
+    )
+
+
+# --- from earlier attempts --------------------------------------------------------------------------------------------
+
+
+def _of_history(earlier: Sequence[float]) -> Estimate:
+    """The mean of earlier attempts, and the interval that the next one lies in.
+
+    Mean and t s sqrt(1 + 1/n), Student's prediction interval for one further value (G. J. Hahn and W. Q. Meeker,
+    "Statistical Intervals", Wiley, 1991, section 4.7).
+    """
+    count = len(earlier)
+    mean = math.fsum(earlier) / count
+    if count < _ATTEMPTS_FOR_INTERVAL:
+        attempts = "1 earlier attempt" if count == 1 else f"{count} earlier attempts"
+        return Estimate(
+            mean=mean,
+            low=min(earlier) / _FEW_ATTEMPTS,
+            high=max(earlier) * _FEW_ATTEMPTS,
+            basis=Basis.HISTORY,
+            sentence=f"{attempts}, assumed to tell it within a factor of {_FEW_ATTEMPTS:g}",
+        )
+    deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in earlier) / (count - 1))
+    half = float(special.stdtrit(count - 1, (1 + _CONFIDENCE) / 2)) * deviation * math.sqrt(1 + 1 / count)
+    return Estimate(
+        mean=mean,
+        low=max(0.0, mean - half),
+        high=mean + half,
+        basis=Basis.HISTORY,
+        sentence=f"{count} earlier attempts (95 % prediction interval)",
+    )
+
+
+# --- from the study's own times ---------------------------------------------------------------------------------------
+
+
+def _of_settings(plan: Plan, point: Point) -> Estimate:
+    timing = plan.timing
+    planned = trial_seconds(plan)
+    assert planned is not None  # only asked for in mode Throughput
+    adaptive = plan.repeats is not None and not point.key.is_own_program
+    shortest = min(timing.duration, _WINDOWS_MIN * timing.window) if adaptive else timing.duration
+    step = _seconds(point.key, plan.pool(point.key.pool).spec, samples=point.key.global_batch)
+    slow = 0.0 if step is None else 2 * step[2]  # the first step, and the one that the last window still waits for
+    return Estimate(
+        mean=planned,
+        low=_START_UP_LOW + timing.warm_up + shortest,
+        high=_START_UP_HIGH + timing.warm_up + timing.duration + slow,
+        basis=Basis.SETTINGS,
+        sentence=f"measure.warmUp and duration, and {START_UP_SECONDS} s of start-up, assumed to take from "
+        f"{_START_UP_LOW} to {_START_UP_HIGH} s, and on slow devices two more steps",
+    )
+
+
+# --- from arithmetic --------------------------------------------------------------------------------------------------
+
+
+def _of_arithmetic(plan: Plan, point: Point) -> Estimate | None:
+    samples = _samples(point.key)
+    found = None if samples is None else _seconds(point.key, plan.pool(point.key.pool).spec, samples=samples)
+    if found is None:
+        return None
+    mean, low, high = found
+    return Estimate(
+        mean=START_UP_SECONDS + mean,
+        low=_START_UP_LOW + low,
+        high=_START_UP_HIGH + high,
+        basis=Basis.ARITHMETIC,
+        sentence=f"{_OPERATIONS * _PASSES} operations for each multiply-accumulate of a forward pass, at an assumed "
+        f"{_SHARE * 100:g} % ({_SHARE_LOW * 100:g} to {_SHARE_HIGH * 100:g} %) of the device's peak, and "
+        f"{_STEP * 1000:g} ms ({_STEP_LOW * 1000:g} to {_STEP_HIGH * 1000:g}) beside it in each step",
+    )
+
+
+def _samples(key: PointKey) -> int | None:
+    """That a training trains on, over its epochs; None where nobody knows."""
+    if key.custom is not None or key.epochs is None:
+        return None
+    inputs = workloads.find(key.workload).inputs
+    table = workloads.TRAINING_SAMPLES if key.data.source is DataSource.VOLUME else workloads.GENERATED_SAMPLES
+    each = key.data.samples or table.get(inputs)
+    return None if each is None else each * key.epochs
+
+
+def _seconds(key: PointKey, pool: GpuPoolSpec, *, samples: int) -> tuple[float, float, float] | None:
+    """Seconds of training on so many samples of all workers together: expected, at the least, at the most."""
+    peak = _peak(pool, key.precision)
+    if key.custom is not None or peak is None:
+        return None
+    forward = workloads.find(key.workload).forward_gmac * 1e9
+    if not forward:
+        return None
+    at_peak = samples * forward * _OPERATIONS * _PASSES / (peak * key.workers)
+    steps = samples / key.global_batch
+    return (
+        at_peak / _SHARE + steps * _STEP,
+        at_peak / _SHARE_HIGH + steps * _STEP_LOW,
+        at_peak / _SHARE_LOW + steps * _STEP_HIGH,
+    )
+
+
+def _peak(pool: GpuPoolSpec, precision: Precision) -> float | None:
+    """Operations per second of one slot's device; None of an accelerator that is not in the table."""
+    if pool.slot.gpu_resource is None:
+        return float(processors(pool.slot.cpu)) * _PROCESSOR_PEAK
+    called = (pool.accelerator or "").upper().replace(" ", "-")
+    fitting = [name for name in _PEAKS if re.search(rf"(?<![0-9A-Z]){name}(?![0-9])", called)]
+    if not fitting:
+        return None
+    float32, tensor_float32, half = _PEAKS[max(fitting, key=len)]
+    by_precision = {Precision.FLOAT32: float32, Precision.TENSOR_FLOAT32: tensor_float32}
+    return by_precision.get(precision, half) * _TERA

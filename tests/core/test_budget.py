@@ -1,0 +1,387 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A study never spends more than its budget, says when it has run out, and goes on where it was when it is raised."""
+
+import random
+from collections import Counter
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+import builders
+from gpubench.api.benchmark_status import GpuBenchmarkStatus, Omission, PointState
+from gpubench.control import conditions, planning, spending
+from gpubench.control.decision import Decision
+from gpubench.control.ledger import Outcome, Reason
+from gpubench.control.observed import Disruption, Study
+from gpubench.plan.plan import Plan
+from world import World, run_with_kills, success, world
+
+#: A tenth of a cent for a second of a node; an attempt in the simulated world holds each of its nodes for 9 s. Without
+#: earlier ones it is expected to take 15 + 10 + 60 s, and 30 s are kept free to stop it.
+BY_THE_SECOND: dict[str, Any] = {"perNodeHour": "3.60", "currency": "USD", "asOf": "2026-11-01"}
+BY_THE_MINUTE = {**BY_THE_SECOND, "billing": {"incrementSeconds": 60, "minimumSeconds": 60}}
+FIRST = Decimal("0.115")
+
+
+def place(budget: str | None, *blocks: dict[str, Any], price: dict[str, Any] = BY_THE_MINUTE, **spec: Any) -> World:
+    limits = {"budget": budget, **spec.pop("limits", {})}
+    a_spec = builders.spec(*blocks, limits=limits, **spec)
+    return world(builders.study(a_spec), builders.plan(a_spec, builders.pool(price=price)))
+
+
+def with_budget(study: Study, budget: str | None) -> Study:
+    limits = study.spec.limits.model_copy(update={"budget": budget})
+    return study.model_copy(
+        update={"spec": study.spec.model_copy(update={"limits": limits}), "generation": study.generation + 1}
+    )
+
+
+def billed(here: World) -> Decimal:
+    """Not rounded, of all attempts."""
+    return spending.account(here.plan, here.ledger()).ended.amount
+
+
+def condition(status: GpuBenchmarkStatus | None, type_: str) -> tuple[str, str, str]:
+    assert status is not None
+    found = next(condition for condition in status.conditions if condition.type == type_)
+    return found.status, found.reason, found.message
+
+
+def measured(here: World) -> Counter[str]:
+    """How often each trial was measured."""
+    return Counter(record.trial for record in here.ledger().records if record.outcome is Outcome.SUCCEEDED)
+
+
+def states(status: GpuBenchmarkStatus) -> list[PointState]:
+    return [result.state for result in status.results]
+
+
+# --- it stops ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_study_whose_next_attempt_does_not_fit_ends_and_says_so() -> None:
+    here = place("0.20")  # a minute of one node costs 0.06, so three of them are paid for
+    status = here.run()
+    assert status.phase == "BudgetExhausted"
+    assert condition(status, conditions.FINISHED)[:2] == ("True", "BudgetExhausted")
+    assert condition(status, conditions.SUCCEEDED)[:2] == ("False", "BudgetExhausted")
+    holds, reason, sentence = condition(status, conditions.BUDGET_EXHAUSTED)
+    assert (holds, reason) == ("True", "BudgetExhausted")
+    assert "of limits.budget USD 0.20 are spent" in sentence
+    assert "raise limits.budget to USD " in sentence
+    assert status.spent is not None
+    assert Decimal(0) < Decimal(status.spent.amount) == billed(here) <= Decimal("0.20")
+    assert [happening.reason for happening in here.told].count("BudgetExhausted") == 1
+    assert here.decide().create == ()
+
+
+def test_a_study_that_has_run_out_holds_nothing_and_is_left_alone() -> None:
+    here = place("0.20")
+    status = here.run()
+    for _ in range(3):
+        here.advance()
+        here.reconcile()
+    again = here.decide()
+    assert not any(job.holds_slots for job in here.jobs.values())
+    assert (again.record, again.delete, again.create, again.happenings, again.wake_at) == ((), (), (), (), None)
+    assert again.status == status
+
+
+def test_what_was_not_run_says_why_and_is_no_point_that_has_ended() -> None:
+    here = place("0.05")
+    status = here.run()
+    assert here.created == []
+    assert states(status) == [PointState.NOT_RUN] * 2
+    assert status.points is not None
+    assert (status.points_done, status.points.not_run) == ("0/2", 2)
+    assert {result.omission for result in status.results} == {Omission.BUDGET}
+    one, two = (result.reason or "" for result in status.results)
+    assert "USD 0.00 of limits.budget USD 0.05 are spent" in one
+    assert "raise limits.budget to USD 0.12 or more" in one  # two minutes, for 85 s and the time that stopping takes
+    assert "raise limits.budget to USD 0.24 or more" in two
+    assert status.trials is not None
+    assert (status.trials.total, status.trials.finished) == (6, 0)
+
+
+def test_the_budget_that_the_sentence_names_is_enough_for_another_attempt() -> None:
+    here = place("0.05", price=BY_THE_SECOND)
+    sentence = condition(here.run(), conditions.BUDGET_EXHAUSTED)[2]
+    named = sentence.split("raise limits.budget to USD ")[1].split(" ")[0]
+    assert Decimal(named) == FIRST
+    here.study = with_budget(here.study, named)
+    assert len(here.decide().create) == 1
+
+
+def test_setup_is_part_of_what_the_first_attempt_on_a_pool_costs() -> None:
+    block = builders.block(workers=[1])
+    price = {**BY_THE_MINUTE, "setup": "2"}
+    assert place("2.10", block, price=price).run().phase == "BudgetExhausted"
+    here = place("2.18", block, price=price)
+    assert here.run().phase == "Succeeded"
+    assert billed(here) == Decimal("2.18")
+
+
+def test_a_budget_is_spent_to_its_last_cent_if_that_is_what_an_attempt_costs() -> None:
+    block = builders.block(workers=[1])
+    here = place("0.18", block)
+    assert here.run().phase == "Succeeded"
+    assert billed(here) == Decimal("0.18")
+
+
+def test_a_study_that_fits_does_not_notice_its_budget() -> None:
+    here, free = place("100"), place(None)
+    assert here.run().results == free.run().results
+    assert here.created == free.created
+    assert [condition.type for condition in here.study.conditions] == [
+        condition.type for condition in free.study.conditions
+    ]
+
+
+@pytest.mark.parametrize("price", [BY_THE_SECOND, BY_THE_MINUTE], ids=["by the second", "by the minute"])
+@pytest.mark.parametrize("parallel", [1, 3])
+@pytest.mark.parametrize("cents", [5, 11, 12, 23, 24, 25, 30, 36, 47, 54, 60])
+def test_no_budget_is_overspent_and_raising_it_repeats_no_trial(
+    cents: int, parallel: int, price: dict[str, Any]
+) -> None:
+    def unlucky(trial: str, attempt: int) -> tuple[int, str] | Disruption:
+        return builders.disrupted() if attempt == 1 and trial < "i" else success(trial, attempt)
+
+    budget = f"{cents / 100:.2f}"
+    here = place(budget, price=price, limits={"parallelTrials": parallel})
+    here.fate = unlucky
+    status = here.run()
+    assert billed(here) <= Decimal(budget)
+    before = measured(here)
+    if status.phase == "BudgetExhausted":
+        here.study = with_budget(here.study, "1000")
+        status = here.run()
+    assert status.phase == "Succeeded"
+    assert measured(here) == {trial.id: 1 for trial in here.plan.trials}
+    assert before.keys() <= measured(here).keys()
+
+
+def test_a_trial_that_does_not_fit_is_passed_over_for_a_cheaper_one_when_nothing_runs() -> None:
+    status = place("0.30", builders.block(workers=[4, 1]), price=BY_THE_SECOND).run()
+    assert states(status) == [PointState.NOT_RUN, PointState.MEASURED]
+    assert len(status.results[1].values) == 3
+
+
+def test_a_trial_that_may_fit_when_what_runs_has_ended_is_not_overtaken() -> None:
+    here = place("0.20", builders.block(workers=[1]), price=BY_THE_SECOND, limits={"parallelTrials": 3})
+    assert len(here.reconcile().create) == 1  # two would be expected to take 0.23
+    here.advance()
+    status = here.run()
+    assert (status.phase, len(here.created)) == ("Succeeded", 3)
+
+
+def test_a_point_with_some_of_its_repeats_has_a_figure_and_says_what_is_missing() -> None:
+    here = place("0.15", builders.block(workers=[1]))
+    status = here.run()
+    (result,) = status.results
+    assert (status.phase, result.state, len(result.values)) == ("BudgetExhausted", PointState.MEASURED, 2)
+    assert (result.omission, result.stopping) == (Omission.BUDGET, None)
+    assert any(warning.message.startswith("only 2 of 3 repeats were measured: ") for warning in result.warnings)
+    assert condition(status, conditions.SUCCEEDED)[:2] == ("False", "BudgetExhausted")
+
+
+def test_repeats_that_precision_would_need_are_left_out_too() -> None:
+    rates = iter((100.0, 200.0, 300.0))
+
+    def scattered(trial: str, attempt: int) -> tuple[int, str]:
+        return 0, builders.message(builders.result(trial=trial, attempt=attempt, rate=next(rates)))
+
+    until = {"repeats": {"min": 3, "max": 9, "until": {"relativeHalfWidth": "0.01"}}}
+    here = place("0.20", builders.block(workers=[1]), measure=until)
+    here.fate = scattered
+    status = here.run()
+    (result,) = status.results
+    assert (status.phase, result.state, len(result.values)) == ("BudgetExhausted", PointState.MEASURED, 3)
+    assert result.omission is Omission.BUDGET
+
+
+# --- what runs --------------------------------------------------------------------------------------------------------
+
+
+def run_without_an_end(here: World) -> None:
+    """Nothing ends by itself: the operator wakes up when it has to, until no Job is left."""
+    for _ in range(1000):
+        decision = here.reconcile()
+        if not here.jobs:
+            return
+        if decision.create:
+            here.now += 2.0  # as the operator does, although no event came
+            continue
+        assert decision.wake_at is not None
+        assert decision.wake_at > here.now
+        here.now = decision.wake_at
+    raise AssertionError(f"it was never stopped: {here.status}")
+
+
+@pytest.mark.parametrize("price", [BY_THE_SECOND, BY_THE_MINUTE], ids=["by the second", "by the minute"])
+@pytest.mark.parametrize("workers", [1, 3])
+def test_an_attempt_that_takes_longer_than_expected_is_stopped_in_time(workers: int, price: dict[str, Any]) -> None:
+    here = place("0.50", builders.block(workers=[workers]), price=price, measure={"repeats": {"min": 1}})
+    run_without_an_end(here)
+    (record,) = here.ledger().records
+    assert (record.outcome, record.reason) == (Outcome.STOPPED, Reason.BUDGET_EXHAUSTED)
+    assert Decimal("0.30") < billed(here) <= Decimal("0.50")
+    assert here.status is not None
+    assert (here.status.phase, states(here.status)) == ("BudgetExhausted", [PointState.NOT_RUN])
+
+
+def test_an_attempt_that_was_stopped_starts_again_only_if_there_is_more_for_it() -> None:
+    here = place("0.50", builders.block(workers=[1]), price=BY_THE_SECOND, measure={"repeats": {"min": 1}})
+    run_without_an_end(here)
+    here.study = with_budget(here.study, "0.60")
+    assert here.reconcile().create == ()  # it took 0.5 without coming to an end
+    here.study = with_budget(here.study, "2.00")
+    status = here.run()
+    assert status.phase == "Succeeded"
+    assert status.attempts is not None
+    assert (status.attempts.started, status.attempts.stopped, status.attempts.failed) == (2, 1, 0)
+
+
+def test_of_several_attempts_the_newest_is_stopped_and_the_oldest_finished() -> None:
+    here = place("9", builders.block(workers=[1]), price=BY_THE_SECOND, limits={"parallelTrials": 2})
+    here.study = with_limits(here.study, parallel=1)
+    here.reconcile()
+    here.now += 5
+    here.study = with_limits(here.study, parallel=2)
+    here.reconcile()
+    oldest, newest = here.jobs
+    here.study = with_budget(here.study, "0.20")  # enough for one that takes 115 s, and one that is stopped
+    here.reconcile()
+    assert list(here.jobs) == [oldest]
+    assert here.jobs[oldest].created_at < here.now
+    assert newest not in here.jobs
+    assert here.run().phase == "Succeeded"
+    assert billed(here) <= Decimal("0.20")
+
+
+def with_limits(study: Study, *, parallel: int) -> Study:
+    limits = study.spec.limits.model_copy(update={"parallel_trials": parallel})
+    return study.model_copy(update={"spec": study.spec.model_copy(update={"limits": limits})})
+
+
+def test_a_budget_that_is_lowered_below_what_runs_stops_it() -> None:
+    here = place("9", price=BY_THE_SECOND)
+    here.reconcile()
+    here.study = with_budget(here.study, "0.05")
+    status = here.reconcile().status
+    assert here.jobs == {}
+    assert status.phase == "BudgetExhausted"
+
+
+def test_one_of_which_nobody_knows_how_long_it_takes_runs_alone() -> None:
+    block = builders.block(workers=[1], data={"source": "Generated"})
+    training = {"mode": "Training", "repeats": {"min": 3}}
+    limits = {"parallelTrials": 3}
+    assert len(place(None, block, measure=training, limits=limits).decide().create) == 3
+    here = place("100", block, measure=training, limits=limits)
+    assert len(here.reconcile().create) == 1
+    assert here.reconcile().create == ()
+    here.advance()
+    assert len(here.reconcile().create) == 2  # now it is known
+
+
+def test_a_training_of_unknown_length_is_stopped_in_time() -> None:
+    block = builders.block(workers=[1], data={"source": "Generated"})
+    here = place("0.50", block, price=BY_THE_SECOND, measure={"mode": "Training", "repeats": {"min": 1}})
+    run_without_an_end(here)
+    assert Decimal("0.40") < billed(here) <= Decimal("0.50")
+
+
+# --- it goes on -------------------------------------------------------------------------------------------------------
+
+
+def test_raising_the_budget_continues_the_study_without_repeating_a_trial() -> None:
+    here = place("0.20")
+    here.run()
+    before = list(here.created)
+    assert measured(here)
+    here.study = with_budget(here.study, "5.00")
+    decision = here.reconcile()
+    assert condition(decision.status, conditions.FINISHED)[0] == "False"
+    assert condition(decision.status, conditions.BUDGET_EXHAUSTED)[:2] == ("False", "WithinBudget")
+    assert "Resumed" in [happening.reason for happening in decision.happenings]
+    status = here.run()
+    assert status.phase == "Succeeded"
+    assert measured(here) == {trial.id: 1 for trial in here.plan.trials}
+    assert here.created[: len(before)] == before
+    assert len(here.created) == len(here.plan.trials)
+    assert billed(here) == Decimal("0.54")
+
+
+def test_taking_the_budget_away_continues_the_study() -> None:
+    here = place("0.20")
+    here.run()
+    here.study = with_budget(here.study, None)
+    assert here.run().phase == "Succeeded"
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_killed_between_any_two_writes_it_stays_within_its_budget_and_goes_on(seed: int) -> None:
+    chance = random.Random(seed)
+
+    def unlucky(trial: str, attempt: int) -> tuple[int, str]:
+        if attempt > 1 or sum(map(ord, trial)) % 3:
+            return success(trial, attempt)
+        return 80, builders.message(builders.failure(trial=trial, attempt=attempt, exit_code=80))
+
+    undisturbed, disturbed = place("0.30"), place("0.30")
+    undisturbed.fate = disturbed.fate = unlucky
+    undisturbed.run()
+    status = run_with_kills(disturbed, chance)
+    assert status.phase == "BudgetExhausted"
+    assert sorted(disturbed.created) == sorted(undisturbed.created)
+    assert billed(disturbed) <= Decimal("0.30")
+    for here in (undisturbed, disturbed):
+        here.study = with_budget(here.study, "5.00")
+    undisturbed.run()
+    status = run_with_kills(disturbed, chance)
+    assert status.phase == "Succeeded"
+    assert sorted(disturbed.created) == sorted(undisturbed.created)
+    assert measured(disturbed) == {trial.id: 1 for trial in disturbed.plan.trials}
+
+
+# --- bad input --------------------------------------------------------------------------------------------------------
+
+
+def begun(spec: Any, *pools: Any) -> Plan | Decision:
+    return planning.begin(builders.study(spec), pools, builders.NOW)
+
+
+def test_a_budget_needs_a_price_on_every_pool_that_is_run() -> None:
+    spec = builders.spec(builders.block(pools=["cpu", "free"]), limits={"budget": "40.00"})
+    found = begun(spec, builders.pool(), builders.pool("free", price=None))
+    assert isinstance(found, Decision)
+    progressing = found.status.conditions[0]
+    assert (found.status.phase, progressing.reason) == ("Pending", conditions.BUDGET_WITHOUT_PRICE)
+    assert progressing.message.startswith("limits.budget is 40.00, and what GpuPool free costs is not known")
+    assert "give it a price in the study's currency, or remove limits.budget" in progressing.message
+    assert found.wake_at is not None
+
+
+def test_a_pool_that_is_never_run_needs_no_price() -> None:
+    spec = builders.spec(builders.block(pools=["cpu", "paper"], workers=[1]), limits={"budget": "40.00"})
+    paper = builders.pool("paper", price=None, measuredBy={"pool": "cpu"})
+    assert isinstance(begun(spec, builders.pool(), paper), Plan)
+
+
+def test_a_budget_in_two_currencies_is_none() -> None:
+    spec = builders.spec(builders.block(pools=["cpu", "euros"]), limits={"budget": "40.00"})
+    found = begun(spec, builders.pool(), builders.pool("euros", price={**BY_THE_SECOND, "currency": "EUR"}))
+    assert isinstance(found, Decision)
+    message = found.status.conditions[0].message
+    assert "the pools have prices in EUR and USD: say by spec.currency" in message
+
+
+def test_a_budget_given_later_runs_nothing_whose_price_nobody_knows() -> None:
+    a_spec = builders.spec(limits={"budget": "40.00"})
+    here = world(builders.study(a_spec), builders.plan(a_spec, builders.pool(price=None)))
+    status = here.run()
+    assert here.created == []
+    assert status.spent is None
+    assert status.phase == "BudgetExhausted"
+    assert "what cpu costs is not known in the study's currency" in condition(status, conditions.BUDGET_EXHAUSTED)[2]

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a study has spent: every attempt is in it, whoever ended it, and what nobody saw is counted and said."""
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+import builders
+from gpubench.api.benchmark_status import Spent
+from gpubench.control import manifests, spending
+from gpubench.control.ledger import AttemptRecord, Ledger, Outcome, Reason
+from gpubench.control.observed import ObservedJob, ObservedPod
+from gpubench.plan.plan import Plan
+
+PER_HOUR = Decimal("3.60")  # a tenth of a cent for a second
+
+
+def price(**more: Any) -> dict[str, Any]:
+    return {"perNodeHour": str(PER_HOUR), "currency": "USD", "asOf": "2026-11-01", **more}
+
+
+BY_THE_MINUTE = price(billing={"incrementSeconds": 60, "minimumSeconds": 120})
+
+
+def plan(*, workers: int = 1, **pool: Any) -> Plan:
+    """One point."""
+    spec = builders.spec(builders.block(workers=[workers]))
+    return builders.plan(spec, builders.pool(**({"price": price()} | pool)))
+
+
+def held(*seconds: float) -> tuple[tuple[float, float, float], ...]:
+    """Times of pods that got their nodes a second after their Job was created, and containers two seconds later."""
+    return tuple((1.0, 3.0, 1.0 + one) for one in seconds)
+
+
+def attempt(a_plan: Plan, number: int = 1, **fields: Any) -> AttemptRecord:
+    """One that ended long after its pods, unless told otherwise."""
+    defaults = {"trial": a_plan.trials[0].id, "attempt": number, "ended_at": builders.NOW + 10_000}
+    return builders.attempt(**(defaults | fields))
+
+
+def spent(a_plan: Plan, *records: AttemptRecord, live: tuple[ObservedJob, ...] = (), now: float = 0.0) -> Spent | None:
+    return spending.spent(spending.account(a_plan, Ledger(records=records)), live, now or builders.NOW)
+
+
+def amount(found: Spent | None) -> Decimal:
+    assert found is not None
+    assert (found.currency, found.estimate) == ("USD", True)
+    return Decimal(found.amount)
+
+
+def running(a_plan: Plan, *pods: ObservedPod) -> ObservedJob:
+    return builders.observed_job(trial=a_plan.trials[0].id, pods=pods)
+
+
+@pytest.mark.parametrize("outcome", list(Outcome))
+def test_an_attempt_is_paid_for_however_it_ended(outcome: Outcome) -> None:
+    here = plan()
+    assert amount(spent(here, attempt(here, outcome=outcome, pod_times=held(50.0)))) == Decimal("0.05")
+
+
+def test_every_attempt_at_a_trial_counts() -> None:
+    here = plan()
+    ends = (Outcome.PREEMPTED, Outcome.FAILED, Outcome.STOPPED, Outcome.SUCCEEDED)
+    records = [attempt(here, number, outcome=end, pod_times=held(50.0)) for number, end in enumerate(ends, start=1)]
+    assert amount(spent(here, *records)) == Decimal("0.20")
+
+
+def test_each_node_is_rounded_up_by_itself_and_no_node_is_less_than_the_minimum() -> None:
+    here = plan(workers=3, price=BY_THE_MINUTE)
+    # 121 s are three minutes, 61 s and 1 s the minimum of two: 7 minutes at 0.06; 183 s together would be four.
+    assert amount(spent(here, attempt(here, pod_times=held(121.0, 61.0, 1.0)))) == Decimal("0.42")
+
+
+def test_a_node_that_a_pod_never_had_is_not_billed() -> None:
+    here = plan(workers=2, price=BY_THE_MINUTE)
+    found = spent(here, attempt(here, reason=Reason.NO_CAPACITY))
+    assert amount(found) == 0
+    assert found is not None
+    assert found.assumed_attempts == 0
+
+
+def test_a_gang_that_shares_its_nodes_pays_for_its_slots() -> None:
+    here = plan(slots_per_node=4, exclusive_nodes=False)
+    assert amount(spent(here, attempt(here, pod_times=held(100.0)))) == Decimal("0.025")
+
+
+def test_what_nobody_saw_is_counted_for_as_long_as_it_can_have_been_and_said() -> None:
+    here = plan(workers=2)
+    end = builders.NOW + 90
+    disrupted = {"outcome": Outcome.PREEMPTED, "reason": Reason.DISRUPTED}
+    seen = attempt(here, 1, ended_at=end, pod_times=held(50.0), **disrupted)
+    vanished = attempt(here, 2, ended_at=end, reason=Reason.JOB_VANISHED)
+    found = spent(here, seen, vanished)
+    assert found is not None
+    assert found.assumed_attempts == 2
+    assert amount(found) == Decimal("0.050") + Decimal("0.090") + 2 * Decimal("0.090")
+
+
+def test_a_pod_that_is_told_to_end_holds_its_node_for_its_grace_period() -> None:
+    here = plan(workers=2)
+    ended_already, still_there = held(50.0, 100.0)
+    stopped = attempt(
+        here,
+        outcome=Outcome.STOPPED,
+        reason=Reason.SUSPENDED,
+        ended_at=builders.NOW + 101,
+        pod_times=(ended_already, still_there),
+    )
+    assert amount(spent(here, stopped)) == Decimal("0.150") + Decimal(manifests.GRACE_SECONDS) / 1000
+
+
+def test_setup_is_paid_once_for_a_pool_that_was_used() -> None:
+    here = plan(price=price(setup="5"))
+    assert amount(spent(here)) == 0
+    assert amount(spent(here, attempt(here, reason=Reason.NO_CAPACITY))) == 0
+    records = [attempt(here, number, pod_times=held(100.0)) for number in (1, 2)]
+    assert amount(spent(here, *records)) == Decimal("5.20")
+    live = (running(here, builders.observed_pod()),)
+    assert amount(spent(here, live=live, now=builders.NOW + 61)) == Decimal("5.06")
+
+
+def test_an_attempt_whose_end_was_seen_days_later_counts_no_longer_than_an_attempt_may_last() -> None:
+    here = plan()
+    limit = here.timing.scheduling_timeout + here.timing.attempt_timeout
+    late = attempt(here, ended_at=builders.NOW + 30 * 86_400, reason=Reason.JOB_VANISHED)
+    assert amount(spent(here, late)) == (Decimal(limit) / 1000).quantize(Decimal("0.01"))
+
+
+def test_an_attempt_whose_job_was_refused_has_held_nothing() -> None:
+    here = plan()
+    refused = attempt(here, reason=Reason.CREATION_REFUSED, ended_at=builders.NOW)
+    found = spent(here, refused)
+    assert amount(found) == 0
+    assert found is not None
+    assert found.assumed_attempts == 0
+
+
+def test_a_record_of_an_older_version_has_the_sum_of_its_nodes() -> None:
+    here = plan(workers=2, price=BY_THE_MINUTE)
+    old = attempt(here, nodes=("node-0", "node-1"), node_seconds=242.0)
+    assert amount(spent(here, old)) == Decimal("0.36")  # twice three minutes
+
+
+def test_what_runs_counts_what_it_has_held_so_far_in_whole_minutes() -> None:
+    here = plan(workers=2)
+    pods = (builders.observed_pod(0), builders.observed_pod(1))  # scheduled at NOW + 1
+    amounts = {
+        seconds: amount(spent(here, live=(running(here, *pods),), now=builders.NOW + 1 + seconds))
+        for seconds in (0, 59, 60, 119, 120)
+    }
+    assert amounts == {
+        0: Decimal("0.002"), 59: Decimal("0.002"), 60: Decimal("0.12"), 119: Decimal("0.12"), 120: Decimal("0.24"),
+    }  # fmt: skip
+
+
+def test_what_runs_owes_the_minimum_from_its_first_second() -> None:
+    here = plan(price=BY_THE_MINUTE)
+    live = (running(here, builders.observed_pod()),)
+    assert amount(spent(here, live=live, now=builders.NOW + 2)) == Decimal("0.12")
+
+
+def test_it_is_known_when_the_amount_of_what_runs_is_another_one() -> None:
+    here = plan()
+    account = spending.account(here, Ledger())
+    live = (running(here, builders.observed_pod()),)
+    start = builders.NOW + 1
+    assert spending.grows_at(account, live, start) == start + 60
+    assert spending.grows_at(account, live, start + 59) == start + 60
+    assert spending.grows_at(account, live, start + 60) == start + 120
+    waiting = builders.observed_pod(scheduled_at=None, node=None, running_at=None)
+    assert spending.grows_at(account, (running(here, waiting),), start) is None
+    assert spending.grows_at(account, (), start) is None
+
+
+def test_without_a_price_there_is_no_amount_and_no_zero() -> None:
+    here = plan(price=None)
+    assert spent(here, attempt(here, pod_times=held(50.0))) is None
+
+
+def two_pools(**spec: Any) -> Plan:
+    blocks = builders.block(pools=["dollars", "euros"], workers=[1])
+    pools = (
+        builders.pool("dollars", price=price()),
+        builders.pool("euros", price=price(currency="EUR")),
+    )
+    return builders.plan(builders.spec(blocks, measure={"repeats": {"min": 1}}, **spec), *pools)
+
+
+def test_two_currencies_are_one_amount_by_the_studys_rate_and_none_without_it() -> None:
+    rate = {"from": "EUR", "rate": "2", "asOf": "2026-11-01"}
+    here = two_pools(currency="USD", exchangeRates=[rate])
+    records = [builders.attempt(trial=trial.id, pod_times=held(100.0)) for trial in here.trials]
+    assert amount(spent(here, *records)) == Decimal("0.30")
+    assert spent(two_pools(), *records) is None
+
+
+def test_attempts_on_pools_without_a_price_are_said_to_be_missing() -> None:
+    here = two_pools(currency="USD")  # nobody says what a euro is worth
+    records = [builders.attempt(trial=trial.id, pod_times=held(100.0)) for trial in here.trials]
+    found = spent(here, *records)
+    assert found is not None
+    assert (amount(found), found.unpriced_attempts) == (Decimal("0.10"), 1)
+
+
+def test_another_attempt_is_expected_to_take_as_long_as_the_longest_that_succeeded() -> None:
+    here = plan()
+    planned = 15 + here.timing.warm_up + here.timing.duration
+    succeeded = [
+        attempt(here, number, outcome=Outcome.SUCCEEDED, pod_times=held(seconds))
+        for number, seconds in enumerate((30.0, 40.0), start=1)
+    ]
+    failed = attempt(here, 3, outcome=Outcome.FAILED, pod_times=held(4000.0))
+    preempted = attempt(here, 4, outcome=Outcome.PREEMPTED, pod_times=held(500.0))
+    assert spending.expected_seconds(here, []) == planned
+    assert spending.expected_seconds(here, [failed]) == planned
+    assert spending.expected_seconds(here, [failed, preempted]) == 500.0
+    assert spending.expected_seconds(here, [preempted, *succeeded]) == 40.0
+
+
+@pytest.mark.parametrize(
+    ("amount", "shown"),
+    [
+        ("0", "0.00"),
+        ("12.345", "12.35"),
+        ("1234.5", "1234.50"),
+        ("0.004567", "0.00457"),
+        ("0.00000000000001", "0.00"),
+        ("0.2", "0.20"),
+        ("0.115", "0.115"),
+    ],
+)
+def test_an_amount_has_cents_or_three_digits(amount: str, shown: str) -> None:
+    assert spending.text(Decimal(amount)) == shown
