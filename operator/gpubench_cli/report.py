@@ -83,6 +83,7 @@ def _of_folder(path: Path) -> Reported:
         study_text=_text(results.study_path(path)),
         machine=summary.machine,
         gpubench=summary.gpubench,
+        remark=summary.repriced.sentence if summary.repriced is not None else None,
     )
 
 

@@ -304,3 +304,9 @@ def test_a_study_that_has_not_begun_says_so(tmp_path: Path) -> None:
     assert "There are no results yet." in said
     assert "The study has not begun: its pools have not been looked at." in said
     assert "No figure: there are no points." in said
+
+
+def test_that_figures_were_re_priced_stands_with_their_study(tmp_path: Path) -> None:
+    found = report.found(str(two_pools(tmp_path / "two")), namespace=None)
+    remarked = contents.document([found.model_copy(update={"remark": "Re-priced with other.yaml."})])
+    assert "two-pools: Re-priced with other.yaml." in pages.of_markdown(markdown.render(remarked)).sentences

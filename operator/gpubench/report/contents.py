@@ -149,7 +149,11 @@ def _studies(studies: Sequence[_Named]) -> tuple[Block, ...]:
         )
         for study in studies
     )
-    return (TitledTable(caption="Where the figures are from", table=Table(columns=columns, rows=rows)),)
+    remarks = tuple(f"{study.label}: {study.remark}" for study in studies if study.remark is not None)
+    return (
+        TitledTable(caption="Where the figures are from", table=Table(columns=columns, rows=rows)),
+        *([Listing(items=remarks)] if remarks else []),
+    )
 
 
 def _trials(study: _Named) -> str:

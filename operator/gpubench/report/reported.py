@@ -24,6 +24,7 @@ class Reported(Value):
     study_text: str | None = None  # the study file, or the object as its user wrote it
     machine: str | None = None  # or the address of the cluster
     gpubench: str | None = None  # version that wrote the results
+    remark: str | None = None  # what must be known of all its figures, such as that they were re-priced
 
 
 def labels(studies: Sequence[Reported]) -> tuple[str, ...]:
