@@ -4,8 +4,8 @@
 Plan and attempts come from the study's ConfigMaps, the status from the object, windows from the logs of pods that are
 still there; with `--records` from the volume of the study's `spec.results`, where they outlive their pods, and from the
 logs of pods where the volume lacks one. What is gone is named in the folder, so that nobody takes a log that was
-removed later for one that never was. Must not happen: a write to the cluster, or a log on the volume that is written
-over.
+removed later for one that never was. Must not happen: a write to the cluster; a log on the volume that is written over,
+or half of one that has its name there, for a later look would take it for the whole.
 """
 
 import argparse
@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import yaml
 
 from gpubench import names, sealed
+from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.control import audit, conditions, ledger, manifests
 from gpubench.control.ledger import AttemptRecord, Ledger
 from gpubench.measure import log, records
@@ -94,6 +95,11 @@ def export(place: Place, name: str, path: Path, *, records_at: Path | None = Non
     if kept is not None:
         logs, begun_later = _with_kept(logs, begun_later, kept, plan, attempts)
     in_place = kept is not None and path.resolve() == kept.resolve()
+    if in_place and not _has_come_to_its_end(status, attempts):
+        raise Refusal(
+            f"{name} has not finished: its pods may still write to {path}; name another folder to export what there is "
+            "so far, or wait for its end"
+        )
     folder = ResultsFolder.create(path, study_text=study_text(body), plan=plan, beside_logs=in_place)
     folder.append(attempts.records)
     folder.append_environments(attempts.environments)
@@ -122,6 +128,13 @@ def export(place: Place, name: str, path: Path, *, records_at: Path | None = Non
         terminal.tell(f"{name} has not finished: its attempts may be a moment newer than its status")
     pods = sum(plan.point_of(record.trial).nodes for record in attempts.records)
     return f"{folder.path}: {len(attempts.records)} attempts, and the records of {len(logs)} of their {pods} pods"
+
+
+def _has_come_to_its_end(status: GpuBenchmarkStatus, attempts: Ledger) -> bool:
+    """Whether no pod writes any more. A study whose budget was raised goes on before its status says so."""
+    return conditions.holds(status.conditions, conditions.FINISHED) and all(
+        record.outcome is not None for record in attempts.records
+    )
 
 
 def split(content: bytes) -> tuple[bytes, bytes]:

@@ -50,6 +50,8 @@ _Kind = TypeVar("_Kind", bound=sealed.Stored)
 _STATUS, _PLAN, _LEDGER, _STUDY = "status.json", "plan.json", "ledger.jsonl", "study.yaml"
 _ENVIRONMENTS = "environments.jsonl"
 _PRICES = "prices.yaml"
+#: What an export that came to no end may have left beside the logs of a volume: the plan comes first, the status last.
+_LEFT_BEHIND = frozenset({_PLAN, _STUDY, _LEDGER, _ENVIRONMENTS})
 #: What an imported study was made of, beside its study file.
 MEASUREMENTS, FIGURES = "measurements.csv", "figures.csv"
 #: Of this gpubench, as a Summary has it.
@@ -114,16 +116,21 @@ class ResultsFolder:
     def create(cls, path: Path, *, study_text: str, plan: Plan, beside_logs: bool = False) -> "ResultsFolder":
         """A new folder; Refusal where there is something already, for it may be another run's results.
 
-        With `beside_logs` it has its logs, and nothing else.
+        With `beside_logs` it has its logs, and of the rest at most what an export has left that came to no end.
         """
         with _writing(path):
             path.mkdir(parents=True, exist_ok=True)
-            if any(one.name != names.LOGS_FOLDER or not beside_logs for one in path.iterdir()):
+            there = {one.name for one in path.iterdir()}
+            left = there - {names.LOGS_FOLDER}
+            of_an_export = not left or (_PLAN in left and left <= _LEFT_BEHIND)
+            if there and not (beside_logs and of_an_export):
                 raise Refusal(f"{path} is not empty: choose another folder")
+            for name in left:
+                (path / name).unlink()
             (path / names.LOGS_FOLDER).mkdir(exist_ok=beside_logs)
             study = study_text.encode()
-            (path / _STUDY).write_bytes(study)
-            _replace(path / _PLAN, plan.model_copy(update={"study_digest": _digest(study)}))
+            _replace_stored(path / _PLAN, plan.model_copy(update={"study_digest": _digest(study)}))
+            _replace(path / _STUDY, study)
         return cls(path)
 
     def keep(self, name: str, content: bytes) -> None:
@@ -136,11 +143,14 @@ class ResultsFolder:
         return self.path / names.LOGS_FOLDER / str(LogName(trial, attempt, pod))
 
     def write_log(self, name: LogName, *, own: bytes | None, others: bytes) -> None:
-        """The records of a pod, where they are not there already, and what it said besides."""
+        """The records of a pod, where they are not there already, and what it said besides.
+
+        A log has its name when it is whole: one that is cut off would be preferred to the pod's own ever after.
+        """
         path = log_path(self.path, name)
         with _writing(self.path):
             if own is not None and not path.exists():
-                path.write_bytes(own)
+                _replace(path, own)
             path.with_suffix(".err").write_bytes(others)
 
     def append(self, records: Iterable[AttemptRecord]) -> None:
@@ -189,7 +199,7 @@ class ResultsFolder:
         with _writing(self.path):
             # What is exported has the words of the operator, whose version is not known here.
             version = VERSION if summary.exported is None or summary.repriced is not None else None
-            _replace(self.path / _STATUS, summary.model_copy(update={"gpubench": version}))
+            _replace_stored(self.path / _STATUS, summary.model_copy(update={"gpubench": version}))
 
 
 def default_path(name: str, *, now: float) -> Path:
@@ -385,10 +395,19 @@ def _first(error: ValueError) -> str:
     return f"{'.'.join(map(str, first['loc'])) or 'the file'}: {first['msg']}"
 
 
-def _replace(path: Path, content: sealed.Stored) -> None:
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=".", delete=False) as new:
-        new.write(content.to_text() + "\n")
-        new.flush()
-        os.fsync(new.fileno())
-    Path(new.name).chmod(0o644)
-    Path(new.name).replace(path)
+def _replace_stored(path: Path, content: sealed.Stored) -> None:
+    _replace(path, f"{content.to_text()}\n".encode())
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """A file that is there as a whole or not at all; nothing is left of one that could not be written."""
+    with tempfile.NamedTemporaryFile("wb", dir=path.parent, prefix=".", delete=False) as new:
+        try:
+            new.write(content)
+            new.flush()
+            os.fsync(new.fileno())
+            Path(new.name).chmod(0o644)
+            Path(new.name).replace(path)
+        except BaseException:
+            Path(new.name).unlink()
+            raise

@@ -237,6 +237,65 @@ def test_the_folder_on_the_volume_becomes_a_results_folder_and_its_logs_stay_as_
         export.export(WithVolume(real_folder), "quickstart", folder, records_at=folder)
 
 
+class RunningWithVolume(WithVolume):
+    """It has not finished, or its budget was raised after it had."""
+
+    def __init__(self, folder: Path, *, finished: bool) -> None:
+        super().__init__(folder, left=frozenset(map(str, results.log_names(folder))))
+        self._finished = finished
+
+    def benchmark(self, name: str) -> dict[str, Any]:
+        body = super().benchmark(name)
+        conditions = body["status"]["conditions"]
+        body["status"]["conditions"] = [one for one in conditions if self._finished or one["type"] != "Finished"]
+        return body
+
+    def config_maps(self, uid: str) -> tuple[dict[str, Any], ...]:
+        found = super().config_maps(uid)
+        if not self._finished:
+            return found
+        *rest, last = results.read_ledger(self._folder).records
+        running = last.model_copy(update={"outcome": None, "reason": None, "result": None, "ended_at": None})
+        entries = ledger.to_entries([*rest, running])
+        return (*found[:2], manifests.ledger_config_map(self._study, 0, entries))
+
+
+@pytest.mark.parametrize("finished", [False, True])
+def test_nothing_is_written_beside_the_logs_while_their_pods_may_still_write(
+    real_folder: Path, tmp_path: Path, *, finished: bool
+) -> None:
+    folder = on_volume(real_folder, tmp_path / "mounted")
+    last = results.read_ledger(real_folder).records[-1]
+    log = folder / "logs" / names.log_name(trial=last.trial, attempt=last.attempt, pod=0)
+    log.rename(log.with_name(f"{log.name}.part"))
+    before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    place = RunningWithVolume(real_folder, finished=finished)
+    with pytest.raises(refusal.Refusal, match="has not finished"):
+        export.export(place, "quickstart", folder, records_at=folder)
+    assert {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()} == before
+    export.export(place, "quickstart", tmp_path / "out", records_at=folder)
+    assert results.is_results_folder(tmp_path / "out")
+
+
+def test_an_export_that_came_to_no_end_on_the_volume_is_made_again(real_folder: Path, tmp_path: Path) -> None:
+    folder = on_volume(real_folder, tmp_path / "mounted")
+    export.export(WithVolume(real_folder), "quickstart", folder, records_at=folder)
+    (folder / "status.json").unlink()
+    (folder / "study.yaml").unlink()
+    ledger_file = folder / "ledger.jsonl"
+    ledger_file.write_bytes(ledger_file.read_bytes()[:100])
+    export.export(WithVolume(real_folder), "quickstart", folder, records_at=folder)
+    assert verify.examine(folder).findings == []
+
+
+def test_a_users_own_file_beside_the_logs_is_left_alone(real_folder: Path, tmp_path: Path) -> None:
+    folder = on_volume(real_folder, tmp_path / "mounted")
+    (folder / "study.yaml").write_text("mine\n")
+    with pytest.raises(refusal.Refusal, match="is not empty"):
+        export.export(WithVolume(real_folder), "quickstart", folder, records_at=folder)
+    assert (folder / "study.yaml").read_text() == "mine\n"
+
+
 def test_a_byte_that_changed_on_the_volume_is_found(real_folder: Path, tmp_path: Path) -> None:
     folder = on_volume(real_folder, tmp_path / "mounted")
     log = next(folder.glob("logs/*.jsonl"))

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A results folder keeps what was written, also when the writer was killed in the middle of a line."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -63,3 +65,25 @@ def test_a_folder_is_used_once(tmp_path: Path) -> None:
 
 def test_the_default_folder_carries_name_and_utc_time() -> None:
     assert results.default_path("quickstart", now=1_700_000_000.0) == Path("results/quickstart-20231114T221320Z")
+
+
+WITH_A_LIMIT = """
+import resource, sys
+from pathlib import Path
+from gpubench_cli.refusal import Refusal
+from gpubench_cli.results import LogName, ResultsFolder
+resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+try:
+    ResultsFolder(Path(sys.argv[1])).write_log(LogName("t", 1, 0), own=b"x" * 5000, others=b"said")
+except Refusal as error:
+    print(error)
+"""
+
+
+def test_a_log_that_found_no_room_has_no_name_and_leaves_nothing(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path)
+    ended = subprocess.run(
+        [sys.executable, "-c", WITH_A_LIMIT, str(folder.path)], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert "results cannot be written there: File too large" in ended.stdout, ended.stderr
+    assert list((folder.path / "logs").iterdir()) == []
