@@ -5,7 +5,11 @@ Nodes come and go, spot ones within minutes: what was seen once is remembered, a
 looked for when a pod is on it. What is not known is None; nothing is decided by it but which figures may be averaged.
 
 Must not happen: an attempt recorded as of an unknown type because another study's look had only just begun to ask, or
-because the API server was away for a moment. The record is for good, so a look waits, or is repeated later.
+because the API server was away for a moment. The record is for good, so a look waits, or is repeated later. A look that
+lacks nothing waits for nobody.
+
+One node stays unknown all the same: of an attempt whose only look falls within the seconds after a list that did not
+have the node yet. Who waited for it then would wait in vain for each node that is gone.
 """
 
 import asyncio
@@ -31,6 +35,8 @@ class Nodes:
         self.known: dict[str, observed.ObservedNode] = {}
         self._asked_at: float | None = None
         self._asking = asyncio.Lock()
+        self._asked = 0  # questions that have come to an end
+        self._failed: kube.RetryLater | None = None  # that of the last one, where it was no answer
 
     def note(self, bodies: Iterable[kube.Object]) -> None:
         """Nodes as somebody has listed them just now; their metadata is enough."""
@@ -49,10 +55,25 @@ class Nodes:
     async def of_jobs(self, jobs: Iterable[observed.ObservedJob]) -> tuple[observed.ObservedNode, ...]:
         """The nodes of the pods of these Jobs, as far as they are known."""
         wanted = {pod.node for job in jobs for pod in job.pods if pod.node is not None}
-        async with self._asking:  # whoever comes meanwhile waits for the same answer
-            if wanted - self.known.keys():
-                await self._ask()
+        if wanted - self.known.keys():
+            await self._answered(wanted)
         return tuple(self.known[name] for name in sorted(wanted & self.known.keys()))
+
+    async def _answered(self, wanted: set[str]) -> None:
+        """Whoever comes while it is asked waits for the same answer, or for none: never for a second time-out."""
+        before = self._asked
+        async with self._asking:
+            if self._asked > before and self._failed is not None:
+                raise kube.RetryLater(str(self._failed), delay=self._failed.delay)
+            if wanted - self.known.keys():
+                failed = None
+                try:
+                    await self._ask()
+                except kube.RetryLater as error:
+                    failed = error
+                self._asked, self._failed = self._asked + 1, failed
+                if failed is not None:
+                    raise failed
 
     async def _ask(self) -> None:
         """One list for all; kube.RetryLater where the cluster does not answer."""

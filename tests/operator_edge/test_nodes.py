@@ -92,6 +92,51 @@ async def test_studies_that_look_at_the_same_time_get_the_same_answer() -> None:
     assert [len(found) for found in await asyncio.gather(*looks)] == [1, 1]
 
 
+class Unanswering:
+    """An API server that lets every list wait, and then does not answer."""
+
+    def __init__(self, api: memory_kube.MemoryKube) -> None:
+        self.lists = 0
+        self.ends = asyncio.Event()
+        api.list = self.list  # type: ignore[method-assign]
+
+    async def list(self, *_arguments: Any, **_options: Any) -> list[kube.Object]:
+        self.lists += 1
+        await self.ends.wait()
+        raise kube.RetryLater("list nodes: no answer", delay=3.0)
+
+
+async def test_a_look_that_lacks_nothing_does_not_wait_for_one_that_asks() -> None:
+    api, tested, _ = cluster()
+    tested.note([node("known")])
+    server = Unanswering(api)
+    asking = asyncio.create_task(tested.of_jobs([job_on("unknown")]))
+    await asyncio.sleep(0)
+    assert server.lists == 1
+    look = asyncio.create_task(tested.of_jobs([job_on("known")]))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert look.done()
+    assert [found.name for found in look.result()] == ["known"]
+    server.ends.set()
+    with pytest.raises(kube.RetryLater):
+        await asking
+
+
+async def test_studies_that_wait_for_one_answer_do_not_wait_for_one_time_out_after_another() -> None:
+    api, tested, _ = cluster()
+    server = Unanswering(api)
+    looks = [asyncio.create_task(tested.of_jobs([job_on("one")])) for _ in range(3)]
+    await asyncio.sleep(0)
+    server.ends.set()
+    failures = await asyncio.gather(*looks, return_exceptions=True)
+    assert [isinstance(failure, kube.RetryLater) and failure.delay for failure in failures] == [3.0, 3.0, 3.0]
+    assert server.lists == 1
+    with pytest.raises(kube.RetryLater):
+        await tested.of_jobs([job_on("one")])
+    assert server.lists == 2, "who comes later asks anew"
+
+
 def test_memory_is_bounded() -> None:
     _, tested, _ = cluster()
     tested.note(node(f"n{number}") for number in range(nodes.REMEMBERED_MAX + 5))
