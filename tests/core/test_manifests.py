@@ -297,3 +297,14 @@ def test_a_claim_that_has_the_data_too_is_one_volume_that_is_written_at_one_plac
         {"name": "data", "mountPath": "/data", "readOnly": True},
         {"name": "data", "mountPath": "/tmp/gpubench-results"},  # noqa: S108  # in the pod
     ]
+
+
+def test_the_files_of_a_data_set_are_given_to_no_group() -> None:
+    claim = {"name": "data", "mountPath": "/data", "persistentVolumeClaim": {"claimName": "runs"}}
+    other = claim | {"persistentVolumeClaim": {"claimName": "images"}}
+    shared, apart = (
+        first_job(results=RESULTS, template={"volumes": [volume]})["spec"]["template"]["spec"]["securityContext"]
+        for volume in (claim, other)
+    )
+    assert not {"fsGroup", "fsGroupChangePolicy"} & shared.keys()
+    assert {"fsGroup", "fsGroupChangePolicy"} <= apart.keys(), "a claim that is mounted for reading is left alone"

@@ -424,7 +424,8 @@ class Results(Value):
 
     volume: ClaimVolume = Field(
         description="A PersistentVolumeClaim of the benchmark's namespace, mounted for writing into every pod of every "
-        "attempt: ReadWriteMany where several nodes write at once."
+        "attempt: ReadWriteMany where several nodes write at once. Its files are given to a group of the pods, unless "
+        "the template mounts the same claim for data: then the image's user must be permitted to write there."
     )
     path: str | None = Field(
         None,
@@ -596,7 +597,8 @@ class GpuBenchmarkSpec(Value):
     results: Results | None = Field(
         None,
         description="A volume on which each pod keeps its records (environment, windows, samples, result) as files. "
-        "What it does not take, the pod's log still has, and the attempt goes on.",
+        "What it does not take, the pod's log still has, and the attempt goes on. A claim that cannot be mounted lets "
+        "no pod begin, and ends the attempt.",
     )
     suspend: bool = Field(False, description="Stop running attempts and start none until this is false. Mutable.")
 

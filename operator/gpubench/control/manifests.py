@@ -17,7 +17,7 @@ from gpubench.units import times
 
 Manifest = dict[str, Any]
 
-GRACE_SECONDS = 25  # GKE's spot nodes give 15 s, others 30; the launcher needs less than 5
+GRACE_SECONDS = 25  # GKE's spot nodes give 15 s, others 30; the launcher needs less than these 15
 DEADLINE_SLACK_SECONDS = 120  # over both time-outs: the Job's own deadline matters only while no operator is there
 _SET_BY_THE_PLACE = frozenset(
     {names.ENV_POD_INDEX, names.ENV_POD_IP, names.ENV_POD_NAME, names.ENV_NODE_NAME, names.ENV_RECORDS}
@@ -233,9 +233,11 @@ def _pod(study: Study, plan: Plan, gang: Gang, *, pool: GpuPoolSpec) -> Manifest
     }
     if results is not None:
         name, claim = _results_volume(study, plan, gang), {"claimName": results.volume.claim_name}
+        holds_data = name != _RESULTS
         others = [volume for volume in pod["volumes"] if volume["name"] != name]
         pod["volumes"] = [*others, {"name": name, "persistentVolumeClaim": claim}]
-        pod["securityContext"] |= {"fsGroup": _RESULTS_GROUP, "fsGroupChangePolicy": "OnRootMismatch"}
+        if not holds_data:  # a kubelet would change group and mode of each file of the data
+            pod["securityContext"] |= {"fsGroup": _RESULTS_GROUP, "fsGroupChangePolicy": "OnRootMismatch"}
     if pool.scheduling.node_selector:
         pod["nodeSelector"] = dict(pool.scheduling.node_selector)
     if pool.scheduling.tolerations:
