@@ -257,8 +257,15 @@ class _Launcher:
     # Ending
 
     def _succeed(self) -> int:
-        """Say done; pod 0 waits for all, so that its 0 means that every rank agreed to the result."""
-        deadline = time.monotonic() + self._pod.limits.done_seconds
+        """Say done; pod 0 waits for all, so that its 0 means that every rank agreed to the result.
+
+        When pod 0 ends, the Job controller deletes the others: their records are kept before they say done.
+        """
+        allowed = self._pod.limits
+        if self._book is None:
+            self._recording.settle(within=allowed.keep_seconds)
+        others_keep = allowed.keep_seconds if self._book is not None and self._pod.records is not None else 0.0
+        deadline = time.monotonic() + allowed.done_seconds + others_keep
         self._say_done(deadline)
         if self._book is None:
             self._end_recording()
@@ -282,7 +289,7 @@ class _Launcher:
         code = _close(self._recording, self._team.result)
         self._end_recording()
         if self._pod.pods > 1:
-            time.sleep(self._pod.limits.last_seconds)
+            time.sleep(allowed.last_seconds)
         return code
 
     def _say_done(self, deadline: float) -> None:

@@ -28,7 +28,8 @@ class Limits:
     stall_grace_seconds: float = 5.0
     #: From SIGTERM to SIGKILL of a worker. Spot nodes leave 15 s in all.
     kill_seconds: float = 2.0
-    #: For pod 0, after a failure, until the other pods have asked; and after success, until they have acknowledged.
+    #: For pod 0, after a failure, until the other pods have asked; and after success, until they have acknowledged, for
+    #: which they first wait up to keep_seconds for their results volume: pod 0 adds these.
     inform_seconds: float = 2.0
     done_seconds: float = 30.0
     #: Pod 0 ends so long after the other pods of its gang were done: with its end the Job controller deletes whatever

@@ -15,6 +15,7 @@ A file under its own name that lacks a line. A file of another attempt that is w
 # ruff: noqa: T201  # records go to standard output
 
 import contextlib
+import enum
 import errno
 import os
 import queue
@@ -45,6 +46,11 @@ class Recording:
         if self._kept is not None:
             self._kept.add(line)
 
+    def settle(self, *, within: float) -> None:
+        """There should be no more: wait at most so many seconds until the volume has all of it, under its own name."""
+        if self._kept is not None:
+            self._kept.settle(within=within)
+
     def close(self, *, within: float) -> None:
         """There is no more: wait at most so many seconds until the volume has all of it."""
         if self._kept is not None:
@@ -66,6 +72,13 @@ def _create(path: Path) -> BinaryIO:
     return path.open("xb")
 
 
+class _Mark(enum.Enum):
+    """What a line is followed by, where none follows."""
+
+    SO_FAR = enum.auto()
+    END = enum.auto()
+
+
 class KeptFile:
     """One file on the volume, written by a thread of its own. What stands in its way is told once, in a sentence."""
 
@@ -80,9 +93,11 @@ class KeptFile:
         self._path = path
         self._tell = tell
         self._create = create
-        self._waiting: queue.Queue[str | None] = queue.Queue(waiting_max)
+        self._waiting: queue.Queue[str | _Mark] = queue.Queue(waiting_max)
         self._lock = threading.Lock()
         self._lost = False
+        self._named = False  # said by the writer alone
+        self._settled = threading.Event()
         self._writer = threading.Thread(target=self._write, name="records", daemon=True)  # which holds up no exit
         self._writer.start()
 
@@ -91,18 +106,29 @@ class KeptFile:
         if not self._lost:
             self._put(line)
 
+    def settle(self, *, within: float) -> None:
+        """All lines so far are on the disk, and the file has its name, or the time is over: that `close` will tell.
+
+        A line that is added later takes the name away until the next end.
+        """
+        if not self._lost:
+            self._put(_Mark.SO_FAR)
+            self._settled.wait(within)
+
     def close(self, *, within: float) -> None:
         """All lines are on the disk when this returns, or it has been told that they are not.
 
         The end is put in behind all lines or not at all, so that the writer never takes a part for the whole.
         """
         if not self._lost:
-            self._put(None)
+            self._put(_Mark.END)
         self._writer.join(within if not self._lost else 0.0)
         if self._writer.is_alive():
             self._lose(f"it did not take all of them within {within:g} s")
+        elif not self._named:
+            self._lose("nobody writes it any more")
 
-    def _put(self, line: str | None) -> None:
+    def _put(self, line: str | _Mark) -> None:
         try:
             self._waiting.put_nowait(line)
         except queue.Full:
@@ -113,22 +139,38 @@ class KeptFile:
             self._write_all()
         except OSError as error:
             self._lose(error.strerror or str(error))
+        except Exception as error:  # a thread's end is nobody's news
+            self._lose(f"{type(error).__name__}: {error}")
 
     def _write_all(self) -> None:
         unfinished = self._path.with_name(self._path.name + names.LOG_UNFINISHED)
         if self._path.exists():
             raise FileExistsError(errno.EEXIST, "another pod has written a file of that name", str(self._path))
         with self._create(unfinished) as file:
-            while (line := self._waiting.get()) is not None:
+            while (line := self._waiting.get()) is not _Mark.END:
+                if line is _Mark.SO_FAR:
+                    self._name(file, unfinished)
+                    continue
+                if self._named:
+                    self._path.rename(unfinished)
+                    self._named = False
                 file.write(line.encode() + b"\n")
                 file.flush()
+            self._name(file, unfinished)
+
+    def _name(self, file: BinaryIO, unfinished: Path) -> None:
+        """Every line is there."""
+        if not self._named:
             os.fsync(file.fileno())
-        unfinished.rename(self._path)
-        _write_through(self._path.parent)
+            unfinished.rename(self._path)
+            self._named = True
+            _write_through(self._path.parent)
+        self._settled.set()
 
     def _lose(self, why: str) -> None:
         with self._lock:
             told, self._lost = self._lost, True
+        self._settled.set()
         if not told:
             self._tell(
                 f"the results volume does not have all records of this pod ({self._path}: {why}): they are in its log, "

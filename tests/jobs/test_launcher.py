@@ -278,3 +278,32 @@ def test_a_pod_that_fails_keeps_its_last_words_on_the_volume(pods: Pods, tmp_pat
     kept = (tmp_path / "volume" / "trial1.1.0.jsonl").read_bytes()
     assert kept == (pod.folder / "stdout").read_bytes()
     assert logs.read(kept).records == (pod.failure,)
+
+
+#: A launcher that tells, as the interpreter sees them, of files that get their name and of requests to pod 0.
+TELLING = """
+import os, sys
+from pathlib import Path
+order = Path(os.environ["ORDER"]).open("w", buffering=1)
+def hook(event, arguments):
+    if event == "os.rename":
+        order.write(f"named {Path(os.fspath(arguments[1])).name}\\n")
+    elif event == "http.client.send" and bytes(arguments[1]).startswith(b"POST /done"):
+        order.write("done\\n")
+sys.addaudithook(hook)
+from gpubench_jobs import launcher
+sys.exit(launcher.main())
+"""
+
+
+def test_a_pods_records_are_kept_before_it_says_that_it_is_done(pods: Pods, tmp_path: Path) -> None:
+    """Soon after that pod 0 ends, and the Job controller deletes the others."""
+    variables = {names.ENV_RECORDS: str(tmp_path / "volume"), "ORDER": str(tmp_path / "order")}
+    assignment = make_assignment(workers=2)
+    gang = (
+        pods.start(assignment, index=0, environment=variables),
+        pods.start(assignment, index=1, environment=variables, command=(sys.executable, "-c", TELLING)),
+    )
+    assert [pod.wait() for pod in gang] == [0, 0], gang[0].log[-2000:] + gang[1].log[-2000:]
+    assert (tmp_path / "order").read_text().splitlines() == ["named trial1.1.1.jsonl", "done"]
+    assert (tmp_path / "volume" / "trial1.1.1.jsonl").read_bytes() == (gang[1].folder / "stdout").read_bytes()

@@ -206,6 +206,53 @@ def test_a_full_file_system_is_told_and_no_file_is_taken_for_whole(tmp_path: Pat
     assert "No space left on device" in sentence
 
 
+def test_what_has_settled_has_its_name_before_the_end(path: Path, told: list[str]) -> None:
+    found = recording.KeptFile(path, tell=told.append)
+    for line in LINES:
+        found.add(line)
+    found.settle(within=60.0)
+    assert path.read_text().splitlines() == list(LINES)
+    assert not part(path).exists()
+    found.close(within=60.0)
+    assert (path.read_text().splitlines(), told) == (list(LINES), [])
+
+
+def test_a_line_that_comes_after_all_takes_the_name_away_until_it_is_there(path: Path, told: list[str]) -> None:
+    found = recording.KeptFile(path, tell=told.append)
+    found.add(LINES[0])
+    found.settle(within=60.0)
+    found.add(LINES[1])
+    wait_until(lambda: part(path).exists() and part(path).read_text() == f"{LINES[0]}\n{LINES[1]}\n")
+    assert not path.exists()
+    found.close(within=60.0)
+    assert path.read_text() == f"{LINES[0]}\n{LINES[1]}\n"
+    assert (part(path).exists(), told) == (False, [])
+
+
+def test_a_fault_that_is_no_error_of_the_system_is_told_too(path: Path, told: list[str]) -> None:
+    def broken(of: Path) -> BinaryIO:
+        raise RuntimeError(f"no client for {of.name}")
+
+    found = recording.KeptFile(path, tell=told.append, create=broken)
+    found.add(LINES[0])
+    found.settle(within=60.0)
+    found.close(within=60.0)
+    (sentence,) = told
+    assert "RuntimeError: no client for t.1.0.jsonl" in sentence
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_writer_that_is_gone_is_not_taken_for_one_that_has_done_its_work(path: Path, told: list[str]) -> None:
+    def gone(of: Path) -> BinaryIO:
+        raise SystemExit(of.name)
+
+    found = recording.KeptFile(path, tell=told.append, create=gone)
+    found.add(LINES[0])
+    found.close(within=60.0)
+    (sentence,) = told
+    assert "nobody writes it any more" in sentence
+
+
 class Unanswering:
     """A volume of which every call waits until the test lets it go."""
 
@@ -233,6 +280,8 @@ def test_a_volume_that_does_not_answer_holds_up_nothing_for_longer_than_the_boun
     found = recording.KeptFile(path, tell=told.append, create=unanswering.create)
     for line in LINES:
         found.add(line)
+    found.settle(within=0.1)
+    assert told == [], "it may still answer until the end"
     found.close(within=0.1)
     (sentence,) = told
     assert "it did not take all of them within 0.1 s" in sentence

@@ -146,6 +146,7 @@ class Pods:
             names.ENV_RENDEZVOUS_HOST: self.address(0),
             names.ENV_TERMINATION_MESSAGE: str(folder / "termination-log"),
             "GPUBENCH_LIMIT_LINGER": "3",
+            "GPUBENCH_LIMIT_KEEP": "60",  # for files on a disk that other tests keep busy, too
             **(environment or {}),
         }
         own = sorted(os.sched_getaffinity(0))
