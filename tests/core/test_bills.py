@@ -116,7 +116,9 @@ def test_an_attempt_that_never_had_a_node_costs_nothing() -> None:
     assert (billed(found).total, billed(found).incomplete) == ("0.000000", None)
 
 
-@pytest.mark.parametrize("reason", [Reason.JOB_VANISHED, Reason.POD_VANISHED, Reason.DISRUPTED])
+@pytest.mark.parametrize(
+    "reason", [Reason.JOB_VANISHED, Reason.POD_VANISHED, Reason.DISRUPTED, Reason.TIMED_OUT, Reason.EXITED]
+)
 def test_an_attempt_whose_pods_nobody_saw_has_no_bill_of_nothing(reason: Reason) -> None:
     plan = builders.plan(TWO, pool())
     assert of_records(plan, record(plan, reason=reason)).bill is None

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A study never spends more than its budget, says when it has run out, and goes on where it was when it is raised."""
 
+import math
 import random
 from collections import Counter
 from decimal import Decimal
@@ -38,8 +39,20 @@ def with_budget(study: Study, budget: str | None) -> Study:
 
 
 def billed(here: World) -> Decimal:
-    """Not rounded, of all attempts."""
-    return spending.account(here.plan, here.ledger()).ended.amount
+    """Not rounded, of all attempts, as the study's own books have it: never less than what is to be paid."""
+    booked = spending.account(here.plan, here.ledger()).ended.amount
+    assert paid(here) <= booked
+    return booked
+
+
+def paid(here: World) -> Decimal:
+    """What the simulated cluster's nodes cost, by its own account: each begun second, or minute; setup once."""
+    price = here.plan.pools[0].spec.price
+    assert price is not None
+    step = price.billing.increment_seconds if price.billing else 1
+    lives = [seconds for job in here.node_seconds() for seconds in job]
+    steps = sum(math.ceil(round(seconds, 3) / step) for seconds in lives)
+    return Decimal(steps * step) / 1000 + (Decimal(price.setup) if price.setup and lives else 0)
 
 
 def condition(status: GpuBenchmarkStatus | None, type_: str) -> tuple[str, str, str]:
@@ -283,6 +296,33 @@ def test_one_of_which_nobody_knows_how_long_it_takes_runs_alone() -> None:
     assert here.reconcile().create == ()
     here.advance()
     assert len(here.reconcile().create) == 2  # now it is known
+
+
+def test_pods_that_somebody_deletes_are_paid_for_until_then() -> None:
+    here = place("60", builders.block(workers=[2]), measure={"mode": "Training", "repeats": {"min": 1}})
+    here.reconcile()
+    here.now += 9000.0
+    here.delete_pods(here.created[0])
+    spent = here.reconcile().status.spent
+    assert spent is not None
+    assert spent.assumed_attempts == 1
+    assert Decimal("18.00") <= paid(here) <= Decimal(spent.amount) <= Decimal("18.12")
+
+
+def test_the_budget_holds_though_somebody_deletes_the_pods_of_every_attempt() -> None:
+    limits = {"attempts": {"failed": 10}}
+    here = place("0.50", builders.block(workers=[1]), price=BY_THE_SECOND, limits=limits)
+    for _ in range(100):
+        for name, job in list(here.jobs.items()):
+            if not job.failed:
+                here.now += 60.0
+                here.delete_pods(name)
+        if condition(here.reconcile().status, conditions.FINISHED)[0] == "True":
+            break
+        here.now += 60.0
+    assert here.status is not None
+    assert here.status.phase == "BudgetExhausted"
+    assert Decimal("0.30") < billed(here) <= Decimal("0.50")
 
 
 def test_a_training_of_unknown_length_is_stopped_in_time() -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a study has spent: every attempt is in it, whoever ended it, and what nobody saw is counted and said."""
 
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 import pytest
@@ -98,6 +98,40 @@ def test_what_nobody_saw_is_counted_for_as_long_as_it_can_have_been_and_said() -
     assert amount(found) == Decimal("0.050") + Decimal("0.090") + 2 * Decimal("0.090")
 
 
+@pytest.mark.parametrize(
+    "reason",
+    [Reason.TIMED_OUT, Reason.EXITED, Reason.PEER_LOST, Reason.OUT_OF_MEMORY, Reason.STALLED, Reason.WORKER_RAISED],
+)
+def test_of_a_gang_whose_other_pods_went_with_their_job_every_node_is_paid_for(reason: Reason) -> None:
+    here = plan(workers=3)
+    found = spent(here, attempt(here, ended_at=builders.NOW + 91, reason=reason, pod_times=held(50.0)))
+    assert found is not None
+    assert found.assumed_attempts == 1
+    assert amount(found) == Decimal("0.050") + 2 * Decimal("0.091")
+
+
+@pytest.mark.parametrize("reason", [Reason.SUSPENDED, Reason.BUDGET_EXHAUSTED, Reason.IMAGE_INVALID])
+def test_pods_that_were_seen_to_wait_for_a_node_are_not_billed(reason: Reason) -> None:
+    here = plan(workers=3)
+    found = spent(here, attempt(here, ended_at=builders.NOW + 600, reason=reason))
+    assert amount(found) == 0
+    assert found is not None
+    assert found.assumed_attempts == 0
+
+
+@pytest.mark.parametrize("reason", [Reason.NO_CAPACITY, Reason.IMAGE_NOT_STARTED, Reason.POD_VANISHED])
+def test_pods_that_still_run_when_an_attempt_fails_are_paid_for_until_they_can_have_ended(reason: Reason) -> None:
+    here = plan(workers=2)
+    still_there = attempt(here, ended_at=builders.NOW + 101, reason=reason, pod_times=held(100.0, 100.0))
+    assert amount(spent(here, still_there)) == 2 * (Decimal("0.100") + Decimal(manifests.GRACE_SECONDS) / 1000)
+
+
+def test_a_pod_that_outlasts_the_one_that_failed_is_paid_for_until_it_can_have_ended() -> None:
+    here = plan(workers=2)
+    settled = attempt(here, ended_at=builders.NOW + 101, reason=Reason.EXITED, pod_times=held(100.0, 190.0))
+    assert amount(spent(here, settled)) == Decimal("0.290") + Decimal(manifests.GRACE_SECONDS) / 1000
+
+
 def test_a_pod_that_is_told_to_end_holds_its_node_for_its_grace_period() -> None:
     here = plan(workers=2)
     ended_already, still_there = held(50.0, 100.0)
@@ -121,11 +155,11 @@ def test_setup_is_paid_once_for_a_pool_that_was_used() -> None:
     assert amount(spent(here, live=live, now=builders.NOW + 61)) == Decimal("5.06")
 
 
-def test_an_attempt_whose_end_was_seen_days_later_counts_no_longer_than_an_attempt_may_last() -> None:
+def test_an_attempt_whose_end_was_seen_days_later_counts_no_longer_than_its_job_may_last() -> None:
     here = plan()
-    limit = here.timing.scheduling_timeout + here.timing.attempt_timeout
+    limit = manifests.deadline_seconds(here.timing) + manifests.GRACE_SECONDS
     late = attempt(here, ended_at=builders.NOW + 30 * 86_400, reason=Reason.JOB_VANISHED)
-    assert amount(spent(here, late)) == (Decimal(limit) / 1000).quantize(Decimal("0.01"))
+    assert amount(spent(here, late)) == (Decimal(limit) / 1000).quantize(Decimal("0.01"), rounding=ROUND_HALF_UP)
 
 
 def test_an_attempt_whose_job_was_refused_has_held_nothing() -> None:
@@ -191,14 +225,14 @@ def two_pools(**spec: Any) -> Plan:
 def test_two_currencies_are_one_amount_by_the_studys_rate_and_none_without_it() -> None:
     rate = {"from": "EUR", "rate": "2", "asOf": "2026-11-01"}
     here = two_pools(currency="USD", exchangeRates=[rate])
-    records = [builders.attempt(trial=trial.id, pod_times=held(100.0)) for trial in here.trials]
+    records = [attempt(here, trial=trial.id, pod_times=held(100.0)) for trial in here.trials]
     assert amount(spent(here, *records)) == Decimal("0.30")
     assert spent(two_pools(), *records) is None
 
 
 def test_attempts_on_pools_without_a_price_are_said_to_be_missing() -> None:
     here = two_pools(currency="USD")  # nobody says what a euro is worth
-    records = [builders.attempt(trial=trial.id, pod_times=held(100.0)) for trial in here.trials]
+    records = [attempt(here, trial=trial.id, pod_times=held(100.0)) for trial in here.trials]
     found = spent(here, *records)
     assert found is not None
     assert (amount(found), found.unpriced_attempts) == (Decimal("0.10"), 1)

@@ -45,6 +45,7 @@ class World:
     told: list[Happening] = field(default_factory=list)
     logs: dict[str, str] = field(default_factory=dict)  # of pods, by their names
     most_slots_held: int = 0
+    on_nodes: dict[str, list[tuple[float, float | None]]] = field(default_factory=dict)  # of each Job's pods: from, to
 
     def observe(self) -> Observed:
         held: dict[str, int] = {}
@@ -69,7 +70,8 @@ class World:
             self.entries |= ledger.environment_entries([] if found is None else [found])
             yield
         for reference in decision.delete:
-            self.jobs.pop(reference.name, None)
+            if self.jobs.pop(reference.name, None) is not None:
+                self._leave_nodes(reference.name, at=self.now + manifests.GRACE_SECONDS)
             yield
         for reference in decision.retire:
             self.jobs[reference.name] = self.jobs[reference.name].model_copy(update={"has_ttl": True})
@@ -100,6 +102,22 @@ class World:
             elif not job.complete and not job.failed and self.now >= job.created_at + RUN_SECONDS:
                 self.jobs[name] = self._ended(job)
 
+    def delete_pods(self, job: str) -> None:
+        """What `kubectl delete pod` does to a gang: its Job fails, and no pod of it is left to say anything."""
+        self.jobs[job] = self.jobs[job].model_copy(
+            update={"pods": (), "failed": True, "failing_since": self.now, "failed_reason": "BackoffLimitExceeded"}
+        )
+        self._leave_nodes(job, at=self.now)
+
+    def node_seconds(self) -> list[list[float]]:
+        """For how long each pod of each Job really had its node, whatever the operator saw of it."""
+        return [
+            [(self.now if end is None else end) - start for start, end in lives] for lives in self.on_nodes.values()
+        ]
+
+    def _leave_nodes(self, job: str, *, at: float) -> None:
+        self.on_nodes[job] = [(start, max(start, at) if end is None else end) for start, end in self.on_nodes[job]]
+
     def run(self, *, rounds: int = 200) -> GpuBenchmarkStatus:
         """Reconcile and advance until the study has finished."""
         for _ in range(rounds):
@@ -118,6 +136,7 @@ class World:
             builders.observed_pod(index, scheduled_at=self.now + 1, running_at=self.now + 2)
             for index in range(gang.nodes)
         )
+        self.on_nodes[name] = [(self.now + 1, None)] * gang.nodes
         self.jobs[name] = ObservedJob(
             name=name,
             uid=f"uid-{name}",
@@ -135,6 +154,7 @@ class World:
             pods = (job.pods[0].model_copy(update={"disruption": fate}), *job.pods[1:])
             return job.model_copy(update={"pods": pods})
         code, text = fate
+        self._leave_nodes(job.name, at=self.now)
         pods = tuple(self._with_end(pod, code, text) for pod in job.pods)
         return job.model_copy(update={"pods": pods, "complete": code == 0, "failed": code != 0})
 

@@ -571,7 +571,7 @@ class Spent(Value):
     assumed_attempts: int = Field(
         0,
         description="Attempts of which a pod was gone before its end was seen: its node is counted from the Job's "
-        "creation to the attempt's end.",
+        "creation to the attempt's end, and at most to the Job's own deadline.",
     )
     unpriced_attempts: int = Field(0, description="Attempts on pools without a price: they are not in the amount.")
 

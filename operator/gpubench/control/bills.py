@@ -19,8 +19,18 @@ from gpubench.money.billing import Bill
 from gpubench.money.waterfall import NodeTime, Work
 from gpubench.plan.plan import Plan, Point
 
-#: Ends at which pods are gone that had nodes; nobody can say how long they held them.
-_UNSEEN = frozenset({Reason.JOB_VANISHED, Reason.POD_VANISHED, Reason.DISRUPTED, Reason.RESULT_LOST})
+#: Ends of Jobs that were looked at with their pods: one without a time had no node. At all other ends pods may be gone.
+_LOOKED_AT = frozenset(
+    {
+        Reason.CREATION_REFUSED,
+        Reason.NO_CAPACITY,
+        Reason.VOLUME_NOT_MOUNTED,
+        Reason.IMAGE_INVALID,
+        Reason.IMAGE_NOT_STARTED,
+        Reason.SUSPENDED,
+        Reason.BUDGET_EXHAUSTED,
+    }
+)
 _PLACES = 6  # at most, of an amount in a status
 _DIGITS_OF_AMOUNTS = 12
 _DIGITS_OF_SECONDS = 4  # a status holds 256 of each
@@ -36,9 +46,11 @@ def of_attempt(plan: Plan, point: Point, record: AttemptRecord) -> Bill | None:
 
 
 def is_incomplete(record: AttemptRecord, *, nodes: int) -> bool:
-    """Whether pods of it were gone when somebody looked: it held nodes for longer than is known."""
-    had_nodes = record.outcome is Outcome.SUCCEEDED or record.reason in _UNSEEN
-    return had_nodes and len(held_seconds(record)) < nodes
+    """Whether pods of it may have been gone when somebody looked: then it held nodes for longer than is known.
+
+    Who deletes a pod fails its Job, a Job that fails deletes its pods, and so does one that comes to its deadline.
+    """
+    return record.reason not in _LOOKED_AT and len(held_seconds(record)) < nodes
 
 
 def setup(plan: Plan, records: Iterable[AttemptRecord]) -> tuple[Amount, ...]:

@@ -12,7 +12,7 @@ from gpubench import exitcodes, names
 from gpubench.api.pool import GpuPoolSpec, Template, Volume
 from gpubench.control.decision import Gang
 from gpubench.control.observed import Study
-from gpubench.plan.plan import Plan
+from gpubench.plan.plan import Plan, Timing
 from gpubench.units import times
 
 Manifest = dict[str, Any]
@@ -135,6 +135,11 @@ def records_folder(study: Study, plan: Plan, gang: Gang) -> str | None:
     return "/".join(filter(None, (_RESULTS_PATH, results.path, of_study, names.LOGS_FOLDER)))
 
 
+def deadline_seconds(timing: Timing) -> int:
+    """After which a Job ends by itself, with the operator or without."""
+    return timing.scheduling_timeout + timing.attempt_timeout + DEADLINE_SLACK_SECONDS
+
+
 def job(study: Study, plan: Plan, gang: Gang) -> Manifest:
     """The Indexed Job of one attempt."""
     pool = plan.pool(gang.pool).spec
@@ -158,9 +163,7 @@ def job(study: Study, plan: Plan, gang: Gang) -> Manifest:
             "parallelism": gang.nodes,
             "backoffLimit": 0,
             "podReplacementPolicy": "Failed",  # a replacement never overlaps with its predecessor
-            "activeDeadlineSeconds": plan.timing.scheduling_timeout
-            + plan.timing.attempt_timeout
-            + DEADLINE_SLACK_SECONDS,
+            "activeDeadlineSeconds": deadline_seconds(plan.timing),
             "successPolicy": {"rules": [{"succeededIndexes": "0"}]},
             "podFailurePolicy": {
                 "rules": [

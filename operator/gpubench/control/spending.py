@@ -33,8 +33,21 @@ _PLACES_MAX = 9
 _DIGITS = 3
 _THIRDS = 15  # decimal places, beyond which an amount is what arithmetic leaves of a third of an hour
 _MILLISECOND = 0.001
-#: These attempts had pods that were told to end when the attempt was recorded.
+#: Attempts that did not come to their end by themselves.
 _TOLD_TO_END = (Outcome.PREEMPTED, Outcome.STOPPED)
+#: Failures to which no pod has to end: those that are there are told to when the attempt is recorded.
+_WITHOUT_AN_END = frozenset(
+    {
+        Reason.TIMED_OUT,
+        Reason.POD_VANISHED,
+        Reason.JOB_VANISHED,
+        Reason.NO_CAPACITY,
+        Reason.CREATION_REFUSED,
+        Reason.VOLUME_NOT_MOUNTED,
+        Reason.IMAGE_INVALID,
+        Reason.IMAGE_NOT_STARTED,
+    }
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,26 +160,29 @@ def held_by(record: AttemptRecord, point: Point, timing: Timing) -> Held:
     """How long an attempt that has ended held each of its nodes.
 
     Of a pod that was gone before its end was seen, it is not known: then its node counts from the Job's creation to the
-    attempt's end, and at most for as long as an attempt may last.
+    attempt's end, and at most to the Job's own deadline.
     """
     lasted = max(0.0, (record.ended_at or record.created_at) - record.created_at)
     known = _known(record, lasted=lasted)
     if not bills.is_incomplete(record, nodes=point.nodes) or not lasted:
         return Held(known, assumed=False)
-    longest = min(lasted, float(timing.scheduling_timeout + timing.attempt_timeout))
+    longest = min(lasted, float(manifests.deadline_seconds(timing) + manifests.GRACE_SECONDS))
     return Held((*known, *(longest,) * (point.nodes - len(known))), assumed=True)
 
 
 def _known(record: AttemptRecord, *, lasted: float) -> tuple[float, ...]:
-    """The seconds of the nodes of which it is known; with the grace period of pods that were still to end."""
+    """The seconds of the nodes of which it is known; with the grace period of pods that were still to end.
+
+    Those are counted up to the moment of recording: the attempt's end, or after it where another pod's end is that.
+    """
     found = bills.held_seconds(record)
-    told_to_end = record.outcome in _TOLD_TO_END or record.reason is Reason.TIMED_OUT
-    if not told_to_end or not record.pod_times:
+    if not record.pod_times:
         return found
-    ends = (ended for _, _, ended in record.pod_times)
+    told_to_end = record.outcome in _TOLD_TO_END or record.reason in _WITHOUT_AN_END
+    last = lasted - _MILLISECOND if told_to_end else lasted + _MILLISECOND
     return tuple(
-        seconds + manifests.GRACE_SECONDS if ended > lasted - _MILLISECOND else seconds
-        for seconds, ended in zip(found, ends, strict=True)
+        seconds + manifests.GRACE_SECONDS if ended > last else seconds
+        for seconds, (_, _, ended) in zip(found, record.pod_times, strict=True)
     )
 
 
