@@ -472,6 +472,20 @@ BAD = (
             ("setup", {"perNodeHour": "1", "setup": "7440000001"}, 7_440_000_000, "setting up nodes"),
         )
     ),
+    *(
+        Bad(
+            f"an own node's {field} that is none",
+            pool(ownership={**OWNERSHIP, field: figure}),
+            f"spec.ownership.{field}",
+            f"ownership.{field} is more than {limit}, which is no price of {unit}: look at its unit and currency; it "
+            f"is {figure}",
+        )
+        for field, figure, limit, unit in (
+            ("purchase", "7440000001", 7_440_000_000, "a node"),
+            ("perMonth", "999999999999", 7_440_000_000, "a month"),
+            ("perKilowattHour", "10000001", 10_000_000, "a kilowatt-hour"),
+        )
+    ),
     Bad(
         "a component that nobody pays",
         pool(
@@ -598,6 +612,12 @@ BAD = (
         "spec.exchangeRates[1]",
         "EUR stands here twice",
         'Duplicate value: {"from":"EUR"}',
+    ),
+    Bad(
+        "an exchange rate of too many digits",
+        benchmark(currency="USD", exchangeRates=[{**EUROS, "rate": "10000001"}]),
+        "spec.exchangeRates[0].rate",
+        "exchangeRates[].rate is more than 10000000, which no currency is worth",
     ),
     Bad(
         "a worthless currency",

@@ -12,6 +12,7 @@ from gpubench.control import manifests, spending
 from gpubench.control.ledger import AttemptRecord, Ledger, Outcome, Reason
 from gpubench.control.observed import ObservedJob, ObservedPod
 from gpubench.plan.plan import Plan
+from world import world
 
 PER_HOUR = Decimal("3.60")  # a tenth of a cent for a second
 
@@ -263,7 +264,28 @@ def test_another_attempt_is_expected_to_take_as_long_as_the_longest_that_succeed
         ("0.00000000000001", "0.00"),
         ("0.2", "0.20"),
         ("0.115", "0.115"),
+        ("1234567890123456789012345678.9", "1234567890123456789012345678.90"),
     ],
 )
 def test_an_amount_has_cents_or_three_digits(amount: str, shown: str) -> None:
     assert spending.text(Decimal(amount)) == shown
+
+
+def test_an_amount_that_no_status_holds_is_absent_and_ends_no_study() -> None:
+    """A plan of before may have any rate of exchange."""
+    euros = [{"from": "EUR", "rate": "1", "asOf": "2026-11-01"}]
+    spec = builders.spec(
+        builders.block(workers=[3]), measure={"repeats": {"min": 1}}, currency="USD", exchangeRates=euros
+    )
+    plan = builders.plan(spec, builders.pool(price=price(currency="EUR", perNodeHour="9999999.99")))
+    (rate,) = plan.exchange_rates
+    of_before = plan.model_copy(update={"exchange_rates": (rate.model_copy(update={"rate": "999999999999"}),)})
+    here = world(builders.study(spec), of_before)
+    status = here.run()
+    assert (status.phase, status.spent) == ("Succeeded", None)
+    billed = spending.account(here.plan, here.ledger()).ended.amount
+    assert billed == Decimal("9999999.99") * 999999999999 * 27 / 3600
+    limits = here.study.spec.limits.model_copy(update={"budget": "100"})
+    limited = here.study.model_copy(update={"spec": here.study.spec.model_copy(update={"limits": limits})})
+    another = world(limited, of_before).run()
+    assert (another.phase, another.spent and another.spent.amount) == ("BudgetExhausted", "0.00")

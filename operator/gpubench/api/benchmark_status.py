@@ -432,7 +432,9 @@ class SpotResult(Value):
 
     discount: float = Field(description="By price: 1 - spot / on demand.")
     realised: float | None = Field(
-        None, description="Net of the node-hours of preempted attempts, which were paid for and came to nothing."
+        None,
+        description="Net of the node-hours of preempted attempts, which were paid for and came to nothing. It and what "
+        "else stands on these hours is absent where pods were gone before their end was seen.",
     )
     price_per_useful_hour: DecimalText | None = Field(
         None, description="Price of one node for an hour of attempts with a result, in the study's currency."
@@ -600,7 +602,8 @@ class GpuBenchmarkStatus(Value):
     attempts: AttemptCounts | None = Field(None, description="Attempts by how they ended.")
     spent: Spent | None = Field(
         None,
-        description="Absent where no pool that is run has a price, or their prices have no currency in common.",
+        description="Absent where no pool that is run has a price, or their prices have no currency in common, and of "
+        "an amount that does not fit.",
     )
     started_at: str | None = Field(
         None, max_length=40, description="When the plan was frozen.", json_schema_extra=rules.TIME

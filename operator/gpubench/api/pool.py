@@ -37,6 +37,7 @@ LabelValue = Annotated[str, Field(max_length=63, pattern=patterns.LABEL_VALUE)]
 #: More than any node costs in any currency; what is above is a misplaced point or another unit.
 HOUR_MAX = 10_000_000
 MONTH_MAX = 744 * HOUR_MAX
+EXCHANGE_MAX = 10_000_000
 BILLED_SECONDS_MAX = 2_678_400  # a month of 31 days
 #: CEL: what the components of a price come to in an hour.
 _SUM = "self.components.map(part, double(part.perHour) * double(part.count)).sum()"
@@ -283,11 +284,12 @@ class Billing(Value):
     )
 
 
-def _figure_at_most(field: str, limit: int, *, such_as: str) -> Rule:
+def _figure_at_most(field: str, limit: int, *, such_as: str, parent: str = "price") -> Rule:
     """That a price is none: digits too many, another unit, or an amount of another currency."""
     return Rule(
         cel=f"!has(self.{field}) || !{_readable(f'self.{field}')} || double(self.{field}) <= {limit}.0",
-        sentence=f"price.{field} is more than {limit}, which is no price of {such_as}: look at its unit and currency",
+        sentence=f"{parent}.{field} is more than {limit}, which is no price of {such_as}: look at its unit and "
+        "currency",
         detail="it is %s",
         values=(f"self.{field}",),
         field=f".{field}",
@@ -412,6 +414,14 @@ class ExchangeRate(Value):
             "study's currency",
             field=".rate",
         ),
+        Rule(
+            cel=f"!{_readable('self.rate')} || double(self.rate) <= {EXCHANGE_MAX}.0",
+            sentence=f"exchangeRates[].rate is more than {EXCHANGE_MAX}, which no currency is worth: write what one "
+            "unit of the other currency is in the study's currency",
+            detail="it is %s",
+            values=("self.rate",),
+            field=".rate",
+        ),
     )
 
 
@@ -446,6 +456,9 @@ class Ownership(Value):
             values=("self.idleWatts", "self.watts"),
             field=".idleWatts",
         ),
+        _figure_at_most("purchase", MONTH_MAX, such_as="a node", parent="ownership"),
+        _figure_at_most("perMonth", MONTH_MAX, such_as="a month", parent="ownership"),
+        _figure_at_most("perKilowattHour", HOUR_MAX, such_as="a kilowatt-hour", parent="ownership"),
     )
 
 

@@ -10,11 +10,11 @@ Must not happen: an attempt that counts nothing because nobody saw its pods, or 
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import NamedTuple
 
 from gpubench.api.benchmark_status import Spent
-from gpubench.control import bills, manifests
+from gpubench.control import bills, estimates, manifests
 from gpubench.control.ledger import AttemptRecord, Ledger, Outcome, Reason
 from gpubench.control.observed import ObservedJob, ObservedPod
 from gpubench.money import billing, price
@@ -32,7 +32,9 @@ _PLACES_MIN = 2  # of an amount in a text; more where it has fewer than _DIGITS 
 _PLACES_MAX = 9
 _DIGITS = 3
 _THIRDS = 15  # decimal places, beyond which an amount is what arithmetic leaves of a third of an hour
+_DIGITS_MAX = 25  # before and after the point; arithmetic has 28
 _MILLISECOND = 0.001
+_WIDE = Context(prec=64)  # any amount, with its cents
 #: Attempts that did not come to their end by themselves.
 _TOLD_TO_END = (Outcome.PREEMPTED, Outcome.STOPPED)
 #: Failures to which no pod has to end: those that are there are told to when the attempt is recorded.
@@ -128,7 +130,8 @@ def _billed(prices: Prices, plan: Plan, point: Point, held: Iterable[float]) -> 
         return None
     lives = [Decimal(f"{seconds:.3f}") for seconds in held]
     bill = billing.attempt_bill(terms, node_seconds=lives, share=price.paid_share(plan, point))
-    return price.rounded(bill.total.value, digits=_THIRDS)
+    amount = bill.total.value
+    return price.rounded(amount, digits=min(_THIRDS, _DIGITS_MAX - max(0, amount.adjusted())))
 
 
 # --- how long nodes were held -----------------------------------------------------------------------------------------
@@ -190,14 +193,20 @@ def _known(record: AttemptRecord, *, lasted: float) -> tuple[float, ...]:
 
 
 def spent(account: Account, live: Sequence[ObservedJob], now: float) -> Spent | None:
-    """What the study has spent so far, as its status says it; None where that is no amount in one currency."""
+    """What the study has spent so far, as its status says it; None where that is no amount in one currency.
+
+    Nor is there one of an amount that a status cannot hold; what a budget leaves out says it all the same.
+    """
     if account.prices is None:
         return None
     running = [account.billed(account.point(job.trial), _whole_minutes(job, now=now)) for job in live]
     known = [amount for amount in running if amount is not None]
     begun = account.setup(job.pool for job in live if held(job.pods, until=now))
+    whole = sum(known, account.ended.amount + begun)
+    if not estimates.fits(whole + 1):  # it is rounded
+        return None
     return Spent(
-        amount=text(sum(known, account.ended.amount + begun)),
+        amount=text(whole),
         currency=account.prices.currency,
         clock=CLOCK,
         assumed_attempts=account.ended.assumed,
@@ -269,6 +278,7 @@ def expected_seconds(plan: Plan, attempts: Iterable[AttemptRecord]) -> float:
 def text(amount: Decimal, *, rounding: str = ROUND_HALF_UP) -> str:
     """An amount as a status has it: two decimal places, or as many as three digits of it need."""
     places = max(_PLACES_MIN, _DIGITS - 1 - amount.adjusted()) if amount else _PLACES_MIN
-    shown = f"{amount.quantize(Decimal(1).scaleb(-min(places, _PLACES_MAX)), rounding=rounding):f}"
+    step = Decimal(1).scaleb(-min(places, _PLACES_MAX))
+    shown = f"{amount.quantize(step, rounding=rounding, context=_WIDE):f}"
     whole, _, fraction = shown.partition(".")
     return f"{whole}.{fraction.rstrip('0'):0<{_PLACES_MIN}}"
