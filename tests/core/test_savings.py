@@ -65,6 +65,23 @@ def test_a_discount_is_what_the_price_saves_and_what_is_realised_counts_the_lost
     )
 
 
+@pytest.mark.parametrize("outcome", [Outcome.PREEMPTED, Outcome.SUCCEEDED])
+def test_lost_work_that_nobody_saw_is_not_taken_for_none(outcome: Outcome) -> None:
+    plan = plan_of(rented("cpu", "1.00"), rented("cheap", "0.40", **SPOT))
+    gone = ended(plan, "cheap", hours=1, outcome=outcome).model_copy(update={"pod_times": ()})
+    done = ended(plan, "cheap", hours=4, outcome=Outcome.SUCCEEDED, attempt=2)
+    lost = ended(plan, "cheap", hours=1, outcome=Outcome.PREEMPTED, attempt=3)
+    found = spot(plan, gone, done, lost)
+    assert found.spot is not None
+    assert found.spot.discount == 0.6
+    assert (found.spot.realised, found.spot.price_per_useful_hour) == (None, None)
+    assert (found.spot.interruptions_per_node_hour, found.spot.break_even_interruptions) == (None, None)
+    assert found.sentence == (
+        "cheap costs 60.0 % less than cpu by price; net of lost work it cannot be told: pods of 1 attempt were gone "
+        "before their end was seen"
+    )
+
+
 def test_before_anything_was_measured_there_is_a_discount_and_nothing_realised() -> None:
     found = spot(plan_of(rented("cpu", "1.00"), rented("cheap", "0.40", **SPOT)))
     assert found.spot is not None

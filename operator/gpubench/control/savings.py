@@ -5,8 +5,8 @@ Spot: the discount is by price alone; what is realised counts the node-hours of 
 and came to nothing, on top of those of attempts with a result. An own machine is held against each rented pool by the
 point that both have measured alike on the most workers.
 
-Must not happen: a saving made of nothing that was measured; amounts of two currencies in one comparison; a figure of a
-run that never settled. What cannot be computed has a sentence in its place.
+Must not happen: a saving made of nothing that was measured; lost work that nobody saw, taken for none; amounts of two
+currencies in one comparison; a figure of a run that never settled. What cannot be computed has a sentence in its place.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -78,11 +78,17 @@ def _saving(
 ) -> PoolComparison:
     rate, on_demand = rates
     preempted = [pair for pair in ended if pair[1].outcome is Outcome.PREEMPTED]
-    useful = _node_hours(plan, (pair for pair in ended if pair[1].outcome is Outcome.SUCCEEDED))
+    succeeded = [pair for pair in ended if pair[1].outcome is Outcome.SUCCEEDED]
+    useful = _node_hours(plan, succeeded)
     lost = _node_hours(plan, preempted)
     discount = spot.discount(rate, on_demand=on_demand)
     parts = [f"{pool} costs {_less(discount)} than {other} by price"]
     found = SpotResult(discount=_figure(discount), interruptions=len(preempted))
+    unseen = sum(bills.is_incomplete(record, nodes=point.nodes) for point, record in (*preempted, *succeeded))
+    if unseen:
+        whose = "1 attempt" if unseen == 1 else f"{unseen} attempts"
+        parts.append(f"net of lost work it cannot be told: pods of {whose} were gone before their end was seen")
+        return _said(pool, other, "; ".join(parts)).model_copy(update={"spot": found})
     if useful > 0:
         effective = spot.effective_price(rate, useful_node_hours=useful, lost_node_hours=lost)
         realised = spot.discount(effective, on_demand=on_demand)
