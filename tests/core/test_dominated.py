@@ -106,6 +106,32 @@ def test_other_work_dominates_nothing() -> None:
     assert [len(result.values) for result in status.results] == [REPEATS] * 2
 
 
+def test_a_point_that_was_never_run_leaves_no_other_out() -> None:
+    """Spot has the measurements of fast at a price at which it would dominate slow, which fast does not."""
+    prices = {"fast": "9.00", "slow": "2.00", "spot": "1.00"}
+    spec = builders.spec(
+        builders.block(pools=list(prices), workers=[1]),
+        measure={"repeats": {"min": REPEATS}},
+        limits={"stopDominated": True},
+    )
+    pools = [
+        builders.pool(
+            name,
+            price={"perNodeHour": price, "currency": "USD", "asOf": "2026-11-01"},
+            **({"measured_by": {"pool": "fast"}} if name == "spot" else {}),
+        )
+        for name, price in prices.items()
+    ]
+    plan = builders.plan(spec, *pools)
+    pool_of = {trial.id: plan.points[trial.point].key.pool for trial in plan.trials}
+
+    def fate(trial: str, attempt: int) -> tuple[int, str]:
+        rate = RATES[pool_of[trial]] * random.Random(trial).uniform(0.99, 1.01)
+        return 0, builders.message(builders.result(trial=trial, attempt=attempt, rate=rate))
+
+    assert repeats(world(builders.study(spec), plan, fate=fate)) == {"fast": REPEATS, "slow": REPEATS, "spot": 0}
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_killed_between_any_two_writes_the_same_repeats_are_left_out(seed: int) -> None:
     undisturbed, disturbed = place(RATES, CHEAP_IS_FAST), place(RATES, CHEAP_IS_FAST)

@@ -5,14 +5,15 @@ One point dominates another that does the same work when its whole interval of s
 interval of cost below. Both need the repeats that an interval takes, and to have settled; what remains of the dominated
 point's trials is left out, and its figure stays, with fewer repeats. It is judged anew at each look, from the ledger.
 
-Must not happen: a point without a figure of its own is left out, or one that is slower or dearer by chance alone.
+Must not happen: a point without a figure of its own is left out, or leaves out another (a re-priced figure or an
+extrapolated one is no measurement of its pool), or one is that is slower or dearer by chance alone.
 """
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
-from gpubench.api.benchmark_status import AmountInterval, Omission, PointResult, PointState
+from gpubench.api.benchmark_status import AmountInterval, Basis, Omission, PointResult, PointState
 from gpubench.control import results
 from gpubench.control.retries import Standing, TrialStanding
 from gpubench.measure import intervals
@@ -46,7 +47,10 @@ def judged(plan: Plan, standings: Mapping[str, TrialStanding], *, wanted: bool) 
         return found
     known: dict[int, _Figures] = {}
     for index, (result, of_point) in enumerate(zip(results.point_results(plan, standings), trials, strict=True)):
-        if (figures := _figures(result, [standings[trial.id] for trial in of_point])) is not None:
+        if (
+            plan.points[index].basis is Basis.MEASURED
+            and (figures := _figures(result, [standings[trial.id] for trial in of_point])) is not None
+        ):
             known[index] = figures
     for index, own in known.items():
         better = [
