@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not study.status.results:
         raise refusal.Refusal(f"{study.name} has no results yet: `gpubench show` says how it stands")
     index = selection.find(study.plan, study.status.results, arguments.point)
-    found = explain.explained(study.plan, study.ledger, study.spec.goals, index=index)
+    found = explain.explained(study.plan, study.ledger, study.spec, index=index)
     named = selection.name(study.status.results, index)
     if arguments.output == "json":
         document = {"study": study.name, "source": study.source, "name": named, **found.to_wire()}

@@ -235,6 +235,8 @@ def _prices(path: Path, plan: Plan, summary: Summary | None, found: Examined) ->
         return
     there = results.prices_path(path)
     if summary.repriced is None:
+        if plan.pools_when_measured is not None:
+            yield "plan.json: it has other prices than when it was measured, and status.json does not say so"
         if there.exists():
             yield f"{there}: there are other prices here, and status.json does not say that it was re-priced"
         return

@@ -28,7 +28,7 @@ def test_every_figure_of_every_point_is_explained_and_is_that_of_the_status(
     study = stored.of_folder(folder)
     assert study.status == results.read_summary(folder).status
     for index, point in enumerate(study.status.results):
-        found = explain.explained(study.plan, study.ledger, study.spec.goals, index=index)
+        found = explain.explained(study.plan, study.ledger, study.spec, index=index)
         assert explanations.figures(point) == explanations.figures(found.point)
         explanations.check(found)
         assert len(found.steps) >= 8
@@ -74,9 +74,7 @@ def test_a_study_of_the_cluster_is_explained_like_its_folder(real_folder: Path) 
     there = stored.of_cluster(StandInCluster(real_folder), "quickstart", source="namespace default")
     here = stored.of_folder(real_folder)
     for index in range(2):
-        one, other = (
-            explain.explained(study.plan, study.ledger, study.spec.goals, index=index) for study in (there, here)
-        )
+        one, other = (explain.explained(study.plan, study.ledger, study.spec, index=index) for study in (there, here))
         assert one == other
 
 
@@ -101,7 +99,7 @@ def test_every_figure_of_a_published_study_is_explained_with_its_publisher(tmp_p
     assert study.plan.imported is not None
     with_figures = 0
     for index, point in enumerate(study.status.results):
-        found = explain.explained(study.plan, study.ledger, study.spec.goals, index=index)
+        found = explain.explained(study.plan, study.ledger, study.spec, index=index)
         assert explanations.figures(point) == explanations.figures(found.point)
         explanations.check(found)
         with_figures += bool(found.steps)

@@ -252,6 +252,8 @@ def test_a_mark_that_was_taken_away_is_found(dear: Path) -> None:
 
     change(dear / "status.json", unmarked)
     assert any("does not say that it was re-priced" in finding for finding in verify.examine(dear).findings)
+    (dear / "prices.yaml").unlink()
+    assert any("plan.json: it has other prices than when" in finding for finding in verify.examine(dear).findings)
 
 
 # --- bad input --------------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import builders
 import explanations
 import formulas
 import measured
+import studies_cut_short
 from gpubench.control import explain
 from gpubench.control.explain import Explained, Step
 from gpubench.formula import Formula
@@ -23,7 +24,8 @@ GOAL = {"name": "much", "workload": "mnist_cnn", "samples": 3_600_000_000}
 
 
 def explained(plan: Plan, index: int = 0, *, rates: Any = None, goals: Any = (), **more: Any) -> Explained:
-    return explain.explained(plan, measured.ledger(plan, rates or RATES, **more), goals, index=index)
+    spec = builders.spec().model_copy(update={"goals": goals})
+    return explain.explained(plan, measured.ledger(plan, rates or RATES, **more), spec, index=index)
 
 
 def step(found: Explained, field: str) -> Step:
@@ -152,7 +154,7 @@ def test_derived_points_are_explained_by_the_point_that_was_measured() -> None:
     a_spec = builders.spec(builders.block(pools=["cpu", "spot"]), builders.block(pools=["four"], workers=[4]))
     plan = builders.plan(a_spec, *pools)
     ledger = measured.ledger(plan, RATES)
-    every = [explain.explained(plan, ledger, (), index=index) for index in range(len(plan.points))]
+    every = [explain.explained(plan, ledger, a_spec, index=index) for index in range(len(plan.points))]
     for found in every:
         explanations.check(found)
     repriced, extrapolated = every[3], every[4]
@@ -258,3 +260,13 @@ def test_the_formula_of_an_own_hour_gives_what_its_function_gives() -> None:
         hours_used="365", idle_hours="365", price_of_a_kilowatt_hour="0.2",
     )  # fmt: skip
     assert formulas.value(line) == pytest.approx(float(ownership.owned_hour(owned).per_node_hour), rel=1e-12)
+
+
+@pytest.mark.parametrize("limits", [{"budget": "0.22"}, {"stop_dominated": True}], ids=["budget", "dominated"])
+def test_a_point_that_was_cut_short_is_explained_as_the_status_has_it(limits: dict[str, Any]) -> None:
+    here = studies_cut_short.study(limits)
+    status = here.run()
+    assert any(result.omission is not None for result in status.results)
+    for index, result in enumerate(status.results):
+        found = explain.explained(here.plan, here.ledger(), here.study.spec, index=index)
+        assert found.point.to_wire() == result.model_copy(update={"bill": None, "startup": None}).to_wire()

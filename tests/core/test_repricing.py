@@ -4,11 +4,14 @@
 from decimal import Decimal
 from typing import Any
 
+import pytest
+
 import builders
 import measured
-from gpubench.api.benchmark_status import AmountInterval, Basis, PointResult
+import studies_cut_short
+from gpubench.api.benchmark_status import AmountInterval, Basis, GpuBenchmarkStatus, PointResult
 from gpubench.api.pool import GpuPool
-from gpubench.control import repricing
+from gpubench.control import audit, repricing
 from gpubench.plan.plan import Plan
 
 RATES = {0: (1000.0, 1010.0, 990.0), 1: (1900.0, 1890.0, 1910.0)}
@@ -120,3 +123,36 @@ def test_a_plan_is_priced_by_the_pools_that_it_was_re_priced_with_and_by_no_othe
     plan = repricing.repriced(builders.plan(), [priced()])
     assert repricing.is_priced_by(plan, [priced(), priced("aws")])
     assert not repricing.is_priced_by(plan, [priced(per_node_hour="0.73")])
+
+
+# --- what was left out for its price ----------------------------------------------------------------------------------
+
+CUT_SHORT = pytest.mark.parametrize(
+    "limits", [{"budget": "0.22"}, {"stop_dominated": True}], ids=["budget", "dominated"]
+)
+
+
+@CUT_SHORT
+@pytest.mark.parametrize("per_node_hour", ["0.0036", "3600"], ids=["cheap", "dear"])
+def test_other_prices_neither_begin_a_finished_study_again_nor_leave_out_more_of_it(
+    limits: dict[str, Any], per_node_hour: str
+) -> None:
+    here = studies_cut_short.study(limits)
+    before = here.run()
+    assert any(result.omission is not None for result in before.results)
+    plan = repricing.repriced(
+        here.plan, [priced("fast", per_node_hour="3.78"), priced("slow", per_node_hour=per_node_hour)]
+    )
+    after = repricing.status(plan, here.ledger(), here.study.spec, before)
+    assert (after.phase, after.conditions, after.trials) == (before.phase, before.conditions, before.trials)
+    for old, new in zip(before.results, after.results, strict=True):
+        same = {"state", "omission", "reason", "values", "warnings"}
+        assert old.model_dump(include=same) == new.model_dump(include=same)
+    assert before.spent is not None
+    assert after.spent is not None
+    assert after.spent.amount != before.spent.amount
+    stored = GpuBenchmarkStatus.model_validate(after.to_wire())
+    assert list(audit.of_status(plan, here.ledger(), here.study.spec, stored, words=True)) == []
+    assert list(audit.of_plan(plan, here.study.spec)) == []
+    back = repricing.repriced(plan, here.plan.pools)
+    assert repricing.status(back, here.ledger(), here.study.spec, before) == before

@@ -16,10 +16,10 @@ from itertools import pairwise
 from gpubench import exitcodes, sealed
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
-from gpubench.control import conditions
+from gpubench.control import conditions, judgement
 from gpubench.control import decide as decisions
 from gpubench.control.ledger import AttemptRecord, Ledger, Outcome
-from gpubench.control.observed import Observed, ObservedJob, Study
+from gpubench.control.observed import Observed, Study
 from gpubench.control.status import point_text
 from gpubench.measure import gang
 from gpubench.measure.log import Log
@@ -57,7 +57,17 @@ _NEWER_IN_RESULTS = frozenset({"warm_up_nanoseconds"})
 SAME = 1e-12
 #: What of a plan does not follow from the study file; points are compared by their keys.
 _OF_THE_PLACE = frozenset(
-    {"schema_version", "planned_at", "study_digest", "strict", "baseline", "imported", "points", "trials"}
+    {
+        "schema_version",
+        "planned_at",
+        "study_digest",
+        "strict",
+        "baseline",
+        "imported",
+        "points",
+        "trials",
+        "pools_when_measured",
+    }
 )
 #: What a plan of version 1 says of its study file.
 _IN_VERSION_1 = frozenset(
@@ -301,23 +311,8 @@ def status_again(plan: Plan, ledger: Ledger, spec: GpuBenchmarkSpec, stored: Gpu
         conditions=stored.conditions,
         started_at=stored.started_at,
     )
-    known = {trial.id for trial in plan.trials}
-    # An attempt that was under way has its Job; nothing has become of it yet.
-    running = tuple(
-        ObservedJob(
-            name=record.job,
-            uid=record.job_uid,
-            trial=record.trial,
-            attempt=record.attempt,
-            pool=plan.point_of(record.trial).key.pool,
-            slots=0,
-            created_at=record.created_at,
-        )
-        for record in ledger.records
-        if record.outcome is None and record.trial in known
-    )
-    moments = [record.ended_at or record.created_at for record in ledger.records]
-    return decisions.decide(plan, ledger, Observed(study=study, jobs=running), max(moments, default=0.0)).status
+    observed = Observed(study=study, jobs=judgement.live_by(plan, ledger))
+    return decisions.decide(plan, ledger, observed, judgement.last_moment(ledger)).status
 
 
 # --- what differs -----------------------------------------------------------------------------------------------------

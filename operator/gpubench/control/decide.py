@@ -13,14 +13,12 @@ from gpubench.control import (
     bills,
     budget,
     conditions,
-    dominated,
     environments,
     evidence,
     happenings,
     health_history,
-    needed,
+    judgement,
     results,
-    retries,
     spending,
     starts,
     status,
@@ -48,20 +46,16 @@ def decide(plan: Plan, ledger: Ledger, observed: Observed, now: float) -> Decisi
     }
     news = _news(ledger, jobs, verdicts, points=points, observed=observed, now=now)
     after = ledger.with_records(news)
-    account, live = spending.account(plan, after), _live(jobs, after)
+    measured = plan.as_measured()
+    account, live = spending.account(measured, after), _live(jobs, after)
     limit = study.spec.limits.budget
     if too_dear := budget.too_dear(account, live, limit=limit, now=now):
         news = _news(ledger, jobs, verdicts | too_dear, points=points, observed=observed, now=now)
         after = ledger.with_records(news)
-        account, live = spending.account(plan, after), _live(jobs, after)
+        account, live = spending.account(measured, after), _live(jobs, after)
     entries = after.by_key()
     attempts = after.by_trial()
-    standings = needed.judged(
-        plan, {trial.id: retries.standing(attempts.get(trial.id, ()), plan.attempts) for trial in plan.trials}
-    )
-    standings = dominated.judged(plan, standings, wanted=study.spec.limits.stop_dominated)
-    purse = budget.purse(account, live, limit=limit, now=now)
-    standings = budget.judged(plan, standings, starts.startable(plan, standings), purse)
+    standings, purse = judgement.judged(plan, after, study.spec.limits, account=account, live=live, now=now)
     describe = environments.to_describe(jobs, after, now=now)
     create, short_of = starts.starts(plan, observed, standings, running=len(live), purse=purse, now=now)
     pending = waiting.pending(plan, observed, standings, live=live, create=create, now=now)
@@ -73,8 +67,8 @@ def decide(plan: Plan, ledger: Ledger, observed: Observed, now: float) -> Decisi
         results=bills.with_bills(plan, found, attempts) if len(found) <= BILLED_POINTS_MAX else found,
         standings=standings,
         pending=pending,
-        spent=spending.spent(account, live, now),
-        exhausted=budget.exhausted(plan, standings, purse),
+        spent=spending.spent(account if measured is plan else spending.account(plan, after), live, now),
+        exhausted=budget.exhausted(measured, standings, purse),
         now=now,
     )
     return Decision(

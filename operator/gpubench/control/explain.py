@@ -10,14 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 
 from gpubench import workloads
-from gpubench.api.benchmark import Goal
+from gpubench.api.benchmark import Goal, GpuBenchmarkSpec
 from gpubench.api.benchmark_status import AmountInterval, Basis, Estimate, PointResult
 from gpubench.api.pool import Ownership, Price
 from gpubench.control import (
     costs,
     derived_results,
     estimates,
-    needed,
+    judgement,
     results,
     training_results,
 )
@@ -66,10 +66,10 @@ class Explained(Value):
     steps: tuple[Step, ...]
 
 
-def explained(plan: Plan, ledger: Ledger, goals: Sequence[Goal], *, index: int) -> Explained:
+def explained(plan: Plan, ledger: Ledger, spec: GpuBenchmarkSpec, *, index: int) -> Explained:
     """How the figures of one of the plan's points came to be; no steps where it has no figures."""
-    standings = needed.of_ledger(plan, ledger)
-    found = results.point_results(plan, standings, goals, known=ledger.environment_by_key())
+    standings = judgement.of_ledger(plan, ledger, spec.limits)
+    found = results.point_results(plan, standings, spec.goals, known=ledger.environment_by_key())
     point, result = plan.points[index], found[index]
     timed = result.throughput is not None or (result.training is not None and result.training.seconds is not None)
     if point.basis is Basis.IMPORTED:
@@ -82,7 +82,7 @@ def explained(plan: Plan, ledger: Ledger, goals: Sequence[Goal], *, index: int) 
         own = _of_another(plan, point, result, among=found)
     steps = [*own]
     if timed and result.workload != workloads.MESSAGES:
-        steps += _money(plan, point, result, goals)
+        steps += _money(plan, point, result, spec.goals)
     return Explained(point=result, steps=tuple(steps))
 
 

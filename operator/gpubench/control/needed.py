@@ -12,20 +12,11 @@ Must not happen: a trial that has begun is not counted; a point ends with fewer 
 from collections.abc import Iterator, Mapping, Sequence
 
 from gpubench.api.benchmark_status import Omission
-from gpubench.control import results, retries, stopped
-from gpubench.control.ledger import Ledger
+from gpubench.control import results, stopped
 from gpubench.control.retries import Standing, TrialStanding
 from gpubench.measure import stopping, wanted
 from gpubench.measure.stopping import Wanted
 from gpubench.plan.plan import Plan, Trial
-
-
-def of_ledger(plan: Plan, ledger: Ledger) -> dict[str, TrialStanding]:
-    """How each trial of a plan stands after the attempts of a ledger, by its id."""
-    attempts = ledger.by_trial()
-    return judged(
-        plan, {trial.id: retries.standing(attempts.get(trial.id, ()), plan.attempts) for trial in plan.trials}
-    )
 
 
 def judged(plan: Plan, standings: Mapping[str, TrialStanding]) -> dict[str, TrialStanding]:

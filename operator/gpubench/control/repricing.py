@@ -3,8 +3,9 @@
 
 A figure of money is made of a measurement and a price, and only the price is exchanged: what was measured, how often,
 where and on how many nodes stays as the plan and the ledger have it. Points that other pools' measurements stand for
-(`measuredBy`) follow, as their pools have prices, too. Must not happen: a price for nodes of another size than those
-that were measured, or one whose currency leads to no cost without a word.
+(`measuredBy`) follow, as their pools have prices, too. What was left out for its price stays left out: the plan keeps
+the prices by which that was decided. Must not happen: a price for nodes of another size than those that were measured,
+one whose currency leads to no cost without a word, or a finished study that other prices begin again.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,7 +31,8 @@ def repriced(plan: Plan, pools: Sequence[GpuPool]) -> Plan:
         update={
             "pools": tuple(
                 pool if (new := given.get(pool.name)) is None else _with_prices_of(new, pool) for pool in plan.pools
-            )
+            ),
+            "pools_when_measured": plan.as_measured().pools,
         }
     )
 

@@ -120,6 +120,8 @@ class Plan(sealed.Stored):
     health_check: bool = False  # whether each rank tests its device before a trial
     baseline: Baseline | None = None  # what the study is compared with
     imported: Imported | None = None  # figures that were measured elsewhere; such a plan has no trials
+    #: Of a re-priced plan: its pools with the prices by which it was decided what is run; None where `pools` has them.
+    pools_when_measured: tuple[GpuPool, ...] | None = None
 
     #: Field of a point's key, and the list in the stored plan that has each of its values once.
     STORED_ONCE: ClassVar[Mapping[str, str]] = {"data": "data", "variant": "variants", "custom": "customs"}
@@ -156,6 +158,12 @@ class Plan(sealed.Stored):
     def pool(self, name: str) -> GpuPool:
         """The pool as it was when the study started."""
         return next(pool for pool in self.pools if pool.name == name)
+
+    def as_measured(self) -> "Plan":
+        """The plan with the prices by which it was decided what is run: itself, unless it was re-priced."""
+        if self.pools_when_measured is None:
+            return self
+        return self.model_copy(update={"pools": self.pools_when_measured, "pools_when_measured": None})
 
     def paid_nodes(self, point: Point) -> Decimal:
         """Nodes to pay for: an exclusive node is paid for as a whole, however many of its slots work."""
