@@ -296,7 +296,7 @@ def _interval(expected: Forecast) -> list[str]:
     if expected.seconds is None:
         return []
     time = f"{duration_text(expected.seconds.low)} to {duration_text(expected.seconds.high)}"
-    money = "".join(f", {one.currency} {_from(one.low, one.high)}" for one, _ in expected.cost)
+    money = "".join(f", {one.currency} {_from(one.low, one.high)}" for one, *_ in expected.cost)
     return [f"Interval: {time}{money}: from every trial at the short end of its estimate to every one at the long end."]
 
 
@@ -313,8 +313,11 @@ def _budget(expected: Forecast, budget: str | None) -> list[str]:
     """Whether the budget is likely to be enough."""
     if budget is None or len(expected.cost) != 1:
         return []
-    cost, limit = expected.cost[0].amounts, Decimal(budget)
-    verdict = "enough, as far as can be told" if cost.high <= limit else "may not be enough"
+    cost, limit, reserve = expected.cost[0].amounts, Decimal(budget), expected.cost[0].reserve
+    verdict = "enough, as far as can be told" if cost.high + reserve <= limit else "may not be enough"
+    if cost.high <= limit < cost.high + reserve:
+        room = figures.number(reserve, places=_MONEY_PLACES)
+        verdict += f": an attempt starts only where there is room to stop it, {cost.currency} {room} more at the end"
     if cost.low > limit:
         verdict = "not enough: the study will stop before its end"
     return [f"Budget: {cost.currency} {budget}: {verdict}."]

@@ -248,7 +248,12 @@ def test_a_plan_learns_from_a_study_that_has_run(tmp_path: Path, capsys: pytest.
 
 @pytest.mark.parametrize(
     ("budget", "verdict"),
-    [("0.0001", "not enough: the study will stop"), ("0.003", "may not be enough"), ("9", "enough, as far as")],
+    [
+        ("0.0001", "not enough: the study will stop"),
+        ("0.003", "may not be enough"),
+        ("0.0155", "may not be enough: an attempt starts only where there is room to stop it, USD 0.00"),
+        ("9", "enough, as far as"),
+    ],
 )
 def test_a_plan_says_whether_its_budget_will_do(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], budget: str, verdict: str

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import NamedTuple
 
-from gpubench.control import bills
+from gpubench.control import bills, budget
 from gpubench.control.ledger import Ledger, Outcome
 from gpubench.money import billing, price
+from gpubench.money.billing import Terms
 from gpubench.plan import estimate
 from gpubench.plan.estimate import Estimate
 from gpubench.plan.plan import Plan, Point, Trial
@@ -42,6 +43,7 @@ class Total(NamedTuple):
 
     amounts: Amounts
     least: Decimal  # what is expected if no point needs another repeat than those that all have
+    reserve: Decimal = Decimal(0)  # beyond the high end: without it the budget lets the dearest attempt not start last
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,13 +125,13 @@ def _cost(plan: Plan, point: Point, seconds: Estimate) -> Amounts | None:
     terms = price.planned_terms(plan, point.key.pool)
     if terms is None:
         return None
-    share = price.paid_share(plan, point)
+    mean, low, high = (_billed(plan, point, terms, held) for held in (seconds.mean, seconds.low, seconds.high))
+    return Amounts(mean, low, high, terms.rate.currency)
 
-    def billed(held: float) -> Decimal:
-        lives = [Decimal(f"{held:.3f}")] * point.nodes
-        return billing.attempt_bill(terms, node_seconds=lives, share=share).total.value
 
-    return Amounts(billed(seconds.mean), billed(seconds.low), billed(seconds.high), terms.rate.currency)
+def _billed(plan: Plan, point: Point, terms: Terms, held: float) -> Decimal:
+    lives = [Decimal(f"{held:.3f}")] * point.nodes
+    return billing.attempt_bill(terms, node_seconds=lives, share=price.paid_share(plan, point)).total.value
 
 
 def _is_unknown(points: Sequence[Outlook | None], trials: Iterable[Trial]) -> bool:
@@ -173,7 +175,29 @@ def _costs(plan: Plan, points: Sequence[Outlook | None], least: Sequence[Trial])
     low = _sums(plan, points, least, end="low")
     high = _sums(plan, points, plan.trials, end="high")
     few = _sums(plan, points, least, end="mean")
-    return tuple(Total(Amounts(mean[one], low[one], high[one], one), least=few[one]) for one in mean)
+    return tuple(
+        Total(
+            Amounts(mean[one], low[one], high[one], one), least=few[one], reserve=_reserve(plan, points, currency=one)
+        )
+        for one in mean
+    )
+
+
+def _reserve(plan: Plan, points: Sequence[Outlook | None], *, currency: str) -> Decimal:
+    """What a budget must have beyond the high ends, so that every attempt fits when it is its turn, the last one too.
+
+    An attempt starts only where there is room for as long as the plan's times last, or earlier attempts did, and for
+    stopping it (`budget.Purse`): that is more than it will be billed.
+    """
+    settings = estimate.trial_seconds(plan) or 0.0
+    found = Decimal(0)
+    for point, outlook in zip(plan.points, points, strict=True):
+        terms = price.planned_terms(plan, point.key.pool) if point.runs else None
+        if outlook is None or outlook.cost is None or terms is None or outlook.cost.currency != currency:
+            continue
+        needed = _billed(plan, point, terms, max(settings, outlook.seconds.high) + budget.STOPPING_SECONDS)
+        found = max(found, needed - outlook.cost.high)
+    return found
 
 
 def _sums(plan: Plan, points: Sequence[Outlook | None], trials: Sequence[Trial], *, end: str) -> dict[str, Decimal]:
