@@ -34,7 +34,10 @@ def gang(
         ends = (None, None) if spread is None else (speed * (1 - spread), speed * (1 + spread))
         measured = Interval(mean=speed, low=ends[0], high=ends[1])
     rate = None if price is None else Rate(per_node_hour=Decimal(price), currency=currency)
-    return Gang(line=Line(pool, setting), workers=workers, nodes=Decimal(workers), rate=rate, measured=measured)
+    nodes = Decimal(workers)
+    return Gang(
+        line=Line(pool, setting), workers=workers, nodes=nodes, nodes_held=workers, rate=rate, measured=measured
+    )
 
 
 def of(*gangs: Gang) -> Considered:
@@ -307,6 +310,7 @@ def test_two_prices_of_the_same_runs_are_no_tie_and_need_no_interval() -> None:
             line=Line(name),
             workers=1,
             nodes=Decimal(1),
+            nodes_held=1,
             rate=Rate(per_node_hour=Decimal(price), currency="USD"),
             measured=Interval(mean=1.0, low=0.5, high=1.5),
             runs=7,

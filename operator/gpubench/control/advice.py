@@ -23,8 +23,7 @@ from gpubench.control import estimates
 from gpubench.control.ledger import Ledger, Outcome
 from gpubench.measure import compare, intervals, scaling_law, wanted
 from gpubench.measure.scaling_law import Law, Speed, Undetermined
-from gpubench.money import derived as money
-from gpubench.money import price
+from gpubench.money import billing, price
 from gpubench.money.amount import Amount
 from gpubench.money.marginal import CostInterval
 from gpubench.money.refusals import RefusedInput
@@ -163,6 +162,7 @@ def _measured(plan: Plan, one: _Entry) -> Gang:
         line=_line(_keys(one.point)[0]),
         workers=one.point.key.workers,
         nodes=plan.paid_nodes(one.point),
+        nodes_held=one.point.nodes,
         rate=price.planned_rate(plan, one.point.key.pool),
         measured=estimates.interval(one.result.throughput),
         remark=_remark(plan, one.point),
@@ -200,6 +200,7 @@ def _predicted(
                 line=_line(key),
                 workers=workers,
                 nodes=plan.paid_nodes(point),
+                nodes_held=point.nodes,
                 rate=price.planned_rate(plan, key.pool),
                 remark=_remark(plan, point),
             )
@@ -363,18 +364,29 @@ def _per_hour(gang: Gang) -> float | None:
 
 
 def _cost(plan: Plan, ledger: Ledger, entries: Sequence[_Entry], gangs: Sequence[Gang], *, runs: int) -> str:
-    """Of so many runs of each: `about USD 0.31`, or why that is not known."""
+    """What so many runs of each would be billed: `about USD 0.31`, or why that is not known."""
     totals: dict[str, Decimal] = {}
+    begun = _pools_begun(plan, ledger)
     for gang in gangs:
         seconds = _run_seconds(plan, ledger, entries, gang)
-        if gang.rate is None:
+        terms = price.planned_terms(plan, gang.line.pool)
+        if terms is None:
             return f"nobody knows what, for {gang.line.pool} has no price"
         if seconds is None:
             return "nobody knows what, for it was not recorded how long such runs take"
-        spent = money.cost_of_run(gang.rate, nodes=gang.nodes, seconds=seconds * runs)
-        totals[spent.currency] = totals.get(spent.currency, Decimal(0)) + spent.value
+        lives = [Decimal(f"{seconds:.3f}")] * gang.nodes_held
+        bill = billing.attempt_bill(terms, node_seconds=lives, share=gang.nodes / gang.nodes_held).total
+        setup = terms.setup.value if terms.setup is not None and gang.line.pool not in begun else Decimal(0)
+        begun.add(gang.line.pool)
+        totals[bill.currency] = totals.get(bill.currency, Decimal(0)) + bill.value * runs + setup
     amounts = [estimates.amounts(CostInterval(mean=value, currency=currency)) for currency, value in totals.items()]
     return "about " + " and ".join("more than anybody pays" if one is None else figures.money(one) for one in amounts)
+
+
+def _pools_begun(plan: Plan, ledger: Ledger) -> set[str]:
+    """The pools on which an attempt has held a node: their setup has been paid."""
+    pools = {trial.id: plan.points[trial.point].key.pool for trial in plan.trials}
+    return {pools[record.trial] for record in ledger.records if record.node_seconds and record.trial in pools}
 
 
 def _run_seconds(plan: Plan, ledger: Ledger, entries: Sequence[_Entry], gang: Gang) -> Decimal | None:

@@ -49,6 +49,7 @@ class Gang:
     line: Line
     workers: int
     nodes: Decimal  # that are paid for; a fraction where a gang pays for its slots only
+    nodes_held: int  # that its workers are on, of each of which it pays for the same part
     rate: Rate | None = None
     measured: Interval | None = None  # samples per second
     remark: str = ""  # such as `spot`, or `re-priced`
