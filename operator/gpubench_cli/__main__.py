@@ -6,6 +6,7 @@ a place that does not answer, 128 and a signal's number when stopped by it. No t
 """
 
 import argparse
+import importlib
 import os
 import signal
 import sys
@@ -13,24 +14,25 @@ from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
-from gpubench_cli import (
-    advise,
-    compare,
-    explain,
-    export,
-    import_study,
-    plan,
-    refusal,
-    report,
-    reprice,
-    run,
-    self_check,
-    show,
-    terminal,
-    verify,
-    watch,
-    workloads,
-)
+from gpubench_cli import refusal, terminal
+
+#: The commands in the order of `gpubench --help`, and the module of each.
+_COMMANDS = {
+    "run": "run",
+    "plan": "plan",
+    "show": "show",
+    "explain": "explain",
+    "advise": "advise",
+    "report": "report",
+    "compare": "compare",
+    "reprice": "reprice",
+    "verify": "verify",
+    "export": "export",
+    "import": "import_study",
+    "watch": "watch",
+    "workloads": "workloads",
+    "self-check": "self_check",
+}
 
 _PLUGIN = "kubectl-gpubench"
 
@@ -38,7 +40,8 @@ _PLUGIN = "kubectl-gpubench"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Parse, do, and end with the code that says how."""
     program = _program()
-    chosen = _parser(program).parse_args(arguments)
+    arguments = sys.argv[1:] if arguments is None else arguments
+    chosen = _parser(program, arguments).parse_args(arguments)
     try:
         return int(chosen.command(chosen))
     except refusal.Refusal as error:
@@ -55,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return refusal.EXIT_SIGNAL + signal.SIGPIPE
 
 
-def _parser(program: str) -> argparse.ArgumentParser:
+def _parser(program: str, arguments: Sequence[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=program,
         description="GPU benchmarks: which GPU, how many, what does it cost, and how sure are you.",
@@ -63,11 +66,10 @@ def _parser(program: str) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"gpubench {metadata.version('gpubench')}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (
-        run, plan, show, explain, advise, report, compare, reprice, verify, export, import_study, watch, workloads,
-        self_check,
-    ):  # fmt: skip
-        command.add_to(commands)
+    # Only the command that is typed is loaded: together they take seconds.
+    typed = [_COMMANDS[first] for first in arguments[:1] if first in _COMMANDS]
+    for module in typed or _COMMANDS.values():
+        importlib.import_module(f"gpubench_cli.{module}").add_to(commands)
     return parser
 
 

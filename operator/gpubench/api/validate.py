@@ -10,13 +10,14 @@ import datetime
 import functools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
-
-import cel
+from typing import TYPE_CHECKING, Any
 
 from gpubench import names
 from gpubench.api import benchmark, pool, schema, structure
 from gpubench.api.structure import Path, Problem
+
+if TYPE_CHECKING:
+    import cel
 
 
 class InvalidObject(ValueError):
@@ -134,11 +135,15 @@ def _steps(field_path: str) -> tuple[str, ...]:
 
 
 def _evaluate(expression: str, value: Any) -> Any:
+    import cel  # noqa: PLC0415  # it brings a terminal's toolkit along, which takes longer than most commands
+
     return _compiled(expression).execute(cel.Context({"self": value}, _KUBERNETES_FUNCTIONS))
 
 
 @functools.cache
-def _compiled(expression: str) -> cel.Program:
+def _compiled(expression: str) -> "cel.Program":
+    import cel  # noqa: PLC0415  # as above
+
     return cel.compile(expression)
 
 

@@ -39,8 +39,9 @@ from enum import Enum
 from typing import Any
 
 import numpy as np
+import scipy  # its `optimize` is loaded at its first use: it takes longer than most commands
 from numpy.typing import NDArray
-from scipy import optimize, special
+from scipy import special
 
 from gpubench.measure.intervals import CONFIDENCE, Interval
 
@@ -224,7 +225,7 @@ class _Mixture:
         """Below which this share lies: between the least and the greatest of the parts' own."""
         parts = self.locations + self.scales * special.stdtrit(self.freedom, share)
         low, high = float(parts.min()), float(parts.max())
-        return float(optimize.brentq(lambda value: self._below(value) - share, low, high)) if low < high else low
+        return float(scipy.optimize.brentq(lambda value: self._below(value) - share, low, high)) if low < high else low
 
     def log_density(self, value: float) -> float:
         freedom, distances = self.freedom, (value - self.locations) / self.scales
