@@ -286,6 +286,33 @@ def test_a_budget_that_is_lowered_below_what_runs_stops_it() -> None:
     assert status.phase == "BudgetExhausted"
 
 
+BY_THE_HOUR = {**BY_THE_SECOND, "billing": {"incrementSeconds": 3600, "minimumSeconds": 3600}}
+
+
+def test_what_is_paid_for_anyway_is_not_stopped() -> None:
+    here = place("9", builders.block(workers=[1]), price=BY_THE_HOUR)
+    here.reconcile()
+    here.now += 5
+    here.study = with_budget(here.study, "0.05")
+    assert not here.reconcile().delete
+    status = here.run()
+    (result,) = status.results
+    assert (status.phase, len(result.values), result.omission) == ("BudgetExhausted", 1, Omission.BUDGET)
+    assert billed(here) == Decimal("3.60")
+
+
+def test_what_is_paid_for_anyway_is_stopped_before_more_is_due() -> None:
+    here = place("9", builders.block(workers=[1]), price=BY_THE_HOUR)
+    here.reconcile()
+    here.now += 5
+    here.study = with_budget(here.study, "0.05")
+    run_without_an_end(here)
+    (record,) = here.ledger().records
+    assert record.reason is Reason.BUDGET_EXHAUSTED
+    assert here.now > builders.NOW + 3500
+    assert paid(here) == billed(here) == Decimal("3.60")
+
+
 def test_one_of_which_nobody_knows_how_long_it_takes_runs_alone() -> None:
     block = builders.block(workers=[1], data={"source": "Generated"})
     training = {"mode": "Training", "repeats": {"min": 3}}

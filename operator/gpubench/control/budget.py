@@ -100,38 +100,45 @@ def too_dear(account: Account, live: Sequence[ObservedJob], *, limit: str | None
     """The attempts that must be stopped now, by their keys: what they would still be billed does not fit.
 
     First those that have taken longer than was expected, for nobody knows when they end; then the newest, so that as
-    little work as possible is lost.
+    little work as possible is lost. One that would be billed the same if it were stopped goes on until more is due.
     """
     if limit is None or account.prices is None:
         return {}
     running = _running(account, live)
     left = _left(account, running, limit)
-    kept = sorted(running, key=lambda one: (one.is_overdue(now), one.job.created_at, one.job.key))
+    total = _total(one.reserved(now) for one in running)
     stopped: list[_Running] = []
-    while kept and _total(one.reserved(now) for one in kept) + _total(one.if_stopped(now) for one in stopped) > left:
-        stopped.append(kept.pop())
+    for one in sorted(running, key=lambda one: (one.is_overdue(now), one.job.created_at, one.job.key), reverse=True):
+        saved = one.reserved(now) - one.if_stopped(now)
+        if total > left and saved > 0:
+            stopped.append(one)
+            total -= saved
     sentence = f"what it would still be billed is more than is left of limits.budget {account.prices.currency} {limit}"
     verdict = Verdict(outcome=Outcome.STOPPED, reason=Reason.BUDGET_EXHAUSTED, sentence=sentence)
     return dict.fromkeys((one.job.key for one in stopped), verdict)
 
 
 def stops_at(account: Account, live: Sequence[ObservedJob], *, limit: str | None, now: float) -> float | None:
-    """When an attempt that runs must be stopped if nothing happens until then; None where none need be."""
+    """When an attempt that runs must be stopped if nothing happens until then; None where none need be.
+
+    Where what runs is beyond the budget already, and goes on because stopping it would save nothing: when more is due.
+    """
     if limit is None or account.prices is None or not live:
         return None
     running = _running(account, live)
     left = _left(account, running, limit)
 
-    def overspends(moment: float) -> bool:
-        return _total(one.reserved(moment) for one in running) > left
+    def reserved(moment: float) -> Decimal:
+        return _total(one.reserved(moment) for one in running)
 
+    bound = max(left, reserved(now))
     timing = account.plan.timing
     early, late = now, now + timing.scheduling_timeout + timing.attempt_timeout
-    if not overspends(late):
+    if reserved(late) <= bound:
         return None
     for _ in range(_STEPS):
         middle = (early + late) / 2
-        early, late = (early, middle) if overspends(middle) else (middle, late)
+        early, late = (early, middle) if reserved(middle) > bound else (middle, late)
     return late
 
 
