@@ -153,7 +153,7 @@ def test_setup_is_paid_once_for_a_pool_that_was_used() -> None:
     records = [attempt(here, number, pod_times=held(100.0)) for number in (1, 2)]
     assert amount(spent(here, *records)) == Decimal("5.20")
     live = (running(here, builders.observed_pod()),)
-    assert amount(spent(here, live=live, now=builders.NOW + 61)) == Decimal("5.06")
+    assert amount(spent(here, live=live, now=MINUTE + 60)) == Decimal("5.10")
 
 
 def test_an_attempt_whose_end_was_seen_days_later_counts_no_longer_than_its_job_may_last() -> None:
@@ -178,15 +178,17 @@ def test_a_record_of_an_older_version_has_the_sum_of_its_nodes() -> None:
     assert amount(spent(here, old)) == Decimal("0.36")  # twice three minutes
 
 
-def test_what_runs_counts_what_it_has_held_so_far_in_whole_minutes() -> None:
+MINUTE = builders.NOW + 40  # a whole one
+
+
+def test_what_runs_counts_what_it_has_held_up_to_the_last_whole_minute() -> None:
     here = plan(workers=2)
-    pods = (builders.observed_pod(0), builders.observed_pod(1))  # scheduled at NOW + 1
+    pods = (builders.observed_pod(0), builders.observed_pod(1, scheduled_at=builders.NOW + 31))  # and NOW + 1
     amounts = {
-        seconds: amount(spent(here, live=(running(here, *pods),), now=builders.NOW + 1 + seconds))
-        for seconds in (0, 59, 60, 119, 120)
+        seconds: amount(spent(here, live=(running(here, *pods),), now=MINUTE + seconds)) for seconds in (-1, 0, 59, 60)
     }
     assert amounts == {
-        0: Decimal("0.002"), 59: Decimal("0.002"), 60: Decimal("0.12"), 119: Decimal("0.12"), 120: Decimal("0.24"),
+        -1: Decimal("0.002"), 0: Decimal("0.048"), 59: Decimal("0.048"), 60: Decimal("0.168"),
     }  # fmt: skip
 
 
@@ -196,17 +198,16 @@ def test_what_runs_owes_the_minimum_from_its_first_second() -> None:
     assert amount(spent(here, live=live, now=builders.NOW + 2)) == Decimal("0.12")
 
 
-def test_it_is_known_when_the_amount_of_what_runs_is_another_one() -> None:
+def test_it_is_known_when_the_amount_of_what_runs_is_another_one_and_that_is_once_a_minute() -> None:
     here = plan()
     account = spending.account(here, Ledger())
-    live = (running(here, builders.observed_pod()),)
-    start = builders.NOW + 1
-    assert spending.grows_at(account, live, start) == start + 60
-    assert spending.grows_at(account, live, start + 59) == start + 60
-    assert spending.grows_at(account, live, start + 60) == start + 120
+    pods = [builders.observed_pod(index, scheduled_at=builders.NOW + index) for index in range(40)]
+    live = (running(here, *pods[:20]), running(here, *pods[20:]))
+    assert {spending.grows_at(account, live, MINUTE + second) for second in range(60)} == {MINUTE + 60}
+    assert spending.grows_at(account, live, MINUTE + 60) == MINUTE + 120
     waiting = builders.observed_pod(scheduled_at=None, node=None, running_at=None)
-    assert spending.grows_at(account, (running(here, waiting),), start) is None
-    assert spending.grows_at(account, (), start) is None
+    assert spending.grows_at(account, (running(here, waiting),), MINUTE) is None
+    assert spending.grows_at(account, (), MINUTE) is None
 
 
 def test_without_a_price_there_is_no_amount_and_no_zero() -> None:

@@ -17,7 +17,7 @@ from gpubench.api.benchmark_status import AmountInterval, Basis, Omission, Point
 from gpubench.control import results
 from gpubench.control.retries import Standing, TrialStanding
 from gpubench.measure import intervals
-from gpubench.plan.plan import Plan, Point, Trial
+from gpubench.plan.plan import Plan, Trial
 from gpubench.report import tables
 
 _TO_COME = frozenset({Standing.WAITING, Standing.HELD})
@@ -43,29 +43,40 @@ def judged(plan: Plan, standings: Mapping[str, TrialStanding], *, wanted: bool) 
     """The standings, where that is wanted; trials that wait at a dominated point are not run."""
     found = dict(standings)
     trials = plan.repeats_of_points()
-    if not wanted or not any(_may_be_left_out(of_point, standings) for of_point in trials):
+    rivals = [
+        points
+        for points in _by_work(plan)
+        if len(points) > 1 and any(_may_be_left_out(trials[index], standings) for index in points)
+    ]
+    if not wanted or not rivals:
         return found
-    known: dict[int, _Figures] = {}
-    for index, (result, of_point) in enumerate(zip(results.point_results(plan, standings), trials, strict=True)):
-        if (
-            plan.points[index].basis is Basis.MEASURED
-            and (figures := _figures(result, [standings[trial.id] for trial in of_point])) is not None
-        ):
-            known[index] = figures
-    for index, own in known.items():
-        better = [
-            other
-            for number, other in known.items()
-            if number != index and _same_work(plan.points[index], plan.points[number]) and other.dominates(own)
-        ]
-        if better:
-            best = max(better, key=lambda other: other.speed_low)
-            found |= {
-                trial.id: _left_out(standings[trial.id], best.result)
-                for trial in trials[index]
-                if standings[trial.id].standing in _TO_COME
-            }
+    results_found = results.point_results(plan, standings)
+    for points in rivals:
+        known = {
+            index: figures
+            for index in points
+            if (figures := _figures(results_found[index], [standings[trial.id] for trial in trials[index]])) is not None
+        }
+        for index, own in known.items():
+            better = [other for other in known.values() if other.dominates(own)]
+            if better:
+                best = max(better, key=lambda other: other.speed_low)
+                found |= {
+                    trial.id: _left_out(standings[trial.id], best.result)
+                    for trial in trials[index]
+                    if standings[trial.id].standing in _TO_COME
+                }
     return found
+
+
+def _by_work(plan: Plan) -> list[list[int]]:
+    """The points that are run and train the same, on the same data in the same arithmetic: one can replace another."""
+    groups: dict[tuple[object, ...], list[int]] = {}
+    for index, point in enumerate(plan.points):
+        key = point.key
+        if point.basis is Basis.MEASURED:
+            groups.setdefault((key.workload, key.custom, key.precision, key.data, key.epochs), []).append(index)
+    return list(groups.values())
 
 
 def _may_be_left_out(trials: Sequence[Trial], standings: Mapping[str, TrialStanding]) -> bool:
@@ -73,12 +84,6 @@ def _may_be_left_out(trials: Sequence[Trial], standings: Mapping[str, TrialStand
     measured = sum(standings[trial.id].standing is Standing.MEASURED for trial in trials)
     to_come = any(standings[trial.id].standing in _TO_COME for trial in trials)
     return to_come and measured >= intervals.REPEATS_FOR_INTERVAL
-
-
-def _same_work(one: Point, other: Point) -> bool:
-    """Whether two points train the same, on the same data in the same arithmetic, so that one can replace the other."""
-    names = ("workload", "custom", "precision", "data", "epochs")
-    return all(getattr(one.key, name) == getattr(other.key, name) for name in names)
 
 
 def _figures(result: PointResult, trials: Sequence[TrialStanding]) -> _Figures | None:

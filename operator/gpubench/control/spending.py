@@ -25,9 +25,9 @@ from gpubench.plan.plan import Plan, Point, Timing
 CLOCK = (
     "each pod's node from the pod's scheduling to its end, or to the end of its grace period where it was told to end; "
     "each attempt billed by itself by the pool's billing rule, with fees; the nodes' own start, end and idle time are "
-    "not in it, and of running attempts whole minutes"
+    "not in it, and what runs is counted up to the last whole minute"
 )
-_MINUTE = 60.0  # in which a running attempt's amount grows: a status that changed with every second would never rest
+_MINUTE = 60.0  # in which the amount of what runs grows, all of it together: each time the whole study is looked at
 _PLACES_MIN = 2  # of an amount in a text; more where it has fewer than _DIGITS digits with them
 _PLACES_MAX = 9
 _DIGITS = 3
@@ -199,7 +199,7 @@ def spent(account: Account, live: Sequence[ObservedJob], now: float) -> Spent | 
     """
     if account.prices is None:
         return None
-    running = [account.billed(account.point(job.trial), _whole_minutes(job, now=now)) for job in live]
+    running = [account.billed(account.point(job.trial), _so_far(job, now=now)) for job in live]
     known = [amount for amount in running if amount is not None]
     begun = account.setup(job.pool for job in live if held(job.pods, until=now))
     whole = sum(known, account.ended.amount + begun)
@@ -218,14 +218,13 @@ def grows_at(account: Account, live: Sequence[ObservedJob], now: float) -> float
     """When what runs will have cost more although nothing happens; None where nothing that has a price runs."""
     if account.prices is None:
         return None
-    since = [
-        pod.scheduled_at
+    grows = any(
+        pod.scheduled_at is not None and pod.end is None
         for job in live
         if job.pool in account.prices.terms
         for pod in job.pods
-        if pod.scheduled_at is not None and pod.end is None
-    ]
-    return min((start + _MINUTE * (max(0.0, now - start) // _MINUTE + 1) for start in since), default=None)
+    )
+    return _minute(now) + _MINUTE if grows else None
 
 
 def _ended(prices: Prices, plan: Plan, attempts: Sequence[Sequence[AttemptRecord]]) -> Ended:
@@ -248,9 +247,14 @@ def _ended(prices: Prices, plan: Plan, attempts: Sequence[Sequence[AttemptRecord
     return Ended(amount + once, frozenset(pools), assumed, unpriced)
 
 
-def _whole_minutes(job: ObservedJob, *, now: float) -> list[float]:
-    """For which each pod has held its node so far; a second at least, so that a billing minimum counts from there."""
-    return [max(1.0, seconds // _MINUTE * _MINUTE) for seconds in held(job.pods, until=now)]
+def _so_far(job: ObservedJob, *, now: float) -> list[float]:
+    """The seconds of each of its nodes up to the last whole minute: one at least, for a billing minimum."""
+    return [max(1.0, seconds) for seconds in held(job.pods, until=_minute(now))]
+
+
+def _minute(now: float) -> float:
+    """The begin of a minute."""
+    return now // _MINUTE * _MINUTE
 
 
 # --- what an attempt will take ----------------------------------------------------------------------------------------
