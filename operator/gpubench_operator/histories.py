@@ -6,7 +6,9 @@ study says so. A process that has just started puts all that its unfinished stud
 changes nothing where it is there already: so a crash between two writes loses no test. What this object remembers
 spares requests and decides nothing.
 
-Must not happen: a study that stops because of a pool's history. It is advice.
+Must not happen: a study that stops because of a pool's history: it is advice, and a pool that cannot be asked now is
+asked at the next look. Tests of a pool that was deleted, which another one of its name would get with a restart. And a
+history that is written anew by a version that cannot read all of it.
 """
 
 import asyncio
@@ -43,27 +45,45 @@ class Histories:
         ending = {job.pool for job in jobs if _has_ended(job) and _is_open(entries.get(job.key))}
         return tuple([await self._read(pool) for pool in sorted(ending)])
 
-    async def put(self, uid: str, plan: Plan, recorded: Ledger) -> None:
-        """Put the tests of a study's recorded attempts into the histories of their pools."""
+    async def put(self, uid: str, plan: Plan, recorded: Ledger) -> bool:
+        """Put the tests of a study's recorded attempts into the histories of their pools.
+
+        False where a pool could not be asked or written just now: those tests are to be put there later.
+        """
         if not plan.health_check:
-            return
+            return True
         there = self._put.setdefault(uid, set())
         news = [record for record in recorded.records if record.result is not None and record.key not in there]
+        late: set[str] = set()
         for pool, readings in health_history.by_pool(plan, news).items():
-            await self._write(pool, readings)
-        there.update(record.key for record in news)
+            try:
+                await self._write(pool, readings)
+            except kube.RetryLater as error:
+                _log.info("history not written yet", extra={"pool": pool, "sentence": str(error)})
+                late.update(reading.trial for reading in readings)
+        there.update(record.key for record in news if record.trial not in late)
+        return not late
 
     async def _read(self, pool: str) -> observed.PoolHistory:
-        body = await self._get(pool)
-        return observed.PoolHistory(pool=pool, kinds=() if body is None else observe.pool_tests(body))
+        try:
+            body = await self._get(pool)
+        except kube.RetryLater as error:
+            _log.warning("history not read", extra={"pool": pool, "sentence": str(error)})
+            body = None
+        return observed.PoolHistory(pool=pool, kinds=() if body is None else observe.pool_tests(body).kinds)
 
     async def _write(self, pool: str, readings: Sequence[Reading]) -> None:
         async with self._writing:
             body = await self._get(pool)
             if body is None:
                 return  # a pool that is deleted takes its history with it
-            before = observe.pool_tests(body)
-            after = health_history.merged(before, readings)
+            before, unreadable = observe.pool_tests(body)
+            if unreadable:
+                sentence = f"{unreadable} of its entries are of another version, and writing would lose them"
+                _log.warning("history not written", extra={"pool": pool, "sentence": sentence})
+                return
+            created_at = observe.seconds(body["metadata"].get("creationTimestamp")) or 0.0
+            after = health_history.merged(before, [reading for reading in readings if reading.ended_at >= created_at])
             if after == before:
                 return
             patch = {

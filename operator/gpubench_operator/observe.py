@@ -7,21 +7,20 @@ a status. A missing field becomes None, never a guess.
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from gpubench import names
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import Condition, GpuBenchmarkStatus
 from gpubench.api.pool import GpuPool, GpuPoolSpec
-from gpubench.api.pool_health import Health, PoolTests
+from gpubench.api.pool_health import PoolTests
 from gpubench.control import comparison, conditions, observed
 from gpubench.report import pairs
 from gpubench_operator import kube
 
 _INDEX = "batch.kubernetes.io/job-completion-index"
-_HEALTH: TypeAdapter[tuple[PoolTests, ...]] = TypeAdapter(Health)
 
 #: The code that the kubelet itself reports for a container whose end it has not seen.
 _END_UNKNOWN = 137
@@ -55,12 +54,22 @@ def pool(body: kube.Object, *, default_image: str | None = None) -> GpuPool:
     return GpuPool(name=kube.name_of(body), spec=spec)
 
 
-def pool_tests(body: kube.Object) -> tuple[PoolTests, ...]:
-    """The history of tests in a GpuPool's status; empty where it is none that this version knows."""
-    try:
-        return _HEALTH.validate_python((body.get("status") or {}).get("health") or ())
-    except ValidationError:
-        return ()
+class PoolTestsRead(NamedTuple):
+    """The history of tests in a GpuPool's status."""
+
+    kinds: tuple[PoolTests, ...]
+    unreadable: int  # entries that this version does not know
+
+
+def pool_tests(body: kube.Object) -> PoolTestsRead:
+    """What a GpuPool's status has of tests, entry by entry: one of a newer version hides no other."""
+    kinds, unreadable = [], 0
+    for entry in (body.get("status") or {}).get("health") or ():
+        try:
+            kinds.append(PoolTests.model_validate(entry))
+        except ValidationError:
+            unreadable += 1
+    return PoolTestsRead(kinds=tuple(kinds), unreadable=unreadable)
 
 
 def reference(benchmark: kube.Object) -> comparison.Reference:

@@ -54,6 +54,8 @@ _TERMINATING = 5.0  # look again at Jobs whose study is gone
 _AFTER_REFUSAL = 30.0  # somebody may have raised a quota or removed what was in the way; no event says so
 _STUCK = 60.0
 _UNTOLD = 5.0  # Events that could not be written are tried again
+_HISTORY_AGAIN = 2.0  # a pool's history that could not be written is tried again
+_HISTORY_AWAITED = 60.0  # after the last end: the finished study is not looked at again, and waits no longer for it
 _FORBIDDEN = 403
 _ENDS = frozenset(
     {
@@ -169,7 +171,9 @@ class Reconciler:
         seen, ask_again = await self._ask_why_pods_do_not_start(study, seen)
         look_again = _earliest(look_again, ask_again)
         machines = await self._machines.of_jobs(job for job in seen if not job.has_ttl)
-        await self._histories.put(study.uid, shelf.plan, shelf.recorded)  # what a process of before may not have put
+        was_finished = conditions.holds(study.conditions, conditions.FINISHED)
+        if not was_finished:  # what a process of before may not have put
+            await self._histories.put(study.uid, shelf.plan, shelf.recorded)
         known = await self._histories.of_ending(shelf.plan, shelf.recorded, seen)
 
         # From here to the reservation nothing waits: what is free now is free until it is reserved.
@@ -206,10 +210,24 @@ class Reconciler:
             recorded = shelf.recorded.with_environments(read)
             again = decide.decide(shelf.plan, recorded, found, self._clock())
             made = made.model_copy(update={"status": again.status})
-        await self._histories.put(study.uid, shelf.plan, shelf.recorded.with_records(made.record))
+        if not was_finished and not await self._put_into_histories(study, shelf.plan, shelf.recorded, made):
+            look_again = _earliest(look_again, _HISTORY_AGAIN)
         await self._retire(study, made.retire)
         wake = await self._conclude(key, body, study, made)
         return _earliest(wake, look_again, None if refused is None else _AFTER_REFUSAL)
+
+    async def _put_into_histories(
+        self, study: observed.Study, plan: Plan, recorded: ledger.Ledger, made: decision.Decision
+    ) -> bool:
+        """Whether the pools have all tests now; RetryLater where that is worth a short wait before Finished."""
+        complete = recorded.with_records(made.record)
+        if await self._histories.put(study.uid, plan, complete):
+            return True
+        last = max((record.ended_at for record in complete.records if record.ended_at is not None), default=0.0)
+        is_over = conditions.holds(made.status.conditions, conditions.FINISHED)
+        if is_over and self._clock() < last + _HISTORY_AWAITED:
+            raise kube.RetryLater("the last tests are not in the history of their pool yet", delay=_HISTORY_AGAIN)
+        return False
 
     def _free(self, study: observed.Study, plan: Plan) -> tuple[observed.FreeSlots, ...]:
         """What the study may take of each pool: nothing where another one is to be served first."""

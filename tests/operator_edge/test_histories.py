@@ -9,7 +9,8 @@ import pytest
 
 import studies
 from gpubench.measure.records import Machine
-from gpubench_operator import keys, kube, pools, settings
+from gpubench_operator import keys, kube, observe, pools, settings
+from memory_kube import MemoryKube
 from memory_world import KEY, Placement, World
 
 USUAL, SLOW = 19.5e12, 13.0e12
@@ -98,6 +99,26 @@ async def test_a_pool_that_changes_later_changes_no_warning() -> None:
     here.start_operator()
     await here.look(LATER)
     assert status_of(here, LATER) == before
+    assert pool_health(here) == [], "somebody has cleared it, and the study is over"
+
+
+async def test_a_pool_that_was_created_anew_gets_none_of_the_tests_of_before() -> None:
+    here = world(figures(USUAL), repeats=4)
+    while len(here.jobs_created()) < 3:
+        await here.look()
+        here.clock.now += 1
+        here.progress()
+    (pool,) = here.api.all(kube.POOLS)
+    before = {moment for kind in pool_health(here) for node in kind["nodes"] for moment in node["at"]}
+    here.api.remove(kube.POOLS, name="pretend")
+    fresh = {"uid": "another", "creationTimestamp": observe.timestamp(here.clock())}
+    here.api.put(kube.POOLS, {**pool, "metadata": {**pool["metadata"], **fresh}, "status": {}})
+    here.start_operator()
+    await finish(here, KEY)
+    after = {moment for kind in pool_health(here) for node in kind["nodes"] for moment in node["at"]}
+    assert before
+    assert after
+    assert not before & after
 
 
 async def test_a_deleted_study_leaves_its_tests_to_the_pool() -> None:
@@ -151,6 +172,76 @@ async def test_a_conflict_is_tried_again_and_loses_no_test() -> None:
     here.api.patch_refusals["pretend"] = kube.RetryLater("conflict", delay=0.2)
     await here.finish()
     assert sum(len(node["figures"]) for kind in pool_health(here) for node in kind["nodes"]) == 3
+
+
+class ClosedPools(MemoryKube):
+    """An API server that does not answer for pools for some time; planning is over by then."""
+
+    closed = False
+
+    async def get(self, resource: kube.Resource, *, name: str, namespace: str | None = None) -> kube.Object | None:
+        if resource == kube.POOLS and self.closed:
+            raise kube.RetryLater("get gpupools: no answer")
+        return await super().get(resource, name=name, namespace=namespace)
+
+
+def closed(here: World) -> ClosedPools:
+    """The world's API server, closed for pools."""
+    api = ClosedPools(here.clock)
+    for resource in (kube.BENCHMARKS, kube.POOLS, kube.NODES):
+        for body in here.api.all(resource):
+            api.put(resource, body)
+    here.api = api
+    here.start_operator()
+    api.closed = True
+    return api
+
+
+async def test_pools_that_do_not_answer_hold_back_no_end_and_no_start_and_lose_no_test() -> None:
+    here = world(figures(USUAL), repeats=3)
+    api = closed(here)
+    for _ in range(20):
+        delay = await here.look()
+        here.clock.now += 1
+        here.progress()
+        if len(here.jobs_created()) == 3:
+            break
+    assert [entry["outcome"] for entry in here.ledger().values() if "outcome" in entry] == ["Succeeded"] * 2
+    assert [reason for reason, _ in here.events()].count("AttemptStarted") == 3
+    assert delay is not None
+    assert delay <= 2, "the tests of the first two are still to be put there"
+    api.closed = False
+    await here.finish()
+    assert sum(len(node["figures"]) for kind in pool_health(here) for node in kind["nodes"]) == 3
+
+
+async def test_the_last_tests_are_waited_for_a_minute_and_no_longer() -> None:
+    here = world(figures(USUAL), repeats=1)
+    closed(here)
+    waits: list[str] = []
+    for _ in range(70):
+        try:
+            await here.look()
+        except kube.RetryLater as error:
+            waits.append(str(error))
+        here.clock.now += 1
+        here.progress()
+    assert set(waits) == {"the last tests are not in the history of their pool yet"}
+    assert 50 <= len(waits) <= 60
+    assert here.status()["phase"] == "Succeeded"
+
+
+async def test_an_entry_of_another_version_hides_no_other_and_is_never_lost() -> None:
+    here = world(SECOND_IS_SLOW)
+    await finish(here, KEY)
+    (pool,) = here.api.all(kube.POOLS)
+    newer = {**pool_health(here)[0], "test": "disk"}
+    health = [*pool_health(here), newer]
+    here.api.put(kube.POOLS, {**pool, "status": {"health": health}})
+    here.api.put(kube.BENCHMARKS, studies.benchmark("later", repeats=3, **SPEC))
+    status = await finish(here, LATER)
+    assert [told["node"] for result in status["results"] for told in result["warnings"]] == ["n6-0"]
+    assert pool_health(here) == health
 
 
 async def test_a_history_that_cannot_be_written_stops_no_study() -> None:
