@@ -228,10 +228,46 @@ def test_studies_one_after_the_other_leave_what_both_at_once_would() -> None:
 
 def test_tests_of_gangs_whose_node_is_not_known_stand_under_no_node() -> None:
     kind = ARITHMETIC._replace(test="memory")
-    (found,) = health_history.merged(
-        (), [reading(2.0, kind=kind, nodes=("a", "b")), reading(2.1, kind=kind, nodes=("c",))]
-    )
+    (found,) = health_history.merged((), [reading(2.0, kind=kind, nodes=()), reading(2.1, kind=kind, nodes=("c",))])
     assert [one.node for one in found.nodes] == [None, "c"]
+
+
+MEMORY = ARITHMETIC._replace(test="memory")
+
+
+def pairs(*figures: float, nodes: tuple[str, ...]) -> list[Reading]:
+    return [reading(figure, kind=MEMORY, nodes=nodes, at=builders.NOW + n) for n, figure in enumerate(figures)]
+
+
+def test_a_gang_of_several_nodes_is_held_against_gangs_that_share_no_node_with_it() -> None:
+    weak = pairs(*(13.0,) * 20, nodes=("weak", "x"))
+    known = history(weak, pairs(*USUAL[:3], nodes=("a", "b")), pairs(*USUAL[3:], nodes=("c", "d")))
+    assert [one.node for one in known.nodes] == ["a+b", "c+d", "weak+x"], "a gang has places of its own"
+    for nodes in (("weak", "x"), ("x", "weak"), ("y", "weak")):
+        found = health_history.usual(reading(13.0, kind=MEMORY, nodes=nodes), known)
+        assert found is not None
+        assert (found.tests, found.nodes, found.median) == (6, 4, 19.5 * TERA)
+
+
+def test_a_gang_stands_under_one_entry_whatever_the_order_of_its_pods() -> None:
+    known = history(pairs(19.5, nodes=("a", "b")), pairs(19.4, nodes=("b", "a")))
+    assert [(one.node, len(one.figures)) for one in known.nodes] == [("a+b", 2)]
+
+
+@pytest.mark.parametrize("count", [2, 8, 31])
+def test_gangs_of_many_nodes_with_long_names_are_told_apart_too(count: int) -> None:
+    first, second = ([f"{zone}-{n:03}.{'x' * 60}" for n in range(count)] for zone in "ab")
+    known = history(pairs(*(13.0,) * 8, nodes=tuple(first)), pairs(*USUAL, nodes=tuple(second)))
+    assert all(one.node is not None and len(one.node) <= pool_health.NODE_MAX for one in known.nodes)
+    for nodes in (tuple(first), (first[-1],)):
+        found = health_history.usual(reading(13.0, kind=MEMORY, nodes=nodes), known)
+        assert found is not None
+        assert (found.tests, found.nodes, found.median) == (6, count, 19.5 * TERA)
+
+
+def test_a_gang_of_more_nodes_than_have_room_stands_under_no_node() -> None:
+    known = history(pairs(19.5, nodes=tuple(f"node-{n:03}" for n in range(32))))
+    assert [one.node for one in known.nodes] == [None]
 
 
 def test_what_is_usual_stands_in_the_pools_status_for_people() -> None:

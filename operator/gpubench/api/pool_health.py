@@ -22,10 +22,13 @@ Test = Literal["arithmetic", "memory", "allreduce"]
 
 
 class NodeTests(Value):
-    """The newest tests on one node, oldest first."""
+    """The newest tests on one node, or on several together, oldest first."""
 
     node: str | None = Field(
-        None, max_length=NODE_MAX, description="Absent where several nodes were tested together, and any may be meant."
+        None,
+        max_length=NODE_MAX,
+        description="Several that were tested together, any of which may be meant, are joined by +; where they are "
+        "many, each by # and a hash of its name. Absent where no node is known, or they are more than 31.",
     )
     at: tuple[int, ...] = Field(max_length=TESTS_MAX, description="When each ended, in seconds since the epoch.")
     figures: tuple[float, ...] = Field(max_length=TESTS_MAX, description="What each found, in the order of `at`.")

@@ -5,7 +5,11 @@ A test is put there once its attempt is in a ledger, and putting it there again 
 puts it there again. What an attempt is held against is written into its own record when it ends, and never looked up
 later.
 
-Must not happen: a history that grows; a node that is held against its own weakness only, where other nodes are known.
+Nodes that were tested together have an entry together, under `together`: they are not held against their own earlier
+tests either.
+
+Must not happen: a history that grows; a node, or a gang with it, that is held against its own weakness only, where
+other nodes are known; a gang whose tests push those of others out.
 """
 
 import statistics
@@ -18,6 +22,11 @@ from gpubench.control.health import Kind, Reading
 from gpubench.control.ledger import AttemptRecord, Usual
 from gpubench.control.observed import PoolHistory
 from gpubench.plan.plan import Plan, Point
+from gpubench.values import content_id
+
+_JOIN = "+"  # no node's name has one, nor the mark of a shortened one
+_SHORT = "#"
+_SHORT_CHARACTERS = 6
 
 #: When a test ended, and what it found.
 _Test = tuple[int, float]
@@ -31,7 +40,7 @@ def merged(history: Sequence[PoolTests], readings: Iterable[Reading]) -> tuple[P
     """
     kinds: dict[Kind, _OfNodes] = {_kind(known): nodes for known in history if (nodes := _of_nodes(known))}
     for reading in readings:
-        node = reading.nodes[0] if len(reading.nodes) == 1 else None
+        node = together(reading.nodes)
         test = (int(reading.ended_at), estimates.sampled(reading.figure))
         kinds.setdefault(reading.kind, {}).setdefault(node, set()).add(test)
     newest = sorted(kinds, key=lambda kind: (_newest(kinds[kind]), repr(kind)), reverse=True)
@@ -54,11 +63,14 @@ def usual(reading: Reading, known: PoolTests | None) -> Usual | None:
     if known is None:
         return None
     nodes = _of_nodes(known)
-    others = {node: tests for node, tests in nodes.items() if node not in reading.nodes}
+    own = {_short(node) for node in reading.nodes}
+    others = {entry: tests for entry, tests in nodes.items() if not own & _nodes_in(entry)}
     for asked in (others, nodes):
         tests = [test for of_node in asked.values() for test in of_node]
         if len(tests) >= health.HISTORY_MIN:
-            found = health.of_figures([figure for _, figure in tests], nodes=len(asked.keys() - {None}) or None)
+            found = health.of_figures(
+                [figure for _, figure in tests], nodes=len(set[str]().union(*map(_nodes_in, asked))) or None
+            )
             return Usual(
                 test=reading.kind.test,
                 median=found.median,
@@ -68,6 +80,27 @@ def usual(reading: Reading, known: PoolTests | None) -> Usual | None:
                 oldest_at=min(moment for moment, _ in tests),
             )
     return None
+
+
+def together(nodes: Sequence[str]) -> str | None:
+    """The name of the entry of nodes that were tested together: each once, joined by +.
+
+    None where no node is known, or they are too many even with their names shortened.
+    """
+    for names in (nodes, [_short(node) for node in nodes]):
+        joined = _JOIN.join(sorted(set(names)))
+        if joined and len(joined) <= pool_health.NODE_MAX:
+            return joined
+    return None
+
+
+def _short(node: str) -> str:
+    return node if node.startswith(_SHORT) else f"{_SHORT}{content_id(node, characters=_SHORT_CHARACTERS)}"
+
+
+def _nodes_in(entry: str | None) -> set[str]:
+    """The nodes of an entry, all of them shortened."""
+    return set() if entry is None else {_short(node) for node in entry.split(_JOIN)}
 
 
 def by_pool(plan: Plan, records: Iterable[AttemptRecord]) -> Mapping[str, Sequence[Reading]]:
