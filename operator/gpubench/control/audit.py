@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from gpubench import exitcodes, sealed
 from gpubench.api.benchmark import GpuBenchmarkSpec
-from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api.benchmark_status import GpuBenchmarkStatus, PointResult, WarningReason
 from gpubench.control import conditions, judgement
 from gpubench.control import decide as decisions
 from gpubench.control.ledger import AttemptRecord, Ledger, Outcome
@@ -29,7 +29,7 @@ from gpubench.plan.plan import Plan, Point
 from gpubench.values import Value
 
 #: Sentences of a status: no figures, and another version may choose other words.
-_SENTENCES = frozenset({"answer", "clock", "message", "reason", "sentence", "warnings"})
+_SENTENCES = frozenset({"answer", "clock", "message", "reason", "sentence"})
 #: What a status of version 1 did not have: there it may be absent, and nothing else may.
 _NEWER_THAN_VERSION_1 = frozenset(
     {
@@ -268,13 +268,22 @@ def of_status(
         yield Finding(place="results", sentence=found)
         return
     for point, computed in zip(stored.results, again.results, strict=True):
+        unnumbered = frozenset({"warnings"}) if not words and _has_sentences_only(point) else frozenset[str]()
         yield from _differences(
-            f"{point_text(computed)}: ", _as_read(point), _wire(computed), left_out=left_out, newer=newer
+            f"{point_text(computed)}: ", _as_read(point), _wire(computed), left_out=left_out | unnumbered, newer=newer
         )
     before, now = _as_read(stored), again.to_wire()
     compared = before.keys() | now.keys() if conditions.holds(stored.conditions, conditions.FINISHED) else _ALWAYS
     before, now = (_only(wire, compared - {"results"}) for wire in (before, now))
     yield from _differences("", before, now, left_out=left_out, newer=newer)
+
+
+def _has_sentences_only(point: PointResult) -> bool:
+    """Whether the warnings of a point are of a version that gave them no reasons and no numbers."""
+    alone = {"reason", "message"}
+    return bool(point.warnings) and all(
+        told.reason is WarningReason.OTHER and told.to_wire().keys() == alone for told in point.warnings
+    )
 
 
 def figures_in(status: GpuBenchmarkStatus) -> int:
