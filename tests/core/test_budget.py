@@ -352,11 +352,20 @@ def test_the_budget_holds_though_somebody_deletes_the_pods_of_every_attempt() ->
     assert Decimal("0.30") < billed(here) <= Decimal("0.50")
 
 
-def test_a_training_of_unknown_length_is_stopped_in_time() -> None:
+def test_a_training_of_unknown_length_is_stopped_in_time_and_its_length_stays_unknown() -> None:
     block = builders.block(workers=[1], data={"source": "Generated"})
-    here = place("0.50", block, price=BY_THE_SECOND, measure={"mode": "Training", "repeats": {"min": 1}})
+    training = {"mode": "Training", "repeats": {"min": 2}}
+    here = place("0.50", block, price=BY_THE_SECOND, measure=training, limits={"parallelTrials": 2})
     run_without_an_end(here)
     assert Decimal("0.40") < billed(here) <= Decimal("0.50")
+    assert here.status is not None
+    for sentence in (condition(here.status, conditions.BUDGET_EXHAUSTED)[2], here.status.results[0].reason or ""):
+        assert "an attempt takes at least USD 0.5" in sentence
+        assert "how much more nobody knows: raise limits.budget well beyond USD 0.99" in sentence
+        assert "or more" not in sentence
+    here.study = with_budget(here.study, "9")
+    assert len(here.reconcile().create) == 1  # alone, as at first
+    assert here.reconcile().create == ()
 
 
 # --- it goes on -------------------------------------------------------------------------------------------------------

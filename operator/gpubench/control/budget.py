@@ -87,8 +87,8 @@ def purse(account: Account, live: Sequence[ObservedJob], *, limit: str | None, n
         spent=account.ended.amount,
         reserved=_total(one.reserved(now) for one in running) + account.setup(begun),
         costs=tuple(map(cost, account.plan.points, account.expected)),
-        unforeseen=frozenset(index for index, seconds in enumerate(account.expected) if not seconds),
-        is_alone=any(not one.expected for one in running),
+        unforeseen=account.unforeseen,
+        is_alone=any(account.point_of[one.job.trial] in account.unforeseen for one in running),
         is_final=not live,
     )
 
@@ -149,7 +149,7 @@ class _Running:
     job: ObservedJob
     account: Account
     point: Point
-    expected: float  # seconds on each node; 0 where nobody can say
+    expected: float  # seconds on each node; at least, where nobody can say
 
     def if_stopped(self, moment: float) -> Decimal:
         """What it is billed if it is told to end at a moment: as its record will say."""
@@ -235,6 +235,10 @@ def exhausted(plan: Plan, standings: Mapping[str, TrialStanding], purse: Purse |
     if not known:
         return f"{_count(left)}: {_without_price(plan, left[0])}"
     cost, trial = min(known, key=lambda pair: pair[0])
+    if trial.point in purse.unforeseen:
+        return (
+            f"{_count(left)}: {_spent(purse)}, and of the cheapest ({_words(plan, trial)}) {_unforeseen(purse, cost)}"
+        )
     return (
         f"{_count(left)}: {_spent(purse)}, and the cheapest of them ({_words(plan, trial)}) is expected to take up to "
         f"{_amount(purse, cost)}: raise limits.budget to {_least(purse, cost)} or more to go on"
@@ -245,9 +249,18 @@ def _not_run(plan: Plan, trial: Trial, purse: Purse) -> str:
     cost = purse.costs[trial.point]
     if cost is None:
         return _without_price(plan, trial)
+    if trial.point in purse.unforeseen:
+        return f"{_spent(purse)}, and {_unforeseen(purse, cost)}"
     return (
         f"{_spent(purse)}, and an attempt is expected to take up to {_amount(purse, cost)}: raise limits.budget to "
         f"{_least(purse, cost)} or more"
+    )
+
+
+def _unforeseen(purse: Purse, cost: Decimal) -> str:
+    return (
+        f"an attempt takes at least {_amount(purse, cost)}, and how much more nobody knows: raise limits.budget well "
+        f"beyond {_least(purse, cost)}, or it is stopped again before its end"
     )
 
 

@@ -76,7 +76,8 @@ class Account:
     plan: Plan
     prices: Prices | None  # None where no pool has a price, or they have no currency in common
     ended: Ended
-    expected: tuple[float, ...]  # seconds for which another attempt at each point will hold its nodes; 0: unforeseen
+    expected: tuple[float, ...]  # seconds for which another attempt at each point will hold its nodes, as far as known
+    unforeseen: frozenset[int]  # points of which nobody can say how long an attempt takes: at least what is expected
     point_of: Mapping[str, int]  # index of a trial's point
 
     def point(self, trial: str) -> Point:
@@ -108,6 +109,11 @@ def account(plan: Plan, ledger: Ledger) -> Account:
         prices=found,
         ended=Ended() if found is None else _ended(found, plan, attempts),
         expected=tuple(expected_seconds(plan, of_point) for of_point in attempts),
+        unforeseen=frozenset(
+            index
+            for index, of_point in enumerate(attempts)
+            if not estimate.trial_seconds(plan) and not _succeeded(of_point)
+        ),
         point_of=point_of,
     )
 
@@ -264,7 +270,7 @@ def expected_seconds(plan: Plan, attempts: Iterable[AttemptRecord]) -> float:
     """For how long another attempt at a point is expected to hold each node, given the earlier ones at the point.
 
     As long as the longest of those that succeeded. Without one, what the plan's times add up to, and not less than an
-    attempt has taken that was preempted or stopped on its way; 0 where nobody can say (mode Training).
+    attempt has taken that was preempted or stopped on its way. In mode Training nothing adds up: 0, or at least that.
     """
     succeeded, unfinished = 0.0, 0.0
     for record in attempts:
@@ -274,6 +280,11 @@ def expected_seconds(plan: Plan, attempts: Iterable[AttemptRecord]) -> float:
         elif record.outcome in _TOLD_TO_END:
             unfinished = max(unfinished, longest)
     return succeeded or max(unfinished, estimate.trial_seconds(plan) or 0.0)
+
+
+def _succeeded(attempts: Iterable[AttemptRecord]) -> bool:
+    """Whether one of them did, and it is known how long it took."""
+    return any(record.outcome is Outcome.SUCCEEDED and any(bills.held_seconds(record)) for record in attempts)
 
 
 # --- words ------------------------------------------------------------------------------------------------------------
