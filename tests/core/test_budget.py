@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 import builders
+from gpubench.api.benchmark import Limits
 from gpubench.api.benchmark_status import GpuBenchmarkStatus, Omission, PointState
-from gpubench.control import conditions, planning, spending
+from gpubench.control import conditions, manifests, planning, spending
 from gpubench.control.decision import Decision
 from gpubench.control.ledger import Outcome, Reason
 from gpubench.control.observed import Disruption, Study
@@ -461,3 +462,11 @@ def test_a_budget_given_later_runs_nothing_whose_price_nobody_knows() -> None:
     assert status.spent is None
     assert status.phase == "BudgetExhausted"
     assert "what cpu costs is not known in the study's currency" in condition(status, conditions.BUDGET_EXHAUSTED)[2]
+
+
+def test_what_a_budget_cannot_hold_is_said_beside_it() -> None:
+    said = Limits.model_fields["budget"].description or ""
+    minutes = manifests.DEADLINE_SLACK_SECONDS // 60
+    assert (
+        f"only a Job's own deadline ends an attempt (schedulingTimeout, attemptTimeout and {minutes} minutes)" in said
+    )
