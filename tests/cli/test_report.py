@@ -231,9 +231,7 @@ def test_without_its_libraries_a_page_is_refused_in_a_sentence_and_markdown_is_w
 
 
 def test_other_commands_load_no_library_of_reports() -> None:
-    code = (
-        "import sys, gpubench_cli.report; print([name for name in ('matplotlib', 'jinja2') if name in sys.modules])"
-    )
+    code = "import sys, gpubench_cli.report; print([name for name in ('matplotlib', 'jinja2') if name in sys.modules])"
     ended = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert ended.stdout == "[]\n"
 
