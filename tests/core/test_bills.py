@@ -10,7 +10,7 @@ import builders
 import world as worlds
 from gpubench.api.benchmark_status import BILLED_POINTS_MAX, PointBill, PointResult
 from gpubench.api.pool import GpuPool
-from gpubench.control import bills, ledger, results
+from gpubench.control import bills, ledger, results, spending
 from gpubench.control.ledger import AttemptRecord, Outcome, Reason
 from gpubench.control.observed import Disruption
 from gpubench.money.amount import Amount
@@ -63,6 +63,17 @@ def test_a_point_is_billed_for_the_time_of_its_pods_on_their_nodes() -> None:
     assert result.cost is not None  # and the marginal cost stands beside it, as it was
     assert result.cost.per_million_samples is not None
     assert result.cost.per_million_samples.mean != bill.total
+
+
+def test_a_node_that_was_held_within_one_second_of_the_clock_is_billed_for_the_minimum() -> None:
+    """The API's timestamps are whole seconds: a short attempt ends in the second in which it was placed."""
+    a_pool = pool(billing={"increment_seconds": 1, "minimum_seconds": 60})
+    plan = builders.plan(ONE, a_pool)
+    moment = 1_700_000_000.0
+    short = record(plan, created_at=moment, ended_at=moment, pod_times=((moment, moment, moment),))
+    assert billed(of_records(plan, short)).total == "0.060000"
+    account = spending.account(plan, ledger.Ledger(records=(short,)))
+    assert account.ended.amount == Decimal("0.06")
 
 
 def test_each_node_of_a_gang_is_rounded_up_by_itself() -> None:

@@ -31,6 +31,7 @@ _LOOKED_AT = frozenset(
         Reason.BUDGET_EXHAUSTED,
     }
 )
+_RESOLUTION_SECONDS = 1.0  # of timestamps in the Kubernetes API
 _PLACES = 6  # at most, of an amount in a status
 _DIGITS_OF_AMOUNTS = 12
 _DIGITS_OF_SECONDS = 4  # a status holds 256 of each
@@ -61,10 +62,15 @@ def setup(plan: Plan, records: Iterable[AttemptRecord]) -> tuple[Amount, ...]:
     return tuple(paid for paid in found if paid is not None)
 
 
+def held(scheduled: float, ended: float) -> float:
+    """How long a pod held its node. The API counts whole seconds: what began and ended in one is not nothing."""
+    return max(_RESOLUTION_SECONDS, ended - scheduled)
+
+
 def held_seconds(record: AttemptRecord) -> tuple[float, ...]:
     """How long each node of an attempt was held, as far as it is known: those of `node_times`."""
     if record.pod_times:
-        return tuple(ended - scheduled for scheduled, _, ended in record.pod_times)
+        return tuple(held(scheduled, ended) for scheduled, _, ended in record.pod_times)
     return tuple(float(node.held) for node in node_times(record))
 
 
@@ -79,7 +85,7 @@ def node_times(record: AttemptRecord) -> tuple[NodeTime, ...]:
     joined = _joined(record)
     return tuple(
         NodeTime(
-            held=_decimal(ended - scheduled),
+            held=_decimal(held(scheduled, ended)),
             started=None if running is None else _decimal(max(0.0, running - scheduled)),
             joined=None if joined is None else _decimal(max(0.0, joined - scheduled)),
         )

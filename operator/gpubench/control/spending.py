@@ -153,7 +153,7 @@ def held(pods: Sequence[ObservedPod], *, until: float, ends_later: bool = False)
     def seconds(pod: ObservedPod, scheduled_at: float) -> float:
         if pod.end is None:
             return max(0.0, until - scheduled_at) + grace
-        return max(0.0, (pod.end.finished_at or until) - scheduled_at)
+        return bills.held(scheduled_at, pod.end.finished_at or until)
 
     return tuple(seconds(pod, pod.scheduled_at) for pod in pods if pod.scheduled_at is not None)
 
