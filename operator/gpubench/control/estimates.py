@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Intervals and amounts as a status holds them, and back."""
 
+from collections.abc import Sequence
 from decimal import Decimal
 
-from gpubench.api.benchmark_status import AmountInterval, Estimate
+from gpubench.api.benchmark_status import AmountInterval, Estimate, Scaling
+from gpubench.measure import efficiency
+from gpubench.measure.efficiency import MeasuredPoint
 from gpubench.measure.intervals import Interval
 from gpubench.money import price
 from gpubench.money.marginal import CostInterval
@@ -55,3 +58,16 @@ def sampled(value: float) -> float:
     A status of 256 points has room for no more either.
     """
     return float(f"{value:.{_SAMPLED_DIGITS}g}")
+
+
+def scaling(entry: MeasuredPoint, *, among: Sequence[MeasuredPoint]) -> tuple[Scaling, ...]:
+    """A point's efficiencies as a status has them, each against the smallest gang on its line."""
+    return tuple(
+        Scaling(
+            kind=found.kind,
+            baseline_workers=found.baseline_workers,
+            baseline_pool=found.baseline_pool,
+            efficiency=estimate(found.interval),
+        )
+        for found in efficiency.efficiencies(entry, among)
+    )

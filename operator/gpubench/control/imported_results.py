@@ -25,7 +25,7 @@ from gpubench.api.benchmark_status import (
     WarningReason,
 )
 from gpubench.control import estimates, point_warnings, training_results
-from gpubench.measure import efficiency, intervals
+from gpubench.measure import intervals
 from gpubench.measure.efficiency import Ground, MeasuredPoint
 from gpubench.plan import derived
 from gpubench.plan.imported import ImportedPoint, Run
@@ -113,15 +113,7 @@ def _scaling(
         return (_printed(plan, point, found.efficiency),)
     if measured is None:
         return ()
-    return tuple(
-        Scaling(
-            kind=one.kind,
-            baseline_workers=one.baseline_workers,
-            baseline_pool=one.baseline_pool,
-            efficiency=estimates.estimate(one.interval),
-        )
-        for one in efficiency.efficiencies(measured, among)
-    )
+    return estimates.scaling(measured, among=among)
 
 
 def _printed(plan: Plan, point: Point, published: str) -> Scaling:

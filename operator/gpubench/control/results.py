@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from gpubench import workloads
 from gpubench.api import benchmark_status
 from gpubench.api.benchmark import Goal
-from gpubench.api.benchmark_status import SOURCES, Bandwidth, Basis, PointResult, PointState, Scaling
+from gpubench.api.benchmark_status import SOURCES, Bandwidth, Basis, PointResult, PointState
 from gpubench.control import (
     caveats,
     costs,
@@ -23,7 +23,7 @@ from gpubench.control import (
 from gpubench.control.caveats import Beside
 from gpubench.control.conditions import clamped
 from gpubench.control.retries import Standing, TrialStanding
-from gpubench.measure import bandwidth, efficiency, intervals, records, throughput, wanted
+from gpubench.measure import bandwidth, intervals, records, throughput, wanted
 from gpubench.measure.efficiency import Ground, MeasuredPoint
 from gpubench.measure.records import Environment, Result
 from gpubench.plan.plan import Plan, Point
@@ -216,7 +216,7 @@ def _with_figures(
             "values": entry.values,
             "throughput": estimates.estimate(intervals.of_mean(entry.values, entry.confidence)),
             "stopping": stopped.how(plan, trials) if ended else None,
-            "scaling": () if is_message else _scaling(entry, among=beside.among),
+            "scaling": () if is_message else estimates.scaling(entry, among=beside.among),
             "training": training_results.training_result(
                 results, plan.timed_region, planned=key.epochs, confidence=entry.confidence
             ),
@@ -228,18 +228,6 @@ def _with_figures(
         }
     )
     return found.model_copy(update={"warnings": caveats.of_point(plan, found, trials, entry, beside)})
-
-
-def _scaling(entry: MeasuredPoint, *, among: Sequence[MeasuredPoint]) -> tuple[Scaling, ...]:
-    return tuple(
-        Scaling(
-            kind=found.kind,
-            baseline_workers=found.baseline_workers,
-            baseline_pool=found.baseline_pool,
-            efficiency=estimates.estimate(found.interval),
-        )
-        for found in efficiency.efficiencies(entry, among)
-    )
 
 
 def _bandwidth(entry: MeasuredPoint) -> Bandwidth | None:
