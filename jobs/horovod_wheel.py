@@ -289,7 +289,7 @@ def _install(python: str, *, target: dict[str, object], wheel: Path) -> None:
         return
     file = _wheel_in(wheel)
     assert file is not None
-    pip = [*_uv(), "pip", "install", "--quiet", "--python", python]
+    pip = [*_uv(), "pip", "install", "--quiet", "--compile-bytecode", "--python", python]
     try:
         subprocess.run([*pip, "--no-deps", "--reinstall", str(file)], check=True)
         subprocess.run([*pip, *RUNTIME_REQUIREMENTS], check=True)

@@ -11,6 +11,7 @@ from gpubench.exitcodes import ExitCode
 from gpubench.measure import gang, records
 from gpubench.plan import assignment as assignments
 from gpubench.values import Value
+from gpubench_jobs import nccl
 from gpubench_jobs.failures import RankError
 
 
@@ -32,6 +33,7 @@ class Report(Value):
     final_loss: float
     weights_digest: str
     environment: str
+    links: tuple[str, ...] = ()  # of NCCL, where it tells them
     usage: records.Usage | None = None
     health: records.Health | None = None
 
@@ -80,6 +82,8 @@ def result(
     join_seconds: float,
     init_seconds: float,
     training: tuple[records.Epoch, ...] = (),
+    kept: Sequence[records.Checkpoint] | None = None,
+    resumed: records.Resumed | None = None,
 ) -> records.Result:
     """The figures of the gang (`gpubench.measure.gang`), once all ranks are seen to have done the same work."""
     digest = _same(reports, lambda report: report.weights_digest, "ended with different weights: gradients were lost")
@@ -93,6 +97,8 @@ def result(
         epochs=training,
         usages=[report.usage for report in reports if report.usage],
         healths=[report.health for report in reports if report.health],
+        kept=kept,
+        resumed=resumed,
     )
     return records.Result(
         trial=assignment.trial,
@@ -101,6 +107,7 @@ def result(
         final_loss=sum(report.final_loss for report in reports) / len(reports),
         weights_digest=digest,
         environment=environment,
+        links=nccl.united(report.links for report in reports),
         join_seconds=join_seconds,
         init_seconds=init_seconds,
     )

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 import tensorflow as tf
 
 from gpubench import workloads
-from gpubench.api.benchmark import DataSource, Mode
+from gpubench.api.measuring import Mode
+from gpubench.api.sweep import DataSource
 from gpubench.exitcodes import ExitCode
 from gpubench.plan.assignment import Assignment
-from gpubench_jobs import agreement, allreduce, data, epochs, evaluate, models, own, probe, train, variants
+from gpubench_jobs import agreement, allreduce, data, epochs, evaluate, models, own, probe, snapshot, train, variants
 from gpubench_jobs.data import pipeline, unusable
 from gpubench_jobs.data.feed import Feed, streamed
 from gpubench_jobs.data.split import Progress, Split
@@ -31,6 +32,7 @@ class Assembly:
     persistent: list[tf.Variable]  # equal on all ranks at the beginning
     course: epochs.Course | None  # in mode Training
     computing: probe.Computing | None  # None where ranks do nothing alone
+    state: snapshot.State | None = None  # what a checkpoint has, in mode Training
 
 
 @dataclass(frozen=True)
@@ -42,11 +44,16 @@ class _Material:
     course: epochs.Course | None
 
 
-def assemble(assignment: Assignment, *, rank: int, seed: int, progress: Progress = lambda: None) -> Assembly:
-    """`seed` is the rank's own; the process has been seeded with it, and the precision is set."""
+def assemble(
+    assignment: Assignment, *, rank: int, seed: int, progress: Progress = lambda: None, first_step: int = 0
+) -> Assembly:
+    """`seed` is the rank's own; the process has been seeded with it, and the precision is set.
+
+    The samples are those from `first_step` on.
+    """
     if assignment.workload == workloads.MESSAGES and assignment.custom_file is None:
         return _message(assignment, seed=seed)
-    material = _material(assignment, rank=rank, seed=seed, progress=progress)
+    material = _material(assignment, rank=rank, seed=seed, progress=progress, first_step=first_step)
     run = train.compile_run(
         material.recipe,
         material.feed,
@@ -64,6 +71,7 @@ def assemble(assignment: Assignment, *, rank: int, seed: int, progress: Progress
         persistent=recipe.persistent,
         course=material.course,
         computing=computing,
+        state=snapshot.State(recipe.learned, recipe.persistent, run.variables) if material.course else None,
     )
 
 
@@ -106,12 +114,12 @@ def _message(assignment: Assignment, *, seed: int) -> Assembly:
     return Assembly(run=run, weights=[message], persistent=[], course=None, computing=None)
 
 
-def _material(assignment: Assignment, *, rank: int, seed: int, progress: Progress) -> _Material:
+def _material(assignment: Assignment, *, rank: int, seed: int, progress: Progress, first_step: int = 0) -> _Material:
     if assignment.custom_file is not None:
-        return _own(assignment, rank=rank)
+        return _own(assignment, rank=rank, first_step=first_step)
     if assignment.data.source is DataSource.SYNTHETIC:
         return _synthetic(assignment, seed=seed)
-    return _of_sets(assignment, rank=rank, progress=progress)
+    return _of_sets(assignment, rank=rank, progress=progress, first_step=first_step)
 
 
 def _synthetic(assignment: Assignment, *, seed: int) -> _Material:
@@ -124,7 +132,7 @@ def _synthetic(assignment: Assignment, *, seed: int) -> _Material:
     return _Material(recipe, data.synthetic_feed(assignment, dtype=recipe.network.compute_dtype, seed=seed), None)
 
 
-def _of_sets(assignment: Assignment, *, rank: int, progress: Progress) -> _Material:
+def _of_sets(assignment: Assignment, *, rank: int, progress: Progress, first_step: int) -> _Material:
     """Training samples through the pipeline; in mode Training also epochs and what was held out."""
     workload, gang = workloads.find(assignment.workload), assignment.workers
     sets = data.open_sets(workload, assignment.data, seed=assignment.seed, progress=progress)
@@ -142,6 +150,7 @@ def _of_sets(assignment: Assignment, *, rank: int, progress: Progress) -> _Mater
         seed=assignment.seed,
         augment=recipe.augment,
         drop_remainder=drop_remainder,
+        first_step=first_step,
     )
     course = None
     if assignment.mode is Mode.TRAINING:
@@ -171,7 +180,7 @@ def _evaluation(recipe: Recipe, held_out: Split, *, assignment: Assignment, rank
     return evaluate.Evaluation(recipe, batches, workers=gang)
 
 
-def _own(assignment: Assignment, *, rank: int) -> _Material:
+def _own(assignment: Assignment, *, rank: int, first_step: int) -> _Material:
     built = own.load(assignment, rank=rank)
     recipe = variants.of_recipe(built.recipe, assignment)
     course = None
@@ -186,4 +195,5 @@ def _own(assignment: Assignment, *, rank: int) -> _Material:
             samples=built.steps_per_epoch * assignment.batch_per_worker * assignment.workers,
             evaluation=evaluation,
         )
-    return _Material(recipe, streamed(built.batches), course)
+    batches = built.batches.skip(first_step) if first_step else built.batches  # gone through once more, unseen
+    return _Material(recipe, streamed(batches), course)

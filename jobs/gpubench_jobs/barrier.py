@@ -8,22 +8,36 @@ so that nobody waits for a time-out, and pod 0 ends well only after every pod ha
 Must not happen: a pod of another attempt, which an address that was used again led here, takes part (it is refused by
 the gang's name); a wait without a bound (every request has a time-out, every caller a deadline).
 
-The server has no authentication, like Horovod's own: whoever reaches the port and knows the gang's name is believed.
-Keeping others away from it is the cluster's business (a NetworkPolicy); gpubench brings none.
+In a cluster the pods of a study have a token that nobody else has. Requests and answers are signed with it
+(HMAC-SHA256, RFC 2104) over all that they say, with the gang's name and a number that grows: what was said in one
+attempt is believed in no other, nothing is believed twice, and whoever stands in pod 0's place cannot answer. Only the
+token is secret. Without one, as in a local run, whoever knows the gang's name is believed. The addresses that joined
+are also the only ones that Horovod's rendezvous lets in, which knows no token.
 """
 
+import hashlib
+import hmac
 import http.client
 import http.server
+import ipaddress
 import socket
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Protocol
+
+from pydantic import ValidationError
 
 from gpubench.values import Value
 
 REQUEST_SECONDS = 2.0
 _BODY_MAX = 64 * 1024
+#: Where processes come from that talk to an address of their machine's loopback network, whichever it is.
+_LOOPBACK = "127.0.0.1"
+_GANG, _POD, _NUMBER, _SIGNATURE = "X-Gang", "X-Pod", "X-Number", "X-Signature"
+_DIGITS_MAX = 20  # of a number in a header; nanoseconds have 19
 
 
 class Fault(Value):
@@ -48,7 +62,14 @@ class Unreachable(Exception):
 
 
 class Refused(Exception):
-    """Something answers in pod 0's place, and it is not our gang's barrier."""
+    """Pod 0 will not have us; or something answers in its place, and it is not our gang's barrier."""
+
+
+def signature(token: str, *said: str | bytes) -> str:
+    """What only somebody with the token can put below this. Each part has its length before it: none runs over."""
+    parts = [part.encode() if isinstance(part, str) else part for part in said]
+    text = b"".join(b"%d:%b" % (len(part), part) for part in parts)
+    return hmac.new(token.encode(), text, hashlib.sha256).hexdigest()
 
 
 class Gang(Protocol):
@@ -75,6 +96,8 @@ class Book:
     pods: int
     _state: State = field(default_factory=State)
     _informed: set[int] = field(default_factory=set)
+    _addresses: frozenset[str] = frozenset()  # that joined
+    _numbers: dict[int, int] = field(default_factory=dict)  # of the last signed request of each pod
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def state(self) -> State:
@@ -82,9 +105,26 @@ class Book:
         with self._lock:
             return self._state
 
-    def join(self, pod: int) -> None:
+    def join(self, pod: int, *, address: str | None = None) -> None:
         """A pod is here; saying it twice changes nothing."""
+        if address is not None:
+            found = {address, _LOOPBACK} if ipaddress.ip_address(address).is_loopback else {address}
+            with self._lock:
+                self._addresses |= found
         self._change(lambda state: state.model_copy(update={"joined": _with(state.joined, pod)}))
+
+    def admits(self, address: str) -> bool:
+        """Whether somebody at this address may be a rank of a pod that has joined."""
+        with self._lock:
+            return address in self._addresses
+
+    def is_news(self, pod: int, number: int) -> bool:
+        """Whether this signed request of a pod came after all that came before; asking counts as coming."""
+        with self._lock:
+            later = number > self._numbers.get(pod, -1)
+            if later:
+                self._numbers[pod] = number
+            return later
 
     def done(self, pod: int) -> None:
         """All ranks of a pod have ended well."""
@@ -120,11 +160,12 @@ class LocalGang:
 
     # ruff: noqa: D102  # the methods of both views are documented in Gang
 
-    def __init__(self, book: Book) -> None:
+    def __init__(self, book: Book, *, address: str | None = None) -> None:
         self._book = book
+        self._address = address
 
     def join(self) -> None:
-        self._book.join(0)
+        self._book.join(0, address=self._address)
 
     def state(self) -> State:
         return self._book.state()
@@ -143,12 +184,13 @@ class RemoteGang:
     later, or is slow, must not look like the loss of pod 0.
     """
 
-    def __init__(self, *, host: str, port: int, gang: str, pod: int, source: str) -> None:
+    def __init__(self, *, host: str, port: int, gang: str, pod: int, source: str, token: str | None = None) -> None:
         self._host = host
         self._port = port
         self._gang = gang
         self._pod = pod
         self._source = source
+        self._token = token
         self._address: str | None = None
 
     @property
@@ -176,7 +218,7 @@ class RemoteGang:
             status, answer = self._exchange(address, method=method, path=path, body=body)
         except (OSError, http.client.HTTPException) as error:
             raise Unreachable(f"pod 0 ({self._host}) does not answer: {error}") from error
-        if status != 200:
+        if status != HTTPStatus.OK:
             raise Refused(f"{self._host} answered {status}: {answer.decode(errors='replace')}")
         self._address = address
         return answer
@@ -186,10 +228,19 @@ class RemoteGang:
             address, self._port, timeout=REQUEST_SECONDS, source_address=(self._source, 0)
         )
         try:
-            headers = {"X-Gang": self._gang, "X-Pod": str(self._pod)}
-            connection.request(method, path, body=body.to_json().encode() if body else b"", headers=headers)
+            content = body.to_json().encode() if body else b""
+            # By this process' clock each number is larger than the one before.
+            headers = {_GANG: self._gang, _POD: str(self._pod), _NUMBER: str(time.monotonic_ns())}
+            if self._token is not None:
+                headers[_SIGNATURE] = signature(self._token, method, path, *headers.values(), content)
+            connection.request(method, path, body=content, headers=headers)
             response = connection.getresponse()
-            return response.status, response.read(_BODY_MAX)
+            answer = response.read(_BODY_MAX)
+            if self._token is not None and response.status == HTTPStatus.OK:
+                expected = signature(self._token, headers[_SIGNATURE], answer)
+                if not _is_equal(expected, response.getheader(_SIGNATURE)):
+                    raise Refused(f"{self._host} answers without the token of this study: it is not our pod 0")
+            return response.status, answer
         finally:
             connection.close()
 
@@ -197,6 +248,11 @@ class RemoteGang:
 def _resolve(host: str) -> str:
     """IPv4 only: Horovod's Gloo store knows nothing else."""
     return str(socket.getaddrinfo(host, None, socket.AF_INET, socket.SOCK_STREAM)[0][4][0])
+
+
+def _is_equal(expected: str, given: str | None) -> bool:
+    """In a time that tells nothing of where they differ; a header may hold more than ASCII, which never fits."""
+    return given is not None and hmac.compare_digest(expected.encode(), given.encode())
 
 
 class Server(http.server.ThreadingHTTPServer):
@@ -207,9 +263,10 @@ class Server(http.server.ThreadingHTTPServer):
     # The address of a pod can still be in TIME_WAIT from the attempt before, on nodes that share one network.
     allow_reuse_address = True
 
-    def __init__(self, book: Book, *, address: str, port: int) -> None:
+    def __init__(self, book: Book, *, address: str, port: int, token: str | None = None) -> None:
         super().__init__((address, port), _Handler)
         self.book = book
+        self.token = token
 
     def start(self) -> None:
         """Answer in the background for as long as the process lives."""
@@ -222,21 +279,20 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         book = self.server.book
-        if (pod := self._pod()) is not None and self.path == "/state":
+        if (pod := self._pod(b"")) is not None and self.path == "/state":
             self._answer(200, book.state().to_json())
             book.informed(pod)
 
     def do_POST(self) -> None:
-        book = self.server.book
-        if (pod := self._pod()) is None:
+        book, body = self.server.book, self._body()
+        if (pod := self._pod(body)) is None:
             return
         match self.path:
             case "/join":
-                book.join(pod)
+                book.join(pod, address=str(self.client_address[0]))
                 self._answer(200, "{}")
             case "/failed":
-                book.report(Fault.model_validate_json(self._body()))
-                self._answer(200, "{}")
+                self._report(body)
             case "/done":
                 # Answered first: pod 0 leaves as soon as the last pod is in the book, and takes this server with it.
                 self._answer(200, "{}")
@@ -244,27 +300,63 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             case _:
                 self._answer(404, "no such place")
 
-    def _pod(self) -> int | None:
-        """The pod that asks; None when it was refused."""
+    def _report(self, body: bytes) -> None:
+        try:
+            fault = Fault.model_validate_json(body)
+        except ValidationError:
+            return self._answer(400, "this tells of no failure")
+        self.server.book.report(fault)
+        return self._answer(200, "{}")
+
+    def _pod(self, body: bytes) -> int | None:
+        """The pod that asks; None when it was refused. Who cannot sign is told nothing of the gang."""
         book = self.server.book
-        pod, gang = self.headers.get("X-Pod", ""), self.headers.get("X-Gang")
-        if gang != book.gang:
+        pod, gang = self.headers.get(_POD, ""), self.headers.get(_GANG)
+        if (refusal := self._unsigned(body)) is not None:
+            self._answer(*refusal)
+        elif gang != book.gang:
             self._answer(409, f"this is the barrier of {book.gang}")
-        elif not pod.isdecimal() or int(pod) >= book.pods:
+        elif not _is_number(pod) or int(pod) >= book.pods:
             self._answer(400, f"{pod!r} is none of {book.pods} pods")
+        elif not self._is_news(int(pod)):
+            self._answer(409, "this was said before")
         else:
             return int(pod)
         return None
 
+    def _unsigned(self, body: bytes) -> tuple[HTTPStatus, str] | None:
+        """Why this was not said by somebody with the study's token; None where it was, or there is none."""
+        if (token := self.server.token) is None:
+            return None
+        given = self.headers.get(_SIGNATURE)
+        if given is None:
+            return HTTPStatus.UNAUTHORIZED, "the pods of this study sign what they say, and this is not signed"
+        said = [self.headers.get(name, "") for name in (_GANG, _POD, _NUMBER)]
+        if not _is_equal(signature(token, self.command, self.path, *said, body), given):
+            return HTTPStatus.FORBIDDEN, "this is signed with another token than that of this study's pods"
+        return None
+
+    def _is_news(self, pod: int) -> bool:
+        """What somebody has listened to and says again is not."""
+        number = self.headers.get(_NUMBER, "")
+        return self.server.token is None or (_is_number(number) and self.server.book.is_news(pod, int(number)))
+
     def _body(self) -> bytes:
-        return self.rfile.read(min(_BODY_MAX, int(self.headers.get("Content-Length", "0"))))
+        length = self.headers.get("Content-Length", "0")
+        return self.rfile.read(min(_BODY_MAX, int(length))) if _is_number(length) else b""
 
     def _answer(self, status: int, text: str) -> None:
         content = text.encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(content)))
+        if self.server.token is not None and status == HTTPStatus.OK:
+            self.send_header(_SIGNATURE, signature(self.server.token, self.headers[_SIGNATURE], content))
         self.end_headers()
         self.wfile.write(content)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the base class named it
         """Nothing: two requests a second from each pod would bury the log."""
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX

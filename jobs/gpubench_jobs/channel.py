@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What launcher and worker say to each other.
 
-The launcher gives its orders in one environment variable. The worker answers with JSON lines on a pipe of its own:
-records of `gpubench.measure.records`, and `Progress`. Nothing is ever read from a worker's standard output, where any
-library may print; the launcher alone writes the pod's standard output, so that records never mix.
+The launcher gives its orders in one environment variable, and may ask for a last checkpoint on a pipe. The worker
+answers with JSON lines on a pipe of its own: records of `gpubench.measure.records`, `Progress` and `Answered`. Nothing
+is ever read from a worker's standard output, where any library may print; the launcher alone writes the pod's standard
+output, so that records never mix.
 """
 
+import contextlib
 import os
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -28,6 +30,8 @@ class Orders(Value):
     cores: tuple[int, ...]  # to pin itself to; empty: it is not pinned
     threads: int
     channel: int  # file descriptor of the pipe to the launcher
+    requests: int = -1  # of the pipe from it, where checkpoints are kept
+    checkpoints: str | None = None  # the folder of this training on its volume
     launcher: int  # process id: a worker whose launcher is gone must not go on
     started_ns: int  # when the launcher started it; both read the same monotonic clock
     join_seconds: float
@@ -39,11 +43,13 @@ class Phase(StrEnum):
 
     STARTING = "starting"  # interpreter and imports
     CONNECTING = "connecting to its peers"  # in hvd.init(): Gloo aborts the process when it fails
+    RESTORING = "reading a checkpoint"  # rank 0, by itself
     BUILDING = "building its model"
     SPREADING = "receiving the first weights"  # in a collective
     CHECKING = "testing its device"  # by itself; the all-reduce of the test is agreeing
     FIRST_STEP = "taking its first step"  # traces, allocates, and may wait for its peers
     STEPPING = "stepping"  # inside a call of the training step, perhaps waiting for its peers
+    KEEPING = "writing a checkpoint"  # rank 0, by itself
     EVALUATING = "evaluating its model"  # its share of the held-out samples, then a sum over all ranks
     AGREEING = "agreeing with its peers"  # in a collective of the gang: plans, windows, digests
     FINISHED = "finished"
@@ -56,14 +62,29 @@ class Progress(Value):
     phase: Phase
 
 
+class Answered(Value):
+    """What the launcher has asked for is done, or cannot be done in the time."""
+
+    kind: Literal["answered"] = "answered"
+
+
+class Request(Value):
+    """The pod is to stop: a last checkpoint is wanted, if it can be whole by then."""
+
+    deadline_ns: int  # both read the same monotonic clock
+
+
 #: What a worker may say.
 Message = (
     Progress
+    | Answered
     | records.Environment
     | records.Health
     | records.Window
     | records.Epoch
     | records.Usage
+    | records.Checkpoint
+    | records.Resumed
     | records.Result
     | records.Failure
 )
@@ -88,3 +109,18 @@ class Writer:
     def phase(self, phase: Phase) -> None:
         """This rank has got as far as this."""
         self.send(Progress(phase=phase))
+
+
+class Requests:
+    """The worker's end of the pipe on which the launcher asks. Looking never waits."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        os.set_blocking(descriptor, False)
+
+    def newest(self) -> Request | None:
+        """What was asked since the last look; None where nothing was."""
+        with contextlib.suppress(BlockingIOError):
+            if lines := os.read(self._descriptor, 1 << 12).splitlines():
+                return Request.model_validate_json(lines[-1])
+        return None

@@ -13,13 +13,14 @@ must set up its threads and its device before Horovod loads TensorFlow's kernels
 
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pydantic
 
 from gpubench.exitcodes import ExitCode
-from gpubench_jobs import ranks
+from gpubench_jobs import nccl, ranks
 from gpubench_jobs.failures import RankError
 
 if TYPE_CHECKING:
@@ -29,19 +30,36 @@ if TYPE_CHECKING:
 
 
 _T = TypeVar("_T")
+_RENDEZVOUS_METHODS = ("GET", "PUT", "DELETE")
 
 
-def serve_rendezvous(*, address: str, port: int, hosts: int, slots: int) -> None:
+def serve_rendezvous(
+    *, address: str, port: int, hosts: int, slots: int, admits: Callable[[str], bool] = lambda _: True
+) -> None:
     """Horovod's own key-value server on a fixed port of this pod, in the background; needed until `hvd.init()` is over.
 
-    `RendezvousServer.start()` would pick a random port, which no NetworkPolicy can name.
+    `RendezvousServer.start()` would pick a random port, which no NetworkPolicy can name. Horovod's server asks nobody
+    who he is, and its client could not answer: only addresses that `admits` knows are let in.
     """
     from horovod.runner.common.util import hosts as horovod_hosts
     from horovod.runner.http import http_server
 
+    class Handler(http_server.RendezvousHandler):  # type: ignore[misc]  # Horovod has no types
+        def parse_request(self) -> bool:
+            """False ends the request, which has been answered."""
+            if not super().parse_request():
+                return False
+            if self.command not in _RENDEZVOUS_METHODS:  # its base class shows files of the working directory
+                self.send_error(HTTPStatus.METHOD_NOT_ALLOWED)
+                return False
+            if not admits(self.client_address[0]):
+                self.send_error(HTTPStatus.FORBIDDEN, "no pod of this gang has joined from this address")
+                return False
+            return True
+
     listed = ",".join(f"{ranks.host_name(pod)}:{slots}" for pod in range(hosts))
     plan = horovod_hosts.get_host_assignments(horovod_hosts.parse_hosts(listed), hosts * slots)
-    server = http_server.RendezvousHTTPServer((address, port), http_server.RendezvousHandler, 0)
+    server = http_server.RendezvousHTTPServer((address, port), Handler, 0)
     server.daemon_threads = True
     server.init(plan)
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -84,6 +102,20 @@ def nccl_version() -> str | None:
     """As Horovod was built against; None for a build without NCCL."""
     built = int(_horovod().nccl_built())
     return str(built) if built else None
+
+
+def transport(*, gpu: bool, log: str | None) -> str:
+    """What the all-reduce goes over, the same on all ranks: gloo, or nccl and the network that it has chosen.
+
+    NCCL chooses with its first message, so a small one is sent before; that is not run here.
+    """
+    if not gpu or nccl_version() is None:
+        return "gloo"
+    import tensorflow as tf
+
+    with tf.device("GPU:0"):
+        _horovod().allreduce(tf.random.uniform([1]), name="first_message").numpy()
+    return nccl.transport(gather(nccl.network(nccl.said(log)) or ""))
 
 
 def average(gradients: "Sequence[slices.Gradient]", *, compress: bool = False) -> "list[slices.Gradient]":
@@ -153,6 +185,29 @@ def gather(value: _T) -> list[_T]:
     line = codec.dump_json(value) + b"\n"
     received = hvd.allgather(tf.constant(list(line), tf.uint8), name="gather.lines").numpy().tobytes()
     return [codec.validate_json(one) for one in received.splitlines()]
+
+
+def gather_bytes(value: bytes) -> list[bytes]:
+    """Every rank's bytes, in the order of ranks, on every rank."""
+    import numpy as np
+    import tensorflow as tf
+
+    ends = np.cumsum(gather(len(value))).tolist()
+    received = _horovod().allgather(tf.constant(np.frombuffer(value, np.uint8)), name="gather.bytes").numpy().tobytes()
+    return [received[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+
+
+def bytes_from_first(value: bytes) -> bytes:
+    """Rank 0's bytes, on every rank."""
+    import numpy as np
+    import tensorflow as tf
+
+    hvd = _horovod()
+    own = np.zeros(from_first(len(value)), np.uint8)  # a broadcast needs tensors of one shape on all ranks
+    if hvd.rank() == 0:
+        own = np.frombuffer(value, np.uint8)
+    received: bytes = hvd.broadcast(tf.constant(own), root_rank=0, name="from_first.bytes").numpy().tobytes()
+    return received
 
 
 def is_peer_loss(error: BaseException) -> bool:

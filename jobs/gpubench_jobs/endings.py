@@ -13,6 +13,8 @@ from pathlib import Path
 _MEMORY_EVENTS = (Path("/sys/fs/cgroup/memory.events"), Path("/sys/fs/cgroup/memory/memory.oom_control"))
 #: A path that is itself a mount (the kubelet's /dev/termination-log), or a folder that is not ours to write in.
 _NO_RENAME = (errno.EBUSY, errno.EXDEV, errno.EACCES, errno.EPERM, errno.EROFS)
+#: The folder has no room. The file may: the kubelet's lies on another disk than the folder that it is bound into.
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 def write_termination_message(path: Path, message: bytes) -> None:
@@ -24,7 +26,7 @@ def write_termination_message(path: Path, message: bytes) -> None:
     except OSError as error:
         with contextlib.suppress(OSError):
             beside.unlink()
-        if error.errno not in _NO_RENAME:
+        if error.errno not in _NO_RENAME + _NO_ROOM:
             raise
         _write_in_place(path, message)
 
@@ -36,11 +38,11 @@ def _write_in_place(path: Path, message: bytes) -> None:
     """
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     try:
-        written = os.write(descriptor, message)
+        if (written := os.write(descriptor, message)) != len(message):
+            os.ftruncate(descriptor, 0)  # there was room for a part of it only
+            raise OSError(errno.ENOSPC, f"only {written} of {len(message)} bytes found room", str(path))
     finally:
         os.close(descriptor)
-    if written != len(message):
-        raise OSError(errno.ENOSPC, f"only {written} of {len(message)} bytes were written", str(path))
 
 
 def out_of_memory_kills() -> int:

@@ -35,7 +35,7 @@ _DIGEST_CHARACTERS = 12
 _TEXT_MAX = 128
 
 
-def describe(orders: channel.Orders) -> records.Environment:
+def describe(orders: channel.Orders, *, transport: str = "gloo") -> records.Environment:
     """The record that opens a pod's log and whose key keeps unlike figures apart."""
     gpu = orders.assignment.gpu
     build = tf.sysconfig.get_build_info() if gpu else {}
@@ -48,7 +48,7 @@ def describe(orders: channel.Orders) -> records.Environment:
         cuda=build.get("cuda_version"),
         cudnn=build.get("cudnn_version"),
         nccl=distribution.nccl_version() if gpu else None,
-        transport="nccl" if gpu and distribution.nccl_version() else "gloo",
+        transport=transport,
         tensorflow=tf.__version__,
         horovod=distribution.version(),
         image=os.environ.get(names.ENV_IMAGE) or None,

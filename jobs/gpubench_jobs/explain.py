@@ -10,7 +10,7 @@ from gpubench.exitcodes import ExitCode
 from gpubench.plan import assignment as assignments
 from gpubench.precision import Precision
 from gpubench_jobs import distribution
-from gpubench_jobs.failures import LossNotFinite, RankError, said
+from gpubench_jobs.failures import LossNotFinite, RankError, no_room, room_wanted, said
 
 #: In its messages for what it cannot compile (TensorFlow 2.18).
 _WORDS_OF_XLA = (
@@ -37,6 +37,11 @@ def _import(error: BaseException, assignment: assignments.Assignment) -> RankErr
         ExitCode.UNSUPPORTED_ACCELERATOR if assignment.gpu else ExitCode.WORKER_RAISED,
         f"a library of the image cannot be loaded: {said(error)}",
     )
+
+
+def _disk(error: BaseException, _: assignments.Assignment) -> RankError | None:
+    """Before all that reads files, and before memory: TensorFlow calls a full disk an exhausted resource, too."""
+    return RankError(ExitCode.DISK_FULL, room_wanted(error)) if no_room(error) else None
 
 
 def _data(error: BaseException, assignment: assignments.Assignment) -> RankError | None:
@@ -102,7 +107,7 @@ def _own_file(error: BaseException, assignment: assignments.Assignment) -> RankE
 
 
 #: The first that knows the error explains it.
-_RULES = (_import, _loss, _data, _memory, _peer, _xla, _own_file)
+_RULES = (_import, _disk, _loss, _data, _memory, _peer, _xla, _own_file)
 
 
 def _out_of_memory(error: BaseException) -> bool:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The exception of a rank that knows what is wrong, and the words of those that do not."""
 
+import errno
+import os
 import re
 
 from gpubench.exitcodes import ExitCode
@@ -19,6 +21,7 @@ _ROOTS = re.compile(r"\d+ root error\(s\) found")
 _ROOT = re.compile(r"\(\d+\) [A-Z_]+: +")
 _CODE_INDENT = 4  # of a line of code, which stands below the place it is from
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 class RankError(Exception):
@@ -64,3 +67,15 @@ def _without_places(text: str) -> list[str]:
 
 def _says_nothing(line: str) -> bool:
     return line.startswith(_SAY_NOTHING) or _ROOTS.match(line) is not None
+
+
+def no_room(error: BaseException) -> bool:
+    """Whether it says that a disk is full, or a quota on it used up; TensorFlow has the system's words in its own."""
+    if isinstance(error, OSError) and error.errno in _NO_ROOM:
+        return True
+    return any(os.strerror(number) in str(error) for number in _NO_ROOM)
+
+
+def room_wanted(error: BaseException) -> str:
+    """What to do about it."""
+    return f"there is no room on a disk: {said(error)}: free some there, or give that volume more"

@@ -11,12 +11,11 @@ Must not happen: an end without a termination message; a wait without a bound; a
 joined; a worker that survives; an import of TensorFlow, whose seconds and memory belong to the workers.
 """
 
-# ruff: noqa: T201  # records go to standard output
-
 import contextlib
 import os
 import signal
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable
@@ -29,10 +28,13 @@ from gpubench.measure import records
 from gpubench_jobs import (
     barrier,
     channel,
+    checkpoint,
     clock,
     distribution,
     endings,
+    failures,
     limits,
+    nccl,
     ranks,
     recording,
     setting,
@@ -56,6 +58,7 @@ class _Stop:
 
     def __init__(self) -> None:
         self.requested = False
+        self.last_checkpoint_until: float | None = None  # as long as ranks may go on; None before it was looked at
         signal.signal(signal.SIGTERM, self._on_signal)
         signal.signal(signal.SIGINT, self._on_signal)
 
@@ -92,7 +95,7 @@ class _Launcher:
         self._deadline_join = time.monotonic() + pod.assignment.join_timeout_seconds
         self._book: barrier.Book | None = None  # on pod 0 only
         self._gang: barrier.Gang | None = None
-        self._recording = recording.of_pod(pod.records)
+        self._recording = recording.of_pod(pod.records, runs_again=pod.runs_again)
         self._team = team.Team(publish=self._recording.publish)
 
     def run(self) -> int:
@@ -106,7 +109,7 @@ class _Launcher:
         except _PodFailed as error:
             return self._fail(error.failed)
         except Exception as error:
-            traceback.print_exc()
+            recording.say(traceback.format_exc())
             return self._fail(_unexpected(error))
 
     # Meeting
@@ -115,17 +118,26 @@ class _Launcher:
         pod = self._pod
         if pod.pod:
             self._gang = barrier.RemoteGang(
-                host=pod.rendezvous_host, port=names.PORT_BARRIER, gang=pod.gang, pod=pod.pod, source=pod.pod_ip
+                host=pod.rendezvous_host,
+                port=names.PORT_BARRIER,
+                gang=pod.gang,
+                pod=pod.pod,
+                source=pod.pod_ip,
+                token=pod.token,
             )
             return
         book = barrier.Book(gang=pod.gang, pods=pod.pods)
-        self._bind(lambda: barrier.Server(book, address=pod.pod_ip, port=names.PORT_BARRIER).start())
+        self._bind(lambda: barrier.Server(book, address=pod.pod_ip, port=names.PORT_BARRIER, token=pod.token).start())
         self._bind(
             lambda: distribution.serve_rendezvous(
-                address=pod.pod_ip, port=names.PORT_RENDEZVOUS, hosts=pod.pods, slots=pod.assignment.workers_per_node
+                address=pod.pod_ip,
+                port=names.PORT_RENDEZVOUS,
+                hosts=pod.pods,
+                slots=pod.assignment.workers_per_node,
+                admits=(lambda _: True) if pod.token is None else book.admits,
             )
         )
-        self._book, self._gang = book, barrier.LocalGang(book)
+        self._book, self._gang = book, barrier.LocalGang(book, address=pod.pod_ip)
 
     def _bind(self, serve: Callable[[], None]) -> None:
         """Open a server; where pods share a network, the attempt before may hold the port for another moment."""
@@ -140,22 +152,24 @@ class _Launcher:
 
     def _meet(self) -> None:
         """Join, and wait until every pod has; the only end of a wait here is the join time-out."""
-        joined, state, trouble = False, barrier.State(), ""
+        joined, state, trouble, refusal = False, barrier.State(), "", ""
         while len(state.joined) < self._pod.pods:
             self._stop.check()
             try:
                 if not joined:
                     self._known_gang.join()
                     joined = True
-                state, trouble = self._known_gang.state(), ""
-            except (barrier.Unreachable, barrier.Refused) as error:
+                state, trouble, refusal = self._known_gang.state(), "", ""
+            except barrier.Refused as error:
+                refusal = str(error)  # which tells more than that, later, nobody answers
+            except barrier.Unreachable as error:
                 trouble = str(error)
             if state.fault and state.fault.pod != self._pod.pod:
                 raise _PodFailed(verdict.peer_failed(state.fault))
             # Pod 0 knows who is missing: whoever has reached it gives it the first word.
             patience = self._pod.limits.silence_seconds if joined and self._pod.pod else 0.0
             if time.monotonic() > self._deadline_join + patience:
-                self._join_timeout(trouble or _missing(state, self._pod.pods))
+                self._join_timeout(refusal or trouble or _missing(state, self._pod.pods))
             if len(state.joined) < self._pod.pods:
                 time.sleep(self._pod.limits.poll_seconds)
         self._join_seconds = clock.seconds(clock.monotonic_ns() - self._started_ns)
@@ -193,6 +207,7 @@ class _Launcher:
                 started_ns=clock.monotonic_ns(),
                 join_seconds=self._join_seconds,
                 pod_ip=pod.pod_ip,
+                checkpoints=str(pod.checkpoints) if pod.checkpoints is not None else None,
             )
             variables = ranks.worker_environment(
                 rank,
@@ -200,6 +215,7 @@ class _Launcher:
                 rendezvous_address=address,
                 interface=pod.interface,
                 communication=assignment.variant.communication if assignment.variant else None,
+                nccl_log=nccl.log_of(rank.rank) if assignment.gpu else None,
             )
             self._team.start(orders, environment=variables)
 
@@ -218,11 +234,9 @@ class _Launcher:
         if assignment.gpu:
             return None  # the right cores are those near the rank's GPU, and nothing here tells which these are
         if shares is None:
-            print(
+            recording.say(
                 "ranks are not pinned: the pod may use more cores than it needs, and others may be on its node; "
                 "for figures of scaling use exclusive nodes or the kubelet's static CPU manager",
-                file=sys.stderr,
-                flush=True,
             )
         return shares
 
@@ -230,7 +244,8 @@ class _Launcher:
         """Until every rank of this pod has ended well, or the pod has failed."""
         watch = _BarrierWatch(self._known_gang, allowed=self._pod.limits)
         while True:
-            self._stop.check()
+            if self._stop.requested and not self._may_still_keep_a_checkpoint():
+                self._stop.check()
             seen = self._team.look(timeout=_LOOK_SECONDS)
             watch.look()
             ending = verdict.judge(
@@ -247,9 +262,25 @@ class _Launcher:
             )
             match ending:
                 case verdict.Failed():
+                    if not ending.own:
+                        self._stop.check()  # who was told to stop before did not lose a peer
                     raise _PodFailed(ending)
                 case verdict.Finished():
                     return
+
+    def _may_still_keep_a_checkpoint(self) -> bool:
+        """After SIGTERM: whether ranks go on for the last checkpoint of a training, for which pod 0 asks rank 0.
+
+        Ranks of other pods go on for as long: it needs all of them, and pod 0 may have been told to stop, too.
+        """
+        if self._pod.checkpoints is None:
+            return False
+        if self._stop.last_checkpoint_until is None:
+            seconds = self._pod.limits.last_checkpoint_seconds
+            self._stop.last_checkpoint_until = time.monotonic() + seconds
+            deadline_ns = clock.monotonic_ns() + round(seconds * clock.NANOSECONDS)
+            self._team.ask(channel.Request(deadline_ns=deadline_ns))
+        return not self._team.answered and time.monotonic() < self._stop.last_checkpoint_until
 
     def _memory_kills_since(self) -> int:
         return endings.out_of_memory_kills() - self._memory_kills
@@ -288,9 +319,19 @@ class _Launcher:
             )
         code = _close(self._recording, self._team.result)
         self._end_recording()
+        if code == ExitCode.SUCCEEDED:
+            self._remove_checkpoints()
         if self._pod.pods > 1:
             time.sleep(allowed.last_seconds)
         return code
+
+    def _remove_checkpoints(self) -> None:
+        """Nobody goes on from them, and each is as large as the model; a volume that is away holds up no end."""
+        if self._pod.checkpoints is not None:
+            store = checkpoint.Store(folder=self._pod.checkpoints)
+            remover = threading.Thread(target=store.remove, name="checkpoints", daemon=True)
+            remover.start()
+            remover.join(self._pod.limits.keep_seconds)
 
     def _say_done(self, deadline: float) -> None:
         while True:
@@ -320,7 +361,7 @@ class _Launcher:
         if failed.own:
             self._tell(failed)
         if left := self._team.stop(kill_after=self._pod.limits.kill_seconds):
-            print(f"ranks {left} did not end even by SIGKILL: see the node's log", file=sys.stderr, flush=True)
+            recording.say(f"ranks {left} did not end even by SIGKILL: see the node's log")
         self._end_recording()
         if failed.own:
             self._wait_until_informed()
@@ -385,6 +426,8 @@ def _unexpected(error: Exception) -> verdict.Failed:
             exit_code=ExitCode.BAD_ASSIGNMENT,
             sentence=f"the image lacks {error.name or 'a library'}: {error}: use an image of the operator's version",
         )
+    if failures.no_room(error):
+        return verdict.Failed(exit_code=ExitCode.DISK_FULL, sentence=failures.room_wanted(error))
     return verdict.Failed(
         exit_code=ExitCode.WORKER_RAISED,
         sentence=f"the launcher failed: {type(error).__name__}: {str(error)[:500]}: see the end of its log",
@@ -398,14 +441,30 @@ def _missing(state: barrier.State, pods: int) -> str:
 
 def _close(recorded: recording.Recording, ending: records.Result | records.Failure) -> int:
     """The closing record, on standard output and as termination message; the exit code that says the same."""
-    recorded.publish(ending)
+    ending = _published(recorded, ending)
     try:
         endings.write_termination_message(setting.termination_message(os.environ), records.termination_message(ending))
     except OSError as error:
-        print(f"the termination message could not be written: {error}", file=sys.stderr, flush=True)
+        recording.say(f"the termination message could not be written: {error}")
         if isinstance(ending, records.Result):
-            return ExitCode.RESULT_NOT_WRITTEN
+            return ExitCode.DISK_FULL if failures.no_room(error) else ExitCode.RESULT_NOT_WRITTEN
     return ending.exit_code if isinstance(ending, records.Failure) else ExitCode.SUCCEEDED
+
+
+def _published(
+    recorded: recording.Recording, ending: records.Result | records.Failure
+) -> records.Result | records.Failure:
+    """The record that closes the log, in it; where the log does not take it, a failure in place of a result."""
+    try:
+        recorded.publish(ending)
+    except OSError as error:
+        recording.silence(sys.stdout)
+        if isinstance(ending, records.Result):
+            found = _unexpected(error)
+            return records.Failure(
+                trial=ending.trial, attempt=ending.attempt, exit_code=found.exit_code, sentence=found.sentence
+            )
+    return ending
 
 
 if __name__ == "__main__":

@@ -35,6 +35,9 @@ class Limits:
     #: Pod 0 ends so long after the other pods of its gang were done: with its end the Job controller deletes whatever
     #: still runs, and a pod that is gone cannot tell an operator that comes later on which node it was.
     last_seconds: float = 1.0
+    #: From SIGTERM until a last checkpoint is whole, where a training keeps any. Other pods go on as long
+    #: with their ranks, which a checkpoint needs: an operator that deletes a Job tells all of its pods at once.
+    last_checkpoint_seconds: float = 5.0
     #: From a pod's last record until the results volume has all of them. From SIGTERM to the end no pod needs more than
     #: the 15 s of a spot node, with this and with workers that SIGKILL alone ends.
     keep_seconds: float = 5.0

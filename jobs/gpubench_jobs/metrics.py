@@ -8,12 +8,9 @@ import sys
 
 import prometheus_client
 
-from gpubench import metrics, names
+from gpubench import metrics, names, workloads
 from gpubench.plan import assignment as assignments
 from gpubench_jobs import sampling
-
-#: Steps last from a tenth of a millisecond (a small model on a large GPU) to a minute (a large model on a CPU).
-_STEP_BUCKETS = (*(base * 10.0**power for power in range(-4, 2) for base in (1.0, 2.0, 5.0)), float("inf"))
 
 
 class Live:
@@ -28,39 +25,54 @@ class Live:
             "workload": assignment.workload,
             "rank": str(rank),
         }
-        self._throughput = prometheus_client.Gauge(*_family(metrics.WORKER_THROUGHPUT), registry=self.registry).labels(
-            **values
-        )
         self._step = prometheus_client.Histogram(
-            *_family(metrics.WORKER_STEP), registry=self.registry, buckets=_STEP_BUCKETS
+            *_family(metrics.WORKER_STEP), registry=self.registry, buckets=metrics.WORKER_STEP.buckets
         ).labels(**values)
         self._samples = prometheus_client.Counter(*_family(metrics.WORKER_SAMPLES), registry=self.registry).labels(
             **values
         )
-
         # Without a value there is no child, and without a child no series: an absent figure must not be 0.
-        self._usage = {
+        self._gauges = {
             metric: prometheus_client.Gauge(*_family(metric), registry=self.registry)
-            for metric in (metrics.WORKER_PROCESSORS, metrics.WORKER_GPU, metrics.WORKER_POWER)
+            for metric in metrics.CATALOGUE
+            if metric.exporter == "worker" and metric.kind is metrics.Kind.GAUGE
         }
+        # Where a step is nothing but the all-reduce, a rank computes nothing by itself.
+        is_message = assignment.workload == workloads.MESSAGES and assignment.custom_file is None
+        self._own_seconds: float | None = 0.0 if is_message else None
 
-    def window(self, *, steps: int, seconds: float) -> None:
+    def window(self, *, steps: int, seconds: float, loss: float) -> None:
         """A window of this rank has ended."""
-        samples = steps * self._batch
-        self._throughput.set(samples / seconds)
-        self._step.observe(seconds / steps)
+        samples, step_seconds = steps * self._batch, seconds / steps
+        self._step.observe(step_seconds)
         self._samples.inc(samples)
+        self._set(metrics.WORKER_THROUGHPUT, samples / seconds)
+        self._set(metrics.WORKER_LOSS, loss)
+        if self._own_seconds is not None:
+            self._set(metrics.WORKER_ALLREDUCE, max(0.0, step_seconds - self._own_seconds))
+
+    def computed(self, step_seconds: float) -> None:
+        """It was looked how long a step takes this rank alone."""
+        self._own_seconds = step_seconds
+        self._set(metrics.WORKER_COMPUTE, step_seconds)
 
     def usage(self, sample: sampling.Sample) -> None:
         """A sample of this rank has been taken; what it does not tell has no series."""
+        gpu = sample.gpu
         told = {
             metrics.WORKER_PROCESSORS: sample.processors,
-            metrics.WORKER_GPU: sample.gpu.utilization if sample.gpu else None,
-            metrics.WORKER_POWER: sample.gpu.watts if sample.gpu else None,
+            metrics.WORKER_MEMORY: sample.memory_bytes,
+            metrics.WORKER_GPU: gpu.utilization if gpu else None,
+            metrics.WORKER_GPU_MEMORY: gpu.memory_bytes if gpu else None,
+            metrics.WORKER_POWER: gpu.watts if gpu else None,
+            metrics.WORKER_TEMPERATURE: gpu.celsius if gpu else None,
         }
         for metric, value in told.items():
             if value is not None:
-                self._usage[metric].labels(**self._labels).set(value)
+                self._set(metric, value)
+
+    def _set(self, metric: metrics.Metric, value: float) -> None:
+        self._gauges[metric].labels(**self._labels).set(value)
 
     def serve(self, *, address: str, local_rank: int) -> None:
         """On the pod's own address, a port for each rank, in a thread that sleeps until it is scraped.

@@ -25,10 +25,10 @@ from types import ModuleType
 import keras
 import tensorflow as tf
 
-from gpubench.api.benchmark import Mode
+from gpubench.api.measuring import Mode
 from gpubench.exitcodes import ExitCode
 from gpubench.plan.assignment import Assignment
-from gpubench_jobs.failures import RankError, said
+from gpubench_jobs.failures import RankError, no_room, said
 from gpubench_jobs.models.recipe import Recipe
 
 _MODULE = "gpubench_own_workload"
@@ -84,6 +84,8 @@ def load(assignment: Assignment, *, rank: int) -> Workload:
             raise blamed from error
         raise _failed(f"{path} defines no build(): add one, see gpubench_jobs/own.py") from error
     except (Exception, SystemExit) as error:
+        if no_room(error):  # nothing of the file is wrong
+            raise
         raise blame(error, file=str(path)) or _failed(f"{path}: {said(error)}") from error
     if wrong := _wrong(built):
         raise _failed(f"build() of {path} {wrong}: see gpubench_jobs/own.py")

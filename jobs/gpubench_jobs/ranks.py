@@ -9,10 +9,12 @@ import math
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from gpubench import names
-from gpubench.api.benchmark import Communication
+from gpubench.api.sweep import Communication
 from gpubench.plan import assignment as assignments
+from gpubench_jobs import nccl
 
 #: Horovod has one time-out for the rendezvous and for noticing, later, a node that vanished without closing its
 #: connections. The join barrier leaves only the imports of TensorFlow to differ between ranks; on a crowded machine
@@ -21,8 +23,9 @@ GLOO_TIMEOUT_SECONDS = 60
 #: What an image, a user's shell or a user's files must not change for a worker. Keras reads KERAS_HOME/keras.json, and
 #: writes one: in a place that is no folder it does neither.
 _FIXED = {"KERAS_BACKEND": "tensorflow", "TF_USE_LEGACY_KERAS": "0", "KERAS_HOME": os.devnull}
-#: NVIDIA's libraries obey this before TensorFlow's own switch, and float32 would not be what it says.
-_DROPPED = frozenset({"NVIDIA_TF32_OVERRIDE"})
+#: NVIDIA's libraries obey the first before TensorFlow's own switch, and float32 would not be what it says; the token is
+#: for launchers, which alone speak to other pods'.
+_DROPPED = frozenset({"NVIDIA_TF32_OVERRIDE", names.ENV_GANG_TOKEN})
 
 
 @dataclass(frozen=True)
@@ -74,12 +77,17 @@ def worker_environment(
     rendezvous_address: str,
     interface: str,
     communication: Communication | None = None,
+    nccl_log: Path | None = None,
 ) -> dict[str, str]:
-    """All that a worker finds: the pod's variables, less what would change the arithmetic, and Horovod's."""
+    """All that a worker finds: the pod's variables, less what would change the arithmetic, and Horovod's.
+
+    With `nccl_log` NCCL writes there which ways it has chosen, unless the pod's variables say otherwise.
+    """
     kept = {name: value for name, value in inherited.items() if name not in _DROPPED}
     horovod = environment(rank, rendezvous_address=rendezvous_address, interface=interface)
     tuned = tuning(communication or Communication())
-    return {"NCCL_SOCKET_IFNAME": interface, **kept, **_FIXED, **horovod, **tuned}
+    telling = {} if nccl_log is None else nccl.variables(nccl_log)
+    return {"NCCL_SOCKET_IFNAME": interface, **telling, **kept, **_FIXED, **horovod, **tuned}
 
 
 def tuning(communication: Communication) -> dict[str, str]:

@@ -14,20 +14,21 @@ A file under its own name that lacks a line. A file of another attempt that is w
 
 # ruff: noqa: T201  # records go to standard output
 
-import contextlib
 import enum
 import errno
+import itertools
 import os
 import queue
 import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TextIO
 
 from gpubench import names
 from gpubench.measure import records
 from gpubench.values import Value
+from gpubench_jobs.disk import sync_names
 
 #: Lines that wait for the volume: some megabytes, and more than an hour of a rank's windows.
 _WAITING_MAX = 10_000
@@ -57,19 +58,47 @@ class Recording:
             self._kept.close(within=within)
 
 
-def of_pod(path: Path | None) -> Recording:
-    """The recording of a pod that keeps its records in this file, too."""
-    return Recording(None if path is None else KeptFile(path))
+def of_pod(path: Path | None, *, runs_again: bool = False) -> Recording:
+    """The recording of a pod that keeps its records in this file, too.
+
+    An attempt that runs again has left records of its run before, which are put aside.
+    """
+    return Recording(None if path is None else KeptFile(path, runs_again=runs_again))
 
 
-def _to_standard_error(sentence: str) -> None:
-    print(sentence, file=sys.stderr, flush=True)
+def say(sentence: str) -> None:
+    """A line for people, on standard error. Nothing fails because there is no room for it."""
+    try:
+        print(sentence, file=sys.stderr, flush=True)
+    except OSError:
+        silence(sys.stderr)
+
+
+def silence(stream: TextIO) -> None:
+    """Let go of what a stream could not write.
+
+    The interpreter would try it again at its end, and end with a code of its own (120) in place of the pod's.
+    """
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 def _create(path: Path) -> BinaryIO:
     """A new file, in a folder that may be new, too."""
     path.parent.mkdir(parents=True, exist_ok=True)
     return path.open("xb")
+
+
+def _put_aside(path: Path) -> None:
+    """A file that is there gets a name that is no log's: a run that was ended has measured nothing."""
+    if path.exists():
+        free = next(number for number in itertools.count(1) if not _of_run(path, number).exists())
+        path.rename(_of_run(path, free))
+
+
+def _of_run(path: Path, number: int) -> Path:
+    return path.with_name(f"{path.name}.run-{number}")
 
 
 class _Mark(enum.Enum):
@@ -86,11 +115,13 @@ class KeptFile:
         self,
         path: Path,
         *,
-        tell: Callable[[str], None] = _to_standard_error,
+        tell: Callable[[str], None] = say,
         create: Callable[[Path], BinaryIO] = _create,
         waiting_max: int = _WAITING_MAX,
+        runs_again: bool = False,
     ) -> None:
         self._path = path
+        self._runs_again = runs_again
         self._tell = tell
         self._create = create
         self._waiting: queue.Queue[str | _Mark] = queue.Queue(waiting_max)
@@ -144,6 +175,9 @@ class KeptFile:
 
     def _write_all(self) -> None:
         unfinished = self._path.with_name(self._path.name + names.LOG_UNFINISHED)
+        if self._runs_again:
+            _put_aside(self._path)
+            _put_aside(unfinished)
         if self._path.exists():
             raise FileExistsError(errno.EEXIST, "another pod has written a file of that name", str(self._path))
         with self._create(unfinished) as file:
@@ -164,7 +198,7 @@ class KeptFile:
             os.fsync(file.fileno())
             unfinished.rename(self._path)
             self._named = True
-            _write_through(self._path.parent)
+            sync_names(self._path.parent)
         self._settled.set()
 
     def _lose(self, why: str) -> None:
@@ -176,13 +210,3 @@ class KeptFile:
                 f"the results volume does not have all records of this pod ({self._path}: {why}): they are in its log, "
                 "and the result is not touched; give spec.results a volume that these pods can write, with room"
             )
-
-
-def _write_through(folder: Path) -> None:
-    """The names in a folder, to the disk, where its file system can: the file itself is there."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -52,6 +52,7 @@ class Sample:
     """A rank from one reading to the next."""
 
     processors: float  # used, 1 is one whole core
+    memory_bytes: int  # resident, at its end
     gpu: nvml.Reading | None = None
 
 
@@ -159,7 +160,8 @@ def usage(readings: Sequence[Reading], *, last: Reading, rank: int, period_secon
 
 def _between(begin: Reading, end: Reading) -> Sample:
     seconds = clock.seconds(max(1, end.nanoseconds - begin.nanoseconds))
-    return Sample(processors=(end.processor_seconds - begin.processor_seconds) / seconds, gpu=end.gpu)
+    processors = (end.processor_seconds - begin.processor_seconds) / seconds
+    return Sample(processors=processors, memory_bytes=end.memory_bytes, gpu=end.gpu)
 
 
 def _joules(begin: nvml.Reading | None, end: nvml.Reading | None) -> float | None:

@@ -7,13 +7,15 @@ Every rank goes through the same collectives in the same order; what differs bet
 
 import contextlib
 import hashlib
+import statistics
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 import tensorflow as tf
 
+from gpubench.api.measuring import Mode
 from gpubench.measure import gang, records, run_length
 from gpubench.plan import assignment as assignments
 from gpubench_jobs import agreement, channel, clock, distribution, metrics, pacing, probe, sampling, train
@@ -127,14 +129,18 @@ class Session:
         for _ in range(plan.rounds):
             self.agreed(0)  # so that they begin together
             self.computed.append(self._compute(plan.steps) / plan.steps)
+        if plan.rounds:
+            self.live.computed(statistics.median(self.computed[-plan.rounds :]))
 
     def _compute(self, steps: int) -> float:
         assert self.computing is not None
         self.writer.phase(Phase.STEPPING)
         return probe.seconds_of(self.computing, steps=steps, now=self.now)
 
-    def agree(self, weights: Sequence[tf.Variable], environment: records.Environment) -> list[agreement.Report]:
-        """What every rank has measured and arrived at, on every rank."""
+    def agree(
+        self, weights: Sequence[tf.Variable], environment: records.Environment, *, links: Collection[str] = ()
+    ) -> list[agreement.Report]:
+        """What every rank has measured and arrived at, on every rank; `links` are those that NCCL goes over."""
         usage = self._usage()
         self.writer.phase(Phase.AGREEING)
         report = agreement.Report(
@@ -143,6 +149,7 @@ class Session:
             final_loss=self.loss,
             weights_digest=weights_digest(weights),
             environment=environment.key(),
+            links=tuple(sorted(links)),
             usage=usage,
             health=self.health,
         )
@@ -196,7 +203,8 @@ class Session:
         self.windows.append(window)
         self.loss = timed.loss
         self.writer.send(window)
-        self.live.window(steps=plan.steps, seconds=clock.seconds(timed.nanoseconds))
+        loss = timed.loss / plan.steps if self.assignment.mode is Mode.TRAINING else timed.loss  # there it is a sum
+        self.live.window(steps=plan.steps, seconds=clock.seconds(timed.nanoseconds), loss=loss)
 
     def _call(self, steps: int) -> float:
         """A call outside every window, with the same end; its seconds."""

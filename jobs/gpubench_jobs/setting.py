@@ -4,7 +4,7 @@
 import ipaddress
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
@@ -33,6 +33,9 @@ class Setting:
     rendezvous_host: str  # pod 0, by name or address
     limits: limits.Limits
     records: Path | None = None  # the file on the results volume that gets its records, too
+    runs_again: bool = False  # pods of a run before of this very attempt may have left records
+    token: str | None = field(default=None, repr=False)  # of the study's pods; None where nobody has given one
+    checkpoints: Path | None = None  # the folder of this training's checkpoints; None where it keeps none
 
     @property
     def pods(self) -> int:
@@ -85,6 +88,9 @@ def read(variables: Mapping[str, str]) -> Setting:
         rendezvous_host=host,
         limits=allowed,
         records=_records(variables, assignment, pod=pod),
+        runs_again=variables.get(names.ENV_RUNS_AGAIN) == "true",
+        token=variables.get(names.ENV_GANG_TOKEN) or None,
+        checkpoints=_checkpoints(variables, assignment),
     )
 
 
@@ -122,6 +128,12 @@ def _records(variables: Mapping[str, str], assignment: assignments.Assignment, *
     folder = variables.get(names.ENV_RECORDS, "").strip()
     name = names.log_name(trial=assignment.trial, attempt=assignment.attempt, pod=pod)
     return Path(folder) / name if folder else None
+
+
+def _checkpoints(variables: Mapping[str, str], assignment: assignments.Assignment) -> Path | None:
+    if assignment.checkpoint is None:
+        return None
+    return Path(_required(variables, names.ENV_CHECKPOINTS)) / assignment.trial
 
 
 def _interface(address: str) -> str:

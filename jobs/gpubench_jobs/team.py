@@ -22,13 +22,14 @@ from gpubench_jobs.verdict import Seen
 #: From SIGKILL until a worker is given up: freeing much memory takes its time, a broken device for ever.
 _KILLED_SECONDS = 5.0
 #: Called with every record that belongs on the pod's standard output.
-Publish = Callable[[records.Environment | records.Health | records.Window | records.Epoch | records.Usage], None]
+Publish = Callable[[records.Record], None]
 
 
 @dataclass
 class _Worker:
     process: "subprocess.Popen[bytes]"
     pipe: int
+    requests: int  # our end of the pipe on which it can be asked
     seen: Seen
     rest: bytes = b""
 
@@ -42,24 +43,34 @@ class Team:
         self._workers: list[_Worker] = []
         self._selector = selectors.DefaultSelector()
         self.result: records.Result | None = None
+        self.answered = False  # whether rank 0 has answered what it was asked
 
     def start(self, orders: channel.Orders, *, environment: Mapping[str, str]) -> None:
-        """One rank. The pipe's descriptor is fixed here, so the orders are completed here."""
+        """One rank. The pipes' descriptors are fixed here, so the orders are completed here."""
         reader, writer = os.pipe()
         os.set_blocking(reader, False)
-        orders = orders.model_copy(update={"channel": writer})
+        asked, asking = os.pipe()
+        orders = orders.model_copy(update={"channel": writer, "requests": asked})
         process = subprocess.Popen(
             [sys.executable, "-m", "gpubench_jobs.worker"],
             env={**environment, channel.ENV_ORDERS: orders.to_json()},
             stdin=subprocess.DEVNULL,
             stdout=sys.stderr.fileno(),
-            pass_fds=(writer,),
+            pass_fds=(writer, asked),
         )
         os.close(writer)
+        os.close(asked)
         seen = Seen(rank=orders.rank, phase=channel.Phase.STARTING, progress_ns=self._now())
-        worker = _Worker(process=process, pipe=reader, seen=seen)
+        worker = _Worker(process=process, pipe=reader, requests=asking, seen=seen)
         self._workers.append(worker)
         self._selector.register(reader, selectors.EVENT_READ, worker)
+
+    def ask(self, request: channel.Request) -> None:
+        """Rank 0, where it is one of this pod's."""
+        for worker in self._workers:
+            if worker.seen.rank == 0:
+                with contextlib.suppress(BrokenPipeError):  # it has just ended
+                    os.write(worker.requests, request.to_json().encode() + b"\n")
 
     def look(self, *, timeout: float) -> tuple[Seen, ...]:
         """Everything that the workers said and did since the last look; waits at most `timeout` for something."""
@@ -111,13 +122,15 @@ class Team:
         match message:
             case channel.Progress():
                 worker.seen = replace(worker.seen, phase=message.phase, progress_ns=self._now())
-            case records.Environment() | records.Health() | records.Window() | records.Epoch() | records.Usage():
-                worker.seen = replace(worker.seen, progress_ns=self._now())
-                self._publish(message)
+            case channel.Answered():
+                self.answered = True
             case records.Result():
                 self.result = message
             case records.Failure():
                 worker.seen = replace(worker.seen, failure=message, ended_ns=self._now())
+            case _:
+                worker.seen = replace(worker.seen, progress_ns=self._now())
+                self._publish(message)
 
     def _note_end(self, worker: _Worker, returncode: int | None) -> None:
         seen = worker.seen

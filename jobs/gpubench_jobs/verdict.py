@@ -183,7 +183,10 @@ _WAITING = frozenset(
 )
 #: Phases before the first step is over.
 _STARTING = frozenset(
-    {Phase.STARTING, Phase.CONNECTING, Phase.BUILDING, Phase.SPREADING, Phase.CHECKING, Phase.FIRST_STEP}
+    {
+        *(Phase.STARTING, Phase.CONNECTING, Phase.RESTORING, Phase.BUILDING, Phase.SPREADING, Phase.CHECKING),
+        Phase.FIRST_STEP,
+    }
 )
 
 

@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from gpubench.exitcodes import ExitCode
 from gpubench.measure import records
-from gpubench_jobs import channel, clock, explain, failures, lifetime
+from gpubench_jobs import channel, clock, explain, failures, imports, lifetime
 from gpubench_jobs.channel import Phase
 
 
@@ -39,9 +39,13 @@ def main() -> NoReturn:
 
 def _train(orders: channel.Orders, writer: channel.Writer) -> None:
     """The way of a rank, one line each."""
+    with imports.lean():
+        import tensorflow  # noqa: F401, PLC0415  # Keras with it
+
     from gpubench_jobs import (  # noqa: PLC0415  # see the top
         agreement,
         assembly,
+        beginning,
         devices,
         distribution,
         environment,
@@ -49,6 +53,7 @@ def _train(orders: channel.Orders, writer: channel.Writer) -> None:
         health,
         metrics,
         models,
+        nccl,
         nvml,
         precision,
         sampling,
@@ -60,14 +65,29 @@ def _train(orders: channel.Orders, writer: channel.Writer) -> None:
     devices.require(assignment.precision, capability=devices.capability(orders))
     writer.phase(Phase.CONNECTING)
     distribution.connect(workers=assignment.workers)
+    transport = distribution.transport(gpu=assignment.gpu, log=os.environ.get(nccl.ENV_FILE))
     writer.phase(Phase.BUILDING)
-    described = environment.describe(orders)
+    described = environment.describe(orders, transport=transport)
     if orders.local_rank == 0:
         writer.send(described)
     precision.use(assignment.precision)
     seed = assignment.seed * 1_000_003 + orders.rank  # ranks must not share samples, nor two seeds a rank's
-    models.seed(seed)
-    work = assembly.assemble(assignment, rank=orders.rank, seed=seed, progress=lambda: writer.phase(Phase.BUILDING))
+
+    def build(first_step: int) -> assembly.Assembly:
+        writer.phase(Phase.BUILDING)
+        models.seed(seed)
+        return assembly.assemble(
+            assignment,
+            rank=orders.rank,
+            seed=seed,
+            progress=lambda: writer.phase(Phase.BUILDING),
+            first_step=first_step,
+        )
+
+    begun = beginning.look(orders, writer) if orders.checkpoints is not None else None
+    work = build(begun.step if begun is not None else 0)
+    if begun is not None and work.state is not None and not begun.suits(work.state):
+        work = build(0)
     live = metrics.Live(assignment, rank=orders.rank)
     live.serve(address=orders.pod_ip, local_rank=orders.local_rank)
     writer.phase(Phase.SPREADING)
@@ -86,19 +106,24 @@ def _train(orders: channel.Orders, writer: channel.Writer) -> None:
         sampler=sampling.Sampler(orders.rank, gpu=gpu, seen=live.usage),
     )
     rank.health = health.check(rank)
+    keeper = resumed = None
+    if begun is not None and work.state is not None:
+        resumed, keeper = begun.resume(rank, work.state), begun.keeper(work.state)
     if work.course is None:
         rank.first_step()
     init_seconds = clock.seconds(clock.monotonic_ns() - orders.started_ns)
     if work.course is None:
         rank.measure(rank.warm_up(rank.calibrate()))
-    training = epochs.run(rank, work.course) if work.course else ()
-    reports = rank.agree(work.weights, described)
+    training = epochs.run(rank, work.course, keeper) if work.course else ()
+    reports = rank.agree(work.weights, described, links=nccl.links(nccl.said(os.environ.get(nccl.ENV_FILE))))
     result = agreement.result(
         reports,
         assignment=assignment,
         join_seconds=orders.join_seconds,
         init_seconds=init_seconds,
         training=training,
+        kept=keeper.kept if keeper is not None else None,
+        resumed=resumed,
     )
     if orders.rank == 0:
         writer.send(result)

@@ -2,7 +2,7 @@
 """What the workloads are trained on."""
 
 from gpubench import workloads
-from gpubench.api.benchmark import Data, DataSource
+from gpubench.api.sweep import Data, DataSource
 from gpubench.plan.assignment import Assignment
 from gpubench.workloads import Workload
 from gpubench_jobs.data import generated, synthetic, volume

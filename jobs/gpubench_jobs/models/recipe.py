@@ -32,6 +32,12 @@ class Recipe:
         return [variable.value for variable in self.network.trainable_variables]
 
     @property
+    def learned(self) -> list[tf.Variable]:
+        """What a step of the optimizer leaves behind, equal on all ranks: weights, and the optimizer's own state."""
+        self.optimizer.build(self.network.trainable_variables)
+        return [*self.trainable, *(variable.value for variable in self.optimizer.variables)]
+
+    @property
     def persistent(self) -> list[tf.Variable]:
         """All that ranks must begin with in common: weights, moving statistics, optimizer state.
 
