@@ -26,6 +26,7 @@ class ExitCode(IntEnum):
     STALLED = 83  # a rank is alive and makes no progress: perhaps a retry
     TERMINATED = 84  # this pod was told to stop (SIGTERM): look for the cause in its conditions
     RESULT_NOT_WRITTEN = 85  # the termination message could not be written: perhaps a retry
+    DISK_FULL = 86  # no room for the termination message, the log or scratch files: perhaps a retry, on another node
 
 
 #: A retry of the same trial on the same pool would end the same way.

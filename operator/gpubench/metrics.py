@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The catalogue of every metric: exporters, dashboards and the reference page are made from it, and from nothing else.
+"""The catalogue of every metric: exporters, rules, dashboards and the reference page are made from it alone.
 
-Names follow Prometheus: base units, the unit at the end, `_total` on counters, ratios between 0 and 1. The bounds of an
-interval are metrics of their own, so that a graph can draw a band. Series are bounded by the points of a study (256),
-its goals (4 for a point), its warnings (3 for a point) and the sides of an interval (3).
+Names follow Prometheus: base units, the unit at the end, `_total` on counters, ratios as fractions, `_info` on what has
+its content in its labels. The bounds of an interval are metrics of their own, so that a graph can draw a band. How many
+series there can be is known of each: `series_max` for each study, pool, rank or operator, and no label takes values
+that grow with time but a trial's attempt, which goes with its pod.
 """
 
+import math
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import Final
 
 from gpubench.values import Value
 
@@ -19,6 +23,48 @@ class Kind(StrEnum):
     HISTOGRAM = "histogram"
 
 
+class Unit(StrEnum):
+    """What a value is counted in."""
+
+    SAMPLES_PER_SECOND = "samples/s"
+    BYTES_PER_SECOND = "bytes/s"
+    BYTES = "bytes"
+    TIME = "Unix time"
+    SECONDS = "s"
+    FRACTION = "fraction"
+    WATTS = "W"
+    JOULES = "J"
+    CELSIUS = "°C"
+    AMOUNT = "`currency`"
+    PER_HOUR = "1/h"
+    NUMBER = "number"
+
+
+#: The unit that a name ends with; the first that fits. What has a currency is an amount, whatever it is for.
+_ENDINGS = (
+    ("_samples_per_second", Unit.SAMPLES_PER_SECOND),
+    ("_bytes_per_second", Unit.BYTES_PER_SECOND),
+    ("_timestamp_seconds", Unit.TIME),
+    ("_seconds", Unit.SECONDS),
+    ("_bytes", Unit.BYTES),
+    ("_ratio", Unit.FRACTION),
+    ("_watts", Unit.WATTS),
+    ("_joules", Unit.JOULES),
+    ("_celsius", Unit.CELSIUS),
+    ("_per_node_hour", Unit.PER_HOUR),
+)
+
+
+class Owner(StrEnum):
+    """Whose series these are: they go when it goes."""
+
+    STUDY = "study"
+    SCHEDULE = "schedule"
+    POOL = "pool"
+    RANK = "rank"
+    OPERATOR = "operator"
+
+
 class Metric(Value):
     """One metric family. For a counter, `name` ends in `_total` as it appears in a scrape."""
 
@@ -27,7 +73,43 @@ class Metric(Value):
     help: str
     labels: tuple[str, ...] = ()
     exporter: str  # "operator" or "worker"
+    buckets: tuple[float, ...] = ()  # upper bounds, of a histogram
 
+    @property
+    def unit(self) -> Unit:
+        """As its name has it at its end."""
+        if "currency" in self.labels:
+            return Unit.AMOUNT
+        return next((unit for ending, unit in _ENDINGS if self.name.endswith(ending)), Unit.NUMBER)
+
+    @property
+    def owner(self) -> Owner:
+        """The object or process that its series live and die with."""
+        if self.exporter == "worker":
+            return Owner.RANK
+        if "benchmark" in self.labels:
+            return Owner.STUDY
+        if "schedule" in self.labels:
+            return Owner.SCHEDULE
+        return Owner.POOL if "pool" in self.labels else Owner.OPERATOR
+
+    @property
+    def series_max(self) -> int:
+        """Series of one owner at most; of a histogram with its buckets, that of everything, sum and count."""
+        points = POINTS_MAX if set(_POINT) <= set(self.labels) else 1
+        beside = [label for label in self.labels if points == 1 or label not in _POINT]
+        if self.owner is Owner.POOL:
+            beside.remove("pool")
+        values = math.prod(_VALUES_MAX.get(label, 1) for label in beside)
+        return points * values * (len(self.buckets) + 3 if self.kind is Kind.HISTOGRAM else 1)
+
+
+POINTS_MAX: Final = 256  # of a study: the schema's bound, which a test holds beside this one
+#: Values of a label at most, beside those of the labels before it: a point has one basis, a line one base. Not here: 1.
+_VALUES_MAX: Final[Mapping[str, int]] = {
+    "scaling": 2, "goal": 4, "reason": 3, "part": 10, "epoch": 2, "pool": 8, "kind": 4, "use": 9, "condition": 8,
+    "state": 11, "outcome": 6, "verdict": 4, "environment": 8, "verb": 7, "resource": 16, "code": 24,
+}  # fmt: skip
 
 _STUDY = ("namespace", "benchmark")
 _POINT = (
@@ -35,17 +117,25 @@ _POINT = (
     "global_batch", "precision", "data", "data_path", "data_samples", "variant", "epochs",
 )  # fmt: skip
 _RANK = ("trial", "attempt", "workload", "rank")
+#: What a scrape adds to a rank's series: it knows neither its namespace nor its study (`dashboards/scrape.yaml`).
+TARGET_LABELS: Final = ("namespace", "benchmark", "pool", "pod", "node")
+#: What a point is told apart by, in the order of the labels.
+POINT_LABELS: Final = _POINT
 
 
 def _operator(name: str, kind: Kind, labels: tuple[str, ...], text: str) -> Metric:
     return Metric(name=name, kind=kind, help=text, labels=labels, exporter="operator")
 
 
-def _worker(name: str, kind: Kind, text: str) -> Metric:
-    return Metric(name=name, kind=kind, help=text, labels=_RANK, exporter="worker")
+def _worker(name: str, kind: Kind, text: str, *, buckets: tuple[float, ...] = ()) -> Metric:
+    return Metric(name=name, kind=kind, help=text, labels=_RANK, exporter="worker", buckets=buckets)
 
 
 # The figures of a study, exported from the status of its object for as long as the object lives.
+POINT_WORKERS = _operator(
+    "gpubench_point_workers", Kind.GAUGE, _POINT, "Workers of a point: the label of that name, as a number."
+)
+POINT_NODES = _operator("gpubench_point_nodes", Kind.GAUGE, _POINT, "Nodes that one gang of a point takes.")
 THROUGHPUT = _operator(
     "gpubench_throughput_samples_per_second", Kind.GAUGE, _POINT, "Mean throughput of a point over its repeats."
 )
@@ -90,6 +180,38 @@ COST_PER_RUN_LOW = _operator(
 )
 COST_PER_RUN_HIGH = _operator(
     "gpubench_cost_high_per_run", Kind.GAUGE, _MONEY, "Upper end of the 95 % interval of a run's cost."
+)
+# Times as fast, as long, as dear as the base of spec.baseline; the base itself has 1.
+_RELATIVE = (*_POINT, "basis", "baseline_workers", "baseline_pool")
+RELATIVE_THROUGHPUT = _operator(
+    "gpubench_relative_throughput_ratio", Kind.GAUGE, _RELATIVE, "Throughput over that of the point of spec.baseline."
+)
+RELATIVE_THROUGHPUT_LOW = _operator(
+    "gpubench_relative_throughput_low_ratio", Kind.GAUGE, _RELATIVE, "Lower end of its 95 % interval."
+)
+RELATIVE_THROUGHPUT_HIGH = _operator(
+    "gpubench_relative_throughput_high_ratio", Kind.GAUGE, _RELATIVE, "Upper end of its 95 % interval."
+)
+RELATIVE_TIME = _operator(
+    "gpubench_relative_time_ratio",
+    Kind.GAUGE,
+    _RELATIVE,
+    "Time for as many samples, of a training for its timed region, over that of the point of spec.baseline.",
+)
+RELATIVE_TIME_LOW = _operator(
+    "gpubench_relative_time_low_ratio", Kind.GAUGE, _RELATIVE, "Lower end of its 95 % interval."
+)
+RELATIVE_TIME_HIGH = _operator(
+    "gpubench_relative_time_high_ratio", Kind.GAUGE, _RELATIVE, "Upper end of its 95 % interval."
+)
+RELATIVE_COST = _operator(
+    "gpubench_relative_cost_ratio", Kind.GAUGE, _RELATIVE, "Marginal cost over that of the point of spec.baseline."
+)
+RELATIVE_COST_LOW = _operator(
+    "gpubench_relative_cost_low_ratio", Kind.GAUGE, _RELATIVE, "Lower end of its 95 % interval."
+)
+RELATIVE_COST_HIGH = _operator(
+    "gpubench_relative_cost_high_ratio", Kind.GAUGE, _RELATIVE, "Upper end of its 95 % interval."
 )
 BILLED = _operator(
     "gpubench_billed",
@@ -239,37 +361,204 @@ SPENT = _operator(
     (*_STUDY, "currency"),
     "What a study's attempts were billed so far, in `currency`: an estimate, failed and preempted ones included.",
 )
+# Where the nodes' time went, by pool: 8 pools of a study at most.
+_POOL = (*_STUDY, "pool", "capacity_type")
+INTERRUPTIONS = _operator(
+    "gpubench_interruptions",
+    Kind.GAUGE,
+    (*_POOL, "kind"),
+    "Attempts that were interrupted, by `kind`: Reclaim, Eviction, NodeLost or Unknown.",
+)
+INTERRUPTION_RATE = _operator(
+    "gpubench_interruptions_per_node_hour", Kind.GAUGE, _POOL, "Interruptions per hour for which a node was held."
+)
+INTERRUPTION_RATE_LOW = _operator(
+    "gpubench_interruptions_low_per_node_hour",
+    Kind.GAUGE,
+    _POOL,
+    "Lower end of the 95 % interval of the rate of interruptions.",
+)
+INTERRUPTION_RATE_HIGH = _operator(
+    "gpubench_interruptions_high_per_node_hour",
+    Kind.GAUGE,
+    _POOL,
+    "Upper end of the 95 % interval of the rate of interruptions; also where there was none.",
+)
+NODE_SECONDS = _operator(
+    "gpubench_node_seconds",
+    Kind.GAUGE,
+    (*_POOL, "use"),
+    "Node-seconds of the attempts that have ended, by `use`: useful, waiting, startUp, lost, ...; all but queued sum "
+    "to what was held.",
+)
+GOODPUT = _operator(
+    "gpubench_goodput_ratio", Kind.GAUGE, _POOL, "Share of the node time held that was measured work with a result."
+)
+EFFECTIVE_PRICE = _operator(
+    "gpubench_effective_price_per_node_hour",
+    Kind.GAUGE,
+    (*_POOL, "currency"),
+    "Price of one node for an hour of measured work, in `currency`: price over goodput.",
+)
+RECOVERY = _operator(
+    "gpubench_recovery_seconds",
+    Kind.GAUGE,
+    _POOL,
+    "Median time from the end of an interrupted attempt to the first step of the next one at its trial.",
+)
 CONDITION = _operator(
     "gpubench_benchmark_condition", Kind.GAUGE, (*_STUDY, "condition"), "1 while a condition of the study is True."
+)
+BUDGET = _operator(
+    "gpubench_budget", Kind.GAUGE, (*_STUDY, "currency"), "limits.budget of a study, in `currency`; as it is now."
+)
+STARTED = _operator("gpubench_started_timestamp_seconds", Kind.GAUGE, _STUDY, "When the plan of a study was frozen.")
+FINISHED = _operator(
+    "gpubench_finished_timestamp_seconds", Kind.GAUGE, _STUDY, "When the last trial of a study had ended."
+)
+COMPARISON = _operator(
+    "gpubench_comparison_points",
+    Kind.GAUGE,
+    (*_STUDY, "verdict"),
+    "Points of a study beside those of its spec.compareTo, by `verdict`: Pass, Fail, CannotTell or NotCompared.",
+)
+BEST = _operator(
+    "gpubench_best_info",
+    Kind.GAUGE,
+    (*_STUDY, "pool", "workers", "setting", "predicted", "sure", "tied"),
+    "What a finished study advises for its spec.objective; `tied` others may be as good. Always 1.",
+)
+ENVIRONMENT = _operator(
+    "gpubench_environment_info",
+    Kind.GAUGE,
+    (
+        *_STUDY, "environment", "instance_type", "accelerator", "driver", "cuda", "cudnn", "nccl", "transport",
+        "tensorflow", "horovod",
+    ),
+    "What figures of a study stand on. Always 1.",
+)  # fmt: skip
+
+# What the cluster shows of a GpuPool, and what the studies hold of it.
+_OF_POOL = ("pool",)
+POOL_INFO = _operator(
+    "gpubench_pool_info", Kind.GAUGE, ("pool", "accelerator", "capacity_type"), "What a pool is. Always 1."
+)
+POOL_NODES = _operator("gpubench_pool_nodes", Kind.GAUGE, _OF_POOL, "Nodes that match the selector of a pool.")
+POOL_READY_NODES = _operator(
+    "gpubench_pool_ready_nodes", Kind.GAUGE, _OF_POOL, "Of these, nodes that are ready and take pods."
+)
+POOL_SLOTS = _operator("gpubench_pool_slots", Kind.GAUGE, _OF_POOL, "Slots of the ready nodes of a pool.")
+POOL_HELD_SLOTS = _operator(
+    "gpubench_pool_held_slots", Kind.GAUGE, _OF_POOL, "Slots of a pool that gangs hold, of all studies."
+)
+POOL_WAITING = _operator(
+    "gpubench_pool_waiting_studies", Kind.GAUGE, _OF_POOL, "Studies that wait in line for slots of a pool."
+)
+POOL_PRICE = _operator(
+    "gpubench_pool_price_per_node_hour",
+    Kind.GAUGE,
+    ("pool", "currency"),
+    "What a node of a pool costs in an hour, in `currency`; fees are not in it.",
+)
+POOL_PRICE_READ = _operator(
+    "gpubench_pool_price_timestamp_seconds", Kind.GAUGE, _OF_POOL, "Day on which the price of a pool was read."
+)
+POOL_CONDITION = _operator(
+    "gpubench_pool_condition", Kind.GAUGE, ("pool", "condition"), "1 while a condition of a pool is True."
+)
+
+# Schedules, exported from the status of their objects.
+_SCHEDULE = ("namespace", "schedule")
+SCHEDULE_CONDITION = _operator(
+    "gpubench_schedule_condition",
+    Kind.GAUGE,
+    (*_SCHEDULE, "condition"),
+    "1 while a condition of a schedule is True, 0 while it is False; none while nobody can tell.",
+)
+SCHEDULE_ACTIVE = _operator("gpubench_schedule_active_runs", Kind.GAUGE, _SCHEDULE, "Runs under way.")
+SCHEDULE_SLOWER_POINTS = _operator(
+    "gpubench_schedule_slower_points", Kind.GAUGE, _SCHEDULE, "Points that are slower than they were."
+)
+SCHEDULE_SLOW_NODES = _operator(
+    "gpubench_schedule_slow_nodes",
+    Kind.GAUGE,
+    _SCHEDULE,
+    "With placement EachNode: nodes that are slower than the others of their pool.",
+)
+SCHEDULE_LAST = _operator(
+    "gpubench_schedule_last_timestamp_seconds", Kind.GAUGE, _SCHEDULE, "When the newest run was due."
+)
+SCHEDULE_NEXT = _operator(
+    "gpubench_schedule_next_timestamp_seconds", Kind.GAUGE, _SCHEDULE, "When the next run is due."
+)
+SCHEDULE_MONTHLY = _operator(
+    "gpubench_schedule_monthly",
+    Kind.GAUGE,
+    (*_SCHEDULE, "currency"),
+    "What a schedule costs a month if it goes on like this, in `currency`: an estimate.",
 )
 
 # The operator's own health.
 RECONCILES = _operator(
     "gpubench_operator_reconciles_total", Kind.COUNTER, ("outcome",), "Reconciles by outcome: done, retried, failed."
 )
-RECONCILE_SECONDS = _operator("gpubench_operator_reconcile_seconds", Kind.HISTOGRAM, (), "Duration of one reconcile.")
+RECONCILE_SECONDS = Metric(
+    name="gpubench_operator_reconcile_seconds",
+    kind=Kind.HISTOGRAM,
+    help="Duration of one reconcile.",
+    exporter="operator",
+    buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0),
+)
 QUEUE_DEPTH = _operator("gpubench_operator_queue_depth", Kind.GAUGE, (), "Keys that wait for a reconcile.")
 API_REQUESTS = _operator(
     "gpubench_operator_api_requests_total", Kind.COUNTER, ("verb", "resource", "code"), "Calls to the API server."
 )
 LEADER = _operator("gpubench_operator_leader", Kind.GAUGE, (), "1 while this replica holds the Lease.")
+OPERATOR = _operator("gpubench_operator_info", Kind.GAUGE, ("version", "python"), "What runs. Always 1.")
 
 # Live, from every rank of a gang.
 WORKER_THROUGHPUT = _worker(
     "gpubench_worker_throughput_samples_per_second", Kind.GAUGE, "Samples per second of this rank in its last window."
 )
 WORKER_STEP = _worker(
-    "gpubench_worker_step_seconds", Kind.HISTOGRAM, "Duration of a step: a window's time over its steps, per window."
+    "gpubench_worker_step_seconds",
+    Kind.HISTOGRAM,
+    "Duration of a step: a window's time over its steps, per window. Alike on all ranks: each waits for the slowest.",
+    # A tenth of a millisecond (a small model on a large GPU) to a minute (a large model on a CPU).
+    buckets=tuple(float(f"{base}e{power}") for power in range(-4, 2) for base in (1, 2, 5)),
 )
 WORKER_SAMPLES = _worker("gpubench_worker_samples_total", Kind.COUNTER, "Samples that this rank has trained on.")
+WORKER_LOSS = _worker(
+    "gpubench_worker_loss",
+    Kind.GAUGE,
+    "Loss of this rank in its last window: of its last step, in mode Training the mean of its steps.",
+)
+WORKER_COMPUTE = _worker(
+    "gpubench_worker_compute_seconds",
+    Kind.GAUGE,
+    "Forward and backward pass of a step on this rank alone, at the last look between windows: who is slow shows here.",
+)
+WORKER_ALLREDUCE = _worker(
+    "gpubench_worker_allreduce_seconds",
+    Kind.GAUGE,
+    "What a step of the last window took beyond this rank's own forward and backward pass: the all-reduce, the waiting "
+    "for slower ranks, the update of the weights. Absent before the first look at the ranks' own computing.",
+)
 WORKER_PROCESSORS = _worker(
     "gpubench_worker_used_processors", Kind.GAUGE, "Processors that this rank uses, in its last sample: 1 is one core."
 )
+WORKER_MEMORY = _worker("gpubench_worker_memory_bytes", Kind.GAUGE, "Resident memory of this rank, in its last sample.")
 WORKER_GPU = _worker(
     "gpubench_worker_gpu_utilization_ratio",
     Kind.GAUGE,
     "Share of time with a kernel on this rank's GPU, as NVML has it.",
 )
+WORKER_GPU_MEMORY = _worker(
+    "gpubench_worker_gpu_memory_bytes", Kind.GAUGE, "Memory in use on this rank's GPU, by anybody, in its last sample."
+)
 WORKER_POWER = _worker("gpubench_worker_gpu_power_watts", Kind.GAUGE, "What this rank's GPU draws, in its last sample.")
+WORKER_TEMPERATURE = _worker(
+    "gpubench_worker_gpu_temperature_celsius", Kind.GAUGE, "Temperature of this rank's GPU, in its last sample."
+)
 
 CATALOGUE: tuple[Metric, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))

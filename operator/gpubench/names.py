@@ -14,8 +14,10 @@ CATEGORY = "gpubench"
 
 BENCHMARK_KIND, BENCHMARK_PLURAL, BENCHMARK_SHORT = "GpuBenchmark", "gpubenchmarks", "gbench"
 POOL_KIND, POOL_PLURAL, POOL_SHORT = "GpuPool", "gpupools", "gpool"
+SCHEDULE_KIND, SCHEDULE_PLURAL, SCHEDULE_SHORT = "GpuBenchmarkSchedule", "gpubenchmarkschedules", "gsched"
 
 BENCHMARK_NAME_MAX = 40
+SCHEDULE_NAME_MAX = 29  # a benchmark's, less "-" and ten digits of minutes
 POOL_NAME_MAX = 63  # it becomes a label value
 NODES_MAX = 1000  # three digits of pod index
 
@@ -26,22 +28,40 @@ LABEL_COMPONENT = f"{GROUP}/component"
 COMPONENT_GANG = "gang"  # Jobs and their pods
 COMPONENT_PLAN = "plan"  # the ConfigMap with the frozen plan
 COMPONENT_LEDGER = "ledger"  # ConfigMaps with attempt records
+COMPONENT_HISTORY = "history"  # ConfigMaps with the results of a schedule's runs
 COMPONENT_RENDEZVOUS = "rendezvous"  # the headless Service
+COMPONENT_TOKEN = "token"  # noqa: S105  # the Secret with which the pods of a study know each other
+COMPONENT_NETWORK = "network"  # the NetworkPolicy of the gang pods
 LABEL_BENCHMARK = f"{GROUP}/benchmark"
 LABEL_BENCHMARK_UID = f"{GROUP}/benchmark-uid"
+LABEL_SCHEDULE = f"{GROUP}/schedule"  # of a benchmark that a schedule has made
+LABEL_SCHEDULE_UID = f"{GROUP}/schedule-uid"
 LABEL_POOL = f"{GROUP}/pool"
 LABEL_TRIAL = f"{GROUP}/trial"
 LABEL_ATTEMPT = f"{GROUP}/attempt"
 LABEL_NODES = f"{GROUP}/nodes"  # how many nodes the attempt uses, for people and selectors
 LABEL_SLOTS = f"{GROUP}/slots"  # how many slots of the pool the attempt holds: the slot ledger is rebuilt from it
 
-# Labels of nodes, by Kubernetes: https://kubernetes.io/docs/reference/labels-annotations-taints/
+# Labels of nodes and namespaces, by Kubernetes: https://kubernetes.io/docs/reference/labels-annotations-taints/
 LABEL_INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 LABEL_ZONE = "topology.kubernetes.io/zone"
+LABEL_NAMESPACE_NAME = "kubernetes.io/metadata.name"  # of every namespace: its own name
+
+# Kueue knows by it the Jobs that it admits. Never on pods: it would admit each of them, too.
+LABEL_QUEUE = "kueue.x-k8s.io/queue-name"
+KUEUE_GROUP = "kueue.x-k8s.io"
+KUEUE_WORKLOAD = "Workload"  # the object that Kueue makes of each Job, and tells its Events about
 
 # What the autoscalers must know: a gang pod that is moved is a measurement that is lost.
 ANNOTATION_KARPENTER = "karpenter.sh/do-not-disrupt"
 ANNOTATION_AUTOSCALER = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+
+# Of a benchmark that a schedule has made: the moment that it was scheduled for, as CronJob writes it on its Jobs.
+ANNOTATION_SCHEDULED = f"{GROUP}/scheduled-at"
+# Of a Job: the name of its pod that was chosen to be evicted on purpose, written before it is.
+ANNOTATION_DRILLED = f"{GROUP}/drilled"
+# Of a node: until when, and for which study, it is cordoned on purpose.
+ANNOTATION_CORDONED = f"{GROUP}/cordoned"
 
 # The environment of a gang's pod. GPUBENCH_ASSIGNMENT holds a plan.assignment.Assignment as JSON.
 ENV_ASSIGNMENT = "GPUBENCH_ASSIGNMENT"
@@ -53,8 +73,12 @@ ENV_NODE_NAME = "GPUBENCH_NODE_NAME"
 ENV_TERMINATION_MESSAGE = "GPUBENCH_TERMINATION_MESSAGE"  # the file whose text becomes the termination message
 ENV_IMAGE = "GPUBENCH_IMAGE"  # the image reference that the pod was started from
 ENV_RECORDS = "GPUBENCH_RECORDS"  # the folder on the results volume for the pods' records; absent without one
+ENV_RUNS_AGAIN = "GPUBENCH_RUNS_AGAIN"  # "true" where the Job of an attempt may be evicted from a queue, and run again
+ENV_CHECKPOINTS = "GPUBENCH_CHECKPOINTS"  # the folder for the study's checkpoints, where its trainings keep any
+ENV_GANG_TOKEN = "GPUBENCH_GANG_TOKEN"  # noqa: S105  # what only the pods of the study know; absent in local runs
 
 CONTAINER = "gang"
+TOKEN_KEY = "token"  # noqa: S105  # in the Secret
 JOBS_IMAGE = "gpubench-jobs"
 TERMINATION_MESSAGE_PATH = "/dev/termination-log"
 
@@ -66,12 +90,23 @@ PORT_METRICS = 9400  # rank with local number n serves /metrics on 9400 + n
 # What pods write of a results folder, wherever it is. Its other files are `gpubench_cli.results`'s own.
 LOGS_FOLDER = "logs"
 LOG_SUFFIX = ".jsonl"
+CHECKPOINTS_FOLDER = "checkpoints"  # of trainings under way, a folder for each trial
 LOG_UNFINISHED = ".part"  # behind the name of a log on a results volume until it is whole
 
 
 def uid_id(uid: str) -> str:
     """Five characters that stand for an object's UID in names."""
     return content_id(uid, characters=5)
+
+
+def run_name(schedule: str, scheduled_at: int) -> str:
+    """The benchmark of one run of a schedule, as CronJob names its Jobs: by the scheduled minute, so that it is one."""
+    return f"{schedule}-{scheduled_at // 60}"
+
+
+def history_name(schedule: str, uid: str, *, shard: int) -> str:
+    """One ConfigMap of a schedule's history."""
+    return f"{schedule}-{uid_id(uid)}-history-{shard}"
 
 
 def study_name(benchmark: str, uid: str) -> str:
@@ -86,6 +121,16 @@ def job_name(benchmark: str, uid: str, *, trial: str, attempt: int) -> str:
 
 def service_name(benchmark: str, uid: str) -> str:
     """The headless Service that gives the gang pods their names."""
+    return study_name(benchmark, uid)
+
+
+def token_name(benchmark: str, uid: str) -> str:
+    """The Secret with the token of the study's pods."""
+    return f"{study_name(benchmark, uid)}-token"
+
+
+def network_policy_name(benchmark: str, uid: str) -> str:
+    """The NetworkPolicy of the study's gang pods."""
     return study_name(benchmark, uid)
 
 

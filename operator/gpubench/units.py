@@ -11,12 +11,15 @@ from typing import Annotated
 from pydantic import Field
 
 DURATION_PATTERN = r"^([0-9]{1,5}h)?([0-9]{1,5}m)?([0-9]{1,6}s)?$"
+WINDOW_PATTERN = r"^([0-9]{1,5}m)?([0-9]{1,6}s)?([0-9]{1,3}ms)?$"
 DECIMAL_PATTERN = r"^[0-9]{1,12}(\.[0-9]{1,9})?$"
 PROCESSORS_PATTERN = r"^([0-9]{1,4}(\.[0-9]{1,3})?|[0-9]{1,7}m)$"
 QUANTITY_PATTERN = r"^[0-9]{1,15}(\.[0-9]{1,3})?(m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi)?$"
 
 #: A length of time such as `15m`, `1h30m` or `90s`.
 Duration = Annotated[str, Field(pattern=DURATION_PATTERN, min_length=2, max_length=20)]
+#: A length of time that may be shorter than a second, such as `500ms` or `1s`.
+WindowLength = Annotated[str, Field(pattern=WINDOW_PATTERN, min_length=2, max_length=20)]
 #: A non-negative decimal number as text, such as `"10.21"`: money must never pass through a binary fraction.
 DecimalText = Annotated[str, Field(pattern=DECIMAL_PATTERN, min_length=1, max_length=24)]
 #: Processors as Kubernetes writes them: `"11"`, `"0.5"` or `500m`.
@@ -24,14 +27,25 @@ Processors = Annotated[str, Field(pattern=PROCESSORS_PATTERN, min_length=1, max_
 #: Any other resource quantity of Kubernetes, such as `80Gi` or `"4"`.
 Quantity = Annotated[str, Field(pattern=QUANTITY_PATTERN, min_length=1, max_length=24)]
 
-_SECONDS = {"h": 3600, "m": 60, "s": 1}
+_MILLISECONDS = {"h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 
 
 def duration_seconds(text: str) -> int:
     """Seconds in a duration text; ValueError with the remedy when it is not one."""
     if len(text) < 2 or not re.match(DURATION_PATTERN, text):
         raise ValueError(f"{text!r} is not a duration: write hours, minutes and seconds such as 1h30m, 15m or 90s")
-    return sum(int(amount) * _SECONDS[unit] for amount, unit in re.findall(r"([0-9]+)([hms])", text))
+    return _milliseconds(text) // 1000
+
+
+def window_seconds(text: str) -> float:
+    """Seconds in the text of a window's length; ValueError with the remedy when it is not one."""
+    if len(text) < 2 or not re.match(WINDOW_PATTERN, text):
+        raise ValueError(f"{text!r} is no window's length: write seconds and milliseconds such as 500ms, 1s or 1s500ms")
+    return _milliseconds(text) / 1000
+
+
+def _milliseconds(text: str) -> int:
+    return sum(int(amount) * _MILLISECONDS[unit] for amount, unit in re.findall(r"([0-9]+)(ms|[hms])", text))
 
 
 def duration_text(seconds: float) -> str:

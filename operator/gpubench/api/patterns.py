@@ -19,9 +19,15 @@ FOLDER = r"^[A-Za-z0-9_][-A-Za-z0-9_.]*(/[A-Za-z0-9_][-A-Za-z0-9_.]*)*$"
 CURRENCY = r"^[A-Z]{3}$"
 PERIOD = r"^[0-9]{4}-(0[1-9]|1[0-2])(-[0-3][0-9])?/[0-9]{4}-(0[1-9]|1[0-2])(-[0-3][0-9])?$"
 ASCII = r"^[ -~]+$"
+SCHEDULE = (
+    r"^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|"
+    r"[0-9*?][-0-9*?,/]*( +[0-9*?][-0-9*?,/]*){2}( +[0-9A-Za-z*?][-0-9A-Za-z*?,/]*){2})$"
+)
+TIME_ZONE = r"^[A-Za-z][-+0-9A-Za-z_]*(/[-+0-9A-Za-z_]+)*$"
 
 SENTENCES = {
     units.DURATION_PATTERN: "write hours, minutes and seconds, such as 1h30m, 15m or 90s",
+    units.WINDOW_PATTERN: "write seconds and milliseconds, such as 500ms, 1s or 1s500ms",
     units.DECIMAL_PATTERN: 'write a decimal number as text, such as "10.21"',
     units.PROCESSORS_PATTERN: 'write processors, such as "4", "0.5" or 500m',
     units.QUANTITY_PATTERN: 'write a quantity, such as "4", 80Gi or 1536Mi',
@@ -36,6 +42,8 @@ SENTENCES = {
     LABEL_VALUE: "write letters, digits, -, _ and ., beginning and ending with a letter or digit",
     ENVIRONMENT_NAME: "write letters, digits and _, beginning with a letter or _",
     ASCII: "write letters, digits, spaces and signs of ASCII, such as A100-40GB",
+    SCHEDULE: "write the five fields of cron, such as 0 */4 * * *, or @hourly, @daily, @weekly, @monthly or @yearly",
+    TIME_ZONE: "write a time zone by its name in the IANA database, such as Europe/Berlin or UTC",
     PERIOD: "write the first and the last month or day, such as 2026-08/2026-10",
     CURRENCY: "write the three capital letters of ISO 4217, such as USD",
 }

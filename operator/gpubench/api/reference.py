@@ -12,6 +12,10 @@ _OBJECTS_INTRODUCTION = (
     f"Group `{names.GROUP}`, version `{names.VERSION}`. `kubectl explain` says the same on a cluster. "
     "A field without *required* and without a default may be left out. `[]` stands for each entry of a list.\n"
 )
+_METRICS_INTRODUCTION = (
+    "*Point* stands for the labels {points}. *Series* is how many there can be at most for the study, pool, rank or "
+    "operator that they are of; they go when it goes. A figure that does not exist has no series: it is never 0.\n"
+)
 _BOUNDS = (
     ("minimum", "at least {}"),
     ("maximum", "at most {}"),
@@ -35,14 +39,19 @@ def objects_page() -> str:
 
 
 def metrics_page() -> str:
-    """Every metric with its kind, labels and meaning."""
+    """Every metric with its kind, unit, labels, number of series, and meaning."""
+    points = ", ".join(f"`{label}`" for label in metrics.POINT_LABELS)
+    added = ", ".join(f"`{label}`" for label in metrics.TARGET_LABELS)
     parts = [
         _GENERATED.format(source="operator/gpubench/metrics.py"),
         "# Metrics\n",
+        _METRICS_INTRODUCTION.format(points=points),
     ]
     for exporter, heading in (("operator", "Exported by the operator"), ("worker", "Exported by each rank of a gang")):
         parts.append(f"## {heading}\n")
-        parts.append("| metric | kind | labels | meaning |\n|---|---|---|---|")
+        if exporter == "worker":
+            parts.append(f"A scrape adds {added}: see [`dashboards/`](../../dashboards/README.md).\n")
+        parts.append("| metric | kind | unit | labels | series | meaning |\n|---|---|---|---|---|---|")
         parts += [_metric(metric) for metric in metrics.CATALOGUE if metric.exporter == exporter]
         parts.append("")
     return "\n".join(parts)
@@ -123,8 +132,11 @@ def _text_rules(field: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _metric(metric: metrics.Metric) -> str:
-    labels = ", ".join(f"`{label}`" for label in metric.labels)
-    return _row((f"`{metric.name}`", metric.kind.value, labels, metric.help))
+    of_point = set(metrics.POINT_LABELS) <= set(metric.labels)
+    others = [f"`{label}`" for label in metric.labels if not of_point or label not in metrics.POINT_LABELS]
+    labels = ", ".join(["*point*", *others] if of_point else others)
+    series = f"{metric.series_max} a {metric.owner.value}".replace("a operator", "an operator")
+    return _row((f"`{metric.name}`", metric.kind.value, metric.unit.value, labels, series, metric.help))
 
 
 def _row(cells: tuple[str, ...]) -> str:

@@ -5,11 +5,14 @@ Rules are attached to the types as `RULES`; the CRDs carry them as `x-kubernetes
 state are also evaluated for study files that meet no API server. A sentence names the field and the remedy.
 
 An expression may use only what both evaluators know: the operators, `has`, `size`, `matches`, `all`, `exists`, `map`,
-`filter`, `double`, `duration`, `sum` of a list and `format` of a text. The cases in `tests/artifacts` go through both.
+`filter`, `double`, `duration`, `startsWith`, `sum` of a list, `format` of a text and `getFullYear` of a date. The
+cases in `tests/artifacts` go through both.
 """
 
 from pydantic.config import JsonDict
 
+from gpubench import units
+from gpubench.api import patterns
 from gpubench.values import Value
 
 #: For `json_schema_extra`: what kind of text it is; how the API server merges a list, and that no entry stands twice.
@@ -54,3 +57,56 @@ def unchangeable(field: str, *, parent: str) -> Rule:
         field=f".{field}",
         transition=True,
     )
+
+
+def name_at_most(characters: int, *, because: str) -> Rule:
+    """The object's name is part of longer names."""
+    return Rule(
+        cel=f"size(self.metadata.name) <= {characters}",
+        sentence=f"metadata.name must have at most {characters} characters, because {because}",
+        detail="this one has %d",
+        values=("size(self.metadata.name)",),
+        field=".metadata.name",
+    )
+
+
+def name_of_hosts(*, such_as: str) -> Rule:
+    """The object's name begins names of hosts."""
+    return Rule(
+        cel="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
+        sentence="metadata.name must begin with a letter and hold only small letters, digits and -, because host "
+        f"names are made of it; choose a name such as {such_as}",
+        field=".metadata.name",
+    )
+
+
+def decimal_within(field: str, low: str, high: str, *, parent: str, such_as: str) -> Rule:
+    """Bounds of a decimal text. One that cannot be read is left to its own rule, which says what is wrong with it."""
+    number = f"double(self.{field})"
+    return Rule(
+        cel=f"!{patterns.matches(f'self.{field}', units.DECIMAL_PATTERN)} || ({number} >= {low} && {number} <= {high})",
+        sentence=f"{parent}.{field} must be from {low} to {high}, such as {such_as}",
+        detail="it is %s",
+        values=(f"self.{field}",),
+        field=f".{field}",
+    )
+
+
+def about_durations(*fields: str, holds: str) -> str:
+    """CEL about durations. One that cannot be read is left to its own rule, which says what is wrong with it."""
+    readable = " && ".join(f"self.{field}.matches('^([0-9]{{1,6}}(ms|[hms]))+$')" for field in fields)
+    return f"!({readable}) || {holds}"
+
+
+def positive(field: str, *, parent: str) -> Rule:
+    """A duration that may not be zero."""
+    return Rule(
+        cel=about_durations(field, holds=f"duration(self.{field}) > duration('0s')"),
+        sentence=f"{parent}.{field} must be longer than 0s",
+        field=f".{field}",
+    )
+
+
+def where_given(field: str, rule: Rule) -> Rule:
+    """The rule of a field that may be absent."""
+    return rule.model_copy(update={"cel": f"!has(self.{field}) || {rule.cel}"})

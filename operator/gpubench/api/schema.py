@@ -13,7 +13,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from gpubench import names
-from gpubench.api import benchmark, benchmark_status, patterns, pool
+from gpubench.api import benchmark, benchmark_status, patterns, pool, schedule
 from gpubench.api.rules import Rule
 
 Schema = dict[str, Any]
@@ -102,16 +102,19 @@ BENCHMARK = Kind(
     scope="Namespaced",
     description="GpuBenchmark is one study: workloads times pools times worker counts times batch sizes, each measured "
     "several times. Its figures appear in its status. The spec cannot be changed, but for suspend, "
-    "limits.parallelTrials, limits.budget and limits.stopDominated.",
+    "limits.parallelTrials, limits.budget, limits.stopDominated and drill.",
     root=benchmark.GpuBenchmark,
     spec=benchmark.GpuBenchmarkSpec,
     status=benchmark_status.GpuBenchmarkStatus,
     columns=(
         Column("Status", "string", ".status.phase", "Where the study stands."),
         Column("Points", "string", ".status.pointsDone", "Points that have ended, of all."),
-        Column("Trials", "integer", ".status.trials.finished", "Trials that have ended."),
+        Column("Best-Pool", "string", ".status.best.shown.pool", "What to take for spec.objective."),
+        Column("Cost", "string", ".status.best.shown.cost", "What its goal costs there, at least."),
+        Column("Time", "string", ".status.best.shown.time", "How long its goal takes there, at least."),
         Column("Spent", "string", ".status.spent.amount", "What its attempts were billed so far, an estimate."),
         _AGE,
+        Column("Trials", "integer", ".status.trials.finished", "Trials that have ended.", wide=True),
         Column("Attempts", "integer", ".status.attempts.started", "Jobs created so far.", wide=True),
         Column("Failed", "integer", ".status.attempts.failed", "Attempts that failed.", wide=True),
         Column("Preempted", "integer", ".status.attempts.preempted", "Attempts that lost a pod.", wide=True),
@@ -119,7 +122,36 @@ BENCHMARK = Kind(
     ),
 )
 
-KINDS: tuple[Kind, ...] = (POOL, BENCHMARK)
+SCHEDULE = Kind(
+    kind=names.SCHEDULE_KIND,
+    plural=names.SCHEDULE_PLURAL,
+    short=names.SCHEDULE_SHORT,
+    scope="Namespaced",
+    description="GpuBenchmarkSchedule runs a study again and again, as a CronJob does a Job. It keeps the results of "
+    "all runs, says since when and on which nodes the study became slower, and what it costs a month.",
+    root=schedule.GpuBenchmarkSchedule,
+    spec=schedule.GpuBenchmarkScheduleSpec,
+    status=schedule.GpuBenchmarkScheduleStatus,
+    columns=(
+        Column("Schedule", "string", ".spec.schedule", "When it runs."),
+        Column("Suspend", "boolean", ".spec.suspend", "Whether no further run starts."),
+        Column("Active", "integer", ".status.activeRuns", "Runs under way."),
+        Column("Last-Schedule", "date", ".status.lastScheduleTime", "Time since the newest run was due."),
+        Column(
+            "Regressed",
+            "string",
+            ".status.conditions[?(@.type=='Regressed')].status",
+            "Whether a point is slower than it was.",
+        ),
+        Column("Month", "string", ".status.monthly.shown", "What it costs a month, an estimate."),
+        _AGE,
+        Column("Timezone", "string", ".spec.timeZone", "Time zone of the schedule, UTC if none.", wide=True),
+        Column("Next", "string", ".status.nextScheduleTime", "When the next run is due.", wide=True),
+        Column("Runs", "integer", ".status.runsKept", "Finished runs in the history.", wide=True),
+    ),
+)
+
+KINDS: tuple[Kind, ...] = (POOL, BENCHMARK, SCHEDULE)
 
 
 def definition(kind: Kind) -> Schema:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gpubench import names
-from gpubench.api import benchmark, pool, schema, structure
+from gpubench.api import benchmark, pool, schedule, schema, structure
 from gpubench.api.structure import Path, Problem
 
 if TYPE_CHECKING:
@@ -44,9 +44,18 @@ def load_benchmark(document: Mapping[str, Any]) -> benchmark.GpuBenchmark:
     return benchmark.GpuBenchmark(name=content["metadata"]["name"], spec=spec)
 
 
+def load_schedule(document: Mapping[str, Any]) -> schedule.GpuBenchmarkSchedule:
+    """A GpuBenchmarkSchedule from its plain document, with defaults; InvalidObject with all problems."""
+    content = _checked(document, schema.SCHEDULE)
+    spec = schedule.GpuBenchmarkScheduleSpec.model_validate_json(
+        json.dumps(content["spec"]), by_alias=True, by_name=False
+    )
+    return schedule.GpuBenchmarkSchedule(name=content["metadata"]["name"], spec=spec)
+
+
 def problems_of(document: Mapping[str, Any], kind: schema.Kind) -> tuple[Problem, ...]:
     """Everything that the API server would refuse in an object at its creation, and nothing else."""
-    content = _plain(document)
+    content = _plain(document, kind)
     found = (*_envelope_problems(content, kind), *structure.problems(_object_schema(kind), content))
     return found or tuple(_broken_rules(_object_schema(kind), with_defaults(_object_schema(kind), content)))
 
@@ -68,7 +77,7 @@ def with_defaults(node: Mapping[str, Any], value: Any) -> Any:
 
 def _checked(document: Mapping[str, Any], kind: schema.Kind) -> dict[str, Any]:
     found = problems_of(document, kind)
-    content = _plain(document)
+    content = _plain(document, kind)
     if found:
         metadata = content.get("metadata")
         name = metadata.get("name") if isinstance(metadata, dict) else None
@@ -85,23 +94,39 @@ def _object_schema(kind: schema.Kind) -> schema.Schema:
     return {**whole, "required": ["metadata", "spec"]}
 
 
-def _plain(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The document as the API server reads it: no nulls, days as text, 2.0 as 2; of the metadata only the name."""
-    plain: dict[str, Any] = _without_nulls(document)
+def _plain(document: Mapping[str, Any], kind: schema.Kind) -> dict[str, Any]:
+    """The document as the API server reads it: no nulls, days as text, 2.0 as 2, no half of a surrogate pair.
+
+    Of the metadata only the name.
+    """
+    plain: dict[str, Any] = _without_nulls(document, _object_schema(kind))
     metadata = plain.get("metadata")
     if isinstance(metadata, dict):
         plain["metadata"] = {name: value for name, value in metadata.items() if name == "name"}
     return plain
 
 
-def _without_nulls(value: Any) -> Any:
+def _without_nulls(value: Any, node: Mapping[str, Any]) -> Any:
+    """The value of a schema's node; a null stays where the schema has no such field, which is refused for that."""
     if isinstance(value, Mapping):
-        return {str(name): _without_nulls(entry) for name, entry in value.items() if entry is not None}
+        fields, others = node.get("properties"), node.get("additionalProperties") or {}
+        return {
+            _characters(str(name)): _without_nulls(entry, (fields or {}).get(name, others))
+            for name, entry in value.items()
+            if entry is not None or (fields is not None and name not in fields)
+        }
     if isinstance(value, list | tuple):
-        return [_without_nulls(entry) for entry in value]
+        return [_without_nulls(entry, node.get("items") or {}) for entry in value]
     if isinstance(value, float) and value.is_integer():
         return int(value)
+    if isinstance(value, str):
+        return _characters(value)
     return value.isoformat() if isinstance(value, datetime.date) else value
+
+
+def _characters(text: str) -> str:
+    """A text as Go reads it from JSON: half of a surrogate pair is no character, and U+FFFD takes its place."""
+    return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _envelope_problems(content: Mapping[str, Any], kind: schema.Kind) -> Iterator[Problem]:
@@ -151,5 +176,10 @@ def _format(text: str, values: list[Any]) -> str:
     return text % tuple(values)
 
 
+def _full_year(day: str) -> int:
+    """To the API server a text of format date is a moment; here it is the text."""
+    return int(day[:4])
+
+
 # What Kubernetes adds to CEL, as far as `rules` allows it.
-_KUBERNETES_FUNCTIONS: dict[str, Callable[..., Any]] = {"sum": sum, "format": _format}
+_KUBERNETES_FUNCTIONS: dict[str, Callable[..., Any]] = {"sum": sum, "format": _format, "getFullYear": _full_year}

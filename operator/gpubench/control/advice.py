@@ -16,8 +16,9 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Literal, NamedTuple
 
-from gpubench.api.benchmark import Goal, Mode, Objective
-from gpubench.api.benchmark_status import SOURCES, Basis, PointResult, PointState
+from gpubench.api.goals import Goal, Objective
+from gpubench.api.measuring import Mode
+from gpubench.api.point_result import SOURCES, Basis, PointResult, PointState
 from gpubench.api.pool import CapacityType
 from gpubench.control import estimates
 from gpubench.control.ledger import Ledger, Outcome
@@ -34,6 +35,7 @@ from gpubench.report.advisor import Advice, Candidate, Considered, Gang, Line
 from gpubench.units import workers_text
 
 _NOTES_MAX = 2
+_NOTHING = "nothing was measured; the reason stands with each point."
 _CAPACITY = {
     CapacityType.ON_DEMAND: "on demand",
     CapacityType.SPOT: "spot",
@@ -60,6 +62,13 @@ class _Known(NamedTuple):
     planned: Sequence[Point]  # its points, with figures or without
 
 
+class Advised(NamedTuple):
+    """The advice on one kind of work."""
+
+    sentence: str  # with the question before it
+    advice: Advice | None  # None where nothing was measured, or prices cannot be compared
+
+
 class _LineKey(NamedTuple):
     """What the points of a line have in common, besides their work."""
 
@@ -73,6 +82,13 @@ def sentences(
     plan: Plan, ledger: Ledger, results: Sequence[PointResult], objective: Objective | None, goals: Sequence[Goal]
 ) -> tuple[str, ...]:
     """The advice in sentences, one text for each kind of work that reaches the goal; empty without an objective."""
+    return tuple(one.sentence for one in advised(plan, ledger, results, objective, goals))
+
+
+def advised(
+    plan: Plan, ledger: Ledger, results: Sequence[PointResult], objective: Objective | None, goals: Sequence[Goal]
+) -> tuple[Advised, ...]:
+    """The advice on each kind of work that reaches the goal; none without an objective."""
     goal = next((goal for goal in goals if objective is not None and goal.name == objective.goal), None)
     if objective is None or goal is None:
         return ()
@@ -83,7 +99,7 @@ def sentences(
     found = [one for one in everything if one.result.workload == goal.workload]
     works = list(dict.fromkeys(answer.work(one.result) for one in found))
     if not works:
-        return (f"{_asked(objective, goal, goal.workload)} nothing was measured; the reason stands with each point.",)
+        return (Advised(f"{_asked(objective, goal, goal.workload)} {_NOTHING}", None),)
     return tuple(
         _of_work(
             plan,
@@ -106,7 +122,7 @@ def _of_work(
     known: _Known,
     objective: Objective,
     goal: Goal,
-) -> str:
+) -> Advised:
     entries = known.entries
     head = _asked(objective, goal, answer.work_text(entries[0].result))
     try:
@@ -114,13 +130,13 @@ def _of_work(
         found = advisor.considered(gangs, {_line(key): law for key, law in laws.items()})
         advice = _advice(plan, found, objective, goal)
     except RefusedInput as error:
-        return f"{head} {error}; give spec.currency and exchangeRates."
+        return Advised(f"{head} {error}; give spec.currency and exchangeRates.", None)
     if advice.chosen is None:
         unjudged = [gang for gang in gangs if all(option.gang is not gang for option in found.options)]
         further = _unjudged(plan, ledger, entries, unjudged)
     else:
         further = _surer(plan, ledger, entries, advice, chosen=advice.chosen, by_cost=objective.minimize == "Cost")
-    return " ".join([head, advice.sentence, *_notes(advice, found), *further])
+    return Advised(" ".join([head, advice.sentence, *_notes(advice, found), *further]), advice)
 
 
 def _asked(objective: Objective, goal: Goal, work: str) -> str:

@@ -11,11 +11,14 @@ what is shown of any; a count, an amount and a text may not differ at all.
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from gpubench import exitcodes, sealed
 from gpubench.api.benchmark import GpuBenchmarkSpec
-from gpubench.api.benchmark_status import GpuBenchmarkStatus, PointResult, WarningReason
+from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api.measuring import Measure
+from gpubench.api.point_result import PointResult
+from gpubench.api.point_warning import WarningReason
 from gpubench.control import conditions, judgement
 from gpubench.control import decide as decisions
 from gpubench.control.ledger import AttemptRecord, Ledger, Outcome
@@ -23,27 +26,32 @@ from gpubench.control.observed import Observed, Study
 from gpubench.control.status import point_text
 from gpubench.measure import gang
 from gpubench.measure.log import Log
-from gpubench.measure.records import Environment, Epoch, Failure, Health, Result, Usage, Window
-from gpubench.plan import freeze, importing
+from gpubench.measure.records import Checkpoint, Environment, Epoch, Failure, Health, Result, Resumed, Usage, Window
+from gpubench.plan import expand, freeze, importing
 from gpubench.plan.plan import Plan, Point
 from gpubench.values import Value
 
 #: Sentences of a status: no figures, and another version may choose other words.
-_SENTENCES = frozenset({"answer", "clock", "message", "reason", "sentence"})
+_SENTENCES = frozenset({"answer", "clock", "message", "reason", "sentence", "shown"})
 #: What a status of version 1 did not have: there it may be absent, and nothing else may.
 _NEWER_THAN_VERSION_1 = frozenset(
     {
+        "best",
         "bill",
         "comparison",
         "comparisons",
+        "drilled",
         "environments",
+        "goodput",
         "gpu",
         "host",
         "instanceType",
+        "interruptions",
         "least",
         "notRun",
         "omission",
         "prices",
+        "relative",
         "seed",
         "spent",
         "startup",
@@ -73,6 +81,8 @@ _OF_THE_PLACE = frozenset(
 _IN_VERSION_1 = frozenset(
     {"pools", "images", "seed", "timing", "attempts", "mode", "timed_region", "currency", "exchange_rates"}
 )
+#: What `measure.window` was by default when plans were of version 1, and none could be shorter.
+_WINDOW_OF_VERSION_1 = "1s"
 #: What of a status does not depend on the moment, as long as its study goes on.
 _ALWAYS = frozenset({"points", "pointsDone", "trials", "attempts", "startedAt"})
 
@@ -97,7 +107,7 @@ def has_windows(plan: Plan, trial: str) -> bool:
 
 def of_plan(plan: Plan, spec: GpuBenchmarkSpec) -> Iterator[Finding]:
     """Whether a plan is one of this study: its points, its times, its seed. What was skipped depends on the place."""
-    again = freeze.freeze(spec, plan.pools, plan.planned_at)
+    again = freeze.freeze(_as_it_was_then(spec, plan), plan.pools, plan.planned_at, expand.nodes_of(plan.points))
     if plan.imported is not None:
         again = importing.with_measurements(again, plan.imported)
     if [point.key for point in again.points] != [point.key for point in plan.points]:
@@ -107,6 +117,14 @@ def of_plan(plan: Plan, spec: GpuBenchmarkSpec) -> Iterator[Finding]:
         stored, found = getattr(plan, name), getattr(again, name)
         if stored != found:
             yield _difference(name, _wire(stored), _wire(found), from_="the study file")
+
+
+def _as_it_was_then(spec: GpuBenchmarkSpec, plan: Plan) -> GpuBenchmarkSpec:
+    """The study with the defaults of the gpubench that planned it."""
+    measure = spec.measure
+    if plan.schema_version >= sealed.VERSION or measure.window != Measure.model_fields["window"].default:
+        return spec
+    return spec.model_copy(update={"measure": measure.model_copy(update={"window": _WINDOW_OF_VERSION_1})})
 
 
 def of_ledger(plan: Plan, ledger: Ledger) -> Iterator[Finding]:
@@ -163,7 +181,9 @@ def of_attempt(plan: Plan, record: AttemptRecord, logs: Mapping[int, Log]) -> It
         assert key.batch_per_worker is not None, "a point that has run has a batch"
         ranks = tuple(windows.values())
         try:
-            yield from _of_figures(record.result, ranks, epochs, logs.values(), batch_per_worker=key.batch_per_worker)
+            yield from _of_figures(
+                record, record.result, ranks, epochs, logs.values(), batch_per_worker=key.batch_per_worker
+            )
         except (ValueError, ArithmeticError) as error:  # a record may say anything within its bounds
             yield Finding(place="result", sentence=f"it cannot be computed again: {error}")
 
@@ -227,6 +247,7 @@ def _of_result(result: Result, logs: Mapping[int, Log]) -> Iterator[Finding]:
 
 
 def _of_figures(
+    record: AttemptRecord,
     result: Result,
     windows: Sequence[Sequence[Window]],
     epochs: Sequence[Epoch],
@@ -241,12 +262,50 @@ def _of_figures(
         written = tuple(logs)
         usages = sorted((one for log in written for one in log.of_kind(Usage)), key=lambda usage: usage.rank)
         healths = sorted((one for log in written for one in log.of_kind(Health)), key=lambda health: health.rank)
-        again = gang.computed(windows, batch_per_worker=batch_per_worker, epochs=epochs, usages=usages, healths=healths)
+        kept = tuple(one for log in written for one in log.of_kind(Checkpoint))
+        resumed = next((one for log in written for one in log.of_kind(Resumed)), None)
+        again = gang.computed(
+            windows,
+            batch_per_worker=batch_per_worker,
+            epochs=epochs,
+            usages=usages,
+            healths=healths,
+            kept=kept if kept or result.checkpoints is not None else None,
+            resumed=resumed,
+        )
+        if resumed is not None:
+            yield from _of_resumption(record, resumed, epochs, steps=again.steps)
     newer = _NEWER_IN_RESULTS if result.schema_version < sealed.VERSION else frozenset[str]()
     for name in type(again).model_fields:
         if name in newer:
             continue
         yield from _differences(f"result.{name}", _wire(getattr(result, name)), _wire(getattr(again, name)))
+
+
+def _of_resumption(
+    record: AttemptRecord, resumed: Resumed, epochs: Sequence[Epoch], *, steps: int
+) -> Iterator[Finding]:
+    """What an attempt says of the earlier ones, or of its own runs before, must fit what it has trained itself."""
+    latest = record.attempt if record.segments else record.attempt - 1
+    if resumed.attempt > latest:
+        yield Finding(place="resumed", sentence=f"it began from a checkpoint of attempt {resumed.attempt}")
+    in_epochs = sum(epoch.steps for epoch in epochs)
+    if in_epochs != steps:
+        yield Finding(
+            place="resumed",
+            sentence=f"its epochs have {in_epochs} steps, and its checkpoint with its windows {steps}",
+        )
+    if resumed.useful_seconds > sum(epoch.nanoseconds for epoch in epochs) / 1e9 * (1 + SAME):
+        yield Finding(place="resumed", sentence="earlier attempts had trained for longer than all of its epochs")
+
+
+def carried(log: Log) -> tuple[Epoch, ...]:
+    """Of the epochs in a log of pod 0 those that its attempt has from a checkpoint."""
+    resumed = next(iter(log.of_kind(Resumed)), None)
+    steps_before = resumed.step if resumed is not None else 0
+    epochs = log.of_kind(Epoch)
+    ends = accumulate(epoch.steps for epoch in epochs)
+    return tuple(epoch for epoch, end in zip(epochs, ends, strict=True) if end <= steps_before)
 
 
 # --- from the ledger to the status ------------------------------------------------------------------------------------

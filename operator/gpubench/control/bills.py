@@ -5,19 +5,21 @@ Billed is what is paid: every node by the provider's increment and minimum, fees
 `costs` is marginal. The two are never mixed. Must not happen: an attempt whose pods nobody saw that counts as free.
 """
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 
-from gpubench.api.benchmark_status import BillParts, PointBill, PointResult, StartUp
+from gpubench.api.point_result import BillParts, PointBill, PointResult, StartUp
 from gpubench.control import estimates
 from gpubench.control.ledger import AttemptRecord, Outcome, Reason
 from gpubench.measure.records import Result
 from gpubench.money import billing, price, waterfall
 from gpubench.money.amount import Amount
-from gpubench.money.billing import Bill
-from gpubench.money.waterfall import NodeTime, Work
-from gpubench.plan.plan import Plan, Point
+from gpubench.money.billing import Bill, Terms
+from gpubench.money.waterfall import NodeTime, Waterfall, Work
+from gpubench.plan.plan import Plan, Point, Trial
 
 #: Ends of Jobs that were looked at with their pods: one without a time had no node. At all other ends pods may be gone.
 _LOOKED_AT = frozenset(
@@ -27,6 +29,7 @@ _LOOKED_AT = frozenset(
         Reason.VOLUME_NOT_MOUNTED,
         Reason.IMAGE_INVALID,
         Reason.IMAGE_NOT_STARTED,
+        Reason.POD_NOT_STARTED,
         Reason.SUSPENDED,
         Reason.BUDGET_EXHAUSTED,
     }
@@ -35,6 +38,32 @@ _RESOLUTION_SECONDS = 1.0  # of timestamps in the Kubernetes API
 _PLACES = 6  # at most, of an amount in a status
 _DIGITS_OF_AMOUNTS = 12
 _DIGITS_OF_SECONDS = 4  # a status holds 256 of each
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaidAttempt:
+    """An attempt that has ended, how long it held its nodes, what it did in that time, and its bill."""
+
+    record: AttemptRecord
+    nodes: tuple[NodeTime, ...]
+    work: Work | None  # None of one without a result
+    bill: Waterfall
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether it came to a result."""
+        return self.record.outcome is Outcome.SUCCEEDED
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paid:
+    """What the attempts at a point were billed, one by one."""
+
+    terms: Terms
+    share: Decimal  # of each node
+    attempts: tuple[PaidAttempt, ...]  # those of which something is known
+    ended: int
+    incomplete: int  # attempts that held nodes for longer than is known
 
 
 def of_attempt(plan: Plan, point: Point, record: AttemptRecord) -> Bill | None:
@@ -51,7 +80,8 @@ def is_incomplete(record: AttemptRecord, *, nodes: int) -> bool:
 
     Who deletes a pod fails its Job, a Job that fails deletes its pods, and so does one that comes to its deadline.
     """
-    return record.reason not in _LOOKED_AT and len(held_seconds(record)) < nodes
+    waited = record.queue is not None and record.admitted_at is None  # it had no pods when it ended
+    return record.reason not in _LOOKED_AT and not waited and len(held_seconds(record)) < nodes
 
 
 def setup(plan: Plan, records: Iterable[AttemptRecord]) -> tuple[Amount, ...]:
@@ -71,14 +101,28 @@ def held_seconds(record: AttemptRecord) -> tuple[float, ...]:
     """How long each node of an attempt was held, as far as it is known: those of `node_times`."""
     if record.pod_times:
         return tuple(held(scheduled, ended) for scheduled, _, ended in record.pod_times)
-    return tuple(float(node.held) for node in node_times(record))
+    return tuple(float(node.held) for node in _of_last_run(record))
 
 
 def node_times(record: AttemptRecord) -> tuple[NodeTime, ...]:
-    """How long each node of an attempt was held, and what is known of that time.
+    """How long each node of an attempt was held, and what is known of that time, runs that Kueue has ended last."""
+    *ended_early, last = runs(record)
+    return (*last, *itertools.chain.from_iterable(ended_early))
+
+
+def runs(record: AttemptRecord) -> tuple[tuple[NodeTime, ...], ...]:
+    """The same of each run of the attempt, oldest first: those that Kueue has ended, and its last one.
 
     A record of before has the sum only: its nodes are taken to have been held for equally long.
     """
+    ended_early = (
+        tuple(NodeTime(held=_decimal(held(scheduled, ended)), is_lost=True) for scheduled, _, ended in run.pod_times)
+        for run in record.segments
+    )
+    return (*ended_early, _of_last_run(record))
+
+
+def _of_last_run(record: AttemptRecord) -> tuple[NodeTime, ...]:
     if not record.pod_times and record.node_seconds is not None:
         count = max(1, len(record.nodes))
         return (NodeTime(held=_decimal(record.node_seconds / count)),) * count
@@ -100,14 +144,16 @@ def _joined(record: AttemptRecord) -> float | None:
     return record.pod_times[0][1] + (record.result.join_seconds if len(record.pod_times) > 1 else 0.0)
 
 
+def ended_at(trials: Sequence[Trial], attempts: Mapping[str, Sequence[AttemptRecord]]) -> list[AttemptRecord]:
+    """The attempts at a point that have ended, repeat by repeat."""
+    return [record for trial in trials for record in attempts.get(trial.id, ()) if record.outcome is not None]
+
+
 def with_bills(
     plan: Plan, results: Sequence[PointResult], attempts: Mapping[str, Sequence[AttemptRecord]]
 ) -> tuple[PointResult, ...]:
     """The results with what their attempts, given by trial, are billed, and with how they started."""
-    of_points = (
-        [record for trial in trials for record in attempts.get(trial.id, ()) if record.outcome is not None]
-        for trials in plan.repeats_of_points()
-    )
+    of_points = (ended_at(trials, attempts) for trials in plan.repeats_of_points())
     return tuple(
         result.model_copy(update={"bill": _bill(plan, point, records), "startup": _startup(records)})
         if records
@@ -116,36 +162,56 @@ def with_bills(
     )
 
 
-def _bill(plan: Plan, point: Point, records: Sequence[AttemptRecord]) -> PointBill | None:
+def paid(plan: Plan, point: Point, records: Sequence[AttemptRecord]) -> Paid | None:
+    """What each of the attempts that have ended at a point was billed.
+
+    None where its pool has no price, or nobody knows how long any of them held a node.
+    """
     terms = price.planned_terms(plan, point.key.pool)
     if terms is None:
         return None
     incomplete = {record.key for record in records if is_incomplete(record, nodes=point.nodes)}
     share = price.paid_share(plan, point)
-    paid = {
-        record.key: waterfall.of_attempt(terms, nodes=nodes, work=_work(record, point), share=share)
+    attempts = tuple(
+        PaidAttempt(
+            record=record,
+            nodes=nodes,
+            work=(work := work_of(record, point)),
+            bill=waterfall.of_attempt(terms, nodes=nodes, work=work, share=share),
+        )
         for record in records
         if (nodes := node_times(record)) or record.key not in incomplete
-    }
-    if not paid:
+    )
+    if not attempts:
         return None
-    exact = waterfall.total(list(paid.values()))
+    return Paid(terms=terms, share=share, attempts=attempts, ended=len(records), incomplete=len(incomplete))
+
+
+def bill_of(found: Paid) -> PointBill | None:
+    """The bill as a status has it; None of an amount that it cannot hold."""
+    exact = waterfall.total([one.bill for one in found.attempts])
     if not estimates.fits(exact.total):
         return None
     places = min(_PLACES, max(0, _DIGITS_OF_AMOUNTS - 1 - exact.total.adjusted()))
     whole = waterfall.rounded(exact, digits=places)
-    runs = [paid[record.key].total for record in records if record.outcome is Outcome.SUCCEEDED and record.key in paid]
+    runs = [one.bill.total for one in found.attempts if one.succeeded]
     return PointBill(
         total=f"{whole.total:f}",
         currency=whole.currency,
         per_run=f"{price.rounded(sum(runs, Decimal(0)) / len(runs), digits=places):f}" if runs else None,
-        attempts=len(records),
-        incomplete=len(incomplete) or None,
+        attempts=found.ended,
+        incomplete=found.incomplete or None,
         parts=BillParts(**{part.value: f"{amount:f}" for part, amount in whole.parts.items()}),
     )
 
 
-def _work(record: AttemptRecord, point: Point) -> Work | None:
+def _bill(plan: Plan, point: Point, records: Sequence[AttemptRecord]) -> PointBill | None:
+    found = paid(plan, point, records)
+    return None if found is None else bill_of(found)
+
+
+def work_of(record: AttemptRecord, point: Point) -> Work | None:
+    """What the gang of an attempt did after its pods had met; None without a result."""
     result = record.result
     if result is None:
         return None
@@ -154,8 +220,13 @@ def _work(record: AttemptRecord, point: Point) -> Work | None:
     return Work(
         start_up=_decimal(result.init_seconds) + alone,
         warm_up=None if warm_up is None else _seconds(warm_up),
-        measured=_seconds(_measured_nanoseconds(result)),
+        measured=max(Decimal(0), _seconds(_measured_nanoseconds(result)) - _carried(result)),
     )
+
+
+def _carried(result: Result) -> Decimal:
+    """Seconds of a training that earlier attempts had done: its figures are those of the whole training."""
+    return Decimal(0) if result.resumed is None else _decimal(result.resumed.useful_seconds)
 
 
 def _measured_nanoseconds(result: Result) -> int:
@@ -168,13 +239,16 @@ def _startup(records: Sequence[AttemptRecord]) -> StartUp | None:
     if not told:
         return None
     times = [record.pod_times for record, _ in told if record.pod_times]
+    admitted = [record.admitted_at or 0.0 for record, _ in told if record.pod_times]
     pulls = [
         max(running - scheduled for scheduled, running, _ in of_pods if running is not None)
         for of_pods in times
         if any(running is not None for _, running, _ in of_pods)
     ]
     return StartUp(
-        queued=_mean([max(scheduled for scheduled, _, _ in of_pods) for of_pods in times]),
+        queued=_mean(
+            [max(scheduled for scheduled, _, _ in of_pods) - at for of_pods, at in zip(times, admitted, strict=True)]
+        ),
         pull=_mean(pulls),
         join=_mean([result.join_seconds for _, result in told]),
         init=_mean([result.init_seconds for _, result in told]),

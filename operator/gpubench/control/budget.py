@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Decimal
 
-from gpubench.api.benchmark_status import Omission, PointState
+from gpubench.api.point_result import Omission, PointState
 from gpubench.control import evidence, manifests, spending
 from gpubench.control.evidence import Verdict
 from gpubench.control.ledger import Outcome, Reason
@@ -173,7 +173,7 @@ class _Running:
         return self._billed([self.expected + STOPPING_SECONDS] * self.point.nodes)
 
     def _billed(self, held: Sequence[float]) -> Decimal:
-        amount = self.account.billed(self.point, held)
+        amount = self.account.billed_more(self.job, held)
         assert amount is not None  # its pool has a price
         return amount
 

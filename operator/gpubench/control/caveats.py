@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from gpubench import workloads
-from gpubench.api import benchmark_status
-from gpubench.api.benchmark_status import PointResult, PointWarning, Stopping, WarningReason
+from gpubench.api import status_sizes
+from gpubench.api.point_result import PointResult, Stopping
+from gpubench.api.point_warning import PointWarning, WarningReason
 from gpubench.control import environments, point_warnings, stopped, training_results
 from gpubench.control.conditions import clamped
 from gpubench.control.health import Weak
@@ -43,12 +44,14 @@ def of_point(
     beside: Beside,
 ) -> tuple[PointWarning, ...]:
     """All that is to be said of a point with figures."""
-    told = of_repeats(entry.point, [trial.measured for trial in trials if trial.measured is not None])
+    measured = [trial.measured for trial in trials if trial.measured is not None]
+    told = of_repeats(entry.point, measured)
     return (
         *(warning for warning in told if warning.reason is WarningReason.UNSETTLED),
         *_short_of_repeats(trials),
         *_of_training(plan, trials, entry),
         *_of_nodes(trials, beside),
+        *_of_shared_nodes(plan, entry.point, measured),
         *(warning for warning in told if warning.reason is WarningReason.STRAGGLER),
         *_of_precision(plan, result, trials),
         *_of_efficiency(plan, result, entry, beside),
@@ -61,12 +64,12 @@ def within_bounds(result: PointResult, *, points: int) -> PointResult:
 
     The last of these says how many are left out.
     """
-    most = max(1, min(benchmark_status.WARNINGS_MAX, benchmark_status.WARNINGS_OF_A_STUDY_MAX // points))
+    most = max(1, min(status_sizes.WARNINGS_MAX, status_sizes.WARNINGS_OF_A_STUDY_MAX // points))
     kept, left = result.warnings[:most], result.warnings[most:]
     if not left:
         return result
     more = f" (and {len(left)} more)"
-    message = clamped(kept[-1].message, benchmark_status.WARNING_MAX - len(more)) + more
+    message = clamped(kept[-1].message, status_sizes.WARNING_MAX - len(more)) + more
     last = kept[-1].model_copy(update={"message": message})
     return result.model_copy(update={"warnings": (*kept[:-1], last)})
 
@@ -173,6 +176,31 @@ def _of_nodes(trials: Sequence[TrialStanding], beside: Beside) -> list[PointWarn
         worst = min(alike, key=lambda weak: weak.share)
         found.append(worst.warning.model_copy(update={"repeats": len(alike)}))
     return found
+
+
+def _of_shared_nodes(plan: Plan, point: Point, records: Sequence[AttemptRecord]) -> list[PointWarning]:
+    """Gangs whose pods met on a node: what they told each other went through its memory, and not over a network.
+
+    A run without a cluster has one machine, and whoever asked for it knows.
+    """
+    if plan.pool(point.key.pool).spec.exclusive_nodes:
+        return []
+    crowded = [record for record in records if len({*record.nodes}) < len(record.nodes) == point.nodes]
+    if not crowded:
+        return []
+    worst = min(crowded, key=lambda record: len({*record.nodes}))
+    had = len({*worst.nodes})
+    share = f"{len(crowded)} of {len(records)} repeats: " if len(records) > 1 else ""
+    return [
+        point_warnings.warning(
+            WarningReason.NODE_SHARED,
+            f"{share}{point.nodes} pods ran on {had} node{'s' if had > 1 else ''} and talked through memory instead of "
+            "a network: give the pool more nodes, or leave exclusiveNodes true",
+            trial=worst.trial,
+            repeats=len(crowded),
+            figures={"pods": point.nodes, "nodes": had},
+        )
+    ]
 
 
 def _of_efficiency(plan: Plan, result: PointResult, entry: MeasuredPoint, beside: Beside) -> list[PointWarning]:

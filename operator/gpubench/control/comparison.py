@@ -17,16 +17,10 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
-from gpubench.api.benchmark import CompareTo
-from gpubench.api.benchmark_status import (
-    COMPARISON_MAX,
-    Comparison,
-    ComparisonCounts,
-    EnvironmentFacts,
-    Judgement,
-    PointResult,
-    PointState,
-)
+from gpubench.api.benchmark_status import Comparison, ComparisonCounts, EnvironmentFacts
+from gpubench.api.goals import CompareTo
+from gpubench.api.point_result import Judgement, PointResult, PointState
+from gpubench.api.status_sizes import COMPARISON_MAX
 from gpubench.control import conditions, estimates, results
 from gpubench.measure import compare
 from gpubench.measure.compare import Quantity, Sample

@@ -17,6 +17,8 @@ COMPARISON_PASSED = "ComparisonPassed"  # of a finished study with spec.compareT
 GANG_PENDING = "GangPending"  # a gang has no nodes, no pods or no image, and the message says what the cluster said
 BUDGET_EXHAUSTED = "BudgetExhausted"  # as a type: trials are left that do not fit into limits.budget; and why it ended
 
+ADMITTED = "Admitted"  # with spec.queueName: whether Kueue lets the study's Jobs run, and what it says where not
+
 # Reasons.
 WAITING_FOR_POOLS = "WaitingForPools"
 PLAN_TOO_LARGE = "PlanTooLarge"
@@ -33,6 +35,9 @@ NODE_NOT_ANSWERING = "NodeNotAnswering"  # a pod of an ended attempt does not go
 ALL_GANGS_PLACED = "AllGangsPlaced"
 BASELINE_ABSENT = "BaselineAbsent"
 WITHIN_BUDGET = "WithinBudget"
+WAITING_FOR_QUEUE = "WaitingForQueue"
+QUEUE_EVICTED = "EvictedFromQueue"
+KUEUE_ABSENT = "KueueAbsent"
 
 _MESSAGE_MAX = 1024
 _CUT = "…"

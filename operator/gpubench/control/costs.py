@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 from gpubench import workloads
-from gpubench.api.benchmark import Goal
-from gpubench.api.benchmark_status import Cost, GoalResult, PointResult, PointWarning, WarningReason
+from gpubench.api.goals import Goal
+from gpubench.api.point_result import Cost, GoalResult, PointResult
+from gpubench.api.point_warning import PointWarning, WarningReason
 from gpubench.control import estimates, point_warnings
 from gpubench.formula import Formula
 from gpubench.money import marginal, price, staleness

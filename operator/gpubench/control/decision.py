@@ -37,6 +37,28 @@ class JobReference(Value):
     uid: str
 
 
+class PodReference(Value):
+    """A pod as it was observed; the UID guards against another one of the same name."""
+
+    name: str
+    uid: str | None = None  # None where it was not seen
+
+
+class Cordon(Value):
+    """A node that is to take no new pods for a while."""
+
+    node: str
+    until: float
+
+
+class Eviction(Value):
+    """A pod of an attempt that is to be evicted on purpose; before, its name is written on the attempt's Job."""
+
+    job: JobReference
+    pod: PodReference
+    cordon: Cordon | None = None  # before it is evicted
+
+
 class Happening(Value):
     """An Event of Kubernetes about the benchmark."""
 
@@ -54,6 +76,7 @@ class Decision(Value):
     retire: tuple[JobReference, ...] = ()  # finished and recorded: give it a time to live
     create: tuple[Gang, ...] = ()
     short_of: tuple[str, ...] = ()  # pools on which a trial could start if only there were room
+    disrupt: tuple[Eviction, ...] = ()  # on purpose, as spec.drill asks
     status: GpuBenchmarkStatus
     happenings: tuple[Happening, ...] = ()
     wake_at: float | None = None  # when to look again though nothing happens

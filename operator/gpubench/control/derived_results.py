@@ -15,16 +15,9 @@ and no efficiency is made of it. It counts as a measured point once its source i
 from collections.abc import Sequence
 from decimal import Decimal
 
-from gpubench.api import benchmark_status
-from gpubench.api.benchmark_status import (
-    SOURCES,
-    Basis,
-    Estimate,
-    PointResult,
-    PointState,
-    PointWarning,
-    WarningReason,
-)
+from gpubench.api import status_sizes
+from gpubench.api.point_result import SOURCES, Basis, Estimate, PointResult, PointState
+from gpubench.api.point_warning import PointWarning, WarningReason
 from gpubench.control import conditions, point_warnings
 from gpubench.money import derived as formulas
 from gpubench.plan import derived
@@ -51,9 +44,7 @@ def derived_result(plan: Plan, point: Point, blank: PointResult, *, results: Seq
     if source.throughput is None and (source.training is None or point.basis is Basis.EXTRAPOLATED):
         reason = f"its figures would come from {tables.describe(source)}: {source.reason or NO_THROUGHPUT}"
         state = PointState.SKIPPED if source.state is PointState.MEASURED else source.state
-        return blank.model_copy(
-            update={"state": state, "reason": conditions.clamped(reason, benchmark_status.REASON_MAX)}
-        )
+        return blank.model_copy(update={"state": state, "reason": conditions.clamped(reason, status_sizes.REASON_MAX)})
     if point.basis is Basis.EXTRAPOLATED:
         return _extrapolated(plan, point, blank, source=source, results=results)
     return _measured(
@@ -84,7 +75,7 @@ def _extrapolated(
             f"{_why_none(source, alike)}"
         )
         return blank.model_copy(
-            update={"state": PointState.SKIPPED, "reason": conditions.clamped(reason, benchmark_status.REASON_MAX)}
+            update={"state": PointState.SKIPPED, "reason": conditions.clamped(reason, status_sizes.REASON_MAX)}
         )
     mean = formulas.mean_efficiency(found)
     factor = point.key.workers / source.workers

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
-from gpubench.api.benchmark_status import AmountInterval, Basis, Omission, PointResult, PointState
+from gpubench.api.point_result import AmountInterval, Basis, Omission, PointResult, PointState
 from gpubench.control import results
 from gpubench.control.retries import Standing, TrialStanding
 from gpubench.measure import intervals

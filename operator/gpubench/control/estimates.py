@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 from decimal import Decimal
 
-from gpubench.api.benchmark_status import AmountInterval, Estimate, Scaling
+from gpubench.api.point_result import AmountInterval, Estimate, Scaling
 from gpubench.measure import efficiency
 from gpubench.measure.efficiency import MeasuredPoint
 from gpubench.measure.intervals import Interval

@@ -7,22 +7,29 @@ are called. Must not happen: a line whose numbers do not give its result.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import Decimal
 
 from gpubench import workloads
-from gpubench.api.benchmark import Goal, GpuBenchmarkSpec
-from gpubench.api.benchmark_status import AmountInterval, Basis, Estimate, PointResult
-from gpubench.api.pool import Ownership, Price
+from gpubench.api.benchmark import GpuBenchmarkSpec
+from gpubench.api.goals import Goal
+from gpubench.api.point_result import AmountInterval, Basis, Estimate, PointResult
+from gpubench.api.pool_price import Ownership, Price
 from gpubench.control import (
+    bills,
     costs,
     derived_results,
     estimates,
+    explain_bill,
+    explain_relative,
     judgement,
     results,
+    steps,
     training_results,
 )
 from gpubench.control.ledger import Ledger
+from gpubench.control.relative import Points
 from gpubench.control.retries import TrialStanding
+from gpubench.control.steps import Step
 from gpubench.formula import Formula
 from gpubench.measure import bandwidth, efficiency, intervals, throughput, training
 from gpubench.measure.efficiency import MeasuredPoint
@@ -37,26 +44,10 @@ from gpubench.report import efficiencies, figures, tables
 from gpubench.units import workers_text
 from gpubench.values import Value
 
-_DIGITS = 7
 _MILLION = 1_000_000
 _GIGA = 1e9
 NO_PRICE = "the pool has neither price nor ownership: nobody said what it costs"
 NO_INTERVAL = f"no interval: there are fewer than {intervals.REPEATS_FOR_INTERVAL} repeats"
-
-
-class Step(Value):
-    """One figure. `low` and `high` are the numbers of the ends of its interval, where they are not in the same line."""
-
-    name: str
-    formula: str | None = None  # absent where the figure is given, or another point's
-    numbers: str | None = None
-    low: str | None = None
-    high: str | None = None
-    result: str
-    source: str
-    field: str | None = None  # where the status has it, such as cost.perMillionSamples
-    estimate: Estimate | None = None
-    amount: AmountInterval | None = None
 
 
 class Explained(Value):
@@ -67,23 +58,29 @@ class Explained(Value):
 
 
 def explained(plan: Plan, ledger: Ledger, spec: GpuBenchmarkSpec, *, index: int) -> Explained:
-    """How the figures of one of the plan's points came to be; no steps where it has no figures."""
+    """How the figures of one of the plan's points came to be; no steps where it has none, and was billed nothing."""
     standings = judgement.of_ledger(plan, ledger, spec.limits)
-    found = results.point_results(plan, standings, spec.goals, known=ledger.environment_by_key())
+    known, entries = ledger.environment_by_key(), results.measured_points(plan, standings)
+    found = results.point_results(plan, standings, spec.goals, baseline=spec.baseline, known=known)
     point, result = plan.points[index], found[index]
     timed = result.throughput is not None or (result.training is not None and result.training.seconds is not None)
     if point.basis is Basis.IMPORTED:
-        own = _imported(plan, result, results.measured_points(plan, standings), index=index)
+        own = _imported(plan, result, entries, index=index)
     elif not timed:
         own = iter(())
     elif point.basis is Basis.MEASURED:
         own = _measured(plan, standings, index)
     else:
         own = _of_another(plan, point, result, among=found)
-    steps = [*own]
+    found_steps = [*own]
     if timed and result.workload != workloads.MESSAGES:
-        steps += _money(plan, point, result, spec.goals)
-    return Explained(point=result, steps=tuple(steps))
+        found_steps += _money(plan, point, result, spec.goals)
+    if spec.baseline is not None:
+        found_steps += explain_relative.steps_of(Points(plan, found, entries, known), spec.baseline, index=index)
+    attempts = ledger.by_trial()
+    found_steps += explain_bill.steps_of(plan, attempts, index=index)
+    (billed,) = bills.with_bills(plan, found, attempts)[index : index + 1]
+    return Explained(point=billed, steps=tuple(found_steps))
 
 
 # --- what was measured ------------------------------------------------------------------------------------------------
@@ -101,11 +98,11 @@ def _measured(plan: Plan, standings: Mapping[str, TrialStanding], index: int) ->
     runs = [result for _, result in measured if result is not None]
     for (trial, _), run, value in zip(measured, runs, entry.values, strict=True):
         samples, nanoseconds = throughput.counted(run, plan.timed_region)
-        yield _step(
+        yield steps.step(
             f"throughput of trial {trial}",
             throughput.SAMPLES_PER_SECOND,
-            {"samples": _number(samples), "seconds": _number(nanoseconds / 1e9)},
-            result=f"{_number(value)} samples/s",
+            {"samples": steps.number(samples), "seconds": steps.number(nanoseconds / 1e9)},
+            result=f"{steps.number(value)} samples/s",
         )
     found = estimates.estimate(intervals.of_mean(entry.values, entry.confidence))
     text = f"{figures.throughput(found)} samples/s"
@@ -121,30 +118,21 @@ def _over_repeats(
     name: str, values: Sequence[float], confidence: float, found: Estimate, *, text: str, field: str
 ) -> Iterator[Step]:
     """A mean over repeats, and its interval where there is one."""
-    numbers = {"values": " + ".join(map(_number, values)), "repeats": str(len(values))}
+    numbers = {"values": " + ".join(map(steps.number, values)), "repeats": str(len(values))}
     student = intervals.student(values, confidence) if found.low is not None else None
     if student is None:
         source = intervals.MEAN.source if len(values) >= intervals.REPEATS_FOR_INTERVAL else NO_INTERVAL
-        yield _step(name, intervals.MEAN, numbers, result=text, source=source, field=field, estimate=found)
+        yield steps.step(name, intervals.MEAN, numbers, result=text, source=source, field=field, estimate=found)
         return
-    yield _step(f"mean {name}", intervals.MEAN, numbers, result=_number(student.mean))
+    yield steps.step(f"mean {name}", intervals.MEAN, numbers, result=steps.number(student.mean))
     put_in = {
-        "mean": _number(student.mean),
-        "t": _number(student.t),
-        "deviation": _number(student.deviation),
+        "mean": steps.number(student.mean),
+        "t": steps.number(student.t),
+        "deviation": steps.number(student.deviation),
         "repeats": str(student.count),
     }
-    source = f"{intervals.STUDENT.source}{_confidence(confidence)}"
-    yield _step(name, intervals.STUDENT, put_in, result=text, source=source, field=field, estimate=found)
-
-
-def _confidence(confidence: float) -> str:
-    """At which an interval was computed, where that is not the usual one."""
-    if confidence == intervals.CONFIDENCE:
-        return f"; at {_percent(confidence)}"
-    return (
-        f"; at {_percent(confidence)}, so that it holds at {_percent(intervals.CONFIDENCE)} though it was looked often"
-    )
+    source = f"{intervals.STUDENT.source}{steps.at_confidence(confidence)}"
+    yield steps.step(name, intervals.STUDENT, put_in, result=text, source=source, field=field, estimate=found)
 
 
 def _scaling(entry: MeasuredPoint, among: Sequence[MeasuredPoint]) -> Iterator[Step]:
@@ -160,14 +148,14 @@ def _scaling(entry: MeasuredPoint, among: Sequence[MeasuredPoint]) -> Iterator[S
             continue
         workers = {"workers": str(entry.point.key.workers), "base_workers": str(against.point.key.workers)}
         means = {
-            "throughput": _number(intervals.mean(entry.values)),
-            "base_throughput": _number(intervals.mean(against.values)),
+            "throughput": steps.number(intervals.mean(entry.values)),
+            "base_throughput": steps.number(intervals.mean(against.values)),
         }
         key = against.point.key
         source = f"{efficiency.EFFICIENCY.source}: {workers_text(key.workers)} on {key.pool}"
         ratio = intervals.fieller(entry.values, against.values, efficiency.confidence(entry, against))
         bounded = ratio is not None and found.interval.low is not None
-        yield _step(
+        yield steps.step(
             f"mean {name}" if bounded else name,
             efficiency.EFFICIENCY,
             {**workers, **means},
@@ -178,20 +166,12 @@ def _scaling(entry: MeasuredPoint, among: Sequence[MeasuredPoint]) -> Iterator[S
         )
         if ratio is None or not bounded:
             continue
-        put_in = {
-            **workers,
-            "ratio": _number(ratio.ratio),
-            "t": _number(ratio.t),
-            "other_mean": _number(ratio.bottom),
-            "g": _number(ratio.g),
-            "error": _number(ratio.top_variance**0.5),
-            "other_error": _number(ratio.bottom_variance**0.5),
-        }
+        put_in = {**workers, **steps.of_fieller(ratio)}
         source = (
-            f"{efficiency.INTERVAL.source}{_confidence(efficiency.confidence(entry, against))}, with "
+            f"{efficiency.INTERVAL.source}{steps.at_confidence(efficiency.confidence(entry, against))}, with "
             f"{ratio.freedom:.3g} degrees of freedom"
         )
-        yield _step(
+        yield steps.step(
             name,
             efficiency.INTERVAL,
             put_in,
@@ -210,7 +190,7 @@ def _bandwidth(entry: MeasuredPoint) -> Iterator[Step]:
         return
     size = str(bandwidth.ELEMENT_BYTES[key.precision])
     algorithm, bus = estimates.estimate(found.algorithm), estimates.estimate(found.bus)
-    yield _scaled(
+    yield steps.scaled(
         "algorithm bandwidth",
         bandwidth.ALGORITHM,
         "elements_per_second",
@@ -220,7 +200,7 @@ def _bandwidth(entry: MeasuredPoint) -> Iterator[Step]:
         field="bandwidth.algorithm",
         estimate=algorithm,
     )
-    yield _scaled(
+    yield steps.scaled(
         "bus bandwidth",
         bandwidth.BUS,
         "algorithm_bandwidth",
@@ -246,12 +226,12 @@ def _training(plan: Plan, entry: MeasuredPoint, runs: Sequence[Result]) -> Itera
             assert timed is not None  # there is a mean of them
             seconds.append(timed)
             put_in = {
-                "training": _number(run.nanoseconds / 1e9),
-                "evaluation": _number(run.evaluation_nanoseconds / 1e9),
-                "first_epoch": _number(run.first_nanoseconds / 1e9),
-                "first_evaluation": _number(run.first_evaluation_nanoseconds / 1e9),
+                "training": steps.number(run.nanoseconds / 1e9),
+                "evaluation": steps.number(run.evaluation_nanoseconds / 1e9),
+                "first_epoch": steps.number(run.first_nanoseconds / 1e9),
+                "first_evaluation": steps.number(run.first_evaluation_nanoseconds / 1e9),
             }
-            yield _step(f"seconds of repeat {number}", formula, put_in, result=f"{_number(timed)} s")
+            yield steps.step(f"seconds of repeat {number}", formula, put_in, result=f"{steps.number(timed)} s")
         yield from _over_repeats(
             "seconds of a run",
             seconds,
@@ -260,7 +240,7 @@ def _training(plan: Plan, entry: MeasuredPoint, runs: Sequence[Result]) -> Itera
             text=figures.duration(found.seconds),
             field="training.seconds",
         )
-        yield _scaled(
+        yield steps.scaled(
             "seconds per epoch",
             training.PER_EPOCH,
             "seconds",
@@ -365,15 +345,15 @@ def _extrapolated(
         baseline_workers=source.workers,
     )
     mean = money.mean_efficiency([Decimal(one) for one in found])
-    listed = {"efficiencies": " + ".join(map(_number, found)), "count": str(len(found))}
-    yield _step("mean efficiency", money.MEAN_EFFICIENCY, listed, result=_number(mean))
-    yield _step(
+    listed = {"efficiencies": " + ".join(map(steps.number, found)), "count": str(len(found))}
+    yield steps.step("mean efficiency", money.MEAN_EFFICIENCY, listed, result=steps.number(mean))
+    yield steps.step(
         "throughput",
         money.EXTRAPOLATED,
         {
-            "times": _number(Decimal(point.key.workers) / source.workers),
-            "throughput": _number(source.throughput.mean),
-            "mean_efficiency": _number(mean),
+            "times": steps.number(Decimal(point.key.workers) / source.workers),
+            "throughput": steps.number(source.throughput.mean),
+            "mean_efficiency": steps.number(mean),
         },
         result=f"{figures.throughput(result.throughput)} samples/s",
         source=f"{money.EXTRAPOLATED.source}; {origin}",
@@ -406,13 +386,13 @@ def _rate(plan: Plan, pool: str, rate: Rate) -> Iterator[Step]:
     spec = plan.pool(pool).spec
     own = price.rate(spec)
     assert own is not None  # there is a rate in the study's currency
-    name, result = "price of a node for an hour", _hour(own)
+    name, result = "price of a node for an hour", steps.hour(own)
     terms = spec.price or spec.ownership
     assert terms is not None
     origin = f"{terms.source or 'source not given'}, {terms.as_of}"
     match terms:
         case Ownership():
-            yield _step(
+            yield steps.step(
                 f"{name} of use",
                 ownership.HOUR_OF_USE,
                 _owned(terms),
@@ -421,23 +401,29 @@ def _rate(plan: Plan, pool: str, rate: Rate) -> Iterator[Step]:
             )
         case Price(per_slot_hour=str(slot)):
             put_in = {"price_of_a_slot": f"{own.currency} {slot}", "slots": str(spec.slots_per_node)}
-            yield _step(name, price.HOUR_OF_SLOTS, put_in, result=result, source=_both(price.HOUR_OF_SLOTS, origin))
+            yield steps.step(
+                name, price.HOUR_OF_SLOTS, put_in, result=result, source=_both(price.HOUR_OF_SLOTS, origin)
+            )
         case Price(per_month=str(month)):
             put_in = {"price_of_a_month": f"{own.currency} {month}", "hours_used": str(terms.hours_per_month)}
-            yield _step(name, price.HOUR_OF_MONTH, put_in, result=result, source=_both(price.HOUR_OF_MONTH, origin))
+            yield steps.step(
+                name, price.HOUR_OF_MONTH, put_in, result=result, source=_both(price.HOUR_OF_MONTH, origin)
+            )
         case Price(components=tuple(parts)):
             listed = " + ".join(f"{part.per_hour} x {part.count}" for part in parts)
             named = ", ".join(part.name for part in parts)
             source = f"{_both(price.HOUR_OF_COMPONENTS, origin)} ({named})"
-            yield _step(name, price.HOUR_OF_COMPONENTS, {"components": listed}, result=result, source=source)
+            yield steps.step(name, price.HOUR_OF_COMPONENTS, {"components": listed}, result=result, source=source)
         case _:
             yield Step(name=name, result=result, source=f"as it is given: {origin}")
     if rate.currency != own.currency:
         dated = exchange.dated_rate(plan.exchange_rates, currency=own.currency)
         assert dated is not None  # it was exchanged
-        put_in = {"amount": f"{own.currency} {_number(own.per_node_hour)}", "exchange_rate": dated.rate}
+        put_in = {"amount": f"{own.currency} {steps.number(own.per_node_hour)}", "exchange_rate": dated.rate}
         source = f"{exchange.EXCHANGED.source}: {dated.source or 'source not given'}, {dated.as_of}"
-        yield _step(f"{name} in {rate.currency}", exchange.EXCHANGED, put_in, result=_hour(rate), source=source)
+        yield steps.step(
+            f"{name} in {rate.currency}", exchange.EXCHANGED, put_in, result=steps.hour(rate), source=source
+        )
 
 
 def _owned(terms: Ownership) -> dict[str, str]:
@@ -450,7 +436,7 @@ def _owned(terms: Ownership) -> dict[str, str]:
         "watts": str(terms.watts),
         "idle_watts": str(terms.idle_watts),
         "hours_used": str(terms.hours_per_month),
-        "idle_hours": _number(ownership.idle_hours(hours)),
+        "idle_hours": steps.number(ownership.idle_hours(hours)),
         "price_of_a_kilowatt_hour": terms.per_kilowatt_hour,
     }
 
@@ -459,9 +445,13 @@ def _nodes(plan: Plan, point: Point, nodes: Decimal) -> Step:
     spec = plan.pool(point.key.pool).spec
     if spec.exclusive_nodes:
         source = "nodes are exclusive: each is paid for as a whole, however many of its slots work"
-        return Step(name="nodes to pay for", result=_number(nodes), source=source)
+        return Step(name="nodes to pay for", result=steps.number(nodes), source=source)
     put_in = {"workers": str(point.key.workers), "slots_per_node": str(spec.slots_per_node)}
-    return _step("nodes to pay for", costs.SHARED_NODES, put_in, result=_number(nodes))
+    return steps.step("nodes to pay for", costs.SHARED_NODES, put_in, result=steps.number(nodes))
+
+
+def _both(formula: Formula, origin: str) -> str:
+    return f"{formula.source}; {origin}"
 
 
 def _cost(result: PointResult, rate: Rate, nodes: Decimal, speed: Interval | None) -> Iterator[Step]:
@@ -480,7 +470,7 @@ def _cost(result: PointResult, rate: Rate, nodes: Decimal, speed: Interval | Non
         return
 
     def line(value: float) -> str:
-        return money.COST_OF_RUN.filled(rate=_price(rate), nodes=_number(nodes), seconds=_number(value))
+        return money.COST_OF_RUN.filled(rate=steps.hour(rate), nodes=steps.number(nodes), seconds=steps.number(value))
 
     yield Step(
         name="cost of a run",
@@ -499,7 +489,7 @@ def _goal(goal: Goal, speed: Interval, *, rate: Rate | None, nodes: Decimal) -> 
     hours = estimates.estimate(marginal.hours_to_samples(goal.samples, throughput=speed))
 
     def line(value: float) -> str:
-        return money.HOURS_TO_SAMPLES.filled(samples=_number(goal.samples), throughput=_number(value))
+        return money.HOURS_TO_SAMPLES.filled(samples=steps.number(goal.samples), throughput=steps.number(value))
 
     yield Step(
         name=f"hours of goal {goal.name}",
@@ -528,7 +518,10 @@ def _of_samples(
 
     def line(value: float) -> str:
         return money.COST_OF_SAMPLES.filled(
-            rate=_price(rate), nodes=_number(nodes), samples=_number(samples), throughput=_number(value)
+            rate=steps.hour(rate),
+            nodes=steps.number(nodes),
+            samples=steps.number(samples),
+            throughput=steps.number(value),
         )
 
     return Step(
@@ -542,82 +535,3 @@ def _of_samples(
         field=field,
         amount=amount,
     )
-
-
-# --- lines ------------------------------------------------------------------------------------------------------------
-
-
-def _step(
-    name: str,
-    formula: Formula,
-    numbers: Mapping[str, str],
-    *,
-    result: str,
-    source: str | None = None,
-    field: str | None = None,
-    estimate: Estimate | None = None,
-) -> Step:
-    return Step(
-        name=name,
-        formula=formula.text,
-        numbers=formula.filled(**numbers),
-        result=result,
-        source=formula.source if source is None else source,
-        field=field,
-        estimate=estimate,
-    )
-
-
-def _scaled(
-    name: str,
-    formula: Formula,
-    variable: str,
-    values: Interval,
-    rest: Mapping[str, str],
-    *,
-    result: str,
-    field: str,
-    estimate: Estimate,
-) -> Step:
-    """A figure that is a certain multiple of another one, at the middle and at both ends of its interval."""
-
-    def line(value: float) -> str:
-        return formula.filled(**{variable: _number(value)}, **rest)
-
-    return Step(
-        name=name,
-        formula=formula.text,
-        numbers=line(values.mean),
-        low=None if values.low is None else line(values.low),
-        high=None if values.high is None else line(values.high),
-        result=result,
-        source=formula.source,
-        field=field,
-        estimate=estimate,
-    )
-
-
-def _both(formula: Formula, origin: str) -> str:
-    return f"{formula.source}; {origin}"
-
-
-def _hour(rate: Rate) -> str:
-    return f"{rate.currency} {_number(rate.per_node_hour)}"
-
-
-def _price(rate: Rate) -> str:
-    return f"{rate.currency} {_number(rate.per_node_hour)}"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.4g} %"
-
-
-def _number(value: Decimal | float) -> str:
-    """With as many digits as show what was put in, and no exponent."""
-    if isinstance(value, int):
-        return f"{value:,}"
-    exact = Decimal(repr(value)) if isinstance(value, float) else value
-    places = max(0, _DIGITS - 1 - exact.adjusted()) if exact else 0
-    text = f"{exact.quantize(Decimal(1).scaleb(-places), rounding=ROUND_HALF_UP):,f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text

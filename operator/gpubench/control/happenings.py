@@ -4,7 +4,8 @@
 from collections.abc import Iterable, Sequence
 
 from gpubench import workloads
-from gpubench.api.benchmark_status import GpuBenchmarkStatus, Judgement
+from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api.point_result import Judgement
 from gpubench.control import conditions, status
 from gpubench.control.decision import Gang, Happening
 from gpubench.control.ledger import AttemptRecord, Outcome
@@ -20,6 +21,7 @@ TRIAL_MEASURED = "TrialMeasured"
 ATTEMPT_FAILED = "AttemptFailed"
 ATTEMPT_PREEMPTED = "AttemptPreempted"
 ATTEMPT_STOPPED = "AttemptStopped"
+DRILLED = "Drilled"
 SUSPENDED = "Suspended"
 RESUMED = "Resumed"
 FINISHED = "Finished"
@@ -80,6 +82,9 @@ def _ending(plan: Plan, record: AttemptRecord) -> Happening:
     if record.result is not None:
         message = f"{where}: {_found(plan, record.trial, record.result)}"
         return Happening(type="Normal", reason=TRIAL_MEASURED, message=message)
+    if record.drilled is not None:
+        message = f"{where}: pod {record.drilled} was evicted on purpose, as spec.drill asks"
+        return Happening(type="Normal", reason=DRILLED, message=message)
     assert record.outcome is not None
     return Happening(
         type="Normal" if record.outcome is Outcome.STOPPED else "Warning",
@@ -113,6 +118,7 @@ def _transitions(study: Study, new: GpuBenchmarkStatus) -> Sequence[Happening]:
     if was_exhausted and not conditions.holds(new.conditions, conditions.BUDGET_EXHAUSTED):
         message = "there is room in limits.budget: the study goes on"
         found.append(Happening(type="Normal", reason=RESUMED, message=message))
+    found += _admission(study, new)
     for condition in new.conditions:
         if condition.status != "True" or conditions.holds(study.conditions, condition.type):
             continue
@@ -123,6 +129,16 @@ def _transitions(study: Study, new: GpuBenchmarkStatus) -> Sequence[Happening]:
         if condition.type in (conditions.GANG_PENDING, conditions.BUDGET_EXHAUSTED):
             found.append(Happening(type="Warning", reason=condition.type, message=condition.message))
     return tuple(found)
+
+
+def _admission(study: Study, new: GpuBenchmarkStatus) -> Sequence[Happening]:
+    """What is new of a queue, named by its reason."""
+    before = {condition.type: condition.reason for condition in study.conditions}.get(conditions.ADMITTED)
+    now = next((condition for condition in new.conditions if condition.type == conditions.ADMITTED), None)
+    if now is None or now.reason == before:
+        return ()
+    is_bad = now.reason in (conditions.QUEUE_EVICTED, conditions.KUEUE_ABSENT)
+    return (Happening(type="Warning" if is_bad else "Normal", reason=now.reason, message=now.message),)
 
 
 def _comparison(new: GpuBenchmarkStatus) -> Sequence[Happening]:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from gpubench.api import pool_health
-from gpubench.api.benchmark_status import PointWarning, WarningReason
+from gpubench.api.point_warning import PointWarning, WarningReason
 from gpubench.api.pool_health import Test
 from gpubench.control import conditions, point_warnings
 from gpubench.control.ledger import AttemptRecord, Usual

@@ -12,18 +12,9 @@ nobody published.
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from gpubench.api.benchmark import Mode
-from gpubench.api.benchmark_status import (
-    Estimate,
-    GpuUsage,
-    PointResult,
-    PointState,
-    PointWarning,
-    Quality,
-    Scaling,
-    TrainingResult,
-    WarningReason,
-)
+from gpubench.api.measuring import Mode
+from gpubench.api.point_result import Estimate, GpuUsage, PointResult, PointState, Quality, Scaling, TrainingResult
+from gpubench.api.point_warning import PointWarning, WarningReason
 from gpubench.control import estimates, point_warnings, training_results
 from gpubench.measure import intervals
 from gpubench.measure.efficiency import Ground, MeasuredPoint

@@ -10,7 +10,7 @@ Must not happen: a status and an explanation of it that judge differently.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gpubench.api.benchmark import Limits
+from gpubench.api.attempts import Limits
 from gpubench.control import budget, dominated, needed, retries, spending, starts
 from gpubench.control.budget import Purse
 from gpubench.control.ledger import Ledger
@@ -34,7 +34,11 @@ def judged(
     plan = plan.as_measured()
     attempts = ledger.by_trial()
     standings = needed.judged(
-        plan, {trial.id: retries.standing(attempts.get(trial.id, ()), plan.attempts) for trial in plan.trials}
+        plan,
+        {
+            trial.id: retries.standing(attempts.get(trial.id, ()), plan.attempts, nodes=plan.points[trial.point].nodes)
+            for trial in plan.trials
+        },
     )
     standings = dominated.judged(plan, standings, wanted=limits.stop_dominated)
     purse = budget.purse(account, live, limit=limits.budget, now=now)

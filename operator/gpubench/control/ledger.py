@@ -9,7 +9,9 @@ Beside the attempts lies the full environment that a figure stands on, once for 
 `environment.<key>`: a termination message holds the key only, and logs go with their pods.
 
 Version 1 (0.1.0, before checksums): the fields below.
-Version 2 (0.1.0): each entry, and each environment, ends with a checksum (`gpubench.sealed`); `podTimes`, `usual`.
+Version 2 (0.1.0): each entry, and each environment, ends with a checksum (`gpubench.sealed`); `podTimes`, `usual`,
+`drilled`, `interruption`, `placedAt`, `queue`, `admittedAt`, `segments`; `nodes`, `instanceTypes` and `zones` also of
+an attempt that still runs.
 """
 
 from collections.abc import Iterable, Mapping
@@ -38,11 +40,21 @@ class Outcome(StrEnum):
     STOPPED = "Stopped"  # by the study itself, suspended or at the end of its budget: held against nobody
 
 
+class Interruption(StrEnum):
+    """Who took a preempted attempt its pods; how it is told is in `interruptions`."""
+
+    RECLAIM = "Reclaim"  # the provider wants the machine back
+    EVICTION = "Eviction"  # somebody or something of the cluster: a drain, an autoscaler, a higher priority
+    NODE_LOST = "NodeLost"  # it vanished, or fell silent, and nobody had said so
+
+
 class Reason(StrEnum):
     """Why an attempt ended, in one word for programs."""
 
     COMPLETED = "Completed"
     DISRUPTED = "Disrupted"  # a pod of the gang carried DisruptionTarget
+    NODE_LOST = "NodeLost"  # a node of it is gone or silent, and no pod says DisruptionTarget
+    NODE_LEAVING = "NodeLeaving"  # a pod was told to end on a node that was about to go, without DisruptionTarget
     SUSPENDED = "Suspended"
     BUDGET_EXHAUSTED = "BudgetExhausted"  # what it would still be billed did not fit into limits.budget
     BAD_ASSIGNMENT = "BadAssignment"
@@ -59,8 +71,10 @@ class Reason(StrEnum):
     TERMINATED = "Terminated"
     EXITED = "Exited"  # with a code that is none of ours
     RESULT_LOST = "ResultLost"  # it succeeded and its result is nowhere
+    DISK_FULL = "DiskFull"  # no room for log, last words or scratch files, or the kubelet evicted a pod for its disk
     IMAGE_INVALID = "ImageInvalid"  # a name that cannot be, or an image that must not be pulled and is not there
     IMAGE_NOT_STARTED = "ImageNotStarted"  # the registry or the runtime says no; perhaps not the next time
+    POD_NOT_STARTED = "PodNotStarted"  # it has a node, whose kubelet did not start it in time and does not say why
     VOLUME_NOT_MOUNTED = "VolumeNotMounted"  # a claim, a ConfigMap or a folder of the node is not there
     CREATION_REFUSED = "CreationRefused"  # quota, Pod Security, a webhook
     NO_CAPACITY = "NoCapacity"  # pods stayed pending until the scheduling time-out
@@ -85,6 +99,18 @@ class Usual(Value):
     oldest_at: float
 
 
+class Segment(Value):
+    """A run of an attempt that ended because its Job was suspended again: Kueue has evicted it, and may admit it anew.
+
+    Seconds are counted from the Job's creation.
+    """
+
+    admitted_at: float
+    ended_at: float
+    nodes: tuple[str, ...] = ()
+    pod_times: tuple[PodTimes, ...] = ()
+
+
 class AttemptRecord(sealed.Stored):
     """One attempt. Times are seconds since the epoch, from API timestamps."""
 
@@ -95,17 +121,23 @@ class AttemptRecord(sealed.Stored):
     created_at: float
     outcome: Outcome | None = None  # None while it runs
     reason: Reason | None = None
-    disruption: str | None = None  # the reason in DisruptionTarget: reclaim and eviction are told apart by it
+    disruption: str | None = None  # the reason in DisruptionTarget
+    interruption: Interruption | None = None  # of a preempted one, where it is known; absent in records of before
+    drilled: str | None = None  # the pod of it that was evicted on purpose: no interruption of the pool's
     sentence: str | None = None
     exit_code: int | None = None
     ended_at: float | None = None
-    nodes: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()  # known as soon as all of its pods have one: a node may be gone when the attempt ends
+    placed_at: tuple[float, ...] = ()  # with `nodes`: when each pod had its node, in seconds after the Job's creation
     node_seconds: float | None = None  # pods' time on their nodes, summed: from scheduled to finished
     pod_times: tuple[PodTimes, ...] = ()  # of its pods that had a node, in their order; absent in records of before
     image_id: str | None = None  # digest that pod 0 really ran
     instance_types: tuple[str, ...] = ()  # distinct, of the nodes; empty where one of them is not known
     zones: tuple[str, ...] = ()  # distinct, of the nodes, as far as they are known
     result: Result | None = None
+    queue: str | None = None  # of Kueue, in which its Job was; absent where it was in none
+    admitted_at: float | None = None  # of the run that the fields above tell of: seconds after the Job's creation
+    segments: tuple[Segment, ...] = ()  # its runs before, each of which Kueue has ended
     usual: tuple[Usual, ...] = ()  # frozen with the attempt: a status says the same whenever it is made
 
     @property

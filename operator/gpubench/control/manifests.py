@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Kubernetes objects of a study, as plain dicts: plan, ledger, Service, Job. Built here, written by the edge.
+"""The Kubernetes objects of a study, as plain dicts: plan, ledger, Service, token, NetworkPolicy, Job.
+
+Built here, written by the edge.
 
 One Job is one attempt. An Indexed Job that may retry would replace only the failed index and leave the other ranks
 hanging, so the Job never retries (`backoffLimit: 0`) and the next attempt is a new Job.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from gpubench import exitcodes, names
-from gpubench.api.pool import GpuPoolSpec, Template, Volume
+from gpubench.api.pod_template import ClaimVolume, Template, Volume
+from gpubench.api.pool import GpuPoolSpec
 from gpubench.control.decision import Gang
 from gpubench.control.observed import Study
 from gpubench.plan.plan import Plan, Timing
@@ -20,7 +24,10 @@ Manifest = dict[str, Any]
 GRACE_SECONDS = 25  # GKE's spot nodes give 15 s, others 30; the launcher needs less than these 15
 DEADLINE_SLACK_SECONDS = 120  # over both time-outs: the Job's own deadline matters only while no operator is there
 _SET_BY_THE_PLACE = frozenset(
-    {names.ENV_POD_INDEX, names.ENV_POD_IP, names.ENV_POD_NAME, names.ENV_NODE_NAME, names.ENV_RECORDS}
+    {
+        *(names.ENV_POD_INDEX, names.ENV_POD_IP, names.ENV_POD_NAME, names.ENV_NODE_NAME),
+        *(names.ENV_RECORDS, names.ENV_RUNS_AGAIN, names.ENV_CHECKPOINTS, names.ENV_GANG_TOKEN),
+    }
 )
 _PLAN_KEY = "plan.json"
 _SCRATCH = "/tmp"  # noqa: S108  # an emptyDir of the pod: its root file system is read-only
@@ -28,6 +35,7 @@ _LAUNCHER = ("python", "-m", "gpubench_jobs.launcher")
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108  # an emptyDir in memory
 # Below the pods' own /tmp, where no volume of a user's can be.
 _RESULTS, _RESULTS_PATH = "gpubench-results", f"{_SCRATCH}/gpubench-results"
+_CHECKPOINTS, _CHECKPOINTS_PATH = "gpubench-checkpoints", f"{_SCRATCH}/gpubench-checkpoints"
 # The group that a fresh claim is given to, whose root folder would be the administrator's alone: any number will do.
 _RESULTS_GROUP = 65532
 
@@ -77,6 +85,49 @@ def service(study: Study) -> Manifest:
     }
 
 
+def token(study: Study, text: str) -> Manifest:
+    """The Secret by which the pods of a study know each other.
+
+    Its text is made at random by whoever creates it, and nobody but the pods reads it: not even the operator can.
+    Immutable: pods of one gang that start minutes apart must find the same.
+    """
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": _metadata(study, names.token_name(study.name, study.uid), names.COMPONENT_TOKEN),
+        "type": "Opaque",
+        "immutable": True,
+        "stringData": {names.TOKEN_KEY: text},
+    }
+
+
+def network_policy(study: Study, plan: Plan, *, scrapers: Sequence[str] = ()) -> Manifest:
+    """Who may reach the pods of a study: each other on every port, and whoever scrapes on the ports of metrics.
+
+    Every port among themselves, because ranks listen on random ones. `scrapers` are the namespaces that may scrape;
+    without any, everybody may. What pods themselves may reach is not narrowed: data and checkpoints may be anywhere.
+    """
+    gang = {names.LABEL_BENCHMARK_UID: study.uid, names.LABEL_COMPONENT: names.COMPONENT_GANG}
+    ranks = max((plan.points[trial.point].key.workers_per_node for trial in plan.trials), default=1)
+    port: Manifest = {"protocol": "TCP", "port": names.PORT_METRICS}
+    if ranks > 1:
+        port["endPort"] = names.PORT_METRICS + ranks - 1
+    metrics: Manifest = {"ports": [port]}
+    if scrapers:
+        named = {"key": names.LABEL_NAMESPACE_NAME, "operator": "In", "values": list(scrapers)}
+        metrics["from"] = [{"namespaceSelector": {"matchExpressions": [named]}}]
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": _metadata(study, names.network_policy_name(study.name, study.uid), names.COMPONENT_NETWORK),
+        "spec": {
+            "podSelector": {"matchLabels": gang},
+            "policyTypes": ["Ingress"],
+            "ingress": [{"from": [{"podSelector": {"matchLabels": gang}}]}, metrics],
+        },
+    }
+
+
 def gang_environment(study: Study, plan: Plan, gang: Gang) -> dict[str, str]:
     """The environment of every pod of a gang, but for what only the place knows (index, address, node)."""
     job = _job_name(study, gang)
@@ -109,6 +160,11 @@ def volumes(study: Study, plan: Plan, pool: str) -> tuple[Volume, ...]:
     return found
 
 
+def annotations(study: Study, plan: Plan, pool: str) -> dict[str, str]:
+    """The users' annotations of the pods: a study's replaces its pool's of the same key."""
+    return {key: value for template in templates(study, plan, pool) for key, value in template.annotations.items()}
+
+
 def templates(study: Study, plan: Plan, pool: str) -> tuple[Template, Template]:
     """The pool's template and the study's, which lies over it."""
     return plan.pool(pool).spec.template, study.spec.template
@@ -135,13 +191,20 @@ def records_folder(study: Study, plan: Plan, gang: Gang) -> str | None:
     return "/".join(filter(None, (_RESULTS_PATH, results.path, of_study, names.LOGS_FOLDER)))
 
 
+def checkpoints_folder(study: Study, gang: Gang) -> str | None:
+    """Where the pods of a gang keep checkpoints of the study's trainings; None where they keep none."""
+    if study.spec.checkpoint is None or gang.assignment.checkpoint is None:
+        return None
+    return "/".join((_CHECKPOINTS_PATH, names.study_name(study.name, study.uid), names.CHECKPOINTS_FOLDER))
+
+
 def deadline_seconds(timing: Timing) -> int:
     """After which a Job ends by itself, with the operator or without."""
     return timing.scheduling_timeout + timing.attempt_timeout + DEADLINE_SLACK_SECONDS
 
 
-def job(study: Study, plan: Plan, gang: Gang) -> Manifest:
-    """The Indexed Job of one attempt."""
+def job(study: Study, plan: Plan, gang: Gang, *, priority_class: str = "") -> Manifest:
+    """The Indexed Job of one attempt, its pods of that PriorityClass where there is one."""
     pool = plan.pool(gang.pool).spec
     assignment = gang.assignment
     labels = {
@@ -153,11 +216,18 @@ def job(study: Study, plan: Plan, gang: Gang) -> Manifest:
     }
     metadata = _metadata(study, _job_name(study, gang), names.COMPONENT_GANG)
     metadata["labels"] |= labels
+    of_pods = dict(metadata["labels"])
+    if study.spec.queue_name is not None:
+        metadata["labels"][names.LABEL_QUEUE] = study.spec.queue_name
+    pod = _pod(study, plan, gang, pool=pool)
+    if priority_class:
+        pod["priorityClassName"] = priority_class
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": metadata,
         "spec": {
+            **({} if study.spec.queue_name is None else {"suspend": True}),  # until Kueue admits it
             "completionMode": "Indexed",
             "completions": gang.nodes,
             "parallelism": gang.nodes,
@@ -183,10 +253,14 @@ def job(study: Study, plan: Plan, gang: Gang) -> Manifest:
             },
             "template": {
                 "metadata": {
-                    "labels": dict(metadata["labels"]),
-                    "annotations": {names.ANNOTATION_KARPENTER: "true", names.ANNOTATION_AUTOSCALER: "false"},
+                    "labels": of_pods,
+                    "annotations": {
+                        **annotations(study, plan, gang.pool),
+                        names.ANNOTATION_KARPENTER: "true",
+                        names.ANNOTATION_AUTOSCALER: "false",
+                    },
                 },
-                "spec": _pod(study, plan, gang, pool=pool),
+                "spec": pod,
             },
         },
     }
@@ -219,7 +293,6 @@ def _metadata(study: Study, name: str, component: str) -> Manifest:
 
 
 def _pod(study: Study, plan: Plan, gang: Gang, *, pool: GpuPoolSpec) -> Manifest:
-    results = study.spec.results if records_folder(study, plan, gang) is not None else None
     pod: Manifest = {
         "subdomain": names.service_name(study.name, study.uid),
         "restartPolicy": "Never",
@@ -234,12 +307,11 @@ def _pod(study: Study, plan: Plan, gang: Gang, *, pool: GpuPoolSpec) -> Manifest
             *(_volume(volume) for volume in volumes(study, plan, gang.pool)),
         ],
     }
-    if results is not None:
-        name, claim = _results_volume(study, plan, gang), {"claimName": results.volume.claim_name}
-        holds_data = name != _RESULTS
-        others = [volume for volume in pod["volumes"] if volume["name"] != name]
-        pod["volumes"] = [*others, {"name": name, "persistentVolumeClaim": claim}]
-        if not holds_data:  # a kubelet would change group and mode of each file of the data
+    for written in _written(study, plan, gang):
+        others = [volume for volume in pod["volumes"] if volume["name"] != written.name]
+        claim = {"claimName": written.claim.claim_name}
+        pod["volumes"] = [*others, {"name": written.name, "persistentVolumeClaim": claim}]
+        if not written.holds_data:  # a kubelet would change group and mode of each file of the data
             pod["securityContext"] |= {"fsGroup": _RESULTS_GROUP, "fsGroupChangePolicy": "OnRootMismatch"}
     if pool.scheduling.node_selector:
         pod["nodeSelector"] = dict(pool.scheduling.node_selector)
@@ -247,8 +319,12 @@ def _pod(study: Study, plan: Plan, gang: Gang, *, pool: GpuPoolSpec) -> Manifest
         pod["tolerations"] = [toleration.to_wire() for toleration in pool.scheduling.tolerations]
     apart = _apart(study, gang, exclusive=pool.exclusive_nodes)
     if apart is not None:
-        rule = apart | {"topologyKey": "kubernetes.io/hostname"}
-        pod["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [rule]}}
+        pod["affinity"] = {"podAntiAffinity": apart}
+    node = plan.point_of(gang.assignment.trial).key.node
+    if node is not None:  # through the scheduler, unlike nodeName: it looks whether there is room, and waits for it
+        field = {"key": "metadata.name", "operator": "In", "values": [node]}
+        terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+        pod.setdefault("affinity", {})["nodeAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
     return pod
 
 
@@ -263,27 +339,50 @@ def _volume(volume: Volume) -> Manifest:
     return found
 
 
-def _results_volume(study: Study, plan: Plan, gang: Gang) -> str:
-    """The name of the results volume in the pods: a claim that is mounted for reading already is the same volume.
+@dataclass(frozen=True)
+class _Written:
+    """A claim that the pods of a gang write on, and where it is mounted for that."""
 
-    A pod that names one claim in two volumes waits for ever (kubernetes/kubernetes, issues 82526 and 132921).
+    name: str  # of the volume in the pod
+    claim: ClaimVolume
+    path: str
+    variable: str  # of the pod's environment, that says in which folder it may write
+    folder: str
+    holds_data: bool = False  # whether it is mounted for reading, too
+
+
+def _written(study: Study, plan: Plan, gang: Gang) -> tuple[_Written, ...]:
+    """The volumes for records and for checkpoints.
+
+    A claim that is mounted already, for data or for records, is the same volume once more: a pod that names one claim
+    in two volumes waits for ever (kubernetes/kubernetes, issues 82526 and 132921).
     """
-    results = study.spec.results
-    assert results is not None
-    for volume in volumes(study, plan, gang.pool):
-        if volume.persistent_volume_claim == results.volume:
-            return volume.name
-    return _RESULTS
+    found: tuple[_Written, ...] = ()
+    data = {volume.persistent_volume_claim: volume.name for volume in volumes(study, plan, gang.pool)}
+    records, results = records_folder(study, plan, gang), study.spec.results
+    kept, checkpoint = checkpoints_folder(study, gang), study.spec.checkpoint
+    if results is not None and records is not None:
+        name = data.get(results.volume, _RESULTS)
+        found += (_Written(name, results.volume, _RESULTS_PATH, names.ENV_RECORDS, records, results.volume in data),)
+    if checkpoint is not None and kept is not None:
+        same = {one.claim: one.name for one in found}
+        claim = checkpoint.volume
+        name = data.get(claim) or same.get(claim, _CHECKPOINTS)
+        found += (_Written(name, claim, _CHECKPOINTS_PATH, names.ENV_CHECKPOINTS, kept, claim in data),)
+    return found
 
 
 def _apart(study: Study, gang: Gang, *, exclusive: bool) -> Manifest | None:
-    """Whom a pod of the gang must not meet on its node: any gang where nodes are exclusive, else its own siblings.
+    """Whom a pod of the gang must not meet on its node, or had better not.
 
-    Two pods of one gang on one node would talk through its memory and be reported as two nodes.
+    Where nodes are exclusive, any gang of any namespace. Else its own siblings, as long as there are other nodes: two
+    pods of a gang on one node talk through its memory, and their point says so (`WarningReason.NODE_SHARED`).
     """
+    host = {"topologyKey": "kubernetes.io/hostname"}
     if exclusive:
         gangs = {names.LABEL_COMPONENT: names.COMPONENT_GANG}
-        return {"labelSelector": {"matchLabels": gangs}, "namespaceSelector": {}}  # of every namespace
+        rule = {"labelSelector": {"matchLabels": gangs}, "namespaceSelector": {}} | host
+        return {"requiredDuringSchedulingIgnoredDuringExecution": [rule]}
     if gang.nodes == 1:
         return None
     siblings = {
@@ -291,13 +390,15 @@ def _apart(study: Study, gang: Gang, *, exclusive: bool) -> Manifest | None:
         names.LABEL_TRIAL: gang.assignment.trial,
         names.LABEL_ATTEMPT: str(gang.assignment.attempt),
     }
-    return {"labelSelector": {"matchLabels": siblings}}
+    term = {"labelSelector": {"matchLabels": siblings}} | host
+    return {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": term}]}
 
 
 def _container(study: Study, plan: Plan, gang: Gang, *, pool: GpuPoolSpec) -> Manifest:
-    variables, folder = gang_environment(study, plan, gang), records_folder(study, plan, gang)
-    if folder is not None:
-        variables[names.ENV_RECORDS] = folder
+    variables, written = gang_environment(study, plan, gang), _written(study, plan, gang)
+    variables |= {one.variable: one.folder for one in written}
+    if study.spec.queue_name is not None:
+        variables[names.ENV_RUNS_AGAIN] = "true"
     environment: list[Manifest] = [{"name": name, "value": _verbatim(value)} for name, value in variables.items()]
     downward = {
         names.ENV_POD_IP: "status.podIP",
@@ -305,6 +406,8 @@ def _container(study: Study, plan: Plan, gang: Gang, *, pool: GpuPoolSpec) -> Ma
         names.ENV_NODE_NAME: "spec.nodeName",
     }
     environment += [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in downward.items()]
+    secret = {"name": names.token_name(study.name, study.uid), "key": names.TOKEN_KEY}
+    environment.append({"name": names.ENV_GANG_TOKEN, "valueFrom": {"secretKeyRef": secret}})
     resources = _resources(gang, pool)
     container: Manifest = {
         "name": names.CONTAINER,
@@ -332,8 +435,7 @@ def _container(study: Study, plan: Plan, gang: Gang, *, pool: GpuPoolSpec) -> Ma
             ),
         ],
     }
-    if folder is not None:
-        container["volumeMounts"].append({"name": _results_volume(study, plan, gang), "mountPath": _RESULTS_PATH})
+    container["volumeMounts"] += [{"name": one.name, "mountPath": one.path} for one in written]
     policy = study.spec.template.image_pull_policy or pool.template.image_pull_policy
     if policy is not None:
         container["imagePullPolicy"] = policy

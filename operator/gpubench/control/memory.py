@@ -3,8 +3,8 @@
 
 from collections.abc import Sequence
 
-from gpubench.api import benchmark_status
-from gpubench.api.benchmark_status import PointResult, PointState
+from gpubench.api import status_sizes
+from gpubench.api.point_result import PointResult, PointState
 from gpubench.control import conditions
 from gpubench.plan.plan import Point
 
@@ -32,7 +32,7 @@ def _explained(
     smaller = [batch for batch in passed if batch < failed]
     hint = f"{max(smaller)} does" if smaller else "no smaller batch was measured"
     reason = f"batch {failed} per worker does not fit; {hint}: {result.reason}"
-    return result.model_copy(update={"reason": conditions.clamped(reason, benchmark_status.REASON_MAX)})
+    return result.model_copy(update={"reason": conditions.clamped(reason, status_sizes.REASON_MAX)})
 
 
 def _differs_in_batch(point: Point, other: Point) -> bool:

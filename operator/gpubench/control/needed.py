@@ -11,7 +11,7 @@ Must not happen: a trial that has begun is not counted; a point ends with fewer 
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from gpubench.api.benchmark_status import Omission
+from gpubench.api.point_result import Omission
 from gpubench.control import results, stopped
 from gpubench.control.retries import Standing, TrialStanding
 from gpubench.measure import stopping, wanted

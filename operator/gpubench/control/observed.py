@@ -57,9 +57,12 @@ class ObservedPod(Value):
     mount_failure: str | None = None  # the message of a recent FailedMount event, where it waits on its node
     running_at: float | None = None  # when its container was started
     deleting: bool = False
+    told_to_end_at: float | None = None  # when it was deleted: its deletionTimestamp less its grace period
     disruption: Disruption | None = None
     end: ContainerEnd | None = None
     image_id: str | None = None
+    uid: str | None = None
+    created_at: float | None = None
 
     @property
     def is_being_created(self) -> bool:
@@ -86,8 +89,23 @@ class ObservedJob(Value):
     failed_reason: str | None = None
     failed_message: str | None = None
     has_ttl: bool = False
+    drilled: str | None = None  # its pod that was chosen to be evicted on purpose
     pods: tuple[ObservedPod, ...] = ()
     creation_failure: str | None = None  # the message of its FailedCreate event, where it has fewer pods than it wants
+    queue: str | None = None  # of Kueue, to which it was given
+    suspended: bool = False  # it waits to be admitted, or has been evicted from its queue: it has no pods but `leaving`
+    suspended_since: float | None = None
+    started_at: float | None = (
+        None  # when it was last set going: a Job that is suspended and resumed begins its clock anew
+    )
+    leaving: tuple[ObservedPod, ...] = ()  # pods of a run before, which the Job controller has told to end
+    queue_message: str | None = None  # what Kueue said last of why it waits
+
+    @property
+    def begun_at(self) -> float:
+        """From when on its pods may be expected: its creation, unless it had to wait in a queue."""
+        waited = self.queue is not None and self.started_at is not None
+        return self.started_at if waited and self.started_at is not None else self.created_at
 
     @property
     def key(self) -> str:
@@ -97,7 +115,8 @@ class ObservedJob(Value):
     @property
     def holds_slots(self) -> bool:
         """Whether pods of it may still occupy nodes."""
-        return not (self.complete or self.failed) or any(pod.end is None and pod.node for pod in self.pods)
+        pods = (*self.pods, *self.leaving)
+        return not (self.complete or self.failed or self.suspended) or any(pod.end is None and pod.node for pod in pods)
 
 
 class FreeSlots(Value):
@@ -107,12 +126,24 @@ class FreeSlots(Value):
     slots: int
 
 
+#: A kubelet that is silent for so long has lost its pods. By default the cluster says so itself after 300 s, by taking
+#: the pods away; where pods tolerate the taint for ever, or no controller does, nobody else would.
+NODE_SILENT_SECONDS = 360.0
+
+
 class ObservedNode(Value):
-    """What a cluster says of one of its nodes: where it is, and what was rented. None where it does not say."""
+    """What a cluster says of one of its nodes: what was rented and where, and whether it lives. None: it does not say.
+
+    Of a node that is gone it is what was said last.
+    """
 
     name: str
     instance_type: str | None = None
     zone: str | None = None
+    ready: bool | None = None  # whether its kubelet reports that it takes pods
+    silent_since: float | None = None  # of one that is not ready: since when
+    gone_since: float | None = None  # when somebody first looked for it in vain, after it had been there
+    taints: tuple[str, ...] = ()  # their keys
 
 
 class PoolHistory(Value):
@@ -129,5 +160,7 @@ class Observed(Value):
     jobs: tuple[ObservedJob, ...] = ()
     free: tuple[FreeSlots, ...] = ()
     histories: tuple[PoolHistory, ...] = ()  # of the tests on pools of the study, as far as they are needed
-    nodes: tuple[ObservedNode, ...] = ()  # those of the pods of `jobs`, as far as they are known
+    nodes: tuple[ObservedNode, ...] = ()  # those of the attempts of `jobs`, as far as they are known
+    node_silent_seconds: float = NODE_SILENT_SECONDS
+    queue_is_served: bool = True  # whether the cluster has Kueue, where the study needs it
     refused: str | None = None  # what the API server said when it refused to create an object of the study just now

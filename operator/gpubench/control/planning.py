@@ -4,6 +4,9 @@
 Then the plan is frozen, and nothing here is asked again.
 """
 
+from collections.abc import Mapping, Sequence
+
+from gpubench.api.benchmark import POINTS_MAX
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.pool import GpuPool
 from gpubench.control import comparison, conditions, spending
@@ -21,13 +24,17 @@ _LOOK_AGAIN_SECONDS = 60.0
 
 
 def begin(
-    study: Study, pools: tuple[GpuPool, ...], now: float, reference: comparison.Reference | None = None
+    study: Study,
+    pools: tuple[GpuPool, ...],
+    now: float,
+    reference: comparison.Reference | None = None,
+    nodes: Mapping[str, Sequence[str]] | None = None,
 ) -> Plan | Decision:
     """The plan to freeze, or a Decision that says what the study waits for.
 
     Pools that are still missing after the grace period are left out: their points are skipped with that reason and the
     others go on. A study that is applied suspended is planned only when it is resumed. `reference` is what
-    `spec.compareTo` names, where that is there.
+    `spec.compareTo` names, where that is there; `nodes` are those that placement EachNode measures.
     """
     missing = sorted({name for block in study.spec.sweep for name in block.pools} - {pool.name for pool in pools})
     if study.spec.suspend:
@@ -36,7 +43,7 @@ def begin(
         sentence = f"waiting for GpuPool {', '.join(missing)}: not there yet"
         wake_at = study.created_at + POOL_GRACE_SECONDS
         return _waiting(study, reason=conditions.WAITING_FOR_POOLS, sentence=sentence, now=now, wake_at=wake_at)
-    plan = freeze(study.spec, pools, rfc3339(now))
+    plan = freeze(study.spec, pools, rfc3339(now), nodes)
     plan = plan.model_copy(update={"strict": wanted.strict(plan.repeats)})
     plan = comparison.with_baseline(plan, study.spec.compare_to, reference)
     if (problem := too_large(plan)) is not None:
@@ -50,6 +57,11 @@ def begin(
 
 def too_large(plan: Plan) -> str | None:
     """Why a plan cannot be stored. What a study says always fits (a test holds that), but not every set of pools."""
+    if len(plan.points) > POINTS_MAX:
+        return (
+            f"with placement EachNode the sweep has {len(plan.points)} points, and a study has {POINTS_MAX} at most: "
+            "measure fewer settings, or pools of fewer nodes"
+        )
     size = len(plan.to_text().encode())
     if size <= PLAN_BYTES_MAX:
         return None

@@ -8,11 +8,12 @@ from typing import Any
 
 from gpubench.api.condition import Condition
 from gpubench.api.pool import GpuPool, GpuPoolStatus
-from gpubench.control import conditions
+from gpubench.control import conditions, node_facts
 from gpubench.money import price, staleness
 
 READY = "Ready"
 PRICE_STALE = "PriceStale"
+UNREADABLE = "Unreadable"  # the reason, where a version knows less than the schema of the cluster
 _PRICE_DIGITS = 4
 
 
@@ -21,12 +22,8 @@ def pool_status(
 ) -> dict[str, object]:
     """The status of a pool, given the cluster's nodes as the API server lists them."""
     selector = pool.spec.scheduling.node_selector
-    matching = [
-        node
-        for node in nodes
-        if all((node["metadata"].get("labels") or {}).get(key) == value for key, value in selector.items())
-    ]
-    ready = [node for node in matching if _takes_pods(node)]
+    matching = [node for node in nodes if node_facts.matches(node, selector)]
+    ready = [node for node in matching if node_facts.is_ready(node)]
     terms = price.terms(pool.spec)
     fees = None if terms is None else terms.fees_per_node_hour
     read = staleness.as_of(pool.spec)
@@ -46,6 +43,12 @@ def pool_status(
     ).to_wire()
 
 
+def unreadable(sentence: str, now: float, before: Sequence[Condition] = ()) -> dict[str, object]:
+    """The status of a pool that cannot be read: nothing is known of it but why."""
+    said = conditions.plain(READY, holds=None, reason=UNREADABLE, message=sentence, before=before, now=now)
+    return GpuPoolStatus(conditions=(said,)).to_wire()
+
+
 def _text(amount: Decimal, currency: str) -> str:
     return f"{price.rounded(amount, digits=_PRICE_DIGITS)} {currency}"
 
@@ -56,13 +59,6 @@ def _range_text(pool: GpuPool) -> str | None:
         return None
     low, high = (price.rounded(rate.per_node_hour, digits=_PRICE_DIGITS) for rate in (moved.low, moved.high))
     return f"{low} to {high} {moved.low.currency} in {moved.period}"
-
-
-def _takes_pods(node: Mapping[str, Any]) -> bool:
-    if (node.get("spec") or {}).get("unschedulable"):
-        return False
-    of_node = (node.get("status") or {}).get("conditions") or []
-    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in of_node)
 
 
 def _ready_condition(pool: GpuPool, *, matching: int, ready: int, before: Sequence[Condition], now: float) -> Condition:

@@ -3,8 +3,9 @@
 
 from decimal import Decimal
 
-from gpubench.api.benchmark_status import PRICES_SHOWN_MAX, SOURCE_MAX, PriceUsed
 from gpubench.api.pool import GpuPool
+from gpubench.api.price_result import PriceUsed
+from gpubench.api.status_sizes import PRICES_SHOWN_MAX, SOURCE_MAX
 from gpubench.control import conditions, estimates
 from gpubench.money import exchange, price
 from gpubench.plan.plan import Plan

@@ -4,9 +4,9 @@
 from collections.abc import Mapping, Sequence
 
 from gpubench import workloads
-from gpubench.api import benchmark_status
-from gpubench.api.benchmark import Goal
-from gpubench.api.benchmark_status import SOURCES, Bandwidth, Basis, PointResult, PointState
+from gpubench.api import status_sizes
+from gpubench.api.goals import Goal, RelativeBase
+from gpubench.api.point_result import SOURCES, Bandwidth, Basis, PointResult, PointState
 from gpubench.control import (
     caveats,
     costs,
@@ -16,12 +16,14 @@ from gpubench.control import (
     health,
     imported_results,
     memory,
+    relative,
     stopped,
     training_results,
     usage,
 )
 from gpubench.control.caveats import Beside
 from gpubench.control.conditions import clamped
+from gpubench.control.relative import Points
 from gpubench.control.retries import Standing, TrialStanding
 from gpubench.measure import bandwidth, intervals, records, throughput, wanted
 from gpubench.measure.efficiency import Ground, MeasuredPoint
@@ -37,6 +39,7 @@ def point_results(
     standings: Mapping[str, TrialStanding],
     goals: Sequence[Goal] = (),
     *,
+    baseline: RelativeBase | None = None,
     known: Mapping[str, Environment] | None = None,
 ) -> tuple[PointResult, ...]:
     """The results of all points of the plan, in its order.
@@ -61,10 +64,9 @@ def point_results(
         result if point.basis in SOURCES else derived_results.derived_result(plan, point, result, results=found)
         for point, result in zip(plan.points, found, strict=True)
     )
-    return tuple(
-        caveats.within_bounds(costs.costed(plan, point, result, goals), points=len(plan.points))
-        for point, result in zip(plan.points, whole, strict=True)
-    )
+    costed = [costs.costed(plan, point, result, goals) for point, result in zip(plan.points, whole, strict=True)]
+    told = relative.with_relative(Points(plan, costed, entries, known or {}), baseline)
+    return tuple(caveats.within_bounds(result, points=len(plan.points)) for result in told)
 
 
 def trials_of_points(plan: Plan, standings: Mapping[str, TrialStanding]) -> list[list[TrialStanding]]:
@@ -144,6 +146,7 @@ def blank(plan: Plan, point: Point) -> PointResult:
     return PointResult(
         workload=point.key.workload,
         pool=point.key.pool,
+        node=None if point.key.node is None else clamped(point.key.node, status_sizes.NODE_MAX),
         accelerator=pool.accelerator if pool else None,
         capacity_type=pool.capacity_type if pool else None,
         workers=point.key.workers,
@@ -163,10 +166,10 @@ def blank(plan: Plan, point: Point) -> PointResult:
 
 def _shortened(path: str | None) -> str | None:
     """A path as a result holds it: two long ones that differ stay different."""
-    if path is None or len(path.encode()) <= benchmark_status.DATA_PATH_MAX:
+    if path is None or len(path.encode()) <= status_sizes.DATA_PATH_MAX:
         return path
     start = f"{content_id(path, characters=8)}…"
-    return start + path.encode()[len(start.encode()) - benchmark_status.DATA_PATH_MAX :].decode(errors="ignore")
+    return start + path.encode()[len(start.encode()) - status_sizes.DATA_PATH_MAX :].decode(errors="ignore")
 
 
 def _own_result(
@@ -191,7 +194,7 @@ def _result(
     found = blank(plan, point).model_copy(
         update={
             "state": state,
-            "reason": clamped(reason, benchmark_status.REASON_MAX) if reason else None,
+            "reason": clamped(reason, status_sizes.REASON_MAX) if reason else None,
             "omission": next((trial.omission for trial in trials if trial.omission is not None), None),
             "nodes": len({node for trial in trials if trial.measured for node in trial.measured.nodes}),
         }

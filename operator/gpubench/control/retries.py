@@ -5,19 +5,26 @@ Whether a repeat beyond the minimum is needed at all is judged in `needed`, what
 
 Failures and preemptions are bounded separately: a spot pool may take a node away twenty times and still be fine, while
 a program that fails three times is broken. An end that no retry can mend is final at once.
+
+Retries wait longer and longer only while attempts end before they have got anywhere: a pool that takes a node away
+every twenty minutes is no crash loop. One that was interrupted on purpose (`drill`) counts against nothing.
 """
 
+import random
 from collections.abc import Sequence
 from enum import StrEnum
 
-from gpubench.api.benchmark import AttemptLimits
-from gpubench.api.benchmark_status import Omission, PointState
+from gpubench.api.attempts import AttemptLimits
+from gpubench.api.point_result import Omission, PointState
 from gpubench.control.ledger import AttemptRecord, Outcome, Reason
 from gpubench.measure.records import Result
 from gpubench.values import Value
 
-BACKOFF_FIRST_SECONDS = 10.0  # before the second retry; the first one follows at once
+BACKOFF_FIRST_SECONDS = 10.0  # after the second attempt in a row that ended early; after the first there is none
 BACKOFF_MAX_SECONDS = 300.0
+BACKOFF_RESET_SECONDS = 60.0  # an attempt whose pods have all run together for so long has got somewhere
+#: Two gangs that each got half of the nodes that there are, and gave up in the same second, must not meet there again.
+SPREAD_SECONDS = 30.0
 ATTEMPTS_MAX = 999  # three digits in the name of a Job
 
 #: Ends that another attempt on the same pool would only repeat.
@@ -62,8 +69,8 @@ class TrialStanding(Value):
         return self.measured.result if self.measured else None
 
 
-def standing(attempts: Sequence[AttemptRecord], limits: AttemptLimits) -> TrialStanding:
-    """The standing of a trial with these attempts, oldest first."""
+def standing(attempts: Sequence[AttemptRecord], limits: AttemptLimits, *, nodes: int = 1) -> TrialStanding:
+    """The standing of a trial with these attempts, oldest first, each of which has so many pods."""
     number = attempts[-1].attempt + 1 if attempts else 1
     for record in attempts:
         if record.outcome is Outcome.SUCCEEDED:
@@ -73,12 +80,12 @@ def standing(attempts: Sequence[AttemptRecord], limits: AttemptLimits) -> TrialS
     given_up = _given_up(attempts, limits, number=number)
     if given_up is not None:
         return given_up
-    return TrialStanding(standing=Standing.WAITING, next_attempt=number, not_before=_not_before(attempts))
+    return TrialStanding(standing=Standing.WAITING, next_attempt=number, not_before=_not_before(attempts, nodes=nodes))
 
 
 def _given_up(attempts: Sequence[AttemptRecord], limits: AttemptLimits, *, number: int) -> TrialStanding | None:
     failed = [record for record in attempts if record.outcome is Outcome.FAILED]
-    preempted = [record for record in attempts if record.outcome is Outcome.PREEMPTED]
+    preempted = [record for record in attempts if record.outcome is Outcome.PREEMPTED and record.drilled is None]
 
     def give_up(state: PointState, sentence: str) -> TrialStanding:
         return TrialStanding(standing=Standing.GIVEN_UP, next_attempt=number, state=state, sentence=sentence)
@@ -103,10 +110,32 @@ def _times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
 
 
-def _not_before(attempts: Sequence[AttemptRecord]) -> float:
-    """The end of the back-off: none before the first retry, then 10 s, doubled with each, at most five minutes."""
-    retries = [record for record in attempts if record.outcome in (Outcome.FAILED, Outcome.PREEMPTED)]
-    if len(retries) < 2:
+def _not_before(attempts: Sequence[AttemptRecord], *, nodes: int) -> float:
+    """The end of the back-off after the attempts in a row, up to the last, that ended early: none after one of them.
+
+    Then it is 10 s, doubled with each further one, at most five minutes. Where there was no room, up to half a minute
+    more, by lot: the Job's UID decides, so that each look says the same.
+    """
+    in_a_row: list[AttemptRecord] = []
+    for record in reversed(attempts):
+        if record.outcome not in (Outcome.FAILED, Outcome.PREEMPTED) or record.drilled is not None:
+            continue
+        if _seconds_together(record, nodes=nodes) >= BACKOFF_RESET_SECONDS:
+            break
+        in_a_row.append(record)
+    if not in_a_row:
         return 0.0
-    delay = min(BACKOFF_MAX_SECONDS, BACKOFF_FIRST_SECONDS * 2.0 ** min(len(retries) - 2, 16))
-    return (retries[-1].ended_at or retries[-1].created_at) + delay
+    last, delay = in_a_row[0], 0.0
+    if len(in_a_row) > 1:
+        delay = min(BACKOFF_MAX_SECONDS, BACKOFF_FIRST_SECONDS * 2.0 ** min(len(in_a_row) - 2, 16))
+    if last.reason is Reason.NO_CAPACITY:
+        delay += random.Random(last.job_uid).uniform(0.0, SPREAD_SECONDS)
+    return (last.ended_at or last.created_at) + delay if delay else 0.0
+
+
+def _seconds_together(record: AttemptRecord, *, nodes: int) -> float:
+    """For how long all pods of an attempt ran at the same time; 0 where they never did, or nobody saw all of them."""
+    starts = [running for _, running, _ in record.pod_times if running is not None]
+    if len(starts) < nodes:
+        return 0.0
+    return min(ended for _, _, ended in record.pod_times) - max(starts)

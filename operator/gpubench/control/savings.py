@@ -1,28 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pools beside each other in money: what spot saves net of lost work, and from how much use on owning pays.
 
-Spot: the discount is by price alone; what is realised counts the node-hours of preempted attempts, which were paid for
-and came to nothing, on top of those of attempts with a result. An own machine is held against each rented pool by the
-point that both have measured alike on the most workers.
+Spot: the discount is by price alone; what is realised counts the node-hours that interruptions have cost, on top of
+those that count (`goodput.shares`): work of preempted attempts that nobody went on from, and starting anew. What an
+attempt with a result spends beside its measured work counts, for on demand it is needed, too. An own machine is held
+against each rented pool by the point that both have measured alike on the most workers.
 
 Must not happen: a saving made of nothing that was measured; lost work that nobody saw, taken for none; amounts of two
 currencies in one comparison; a figure of a run that never settled. What cannot be computed has a sentence in its place.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 
-from gpubench.api.benchmark_status import (
-    COMPARISONS_MAX,
-    SENTENCE_MAX,
-    OwningResult,
-    PointResult,
-    PointState,
-    PoolComparison,
-    SpotResult,
-)
+from gpubench.api.point_result import PointResult, PointState
 from gpubench.api.pool import GpuPool
-from gpubench.control import bills, conditions, estimates
+from gpubench.api.price_result import OwningResult, PoolComparison, SpotResult
+from gpubench.api.status_sizes import COMPARISONS_MAX, SENTENCE_MAX
+from gpubench.control import conditions, estimates, goodput
+from gpubench.control.goodput import Uses
 from gpubench.control.ledger import AttemptRecord, Ledger, Outcome
 from gpubench.money import breakeven, derived, price, spot
 from gpubench.money.amount import Amount, Rate
@@ -44,23 +40,26 @@ def comparisons(plan: Plan, ledger: Ledger, results: Sequence[PointResult]) -> t
 # --- spot -------------------------------------------------------------------------------------------------------------
 
 
+_Ended = tuple[Point, AttemptRecord, Uses]  # an attempt, and what it did with its nodes
+
+
 def _spots(plan: Plan, ledger: Ledger) -> Iterator[PoolComparison]:
-    for pool in plan.pools:
-        other = pool.spec.on_demand_counterpart
-        if other is not None:
-            yield _spot(plan, pool.name, other, _ended_on(plan, pool, ledger))
+    pools = [(pool, other) for pool in plan.pools if (other := pool.spec.on_demand_counterpart) is not None]
+    uses = goodput.by_attempt(plan, ledger) if pools else {}
+    for pool, other in pools:
+        yield _spot(plan, pool.name, other, _ended_on(plan, pool, ledger, uses))
 
 
-def _ended_on(plan: Plan, pool: GpuPool, ledger: Ledger) -> list[tuple[Point, AttemptRecord]]:
+def _ended_on(plan: Plan, pool: GpuPool, ledger: Ledger, uses: Mapping[str, Uses]) -> list[_Ended]:
     points = {trial.id: plan.points[trial.point] for trial in plan.trials}
     return [
-        (point, record)
+        (point, record, uses[record.key])
         for record in ledger.records
         if record.outcome is not None and (point := points.get(record.trial)) and point.key.pool == pool.name
     ]
 
 
-def _spot(plan: Plan, pool: str, other: str, ended: Sequence[tuple[Point, AttemptRecord]]) -> PoolComparison:
+def _spot(plan: Plan, pool: str, other: str, ended: Sequence[_Ended]) -> PoolComparison:
     on_demand = price.planned_rate(plan, other) if any(one.name == other for one in plan.pools) else None
     rate = price.planned_rate(plan, pool)
     if rate is None or on_demand is None:
@@ -73,18 +72,16 @@ def _spot(plan: Plan, pool: str, other: str, ended: Sequence[tuple[Point, Attemp
         return _said(pool, other, f"cannot tell what {pool} saves: {error}")
 
 
-def _saving(
-    plan: Plan, pool: str, other: str, *, rates: tuple[Rate, Rate], ended: Sequence[tuple[Point, AttemptRecord]]
-) -> PoolComparison:
+def _saving(plan: Plan, pool: str, other: str, *, rates: tuple[Rate, Rate], ended: Sequence[_Ended]) -> PoolComparison:
     rate, on_demand = rates
-    preempted = [pair for pair in ended if pair[1].outcome is Outcome.PREEMPTED]
-    succeeded = [pair for pair in ended if pair[1].outcome is Outcome.SUCCEEDED]
-    useful = _node_hours(plan, succeeded)
-    lost = _node_hours(plan, preempted)
+    # What was interrupted on purpose says nothing of the pool.
+    preempted = [one for one in ended if one[1].outcome is Outcome.PREEMPTED and one[1].drilled is None]
+    succeeded = [one for one in ended if one[1].outcome is Outcome.SUCCEEDED]
+    useful, lost = _node_hours(plan, (*preempted, *succeeded))
     discount = spot.discount(rate, on_demand=on_demand)
     parts = [f"{pool} costs {_less(discount)} than {other} by price"]
     found = SpotResult(discount=_figure(discount), interruptions=len(preempted))
-    unseen = sum(bills.is_incomplete(record, nodes=point.nodes) for point, record in (*preempted, *succeeded))
+    unseen = sum(not goodput.is_seen(record, nodes=point.nodes) for point, record, _ in (*preempted, *succeeded))
     if unseen:
         whose = "1 attempt" if unseen == 1 else f"{unseen} attempts"
         parts.append(f"net of lost work it cannot be told: pods of {whose} were gone before their end was seen")
@@ -109,12 +106,14 @@ def _saving(
     return _said(pool, other, "; ".join(parts)).model_copy(update={"spot": found})
 
 
-def _node_hours(plan: Plan, attempts: Iterable[tuple[Point, AttemptRecord]]) -> Decimal:
-    """Node-hours that the attempts paid for, as far as their pods were seen."""
-    held = (
-        node.held * price.paid_share(plan, point) for point, record in attempts for node in bills.node_times(record)
-    )
-    return sum(held, Decimal(0)) / derived.SECONDS_PER_HOUR
+def _node_hours(plan: Plan, attempts: Iterable[_Ended]) -> tuple[Decimal, Decimal]:
+    """Node-hours that these attempts paid for, as far as their pods were seen: those that count, and those lost."""
+    counted, lost = Decimal(0), Decimal(0)
+    for point, _, uses in attempts:
+        share, of_attempt = price.paid_share(plan, point), goodput.shares(uses)
+        counted += of_attempt.counted * share
+        lost += of_attempt.lost * share
+    return counted / derived.SECONDS_PER_HOUR, lost / derived.SECONDS_PER_HOUR
 
 
 def _less(share: Decimal) -> str:

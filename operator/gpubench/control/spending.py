@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import NamedTuple
 
-from gpubench.api.benchmark_status import Spent
+from gpubench.api.price_result import Spent
 from gpubench.control import bills, estimates, manifests
 from gpubench.control.ledger import AttemptRecord, Ledger, Outcome, Reason
 from gpubench.control.observed import ObservedJob, ObservedPod
@@ -48,6 +48,7 @@ _WITHOUT_AN_END = frozenset(
         Reason.VOLUME_NOT_MOUNTED,
         Reason.IMAGE_INVALID,
         Reason.IMAGE_NOT_STARTED,
+        Reason.POD_NOT_STARTED,
     }
 )
 
@@ -61,7 +62,7 @@ class Prices:
 
 
 class Ended(NamedTuple):
-    """What the attempts that have ended were billed, and setup of the pools that they ran on."""
+    """What the attempts that have ended were billed, and runs that Kueue has ended of others; setup of their pools."""
 
     amount: Decimal = Decimal(0)
     pools: frozenset[str] = frozenset()  # on which a node was held
@@ -79,6 +80,7 @@ class Account:
     expected: tuple[float, ...]  # seconds for which another attempt at each point will hold its nodes, as far as known
     unforeseen: frozenset[int]  # points of which nobody can say how long an attempt takes: at least what is expected
     point_of: Mapping[str, int]  # index of a trial's point
+    runs_before: Mapping[str, tuple[float, ...]]  # seconds of each node, by the key of an attempt that has not ended
 
     def point(self, trial: str) -> Point:
         """The point that a trial repeats."""
@@ -87,6 +89,14 @@ class Account:
     def billed(self, point: Point, held: Iterable[float]) -> Decimal | None:
         """What an attempt at a point is billed for these seconds of each of its nodes; None without a price."""
         return None if self.prices is None else _billed(self.prices, self.plan, point, held)
+
+    def billed_more(self, job: ObservedJob, held: Iterable[float]) -> Decimal | None:
+        """The same of an attempt that runs, beyond what `ended` has of it: it is one attempt, with the fees of one."""
+        point, before = self.point(job.trial), self.runs_before.get(job.key)
+        if before is None:
+            return self.billed(point, held)
+        whole, counted = self.billed(point, (*before, *held)), self.billed(point, before)
+        return None if whole is None or counted is None else whole - counted
 
     def setup(self, pools: Iterable[str]) -> Decimal:
         """What is to be paid once for these pools, where no attempt that has ended has held a node of them."""
@@ -101,20 +111,26 @@ def account(plan: Plan, ledger: Ledger) -> Account:
     point_of = {trial.id: trial.point for trial in plan.trials}
     attempts: list[list[AttemptRecord]] = [[] for _ in plan.points]
     for record in ledger.records:
-        if record.trial in point_of and record.outcome is not None:
+        if record.trial in point_of and (record.outcome is not None or record.segments):
             attempts[point_of[record.trial]].append(record)
     found = prices(plan)
     return Account(
         plan=plan,
         prices=found,
         ended=Ended() if found is None else _ended(found, plan, attempts),
-        expected=tuple(expected_seconds(plan, of_point) for of_point in attempts),
+        expected=tuple(expected_seconds(plan, of_point) for of_point in attempts),  # of those that have ended
         unforeseen=frozenset(
             index
             for index, of_point in enumerate(attempts)
             if not estimate.trial_seconds(plan) and not _succeeded(of_point)
         ),
         point_of=point_of,
+        runs_before={
+            record.key: _of_runs_before(record)
+            for of_point in attempts
+            for record in of_point
+            if record.outcome is None
+        },
     )
 
 
@@ -172,11 +188,21 @@ def held_by(record: AttemptRecord, point: Point, timing: Timing) -> Held:
     attempt's end, and at most to the Job's own deadline.
     """
     lasted = max(0.0, (record.ended_at or record.created_at) - record.created_at)
-    known = _known(record, lasted=lasted)
+    known, before = _known(record, lasted=lasted), _of_runs_before(record)
     if not bills.is_incomplete(record, nodes=point.nodes) or not lasted:
-        return Held(known, assumed=False)
-    longest = min(lasted, float(manifests.deadline_seconds(timing) + manifests.GRACE_SECONDS))
-    return Held((*known, *(longest,) * (point.nodes - len(known))), assumed=True)
+        return Held((*known, *before), assumed=False)
+    ran = max(0.0, lasted - (record.admitted_at or 0.0))
+    longest = min(ran, float(manifests.deadline_seconds(timing) + manifests.GRACE_SECONDS))
+    return Held((*known, *(longest,) * (point.nodes - len(known)), *before), assumed=True)
+
+
+def _of_runs_before(record: AttemptRecord) -> tuple[float, ...]:
+    """The seconds of the nodes of runs that Kueue has ended; with the grace period, where pods were still to end."""
+    return tuple(
+        bills.held(scheduled, ended) + (manifests.GRACE_SECONDS if ended > run.ended_at - _MILLISECOND else 0.0)
+        for run in record.segments
+        for scheduled, _, ended in run.pod_times
+    )
 
 
 def _known(record: AttemptRecord, *, lasted: float) -> tuple[float, ...]:
@@ -187,7 +213,7 @@ def _known(record: AttemptRecord, *, lasted: float) -> tuple[float, ...]:
     found = bills.held_seconds(record)
     if not record.pod_times:
         return found
-    told_to_end = record.outcome in _TOLD_TO_END or record.reason in _WITHOUT_AN_END
+    told_to_end = record.outcome in _TOLD_TO_END or record.disruption is not None or record.reason in _WITHOUT_AN_END
     last = lasted - _MILLISECOND if told_to_end else lasted + _MILLISECOND
     return tuple(
         seconds + manifests.GRACE_SECONDS if ended > last else seconds
@@ -205,7 +231,7 @@ def spent(account: Account, live: Sequence[ObservedJob], now: float) -> Spent | 
     """
     if account.prices is None:
         return None
-    running = [account.billed(account.point(job.trial), _so_far(job, now=now)) for job in live]
+    running = [account.billed_more(job, _so_far(job, now=now)) for job in live]
     known = [amount for amount in running if amount is not None]
     begun = account.setup(job.pool for job in live if held(job.pods, until=now))
     whole = sum(known, account.ended.amount + begun)
@@ -239,7 +265,10 @@ def _ended(prices: Prices, plan: Plan, attempts: Sequence[Sequence[AttemptRecord
     pools: set[str] = set()
     for point, records in zip(plan.points, attempts, strict=True):
         for record in records:
-            found = held_by(record, point, plan.timing)
+            if record.outcome is not None:
+                found = held_by(record, point, plan.timing)
+            else:  # Kueue has evicted it
+                found = Held(_of_runs_before(record), assumed=False)
             billed = _billed(prices, plan, point, found.seconds)
             if billed is None:
                 unpriced += 1

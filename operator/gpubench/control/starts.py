@@ -3,7 +3,7 @@
 
 from collections.abc import Mapping
 
-from gpubench.api.benchmark import Mode
+from gpubench.api.measuring import Mode
 from gpubench.control import capacity
 from gpubench.control.budget import Purse
 from gpubench.control.decision import Gang
@@ -33,6 +33,7 @@ def starts(
     """
     if observed.study.spec.suspend or observed.refused is not None:
         return (), ()
+    queue = observed.study.spec.queue_name  # whose quota says what may run, in place of our count of slots
     free = {entry.pool: entry.slots for entry in observed.free}
     room = observed.study.spec.limits.parallel_trials - running
     found: list[Gang] = []
@@ -48,11 +49,11 @@ def starts(
                 break
             continue
         gang = gang_of(plan, trial, attempt=standing.next_attempt)
-        if free.get(gang.pool, 0) < gang.slots:
+        if queue is None and free.get(gang.pool, 0) < gang.slots:
             free[gang.pool] = 0
             short_of[gang.pool] = None
             continue
-        free[gang.pool] -= gang.slots
+        free[gang.pool] = free.get(gang.pool, 0) - gang.slots
         purse = None if purse is None else purse.with_attempt(trial)
         found.append(gang)
     return tuple(found), tuple(short_of)
@@ -95,6 +96,7 @@ def gang_of(plan: Plan, trial: Trial, *, attempt: int) -> Gang:
             standard_error_wanted=_standard_error_wanted(plan, point),
             # A program of the user's own does neither, and may refuse an assignment with words that are new to it.
             health_check=plan.health_check and not point.key.is_own_program,
+            checkpoint=plan.checkpoint,
             join_timeout_seconds=plan.timing.scheduling_timeout,
             # Progress is reported once a window: one that is long, or slower than it was calibrated, is no stall.
             stall_timeout_seconds=max(STALL_TIMEOUT_SECONDS, 3.0 * plan.timing.window),

@@ -4,23 +4,20 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from gpubench.api.benchmark import Variant
 from gpubench.api.benchmark_status import (
-    FINDINGS,
     AttemptCounts,
-    Basis,
     Comparison,
     Condition,
     GpuBenchmarkStatus,
-    Judgement,
-    Omission,
     PointCounts,
-    PointResult,
-    PointState,
-    Spent,
     TrialCounts,
 )
-from gpubench.control import advice, comparison, conditions, environments, needed, prices, savings
+from gpubench.api.point_result import FINDINGS, Basis, Judgement, Omission, PointResult, PointState
+from gpubench.api.price_result import Spent
+from gpubench.api.sweep import Variant
+from gpubench.control import advice, best, comparison, conditions, drill, environments, goodput, needed, prices, savings
+from gpubench.control.admission import Admission
+from gpubench.control.advice import Advised
 from gpubench.control.ledger import Ledger, Outcome
 from gpubench.control.observed import Study
 from gpubench.control.retries import Standing, TrialStanding
@@ -45,6 +42,7 @@ def status(
     results: tuple[PointResult, ...],
     standings: Mapping[str, TrialStanding],
     pending: Pending | None,
+    admission: Admission | None,
     spent: Spent | None,
     exhausted: str | None,
     now: float,
@@ -57,6 +55,8 @@ def status(
     stands_on = environments.facts(ledger)
     results = comparison.annotated(plan, results, stands_on)
     compared = comparison.comparison(plan, results, stands_on) if finished else None
+    objective, goals = study.spec.objective, study.spec.goals
+    advised = advice.advised(plan, ledger, results, objective, goals) if finished else ()
     return GpuBenchmarkStatus(
         phase=_phase(study, results, finished=finished, exhausted=exhausted),
         observed_generation=study.generation,
@@ -67,6 +67,7 @@ def status(
             finished=finished,
             compared=compared,
             pending=pending,
+            admission=admission,
             exhausted=exhausted,
             now=now,
         ),
@@ -82,14 +83,16 @@ def status(
         environments=stands_on,
         prices=prices.used(plan),
         comparisons=savings.comparisons(plan, ledger, results),
+        goodput=goodput.of_study(plan, ledger),
         comparison=compared,
-        answer=_answer(study, plan, ledger, results) if finished else None,
+        best=best.best(advised),
+        answer=_answer(results, advised) if finished else None,
     )
 
 
-def _answer(study: Study, plan: Plan, ledger: Ledger, results: tuple[PointResult, ...]) -> str:
+def _answer(results: tuple[PointResult, ...], advised: Sequence[Advised]) -> str:
     """What the figures say, and before it what the objective asks for."""
-    found = advice.sentences(plan, ledger, results, study.spec.objective, study.spec.goals)
+    found = tuple(one.sentence for one in advised)
     return conditions.clamped(answer.answer(results, advice=found), _ANSWER_MAX)
 
 
@@ -118,7 +121,8 @@ def point_text(point: PointKey | PointResult) -> str:
     variant = point.variant.name if isinstance(point.variant, Variant) else point.variant
     rest = f", {variant}" if variant else ""
     workers = workers_text(point.workers)
-    return f"{point.workload} on {point.pool}, {workers}, global batch {point.global_batch}, {point.precision}{rest}"
+    where = f"{point.pool}, node {point.node}" if point.node else point.pool
+    return f"{point.workload} on {where}, {workers}, global batch {point.global_batch}, {point.precision}{rest}"
 
 
 def _derived(results: Sequence[PointResult]) -> str:
@@ -149,6 +153,7 @@ def _conditions(
     finished: bool,
     compared: Comparison | None,
     pending: Pending | None,
+    admission: Admission | None,
     exhausted: str | None,
     now: float,
 ) -> tuple[Condition, ...]:
@@ -193,6 +198,14 @@ def _conditions(
         found.append(
             make(conditions.SUSPENDED, suspended, conditions.BY_USER if suspended else conditions.NOT_SUSPENDED, text)
         )
+    if admission is not None:
+        found.append(make(conditions.ADMITTED, admission.holds, admission.reason, admission.sentence))
+    else:  # between two Jobs it stays as it was
+        found += [
+            condition.model_copy(update={"observed_generation": study.generation})
+            for condition in study.conditions
+            if condition.type == conditions.ADMITTED
+        ]
     if pending is not None:
         found.append(make(conditions.GANG_PENDING, True, pending.reason, pending.sentence))
     elif any(condition.type == conditions.GANG_PENDING for condition in study.conditions):
@@ -253,12 +266,15 @@ def _is_over(standing: TrialStanding) -> bool:
 
 def _attempts(ledger: Ledger) -> AttemptCounts:
     outcomes = Counter(record.outcome for record in ledger.records)
+    drilled = drill.count(ledger.records)
     return AttemptCounts(
         started=len(ledger.records),
         succeeded=outcomes[Outcome.SUCCEEDED],
         failed=outcomes[Outcome.FAILED],
-        preempted=outcomes[Outcome.PREEMPTED],
+        preempted=outcomes[Outcome.PREEMPTED] - drilled,
+        drilled=drilled,
         stopped=outcomes[Outcome.STOPPED],
+        interruptions=goodput.counted(ledger.records) if outcomes[Outcome.PREEMPTED] > drilled else None,
     )
 
 

@@ -3,7 +3,7 @@
 
 from collections.abc import Sequence
 
-from gpubench.api.benchmark_status import Stopping
+from gpubench.api.point_result import Stopping
 from gpubench.control.retries import Standing, TrialStanding
 from gpubench.measure import stopping, throughput, training, wanted
 from gpubench.measure.records import Result

@@ -5,8 +5,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gpubench.api.benchmark import TimedRegion
-from gpubench.api.benchmark_status import Estimate, Quality, TrainingResult
+from gpubench.api.measuring import TimedRegion
+from gpubench.api.point_result import Estimate, Quality, TrainingResult
 from gpubench.control import estimates
 from gpubench.measure import intervals, training
 from gpubench.measure.intervals import CONFIDENCE, Interval

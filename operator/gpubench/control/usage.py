@@ -4,7 +4,7 @@
 import math
 from collections.abc import Iterable, Sequence
 
-from gpubench.api.benchmark_status import GpuUsage, HostUsage
+from gpubench.api.point_result import GpuUsage, HostUsage
 from gpubench.control import estimates
 from gpubench.measure.records import Machine, Result
 

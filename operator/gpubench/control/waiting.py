@@ -52,7 +52,7 @@ def _said_of_live(plan: Plan, live: Sequence[ObservedJob], *, now: float) -> Pen
     nodes = {trial.id: plan.points[trial.point].nodes for trial in plan.trials}
     for job in live:
         said = evidence.pending_sentence(job, nodes=nodes[job.trial])
-        if said is not None and now >= job.created_at + NEWS_AFTER_SECONDS:
+        if said is not None and now >= job.begun_at + NEWS_AFTER_SECONDS:
             return Pending(reason=said[0], sentence=said[1])
     return None
 

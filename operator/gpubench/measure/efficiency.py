@@ -151,9 +151,9 @@ def _base(of: MeasuredPoint, line: Sequence[MeasuredPoint]) -> MeasuredPoint | N
 
 
 def _on_its_line(of: MeasuredPoint, other: MeasuredPoint, *, kind: Literal["weak", "strong"]) -> bool:
-    """Whether the other may be the base of this one."""
-    if other is of:
-        return of.scaling_baseline is None
+    """Whether the other may be the base of this one. A node that is measured by itself is on no line: it is one."""
+    if other is of or of.point.key.node is not None or other.point.key.node is not None:
+        return other is of and of.scaling_baseline is None
     return other.point.key.pool == of.baseline_pool and kind in other.point.lines and _same_line(of, other, kind=kind)
 
 

@@ -3,13 +3,15 @@
 
 The windows that count are those from the steady state on, as it is found in the series of the slowest rank's windows
 (`steady`); a run that never settled is measured by all that came after the declared warm-up, with the notice that says
-so. In mode Training every epoch counts, from the first step on, and nothing is looked for.
+so. In mode Training every epoch counts, from the first step on, and nothing is looked for; one that went on from a
+checkpoint has the epochs of earlier attempts, too, but their windows are in the logs of those.
 
 Must not happen: a figure that follows from anything but recorded windows and epochs. Whoever has the records of a run
 must be able to compute its result once more, to the last digit (`gpubench verify`).
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from gpubench.measure import diagnose, machine, records, run_length, steady
 from gpubench.measure.notices import NOTICES_MAX, LossRose, Notice
@@ -42,6 +44,8 @@ class Computed(Figures):
 
     notices: tuple[Notice, ...] = ()
     machine: records.Machine | None = None
+    resumed: records.Resumed | None = None
+    checkpoints: records.Checkpoints | None = None
 
 
 def computed(
@@ -51,13 +55,24 @@ def computed(
     epochs: Sequence[records.Epoch] = (),
     usages: Sequence[records.Usage] = (),
     healths: Sequence[records.Health] = (),
+    kept: Sequence[records.Checkpoint] | None = None,
+    resumed: records.Resumed | None = None,
 ) -> Computed:
-    """All of it at once, by the gang and by whoever checks its result; records of ranks in the order of ranks."""
-    found = figures(ranks, batch_per_worker=batch_per_worker, epochs=epochs)
+    """All of it at once, by the gang and by whoever checks its result; records of ranks in the order of ranks.
+
+    `kept` are the checkpoints of this attempt, None where the gang keeps none.
+    """
+    steps_before = resumed.step if resumed is not None else 0
+    found = figures(ranks, batch_per_worker=batch_per_worker, epochs=epochs, steps_before=steps_before)
+    used = machine.of_ranks(usages, healths, ranks=len(ranks), counted=counted_share(ranks, found))
+    if used is not None and resumed is not None:  # nobody knows what earlier attempts took
+        used = used.model_copy(update={"joules": None})
     return Computed(
         **dict(found),
         notices=notices(ranks, epochs=epochs, usages=usages),
-        machine=machine.of_ranks(usages, healths, ranks=len(ranks), counted=counted_share(ranks, found)),
+        machine=used,
+        resumed=resumed,
+        checkpoints=None if kept is None else checkpoints(kept, begun=steps_before, ended=found.steps),
     )
 
 
@@ -67,11 +82,13 @@ def figures(
     batch_per_worker: int,
     epochs: Sequence[records.Epoch] = (),
     detected: bool = True,
+    steps_before: int = 0,
 ) -> Figures:
     """The sums over the windows that count, each as long as its slowest rank took; in mode Training over the epochs.
 
     `ranks` has the windows of each rank in their order; `detected` is False for records of a gang that looked for no
-    steady state. ValueError where ranks ran different numbers of windows, or none after the warm-up.
+    steady state. `steps_before` were taken before the first window, by earlier attempts. ValueError where ranks ran
+    different numbers of windows, or none after the warm-up.
     """
     measured, left_out = _measured(ranks), 0
     if not measured:
@@ -84,7 +101,7 @@ def figures(
         windows = measured[left_out:]
         steady_from = windows[0].index if found.settled else None
         standard_error = run_length.standard_error(series[left_out:])
-    steps = sum(window.steps for window in windows)
+    steps = steps_before + sum(window.steps for window in windows)
     samples = steps * batch_per_worker * len(ranks)
     nanoseconds = sum(window.nanoseconds for window in windows)
     if epochs:  # what lies between windows is training time too, and the last batch of an epoch may be smaller
@@ -120,6 +137,17 @@ def notices(
     if len(usages) == len(ranks) and (straggler := diagnose.straggler([usage.compute_seconds for usage in usages])):
         found.append(straggler)
     return tuple(found[:NOTICES_MAX])
+
+
+def checkpoints(kept: Sequence[records.Checkpoint], *, begun: int, ended: int) -> records.Checkpoints:
+    """The checkpoints of an attempt that had `begun` steps behind it at its first and `ended` at its last window."""
+    steps = (begun, *(one.step for one in kept), ended)
+    return records.Checkpoints(
+        count=len(kept),
+        seconds=sum(one.seconds for one in kept),
+        interval_seconds=kept[-1].interval_seconds if kept else None,
+        lost_steps_max=max(after - before for before, after in pairwise(steps)),
+    )
 
 
 def counted_share(ranks: Sequence[Sequence[records.Window]], found: Figures) -> float:

@@ -5,6 +5,9 @@ Version 1 (0.1.0, before checksums): records `environment`, `window`, `epoch` an
 a line on standard output; the closing `result` or `failure` is also the pod's termination message.
 Version 2 (0.1.0): each line, and the termination message, ends with a checksum (`gpubench.sealed`); records `usage` and
 `health`; in `result` the fields `steadyFrom`, `standardError`, `notices`, `machine` and `warmUpNanoseconds`.
+Later in version 2, only from trainings that keep checkpoints: records `checkpoint` and `resumed`; in `result` the
+fields `checkpoints` and `resumed`. The log of an attempt that went on from a checkpoint has the epochs of earlier
+attempts once more, before its own.
 
 Readers take both. A line of version 2 without its checksum is damaged; a program of the user's own may write version 1
 for ever. Unknown kinds are skipped by readers; a changed meaning of a field needs a new version here and a reader for
@@ -19,6 +22,7 @@ from typing import Annotated, ClassVar, Final, Literal, Self, get_args
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
+from pydantic_core import from_json
 
 from gpubench import sealed
 from gpubench.measure.bounds import Count, Figure, Positive, Share
@@ -29,6 +33,11 @@ SCHEMA_VERSION: Final = sealed.VERSION
 Version = Literal[1, 2]
 TERMINATION_MESSAGE_MAX = 2048
 _MESSAGE_TEXT_MAX = 800
+_KUBELET_KEEPS = 4096  # bytes of a termination message, the last ones
+_TAIL_AT_LEAST = _KUBELET_KEEPS - 8  # what is no text at the cut is dropped, and white space at the ends
+_NO_BEGINNING = "its beginning is missing, for a kubelet keeps the last 4,096 bytes: write a shorter record"
+_NO_END = "its end is missing: it was not written in one piece, or there was no room on the node's disk"
+LINKS_MAX, LINKS_BETWEEN = 96, ", "
 _ENVIRONMENT_SHOWN_MAX = 16
 _ENVIRONMENT_CHARACTERS = 12
 
@@ -47,7 +56,7 @@ class Environment(Value):
     cuda: str | None = None
     cudnn: str | None = None
     nccl: str | None = None
-    transport: str  # of the all-reduce: gloo or nccl
+    transport: str  # of the all-reduce: gloo, or nccl and the network that it has chosen
     tensorflow: str
     horovod: str
     image: str | None = None
@@ -207,6 +216,38 @@ class Health(Value):
     seconds: Figure  # that the test took
 
 
+class Checkpoint(Value):
+    """A checkpoint of a training run that is whole on its volume; written by rank 0."""
+
+    kind: Literal["checkpoint"] = "checkpoint"
+    schema_version: Version = SCHEMA_VERSION
+    step: Count  # steps of the whole training that it has behind it
+    seconds: Figure  # that it took, in which no rank trained
+    size_bytes: Positive
+    interval_seconds: Figure  # after which the next one is due
+    last: bool = False  # whether the pod was told to stop
+
+
+class Resumed(Value):
+    """That an attempt began from a checkpoint of an earlier one; written by rank 0 before its first window."""
+
+    kind: Literal["resumed"] = "resumed"
+    schema_version: Version = SCHEMA_VERSION
+    attempt: Positive  # the one that wrote the checkpoint
+    step: Positive  # steps of the whole training that it had behind it
+    useful_seconds: Figure  # of training up to there, in all earlier attempts; work that was lost is not in it
+    restore_seconds: Figure  # from looking for a checkpoint until training went on: reading, and tracing the step
+
+
+class Checkpoints(Value):
+    """The checkpoints of one attempt, as its result carries them."""
+
+    count: Count
+    seconds: Figure  # that all of them took, in which no rank trained; in no figure of training
+    interval_seconds: Figure | None = None  # after which one was due at last; None where none was written
+    lost_steps_max: Count  # steps from one to the next at most: no interruption could cost more of them
+
+
 class Machine(Value):
     """Usage and health of a gang, as its result carries them: means over ranks where nothing else is said."""
 
@@ -254,6 +295,13 @@ class Result(Value):
     warm_up_nanoseconds: Count | None = None  # of the windows that do not count; maximum over ranks each
     notices: Annotated[tuple[Notice, ...], Field(max_length=NOTICES_MAX)] = ()
     machine: Machine | None = None
+    #: Where the training began from a checkpoint. Steps, samples, nanoseconds and `training` are those of the whole
+    #: training; windows, their quantiles and `machine` those of this attempt.
+    resumed: Resumed | None = None
+    checkpoints: Checkpoints | None = None  # where the training keeps any
+    #: Kinds of links that NCCL went over, of all ranks, such as `NET/AWS Libfabric/GDRDMA, P2P/CUMEM`. Beside the key:
+    #: a gang on one node has no NET, and is the base of the efficiency of one on two.
+    links: Annotated[str, Field(max_length=LINKS_MAX)] | None = None
 
     @property
     def settled(self) -> bool:
@@ -273,7 +321,7 @@ class Failure(Value):
     sentence: str  # one sentence: what happened, and what to do
 
 
-Record = Environment | Window | Epoch | Usage | Health | Result | Failure
+Record = Environment | Window | Epoch | Usage | Health | Checkpoint | Resumed | Result | Failure
 _RECORD: TypeAdapter[Record] = TypeAdapter(Annotated[Record, Field(discriminator="kind")])
 _KINDS = frozenset(record.model_fields["kind"].default for record in get_args(Record))
 
@@ -283,6 +331,10 @@ _ENDING: TypeAdapter[Result | Failure] = TypeAdapter(Ending)
 
 class UnreadableMessage(ValueError):
     """A termination message that is no record of ours: cut, empty, foreign or of a version that is not known."""
+
+
+class CutMessage(UnreadableMessage):
+    """One that begins or ends in the middle of a record."""
 
 
 def line(record: Value) -> str:
@@ -336,12 +388,34 @@ def read_ending(message: str) -> Result | Failure:
     """
     if not message.strip():
         raise UnreadableMessage("the termination message is empty")
+    if (missing := _missing_part(message.strip())) is not None:
+        raise CutMessage(f"the termination message was cut: {missing}")
     try:
         return _ENDING.validate_json(sealed.opened(message.strip()))
     except sealed.Damaged as error:
         raise UnreadableMessage(f"the termination message is no record: {error}") from error
     except ValidationError as error:
         raise UnreadableMessage(f"the termination message is no record: {_first(error)}") from error
+
+
+def _missing_part(text: str) -> str | None:
+    """What is missing of a record; None where nothing is, and of what is none at all."""
+    if not text.startswith("{"):
+        may_be_tail = text.endswith("}") and len(text.encode()) >= _TAIL_AT_LEAST
+        return _NO_BEGINNING if sealed.is_sealed(text) or may_be_tail else None
+    try:
+        from_json(text)
+    except ValueError:
+        return _NO_END if _could_go_on(text) else None
+    return None
+
+
+def _could_go_on(text: str) -> bool:
+    try:
+        from_json(text, allow_partial=True)
+    except ValueError:
+        return False
+    return True
 
 
 def _first(error: ValidationError) -> str:

@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
-from gpubench.api.benchmark_status import Estimate
+from gpubench.api.point_result import Estimate
 from gpubench.measure import compare, intervals, noise
 from gpubench.values import Value
 

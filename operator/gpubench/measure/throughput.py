@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a gang's record to samples per second."""
 
-from gpubench.api.benchmark import TimedRegion
+from gpubench.api.measuring import TimedRegion
 from gpubench.formula import Formula
 from gpubench.measure.records import Result
 

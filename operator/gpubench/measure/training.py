@@ -6,7 +6,7 @@ epoch, or leave the first epoch out, and their figures can only be compared with
 figure of a region that holds no epoch.
 """
 
-from gpubench.api.benchmark import TimedRegion
+from gpubench.api.measuring import TimedRegion
 from gpubench.formula import Formula
 from gpubench.measure.records import Training
 

@@ -9,7 +9,7 @@ whatever the confidence of the rule is: simulated with normally distributed runs
 
 from dataclasses import replace
 
-from gpubench.api.benchmark import Repeats
+from gpubench.api.measuring import Repeats
 from gpubench.measure import stopping
 from gpubench.measure.intervals import CONFIDENCE
 from gpubench.measure.stopping import Wanted

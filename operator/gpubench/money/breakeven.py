@@ -7,7 +7,7 @@ Must not happen: an infinite or negative time. A break-even that never comes has
 from dataclasses import dataclass
 from decimal import Decimal
 
-from gpubench.api.pool import Ownership
+from gpubench.api.pool_price import Ownership
 from gpubench.money import amount, refusals
 from gpubench.money.amount import Amount, Rate
 from gpubench.money.ownership import HOURS_PER_MONTH, LONGEST_MONTH, hour_at, write_off_per_month

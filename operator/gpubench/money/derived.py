@@ -140,6 +140,13 @@ def relative_speed(seconds: Decimal, *, base_seconds: Decimal, base: str) -> Rel
     return Relative(ratio=base_seconds / seconds, base=base)
 
 
+#: Of times as long; the prices are those of all nodes for the same hour.
+RELATIVE_COST = Formula(
+    template="{relative_time} x {rate} x {nodes} / ({base_rate} x {base_nodes})",
+    source="Max Woolf, 2017, relative to TensorFlow on a K80: (seconds x price) / (base seconds x base price)",
+)
+
+
 def relative_cost(cost: Amount, *, base_cost: Amount, base: str) -> Relative:
     """Times as dear as the base: cost / base cost.
 

@@ -8,7 +8,7 @@ be shown: its day and its source stand beside it. Nothing is rounded. Must not h
 from collections.abc import Sequence
 from decimal import Decimal
 
-from gpubench.api.pool import ExchangeRate
+from gpubench.api.pool_price import ExchangeRate
 from gpubench.formula import Formula
 from gpubench.money.amount import Amount
 from gpubench.money.refusals import RefusedInput

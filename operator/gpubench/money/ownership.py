@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from gpubench.api.pool import Ownership
+from gpubench.api.pool_price import Ownership
 from gpubench.formula import Formula
 from gpubench.money import derived, refusals
 from gpubench.money.amount import Amount, Rate

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Decimal
 
-from gpubench.api.pool import GpuPoolSpec, Ownership, Price, PriceComponent
+from gpubench.api.pool import GpuPoolSpec
+from gpubench.api.pool_price import Ownership, Price, PriceComponent
 from gpubench.formula import Formula
 from gpubench.money import billing, exchange, ownership
 from gpubench.money.amount import Amount, Rate
@@ -107,6 +108,13 @@ def planned_ownership(plan: Plan, pool: str) -> Ownership | None:
             "currency": plan.currency or own.currency,
         }
     )
+
+
+#: What `paid_share` is where others pay for the rest of a node.
+SHARE = Formula(
+    template="{workers_on_a_node} / {slots_of_a_node}",
+    source="a gang that shares its nodes pays for the slots that it holds",
+)
 
 
 def paid_share(plan: Plan, point: Point) -> Decimal:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
 from enum import StrEnum
 
+from gpubench.formula import Formula
 from gpubench.money import billing, derived
 from gpubench.money.billing import Terms
 from gpubench.money.refusals import RefusedInput
@@ -48,6 +49,7 @@ class NodeTime:
     held: Decimal
     started: Decimal | None = None  # seconds after the pod got the node
     joined: Decimal | None = None  # seconds after it got the node, when the gang's last pod had come, too
+    is_lost: bool = False  # held by a run of the attempt that was ended before it came to anything
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +82,7 @@ def of_attempt(terms: Terms, *, nodes: Sequence[NodeTime], work: Work | None, sh
     a_second = terms.rate.per_node_hour * share / derived.SECONDS_PER_HOUR
     parts: dict[Part, Decimal] = {}
     for node in nodes:
-        for part, seconds in _spent(node, work):
+        for part, seconds in spent(node, work):
             parts[part] = parts.get(part, _NOTHING) + seconds * a_second
     machines, *fees = (line.amount.value for line in bill.lines)
     # Never below nothing by the last digit of the arithmetic.
@@ -88,6 +90,20 @@ def of_attempt(terms: Terms, *, nodes: Sequence[NodeTime], work: Work | None, sh
     if fees:
         parts[Part.FEES] = sum(fees, _NOTHING)
     return Waterfall(parts=parts, total=whole.value, currency=whole.currency)
+
+
+#: A part that is time, and what rounding up adds to all of it. Each number of seconds is that of an attempt.
+OF_TIME = Formula(
+    template="{rate} x {part_of_a_node} x ({seconds}) / 3600",
+    source="the time that its nodes spent on it, at their price",
+)
+OF_ROUNDING = Formula(
+    template="{rate} x {part_of_a_node} x (({billed_seconds}) - ({held_seconds})) / 3600",
+    source="what is billed beyond the time that the nodes were held",
+)
+#: A sum of amounts, such as the bills of all attempts.
+SUM = Formula(template="{amounts}", source="the sum")
+MEAN = Formula(template="({amounts}) / {count}", source="the mean")
 
 
 def total(waterfalls: Sequence[Waterfall]) -> Waterfall:
@@ -120,8 +136,11 @@ def rounded(waterfall: Waterfall, *, digits: int) -> Waterfall:
     return Waterfall(parts=down, total=whole, currency=waterfall.currency)
 
 
-def _spent(node: NodeTime, work: Work) -> Iterable[tuple[Part, Decimal]]:
+def spent(node: NodeTime, work: Work) -> Iterable[tuple[Part, Decimal]]:
     """The seconds of one node, part by part; they sum to what it was held."""
+    if node.is_lost:
+        yield Part.LOST, node.held
+        return
     if node.started is None or node.joined is None:
         yield Part.UNKNOWN, node.held
         return

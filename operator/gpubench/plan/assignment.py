@@ -13,9 +13,17 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from gpubench.api.benchmark import Data, Mode, Variant
+from gpubench.api.measuring import Mode
+from gpubench.api.sweep import Data, Variant
 from gpubench.precision import Precision
 from gpubench.values import Value
+
+
+class Checkpointing(Value):
+    """When a training keeps a checkpoint; where, the pod's environment says."""
+
+    interval_seconds: float | None = Field(None, gt=0)  # None: it follows from what a checkpoint costs
+    interruptions_per_node_hour: float | None = Field(None, gt=0)  # that are to be expected; None: nobody knows
 
 
 class Assignment(Value):
@@ -46,11 +54,22 @@ class Assignment(Value):
     #: The measured windows end before `measure_seconds` once their mean has a relative standard error this small.
     standard_error_wanted: float | None = Field(None, gt=0)
     health_check: bool = False  # whether each rank tests its device for some seconds before it trains
+    checkpoint: Checkpointing | None = None  # in mode Training; None: each attempt begins anew
     join_timeout_seconds: float = Field(gt=0)  # how long the barrier waits for the last pod
     stall_timeout_seconds: float = Field(gt=0)  # without a step for this long the watchdog ends the attempt
 
     _LATER: ClassVar[frozenset[str]] = frozenset(
-        {"custom_file", "mode", "epochs", "data", "variant", "pin", "standard_error_wanted", "health_check"}
+        {
+            "custom_file",
+            "mode",
+            "epochs",
+            "data",
+            "variant",
+            "pin",
+            "standard_error_wanted",
+            "health_check",
+            "checkpoint",
+        }
     )
 
     def to_wire(self) -> dict[str, object]:

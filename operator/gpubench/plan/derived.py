@@ -15,7 +15,7 @@ line; a bandwidth is not extrapolated. Must not happen: a figure that stands on 
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from gpubench.api.benchmark_status import Basis
+from gpubench.api.point_result import Basis
 from gpubench.api.pool import GpuPoolSpec, MeasuredBy
 from gpubench.plan.plan import Plan, Point, PointKey
 from gpubench.units import workers_text

@@ -16,8 +16,9 @@ from enum import StrEnum
 from scipy import special
 
 from gpubench import workloads
-from gpubench.api.benchmark import DataSource, Mode
+from gpubench.api.measuring import Mode
 from gpubench.api.pool import GpuPoolSpec
+from gpubench.api.sweep import DataSource
 from gpubench.plan.plan import Plan, Point, PointKey
 from gpubench.precision import Precision
 from gpubench.units import processors

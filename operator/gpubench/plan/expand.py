@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """From the sweep's blocks to points, in a fixed order, each point once, each that cannot be run with the reason why."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Literal
 
 from gpubench import workloads
-from gpubench.api.benchmark import Custom, GpuBenchmarkSpec, Measure, Mode, SweepBlock, Variant
+from gpubench.api.benchmark import GpuBenchmarkSpec
+from gpubench.api.measuring import Measure, Mode
 from gpubench.api.pool import GpuPoolSpec
+from gpubench.api.sweep import Custom, Placement, SweepBlock, Variant
 from gpubench.plan import derived, skips
 from gpubench.plan.plan import Point, PointKey
 from gpubench.precision import Precision
@@ -15,15 +17,29 @@ from gpubench.precision import Precision
 Line = Literal["weak", "strong"]
 
 
-def expand(spec: GpuBenchmarkSpec, pools: Mapping[str, GpuPoolSpec]) -> tuple[Point, ...]:
-    """The points of a study. A point that several blocks name appears once, on the scaling lines of all of them."""
+def expand(
+    spec: GpuBenchmarkSpec, pools: Mapping[str, GpuPoolSpec], nodes: Mapping[str, Sequence[str]] | None = None
+) -> tuple[Point, ...]:
+    """The points of a study. A point that several blocks name appears once, on the scaling lines of all of them.
+
+    `nodes` are those of each pool that placement EachNode measures one by one.
+    """
     points: dict[PointKey, Point] = {}
     for block in spec.sweep:
-        for point in _block_points(block, pools, measure=spec.measure):
+        for point in _placed(block, _block_points(block, pools, measure=spec.measure), nodes or {}):
             before = points.get(point.key)
             lines = point.lines if before is None else tuple(sorted({*before.lines, *point.lines}))
             points[point.key] = point.model_copy(update={"lines": lines})
     return derived.resolve(_told_apart(tuple(points.values())), pools)
+
+
+def nodes_of(points: Iterable[Point]) -> dict[str, tuple[str, ...]]:
+    """The nodes that a plan measures one by one, by pool, as `expand` takes them."""
+    found: dict[str, dict[str, None]] = {}
+    for point in points:
+        if point.key.node is not None:
+            found.setdefault(point.key.pool, {})[point.key.node] = None
+    return {pool: tuple(names) for pool, names in found.items()}
 
 
 def _block_points(block: SweepBlock, pools: Mapping[str, GpuPoolSpec], *, measure: Measure) -> Iterator[Point]:
@@ -46,6 +62,19 @@ def _block_points(block: SweepBlock, pools: Mapping[str, GpuPoolSpec], *, measur
             variant=variant,
             workers=workers,
         )
+
+
+def _placed(block: SweepBlock, points: Iterator[Point], nodes: Mapping[str, Sequence[str]]) -> Iterator[Point]:
+    """The points of a block, with placement EachNode once for each node of their pool."""
+    for point in points:
+        if block.placement is Placement.ANYWHERE:
+            yield point
+            continue
+        found = nodes.get(point.key.pool, ())
+        skip = skips.of_each_node(point, found)
+        for node in found or (None,):
+            key = point.key.model_copy(update={"node": node})
+            yield point.model_copy(update={"key": key, "skip": point.skip or skip})
 
 
 def _point(

@@ -1,23 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
 """A study and the pools of this moment, made into the plan that everything later reads."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from gpubench.api.attempts import Checkpoint
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.pool import GpuPool
 from gpubench.names import JOBS_IMAGE
 from gpubench.plan import expand, order
+from gpubench.plan.assignment import Checkpointing
 from gpubench.plan.plan import Plan, Timing
-from gpubench.units import duration_seconds
+from gpubench.units import duration_seconds, window_seconds
 
 DEFAULT_IMAGE = f"{JOBS_IMAGE}:dev"
 
 
-def freeze(spec: GpuBenchmarkSpec, pools: Sequence[GpuPool], planned_at: str) -> Plan:
-    """The plan of a study that starts now. A pool that is not given has its points skipped with that reason."""
+def freeze(
+    spec: GpuBenchmarkSpec,
+    pools: Sequence[GpuPool],
+    planned_at: str,
+    nodes: Mapping[str, Sequence[str]] | None = None,
+) -> Plan:
+    """The plan of a study that starts now. A pool that is not given has its points skipped with that reason.
+
+    `nodes` are the ready ones of each pool, for placement EachNode.
+    """
     named = {name for block in spec.sweep for name in block.pools}
     used = tuple(sorted((pool for pool in pools if pool.name in named), key=lambda pool: pool.name))
-    points = expand.expand(spec, {pool.name: pool.spec for pool in used})
+    points = expand.expand(spec, {pool.name: pool.spec for pool in used}, nodes)
     limits = spec.limits
     return Plan(
         planned_at=planned_at,
@@ -29,7 +39,7 @@ def freeze(spec: GpuBenchmarkSpec, pools: Sequence[GpuPool], planned_at: str) ->
         timing=Timing(
             warm_up=duration_seconds(spec.measure.warm_up),
             duration=duration_seconds(spec.measure.duration),
-            window=duration_seconds(spec.measure.window),
+            window=window_seconds(spec.measure.window),
             scheduling_timeout=duration_seconds(limits.scheduling_timeout),
             attempt_timeout=duration_seconds(limits.attempt_timeout),
         ),
@@ -40,4 +50,15 @@ def freeze(spec: GpuBenchmarkSpec, pools: Sequence[GpuPool], planned_at: str) ->
         timed_region=spec.measure.timed_region,
         repeats=spec.measure.repeats if spec.measure.repeats.until is not None else None,
         health_check=spec.measure.health_check == "Enabled",
+        checkpoint=_checkpointing(spec.checkpoint),
+    )
+
+
+def _checkpointing(checkpoint: Checkpoint | None) -> Checkpointing | None:
+    if checkpoint is None:
+        return None
+    rate = checkpoint.interruptions_per_hour
+    return Checkpointing(
+        interval_seconds=duration_seconds(checkpoint.interval) if checkpoint.interval is not None else None,
+        interruptions_per_node_hour=float(rate) if rate is not None else None,
     )

@@ -13,7 +13,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from gpubench.api.benchmark import POINTS_MAX, REPEATS_MAX
+from gpubench.api.benchmark import POINTS_MAX
+from gpubench.api.measuring import REPEATS_MAX
 from gpubench.units import DecimalText
 from gpubench.values import Value
 

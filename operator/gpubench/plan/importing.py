@@ -5,8 +5,8 @@ Points of a pool that is never run (`measuredBy`) are derived from the imported 
 unless the publication has figures of them, too. Must not happen: anything of such a plan is run.
 """
 
-from gpubench.api.benchmark import Variant
-from gpubench.api.benchmark_status import Basis
+from gpubench.api.point_result import Basis
+from gpubench.api.sweep import Variant
 from gpubench.plan.imported import Imported
 from gpubench.plan.plan import Plan, Point
 

@@ -16,9 +16,13 @@ from typing import Any, ClassVar, Literal
 from pydantic import model_validator
 
 from gpubench import sealed
-from gpubench.api.benchmark import AttemptLimits, Custom, Data, Mode, Repeats, TimedRegion, Variant
-from gpubench.api.benchmark_status import Basis
-from gpubench.api.pool import ExchangeRate, GpuPool
+from gpubench.api.attempts import AttemptLimits
+from gpubench.api.measuring import Mode, Repeats, TimedRegion
+from gpubench.api.point_result import Basis
+from gpubench.api.pool import GpuPool
+from gpubench.api.pool_price import ExchangeRate
+from gpubench.api.sweep import Custom, Data, Variant
+from gpubench.plan.assignment import Checkpointing
 from gpubench.plan.baseline import Baseline
 from gpubench.plan.imported import Imported
 from gpubench.precision import Precision
@@ -39,6 +43,7 @@ class PointKey(Value):
     variant: Variant | None = None
     epochs: int | None = None  # in mode Training
     custom: Custom | None = None
+    node: str | None = None  # with placement EachNode: the only one that it may run on
 
     @property
     def is_own_program(self) -> bool:
@@ -83,7 +88,7 @@ class Timing(Value):
 
     warm_up: int
     duration: int
-    window: int
+    window: float
     scheduling_timeout: int
     attempt_timeout: int
 
@@ -118,6 +123,7 @@ class Plan(sealed.Stored):
     repeats: Repeats | None = None
     strict: Strict | None = None  # with `repeats`; absent in plans of before: what this version computes
     health_check: bool = False  # whether each rank tests its device before a trial
+    checkpoint: Checkpointing | None = None  # when trainings keep checkpoints; None: each attempt begins anew
     baseline: Baseline | None = None  # what the study is compared with
     imported: Imported | None = None  # figures that were measured elsewhere; such a plan has no trials
     #: Of a re-priced plan: its pools with the prices by which it was decided what is run; None where `pools` has them.

@@ -21,8 +21,12 @@ float32: float16 works on processors, but a step takes many times as long. With 
 from collections.abc import Iterator
 
 from gpubench import names, units, workloads
-from gpubench.api.benchmark import Data, DataSource, GpuBenchmarkSpec, Measure, Mode, Repeats, SweepBlock
-from gpubench.api.pool import GpuPool, Template
+from gpubench.api.benchmark import GpuBenchmarkSpec
+from gpubench.api.goals import RelativeBase
+from gpubench.api.measuring import Measure, Mode, Repeats
+from gpubench.api.pod_template import Template
+from gpubench.api.pool import GpuPool
+from gpubench.api.sweep import Data, DataSource, SweepBlock
 from gpubench.precision import Precision
 
 _SUFFIX = "-small"
@@ -42,7 +46,8 @@ def name(of: str) -> str:
 def on_pool(spec: GpuBenchmarkSpec, pool: str) -> GpuBenchmarkSpec:
     """The study on one pool in place of all of its own."""
     blocks = (block.model_copy(update={"pools": (pool,)}) for block in spec.sweep)
-    return spec.model_copy(update={"sweep": tuple(dict.fromkeys(blocks))})
+    # The pool that figures were to be relative to is not in it any more.
+    return spec.model_copy(update={"sweep": tuple(dict.fromkeys(blocks)), "baseline": None})
 
 
 def once(spec: GpuBenchmarkSpec, pool: GpuPool) -> GpuBenchmarkSpec:
@@ -65,10 +70,18 @@ def scaled(spec: GpuBenchmarkSpec, scale: float) -> GpuBenchmarkSpec:
     return spec.model_copy(
         update={
             "sweep": sweep,
+            "baseline": _baseline(spec.baseline),
             "measure": _measure(spec.measure, scale),
             "template": _template(spec.template, sweep),
         }
     )
+
+
+def _baseline(baseline: RelativeBase | None) -> RelativeBase | None:
+    """None of one that names a batch, for the batches are others."""
+    if baseline is None or baseline.batch_per_worker is not None or baseline.global_batch is not None:
+        return None
+    return baseline
 
 
 def _one_each(block: SweepBlock) -> Iterator[SweepBlock]:
@@ -141,13 +154,13 @@ def _data(data: Data, workload: workloads.Workload | None, scale: float, *, glob
 
 def _measure(measure: Measure, scale: float) -> Measure:
     duration = _seconds(measure.duration, scale, least=_DURATION_MIN)
-    window = min(units.duration_seconds(measure.window), _WINDOW_MAX)
+    longest = min(_WINDOW_MAX, duration)
     return measure.model_copy(
         update={
             "repeats": Repeats(min=1),
             "warm_up": f"{_seconds(measure.warm_up, scale, least=_WARM_UP_MIN)}s",
             "duration": f"{duration}s",
-            "window": f"{min(window, duration)}s",
+            "window": measure.window if units.window_seconds(measure.window) <= longest else f"{longest}s",
             # The only epoch counts; without it nothing would.
             "timed_region": measure.timed_region.model_copy(update={"first_epoch": "Included"}),
         }

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Why a point cannot be run: one sentence each, with the value and the remedy. The first that applies is told."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 
 from gpubench import workloads
-from gpubench.api.benchmark import DataSource, Measure, Mode, Variant
+from gpubench.api.measuring import Measure, Mode
 from gpubench.api.pool import GpuPoolSpec
-from gpubench.plan.plan import PointKey
+from gpubench.api.sweep import DataSource, Variant
+from gpubench.plan.plan import Point, PointKey
 from gpubench.precision import Precision
 
 _MESSAGES = frozenset({Precision.FLOAT32, Precision.MIXED_FLOAT16})
@@ -22,10 +24,28 @@ def of_place(
         return f"{workers_per_node} workers per node do not fit the {spec.slots_per_node} slots of a node of {pool}"
     if workers > workers_per_node and workers % workers_per_node:
         return f"{workers} workers fill no whole nodes of {pool}: choose a multiple of {workers_per_node}"
-    if workers > workers_per_node and (nodes := workers // workers_per_node) > spec.max_nodes:
+    if (nodes := _nodes(spec, workers=workers, workers_per_node=workers_per_node)) > spec.max_nodes:
         return f"{workers} workers need {nodes} nodes, and {pool} has at most {spec.max_nodes}"
     if not divided:
         return f"a global batch of {batch} cannot be divided among {workers} workers: choose a multiple of {workers}"
+    return None
+
+
+def _nodes(spec: GpuPoolSpec, *, workers: int, workers_per_node: int) -> int:
+    """The fewest nodes that the pods fit on: an exclusive one takes one pod."""
+    pods = max(1, workers // workers_per_node)
+    pods_per_node = 1 if spec.exclusive_nodes else spec.slots_per_node // workers_per_node
+    return math.ceil(pods / pods_per_node)
+
+
+def of_each_node(point: Point, nodes: Sequence[str]) -> str | None:
+    """Why a point cannot be measured node by node."""
+    if point.nodes > 1:
+        return f"placement EachNode measures one node, and {point.key.workers} workers need {point.nodes}: give fewer"
+    if not nodes:
+        return (
+            f"no node of {point.key.pool} was ready when the study was planned, and placement EachNode measures those"
+        )
     return None
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal
 from typing import NamedTuple
 
-from gpubench.api.benchmark_status import AmountInterval, Estimate
+from gpubench.api.point_result import AmountInterval, Estimate
 from gpubench.measure.intervals import Interval
 from gpubench.measure.scaling_law import Law, Reach, Undetermined
 from gpubench.money import amount, derived, marginal, refusals

@@ -13,8 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gpubench import workloads
-from gpubench.api.benchmark import DataSource
-from gpubench.api.benchmark_status import (
+from gpubench.api.point_result import (
     SOURCES,
     AmountInterval,
     Basis,
@@ -24,6 +23,7 @@ from gpubench.api.benchmark_status import (
     Quality,
     TrainingResult,
 )
+from gpubench.api.sweep import DataSource
 from gpubench.report import figures, tables
 
 LENGTH_MAX = 2048  # of status.answer

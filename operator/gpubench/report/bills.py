@@ -4,7 +4,8 @@
 from collections.abc import Iterable, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 
-from gpubench.api.benchmark_status import PointBill, PointResult, PriceUsed
+from gpubench.api.point_result import PointBill, PointResult
+from gpubench.api.price_result import PriceUsed, Spent
 from gpubench.report import figures, tables
 from gpubench.report.tables import Column, Table
 
@@ -65,13 +66,23 @@ def totals(points: Sequence[PointResult], prices: Sequence[PriceUsed]) -> tuple[
         setups = [Decimal(one.setup) for one in prices if one.setup and one.currency == currency and one.pool in pools]
         paid = sum((Decimal(bill.total) for bill in alike), sum(setups, Decimal(0)))
         lost = sum((Decimal(bill.parts.lost) for bill in alike if bill.parts.lost is not None), Decimal(0))
-        attempts = sum(bill.attempts for bill in alike)
+        attempts = _attempts(sum(bill.attempts for bill in alike))
         setup = f", {currency} {_number(sum(setups, Decimal(0)))} of it for setup" if setups else ""
         found.append(
-            f"Billed for {attempts} attempt{'' if attempts == 1 else 's'}: {currency} {_number(paid)}{setup}; "
+            f"Billed for {attempts}: {currency} {_number(paid)}{setup}; "
             f"{currency} {_number(lost)} for attempts without a result."
         )
     return tuple(found)
+
+
+def spent(found: Spent) -> str:
+    """What the study has spent so far, by which clock, and what of it is assumed or not counted."""
+    notes = [found.clock]
+    if found.assumed_attempts:
+        notes.append(f"of {_attempts(found.assumed_attempts)} the end of a pod was not seen")
+    if found.unpriced_attempts:
+        notes.append(f"{_attempts(found.unpriced_attempts)} without a price not counted")
+    return f"Spent: about {found.currency} {found.amount} ({'; '.join(notes)})."
 
 
 def price_sentences(prices: Iterable[PriceUsed]) -> tuple[str, ...]:
@@ -91,6 +102,10 @@ def _price_sentence(one: PriceUsed) -> str:
     if one.setup is not None:
         parts.append(f"setup {one.currency} {_number(Decimal(one.setup))} once")
     return f"Price of {one.pool}: {'; '.join(parts)}"
+
+
+def _attempts(count: int) -> str:
+    return "1 attempt" if count == 1 else f"{count} attempts"
 
 
 def _row(bill: PointBill, told: Sequence[str]) -> tuple[str, ...]:

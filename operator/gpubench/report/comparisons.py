@@ -9,7 +9,8 @@ from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from gpubench import workloads
-from gpubench.api.benchmark_status import EnvironmentFacts, PointResult, PointState
+from gpubench.api.benchmark_status import EnvironmentFacts
+from gpubench.api.point_result import PointResult, PointState
 from gpubench.measure import compare, environment
 from gpubench.measure.compare import Difference, Quantity, Verdict
 from gpubench.report import figures, pairs

@@ -11,14 +11,15 @@ from collections import Counter
 from collections.abc import Container, Iterator, Sequence
 from decimal import Decimal
 
-from gpubench.api.benchmark import Mode
-from gpubench.api.benchmark_status import EnvironmentFacts, PointResult
+from gpubench.api.benchmark_status import EnvironmentFacts
 from gpubench.api.condition import Condition
+from gpubench.api.measuring import Mode
+from gpubench.api.point_result import PointResult
 from gpubench.measure import environment
 from gpubench.measure.records import Environment
 from gpubench.plan.plan import Plan
 from gpubench.precision import Precision
-from gpubench.report import answer, bills, figures, grounds, pricing, published, reported, tables
+from gpubench.report import answer, bills, figures, grounds, head, node_time, pricing, published, reported, tables
 from gpubench.report.charts import owning, paying, scaling, spending
 from gpubench.report.charts import points as charted
 from gpubench.report.charts.points import Entry, Work
@@ -54,12 +55,14 @@ def document(studies: Sequence[Reported]) -> Document:
     return Document(
         title=f"{', '.join(labels)}: GPU benchmark",
         lead=_lead(named),
+        head=_head(named),
         sections=(
             Section(name="answer", title="Answer", blocks=_answers(named)),
             Section(name="studies", title="Studies" if len(named) > 1 else "Study", blocks=_studies(named)),
             Section(name="assumptions", title="Assumptions", blocks=_assumptions(named)),
             Section(name="results", title="Results", blocks=_results(named)),
             *_published(named),
+            *_node_time(named),
             Section(name="charts", title="Charts", blocks=_charts(named)),
             Section(name="warnings", title="Warnings", blocks=_warnings(named)),
             Section(name="environment", title="Environment", blocks=_environments(named)),
@@ -76,6 +79,14 @@ def _lead(studies: Sequence[_Named]) -> str:
     return (
         f"{_counted(len(studies), 'study', 'studies')}, {_counted(len(points), 'point')} on {_counted(pools, 'pool')}; "
         f"{told} of the points {'has' if told == 1 else 'have'} figures."
+    )
+
+
+def _head(studies: Sequence[_Named]) -> tuple[str, ...]:
+    return tuple(
+        sentence if len(studies) == 1 else f"{study.label}: {sentence}"
+        for study in studies
+        for sentence in head.sentences(study.spec, study.status)
     )
 
 
@@ -199,7 +210,7 @@ def _timing(plan: Plan) -> str:
     warm_up = f"for {duration_text(timing.warm_up)} that are left out, and then " if timing.warm_up else ""
     return (
         f"A trial trains {warm_up}for {duration_text(timing.duration)} that count, in windows of about "
-        f"{duration_text(timing.window)}, each as long as its slowest worker needs."
+        f"{timing.window:g} s, each as long as its slowest worker needs."
     )
 
 
@@ -316,6 +327,19 @@ def _published(studies: Sequence[_Named]) -> tuple[Section, ...]:
             blocks.append(TitledTable(caption=f"{study.label}: {origin}", table=published.table(found)))
     title = "What was published, and what follows from its measurements"
     return (Section(name="published", title=title, blocks=tuple(blocks)),) if blocks else ()
+
+
+def _node_time(studies: Sequence[_Named]) -> tuple[Section, ...]:
+    """Where the nodes' time went; no section where no attempt was interrupted: then the bills say it all."""
+    blocks: list[Block] = []
+    for study in studies:
+        told, found = node_time.sentences(study.status), study.status.goodput
+        if found is None or not told:
+            continue
+        of_study = f" of {study.label}" if len(studies) > 1 else ""
+        blocks.append(TitledTable(caption=f"Pools{of_study}", table=node_time.table(found.pools)))
+        blocks.append(Listing(items=told))
+    return (Section(name="interruptions", title="Interruptions", blocks=tuple(blocks)),) if blocks else ()
 
 
 # --- what a reader must know ------------------------------------------------------------------------------------------

@@ -167,6 +167,7 @@ class Document(Value):
 
     title: str
     lead: str
+    head: tuple[str, ...] = ()  # what a reader wants first, a sentence each
     sections: tuple[Section, ...]
 
     @property

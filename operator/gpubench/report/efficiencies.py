@@ -7,7 +7,7 @@ Must not happen: efficiencies relative to different worker counts in one mean, o
 from collections.abc import Sequence
 from typing import Literal
 
-from gpubench.api.benchmark_status import PointResult, PointState
+from gpubench.api.point_result import PointResult, PointState
 
 
 def of_line(alike: Sequence[PointResult], *, line: Literal["weak", "strong"], baseline_workers: int) -> list[float]:

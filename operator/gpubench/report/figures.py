@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from decimal import ROUND_HALF_UP, Decimal
 from typing import NamedTuple
 
-from gpubench.api.benchmark import TimedRegion
-from gpubench.api.benchmark_status import AmountInterval, Estimate, PointResult, Quality, Scaling, TrialCounts
+from gpubench.api.benchmark_status import TrialCounts
+from gpubench.api.measuring import TimedRegion
+from gpubench.api.point_result import AmountInterval, Estimate, PointResult, Quality, Scaling
 
 UNDEFINED = "–"
 _DIGITS_OF_HALF_WIDTH = 2
@@ -97,6 +98,11 @@ def duration(estimate: Estimate) -> str:
     """A length of time with its unit: `41.20 ± 0.30 seconds`."""
     unit = time_unit([estimate.mean])
     return f"{spread(estimate, per=unit.seconds)} {unit.name}"
+
+
+def relative(estimate: Estimate | None, *, base: bool = False) -> str:
+    """How many times as much; the base's is 1 by definition and says so."""
+    return "1 (base)" if base and estimate is not None else bounded(estimate)
 
 
 def timed_region(region: TimedRegion) -> str:

@@ -3,7 +3,8 @@
 
 from collections.abc import Sequence
 
-from gpubench.api.benchmark_status import EnvironmentFacts, PointResult
+from gpubench.api.benchmark_status import EnvironmentFacts
+from gpubench.api.point_result import PointResult
 from gpubench.measure.environment import field_name
 
 _DIGEST_CHARACTERS = 12

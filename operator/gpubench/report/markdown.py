@@ -7,6 +7,7 @@ Must not happen: a text of a user's that is taken for markup: a `|` would shift 
 import re
 from collections.abc import Sequence
 
+from gpubench.printable import printable
 from gpubench.report.document import Bars, Block, Code, Curves, Document, Listing, Missing, Paragraph, TitledTable
 from gpubench.report.tables import Table
 
@@ -20,10 +21,12 @@ _AT_BEGIN = re.compile(r"^([+\-=]|\d+[.)])")
 def render(document: Document) -> str:
     """The whole report."""
     parts = [f"# {text(document.title)}", text(document.lead)]
+    if document.head:
+        parts.append("\n".join(f"* {text(sentence)}" for sentence in document.head))
     for section in document.sections:
         parts.append(f"## {text(section.title)}")
         parts += [_block(block) for block in section.blocks]
-    return "\n\n".join(parts) + "\n"
+    return printable("\n\n".join(parts)) + "\n"
 
 
 def text(plain: str) -> str:

@@ -10,8 +10,11 @@ measured.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from gpubench.api.benchmark import Custom, GpuBenchmarkSpec, Mode, TimedRegion, Variant
-from gpubench.api.benchmark_status import SOURCES, Basis, EnvironmentFacts, GpuBenchmarkStatus, PointResult
+from gpubench.api.benchmark import GpuBenchmarkSpec
+from gpubench.api.benchmark_status import EnvironmentFacts, GpuBenchmarkStatus
+from gpubench.api.measuring import Mode, TimedRegion
+from gpubench.api.point_result import SOURCES, Basis, PointResult
+from gpubench.api.sweep import Custom, Variant
 from gpubench.measure import compare, intervals, wanted
 from gpubench.measure.compare import Quantity, Sample
 from gpubench.plan.plan import Plan
@@ -193,6 +196,7 @@ def _key(side: Side, point: PointResult) -> dict[str, str]:
     return {
         "workload": point.workload,
         "pool": point.pool,
+        "node": point.node or "",
         "workers": str(point.workers),
         _PER_NODE: str(point.workers_per_node),
         _BATCH: str(point.batch_per_worker),
@@ -211,6 +215,7 @@ def _differences(this: Mapping[str, str], that: Mapping[str, str], by: Collectio
     """In what two keys differ where they may not: the two texts of each field."""
     free = {*by}
     free |= {_PER_NODE} if {"pool", "workers"} & free else set()  # how many a node holds is the pool's affair
+    free |= {"node"} if "pool" in free else set()
     free |= {_VARIANT} if "variant" in free else set()
     return {field: (text, that[field]) for field, text in this.items() if field not in free and text != that[field]}
 

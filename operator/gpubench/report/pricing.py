@@ -6,7 +6,8 @@ Must not happen: an amount without its currency, or an hour of an own machine wi
 
 from decimal import Decimal
 
-from gpubench.api.pool import CapacityType, ExchangeRate, GpuPool, Ownership, Price
+from gpubench.api.pool import CapacityType, GpuPool
+from gpubench.api.pool_price import ExchangeRate, Ownership, Price
 from gpubench.money import price
 from gpubench.plan.plan import Plan
 from gpubench.report import figures

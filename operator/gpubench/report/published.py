@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from gpubench.api.benchmark_status import SOURCES, PointResult
-from gpubench.api.pool import Ownership
+from gpubench.api.point_result import SOURCES, PointResult
+from gpubench.api.pool_price import Ownership
 from gpubench.money import billing, breakeven, derived, exchange, ownership, price
 from gpubench.money.amount import Amount, Rate
 from gpubench.money.billing import BillingRule

@@ -7,6 +7,7 @@ Must not happen: two studies of one report that go by the same name.
 from collections import Counter
 from collections.abc import Sequence
 
+from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.measure.records import Environment
 from gpubench.plan.plan import Plan
@@ -19,6 +20,7 @@ class Reported(Value):
     name: str
     source: str  # folder, or namespace of the cluster
     status: GpuBenchmarkStatus
+    spec: GpuBenchmarkSpec | None = None  # None where its file is not there, or cannot be read
     plan: Plan | None = None  # None while it has not begun
     environments: tuple[Environment, ...] = ()  # in full
     study_text: str | None = None  # the study file, or the object as its user wrote it

@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 
 from gpubench import workloads
-from gpubench.api.benchmark import DataSource
-from gpubench.api.benchmark_status import (
+from gpubench.api.point_result import (
     SOURCES,
     AmountInterval,
     Bandwidth,
@@ -24,13 +23,14 @@ from gpubench.api.benchmark_status import (
     PointBill,
     PointResult,
     PointState,
-    PriceUsed,
     Quality,
     Scaling,
     Stopping,
     TrainingResult,
 )
-from gpubench.report import figures
+from gpubench.api.price_result import PriceUsed
+from gpubench.api.sweep import DataSource
+from gpubench.report import figures, relatives
 from gpubench.units import workers_text
 from gpubench.values import Value
 
@@ -158,7 +158,8 @@ def _goal(point: PointResult, goal: GoalResult) -> str:
 def describe(point: PointResult) -> str:
     """A point in words, for sentences."""
     of_data = "" if point.data is DataSource.SYNTHETIC else f", {data(point)} data"
-    return f"{point.workload} on {point.pool}, {shape(point)}, {point.precision}{of_data}"
+    where = f"node {point.node} of {point.pool}" if point.node else point.pool
+    return f"{point.workload} on {where}, {shape(point)}, {point.precision}{of_data}"
 
 
 def data(point: PointResult) -> str:
@@ -200,6 +201,7 @@ def _key_columns(points: Sequence[PointResult]) -> list[tuple[Column, _Cell]]:
     columns: list[tuple[Column, _Cell]] = [
         (Column(title="WORKLOAD"), lambda point: point.workload),
         (Column(title="POOL"), lambda point: point.pool),
+        *([(Column(title="NODE"), lambda point: _optional(point.node))] if any(one.node for one in points) else []),
         (Column(title="WORKERS", numeric=True), lambda point: str(point.workers)),
         (Column(title="BATCH", numeric=True), lambda point: _optional(point.batch_per_worker)),
         (Column(title="PRECISION"), lambda point: point.precision),
@@ -222,6 +224,7 @@ def _figure_columns(points: Sequence[PointResult], moved: Mapping[str, PriceUsed
         *(_throughput_columns(points, moved) if others or not (trained or messages) else []),
         *(_training_columns(trained, moved) if trained else []),
         *(_BANDWIDTH_COLUMNS if messages else []),
+        *((Column(title=title, numeric=True), _RELATIVE_CELLS[title]) for title in relatives.titles(points)),
     ]
 
 
@@ -319,6 +322,7 @@ def _quality_cell(metric: str) -> _Cell:
     return cell
 
 
+_RELATIVE_CELLS: Mapping[str, _Cell] = {relatives.TIME: relatives.time, relatives.COST: relatives.cost}
 _BANDWIDTH_COLUMNS: tuple[tuple[Column, _Cell], ...] = (
     (
         Column(title="ALGBW GB/S", numeric=True),
@@ -405,6 +409,8 @@ def reading_notes(points: Sequence[PointResult]) -> list[str]:
         notes.append(EFFICIENCY_NOTE)
     if any(scaling.baseline_pool for point in measured if not point.training for scaling in point.scaling):
         notes.append(ACROSS_POOLS_NOTE)
+    if (relative := relatives.note(points)) is not None:
+        notes.append(relative)
     if any(point.bandwidth for point in points):
         notes.append(BANDWIDTH_NOTE)
     if any(point.basis not in SOURCES for point in points):
@@ -466,14 +472,15 @@ FLAT_FIELDS = (
     "bus_bytes_per_second", "bus_bytes_per_second_low", "bus_bytes_per_second_high",
     "cost_per_million_samples", "cost_per_million_samples_low", "cost_per_million_samples_high",
     "cost_per_run", "cost_per_run_low", "cost_per_run_high", "currency",
+    *relatives.FLAT_FIELDS,
     "billed", "billed_per_run", "billed_lost", "billed_attempts", "billed_currency",
     "goals", "processors", "memory_peak_bytes",
     "gpu_utilization", "gpu_memory_peak_bytes", "watts", "joules_per_million_samples", "gpu_throttled",
-    "comparison", "environment", "instance_type", "values", "warning_reasons", "warnings",
+    "comparison", "environment", "instance_type", "values", "warning_reasons", "warnings", "node",
 )  # fmt: skip
 _SAME_NAME = (
     "workload", "pool", "accelerator", "workers", "workers_per_node", "batch_per_worker", "global_batch", "precision",
-    "data_path", "data_samples", "variant", "reason", "environment", "instance_type",
+    "data_path", "data_samples", "variant", "reason", "environment", "instance_type", "node",
 )  # fmt: skip
 
 
@@ -494,6 +501,7 @@ def flat(point: PointResult) -> dict[str, str]:
         **_flat_training(point.training),
         **_flat_bandwidth(point.bandwidth),
         **_flat_cost(point.cost),
+        **relatives.flat(point),
         **_flat_bill(point.bill),
         **_flat_machine(point),
         "goals": json.dumps([goal.to_wire() for goal in point.goals]) if point.goals else None,

@@ -9,8 +9,9 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from gpubench import workloads
-from gpubench.api.benchmark_status import Estimate
-from gpubench.api.pool import GpuPool, Ownership
+from gpubench.api.point_result import Estimate
+from gpubench.api.pool import GpuPool
+from gpubench.api.pool_price import Ownership
 from gpubench.money import breakeven, ownership, price
 from gpubench.money.amount import Rate
 from gpubench.report import figures

@@ -7,7 +7,7 @@ Must not happen: a bill and a marginal cost in one chart, or parts that do not s
 from collections.abc import Sequence
 from decimal import Decimal
 
-from gpubench.api.benchmark_status import PointBill
+from gpubench.api.point_result import PointBill
 from gpubench.report import bills, figures
 from gpubench.report.charts import points
 from gpubench.report.charts.points import Entry

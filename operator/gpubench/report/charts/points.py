@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from typing import NamedTuple, TypeVar
 
-from gpubench.api.benchmark import DataSource
-from gpubench.api.benchmark_status import Estimate, PointResult, PointState
+from gpubench.api.point_result import Estimate, PointResult, PointState
 from gpubench.api.pool import GpuPool
+from gpubench.api.sweep import DataSource
 from gpubench.plan.plan import Plan
 from gpubench.report import figures, tables
 from gpubench.report.tables import NOT_PUBLISHED

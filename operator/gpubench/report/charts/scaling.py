@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple, TypeVar
 
 from gpubench import workloads
-from gpubench.api.benchmark_status import Estimate, PointResult, Scaling
+from gpubench.api.point_result import Estimate, PointResult, Scaling
 from gpubench.report import figures
 from gpubench.report.charts import points
 from gpubench.report.charts.points import Entry

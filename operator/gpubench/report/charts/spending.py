@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from gpubench import workloads
-from gpubench.api.benchmark_status import AmountInterval, Estimate, PointResult
+from gpubench.api.point_result import AmountInterval, Estimate, PointResult
 from gpubench.measure.intervals import Interval
 from gpubench.money import marginal, price
 from gpubench.report import figures

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the attempts of a study may take, what they keep, and how they are interrupted on purpose."""
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from gpubench.api import patterns, rules
+from gpubench.api.pod_template import ClaimVolume
+from gpubench.api.rules import Rule
+from gpubench.units import DecimalText, Duration
+from gpubench.values import Value
+
+DRILL_EVERY_MIN = "5s"
+
+
+class Results(Value):
+    """Where records are kept besides the pods' logs, which go with the pods."""
+
+    volume: ClaimVolume = Field(
+        description="A PersistentVolumeClaim of the benchmark's namespace, mounted for writing into every pod of every "
+        "attempt: ReadWriteMany where several nodes write at once. Its files are given to a group of the pods, unless "
+        "the template mounts the same claim for data: then the image's user must be permitted to write there."
+    )
+    path: str | None = Field(
+        None,
+        min_length=1,
+        max_length=256,
+        pattern=patterns.FOLDER,
+        description="Folder on the volume in which the study gets a folder of its own; the volume's own if absent.",
+    )
+
+
+class Checkpoint(Value):
+    """What a training goes on from after an interruption."""
+
+    volume: ClaimVolume = Field(
+        description="A PersistentVolumeClaim of the benchmark's namespace for the checkpoints, mounted for writing "
+        "into every pod of every attempt. An attempt begins on any node: with several nodes in a gang, or "
+        "limits.parallelTrials over 1, it must be ReadWriteMany. Each trial has a folder of its own, with room for "
+        "three checkpoints of its model, and loses it when it has its result. May be the claim of spec.results."
+    )
+    interval: Duration | None = Field(
+        None,
+        description="Training from one checkpoint to the next: what an interruption costs at most. Absent: the best "
+        "interval by Daly (2006), from what checkpoints are measured to cost and from interruptionsPerHour.",
+    )
+    interruptions_per_hour: DecimalText | None = Field(
+        None,
+        description="Interruptions of one node in an hour that are to be expected, 0.00001 to 100, such as 0.05; an "
+        "interruption of one is one of its gang. One a day if absent. Instead of interval.",
+    )
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        rules.where_given("interval", rules.positive("interval", parent="checkpoint")),
+        Rule(
+            cel="!has(self.interval) || !has(self.interruptionsPerHour)",
+            sentence="checkpoint.interruptionsPerHour is what an interval is computed from: remove it, or interval",
+            field=".interruptionsPerHour",
+        ),
+        rules.where_given(
+            "interruptionsPerHour",
+            rules.decimal_within("interruptionsPerHour", "0.00001", "100", parent="checkpoint", such_as="0.05"),
+        ),
+    )
+
+
+class Drill(Value):
+    """Interruptions on purpose, to see how a study recovers from them."""
+
+    every: Duration = Field(
+        description="When all pods of an attempt have run together for so long, one of them is evicted through the "
+        'eviction API, such as "90s": once in each attempt. Where nothing is kept of an attempt, one that takes longer '
+        "than this begins anew until times is used up."
+    )
+    times: int = Field(
+        20, ge=1, le=500, description="Attempts that are interrupted at most, over the whole life of the study."
+    )
+    kind: Literal["Evict", "Drain"] = Field(
+        "Evict",
+        description="Evict: a pod is evicted, and its node stays. Drain: its node is cordoned before, as when it is "
+        "drained, and takes pods again after cordonFor. One that somebody else has cordoned stays so.",
+    )
+    cordon_for: Duration | None = Field(
+        None, description="With kind Drain: for how long the node takes no new pods; 60s if absent, 1h at most."
+    )
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="!has(self.cordonFor) || self.kind == 'Drain'",
+            sentence="drill.cordonFor needs drill.kind Drain: set the kind, or remove cordonFor",
+            field=".cordonFor",
+        ),
+        Rule(
+            cel="!has(self.cordonFor) || "
+            + rules.about_durations(
+                "cordonFor",
+                holds="(duration(self.cordonFor) >= duration('5s') && duration(self.cordonFor) <= duration('1h'))",
+            ),
+            sentence="drill.cordonFor must be from 5s to 1h",
+            detail="it is %s",
+            values=("self.cordonFor",),
+            field=".cordonFor",
+        ),
+        Rule(
+            cel=rules.about_durations("every", holds=f"duration(self.every) >= duration('{DRILL_EVERY_MIN}')"),
+            sentence=f"drill.every must be at least {DRILL_EVERY_MIN}: an attempt has to get somewhere before it is "
+            "interrupted",
+            detail="it is %s",
+            values=("self.every",),
+            field=".every",
+        ),
+    )
+
+
+class AttemptLimits(Value):
+    """How often a trial is tried again, by the reason why it ended."""
+
+    failed: int = Field(2, ge=0, le=10, description="Further attempts after failures.")
+    preempted: int = Field(20, ge=0, le=100, description="Further attempts after preemptions and evictions.")
+
+
+class Limits(Value):
+    """Bounds of the study."""
+
+    parallel_trials: int = Field(1, ge=1, le=64, description="Trials that run at the same time at most. Mutable.")
+    attempts: AttemptLimits = Field(AttemptLimits(), description="How often a trial is tried again.")
+    scheduling_timeout: Duration = Field(
+        "15m", description="From an attempt's creation until all of its pods run, node provisioning and pulls included."
+    )
+    attempt_timeout: Duration = Field("12h", description="From then until the attempt has ended.")
+    budget: DecimalText | None = Field(
+        None,
+        description='What the study\'s attempts may be billed in all, in its currency, such as "40.00": by the frozen '
+        "prices, billing minimum included. What does not fit is not started, or stopped in time; then the study ends "
+        "with condition BudgetExhausted, and goes on when the budget is raised. The operator keeps it: while that does "
+        "not run, only a Job's own deadline ends an attempt (schedulingTimeout, attemptTimeout and 2 minutes). Needs "
+        "a price on every pool that is run. Mutable.",
+    )
+
+    stop_dominated: bool = Field(
+        False,
+        description="Whether repeats of a point are left out once another point that does the same work is faster and "
+        "cheaper, each beyond both 95 % intervals. The point keeps its figure, with omission Dominated. Needs prices "
+        "and at least 3 repeats of each. Mutable.",
+    )
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        rules.positive("schedulingTimeout", parent="limits"),
+        rules.positive("attemptTimeout", parent="limits"),
+        Rule(
+            cel="!has(self.budget) || !self.budget.matches('^[0.]+$')",
+            sentence="limits.budget must be more than 0: write what the study may cost, such as 40.00, or remove it",
+            field=".budget",
+        ),
+        *(
+            rules.unchangeable(field, parent="spec.limits")
+            for field in ("attempts", "schedulingTimeout", "attemptTimeout")
+        ),
+    )

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a study is to decide, and what its figures are held against."""
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from gpubench import names, workloads
+from gpubench.api import patterns, rules
+from gpubench.api.rules import Rule
+from gpubench.api.sweep import Batch, PoolName, Workers
+from gpubench.precision import Precision
+from gpubench.units import DecimalText
+from gpubench.values import Value
+
+
+class CompareTo(Value):
+    """What the study is held against."""
+
+    benchmark: str = Field(
+        min_length=1,
+        max_length=names.BENCHMARK_NAME_MAX,
+        pattern=patterns.OBJECT_NAME,
+        description="A finished GpuBenchmark of the same namespace. What it measured is frozen into the plan when this "
+        "study starts; one that is not there, or not finished, holds nothing up, and status.comparison says so.",
+    )
+    tolerance: DecimalText = Field(
+        "0.05",
+        description="By what share a point may be slower: it passes when the whole 95 % interval of its speed over the "
+        "baseline's is above 1 - tolerance, and fails when none of it is.",
+    )
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        rules.decimal_within("tolerance", "0.001", "0.5", parent="compareTo", such_as="0.05 for 5 %"),
+    )
+
+
+class Goal(Value):
+    """So many samples of a workload; restarts, evaluation and slower convergence at large batches come on top."""
+
+    name: str = Field(min_length=1, max_length=24, pattern=patterns.NAME, description="Name in results.")
+    workload: str = Field(min_length=1, max_length=63, description="Workload that is to be trained.")
+    samples: int = Field(ge=1, le=1_000_000_000_000_000, description="Samples to train: epochs times data set.")
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel=f"self.workload != '{workloads.MESSAGES}'",
+            sentence=f"goals[].workload cannot be {workloads.MESSAGES}, which sends messages and trains nothing: name "
+            "another workload, or remove the goal",
+            field=".workload",
+        ),
+    )
+
+
+class Objective(Value):
+    """What the study is to decide: of a goal's cost or time as little as possible, the other one within a limit."""
+
+    minimize: Literal["Cost", "Time"] = Field(
+        description="What is to be as little as possible: status.answer then says which pool, how many workers, what "
+        "they cost, by how much they beat the next, and how sure that is."
+    )
+    goal: str = Field(min_length=1, max_length=24, pattern=patterns.NAME, description="Goal of spec.goals.")
+    max_hours: float | None = Field(
+        None,
+        ge=0.01,
+        le=100_000,
+        description="With minimize Cost: hours that the goal may take, such as 48. Absent: however long it takes.",
+    )
+    max_cost: DecimalText | None = Field(
+        None,
+        description='With minimize Time: what the goal may cost, in spec.currency, such as "500". Absent: whatever it '
+        "costs.",
+    )
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="!has(self.maxHours) || self.minimize == 'Cost'",
+            sentence="objective.maxHours is the limit of minimize Cost, as with minimize Time the hours are the fewest "
+            "there are: set minimize to Cost, or remove maxHours",
+            field=".maxHours",
+        ),
+        Rule(
+            # The API server cuts a minimum to a whole number where the value is one: 0 would pass 0.01.
+            cel="!has(self.maxHours) || double(self.maxHours) > 0.0",
+            sentence="objective.maxHours must be more than 0: write the hours that there are, such as 48, or remove it",
+            field=".maxHours",
+        ),
+        Rule(
+            cel="!has(self.maxCost) || self.minimize == 'Time'",
+            sentence="objective.maxCost is the limit of minimize Time, as with minimize Cost the cost is the lowest "
+            "there is: set minimize to Time, or remove maxCost",
+            field=".maxCost",
+        ),
+        Rule(
+            cel="!has(self.maxCost) || !self.maxCost.matches('^[0.]+$')",
+            sentence="objective.maxCost must be more than 0: write what may be spent, such as 500, or remove it",
+            field=".maxCost",
+        ),
+    )
+
+
+class RelativeBase(Value):
+    """What relative figures are relative to: of each point the one with these values, and otherwise the same."""
+
+    pool: PoolName | None = Field(None, description="GpuPool of the base, one of the sweep's.")
+    workers: Workers | None = Field(
+        None,
+        description="Horovod ranks of the base, at the same batch per worker, or, where the point stands under "
+        "globalBatch alone, the same global batch. Absent: as many as the point has.",
+    )
+    batch_per_worker: Batch | None = Field(None, description="Samples per rank and step of the base.")
+    global_batch: Batch | None = Field(None, description="Samples of all ranks per step of the base.")
+    precision: Precision | None = Field(None, description="Arithmetic of the base.")
+    variant: str | None = Field(
+        None, min_length=1, max_length=40, pattern=patterns.NAME, description="Name of the base's variant."
+    )
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="has(self.pool) || has(self.workers) || has(self.batchPerWorker) || has(self.globalBatch) || "
+            "has(self.precision) || has(self.variant)",
+            sentence="baseline names no value that tells the base from other points: give pool, workers, or what "
+            "else the figures are to be relative to",
+        ),
+        Rule(
+            cel="!has(self.batchPerWorker) || !has(self.globalBatch)",
+            sentence="baseline.globalBatch is baseline.batchPerWorker times the workers: give one of them",
+            field=".globalBatch",
+        ),
+    )

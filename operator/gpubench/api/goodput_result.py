@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What became of the node time of a study, and how often it was interrupted."""
+
+from pydantic import Field
+
+from gpubench.api.point_result import Estimate
+from gpubench.api.pool import CapacityType
+from gpubench.api.status_sizes import GOODPUT_POOLS_MAX, SENTENCE_MAX
+from gpubench.units import DecimalText
+from gpubench.values import Value
+
+
+class InterruptionCounts(Value):
+    """Attempts that were interrupted, by who did it. What the kinds leave of the total, nobody could tell."""
+
+    total: int = Field(description="Attempts that lost a pod to preemption, eviction or a lost node.")
+    reclaimed: int = Field(0, description="The provider took the machine: a spot or preemptible node, maintenance.")
+    evicted: int = Field(
+        0, description="Somebody or something of the cluster did: a drain, an autoscaler, a higher priority."
+    )
+    nodes_lost: int = Field(0, description="The node vanished or fell silent, and nobody had said so.")
+
+
+class NodeSeconds(Value):
+    """Seconds of nodes: four nodes that wait for a minute wait for 240. All but `queued` sum to what was held."""
+
+    queued: float | None = Field(None, description="Pods waited for a node: nothing is held.")
+    waiting: float | None = Field(None, description="For the image, and for the gang's other pods.")
+    start_up: float | None = Field(None, description="Ranks started, up to and with their first step.")
+    useful: float | None = Field(None, description="Measured work that came to a result.")
+    other: float | None = Field(None, description="Of attempts with a result: warm-up, checks, gaps, the end.")
+    repeated: float | None = Field(
+        None, description="Attempts started up once more, to go on from a checkpoint of an earlier one."
+    )
+    lost: float | None = Field(None, description="Of interrupted attempts, less the work that later ones went on from.")
+    failed: float | None = Field(None, description="Of attempts that failed or were stopped; less the same.")
+    unknown: float | None = Field(None, description="Time that nobody could tell apart.")
+
+
+class RecoveryTime(Value):
+    """Seconds from the end of an interrupted attempt to the first step of the next one at its trial."""
+
+    count: int = Field(description="Interruptions of which it is known: the next attempt came to a result.")
+    median: float = Field(description="Of all of it.")
+    mean: float = Field(description="Of all of it: the sum of the parts, which are means, too.")
+    back_off: float = Field(description="The operator waited before another retry.")
+    creation: float = Field(description="Until the next Job: other trials, room in the pool, the operator itself.")
+    scheduling: float = Field(description="Until its last pod had a node.")
+    pull: float = Field(description="Until its last container had started.")
+    start_up: float = Field(description="Until the first step.")
+
+
+class PoolGoodput(Value):
+    """What became of the node time of a pool, and how often it was interrupted; of the attempts that have ended."""
+
+    pool: str = Field(max_length=63, description="GpuPool.")
+    capacity_type: CapacityType = Field(description="How the pool's nodes are rented.")
+    attempts: int = Field(description="Attempts that have ended.")
+    incomplete: int | None = Field(
+        None,
+        description="Of these, attempts of which nobody knows how long they held their nodes: longer than is counted "
+        "here, so that the rate of interruptions is at most this one.",
+    )
+    interruptions: InterruptionCounts = Field(description="Attempts that were interrupted.")
+    node_hours: float = Field(description="Hours for which nodes were held.")
+    per_node_hour: Estimate | None = Field(
+        None, description="Interruptions per hour of a node, with Garwood's exact 95 % interval of a Poisson count."
+    )
+    per_paid_node_hour: Estimate | None = Field(
+        None, description="The same per hour that is paid for, by the provider's increment and minimum."
+    )
+    node_seconds: NodeSeconds = Field(description="What the nodes' time went into.")
+    goodput: float | None = Field(
+        None, description="Useful over held node-seconds; absent where some of the time was seen by nobody."
+    )
+    effective_price: DecimalText | None = Field(
+        None,
+        description="Price of one node for an hour of measured work: price over goodput. Comparisons leave out what "
+        "would be spent without interruptions, too, such as start-up.",
+    )
+    currency: str | None = Field(None, max_length=3, description="ISO 4217 code of that price.")
+    recovery: RecoveryTime | None = Field(None, description="How long it took to be back at work.")
+    sentence: str = Field(max_length=SENTENCE_MAX, description="The same in words.")
+
+
+class Goodput(Value):
+    """Where the time of nodes went, and how often they were taken away."""
+
+    pools: tuple[PoolGoodput, ...] = Field(
+        (), max_length=GOODPUT_POOLS_MAX, description="By pool; of many, those with the most interruptions."
+    )
+    recovery: RecoveryTime | None = Field(None, description="How long it took to be back at work, on all pools.")

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the pods of a study are made of, of a pool and of a study: image, environment, volumes."""
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from gpubench.api import patterns, rules
+from gpubench.api.rules import Rule
+from gpubench.values import Value
+
+LabelKey = Annotated[str, Field(max_length=317, pattern=patterns.LABEL_KEY)]  # 253 + "/" + 63
+Annotation = Annotated[str, Field(max_length=4096)]
+LabelValue = Annotated[str, Field(max_length=63, pattern=patterns.LABEL_VALUE)]
+
+
+class EnvironmentVariable(Value):
+    """A plain environment variable of the gang's container."""
+
+    name: str = Field(
+        min_length=1, max_length=128, pattern=patterns.ENVIRONMENT_NAME, description="Name of the variable."
+    )
+    value: str = Field("", max_length=4096, description="Value of the variable.")
+
+
+class ClaimVolume(Value):
+    """A PersistentVolumeClaim of the benchmark's namespace."""
+
+    claim_name: str = Field(
+        min_length=1, max_length=253, pattern=patterns.OBJECT_NAME, description="Name of the claim."
+    )
+
+
+class ConfigMapVolume(Value):
+    """A ConfigMap of the benchmark's namespace: each of its keys is a file."""
+
+    name: str = Field(min_length=1, max_length=253, pattern=patterns.OBJECT_NAME, description="Name of the ConfigMap.")
+
+
+class HostPathVolume(Value):
+    """A folder of the node, for own machines; refused where Pod Security forbids it."""
+
+    path: str = Field(min_length=1, max_length=1024, pattern=patterns.PATH, description="Folder on the node.")
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="!self.path.matches('(^|/)[.][.](/|$)')",
+            sentence="hostPath.path cannot go up by ..: write the folder itself, such as /srv/data",
+            field=".path",
+        ),
+    )
+
+
+class Volume(Value):
+    """Files for the pods: a data set, a model of your own. Mounted read-only."""
+
+    name: str = Field(min_length=1, max_length=63, pattern=patterns.VOLUME_NAME, description="Name of the volume.")
+    mount_path: str = Field(min_length=1, max_length=1024, description="Where the pods see it, such as /data.")
+    persistent_volume_claim: ClaimVolume | None = Field(None, description="A PersistentVolumeClaim.")
+    config_map: ConfigMapVolume | None = Field(None, description="A ConfigMap.")
+    host_path: HostPathVolume | None = Field(None, description="A folder of the node.")
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="[has(self.persistentVolumeClaim), has(self.configMap), has(self.hostPath)].filter(x, x).size() == 1",
+            sentence="a volume needs exactly one of persistentVolumeClaim, configMap and hostPath",
+        ),
+        Rule(
+            cel="self.mountPath.matches('^(/[^/:]+)+$') && !self.mountPath.matches('(^|/)[.][.]?(/|$)') && "
+            "!self.mountPath.matches('^/(dev|proc|sys|tmp)(/|$)')",
+            sentence="volumes[].mountPath must be an absolute path, not / and not in /dev, /proc, /sys or /tmp, "
+            "without : and /.. and without / at its end; choose one such as /data",
+            field=".mountPath",
+        ),
+        Rule(
+            cel="!(self.name in ['tmp', 'shm', 'gpubench-results', 'gpubench-checkpoints'])",
+            sentence="volumes[].name tmp, shm, gpubench-results and gpubench-checkpoints are the pods' own volumes: "
+            "choose another name",
+            field=".name",
+        ),
+    )
+
+
+class Template(Value):
+    """What the gang's pods are made of. A study's template lies over its pool's: its image wins, the rest is added."""
+
+    image: str | None = Field(None, min_length=1, max_length=512, description="Container image with gpubench's jobs.")
+    image_pull_policy: Literal["Always", "IfNotPresent", "Never"] | None = Field(
+        None, description="When the kubelet pulls the image; Kubernetes' own default if absent."
+    )
+    env: tuple[EnvironmentVariable, ...] = Field(
+        (),
+        max_length=64,
+        description="Further environment variables of the gang's container.",
+        json_schema_extra=rules.list_map("name"),
+    )
+    volumes: tuple[Volume, ...] = Field(
+        (),
+        max_length=8,
+        description="Further volumes; a study's replaces its pool's of the same name or mountPath.",
+        json_schema_extra=rules.list_map("name"),
+    )
+    annotations: dict[str, Annotation] = Field(
+        default_factory=dict,
+        max_length=16,
+        description="Further annotations of the pods, such as those by which GKE gives them fast network interfaces.",
+    )
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel=f"!has(self.annotations) || self.annotations.all(key, {patterns.matches('key', patterns.LABEL_KEY)})",
+            sentence="annotations has a key that is none: "
+            "write a name of at most 63 letters, digits, -, _ and ., with a DNS prefix and / before it if need be",
+            field=".annotations",
+        ),
+        Rule(
+            cel="!has(self.volumes) || self.volumes.all(one, "
+            "self.volumes.filter(other, other.mountPath == one.mountPath).size() == 1)",
+            sentence="two volumes have the same mountPath: give each its own",
+            field=".volumes",
+        ),
+    )

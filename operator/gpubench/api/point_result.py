@@ -1,0 +1,339 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was found at one point of a study: figures, costs, and how they came to be."""
+
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import Field
+
+from gpubench.api.benchmark import GOALS_OF_A_WORKLOAD_MAX
+from gpubench.api.measuring import REPEATS_MAX, TimedRegion
+from gpubench.api.point_warning import PointWarning
+from gpubench.api.pool import CapacityType
+from gpubench.api.status_sizes import BILLED_POINTS_MAX, DATA_PATH_MAX, FACT_MAX, NODE_MAX, REASON_MAX, WARNINGS_MAX
+from gpubench.api.sweep import DataSource
+from gpubench.units import DecimalText
+from gpubench.values import Value
+
+
+class PointState(StrEnum):
+    """What became of a point."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    MEASURED = "Measured"
+    UNSTABLE = "Unstable"  # measured, but most repeats never settled: its figures are shown and not ranked
+    SKIPPED = "Skipped"
+    OUT_OF_MEMORY = "OutOfMemory"
+    NO_CAPACITY = "NoCapacity"
+    UNSUPPORTED_ACCELERATOR = "UnsupportedAccelerator"
+    NOT_PUBLISHED = "NotPublished"  # of an imported study: it was measured elsewhere, and nobody says how fast it was
+    NOT_RUN = "NotRun"  # or not often enough for a figure: `omission` says why
+    FAILED = "Failed"
+
+
+#: Ends of a point that answer the question, even where the answer is "this cannot be had".
+FINDINGS = frozenset(
+    {
+        PointState.MEASURED,
+        PointState.UNSTABLE,
+        PointState.SKIPPED,
+        PointState.OUT_OF_MEMORY,
+        PointState.NO_CAPACITY,
+        PointState.UNSUPPORTED_ACCELERATOR,
+        PointState.NOT_PUBLISHED,
+    }
+)
+
+
+class Estimate(Value):
+    """A mean with its interval; without low and high there were too few repeats for one."""
+
+    mean: float = Field(description="Mean over the repeats.")
+    low: float | None = Field(None, description="Lower end of the 95 % interval.")
+    high: float | None = Field(None, description="Upper end of the 95 % interval.")
+
+
+class Scaling(Value):
+    """Scaling efficiency E(n) = T(n) b / (n T(b)), b the smallest worker count of the pool or its scalingBaseline."""
+
+    kind: Literal["weak", "strong"] = Field(description="weak: batch per worker fixed; strong: global batch fixed.")
+    baseline_workers: int = Field(description="Worker count b that the efficiency is relative to.")
+    baseline_pool: str | None = Field(
+        None, max_length=63, description="Pool of the b workers, where it is another one: the pool's scalingBaseline."
+    )
+    efficiency: Estimate = Field(description="1 is perfect scaling.")
+
+
+class AmountInterval(Value):
+    """An amount of money with its interval."""
+
+    mean: DecimalText = Field(description="Decimal number.")
+    low: DecimalText | None = Field(None, description="Lower end of the 95 % interval.")
+    high: DecimalText | None = Field(None, description="Upper end of the 95 % interval.")
+    currency: str = Field(max_length=3, description="ISO 4217 code.")
+
+
+class Cost(Value):
+    """What the point costs at its measured throughput."""
+
+    per_million_samples: AmountInterval | None = Field(
+        None,
+        description="Marginal cost: rate over throughput, no billing rule. Absent where an imported training has no "
+        "throughput.",
+    )
+    per_run: AmountInterval | None = Field(
+        None, description="With mode Training: marginal cost of the timed region, no billing rule."
+    )
+
+
+class Relative(Value):
+    """Figures over those of the point that spec.baseline names: 2 is twice as fast, as long, as dear."""
+
+    baseline_pool: str | None = Field(
+        None, max_length=63, description="Pool of the base; absent where the point is the base itself."
+    )
+    baseline_workers: int | None = Field(None, description="Workers of the base, as with baselinePool.")
+    throughput: Estimate | None = Field(None, description="Samples per second over those of the base.")
+    time: Estimate | None = Field(
+        None, description="Time for as many samples, of a training for its timed region, over that of the base."
+    )
+    cost: Estimate | None = Field(
+        None, description="Marginal cost of that time over that of the base; absent where one of both has no price."
+    )
+
+
+class BillParts(Value):
+    """What a bill was paid for. The parts sum to the bill; one that is absent was not there, or is in `unknown`."""
+
+    image_pull: DecimalText | None = Field(None, description="From a pod's placement to its start: image, volumes.")
+    waiting: DecimalText | None = Field(None, description="Pods that had started waited for the others of the gang.")
+    start_up: DecimalText | None = Field(None, description="Ranks started, up to and with their first step.")
+    warm_up: DecimalText | None = Field(None, description="Windows that do not count.")
+    measured: DecimalText | None = Field(None, description="Measured work; of a training with its evaluations.")
+    idle: DecimalText | None = Field(None, description="All else of attempts with a result: checks, gaps, the end.")
+    lost: DecimalText | None = Field(None, description="Everything of attempts that came to no result.")
+    unknown: DecimalText | None = Field(None, description="Time that nobody could tell apart.")
+    rounding: DecimalText | None = Field(None, description="What the provider's increment and minimum add.")
+    fees: DecimalText | None = Field(None, description="The pool's fees; of attempts without a result they are lost.")
+
+
+class PointBill(Value):
+    """What the point's attempts are billed so far: each node's time on its pods by the provider's rule, and fees.
+
+    An estimate: a provider bills the life of a node, which begins before the pod and ends after it.
+    """
+
+    total: DecimalText = Field(description="Of all attempts that have ended, also of those without a result.")
+    currency: str = Field(max_length=3, description="ISO 4217 code of all amounts here.")
+    per_run: DecimalText | None = Field(None, description="Mean of the attempts with a result.")
+    attempts: int = Field(description="Attempts that are in it.")
+    incomplete: int | None = Field(
+        None, description="Of these, attempts whose pods were gone when the operator looked: they cost at least that."
+    )
+    parts: BillParts = Field(description="What it was paid for.")
+
+
+class StartUp(Value):
+    """Seconds before the measured work, means over the repeats. Those before a pod has its node are not billed."""
+
+    queued: float | None = Field(
+        None,
+        description="From the Job's creation until its last pod had a node: capacity and provisioning, which the "
+        "cluster does not tell apart.",
+    )
+    pull: float | None = Field(None, description="From placement to container start, of the slowest pod.")
+    join: float | None = Field(None, description="Until the gang's last pod had come, as pod 0 saw it.")
+    init: float | None = Field(None, description="Ranks' start: imports, rendezvous, model, first step.")
+
+
+class Quality(Value):
+    """How good the trained model is on held-out data."""
+
+    metric: Literal["accuracy", "loss"] = Field(description="accuracy: larger is better. loss: smaller is better.")
+    final: Estimate = Field(description="After the last epoch, over the repeats.")
+    best: Estimate | None = Field(
+        None, description="Of the best epoch of each repeat; absent where an import does not say it."
+    )
+
+
+class TrainingResult(Value):
+    """Whole epochs: how long they took, and how good the model became. Seconds are means over the repeats."""
+
+    epochs: int = Field(description="Epochs of each repeat.")
+    timed_region: TimedRegion = Field(description="What `seconds` covers.")
+    seconds: Estimate | None = Field(
+        None, description="Seconds of the timed region; absent where its only epoch is the first one, and left out."
+    )
+    seconds_per_epoch: Estimate | None = Field(None, description="The same per epoch of the region.")
+    first_epoch_seconds: float | None = Field(
+        None, description="Training seconds of the first epoch; absent where an import does not say it."
+    )
+    evaluation_seconds: float | None = Field(
+        None, description="Seconds of all evaluations, wherever they count; absent where an import does not say it."
+    )
+    training_loss: float | None = Field(
+        None, description="Mean loss of the last epoch's steps; absent where an import does not say it."
+    )
+    quality: Quality | None = Field(None, description="Absent where the data has no held-out part.")
+
+
+class Bandwidth(Value):
+    """Of the workload allreduce. Bytes per second of one message, as nccl-tests define them."""
+
+    algorithm: Estimate = Field(description="Bytes of the message over its time.")
+    bus: Estimate = Field(description="The same times 2 (n - 1) / n: what each link carries, whatever n is.")
+
+
+class GoalResult(Value):
+    """A goal at the point's throughput: a lower bound."""
+
+    name: str = Field(max_length=24, description="Goal.")
+    hours: Estimate = Field(description="Hours of training.")
+    cost: AmountInterval | None = Field(None, description="Marginal cost, no billing rule.")
+
+
+class Omission(StrEnum):
+    """Why trials of a point were left out."""
+
+    BUDGET = "Budget"  # they do not fit into limits.budget
+    DOMINATED = "Dominated"  # another point of the same work is faster and cheaper: limits.stopDominated
+
+
+class Basis(StrEnum):
+    """Where a figure comes from."""
+
+    MEASURED = "Measured"
+    REPRICED = "Repriced"
+    EXTRAPOLATED = "Extrapolated"
+    IMPORTED = "Imported"  # measured elsewhere, before: `gpubench import`
+
+
+#: Points with figures of their own, which may stand for others: all the rest is derived from them.
+SOURCES = frozenset({Basis.MEASURED, Basis.IMPORTED})
+
+
+class Judgement(StrEnum):
+    """Whether something keeps up with its baseline."""
+
+    PASS = "Pass"  # noqa: S105  # a verdict
+    FAIL = "Fail"
+    CANNOT_TELL = "CannotTell"
+
+
+class Stopping(StrEnum):
+    """How the number of repeats came about."""
+
+    FIXED = "Fixed"
+    PRECISION_REACHED = "PrecisionReached"
+    MAXIMUM_REACHED = "MaximumReached"
+
+
+class GpuUsage(Value):
+    """What the GPUs did while they were measured, as NVML counts it; what it could not tell is absent."""
+
+    utilization: float | None = Field(
+        None, description="Share of time with a kernel on the GPU, mean over ranks and repeats: not of its arithmetic."
+    )
+    memory_peak: int | None = Field(None, description="Bytes, the most that any GPU used.")
+    watts: float | None = Field(None, description="Power of all GPUs together, mean over the repeats.")
+    joules_per_million_samples: float | None = Field(
+        None, description="Energy of all GPUs: by their counters, or mean power times time where they have none."
+    )
+    throttled: float | None = Field(
+        None, description="Share of the samples with a throttle reason, of the rank and repeat with most of them."
+    )
+
+
+class HostUsage(Value):
+    """What the ranks' processes used while they were measured."""
+
+    processors: float | None = Field(None, description="Processors of a rank, mean over ranks and repeats.")
+    memory_peak: int | None = Field(None, description="Resident bytes, the most that any rank used.")
+
+
+class PointResult(Value):
+    """One point of the study and what was found there."""
+
+    workload: str = Field(max_length=63, description="Model.")
+    pool: str = Field(max_length=63, description="GpuPool.")
+    node: str | None = Field(
+        None, max_length=NODE_MAX, description="With placement EachNode: the node; of a long name its beginning."
+    )
+    accelerator: str | None = Field(None, max_length=63, description="What the pool calls its accelerator.")
+    capacity_type: CapacityType | None = Field(None, description="How the pool's nodes are rented.")
+    workers: int = Field(description="Horovod ranks in all.")
+    workers_per_node: int = Field(description="Ranks on each node.")
+    batch_per_worker: int | None = Field(None, description="Samples per rank and step.")
+    global_batch: int = Field(description="Samples of all ranks per step.")
+    precision: str = Field(max_length=16, description="Arithmetic of the training step.")
+    data: DataSource = Field(DataSource.SYNTHETIC, description="What was trained on.")
+    data_path: str | None = Field(
+        None, max_length=DATA_PATH_MAX, description="Folder of a volume; of a long one a hash and its end."
+    )
+    data_samples: int | None = Field(None, description="Training samples of a generated set, where they were given.")
+    epochs: int | None = Field(None, description="With mode Training: epochs asked for, where the study knows them.")
+    variant: str | None = Field(None, max_length=40, description="Variant, where the block has some.")
+    basis: Basis = Field(
+        Basis.MEASURED,
+        description="Measured; taken from another pool's measurements; or imported from a publication or older study.",
+    )
+    state: PointState = Field(description="What became of the point.")
+    reason: str | None = Field(None, max_length=REASON_MAX, description="Why, where it was not measured.")
+    omission: Omission | None = Field(
+        None,
+        description="Trials of it were left out. Budget: they do not fit into limits.budget. Dominated: another "
+        "point is faster and cheaper, with limits.stopDominated.",
+    )
+    values: tuple[float, ...] = Field(
+        (),
+        max_length=REPEATS_MAX,
+        description="Samples per second of each repeat. None where basis is neither Measured nor Imported.",
+    )
+    throughput: Estimate | None = Field(
+        None, description="Samples per second over the repeats; of training without its evaluations."
+    )
+    repeats: int | None = Field(
+        None, description="With basis Imported: of how many runs the figures are, also where they have no throughput."
+    )
+    stopping: Stopping | None = Field(
+        None,
+        description="Fixed: as many repeats as the spec says. PrecisionReached, MaximumReached: repeats were added "
+        "until measure.repeats.until was reached, or not. Absent while more may come, or where a failure or a limit "
+        "cut them short.",
+    )
+    scaling: tuple[Scaling, ...] = Field((), max_length=2, description="On the weak line, the strong line, or both.")
+    training: TrainingResult | None = Field(None, description="With mode Training.")
+    bandwidth: Bandwidth | None = Field(None, description="Of the workload allreduce.")
+    cost: Cost | None = Field(None, description="Absent when the pool has neither price nor ownership.")
+    relative: Relative | None = Field(
+        None,
+        description="With spec.baseline; absent until the point and its base have ended. Where there is none then, a "
+        f"warning says why. Of a study of more than {BILLED_POINTS_MAX} points `gpubench explain` tells it.",
+    )
+    bill: PointBill | None = Field(
+        None,
+        description="What its attempts are billed; never to be mixed with cost, which is marginal. Of a study of "
+        f"more than {BILLED_POINTS_MAX} points `gpubench show` tells it from a results folder.",
+    )
+    startup: StartUp | None = Field(None, description="How long it took until the work began; as with bill.")
+    goals: tuple[GoalResult, ...] = Field(
+        (), max_length=GOALS_OF_A_WORKLOAD_MAX, description="The spec's goals for this workload."
+    )
+    gpu: GpuUsage | None = Field(None, description="What the GPUs did, where there were some.")
+    host: HostUsage | None = Field(None, description="What the ranks' processes used.")
+    comparison: Judgement | None = Field(
+        None, description="Whether it keeps up with the baseline of spec.compareTo, where that has measured the point."
+    )
+    nodes: int = Field(0, description="Distinct nodes that the repeats ran on.")
+    environment: str | None = Field(
+        None,
+        max_length=16,
+        description="What the figure stands on: a hash, or the short text of a program of your own.",
+    )
+    instance_type: str | None = Field(
+        None, max_length=FACT_MAX, description="Of the nodes that the repeats ran on, where the cluster says."
+    )
+    warnings: tuple[PointWarning, ...] = Field(
+        (), max_length=WARNINGS_MAX, description="What a reader of the figure must know, the gravest first."
+    )

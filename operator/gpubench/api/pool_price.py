@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a pool costs: a price, with fees and the billing of its provider, or a box that one owns."""
+
+import datetime
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import AfterValidator, Field
+
+from gpubench import units
+from gpubench.api import patterns, rules
+from gpubench.api.rules import Rule
+from gpubench.units import DecimalText
+from gpubench.values import Value
+
+
+def _day(text: str) -> str:
+    if datetime.date.fromisoformat(text).isoformat() != text:
+        raise ValueError("write year, month and day, such as 2026-11-01")
+    return text
+
+
+Currency = Annotated[str, Field(pattern=patterns.CURRENCY, max_length=3)]
+Date = Annotated[
+    str,
+    Field(max_length=10, json_schema_extra={"format": "date"}),
+    AfterValidator(_day),
+]
+#: More than any node costs in any currency; what is above is a misplaced point or another unit.
+HOUR_MAX = 10_000_000
+MONTH_MAX = 744 * HOUR_MAX
+EXCHANGE_MAX = 10_000_000
+BILLED_SECONDS_MAX = 2_678_400  # a month of 31 days
+#: CEL: what the components of a price come to in an hour.
+_SUM = "self.components.map(part, double(part.perHour) * double(part.count)).sum()"
+
+
+def _readable(text: str) -> str:
+    """CEL: a text is a number. One that is none is left to its own rule, which says what is wrong with it."""
+    return patterns.matches(text, units.DECIMAL_PATTERN)
+
+
+def _of_the_calendar(parent: str) -> Rule:
+    """The API server takes the year 0 for a year of a date, and no calendar of Python has it."""
+    return Rule(
+        cel="self.asOf.getFullYear() > 0",
+        sentence=f"{parent}.asOf is no day of the calendar: write the day on which it was read, such as 2026-11-01",
+        field=".asOf",
+    )
+
+
+class PriceComponent(Value):
+    """One line of a node's bill: the machine, or its GPUs, which some providers price apart."""
+
+    name: str = Field(min_length=1, max_length=63, description="What is paid for, such as n1-standard-8 or V100.")
+    per_hour: DecimalText = Field(description="Price of one of them for one hour.")
+    count: int = Field(1, ge=1, le=1024, description="How many of them a node has.")
+
+
+class PriceFee(Value):
+    """What is paid beside the nodes: a disk, a licence, a subscription."""
+
+    name: str = Field(min_length=1, max_length=63, description="What is paid for, such as disk.")
+    amount: DecimalText = Field(description="What is paid, in the price's currency.")
+    per: Literal["Run", "Hour", "Month"] = Field(
+        description="Run: for each attempt that has held a node. Hour: for each billed hour of each node. Month: for "
+        "each node, spread over hoursPerMonth."
+    )
+
+
+class PriceRange(Value):
+    """Between which figures a price has moved, as spot prices do. In the unit of the price itself."""
+
+    low: DecimalText = Field(
+        description="Lowest figure of the time, in the unit of perNodeHour, perSlotHour or perMonth, whichever is "
+        "given; of a node's hour beside components."
+    )
+    high: DecimalText = Field(description="Highest figure of the time, in the same unit.")
+    period: str = Field(
+        max_length=21,
+        pattern=patterns.PERIOD,
+        description="First and last month, or day, of that time, such as 2026-08/2026-10.",
+    )
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel=f"!({_readable('self.low')} && {_readable('self.high')}) || double(self.low) <= double(self.high)",
+            sentence="price.range.low cannot be more than price.range.high: write the lowest and the highest price",
+            detail="low is %s, high %s",
+            values=("self.low", "self.high"),
+            field=".low",
+        ),
+    )
+
+
+class Billing(Value):
+    """How the provider counts the time of a node."""
+
+    increment_seconds: int = Field(
+        1,
+        ge=1,
+        le=BILLED_SECONDS_MAX,
+        description="The time of each node is rounded up to whole increments of so many.",
+    )
+    minimum_seconds: int = Field(
+        0, ge=0, le=BILLED_SECONDS_MAX, description="At least so many seconds are billed for each node of each attempt."
+    )
+
+
+def _figure_at_most(field: str, limit: int, *, such_as: str, parent: str = "price") -> Rule:
+    """That a price is none: digits too many, another unit, or an amount of another currency."""
+    return Rule(
+        cel=f"!has(self.{field}) || !{_readable(f'self.{field}')} || double(self.{field}) <= {limit}.0",
+        sentence=f"{parent}.{field} is more than {limit}, which is no price of {such_as}: look at its unit and "
+        "currency",
+        detail="it is %s",
+        values=(f"self.{field}",),
+        field=f".{field}",
+    )
+
+
+def _within_range(field: str) -> Rule:
+    """That a figure of a price lies in its range."""
+    own, low, high = f"self.{field}", "self.range.low", "self.range.high"
+    readable = " && ".join(_readable(text) for text in (own, low, high))
+    return Rule(
+        cel=f"!has(self.range) || !has({own}) || !({readable}) || "
+        f"(double({low}) <= double({own}) && double({own}) <= double({high}))",
+        sentence=f"price.{field} must lie within price.range, which is in the same unit",
+        detail=f"{field} is %s, range from %s to %s",
+        values=(own, low, high),
+        field=".range",
+    )
+
+
+class Price(Value):
+    """What a node of the pool costs while it runs, in one of four forms, and how that is billed."""
+
+    per_node_hour: DecimalText | None = Field(None, description='Price of one node for one hour, such as "10.21".')
+    per_slot_hour: DecimalText | None = Field(None, description="Price of one slot for one hour, instead of a node's.")
+    per_month: DecimalText | None = Field(
+        None, description="Price of one node for one month, for machines rented by the month; with hoursPerMonth."
+    )
+    hours_per_month: int | None = Field(
+        None,
+        ge=1,
+        le=744,
+        description="With perMonth, or a fee per Month: hours of the month in which the node is really used.",
+    )
+    components: tuple[PriceComponent, ...] | None = Field(
+        None,
+        min_length=1,
+        max_length=16,
+        description="What one node's hour is made of, where its parts have prices of their own.",
+        json_schema_extra=rules.list_map("name"),
+    )
+    fees: tuple[PriceFee, ...] = Field(
+        (),
+        max_length=8,
+        description="What is paid beside the nodes. Fees are in what is billed, never in marginal cost.",
+        json_schema_extra=rules.list_map("name"),
+    )
+    setup: DecimalText | None = Field(
+        None, description="Paid once before a study's first run on the pool. In what is billed, not in marginal cost."
+    )
+    range: PriceRange | None = Field(
+        None, description="Between which figures the price has moved; costs at both ends stand beside the costs."
+    )
+    billing: Billing | None = Field(
+        None, description="How the time of a node is billed. Absent: by the second, without a minimum."
+    )
+    currency: Currency = Field(description="ISO 4217 code of the amount, such as USD.")
+    as_of: Date = Field(
+        description="Day on which the price was read, such as 2026-11-01. One older than 90 days is called stale."
+    )
+    source: str = Field("", max_length=512, description="Where the price was read.")
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="[has(self.perNodeHour), has(self.perSlotHour), has(self.perMonth), has(self.components)]"
+            ".filter(x, x).size() == 1",
+            sentence="price needs exactly one of perNodeHour (one node for one hour), perSlotHour (one slot of it), "
+            "perMonth (one node for one month) and components (what a node's hour is made of)",
+        ),
+        _of_the_calendar("price"),
+        Rule(
+            cel="has(self.hoursPerMonth) == "
+            "(has(self.perMonth) || (has(self.fees) && self.fees.exists(fee, fee.per == 'Month')))",
+            sentence="price.perMonth and price.hoursPerMonth belong together, and so do a fee per Month and "
+            "hoursPerMonth: say over how many hours of use the month is spread, 730 for a node that works day and "
+            "night",
+        ),
+        _figure_at_most("perNodeHour", HOUR_MAX, such_as="an hour"),
+        _figure_at_most("perSlotHour", HOUR_MAX, such_as="an hour"),
+        _figure_at_most("perMonth", MONTH_MAX, such_as="a month"),
+        _figure_at_most("setup", MONTH_MAX, such_as="setting up nodes"),
+        Rule(
+            cel=f"!has(self.components) || self.components.all(part, !{_readable('part.perHour')} || "
+            f"double(part.perHour) <= {HOUR_MAX}.0)",
+            sentence=f"price.components has a perHour of more than {HOUR_MAX}, which is no price of an hour: look at "
+            "its unit and currency",
+            field=".components",
+        ),
+        Rule(
+            cel=f"!has(self.fees) || self.fees.all(fee, !{_readable('fee.amount')} || "
+            f"double(fee.amount) <= {MONTH_MAX}.0)",
+            sentence=f"price.fees has an amount of more than {MONTH_MAX}, which is no fee: look at its currency",
+            field=".fees",
+        ),
+        _within_range("perNodeHour"),
+        _within_range("perSlotHour"),
+        _within_range("perMonth"),
+        Rule(
+            # A sum of binary fractions may miss its decimal value in the last digits.
+            cel="!has(self.range) || !has(self.components) || "
+            f"!({_readable('self.range.low')} && {_readable('self.range.high')} && "
+            f"self.components.all(part, {_readable('part.perHour')})) || "
+            f"(double(self.range.low) <= {_SUM} + 0.000001 && {_SUM} - 0.000001 <= double(self.range.high))",
+            sentence="what price.components come to, each times its count, must lie within price.range, which is of a "
+            "node's hour",
+            field=".range",
+        ),
+    )
+
+
+class ExchangeRate(Value):
+    """What one unit of another currency was worth on a day."""
+
+    from_currency: Currency = Field(alias="from", description="ISO 4217 code of the other currency, such as EUR.")
+    rate: DecimalText = Field(description='What one unit of it is in the study\'s currency, such as "1.23".')
+    as_of: Date = Field(description="Day of the rate, such as 2026-11-01.")
+    source: str = Field("", max_length=512, description="Where the rate was read.")
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel=r"!self.rate.matches('^[0.]+$')",
+            sentence="exchangeRates[].rate must be more than 0: write what one unit of the other currency is in the "
+            "study's currency",
+            field=".rate",
+        ),
+        _of_the_calendar("exchangeRates[]"),
+        Rule(
+            cel=f"!{_readable('self.rate')} || double(self.rate) <= {EXCHANGE_MAX}.0",
+            sentence=f"exchangeRates[].rate is more than {EXCHANGE_MAX}, which no currency is worth: write what one "
+            "unit of the other currency is in the study's currency",
+            detail="it is %s",
+            values=("self.rate",),
+            field=".rate",
+        ),
+    )
+
+
+class Ownership(Value):
+    """An own machine: what an hour of use costs, from purchase, lifetime, hours used and power."""
+
+    purchase: DecimalText = Field(description="What one node cost.")
+    residual: DecimalText = Field("0", description="What one node will still be worth at the end of its lifetime.")
+    lifetime_months: int = Field(ge=1, le=240, description="Months over which the node is written off.")
+    hours_per_month: int = Field(ge=1, le=744, description="Hours per month in which the node is really used.")
+    watts: int = Field(0, ge=0, le=100_000, description="Power of one node under training load.")
+    idle_watts: int = Field(0, ge=0, le=100_000, description="Power of one node in the remaining hours of the month.")
+    per_kilowatt_hour: DecimalText = Field("0", description="Price of electricity per kilowatt-hour.")
+    per_month: DecimalText = Field("0", description="Fixed monthly costs of one node: room, network, care.")
+    currency: Currency = Field(description="ISO 4217 code of the amounts, such as USD.")
+    as_of: Date = Field(description="Day on which the amounts were read, such as 2026-11-01.")
+    source: str = Field("", max_length=512, description="Where the amounts were read.")
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel=f"!({_readable('self.residual')} && {_readable('self.purchase')}) || "
+            "double(self.residual) <= double(self.purchase)",
+            sentence="ownership.residual cannot be more than ownership.purchase: what is left is part of what was paid",
+            detail="residual is %s, purchase %s",
+            values=("self.residual", "self.purchase"),
+            field=".residual",
+        ),
+        Rule(
+            cel="self.idleWatts <= self.watts",
+            sentence="ownership.idleWatts cannot be more than ownership.watts: give the power under load too",
+            detail="idleWatts is %d, watts %d",
+            values=("self.idleWatts", "self.watts"),
+            field=".idleWatts",
+        ),
+        _of_the_calendar("ownership"),
+        _figure_at_most("purchase", MONTH_MAX, such_as="a node", parent="ownership"),
+        _figure_at_most("perMonth", MONTH_MAX, such_as="a month", parent="ownership"),
+        _figure_at_most("perKilowattHour", HOUR_MAX, such_as="a kilowatt-hour", parent="ownership"),
+    )

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Prices that a study counted with, what it has spent, and how pools compare in money."""
+
+from pydantic import Field
+
+from gpubench.api.status_sizes import CLOCK_MAX, SENTENCE_MAX, SOURCE_MAX
+from gpubench.units import DecimalText
+from gpubench.values import Value
+
+
+class PriceUsed(Value):
+    """A price that costs stand on: the pool's as it was when the study was planned, in the study's currency."""
+
+    pool: str = Field(max_length=63, description="GpuPool.")
+    per_node_hour: DecimalText = Field(description="One node for one hour.")
+    currency: str = Field(max_length=3, description="ISO 4217 code of all amounts here.")
+    as_of: str = Field(max_length=10, description="Day on which it was read.")
+    source: str | None = Field(None, max_length=SOURCE_MAX, description="Where it was read.")
+    low: DecimalText | None = Field(None, description="Lowest price of a node for one hour in `period`.")
+    high: DecimalText | None = Field(None, description="Highest price of a node for one hour in `period`.")
+    period: str | None = Field(None, max_length=21, description="When the price moved between them.")
+    setup: DecimalText | None = Field(None, description="Paid once before the first run, and in no point's bill.")
+    exchange_rate: DecimalText | None = Field(
+        None, description="What one unit of the pool's own currency is in the study's, where they differ."
+    )
+    exchanged_from: str | None = Field(None, max_length=3, description="The pool's own currency, where it differs.")
+    exchange_as_of: str | None = Field(None, max_length=10, description="Day of the exchange rate.")
+
+
+class SpotResult(Value):
+    """What a spot pool saves against its onDemandCounterpart."""
+
+    discount: float = Field(description="By price: 1 - spot / on demand.")
+    realised: float | None = Field(
+        None,
+        description="Net of the node-hours of preempted attempts, which were paid for and came to nothing, but for the "
+        "work that later attempts went on from. It and what else stands on these hours is absent where pods were gone "
+        "before their end was seen.",
+    )
+    price_per_useful_hour: DecimalText | None = Field(
+        None, description="Price of one node for an hour of attempts with a result, in the study's currency."
+    )
+    interruptions: int = Field(description="Attempts that were preempted.")
+    interruptions_per_node_hour: float | None = Field(
+        None, description="Per node-hour of attempts that were preempted or have a result, to hold against break-even."
+    )
+    break_even_interruptions: float | None = Field(
+        None, description="Interruptions per node-hour at which spot would cost as much as on demand."
+    )
+
+
+class OwningResult(Value):
+    """An own machine against a rented node, by the point that both measured alike on the most workers."""
+
+    workload: str = Field(max_length=63, description="Workload of that point.")
+    workers: int = Field(description="Workers of that point.")
+    relative_speed: float = Field(description="Throughput of one own node over that of one rented node.")
+    hours_per_month: float | None = Field(
+        None, description="Hours of use per month from which owning is the cheaper one; absent where it never is."
+    )
+    days_per_month: float | None = Field(None, description="The same in days of use.")
+    payback_days: float | None = Field(
+        None, description="Days of continuous use after which the purchase is paid; absent where that never comes."
+    )
+    gain: float = Field(
+        description="Samples that money buys on the own machine over those on the rented one, at the hours of use that "
+        "its owner states."
+    )
+
+
+class PoolComparison(Value):
+    """Two pools beside each other in money."""
+
+    pool: str = Field(max_length=63, description="GpuPool.")
+    other: str = Field(max_length=63, description="GpuPool that it is held against.")
+    spot: SpotResult | None = Field(None, description="Where `pool` is a spot pool and `other` its counterpart.")
+    owning: OwningResult | None = Field(None, description="Where `pool` is owned and `other` rented.")
+    sentence: str = Field(max_length=SENTENCE_MAX, description="The same in words, or why nothing can be told.")
+
+
+class Spent(Value):
+    """What the study's attempts were billed so far, those that failed or were preempted included: an estimate."""
+
+    amount: DecimalText = Field(description="Decimal number.")
+    currency: str = Field(max_length=3, description="ISO 4217 code.")
+    estimate: bool = Field(True, description="Always true: what the provider bills is known to the provider.")
+    clock: str = Field(max_length=CLOCK_MAX, description="What of the nodes' time is counted, in words.")
+    assumed_attempts: int = Field(
+        0,
+        description="Attempts of which a pod was gone before its end was seen: its node is counted from the Job's "
+        "creation to the attempt's end, and at most to the Job's own deadline.",
+    )
+    unpriced_attempts: int = Field(0, description="Attempts on pools without a price: they are not in the amount.")

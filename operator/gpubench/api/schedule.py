@@ -1,0 +1,338 @@
+# SPDX-License-Identifier: Apache-2.0
+"""GpuBenchmarkSchedule: a study again and again, with the words and the rules of CronJob."""
+
+from enum import StrEnum
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from gpubench import names, units
+from gpubench.api import condition, patterns, rules
+from gpubench.api.attempts import Limits
+from gpubench.api.benchmark import GpuBenchmarkSpec
+from gpubench.api.pod_template import LabelValue
+from gpubench.api.point_result import Estimate
+from gpubench.api.pool_price import Currency
+from gpubench.api.rules import Rule
+from gpubench.units import DecimalText, Duration
+from gpubench.values import Value
+
+HISTORY_LIMIT_MAX = 100
+DEADLINE_MAX = 31_536_000  # a year
+MONTH_HOURS_MAX = 744
+REGRESSIONS_MAX = 16
+KEY_CHANGES_MAX = 8
+NODES_NAMED_MAX = 8
+ACTIVE_MAX = 32
+LAST_RESULTS_MAX = 20
+SLOW_NODES_MAX = 32
+REGRESSION_SENTENCE_MAX = 480
+
+
+class ConcurrencyPolicy(StrEnum):
+    """What happens to a run that is due while an earlier one is still under way."""
+
+    ALLOW = "Allow"
+    FORBID = "Forbid"
+    REPLACE = "Replace"
+
+
+class TemplateLimits(Limits):
+    """Bounds of each run; they can be changed for the next ones."""
+
+    RULES: ClassVar[tuple[Rule, ...]] = tuple(rule for rule in Limits.RULES if not rule.transition)
+
+
+class TemplateSpec(GpuBenchmarkSpec):
+    """The spec of the benchmarks. A template can be changed: runs that have begun keep theirs, as CronJob's do."""
+
+    limits: TemplateLimits = Field(TemplateLimits(), description="Bounds of each run.")
+
+    RULES: ClassVar[tuple[Rule, ...]] = tuple(rule for rule in GpuBenchmarkSpec.RULES if not rule.transition)
+
+
+class TemplateMetadata(Value):
+    """Labels and annotations of the benchmarks."""
+
+    labels: dict[str, LabelValue] = Field(
+        default_factory=dict, max_length=20, description="Labels of each benchmark, beside gpubench's own."
+    )
+    annotations: dict[str, Annotated[str, Field(max_length=1024)]] = Field(
+        default_factory=dict, max_length=20, description="Annotations of each benchmark, beside gpubench's own."
+    )
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel=f"!has(self.labels) || self.labels.all(key, {patterns.matches('key', patterns.LABEL_KEY)} && "
+            f"!key.startsWith('{names.GROUP}/'))",
+            sentence=f"benchmarkTemplate.metadata.labels has a key that is no label key, or one of {names.GROUP}/: "
+            "choose another one",
+            field=".labels",
+        ),
+        Rule(
+            cel="!has(self.annotations) || self.annotations.all(key, "
+            f"{patterns.matches('key', patterns.LABEL_KEY)} && !key.startsWith('{names.GROUP}/'))",
+            sentence="benchmarkTemplate.metadata.annotations has a key that is none of Kubernetes, or one of "
+            f"{names.GROUP}/: choose another one",
+            field=".annotations",
+        ),
+    )
+
+
+class BenchmarkTemplate(Value):
+    """What each run is: a GpuBenchmark."""
+
+    metadata: TemplateMetadata = Field(TemplateMetadata(), description="Labels and annotations of the benchmarks.")
+    spec: TemplateSpec = Field(description="Spec of the benchmarks; as of a GpuBenchmark.")
+
+
+class Regressions(Value):
+    """When the schedule says that its study has become slower."""
+
+    tolerance: DecimalText = Field(
+        "0.05", description="By what share a point may become slower before it is called a regression, 0.001 to 0.5."
+    )
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel=f"!{patterns.matches('self.tolerance', units.DECIMAL_PATTERN)} || "
+            "(double(self.tolerance) >= 0.001 && double(self.tolerance) <= 0.5)",
+            sentence="regressions.tolerance must be from 0.001 to 0.5, such as 0.05 for 5 %",
+            field=".tolerance",
+        ),
+    )
+
+
+class FeePer(StrEnum):
+    """What a fee is paid for."""
+
+    RUN = "Run"
+    MONTH = "Month"
+
+
+class ScheduleFee(Value):
+    """What is paid beside the nodes because the study is run again and again."""
+
+    name: str = Field(min_length=1, max_length=63, description="What is paid for, such as disk or scheduler.")
+    amount: DecimalText = Field(description="Price of one of them, in the currency of the costs.")
+    count: DecimalText = Field("1", description="How many of them, such as the gigabytes of a disk.")
+    per: FeePer = Field(description="Run: for each run. Month: whether it runs or not.")
+
+
+class Costs(Value):
+    """What is to be known for status.monthly, beside the prices of the pools."""
+
+    hours_per_month: int = Field(
+        730, ge=1, le=MONTH_HOURS_MAX, description="Hours of the month: 720 for 30 days, 730 for a twelfth of a year."
+    )
+    currency: Currency | None = Field(
+        None, description="Currency of the fees; that of the pools if absent. It must be that of the pools' prices."
+    )
+    expected_run: Duration | None = Field(
+        None,
+        description="How long a run holds its nodes, from boot to removal, as long as none has been measured. Absent: "
+        "what is assumed of the study's trials (`gpubench plan`), and coldStart.",
+    )
+    cold_start: Duration = Field(
+        "0s",
+        description="For how long a node is billed before the pods of a run have it, and after: of a pool that scales "
+        "to zero, its boot and the time until the autoscaler removes it. Added to what is measured of the pods.",
+    )
+    fees: tuple[ScheduleFee, ...] = Field(
+        (),
+        max_length=16,
+        description="What is paid beside the nodes: a disk that stays, a control plane, a scheduler, a function.",
+        json_schema_extra=rules.list_map("name"),
+    )
+
+
+class GpuBenchmarkScheduleSpec(Value):
+    """When, what, how many at a time, and what is kept."""
+
+    schedule: str = Field(
+        min_length=1,
+        max_length=128,
+        pattern=patterns.SCHEDULE,
+        description="Cron expression, such as 0 */4 * * *: minute, hour, day of the month, month, day of the week; or "
+        "@hourly, @daily, @weekly, @monthly, @yearly. Read as CronJob reads it.",
+    )
+    time_zone: str | None = Field(
+        None,
+        min_length=1,
+        max_length=64,
+        pattern=patterns.TIME_ZONE,
+        description="Time zone of the schedule by its name in the IANA database, such as Europe/Berlin; UTC if absent. "
+        "A time that its clocks leap over does not run, one that they show twice runs twice.",
+    )
+    concurrency_policy: ConcurrencyPolicy = Field(
+        ConcurrencyPolicy.ALLOW,
+        description="While an earlier run is under way: Allow another one beside it, Forbid it (the newest that was "
+        "missed starts when the earlier one has ended), or Replace the earlier one, which is deleted.",
+    )
+    starting_deadline_seconds: int | None = Field(
+        None,
+        ge=0,
+        le=DEADLINE_MAX,
+        description="How late a run may start, when the operator was away or an earlier run was in the way; without a "
+        "bound if absent. Below 10 s runs may be missed, because the operator looks every few seconds.",
+    )
+    suspend: bool = Field(
+        False,
+        description="Start no further runs until this is false; those under way go on. The newest run that was missed "
+        "meanwhile starts then, unless it is later than startingDeadlineSeconds.",
+    )
+    successful_history_limit: int = Field(
+        3, ge=0, le=HISTORY_LIMIT_MAX, description="Benchmarks that succeeded and are kept; their results always are."
+    )
+    failed_history_limit: int = Field(
+        1, ge=0, le=HISTORY_LIMIT_MAX, description="Benchmarks that did not succeed and are kept."
+    )
+    benchmark_template: BenchmarkTemplate = Field(description="The benchmark that each run is.")
+    regressions: Regressions = Field(Regressions(), description="When the study is called slower than it was.")
+    costs: Costs = Field(Costs(), description="What is to be known for the monthly cost.")
+
+
+class Regression(Value):
+    """A point that is slower than it was."""
+
+    point: str = Field(max_length=160, description="Point, in words.")
+    since: str = Field(max_length=40, description="Scheduled time of its first slow run.", json_schema_extra=rules.TIME)
+    run: str = Field(max_length=names.BENCHMARK_NAME_MAX, description="Name of that run.")
+    speed: Estimate = Field(
+        description="Speed since over speed before, with the 95 % interval as if that moment had been known."
+    )
+    runs_since: int = Field(description="Runs that are slow.")
+    runs_before: int = Field(description="Runs that they are held against.")
+    nodes: tuple[Annotated[str, Field(max_length=253)], ...] = Field(
+        (), max_length=NODES_NAMED_MAX, description="Nodes of the slow runs, as far as they are known."
+    )
+    environment: str | None = Field(None, max_length=16, description="What all of these runs stand on.")
+    sentence: str = Field(max_length=REGRESSION_SENTENCE_MAX, description="The same in words.")
+
+
+class KeyChange(Value):
+    """What the figures stand on has changed: those of before and after are not held against each other."""
+
+    since: str = Field(max_length=40, description="Scheduled time of the first run.", json_schema_extra=rules.TIME)
+    run: str = Field(max_length=names.BENCHMARK_NAME_MAX, description="Name of that run.")
+    sentence: str = Field(max_length=REGRESSION_SENTENCE_MAX, description="What changed, such as driver 550 -> 560.")
+
+
+class ActiveRun(Value):
+    """A benchmark of the schedule that is under way."""
+
+    name: str = Field(max_length=names.BENCHMARK_NAME_MAX, description="GpuBenchmark.")
+    scheduled_at: str = Field(max_length=40, description="Moment that it was due.", json_schema_extra=rules.TIME)
+
+
+class LastRun(Value):
+    """A run that has finished."""
+
+    name: str = Field(max_length=names.BENCHMARK_NAME_MAX, description="GpuBenchmark, which may be gone.")
+    scheduled_at: str = Field(max_length=40, description="Moment that it was due.", json_schema_extra=rules.TIME)
+    finished_at: str = Field(max_length=40, description="When it had finished.", json_schema_extra=rules.TIME)
+    succeeded: bool = Field(description="As its condition Succeeded says.")
+    sentence: str = Field(max_length=REGRESSION_SENTENCE_MAX, description="How it ended, and what it found first.")
+    spent: DecimalText | None = Field(None, description="What it was billed, an estimate.")
+    currency: str | None = Field(None, max_length=3, description="ISO 4217 code of that.")
+
+
+class SlowNode(Value):
+    """A node that is slower than the others of its pool, by the newest run that measured each node by itself."""
+
+    node: str = Field(max_length=253, description="Node.")
+    pool: str = Field(max_length=63, description="GpuPool.")
+    speed: float = Field(description="Its speed over the median of all nodes.")
+    nodes: int = Field(description="Nodes that were measured alike.")
+    sentence: str = Field(max_length=REGRESSION_SENTENCE_MAX, description="The same in words.")
+
+
+class MonthlyLine(Value):
+    """One line of the monthly cost."""
+
+    name: str = Field(max_length=140, description="What is paid for.")
+    amount: DecimalText = Field(description="For the month.")
+
+
+class Monthly(Value):
+    """What the schedule costs a month if it goes on like this: an estimate. Amounts are absent without a price."""
+
+    hours: int = Field(description="Hours of the month: spec.costs.hoursPerMonth.")
+    runs: DecimalText = Field(description="Runs in so many hours, on average.")
+    basis: Literal["Measured", "Given", "Estimated"] | None = Field(
+        None,
+        description="How long a run holds its nodes: as the newest runs did; spec.costs.expectedRun; or what is "
+        "assumed of the study's trials.",
+    )
+    currency: str | None = Field(None, max_length=3, description="ISO 4217 code of all amounts here.")
+    compute: DecimalText | None = Field(
+        None, description="Nodes, by the provider's increment and minimum, from boot to removal, and fees of the pools."
+    )
+    per_run: DecimalText | None = Field(None, description="One run: its nodes, and fees per Run.")
+    fixed: DecimalText | None = Field(None, description="Fees per Month: they are paid whether it runs or not.")
+    total: DecimalText | None = Field(None, description="All of it.")
+    always_on: DecimalText | None = Field(
+        None, description="What its nodes alone would cost if they were never given back."
+    )
+    lines: tuple[MonthlyLine, ...] = Field((), max_length=48, description="What the total is made of.")
+    shown: str | None = Field(None, max_length=40, description="The MONTH column, such as USD 0.76.")
+    sentence: str = Field(max_length=REGRESSION_SENTENCE_MAX, description="What it rests on, or why there is none.")
+
+
+class ScheduleCondition(condition.Condition):
+    """A condition in the form of metav1.Condition."""
+
+    observed_generation: int | None = Field(None, description="Generation of the spec that this speaks of.")
+
+
+class GpuBenchmarkScheduleStatus(Value):
+    """When it ran and will run, and what was found over all runs."""
+
+    observed_generation: int | None = Field(None, description="Generation of the spec that this speaks of.")
+    conditions: tuple[ScheduleCondition, ...] = Field(
+        (),
+        max_length=8,
+        description="Ready: the schedule can be read, and runs are started. Regressed: a point is slower than it was.",
+        json_schema_extra=rules.list_map("type"),
+    )
+    active: tuple[ActiveRun, ...] = Field((), max_length=ACTIVE_MAX, description="Runs under way, the newest ones.")
+    active_runs: int = Field(0, description="How many runs are under way.")
+    last_schedule_time: str | None = Field(
+        None, max_length=40, description="When the newest run was due.", json_schema_extra=rules.TIME
+    )
+    last_successful_time: str | None = Field(
+        None, max_length=40, description="When the newest run finished that succeeded.", json_schema_extra=rules.TIME
+    )
+    next_schedule_time: str | None = Field(
+        None, max_length=40, description="When the next run is due.", json_schema_extra=rules.TIME
+    )
+    runs_kept: int = Field(0, description="Finished runs in the history, whose benchmarks may be gone.")
+    points_judged: int = Field(0, description="Points with enough runs of one environment for a verdict.")
+    last_results: tuple[LastRun, ...] = Field(
+        (), max_length=LAST_RESULTS_MAX, description="The newest runs that have finished, newest first."
+    )
+    regressions: tuple[Regression, ...] = Field(
+        (), max_length=REGRESSIONS_MAX, description="Points that are slower than they were, the worst first."
+    )
+    key_changes: tuple[KeyChange, ...] = Field(
+        (), max_length=KEY_CHANGES_MAX, description="When drivers, libraries, images or machines changed, newest first."
+    )
+    slow_nodes: tuple[SlowNode, ...] = Field(
+        (), max_length=SLOW_NODES_MAX, description="With placement EachNode: the nodes that are slower than the others."
+    )
+    monthly: Monthly | None = Field(None, description="What the schedule costs a month.")
+
+
+class GpuBenchmarkSchedule(Value):
+    """The object's content: its name and its spec."""
+
+    name: str
+    spec: GpuBenchmarkScheduleSpec
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        rules.name_at_most(
+            names.SCHEDULE_NAME_MAX,
+            because="the names of its benchmarks are made of it and the scheduled minute",
+        ),
+        rules.name_of_hosts(such_as="weekly-check"),
+    )

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much a status may hold: 256 results with all that belongs to them stay under 1 MiB (a test holds that)."""
+
+# A status of 256 results stays under 1 MiB only if each result's texts are short and its goals few. etcd takes at most
+# 1.5 MiB, the spec included. Sentences are cut to as many bytes; the schema counts characters.
+REASON_MAX = 400
+WARNING_MAX = 180
+WARNINGS_MAX = 3  # of a point; fewer where a study has many: see WARNINGS_OF_A_STUDY_MAX
+WARNINGS_OF_A_STUDY_MAX = 384  # so three of a point up to 128 points, two up to 192, one beyond
+WARNING_FIGURES_MAX = 4
+FIGURE_NAME_MAX = 10
+NODE_MAX = 63
+DATA_PATH_MAX = 48
+ENVIRONMENTS_SHOWN_MAX = 8
+FACT_MAX = 24
+LINKS_MAX = 96
+FACT_NAME_MAX = 48
+DIGEST_MAX = 71  # sha256: and 64 digits
+COMPARISON_MAX = 512
+PRICES_SHOWN_MAX = 16
+SOURCE_MAX = 96  # of a price; the plan has all of it
+COMPARISONS_MAX = 8
+SENTENCE_MAX = 320
+BILLED_POINTS_MAX = 192  # larger studies have neither bills nor relative figures in their status: it has no room
+CLOCK_MAX = 320
+BEST_POOL_MAX = 96  # a name, and what must be known of it
+GOODPUT_POOLS_MAX = 8

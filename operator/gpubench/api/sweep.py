@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a study measures: blocks of a sweep, each of which names points."""
+
+from enum import StrEnum
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from gpubench import workloads
+from gpubench.api import patterns, rules
+from gpubench.api.pod_template import EnvironmentVariable
+from gpubench.api.rules import Rule
+from gpubench.precision import Precision
+from gpubench.values import Value
+
+# Written out, not built from the catalogue at run time, so that a type checker sees the names; a test compares them.
+WorkloadName = Literal[
+    "mnist_mlp",
+    "mnist_cnn",
+    "cifar10_cnn",
+    "imdb_bidirectional_lstm",
+    "imdb_fasttext",
+    "lstm_text_generation",
+    "twitter_bilstm",
+    "trivial",
+    "alexnet",
+    "googlenet",
+    "vgg16",
+    "vgg19",
+    "inception3",
+    "inception4",
+    "inception4_finetune",
+    "resnet50",
+    "resnet50_v1.5",
+    "resnet101",
+    "resnet152",
+    "allreduce",
+    "Custom",
+]
+PoolName = Annotated[str, Field(min_length=1, max_length=63, pattern=patterns.POOL_NAME)]
+Workers = Annotated[int, Field(ge=1, le=4096)]
+Batch = Annotated[int, Field(ge=1, le=67_108_864)]  # elements of a message for the workload allreduce
+
+
+class DataSource(StrEnum):
+    """Where samples come from."""
+
+    SYNTHETIC = "Synthetic"
+    GENERATED = "Generated"
+    VOLUME = "Volume"
+
+
+class Data(Value):
+    """What a workload is trained on."""
+
+    source: DataSource = Field(
+        DataSource.SYNTHETIC,
+        description="Synthetic: one random batch that stays on the device. Generated: a small set that can be learned, "
+        "made by the workers. Volume: the real files, below path.",
+    )
+    path: str | None = Field(
+        None,
+        min_length=1,
+        max_length=1024,
+        pattern=patterns.PATH,
+        description="With source Volume: folder of the data set in the pods, below a volume's mountPath.",
+    )
+    samples: int | None = Field(
+        None,
+        ge=1,
+        le=100_000_000,
+        description="With source Generated: training samples to make; a fifth as many are made for evaluation.",
+    )
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="has(self.path) == (has(self.source) && self.source == 'Volume')",
+            sentence="data.path is the folder of the real files: give it with source Volume, and with no other source",
+        ),
+        Rule(
+            cel="!has(self.samples) || (has(self.source) && self.source == 'Generated')",
+            sentence="data.samples is the size of a generated set: give it with source Generated only",
+        ),
+    )
+
+
+class Communication(Value):
+    """How gradients travel."""
+
+    compression: Literal["None", "Float16"] = Field(
+        "None", description="Float16: gradients are cast to float16 for the wire and back after it."
+    )
+    fusion_threshold_mib: int | None = Field(
+        None,
+        ge=0,
+        le=1024,
+        description="Mebibytes of gradients sent as one message; Horovod's own 128 if absent, 0 for no fusion.",
+    )
+    cycle_time_milliseconds: int | None = Field(
+        None, ge=1, le=1000, description="Milliseconds for which Horovod gathers gradients; its own 1 if absent."
+    )
+
+
+class Variant(Value):
+    """One way of training, by name; the name is part of the point."""
+
+    name: str = Field(min_length=1, max_length=40, pattern=patterns.NAME, description="Name in results.")
+    communication: Communication = Field(Communication(), description="How gradients travel.")
+    loss_scaling: Literal["Fixed", "Dynamic"] = Field(
+        "Fixed",
+        description="With mixed_float16: the loss times 128, or a factor that begins there, doubles after 1,000 steps "
+        "and halves, leaving the step out, when a gradient overflows.",
+    )
+    learning_rate_scaling: Literal["None", "Linear", "SquareRoot"] = Field(
+        "None", description="Whether the learning rate is multiplied by the workers, or by the root of their number."
+    )
+    xla: bool = Field(False, description="Compile forward and backward pass by XLA; the all-reduce stays outside.")
+    env: tuple[EnvironmentVariable, ...] = Field(
+        (),
+        max_length=16,
+        description="Further environment variables, such as NCCL's.",
+        json_schema_extra=rules.list_map("name"),
+    )
+
+
+class Custom(Value):
+    """A workload of your own."""
+
+    name: str = Field(min_length=1, max_length=63, pattern=patterns.NAME, description="Name in results.")
+    file: str | None = Field(
+        None,
+        min_length=1,
+        max_length=1024,
+        pattern=patterns.PATH,
+        description="Python file in the pods that defines build(): see jobs/README.md. Instead of command.",
+    )
+    command: tuple[Annotated[str, Field(max_length=1024)], ...] | None = Field(
+        None,
+        min_length=1,
+        max_length=64,
+        description="Command of the pods, which trains by itself and writes the result record. Instead of file.",
+    )
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="has(self.file) != has(self.command)",
+            sentence="custom needs exactly one of file (a Python file with build()) and command (a program of its own)",
+        ),
+        Rule(
+            cel="!(self.name in [" + ", ".join(f"'{name}'" for name in workloads.NAMES) + "])",
+            sentence="custom.name is the name of a workload of gpubench: choose another one",
+            field=".name",
+        ),
+    )
+
+
+class Placement(StrEnum):
+    """On which nodes of its pool a point is measured."""
+
+    ANYWHERE = "Anywhere"
+    EACH_NODE = "EachNode"
+
+
+class SweepBlock(Value):
+    """The cross product of its lists. A point that two blocks name runs once."""
+
+    workloads: tuple[WorkloadName, ...] = Field(
+        min_length=1, max_length=16, description="Models to train, by name.", json_schema_extra=rules.SET
+    )
+    pools: tuple[PoolName, ...] = Field(
+        min_length=1, max_length=32, description="Names of GpuPools to run on.", json_schema_extra=rules.SET
+    )
+    workers: tuple[Workers, ...] = Field(
+        min_length=1,
+        max_length=32,
+        description="Horovod ranks in all: within one node, or a multiple of workersPerNode. "
+        "What a pool cannot hold is skipped, and the result says so.",
+        json_schema_extra=rules.SET,
+    )
+    workers_per_node: int | None = Field(
+        None, ge=1, le=64, description="Ranks on each node when there are several; the pool's slotsPerNode by default."
+    )
+    batch_per_worker: tuple[Batch, ...] | None = Field(
+        None,
+        min_length=1,
+        max_length=16,
+        description="Samples per rank and step: weak scaling. Instead of globalBatch.",
+        json_schema_extra=rules.SET,
+    )
+    global_batch: tuple[Batch, ...] | None = Field(
+        None,
+        min_length=1,
+        max_length=16,
+        description="Samples of all ranks per step: strong scaling. Instead of batchPerWorker.",
+        json_schema_extra=rules.SET,
+    )
+    precision: tuple[Precision, ...] = Field(
+        (Precision.FLOAT32,),
+        min_length=1,
+        max_length=4,
+        description="Arithmetic of the training step. float32 is never TensorFloat-32: that is tensor_float32.",
+        json_schema_extra=rules.SET,
+    )
+    data: Data = Field(Data(), description="What is trained on.")
+    variants: tuple[Variant, ...] | None = Field(
+        None,
+        min_length=1,
+        max_length=8,
+        description="Ways of training to compare: each makes points of its own.",
+        json_schema_extra=rules.list_map("name"),
+    )
+    epochs: int | None = Field(
+        None, ge=1, le=1000, description="With measure.mode Training: epochs; the workload's own number by default."
+    )
+    custom: Custom | None = Field(None, description="The workload of your own, where workloads is [Custom].")
+    placement: Placement = Field(
+        Placement.ANYWHERE,
+        description="EachNode: the points are measured on each node of the pools that is ready when the study is "
+        "planned, by itself; the node is then part of the point. For workers that fit one node.",
+    )
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="has(self.custom) == ('Custom' in self.workloads) && (!has(self.custom) || size(self.workloads) == 1)",
+            sentence="workloads: [Custom] and custom belong together: give both, and other workloads in another block",
+        ),
+        Rule(
+            cel="!has(self.placement) || self.placement != 'EachNode' || size(self.workers) == 1",
+            sentence="sweep[].placement EachNode holds the nodes against each other by gangs of one size: give one "
+            "entry of workers, and other sizes in another block",
+            field=".workers",
+        ),
+        Rule(
+            cel="has(self.batchPerWorker) != has(self.globalBatch)",
+            sentence="a sweep block needs either batchPerWorker (weak scaling) or globalBatch (strong scaling)",
+            detail="this one has %s",
+            values=("has(self.globalBatch) ? 'both: put one of them into a block of its own' : 'neither'",),
+        ),
+        Rule(
+            cel="!has(self.variants) || self.precision == ['mixed_float16'] || "
+            "self.variants.all(variant, variant.lossScaling != 'Dynamic')",
+            sentence="lossScaling Dynamic is for mixed_float16: set precision to [mixed_float16], and put other "
+            "precisions into another block",
+            field=".variants",
+        ),
+    )

@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Again and again: when a study is due, what is kept of it, whether it became slower, what it costs a month.
+
+The words and the rules are CronJob's. Nothing here reads a clock: `now` is always given.
+"""

@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cron expressions as CronJob reads them, and the moments that they name in a time zone.
+
+The library is cronsim: typed, without dependencies, kept up by the author of Healthchecks and used by Home Assistant.
+croniter is as well kept again, but was declared abandoned in 2025, knows far more than cron (hashes, seconds, years),
+all of which would have to be refused, and has its own idea of changes of the clock. Neither has CronJob's: that is
+what github.com/robfig/cron/v3 does, which the controller uses. So the library reads the fields and walks the calendar
+without a time zone, and here it is decided which of the moments with that time on the clock are meant:
+
+* a time that the clock leaps over does not run;
+* a time that the clock shows twice runs twice.
+
+`tests/core/robfig_cron.csv` has what robfig/cron says itself. An expression is written anew for the library where the
+two read it differently (`_field`). Must not happen: an expression that is accepted here and means something else to
+CronJob. Refused here and accepted there is `@every`, which CronJob does not document, and commas that divide nothing.
+"""
+
+import functools
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import cronsim
+
+from gpubench.values import Value
+
+#: https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/#schedule-syntax
+MACROS = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+
+#: No clock is ever put by more at once, and none has been since 1970 but across the date line.
+_LEAP = timedelta(hours=3)
+_MINUTE = timedelta(minutes=1)
+
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+
+
+class InvalidSchedule(ValueError):
+    """An expression, or a time zone, that CronJob would not take."""
+
+
+class _Bounds(Value):
+    """One of the five fields."""
+
+    name: str
+    least: int
+    most: int
+    words: tuple[str, ...] = ()
+
+
+_FIELDS = (
+    _Bounds(name="minute", least=0, most=59),
+    _Bounds(name="hour", least=0, most=23),
+    _Bounds(name="day of the month", least=1, most=31),
+    _Bounds(name="month", least=1, most=12, words=_MONTHS),
+    _Bounds(name="day of the week", least=0, most=6, words=_DAYS),
+)
+_ITEM = re.compile(r"([*?]|[0-9]{1,2}|[a-z]{3})(?:-([0-9]{1,2}|[a-z]{3}))?(?:/([0-9]{1,4}))?")
+
+
+class Timetable(Value):
+    """A schedule in its time zone: moments in seconds since the epoch."""
+
+    expression: str  # as the library reads it
+    time_zone: str
+
+    def after(self, moment: float) -> int | None:
+        """The first moment after another one; None where there is none any more."""
+        return _nearest(self, moment, forwards=True)
+
+    def latest(self, moment: float) -> int | None:
+        """The last moment before another one, or that one itself."""
+        return _nearest(self, moment, forwards=False)
+
+    def between(self, after: float, until: float, *, most: int) -> tuple[int, ...]:
+        """The last moments after one and until another, newest first, not more than `most`."""
+        found: list[int] = []
+        at = self.latest(until)
+        while at is not None and at > after and len(found) < most:
+            found.append(at)
+            at = self.latest(at - 1)
+        return tuple(found)
+
+
+@functools.lru_cache(maxsize=1024)  # a look at a schedule reads it again
+def timetable(schedule: str, *, time_zone: str | None = None) -> Timetable:
+    """When a schedule runs. InvalidSchedule with a sentence where CronJob would not run it.
+
+    Without a time zone it is UTC: CronJob means the zone of its controller then, which here would be a pod's.
+    """
+    _zone(time_zone or "UTC")
+    expression = MACROS.get(schedule.strip(), schedule)
+    if expression.startswith("@"):
+        raise InvalidSchedule(f"spec.schedule {schedule!r} is none of {', '.join(MACROS)}: write one, or five fields")
+    if "TZ=" in expression:
+        raise InvalidSchedule(f"spec.schedule {schedule!r} names a time zone: write it into spec.timeZone")
+    texts = expression.split()
+    if len(texts) != len(_FIELDS):
+        raise InvalidSchedule(
+            f"spec.schedule {schedule!r} has {len(texts)} fields: write minute, hour, day of the month, month and "
+            "day of the week, such as 0 */4 * * *"
+        )
+    written = " ".join(_field(text, bounds) for text, bounds in zip(texts, _FIELDS, strict=True))
+    found = Timetable(expression=written, time_zone=time_zone or "UTC")
+    if next(_walls(found, datetime(2000, 1, 1), forwards=True), None) is None:  # noqa: DTZ001  # a wall clock's
+        raise InvalidSchedule(f"spec.schedule {schedule!r} names a day that no year has: choose another one")
+    return found
+
+
+#: Years over which runs are counted for an average: four, so that a 29th of February is among them.
+_COUNTED_FROM, _COUNTED_YEARS = datetime(2021, 1, 1), 4  # noqa: DTZ001  # a wall clock's
+
+
+@functools.lru_cache(maxsize=1024)
+def runs_per_hour(table: Timetable) -> Fraction:
+    """How often a schedule runs in an hour, on average; the hours that clocks leap over and show twice cancel out."""
+    fields = cronsim.CronSim(table.expression, _COUNTED_FROM)
+    days = [_COUNTED_FROM + timedelta(days=day) for day in range(365 * _COUNTED_YEARS + 1)]
+    on = sum(day.month in fields.months and fields.match_day(day) for day in days)
+    return Fraction(on * len(fields.hours) * len(fields.minutes), 24 * len(days))
+
+
+# --- the fields, as the library is to read them -----------------------------------------------------------------------
+
+
+def _field(text: str, bounds: _Bounds) -> str:
+    items = [_item(item, text, bounds) for item in text.lower().split(",")]
+    # To robfig/cron a star anywhere in a field makes it a field without a restriction, which matters for days.
+    return "*" if "*" in items else ",".join(items)
+
+
+def _item(item: str, text: str, bounds: _Bounds) -> str:
+    """One entry of a list, with its range written out.
+
+    The library takes `*/2` for a field without a restriction (so that days of month and week must both match), and
+    5-5/10 for 5/10; to robfig/cron the one restricts, and the other is 5.
+    """
+    match = _ITEM.fullmatch(item)
+    if match is None:
+        raise _refused(text, bounds, "write numbers, ranges such as 1-5, steps such as */15, or * for all")
+    low, high, step_text = match.groups()
+    step = int(step_text or 1)
+    if step == 0:
+        raise _refused(text, bounds, "a step must be at least 1")
+    if low in "*?":
+        if high is not None:
+            raise _refused(text, bounds, "a range needs two ends, such as 1-5")
+        return "*" if step == 1 else f"{bounds.least}-{bounds.most}/{step}"
+    first = _number(low, text, bounds)
+    last = _number(high, text, bounds) if high is not None else bounds.most if step_text else first
+    if last < first:
+        raise _refused(text, bounds, "a range begins with its smaller end")
+    return str(first) if last == first else f"{first}-{last}/{step}"
+
+
+def _number(word: str, text: str, bounds: _Bounds) -> int:
+    if word in bounds.words:
+        return bounds.least + bounds.words.index(word)
+    if not word.isdigit() or not bounds.least <= int(word) <= bounds.most:
+        raise _refused(text, bounds, f"it is from {bounds.least} to {bounds.most}")
+    return int(word)
+
+
+def _refused(text: str, bounds: _Bounds, remedy: str) -> InvalidSchedule:
+    return InvalidSchedule(f"spec.schedule has {text!r} for the {bounds.name}: {remedy}")
+
+
+# --- from times on the clock to moments -------------------------------------------------------------------------------
+
+
+@functools.cache
+def _zone(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise InvalidSchedule(
+            f"spec.timeZone {name!r} is no time zone of the IANA database: write one such as Europe/Berlin, or UTC"
+        ) from error
+
+
+def _nearest(table: Timetable, moment: float, *, forwards: bool) -> int | None:
+    """The first moment beyond, or the last one until, a moment."""
+    zone = _zone(table.time_zone)
+    here = datetime.fromtimestamp(moment, UTC).astimezone(zone)
+    wall, offset = here.replace(tzinfo=None, fold=0), here.utcoffset()
+    nearest = next(_walls(table, wall, forwards=forwards), None)
+    if nearest is not None and offset is not None:
+        at = (nearest - offset).replace(tzinfo=UTC)
+        # Where the clock stands alike at both ends, and near them, no time in question comes twice.
+        beyond, before = (_LEAP, -_LEAP) if forwards else (-_LEAP, _LEAP)
+        looked_at = (at, at + before, here.astimezone(UTC) + beyond)
+        if all(one.astimezone(zone).utcoffset() == offset for one in looked_at):
+            return int(at.timestamp())
+    return _nearest_of_all(table, moment, wall=wall, forwards=forwards)
+
+
+def _nearest_of_all(table: Timetable, moment: float, *, wall: datetime, forwards: bool) -> int | None:
+    """The same where the clock is put in between: times on the clock are no longer in the order of the moments."""
+    back = -_LEAP if forwards else _LEAP
+    best: int | None = None
+    best_wall = wall
+    for candidate in _walls(table, wall + back, forwards=forwards):
+        if best is not None and abs(candidate - best_wall) > _LEAP:
+            break
+        for at in _moments(candidate, _zone(table.time_zone)):
+            is_beyond = at > moment if forwards else at <= moment
+            if is_beyond and (best is None or (at < best if forwards else at > best)):
+                best, best_wall = at, candidate
+    return best
+
+
+def _moments(wall: datetime, zone: ZoneInfo) -> set[int]:
+    """When the clocks of a zone show a time: once; never, where they leap over it; twice, where they are put back."""
+    found = set()
+    for fold in (0, 1):
+        at = wall.replace(tzinfo=zone, fold=fold).astimezone(UTC)
+        if at.astimezone(zone).replace(tzinfo=None, fold=0) == wall:
+            found.add(int(at.timestamp()))
+    return found
+
+
+def _walls(table: Timetable, wall: datetime, *, forwards: bool) -> Iterator[datetime]:
+    """The times on the clock after one; backwards, those until one, that one included."""
+    start = wall if forwards else wall.replace(second=0, microsecond=0) + _MINUTE
+    try:
+        yield from cronsim.CronSim(table.expression, start, reverse=not forwards)
+    except cronsim.CronSimError:
+        return  # days of months that have fewer: it never runs

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The history of a schedule for people: what became slower, the runs in a table, each point over time, as a document.
+
+HTML and Markdown are made of it as of every report. Must not happen: runs of two environments as one line.
+"""
+
+from collections.abc import Sequence
+
+from gpubench.api.schedule import GpuBenchmarkScheduleStatus
+from gpubench.measure.compare import Quantity
+from gpubench.moments import rfc3339
+from gpubench.report.document import (
+    Axis,
+    Block,
+    Curves,
+    Document,
+    Listing,
+    Mark,
+    Paragraph,
+    Section,
+    Series,
+    TitledTable,
+)
+from gpubench.report.figures import UNDEFINED
+from gpubench.report.tables import Column, Table
+from gpubench.schedule import verdict
+from gpubench.schedule.history import Entry, Figure
+from gpubench.schedule.verdict import Measured
+
+_SECONDS_PER_DAY = 86_400
+#: Points that are drawn: those that have been measured most often. All of them are in the table.
+_DRAWN_MAX = 16
+_NODES_SHOWN = 2
+
+
+def document(name: str, entries: Sequence[Entry], status: GpuBenchmarkScheduleStatus, *, source: str) -> Document:
+    """Everything that is known of a schedule's runs."""
+    sections = [
+        Section(name="verdict", title="What has changed", blocks=tuple(_verdict(status))),
+        Section(name="runs", title="Runs", blocks=(TitledTable(caption="Newest first", table=runs(entries)),)),
+    ]
+    if charts := _charts(entries):
+        sections.append(Section(name="over-time", title="Over time", blocks=charts))
+    return Document(
+        title=f"History of {name}",
+        lead=f"{len(entries)} runs of the schedule {name}, {source}.",
+        head=tuple(one.message for one in status.conditions if one.type == "Regressed"),
+        sections=tuple(sections),
+    )
+
+
+def runs(entries: Sequence[Entry]) -> Table:
+    """A line for each run and point, newest first."""
+    columns = (
+        Column(title="RUN"),
+        Column(title="DUE"),
+        Column(title="STATE"),
+        Column(title="POINT"),
+        Column(title="FIGURE", numeric=True),
+        Column(title="NODES"),
+        Column(title="ENVIRONMENT"),
+        Column(title="SPENT", numeric=True),
+    )
+    return Table(columns=columns, rows=tuple(row for entry in reversed(entries) for row in _rows(entry)))
+
+
+def _rows(entry: Entry) -> list[tuple[str, ...]]:
+    start = (entry.name, rfc3339(entry.scheduled_at), "Succeeded" if entry.succeeded else "Failed")
+    spent = UNDEFINED if entry.spent is None else f"{entry.currency or ''} {entry.spent}".strip()
+    if not entry.figures:
+        return [(*start, UNDEFINED, UNDEFINED, UNDEFINED, UNDEFINED, spent)]
+    return [
+        (*start, figure.text, _said(figure), _nodes(figure), figure.environment or UNDEFINED, spent)
+        for figure in entry.figures
+    ]
+
+
+def _said(figure: Figure) -> str:
+    unit = "s" if figure.quantity is Quantity.SECONDS else "samples/s"
+    return f"{figure.mean:.4g} {unit}{'' if figure.settled else ', never settled'}"
+
+
+def _nodes(figure: Figure) -> str:
+    shown = ", ".join(figure.nodes[:_NODES_SHOWN])
+    more = len(figure.nodes) - _NODES_SHOWN
+    return (shown + (f" and {more} more" if more > 0 else "")) or UNDEFINED
+
+
+def _verdict(status: GpuBenchmarkScheduleStatus) -> list[Block]:
+    blocks: list[Block] = [
+        Listing(title=title, items=tuple(items))
+        for title, items in (
+            ("Slower than it was", [one.sentence for one in status.regressions]),
+            ("Slow nodes", [one.sentence for one in status.slow_nodes]),
+            ("Other environments", [f"{one.sentence}, since {one.since} ({one.run})" for one in status.key_changes]),
+        )
+        if items
+    ]
+    if not blocks:
+        text = next((one.message for one in status.conditions if one.type == "Regressed"), "Nothing is known yet.")
+        blocks.append(Paragraph(text=text))
+    if status.monthly is not None:
+        total = status.monthly.shown or "no cost"
+        blocks.append(Paragraph(title="A month", text=f"{total}: {status.monthly.sentence}"))
+    return blocks
+
+
+def _charts(entries: Sequence[Entry]) -> tuple[Curves, ...]:
+    """The points that were measured most often, each over time, a line for each environment."""
+    measured = sorted(verdict.series(entries).values(), key=len, reverse=True)[:_DRAWN_MAX]
+    return tuple(_chart(number, one) for number, one in enumerate(measured, start=1))
+
+
+def _chart(number: int, measured: Sequence[Measured]) -> Curves:
+    first = measured[0].run.scheduled_at
+    newest = measured[-1].figure
+    grounds = dict.fromkeys(one.figure.ground for one in measured)
+    what = "Seconds" if newest.quantity is Quantity.SECONDS else "Samples per second"
+    return Curves(
+        name=f"point-{number}",
+        title=newest.text,
+        description=f"{what} of each run, with the interval over its repeats; a line for each environment.",
+        x=Axis(title=f"Days since {rfc3339(first)}"),
+        y=Axis(title=what, from_zero=True),
+        series=tuple(
+            Series(
+                name=" ".join(filter(None, ground)) or "unknown environment",
+                marks=tuple(_mark(one, first) for one in measured if one.figure.ground == ground),
+            )
+            for ground in grounds
+        ),
+        columns=(Column(title="Environment"), Column(title="Run"), Column(title=what, numeric=True)),
+    )
+
+
+def _mark(one: Measured, first: int) -> Mark:
+    return Mark(
+        x=(one.run.scheduled_at - first) / _SECONDS_PER_DAY,
+        y=one.figure.mean,
+        y_low=one.figure.low,
+        y_high=one.figure.high,
+        said=(one.run.name, f"{one.figure.mean:.4g}"),
+    )
