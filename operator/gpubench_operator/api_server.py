@@ -21,7 +21,10 @@ _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=
 _MERGE_PATCH = "application/merge-patch+json"
 _CHUNK = 500
 _NO_SUCH_OBJECT = (404,)
+_GROUPS = kube.Resource("", "apigroups")  # of discovery
 _LOG_SECONDS = 10.0  # a kubelet that is away holds up one study for at most so long
+#: Another pod of that name is a conflict: an eviction's conflicts the API server tries 20 times, half a second apart.
+_EVICTION_SECONDS = 15.0
 
 #: Told about each request: verb, resource and code ("error" where no answer came).
 Count = Callable[[str, str, str], None]
@@ -124,6 +127,26 @@ class ApiServer:
         path = resource.path(namespace=namespace, name=name)
         answer = await self._ask("DELETE", resource, path, verb="delete", body=options, absent=(404, 409))
         return answer is not None
+
+    async def evict(self, *, pod: str, namespace: str, uid: str | None) -> bool:
+        """Ask for exactly this pod's eviction; False when it is gone or another one has its name."""
+        eviction: kube.Object = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": pod, "namespace": namespace},
+        }
+        if uid is not None:
+            eviction["deleteOptions"] = {"preconditions": {"uid": uid}}
+        path = kube.PODS.path(namespace=namespace, name=pod, subresource="eviction")
+        seconds = max(self._timeout, _EVICTION_SECONDS)
+        answer = await self._ask(
+            "POST", kube.EVICTIONS, path, verb="create", body=eviction, absent=(404, 409), seconds=seconds
+        )
+        return answer is not None
+
+    async def serves(self, group: str) -> bool:
+        """Whether the cluster has an API group."""
+        return await self._ask("GET", _GROUPS, f"/apis/{group}", verb="get") is not None
 
     async def log_head(self, *, pod: str, namespace: str, container: str, limit: int) -> str | None:
         """The first bytes of a container's log; None when there is no such pod."""

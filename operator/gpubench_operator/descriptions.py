@@ -36,13 +36,14 @@ class Reader:
         return tuple(environment for environment in found if environment is not None)
 
     async def _read(self, study: observed.Study, one: decision.Description, *, now: float) -> Environment | None:
-        again = now + environments.TRIED_AGAIN_SECONDS
+        again, log = now + environments.TRIED_AGAIN_SECONDS, _log.info
         try:
             head = await self._api.log_head(
                 pod=one.pod, namespace=study.namespace, container=names.CONTAINER, limit=environments.LOG_HEAD_BYTES
             )
         except (kube.RetryLater, kube.Never) as error:
             head, sentence = None, f"its log cannot be read: {error}"
+            log = _log.warning if isinstance(error, kube.Never) else log
         else:
             if (environment := environments.in_log(head or "", one.environment)) is not None:
                 return environment
@@ -50,7 +51,7 @@ class Reader:
             sentence = "it is gone" if head is None else "the head of its log has no such record"
         self._remember((study.namespace, one.pod), again)
         extra = {"namespace": study.namespace, "benchmark": study.name, "environment": one.environment, "pod": one.pod}
-        _log.info("environment not read", extra={**extra, "sentence": sentence})
+        log("environment not read", extra={**extra, "sentence": sentence})
         return None
 
     def _remember(self, pod: tuple[str, str], again: float) -> None:

@@ -4,25 +4,42 @@
 The figures have no memory but the statuses: after a restart they come back from the API server, and the series of an
 object vanish with it. Names, labels and help come from the catalogue. A figure that a status does not have has no
 series: it is never 0.
+
+A study of 20 points has 800 series, and most studies are over: each one's lines are written once and kept, compressed,
+until its status is another one. To write all of them at every scrape took 50 s for a thousand studies.
 """
 
+import functools
+import importlib.metadata
+import platform
+import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import prometheus_client
-from prometheus_client import core, registry
+from prometheus_client import core, exposition, registry
 from pydantic import ValidationError
 
-from gpubench import metrics, workloads
+from gpubench import metrics, moments, workloads
 from gpubench.api.benchmark_status import (
+    AttemptCounts,
+    Best,
+    Comparison,
+    EnvironmentFacts,
+    GpuBenchmarkStatus,
+    TrialCounts,
+)
+from gpubench.api.goodput_result import PoolGoodput
+from gpubench.api.point_result import (
     AmountInterval,
     Basis,
     Estimate,
-    GpuBenchmarkStatus,
     GpuUsage,
     HostUsage,
     PointResult,
     PointState,
+    Relative,
     TrainingResult,
 )
 from gpubench.report import figures
@@ -36,20 +53,60 @@ _Samples = dict[str, list[_Sample]]
 _SECONDS_PER_HOUR = 3600.0
 
 
+class _Seen(registry.Collector):
+    """A benchmark as it was last seen: what its series are made of."""
+
+    def __init__(
+        self, key: keys.Key, raw: Mapping[str, Any], status: GpuBenchmarkStatus, budget: tuple[str, float] | None
+    ) -> None:
+        self._study = (key.namespace, key.name)
+        self._raw = raw
+        self._status = status
+        self._budget = budget
+
+    def is_still(self, raw: Mapping[str, Any], budget: tuple[str, float] | None) -> bool:
+        """Whether its series would be the same."""
+        return (self._raw, self._budget) == (raw, budget)
+
+    def add_to(self, samples: _Samples) -> None:
+        """Its samples, to those of others."""
+        _add_study(samples, self._study, self._status)
+        if self._budget is not None:
+            currency, amount = self._budget
+            samples.setdefault(metrics.BUDGET.name, []).append(((*self._study, currency), amount))
+
+    def collect(self) -> Iterator[core.Metric]:
+        """Its series, family by family."""
+        samples: _Samples = {}
+        self.add_to(samples)
+        yield from families(samples)
+
+    @functools.cached_property
+    def lines(self) -> dict[str, bytes]:
+        """Its lines by the name of their family, compressed; gauges are written alike in both formats."""
+        page = f"\n{exposition.generate_latest(self).decode()}"
+        found = {}
+        for family in page.split("\n# HELP ")[1:]:  # a label that holds a new line has it as two other characters
+            name, (_, _, lines) = family.partition(" ")[0], family.split("\n", 2)
+            found[name] = zlib.compress(f"{lines.rstrip()}\n".encode(), level=1)
+        return found
+
+
 class Figures(registry.Collector):
     """The statuses of all benchmarks, as metrics."""
 
     def __init__(self) -> None:
-        self._statuses: dict[keys.Key, tuple[object, GpuBenchmarkStatus]] = {}
+        self._statuses: dict[keys.Key, _Seen] = {}
 
     def observe(self, key: keys.Key, benchmark: kube.Object) -> None:
-        """Take a benchmark's status as it is now."""
+        """Take a benchmark's status, and its budget, as they are now."""
         raw = benchmark.get("status") or {}
+        budget = _budget(benchmark.get("spec") or {}, raw)
         before = self._statuses.get(key)
-        if before is not None and before[0] == raw:
+        if before is not None and before.is_still(raw, budget):
             return
         try:
-            self._statuses[key] = (raw, GpuBenchmarkStatus.model_validate(raw))
+            self._statuses[key] = _Seen(key, raw, GpuBenchmarkStatus.model_validate(raw), budget)
         except ValidationError as error:
             self._statuses.pop(key, None)
             _log.warning("unreadable status", extra={"key": str(key), "sentence": str(error.errors()[0]["msg"])})
@@ -69,40 +126,145 @@ class Figures(registry.Collector):
     def collect(self) -> Iterator[core.Metric]:
         """All series of all studies, family by family."""
         samples: _Samples = {}
-        for key, (_, status) in sorted(self._statuses.items()):
-            _add_study(samples, (key.namespace, key.name), status)
+        for _, seen in sorted(self._statuses.items()):  # copied at once: a scrape has a thread of its own
+            seen.add_to(samples)
+        yield from families(samples)
+
+    def written(self) -> Iterator[tuple[core.Metric, bytes]]:
+        """The same, ready to be sent: each family without its samples, and their lines."""
+        lines_of = [seen.lines for _, seen in sorted(self._statuses.items())]
         for metric in metrics.CATALOGUE:
-            if metric.name in samples:
-                family = core.GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
-                for labels, value in samples[metric.name]:
-                    family.add_metric(labels, value)
-                yield family
+            found = [zlib.decompress(lines[metric.name]) for lines in lines_of if metric.name in lines]
+            if found:
+                yield _family(metric), b"".join(found)
+
+
+def families(samples: _Samples) -> Iterator[core.Metric]:
+    """Samples by the name of their metric, as gauges in the order of the catalogue."""
+    for metric in metrics.CATALOGUE:
+        if metric.name in samples:
+            family = _family(metric)
+            for labels, value in samples[metric.name]:
+                family.add_metric(labels, value)
+            yield family
+
+
+def _family(metric: metrics.Metric) -> core.GaugeMetricFamily:
+    return core.GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
+
+
+def _budget(spec: Mapping[str, Any], status: Mapping[str, Any]) -> tuple[str, float] | None:
+    """The budget and its currency; None where there is none, or nobody knows yet in which currency it is."""
+    amount = (spec.get("limits") or {}).get("budget")
+    currency = spec.get("currency") or (status.get("spent") or {}).get("currency")
+    if amount is None or currency is None:
+        return None
+    try:
+        return str(currency), float(amount)
+    except ValueError:  # of another version: its schema takes what this one cannot read
+        return None
 
 
 def _add_study(samples: _Samples, study: tuple[str, str], status: GpuBenchmarkStatus) -> None:
-    def add(metric: metrics.Metric, label: str, value: float) -> None:
-        samples.setdefault(metric.name, []).append(((*study, label), value))
+    _add_progress(samples, study, status)
+    for facts in status.environments:
+        _add_environment(samples, study, facts)
+    for pool in () if status.goodput is None else status.goodput.pools:
+        _add_pool(samples, study, pool)
+    for result in status.results:
+        if result.node is not None:
+            continue  # a label of nodes would grow with every one that comes; the slow ones are counted of schedules
+        _add_point(samples, study, result)
+    if status.best is not None:
+        samples.setdefault(metrics.BEST.name, []).append(((*study, *_advised(status.best)), 1.0))
 
+
+def _add_progress(samples: _Samples, study: tuple[str, str], status: GpuBenchmarkStatus) -> None:
+    """How far the study has come, and what it has taken."""
+
+    def add(metric: metrics.Metric, value: float, *label: str) -> None:
+        samples.setdefault(metric.name, []).append(((*study, *label), value))
+
+    for metric, moment in ((metrics.STARTED, status.started_at), (metrics.FINISHED, status.finished_at)):
+        if moment is not None:
+            add(metric, moments.epoch_seconds(moment))
     for condition in status.conditions:
-        add(metrics.CONDITION, condition.type, float(condition.status == "True"))
+        add(metrics.CONDITION, float(condition.status == "True"), condition.type)
     if status.trials is not None:
-        trials = status.trials
-        add(metrics.TRIALS, "finished", trials.finished)
-        add(metrics.TRIALS, "running", trials.running)
-        add(metrics.TRIALS, "waiting", max(0, trials.total - trials.finished - trials.running))
+        for state, count in _counted(status.trials).items():
+            add(metrics.TRIALS, count, state)
     if status.attempts is not None:
-        ended = {name: getattr(status.attempts, name) for name in ("succeeded", "failed", "preempted", "stopped")}
-        for outcome, count in ended.items():
-            add(metrics.ATTEMPTS, outcome, count)
-        add(metrics.ATTEMPTS, "running", status.attempts.started - sum(ended.values()))
+        for outcome, count in _ended(status.attempts).items():
+            add(metrics.ATTEMPTS, count, outcome)
     if status.spent is not None:
-        add(metrics.SPENT, status.spent.currency, float(status.spent.amount))
+        add(metrics.SPENT, float(status.spent.amount), status.spent.currency)
     if status.results:
         states = Counter(result.state for result in status.results)
-        for state in PointState:
-            add(metrics.POINTS, state.value, states[state])
-    for result in status.results:
-        _add_point(samples, study, result)
+        for point_state in PointState:
+            add(metrics.POINTS, states[point_state], point_state.value)
+    if status.comparison is not None:
+        for verdict, points in _compared(status.comparison).items():
+            add(metrics.COMPARISON, points, verdict)
+
+
+def _counted(trials: TrialCounts) -> dict[str, int]:
+    waiting = max(0, trials.total - trials.finished - trials.running)
+    return {"finished": trials.finished, "running": trials.running, "waiting": waiting}
+
+
+def _ended(attempts: AttemptCounts) -> dict[str, int]:
+    outcomes = ("succeeded", "failed", "preempted", "drilled", "stopped")
+    ended: dict[str, int] = {name: getattr(attempts, name) for name in outcomes}
+    return ended | {"running": attempts.started - sum(ended.values())}
+
+
+def _add_environment(samples: _Samples, study: tuple[str, str], facts: EnvironmentFacts) -> None:
+    told = (
+        facts.environment, facts.instance_type, facts.accelerator, facts.driver, facts.cuda, facts.cudnn, facts.nccl,
+        facts.transport, facts.tensorflow, facts.horovod,
+    )  # fmt: skip
+    samples.setdefault(metrics.ENVIRONMENT.name, []).append(((*study, *(text or "" for text in told)), 1.0))
+
+
+def _advised(best: Best) -> tuple[str, ...]:
+    """In the order of the metric's labels."""
+    words = (str(told).lower() for told in (best.predicted, best.sure))
+    return (best.pool, str(best.workers), best.setting or "", *words, str(best.tied))
+
+
+def _compared(comparison: Comparison) -> dict[str, int]:
+    points = comparison.points
+    return {
+        "Pass": points.passed,
+        "Fail": points.failed,
+        "CannotTell": points.cannot_tell,
+        "NotCompared": points.not_compared,
+    }
+
+
+def _add_pool(samples: _Samples, study: tuple[str, str], pool: PoolGoodput) -> None:
+    """What became of the node time of a pool."""
+
+    def add(metric: metrics.Metric, value: float | None, *more: str) -> None:
+        if value is not None:
+            labels = (*study, pool.pool, pool.capacity_type.value, *more)
+            samples.setdefault(metric.name, []).append((labels, value))
+
+    counts = pool.interruptions
+    kinds = {"Reclaim": counts.reclaimed, "Eviction": counts.evicted, "NodeLost": counts.nodes_lost}
+    for kind, count in (kinds | {"Unknown": counts.total - sum(kinds.values())}).items():
+        add(metrics.INTERRUPTIONS, count, kind)
+    if pool.per_node_hour is not None:
+        add(metrics.INTERRUPTION_RATE, pool.per_node_hour.mean)
+        add(metrics.INTERRUPTION_RATE_LOW, pool.per_node_hour.low)
+        add(metrics.INTERRUPTION_RATE_HIGH, pool.per_node_hour.high)
+    for use, seconds in pool.node_seconds.to_wire().items():
+        add(metrics.NODE_SECONDS, float(str(seconds)), use)
+    add(metrics.GOODPUT, pool.goodput)
+    if pool.effective_price is not None:
+        add(metrics.EFFECTIVE_PRICE, float(pool.effective_price), pool.currency or "")
+    if pool.recovery is not None:
+        add(metrics.RECOVERY, pool.recovery.median)
 
 
 #: A figure and the two ends of its interval.
@@ -154,6 +316,8 @@ class _Point:
 
 def _add_point(samples: _Samples, study: tuple[str, str], result: PointResult) -> None:
     point = _Point(samples, study, result)
+    point.add_value(metrics.POINT_WORKERS, result.workers)
+    point.add_value(metrics.POINT_NODES, result.workers // result.workers_per_node)
     if result.bill is not None:
         for part, amount in result.bill.parts.to_wire().items():
             point.add_value(metrics.BILLED, float(str(amount)), part, result.bill.currency)
@@ -171,11 +335,23 @@ def _add_point(samples: _Samples, study: tuple[str, str], result: PointResult) -
         point.add_amount((metrics.COST, metrics.COST_LOW, metrics.COST_HIGH), result.cost.per_million_samples, basis)
         run = (metrics.COST_PER_RUN, metrics.COST_PER_RUN_LOW, metrics.COST_PER_RUN_HIGH)
         point.add_amount(run, result.cost.per_run, basis)
+    if result.relative is not None:
+        _add_relative(point, result, result.relative)
     for goal in result.goals:
         hours = (metrics.GOAL, metrics.GOAL_LOW, metrics.GOAL_HIGH)
         point.add(hours, goal.hours, basis, goal.name, per=_SECONDS_PER_HOUR)
         cost = (metrics.GOAL_COST, metrics.GOAL_COST_LOW, metrics.GOAL_COST_HIGH)
         point.add_amount(cost, goal.cost, basis, goal.name)
+
+
+def _add_relative(point: _Point, result: PointResult, relative: Relative) -> None:
+    """Over the base of spec.baseline, which for the base is itself."""
+    base = (str(relative.baseline_workers or result.workers), relative.baseline_pool or result.pool)
+    more = (result.basis.value, *base)
+    throughput = (metrics.RELATIVE_THROUGHPUT, metrics.RELATIVE_THROUGHPUT_LOW, metrics.RELATIVE_THROUGHPUT_HIGH)
+    point.add(throughput, relative.throughput, *more)
+    point.add((metrics.RELATIVE_TIME, metrics.RELATIVE_TIME_LOW, metrics.RELATIVE_TIME_HIGH), relative.time, *more)
+    point.add((metrics.RELATIVE_COST, metrics.RELATIVE_COST_LOW, metrics.RELATIVE_COST_HIGH), relative.cost, *more)
 
 
 def _add_measured(point: _Point, result: PointResult) -> None:
@@ -232,11 +408,17 @@ class Health:
         self._reconciles = _counter(metrics.RECONCILES, into)
         self._requests = _counter(metrics.API_REQUESTS, into)
         self._seconds = prometheus_client.Histogram(
-            metrics.RECONCILE_SECONDS.name, metrics.RECONCILE_SECONDS.help, registry=into
+            metrics.RECONCILE_SECONDS.name,
+            metrics.RECONCILE_SECONDS.help,
+            registry=into,
+            buckets=metrics.RECONCILE_SECONDS.buckets,
         )
         self.queue_depth = _gauge(metrics.QUEUE_DEPTH, into)
         self.leader = _gauge(metrics.LEADER, into)
         self.leader.set(0)
+        for outcome in ("done", "retried", "failed"):  # a counter that appears with its first error shows no increase
+            self._reconciles.labels(outcome)
+        _gauge(metrics.OPERATOR, into).labels(_version(), platform.python_version()).set(1)
 
     def reconciled(self, outcome: str, seconds: float) -> None:
         """One reconcile has ended."""
@@ -246,6 +428,14 @@ class Health:
     def requested(self, verb: str, resource: str, code: str) -> None:
         """One request to the API server was answered, or was not."""
         self._requests.labels(verb, resource, code).inc()
+
+
+def _version() -> str:
+    """Of the installed distribution; a checkout that is not installed has none."""
+    try:
+        return importlib.metadata.version("gpubench")
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"
 
 
 def _counter(metric: metrics.Metric, into: prometheus_client.CollectorRegistry) -> prometheus_client.Counter:

@@ -39,6 +39,7 @@ class Handlers:
         """A benchmark came, changed or went. Its status is our own writing and no reason to look."""
         body = event["object"]
         key = keys.benchmark(kube.namespace_of(body) or "", kube.name_of(body))
+        self._wake_schedule_of(body, gone=event["type"] == "DELETED")
         if event["type"] == "DELETED":
             self._seen.pop(key, None)
             self._figures.drop(key)
@@ -51,6 +52,26 @@ class Handlers:
             self._seen[key] = identity
             if not is_settled(body):
                 self._wake(key)
+
+    def schedule(self, event: dict[str, Any], **_: Any) -> None:
+        """A schedule came, changed or went. Its status is our own writing and no reason to look."""
+        body = event["object"]
+        key = keys.schedule(kube.namespace_of(body) or "", kube.name_of(body))
+        metadata = body["metadata"]
+        identity = (metadata["uid"], metadata.get("generation", 1))
+        if event["type"] == "DELETED":
+            self._seen.pop(key, None)
+        elif self._seen.get(key) == identity:
+            return
+        else:
+            self._seen[key] = identity
+        self._wake(key)
+
+    def _wake_schedule_of(self, body: kube.Object, *, gone: bool) -> None:
+        """A run that has finished, or is gone, may let the next one start, and belongs into the history."""
+        name = (body["metadata"].get("labels") or {}).get(names.LABEL_SCHEDULE)
+        if name and (gone or is_settled(body)):
+            self._wake(keys.schedule(kube.namespace_of(body) or "", name))
 
     def gang(self, event: dict[str, Any], **_: Any) -> None:
         """A Job, or a pod of one, changed: its labels say whose it is."""
@@ -89,6 +110,9 @@ def registry(handlers: Handlers, credentials: configuration.Configuration) -> ko
     async def event_of_benchmark(event: Any, **_: Any) -> None:
         handlers.benchmark(event)
 
+    async def event_of_schedule(event: Any, **_: Any) -> None:
+        handlers.schedule(event)
+
     async def event_of_pool(event: Any, **_: Any) -> None:
         handlers.pool(event)
 
@@ -99,6 +123,7 @@ def registry(handlers: Handlers, credentials: configuration.Configuration) -> ko
         return await connection(credentials)
 
     kopf.on.event(names.GROUP, names.VERSION, names.BENCHMARK_PLURAL, registry=registered)(event_of_benchmark)
+    kopf.on.event(names.GROUP, names.VERSION, names.SCHEDULE_PLURAL, registry=registered)(event_of_schedule)
     kopf.on.event(names.GROUP, names.VERSION, names.POOL_PLURAL, registry=registered)(event_of_pool)
     kopf.on.event("batch", "v1", "jobs", registry=registered)(event_of_gang)
     kopf.on.event("", "v1", "pods", registry=registered)(event_of_gang)
@@ -111,6 +136,10 @@ def kopf_settings(options: settings.Settings) -> kopf.OperatorSettings:
     configured = kopf.OperatorSettings()
     configured.posting.enabled = False
     configured.peering.standalone = True
+    # Nor does it read what it would have written: annotations of these names, which anybody may set, would have to be
+    # JSON.
+    configured.persistence.diffbase_storage = kopf.MultiDiffBaseStorage([])
+    configured.persistence.progress_storage = kopf.MultiProgressStorage([])
     configured.scanning.disabled = True  # else it lists and watches CRDs and namespaces, and needs the permission
     configured.watching.label_selectors["batch", "v1", "jobs"] = _SELECTOR
     configured.watching.label_selectors["", "v1", "pods"] = _SELECTOR

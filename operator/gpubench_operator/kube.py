@@ -33,14 +33,18 @@ class Resource(NamedTuple):
 
 
 BENCHMARKS = Resource(names.API_VERSION, names.BENCHMARK_PLURAL)
+SCHEDULES = Resource(names.API_VERSION, names.SCHEDULE_PLURAL)
 POOLS = Resource(names.API_VERSION, names.POOL_PLURAL, namespaced=False)
 JOBS = Resource("batch/v1", "jobs")
 PODS = Resource("v1", "pods")
+EVICTIONS = Resource("v1", "pods/eviction")  # as permissions name it; created by Kube.evict
 POD_LOGS = Resource("v1", "pods/log")  # as permissions name it; read by Kube.log_head
 SERVICES = Resource("v1", "services")
 CONFIG_MAPS = Resource("v1", "configmaps")
+SECRETS = Resource("v1", "secrets")
 EVENTS = Resource("v1", "events")
 NODES = Resource("v1", "nodes", namespaced=False)
+NETWORK_POLICIES = Resource("networking.k8s.io/v1", "networkpolicies")
 LEASES = Resource("coordination.k8s.io/v1", "leases")
 
 
@@ -50,6 +54,10 @@ class RetryLater(Exception):
     def __init__(self, sentence: str, *, delay: float | None = None) -> None:
         super().__init__(sentence)
         self.delay = delay  # seconds that the server asked for; None where the caller's back-off decides
+
+
+#: Somebody may change that: a permission, or a quota.
+FORBIDDEN = 403
 
 
 class Never(Exception):
@@ -97,6 +105,15 @@ class Kube(Protocol):
     async def delete(self, resource: Resource, *, name: str, namespace: str, uid: str) -> bool:
         """Foreground deletion of exactly this object; False when it is gone or another one has its name."""
 
+    async def evict(self, *, pod: str, namespace: str, uid: str | None) -> bool:
+        """Ask for exactly this pod's eviction; False when it is gone or another one has its name.
+
+        RetryLater where a PodDisruptionBudget does not allow it now.
+        """
+
+    async def serves(self, group: str) -> bool:
+        """Whether the cluster has an API group, as anybody may ask who has an account."""
+
     async def log_head(self, *, pod: str, namespace: str, container: str, limit: int) -> str | None:
         """The first bytes of a container's log; None when there is no such pod.
 
@@ -123,6 +140,16 @@ def uid_of(body: Object) -> str:
 def version_of(body: Object) -> str:
     """The resourceVersion in an object's metadata."""
     return str(body.get("metadata", {}).get("resourceVersion", ""))
+
+
+def condition(body: Object, type_: str) -> Object | None:
+    """A condition that is True, and speaks of the object as it is now: nobody has looked at a new spec yet."""
+    generation = body["metadata"].get("generation")
+    for one in (body.get("status") or {}).get("conditions") or ():
+        if one.get("type") == type_ and one.get("status") == "True":
+            found: Object = one
+            return found if one.get("observedGeneration", generation) == generation else None
+    return None
 
 
 def is_owned_by(body: Object, uid: str) -> bool:

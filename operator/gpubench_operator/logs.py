@@ -3,6 +3,8 @@
 
 What changes something is logged once, with namespace, benchmark and trial as fields. Specs and statuses are never
 dumped: they are in the API server, and environment variables in them are nobody's business here.
+
+Must not happen: a text of anybody's that makes a line of its own, or moves the cursor of whoever reads.
 """
 
 import json
@@ -11,6 +13,9 @@ import sys
 from datetime import UTC, datetime
 from typing import Literal
 
+from gpubench.control import observed
+from gpubench.printable import one_line, printable
+
 #: What every LogRecord has; all else in a record came in by `extra` and is a field.
 _ORDINARY = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -18,6 +23,11 @@ _ORDINARY = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 def logger(name: str) -> logging.Logger:
     """The logger of a module."""
     return logging.getLogger(name)
+
+
+def of_study(study: observed.Study, **more: object) -> dict[str, object]:
+    """The fields of an event about a study, for `extra`."""
+    return {"namespace": study.namespace, "benchmark": study.name, **more}
 
 
 def configure(*, style: Literal["json", "text"], level: str) -> None:
@@ -51,7 +61,7 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str, ensure_ascii=False)
+        return printable(json.dumps(line, default=str, ensure_ascii=False))
 
 
 class Text(logging.Formatter):
@@ -61,7 +71,9 @@ class Text(logging.Formatter):
         """The line of one record, in local time."""
         moment = datetime.fromtimestamp(record.created, UTC).astimezone().strftime("%H:%M:%S.%f")[:-3]
         shown = "".join(
-            f" {name}={value}" for name, value in fields(record).items() if not name.startswith(("k8s", "settings"))
+            f" {name}={one_line(str(value))}"
+            for name, value in fields(record).items()
+            if not name.startswith(("k8s", "settings"))
         )
-        line = f"{moment} {record.levelname.lower()} {record.getMessage()}{shown}"
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        line = f"{moment} {record.levelname.lower()} {one_line(record.getMessage())}{shown}"
+        return f"{line}\n{printable(self.formatException(record.exc_info))}" if record.exc_info else line

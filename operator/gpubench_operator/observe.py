@@ -22,6 +22,8 @@ from gpubench_operator import kube
 
 _INDEX = "batch.kubernetes.io/job-completion-index"
 
+_OF_WAITING = ("Pending", "Preempted", "Evicted")  # reasons of Kueue's Events begin with one of these
+
 #: The code that the kubelet itself reports for a container whose end it has not seen.
 _END_UNKNOWN = 137
 
@@ -135,6 +137,13 @@ def job(body: kube.Object, *, pods: tuple[observed.ObservedPod, ...] = ()) -> ob
     failed = condition(body, "Failed")
     failing = condition(body, "FailureTarget") or failed
     reason = failed or failing or {}
+    spec, suspended = body.get("spec") or {}, condition(body, "Suspended")
+    is_suspended = bool(spec.get("suspend"))
+    # The Job controller takes the condition back when it starts the clock anew: until then it is that of a run before.
+    started_at = None if suspended else seconds((body.get("status") or {}).get("startTime"))
+    queue = labels.get(names.LABEL_QUEUE) or None
+    stopped = is_suspended or (queue is not None and started_at is None)  # no pod of its next run can be there yet
+    leaving = tuple(pod for pod in pods if _is_of_a_run_before(pod, stopped=stopped, started_at=started_at))
     return observed.ObservedJob(
         name=metadata["name"],
         uid=metadata["uid"],
@@ -150,9 +159,49 @@ def job(body: kube.Object, *, pods: tuple[observed.ObservedPod, ...] = ()) -> ob
         failed=failed is not None,
         failed_reason=reason.get("reason"),
         failed_message=reason.get("message"),
-        has_ttl=(body.get("spec") or {}).get("ttlSecondsAfterFinished") is not None,
-        pods=pods,
+        has_ttl=spec.get("ttlSecondsAfterFinished") is not None,
+        drilled=(metadata.get("annotations") or {}).get(names.ANNOTATION_DRILLED) or None,
+        pods=tuple(pod for pod in pods if pod not in leaving),
+        queue=queue,
+        suspended=is_suspended,
+        suspended_since=seconds(suspended.get("lastTransitionTime")) if suspended else None,
+        started_at=started_at,
+        leaving=leaving,
     )
+
+
+def _is_of_a_run_before(pod: observed.ObservedPod, *, stopped: bool, started_at: float | None) -> bool:
+    """Whether the Job controller told a pod to end because its Job was suspended: how it ends says nothing then.
+
+    A Job that is resumed has a new start, before which the pods of its earlier run were told to end. One of this run
+    may be older than that start, too, where the Job controller could not write it at once; it is told to end later.
+    """
+    if started_at is None or pod.created_at is None:
+        return pod.deleting and stopped
+    told_at = pod.told_to_end_at or pod.created_at
+    return pod.deleting and (stopped or pod.created_at < started_at >= told_at)
+
+
+def said_by_kueue(events: Iterable[kube.Object], *, job: str) -> str | None:
+    """The latest of Kueue's Events that says why a Job waits, or was evicted; they are about its Workload.
+
+    Its name is that of the Job with "job-" before it and a hash behind it (kubernetes-sigs/kueue, workload_names.go).
+    """
+    found = [
+        event
+        for event in events
+        if (event.get("involvedObject") or {}).get("name", "").startswith(f"job-{job}-")
+        and (event.get("reason") or "").startswith(_OF_WAITING)
+    ]
+    latest = max(found, key=_told_at, default=None)
+    return None if latest is None else latest.get("message")
+
+
+def _told_at(event: kube.Object) -> str:
+    """When an Event was told last. Those of the newer API have their time elsewhere."""
+    series, metadata = event.get("series") or {}, event.get("metadata") or {}
+    moments = (event.get("lastTimestamp"), series.get("lastObservedTime"), event.get("eventTime"))
+    return next((moment for moment in moments if moment), metadata.get("creationTimestamp") or "")
 
 
 def pods_wanted(body: kube.Object) -> int:
@@ -173,6 +222,7 @@ def pod(body: kube.Object) -> observed.ObservedPod:
     scheduled = _any_condition(body, "PodScheduled") or {}
     is_scheduled = scheduled.get("status") == "True"
     disruption = condition(body, "DisruptionTarget")
+    deleted_at = seconds(metadata.get("deletionTimestamp"))
     return observed.ObservedPod(
         name=metadata.get("name", ""),
         index=_index(body),
@@ -184,12 +234,46 @@ def pod(body: kube.Object) -> observed.ObservedPod:
         waiting_message=waiting.get("message"),
         running_at=seconds((running or ended or {}).get("startedAt")),
         deleting="deletionTimestamp" in metadata,
+        told_to_end_at=None
+        if deleted_at is None
+        else deleted_at - float(metadata.get("deletionGracePeriodSeconds") or 0),
         disruption=None
         if disruption is None
         else observed.Disruption(reason=disruption.get("reason") or "", message=disruption.get("message") or ""),
         end=_end(status, ended),
         image_id=container.get("imageID") or None,
+        uid=metadata.get("uid"),
+        created_at=seconds(metadata.get("creationTimestamp")),
     )
+
+
+def node(body: kube.Object, before: observed.ObservedNode | None = None) -> observed.ObservedNode:
+    """One node. Of metadata alone whether it lives cannot be told: then it is as it was `before`."""
+    labels = _labels(body)
+    found = observed.ObservedNode(
+        name=kube.name_of(body),
+        instance_type=labels.get(names.LABEL_INSTANCE_TYPE) or None,
+        zone=labels.get(names.LABEL_ZONE) or None,
+    )
+    if "spec" not in body and "status" not in body:
+        kept = {} if before is None else before.model_dump(include={"ready", "silent_since", "taints"})
+        return found.model_copy(update=kept)
+    ready = _any_condition(body, "Ready")
+    is_ready = None if ready is None else ready.get("status") == "True"
+    return found.model_copy(
+        update={
+            "ready": is_ready,
+            "silent_since": seconds(ready.get("lastTransitionTime")) if ready is not None and not is_ready else None,
+            "taints": tuple(sorted(taint["key"] for taint in (body.get("spec") or {}).get("taints") or ())),
+        }
+    )
+
+
+def unreadable(error: ValidationError) -> str:
+    """What is said of an object that the API server took and this version does not know: the first thing in the way."""
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    return f"this version of the operator cannot read the object: {where}: {first['msg']}"
 
 
 def mount_failures(events: Iterable[kube.Object], *, since: float) -> dict[str, str]:
@@ -226,6 +310,7 @@ def _end(status: dict[str, Any], ended: dict[str, Any] | None) -> observed.Conta
         return observed.ContainerEnd(
             exit_code=0 if status["phase"] == "Succeeded" else _END_UNKNOWN,
             reason=status.get("reason") or "ContainerStatusUnknown",
+            message=status.get("message") if status["phase"] == "Failed" else None,
         )
     return None
 

@@ -21,6 +21,7 @@ from kubernetes.aio.client import api_client, configuration
 
 from gpubench_operator import (
     api_server,
+    cordons,
     exporter,
     handlers,
     keys,
@@ -28,9 +29,12 @@ from gpubench_operator import (
     leader,
     logs,
     nodes,
+    pool_exporter,
     pools,
     queue,
     reconcile,
+    schedule_exporter,
+    schedules,
     server,
     settings,
 )
@@ -45,7 +49,9 @@ _log = logs.logger(__name__)
 class Process:
     """All parts of a running operator, and what the probes ask."""
 
-    def __init__(self, options: settings.Settings, credentials: configuration.Configuration) -> None:
+    def __init__(
+        self, options: settings.Settings, credentials: configuration.Configuration, *, clock: Callable[[], float]
+    ) -> None:
         self.options = options
         self.credentials = credentials
         self.stop = asyncio.Event()
@@ -55,7 +61,6 @@ class Process:
         registry = prometheus_client.CollectorRegistry()
         self.health = exporter.Health(registry)
         self.figures = exporter.Figures()
-        registry.register(self.figures)
         self.api = api_server.ApiServer(
             api_client.ApiClient(credentials), timeout=options.request_seconds, count=self._count
         )
@@ -63,11 +68,26 @@ class Process:
             self._reconcile, clock=time.monotonic, interval=_INTERVAL, report=self.health.reconciled
         )
         self.health.queue_depth.set_function(lambda: float(self.queue.depth))
-        machines = nodes.Nodes(self.api)
+        machines = nodes.Nodes(self.api, clock=clock)
         self.studies = reconcile.Reconciler(
-            self.api, options=options, figures=self.figures, wake=self.queue.add, machines=machines
+            self.api, options=options, figures=self.figures, wake=self.queue.add, machines=machines, clock=clock
         )
-        self.pools = pools.PoolReconciler(self.api, options=options, plans=self.studies.store, machines=machines)
+        slots = self.studies.slots
+        pool_figures = pool_exporter.PoolFigures(held=slots.held, waiting=slots.waiting)
+        registry.register(pool_figures)
+        schedule_figures = schedule_exporter.ScheduleFigures()
+        registry.register(schedule_figures)
+        self.pools = pools.PoolReconciler(
+            self.api,
+            options=options,
+            plans=self.studies.store,
+            figures=pool_figures,
+            machines=machines,
+            wake=self.queue.add,
+            clock=clock,
+        )
+        self.schedules = schedules.ScheduleReconciler(self.api, options=options, figures=schedule_figures, clock=clock)
+        self.cordons = cordons.Cordons(self.api, wake=self.queue.add, clock=clock)
         self.elector = leader.Elector(
             self.api,
             leader.Terms(
@@ -79,7 +99,7 @@ class Process:
                 retry=options.lease_retry_seconds,
             ),
         )
-        self.server = server.Server(registry, healthy=self._healthy, ready=self._ready)
+        self.server = server.Server(registry, self.figures, healthy=self._healthy, ready=self._ready)
 
     async def lead(self) -> None:
         """Watch and reconcile until `stop` is set. The caller holds the Lease."""
@@ -90,6 +110,7 @@ class Process:
             if not await until_it_works(attempt, what=what, stop=self.stop):
                 return
         self.queue.add(keys.POOLS)
+        self.queue.add(keys.CORDONS)  # those of a process of before
         self.queue.add_after(keys.RESYNC, self.options.resync_seconds)
         working = asyncio.create_task(self.queue.run(workers=self.options.workers), name="queue")
         watching = await self._watch()
@@ -123,8 +144,12 @@ class Process:
             raise kube.RetryLater("the Lease is not certain just now", delay=1.0)
         if key.kind is keys.Kind.BENCHMARK:
             return await self.studies.reconcile(key)
+        if key.kind is keys.Kind.SCHEDULE:
+            return await self.schedules.reconcile(key)
         if key.kind is keys.Kind.POOLS:
             return await self.pools.reconcile(key)
+        if key.kind is keys.Kind.CORDONS:
+            return await self.cordons.reconcile(key)
         return await self._resync(key)
 
     async def _resync(self, key: keys.Key) -> float | None:
@@ -140,33 +165,40 @@ class Process:
                     self.queue.add(benchmark)
         for gone in self.figures.studies() - found:
             self.queue.add(gone)
+        self.queue.add(keys.CORDONS)
         return self.options.resync_seconds
 
     async def _crds_are_there(self) -> None:
         """Kopf would overlook a resource whose CRD comes later; a list of nothing shows that it is there."""
         await self.api.list(kube.POOLS, metadata_only=True)
         for namespace in self.options.watch_namespaces or (None,):
-            await self.api.list(kube.BENCHMARKS, namespace=namespace, metadata_only=True)
+            for resource in (kube.BENCHMARKS, kube.SCHEDULES):
+                await self.api.list(resource, namespace=namespace, metadata_only=True)
 
     def _count(self, verb: str, resource: str, code: str) -> None:
         self.connected = self.connected or code.startswith("2")
         self.health.requested(verb, resource, code)
 
     def _healthy(self) -> tuple[bool, str]:
-        return True, "leading" if self.elector.holds else "standing by"
+        return True, self._role()
 
     def _ready(self) -> tuple[bool, str]:
-        return self.connected, "connected" if self.connected else "the API server has not answered yet"
+        if not self.connected:
+            return False, "the API server has not answered yet"
+        return True, f"connected, {self._role()}"
+
+    def _role(self) -> str:
+        return "leading" if self.elector.holds else "standing by"
 
 
-async def run(options: settings.Settings) -> int:
-    """The whole life; the exit code."""
+async def run(options: settings.Settings, *, clock: Callable[[], float] = time.time) -> int:
+    """The whole life; the exit code. By `clock` all is judged that is compared with moments of the API server."""
     try:
         credentials = await api_server.load_configuration()
     except kube_config.ConfigException as error:
         _log.error("no cluster", extra={"sentence": f"neither a service account nor a kubeconfig: {error}"})
         return 2
-    process = Process(options, credentials)
+    process = Process(options, credentials, clock=clock)
     catch_signals(process.stop)
     port = await process.server.start(address=options.metrics_address, port=options.metrics_port)
     _log.info("serving", extra={"address": options.metrics_address, "port": port})

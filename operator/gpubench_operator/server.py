@@ -2,26 +2,43 @@
 """`/metrics`, `/healthz` and `/readyz` over HTTP.
 
 A standby is alive and ready while it waits for the Lease: a rolling update must be able to replace the holder. Nothing
-here asks the API server, or a probe would fail when that is slow.
+here asks the API server, or a probe would fail when that is slow. Whoever scrapes chooses the format: OpenMetrics, or
+Prometheus' older one. A scrape of a thousand studies takes seconds: it is written in a thread, family by family, or no
+Lease would be renewed meanwhile. So collectors copy what they go through before they do.
 """
 
-from collections.abc import Awaitable, Callable
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Iterator
 
 import prometheus_client
 from aiohttp import web
+from prometheus_client import core, exposition
+from prometheus_client import registry as registries
+
+from gpubench_operator import exporter
 
 #: Whether the process is well, and a sentence that says what it does.
 Probe = Callable[[], tuple[bool, str]]
 
-_Handler = Callable[[web.Request], Awaitable[web.Response]]
+_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+_Encode = Callable[[registries.Collector], bytes]
+_END = b"# EOF\n"  # of OpenMetrics; the older format has no end
 
 
 class Server:
     """The HTTP server of the operator."""
 
-    def __init__(self, registry: prometheus_client.CollectorRegistry, *, healthy: Probe, ready: Probe) -> None:
+    def __init__(
+        self,
+        registry: prometheus_client.CollectorRegistry,
+        figures: exporter.Figures,
+        *,
+        healthy: Probe,
+        ready: Probe,
+    ) -> None:
         application = web.Application()
-        application.router.add_get("/metrics", _metrics(registry))
+        application.router.add_get("/metrics", _metrics(registry, figures))
         application.router.add_get("/healthz", _probe(healthy))
         application.router.add_get("/readyz", _probe(ready))
         self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
@@ -39,13 +56,41 @@ class Server:
         await self._runner.cleanup()
 
 
-def _metrics(registry: prometheus_client.CollectorRegistry) -> _Handler:
-    async def answer(request: web.Request) -> web.Response:
-        del request
-        text = prometheus_client.generate_latest(registry)
-        return web.Response(body=text, headers={"Content-Type": prometheus_client.CONTENT_TYPE_LATEST})
+def _metrics(registry: prometheus_client.CollectorRegistry, figures: exporter.Figures) -> _Handler:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        encode, kind = exposition.choose_encoder(request.headers.get("Accept", ""))
+        response = web.StreamResponse(headers={"Content-Type": kind})
+        parts = _parts(registry, figures, encode)
+        with contextlib.suppress(ConnectionResetError):  # whoever scrapes may go away, or have no more time
+            await response.prepare(request)
+            while (part := await asyncio.to_thread(next, parts, None)) is not None:
+                await response.write(part)
+            await response.write_eof()
+        return response
 
     return answer
+
+
+def _parts(
+    registry: prometheus_client.CollectorRegistry, figures: exporter.Figures, encode: _Encode
+) -> Iterator[bytes]:
+    """The page, so that never all of it is in memory."""
+    small = encode(registry)
+    yield small.removesuffix(_END)
+    for family, lines in figures.written():
+        yield encode(_Head(family)).removesuffix(_END) + lines
+    if small.endswith(_END):
+        yield _END
+
+
+class _Head(registries.Collector):
+    """A family that has no samples yet."""
+
+    def __init__(self, family: core.Metric) -> None:
+        self._family = family
+
+    def collect(self) -> Iterator[core.Metric]:
+        yield self._family
 
 
 def _probe(ask: Probe) -> _Handler:

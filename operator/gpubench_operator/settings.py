@@ -14,8 +14,12 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from gpubench.control import observed
+
 PREFIX = "GPUBENCH_"
 _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+_LISTS = ("watch_namespaces", "metrics_namespaces")
 
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 Port = Annotated[int, Field(ge=0, le=65_535)]
@@ -50,10 +54,19 @@ class Settings(BaseModel):
         description="Address on which /metrics, /healthz and /readyz are served.",
     )
     metrics_port: Port = Field(8080, description="Port of the same; 0 takes a free one and logs it.")
+    metrics_namespaces: tuple[str, ...] = Field(
+        (),
+        description="Namespaces that may scrape the gangs' live metrics, separated by commas; empty means all.",
+    )
     workers: int = Field(8, ge=1, le=256, description="Reconciles that run at the same time.")
     request_seconds: Seconds = Field(30, description="Time-out of one request to the API server.")
     resync_seconds: Seconds = Field(300, description="Each unfinished study is looked at again after this long.")
     node_poll_seconds: Seconds = Field(30, description="How often nodes are listed for the status of GpuPools.")
+    node_silent_seconds: Seconds = Field(
+        observed.NODE_SILENT_SECONDS,
+        description="A gang is given up for a node that has not been ready for so long and whose pod nobody took away; "
+        "longer than the tolerationSeconds of its pods, which are 300 by default.",
+    )
     status_interval_seconds: Annotated[float, Field(ge=0, le=60)] = Field(
         2, description="Progress goes into a study's status at most this often; changes of phase at once."
     )
@@ -64,6 +77,11 @@ class Settings(BaseModel):
         "",
         max_length=512,
         description="Image of the pods where neither pool nor study names one; empty: gpubench-jobs.",
+    )
+    gang_priority_class: str = Field(
+        "",
+        max_length=253,
+        description="PriorityClass of the pods of studies; empty: the cluster's own default.",
     )
     log_format: Literal["json", "text"] = Field("json", description="JSON lines, or text for people.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="What is logged at least.")
@@ -86,7 +104,7 @@ def load(environment: Mapping[str, str] | None = None) -> Settings:
         field = variable.removeprefix(PREFIX).lower()
         if field not in Settings.model_fields:
             raise BadSetting(f"{variable} is no setting; there are {', '.join(sorted(variables()))}")
-        given[field] = _split(text) if field == "watch_namespaces" else text
+        given[field] = _split(text) if field in _LISTS else text
     given.setdefault("lease_namespace", _own_namespace(environment))
     given["identity"] = unique_identity(str(given.get("identity") or environment.get("POD_NAME") or ""))
     try:

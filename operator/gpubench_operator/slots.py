@@ -50,7 +50,11 @@ class SlotLedger:
 
     def held(self) -> dict[str, int]:
         """Slots held in each pool."""
-        return _total(self._held.values())
+        return _total([dict(jobs) for jobs in list(self._held.values())])  # also asked by scrapes, from their thread
+
+    def waiting(self) -> dict[str, int]:
+        """Studies in the line of each pool."""
+        return {pool: len(line) for pool, line in list(self._lines.items())}
 
     def studies_of(self, key: Key) -> tuple[str, ...]:
         """UIDs of studies under this key that hold slots: more than one after a deletion and a new start."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events of Kubernetes about a benchmark: what `kubectl describe` tells.
+"""Events of Kubernetes about a benchmark or a schedule: what `kubectl describe` tells.
 
 The name of an Event is made from what it says, so that an operator that was restarted, or one that repeats a decision,
 says it once: the second creation is answered with "exists", which is as good.
@@ -8,7 +8,7 @@ says it once: the second creation is answered with "exists", which is as good.
 from collections import OrderedDict
 
 from gpubench import names
-from gpubench.control import decision
+from gpubench.control import decision, observed
 from gpubench.values import Value, content_id
 from gpubench_operator import kube, logs, observe
 
@@ -19,9 +19,12 @@ _REMEMBERED = 4096
 # Reasons of this edge; those of the core stand in gpubench.control.happenings.
 JOB_REFUSED = "JobRefused"
 NAME_TAKEN = "NameTaken"
+NETWORK_OPEN = "NetworkOpen"  # the NetworkPolicy was refused: whoever reaches the pods may knock
 INVALID_SPEC = "InvalidSpec"
 POOL_CHANGED = "PoolChanged"
 STUCK = "Stuck"  # the API server refuses what the study needs
+EVICTION_REFUSED = "EvictionRefused"  # of spec.drill: a PodDisruptionBudget, or a permission that is missing
+NODE_CORDONED = "NodeCordoned"  # of spec.drill
 
 _log = logs.logger(__name__)
 
@@ -43,6 +46,12 @@ class Story:
             return False
         await self._write(name, body)
         return True
+
+    async def tell_of(self, study: observed.Study, happening: decision.Happening, *, now: float) -> None:
+        """The Event about a study, and in the log when it is new."""
+        if await self.tell(of_study(study), happening, now=now):
+            log = _log.warning if happening.type == "Warning" else _log.debug
+            log("told", extra=logs.of_study(study, reason=happening.reason, sentence=happening.message))
 
     async def tell_the_untold(self, uid: str) -> None:
         """Write what could not be written about this object before."""
@@ -81,23 +90,30 @@ def _is_about(body: kube.Object, uid: str) -> bool:
 
 
 class Subject(Value):
-    """The benchmark that an Event is about."""
+    """The object that an Event is about."""
 
     namespace: str
     name: str
     uid: str
     generation: int
+    kind: str = names.BENCHMARK_KIND
 
 
-def subject(benchmark: kube.Object) -> Subject:
-    """The subject in a GpuBenchmark, also in one whose spec cannot be read."""
-    metadata = benchmark["metadata"]
+def subject(body: kube.Object, *, kind: str = names.BENCHMARK_KIND) -> Subject:
+    """The subject in an object, also in one whose spec cannot be read."""
+    metadata = body["metadata"]
     return Subject(
         namespace=metadata["namespace"],
         name=metadata["name"],
         uid=metadata["uid"],
         generation=metadata.get("generation", 1),
+        kind=kind,
     )
+
+
+def of_study(study: observed.Study) -> Subject:
+    """The same of a study that has been read."""
+    return Subject(namespace=study.namespace, name=study.name, uid=study.uid, generation=study.generation)
 
 
 def event(subject: Subject, happening: decision.Happening, *, identity: str, now: float) -> kube.Object:
@@ -114,7 +130,7 @@ def event(subject: Subject, happening: decision.Happening, *, identity: str, now
         },
         "involvedObject": {
             "apiVersion": names.API_VERSION,
-            "kind": names.BENCHMARK_KIND,
+            "kind": subject.kind,
             "namespace": subject.namespace,
             "name": subject.name,
             "uid": subject.uid,

@@ -1,0 +1,432 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One look at one schedule: read what is there, decide, act; then again from scratch at the next look.
+
+The order of writes is what a crash at any moment is survived by: a finished run is in the history before its benchmark
+may go, a benchmark exists before the status says so. A run's name is its scheduled minute, so that a creation which
+finds it there has succeeded, whoever made it.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from gpubench import moments, names
+from gpubench.api.benchmark import GpuBenchmarkSpec
+from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api.pool import GpuPool
+from gpubench.api.schedule import GpuBenchmarkScheduleSpec, GpuBenchmarkScheduleStatus
+from gpubench.control import conditions, decision
+from gpubench.report import pairs
+from gpubench.schedule import fleet, history, monthly, runs, status
+from gpubench.schedule.history import Entry
+from gpubench.schedule.runs import Run
+from gpubench_operator import (
+    keys,
+    kube,
+    logs,
+    observe,
+    schedule_exporter,
+    settings,
+    status_writer,
+    store,
+    story,
+)
+
+FAILED_CREATE = "FailedCreate"  # as CronJob's controller calls it
+_STUCK = 60.0
+_AFTER_REFUSAL = 30.0  # somebody may have raised a quota or changed the template; no event says the former
+
+_log = logs.logger(__name__)
+
+
+class _Shelf(NamedTuple):
+    """The stored history of a schedule."""
+
+    versions: tuple[tuple[str, str], ...] = ()  # names and resourceVersions of the ConfigMaps that it was read from
+    shards: dict[int, dict[str, str]] = {}  # noqa: RUF012  # a value: a write makes a new one
+    entries: tuple[Entry, ...] = ()
+
+
+class _Seen(NamedTuple):
+    """A schedule as it was read."""
+
+    body: kube.Object
+    schedule: runs.Schedule
+    before: GpuBenchmarkScheduleStatus
+
+    @property
+    def uid(self) -> str:
+        return kube.uid_of(self.body)
+
+    @property
+    def namespace(self) -> str:
+        return kube.namespace_of(self.body) or ""
+
+
+class ScheduleReconciler:
+    """Carries out decisions for schedules. One instance serves all of them."""
+
+    def __init__(
+        self,
+        api: kube.Kube,
+        *,
+        options: settings.Settings,
+        figures: schedule_exporter.ScheduleFigures,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._api = api
+        self._options = options
+        self._figures = figures
+        self._clock = clock
+        self._store = store.Store(api)
+        self._status = status_writer.StatusWriter(api, interval=0.0)
+        self._story = story.Story(api, identity=options.identity)
+        self._shelves: dict[str, _Shelf] = {}  # by the schedule's UID
+        self._met = keys.Met()
+
+    async def reconcile(self, key: keys.Key) -> float | None:
+        """One look; the seconds until the next one is due without an event."""
+        body = await self._api.get(kube.SCHEDULES, name=key.name, namespace=key.namespace)
+        if body is None or "deletionTimestamp" in body["metadata"]:
+            self._figures.drop(key)
+            self._meet(key, None)
+            return None
+        self._meet(key, kube.uid_of(body))
+        self._figures.observe(key, body)
+        await self._story.tell_the_untold(kube.uid_of(body))
+        try:
+            seen = _read(body)
+        except ValidationError as error:
+            sentence = observe.unreadable(error)
+            _log.warning("unreadable schedule", extra={"key": str(key), "sentence": sentence})
+            await self._tell(body, [_warning(story.INVALID_SPEC, sentence)])
+            return _STUCK
+        return await self._look(key, seen)
+
+    def _meet(self, key: keys.Key, uid: str | None) -> None:
+        """What is remembered of the schedule that had this name at the last look goes with it."""
+        if (gone := self._met.instead(key, uid)) is not None:
+            self._shelves.pop(gone, None)
+            self._status.forget(gone)
+            self._story.forget(gone)
+
+    async def _look(self, key: keys.Key, seen: _Seen) -> float | None:
+        shelf = await self._shelf(seen)
+        found = {kube.uid_of(body): body for body in await self._children(seen)}
+        now = self._clock()
+        decided = runs.decide(seen.schedule, _runs(found.values(), shelf), now)
+        told = decided.happenings
+        if decided.archive:
+            shelf = await self._archive(seen, [found[run.uid] for run in decided.archive], shelf)
+            decided = runs.decide(seen.schedule, _runs(found.values(), shelf), now)
+        for run in (*decided.remove, *decided.replace):
+            if await self._api.delete(kube.BENCHMARKS, name=run.name, namespace=seen.namespace, uid=run.uid):
+                told = (*told, _normal(runs.DELETED, f"deleted {run.name}"))
+        refused = None
+        if decided.start is not None:
+            made, refused = await self._start(seen, decided.start)
+            told = (*told, *made.happenings)
+            decided = decided.model_copy(
+                update={
+                    "active": (*decided.active, *made.runs),
+                    "last_scheduled_at": decided.start if refused is None else decided.last_scheduled_at,
+                }
+            )
+        await self._conclude(key, seen, decided, shelf, told=told, now=now)
+        wakes = [None if decided.wake_at is None else max(0.0, decided.wake_at - self._clock()), refused]
+        # A clock that is put right while nothing happens is noticed by the resync at the latest.
+        return min([wake for wake in wakes if wake is not None] + [self._options.resync_seconds])
+
+    async def _conclude(
+        self,
+        key: keys.Key,
+        seen: _Seen,
+        decided: runs.Decision,
+        shelf: _Shelf,
+        *,
+        told: Sequence[decision.Happening],
+        now: float,
+    ) -> None:
+        """What people are told, then the status: afterwards nobody would know what is news."""
+        spec = seen.schedule.spec
+        pools = await self._pools()
+        planned_at = moments.rfc3339(seen.schedule.created_at)
+        after = status.status(
+            spec,
+            decided,
+            shelf.entries,
+            monthly=monthly.projected(spec, pools, shelf.entries, planned_at=planned_at),
+            missing_pools=monthly.pools_not_there(spec, pools),
+            slow_nodes=fleet.slow_nodes(shelf.entries),
+            before=seen.before.conditions,
+            generation=seen.body["metadata"].get("generation", 1),
+            now=now,
+        )
+        news = status.happenings(
+            seen.before.conditions, seen.before.key_changes, after, slow_before=seen.before.slow_nodes
+        )
+        problem = () if decided.problem is None else (decided.problem,)
+        await self._tell(seen.body, [*told, *problem, *news])
+        wire = after.to_wire()
+        await self._status.write(kube.SCHEDULES, seen.body, wire, now=now)
+        self._figures.observe(key, {**seen.body, "status": wire})
+
+    # --- runs ---------------------------------------------------------------------------------------------------------
+
+    async def _children(self, seen: _Seen) -> list[kube.Object]:
+        listed = await self._api.list(
+            kube.BENCHMARKS, namespace=seen.namespace, labels={names.LABEL_SCHEDULE_UID: seen.uid}
+        )
+        return [body for body in listed if kube.is_owned_by(body, seen.uid)]
+
+    async def _start(self, seen: _Seen, scheduled_at: int) -> tuple["_Made", float | None]:
+        """Create the benchmark of a run; seconds until it is tried again where it was refused."""
+        body = benchmark(seen.body, scheduled_at)
+        name = kube.name_of(body)
+        try:
+            created = await self._api.create(kube.BENCHMARKS, body)
+        except kube.Never as error:
+            _log.warning("run refused", extra={"namespace": seen.namespace, "run": name, "sentence": str(error)})
+            sentence = conditions.clamped(f"the benchmark {name} cannot be created: {error}", 1024)
+            return _Made(happenings=(_warning(FAILED_CREATE, sentence),)), _AFTER_REFUSAL
+        if created is None:
+            return await self._existing(seen, name)
+        _log.info("run created", extra={"namespace": seen.namespace, "schedule": seen.schedule.name, "run": name})
+        return _Made((_run(created, archived=False),), (_normal(runs.CREATED, f"created {name}"),)), None
+
+    async def _existing(self, seen: _Seen, name: str) -> tuple["_Made", float | None]:
+        """A benchmark that has the name already: ours of a moment ago, or somebody else's."""
+        found = await self._api.get(kube.BENCHMARKS, name=name, namespace=seen.namespace)
+        if found is None:
+            raise kube.RetryLater(f"benchmark {seen.namespace}/{name} went away just now", delay=0.2)
+        if kube.is_owned_by(found, seen.uid):
+            return _Made(runs=(_run(found, archived=False),)), None
+        if "deletionTimestamp" in found["metadata"]:  # of a schedule of before that had this name
+            raise kube.RetryLater(f"benchmark {seen.namespace}/{name} is still being deleted", delay=2.0)
+        sentence = f"the benchmark {name} belongs to somebody else: remove it, and the run starts"
+        return _Made(happenings=(_warning(story.NAME_TAKEN, sentence),)), _AFTER_REFUSAL
+
+    async def _pools(self) -> tuple[GpuPool, ...]:
+        found = []
+        for body in await self._api.list(kube.POOLS):
+            try:
+                found.append(observe.pool(body, default_image=self._options.jobs_image))
+            except ValidationError:  # its own status says so
+                continue
+        return tuple(found)
+
+    # --- history ------------------------------------------------------------------------------------------------------
+
+    async def _shelf(self, seen: _Seen) -> _Shelf:
+        """The history as it is stored, read again only where it has changed."""
+        labels = {names.LABEL_SCHEDULE_UID: seen.uid, names.LABEL_COMPONENT: names.COMPONENT_HISTORY}
+        listed = await self._api.list(kube.CONFIG_MAPS, namespace=seen.namespace, labels=labels, metadata_only=True)
+        ours = [body for body in listed if kube.is_owned_by(body, seen.uid)]
+        versions = tuple(sorted((kube.name_of(body), kube.version_of(body)) for body in ours))
+        known = self._shelves.get(seen.uid, _Shelf())
+        if versions == known.versions:
+            return known
+        shards: dict[int, dict[str, str]] = {}
+        for name, _ in versions:
+            body = await self._api.get(kube.CONFIG_MAPS, name=name, namespace=seen.namespace)
+            if body is not None:
+                shards[int(name.rpartition("-")[2])] = body.get("data") or {}
+        return self._keep(seen, _Shelf(versions, shards, history.read(shards.values())))
+
+    async def _archive(self, seen: _Seen, finished: Sequence[kube.Object], shelf: _Shelf) -> _Shelf:
+        """Write the runs that have finished into the history, oldest first."""
+        for body in sorted(finished, key=kube.name_of):
+            entry = await self._entry(body)
+            versions = dict(shelf.versions)
+            for change in history.placed(shelf.shards, entry):
+                written = await self._write(seen, change, versions)
+                versions[kube.name_of(written)] = kube.version_of(written)
+                shards = {**shelf.shards, change.shard: written.get("data") or {}}
+                # After each write: a later failure must not make anybody write over it.
+                shelf = self._keep(seen, _Shelf(tuple(sorted(versions.items())), shards, history.read(shards.values())))
+        return shelf
+
+    async def _write(self, seen: _Seen, change: history.Change, versions: dict[str, str]) -> kube.Object:
+        name = names.history_name(seen.schedule.name, seen.uid, shard=change.shard)
+        if name in versions:
+            patch = {"metadata": {"resourceVersion": versions[name]}, "data": dict(change.entries)}
+            written = await self._api.patch(kube.CONFIG_MAPS, patch, name=name, namespace=seen.namespace)
+        else:
+            written = await self._api.create(kube.CONFIG_MAPS, _config_map(seen.body, name, change))
+        if written is None:
+            self._shelves.pop(seen.uid, None)
+            raise kube.RetryLater(f"ConfigMap {seen.namespace}/{name} changed meanwhile", delay=0.2)
+        return written
+
+    async def _entry(self, body: kube.Object) -> Entry:
+        """What is kept of a run. One that this version cannot read still counts as a run."""
+        run = _run(body, archived=False)
+        assert run.finished_at is not None  # only such are archived
+        known = Entry(
+            name=run.name,
+            uid=run.uid,
+            scheduled_at=run.scheduled_at,
+            created_at=run.created_at,
+            finished_at=run.finished_at,
+            succeeded=run.succeeded,
+            sentence=_sentence(body),
+        )
+        try:
+            study = observe.study(body)
+            found = GpuBenchmarkStatus.model_validate(body.get("status") or {})
+        except ValidationError as error:
+            _log.warning("unreadable run", extra={"run": run.name, "sentence": observe.unreadable(error)})
+            return known
+        shelf = await self._store.read(study)
+        self._store.forget(study.uid)
+        return known.model_copy(update=_found(run.name, study.spec, found, shelf))
+
+    def _keep(self, seen: _Seen, shelf: _Shelf) -> _Shelf:
+        self._shelves[seen.uid] = shelf
+        return shelf
+
+    async def _tell(self, body: kube.Object, told: Sequence[decision.Happening]) -> None:
+        subject = story.subject(body, kind=names.SCHEDULE_KIND)
+        for happening in told:
+            await self._story.tell(subject, happening, now=self._clock())
+
+
+class _Made(NamedTuple):
+    """What came of the creation of a run."""
+
+    runs: tuple[Run, ...] = ()
+    happenings: tuple[decision.Happening, ...] = ()
+
+
+def benchmark(schedule: kube.Object, scheduled_at: int) -> kube.Object:
+    """The GpuBenchmark of one run: the template as it stands in the object, with the schedule as its owner."""
+    metadata = schedule["metadata"]
+    template = schedule["spec"]["benchmarkTemplate"]
+    of_template = template.get("metadata") or {}
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": names.BENCHMARK_KIND,
+        "metadata": {
+            "name": names.run_name(metadata["name"], scheduled_at),
+            "namespace": metadata["namespace"],
+            "labels": {
+                **(of_template.get("labels") or {}),
+                names.LABEL_MANAGED_BY: names.MANAGED_BY,
+                names.LABEL_SCHEDULE: metadata["name"],
+                names.LABEL_SCHEDULE_UID: metadata["uid"],
+            },
+            "annotations": {
+                **(of_template.get("annotations") or {}),
+                names.ANNOTATION_SCHEDULED: moments.rfc3339(scheduled_at),
+            },
+            "ownerReferences": [_owner(schedule)],
+        },
+        "spec": template["spec"],
+    }
+
+
+def _owner(schedule: kube.Object) -> dict[str, Any]:
+    metadata = schedule["metadata"]
+    reference = {"apiVersion": names.API_VERSION, "kind": names.SCHEDULE_KIND}
+    return {**reference, "name": metadata["name"], "uid": metadata["uid"], "controller": True}
+
+
+def _config_map(schedule: kube.Object, name: str, change: history.Change) -> kube.Object:
+    metadata = schedule["metadata"]
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": name,
+            "namespace": metadata["namespace"],
+            "labels": {
+                names.LABEL_MANAGED_BY: names.MANAGED_BY,
+                names.LABEL_COMPONENT: names.COMPONENT_HISTORY,
+                names.LABEL_SCHEDULE: metadata["name"],
+                names.LABEL_SCHEDULE_UID: metadata["uid"],
+            },
+            "ownerReferences": [_owner(schedule)],
+        },
+        "data": {key: text for key, text in change.entries.items() if text is not None},
+    }
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def _read(body: kube.Object) -> _Seen:
+    """The schedule in an object; ValidationError where its spec is none that this version knows."""
+    metadata = body["metadata"]
+    spec = GpuBenchmarkScheduleSpec.model_validate(body.get("spec") or {})
+    try:
+        before = GpuBenchmarkScheduleStatus.model_validate(body.get("status") or {})
+    except ValidationError:  # of another version: what it says is made anew, but for what nobody else knows
+        last = (body.get("status") or {}).get("lastScheduleTime")
+        before = GpuBenchmarkScheduleStatus(last_schedule_time=last if isinstance(last, str) else None)
+    return _Seen(
+        body=body,
+        schedule=runs.Schedule(
+            name=metadata["name"],
+            created_at=observe.seconds(metadata.get("creationTimestamp")) or 0.0,
+            spec=spec,
+            last_scheduled_at=observe.seconds(before.last_schedule_time),
+        ),
+        before=before,
+    )
+
+
+def _runs(bodies: Iterable[kube.Object], shelf: _Shelf) -> tuple[Run, ...]:
+    archived = {entry.name for entry in shelf.entries}
+    return tuple(_run(body, archived=kube.name_of(body) in archived) for body in bodies)
+
+
+def _run(body: kube.Object, *, archived: bool) -> Run:
+    metadata = body["metadata"]
+    created = observe.seconds(metadata.get("creationTimestamp")) or 0.0
+    annotations = metadata.get("annotations") or {}
+    scheduled = observe.seconds(annotations.get(names.ANNOTATION_SCHEDULED))
+    finished = kube.condition(body, conditions.FINISHED)
+    ended = None
+    if finished is not None:
+        told = observe.seconds((body.get("status") or {}).get("finishedAt"))
+        ended = told or observe.seconds(finished.get("lastTransitionTime")) or created
+    return Run(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        scheduled_at=int(created if scheduled is None else scheduled),
+        created_at=created,
+        finished_at=ended,
+        succeeded=kube.condition(body, conditions.SUCCEEDED) is not None,
+        deleting="deletionTimestamp" in metadata,
+        archived=archived,
+    )
+
+
+def _sentence(body: kube.Object) -> str:
+    finished = kube.condition(body, conditions.FINISHED) or {}
+    return conditions.clamped(str(finished.get("message") or "finished"), 256)
+
+
+def _found(name: str, spec: GpuBenchmarkSpec, found: GpuBenchmarkStatus, shelf: store.Shelf) -> dict[str, Any]:
+    """Fields of the entry that come from what was measured."""
+    records = shelf.recorded.records
+    compared = found.comparison
+    return {
+        "figures": history.figures(pairs.of_spec(name, spec, found), plan=shelf.plan, records=records),
+        "environments": found.environments,
+        "held": () if shelf.plan is None else history.held(shelf.plan, records),
+        "spent": None if found.spent is None else found.spent.amount,
+        "currency": None if found.spent is None else found.spent.currency,
+        "baseline": None if compared is None else compared.verdict.value,
+        "baseline_sentence": None if compared is None else compared.sentence,
+    }
+
+
+def _normal(reason: str, message: str) -> decision.Happening:
+    return decision.Happening(type="Normal", reason=reason, message=message)
+
+
+def _warning(reason: str, message: str) -> decision.Happening:
+    return decision.Happening(type="Warning", reason=reason, message=message)
