@@ -20,6 +20,8 @@ from gpubench_cli import refusal, terminal
 _COMMANDS = {
     "run": "run",
     "plan": "plan",
+    "validate": "validate",
+    "pools": "pools",
     "show": "show",
     "explain": "explain",
     "advise": "advise",
@@ -30,8 +32,11 @@ _COMMANDS = {
     "export": "export",
     "import": "import_study",
     "watch": "watch",
+    "history": "runs",
+    "drill": "drill",
     "workloads": "workloads",
     "self-check": "self_check",
+    "doctor": "doctor",
 }
 
 _PLUGIN = "kubectl-gpubench"

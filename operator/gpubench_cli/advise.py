@@ -9,7 +9,7 @@ import re
 from decimal import Decimal
 
 from gpubench import units
-from gpubench.api.benchmark import Goal, Objective
+from gpubench.api.goals import Goal, Objective
 from gpubench.control import advice, conditions
 from gpubench.money import price
 from gpubench.plan.plan import Plan

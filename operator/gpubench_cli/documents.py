@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Study files: GpuPools, GpuBenchmarks and the ConfigMaps that they mount, in YAML.
+"""Study files: GpuPools, GpuBenchmarks, GpuBenchmarkSchedules and the ConfigMaps that they mount, in YAML.
 
 Validated once, each complaint with the line it is about.
 
@@ -14,21 +14,47 @@ from gpubench import names
 from gpubench.api import structure, validate
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.pool import GpuPool
+from gpubench.api.schedule import GpuBenchmarkScheduleSpec
+from gpubench.schedule import cron
 from gpubench_cli import config_maps, yaml_text
 from gpubench_cli.config_maps import ConfigMap
 from gpubench_cli.refusal import Refusal
 from gpubench_cli.yaml_text import Document
 
 _PROBLEMS_SHOWN = 10
+_OF_TEMPLATE = ("spec", "benchmarkTemplate", "spec")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Benchmark:
-    """A GpuBenchmark of a file."""
+    """A GpuBenchmark of a file, or what each run of a schedule is."""
 
     name: str
     spec: GpuBenchmarkSpec
     document: Document
+    path: tuple[str, ...] = ("spec",)  # of the spec, in the document
+
+    def at(self, *steps: str | int) -> str:
+        """Where something of the spec stands, with file and line."""
+        return self.document.at((*self.path, *steps))
+
+    @property
+    def field(self) -> str:
+        """The spec, as people write it."""
+        return ".".join(self.path)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """A GpuBenchmarkSchedule of a file."""
+
+    name: str
+    spec: GpuBenchmarkScheduleSpec
+    document: Document
+
+    def run(self, name: str) -> Benchmark:
+        """The benchmark that a run is."""
+        return Benchmark(name=name, spec=self.spec.benchmark_template.spec, document=self.document, path=_OF_TEMPLATE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,14 +64,27 @@ class StudyFile:
     path: Path
     pools: tuple[GpuPool, ...]
     benchmarks: tuple[Benchmark, ...]
+    schedules: tuple[Schedule, ...] = ()
     config_maps: tuple[ConfigMap, ...] = ()
+
+    def schedule(self, name: str | None) -> Schedule | None:
+        """The schedule that is meant; None where a benchmark is."""
+        found = {schedule.name: schedule for schedule in self.schedules}
+        if name is not None:
+            return None if any(benchmark.name == name for benchmark in self.benchmarks) else found.get(name)
+        if self.benchmarks or not found:
+            return None
+        if len(found) > 1:
+            raise Refusal(f"{self.path}: there are several schedules: choose one with --name ({', '.join(found)})")
+        return self.schedules[0]
 
     def benchmark(self, name: str | None) -> Benchmark:
         """The one that is meant; Refusal with the choice where that is not clear."""
         found = {benchmark.name: benchmark for benchmark in self.benchmarks}
         listed = ", ".join(found)
         if not found:
-            raise Refusal(f"{self.path}: there is no {names.BENCHMARK_KIND} in this file")
+            there = f", but {names.SCHEDULE_KIND} {self.schedules[0].name}" if self.schedules else ""
+            raise Refusal(f"{self.path}: there is no {names.BENCHMARK_KIND} in this file{there}")
         if name is None and len(found) > 1:
             raise Refusal(f"{self.path}: there are several benchmarks: choose one with --name ({listed})")
         if name is not None and name not in found:
@@ -61,6 +100,7 @@ def read(path: Path) -> StudyFile:
     problems: list[str] = []
     pools: list[tuple[GpuPool, Document]] = []
     benchmarks: list[Benchmark] = []
+    schedules: list[Schedule] = []
     found_maps: list[tuple[ConfigMap, Document]] = []
     for document in documents:
         try:
@@ -69,6 +109,8 @@ def read(path: Path) -> StudyFile:
                     pools.append((validate.load_pool(document.content), document))
                 case names.BENCHMARK_KIND:
                     benchmarks.append(_benchmark(document))
+                case names.SCHEDULE_KIND:
+                    schedules.append(_schedule(document))
                 case config_maps.KIND:
                     found_maps.append((config_maps.read(document), document))
         except validate.InvalidObject as error:
@@ -77,6 +119,7 @@ def read(path: Path) -> StudyFile:
             problems += error.sentences
     problems += _given_twice((pool.name, document) for pool, document in pools)
     problems += _given_twice((benchmark.name, benchmark.document) for benchmark in benchmarks)
+    problems += _given_twice((schedule.name, schedule.document) for schedule in schedules)
     problems += _given_twice((config_map.name, document) for config_map, document in found_maps)
     if problems:
         raise Refusal(*_shortened(problems))
@@ -84,6 +127,7 @@ def read(path: Path) -> StudyFile:
         path=path,
         pools=tuple(pool for pool, _ in pools),
         benchmarks=tuple(benchmarks),
+        schedules=tuple(schedules),
         config_maps=tuple(config_map for config_map, _ in found_maps),
     )
 
@@ -98,7 +142,7 @@ def refuse_missing_pools(benchmark: Benchmark, pools: Sequence[GpuPool]) -> None
     """Refusal where a pool is named that nobody has given."""
     known = ", ".join(pool.name for pool in pools) or "none"
     sentences = [
-        f"{benchmark.document.at(('spec', 'sweep', index, 'pools', position))}: spec.sweep[{index}].pools: there is no "
+        f"{benchmark.at('sweep', index, 'pools', position)}: {benchmark.field}.sweep[{index}].pools: there is no "
         f"{names.POOL_KIND} {pool!r} here (there is {known}): add it to the file, or give its file with --pools"
         for index, block in enumerate(benchmark.spec.sweep)
         for position, pool in enumerate(block.pools)
@@ -113,6 +157,17 @@ def _benchmark(document: Document) -> Benchmark:
     return Benchmark(name=loaded.name, spec=loaded.spec, document=document)
 
 
+def _schedule(document: Document) -> Schedule:
+    """The schedule of a document; Refusal, too, where the operator would take it and never run it."""
+    loaded = validate.load_schedule(document.content)
+    try:
+        cron.timetable(loaded.spec.schedule, time_zone=loaded.spec.time_zone)
+    except cron.InvalidSchedule as error:
+        field = "timeZone" if str(error).startswith("spec.timeZone") else "schedule"
+        raise Refusal(f"{document.at(('spec', field))}: {error}") from error
+    return Schedule(name=loaded.name, spec=loaded.spec, document=document)
+
+
 def _kind(document: Document) -> str:
     """The kind of a document that is one of ours; Refusal of every other."""
     content = document.content
@@ -121,11 +176,11 @@ def _kind(document: Document) -> str:
     kind, version = content.get("kind"), content.get("apiVersion")
     if (kind, version) == (config_maps.KIND, config_maps.API_VERSION):
         return config_maps.KIND
-    if kind not in (names.POOL_KIND, names.BENCHMARK_KIND):
+    if kind not in (names.POOL_KIND, names.BENCHMARK_KIND, names.SCHEDULE_KIND):
         found = f"kind {kind!r}" if kind is not None else "no kind"
         raise Refusal(
-            f"{document.at(('kind',))}: {found}: a study file holds {names.BENCHMARK_KIND}, {names.POOL_KIND} and "
-            f"{config_maps.KIND} only"
+            f"{document.at(('kind',))}: {found}: a study file holds {names.BENCHMARK_KIND}, {names.POOL_KIND}, "
+            f"{names.SCHEDULE_KIND} and {config_maps.KIND} only"
         )
     if version != names.API_VERSION:
         raise Refusal(

@@ -6,9 +6,11 @@ import json
 from collections.abc import Iterator
 
 from gpubench.control import explain
-from gpubench.control.explain import Explained, Step
+from gpubench.control.explain import Explained
+from gpubench.control.steps import Step
 from gpubench_cli import refusal, selection, stored, terminal
 
+_BILL = "bill."
 _EPILOG = """\
 A POINT is named by its row in `gpubench show`: workload/pool/workers/batch/precision, of
 which as many parts are enough, in this order, as tell it from the others.
@@ -59,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def lines(found: Explained) -> Iterator[str]:
     """What is printed of a point."""
-    if not found.steps:
+    if not any(step.field and not step.field.startswith(_BILL) for step in found.steps):
         yield f"It has no figures: {found.point.reason or 'it has not been measured yet'}."
     for step in found.steps:
         yield ""

@@ -148,6 +148,8 @@ def _orders(job: str, gang: Gang, *, study: Study, plan: Plan, place: Place) -> 
     )
     environment[names.ENV_RENDEZVOUS_HOST] = addresses[0]  # there is no DNS
     assignment = gang.assignment
+    if assignment.checkpoint is not None:  # whatever claim the cluster would have
+        environment[names.ENV_CHECKPOINTS] = str(place.folder.checkpoints)
     for index, address in enumerate(addresses):
         yield PodOrder(
             name=f"{job}-{index}",

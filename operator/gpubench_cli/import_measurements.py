@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from gpubench.api.benchmark import POINTS_MAX, Mode
+from gpubench.api.benchmark import POINTS_MAX
+from gpubench.api.measuring import Mode
 from gpubench.plan import derived, importing
 from gpubench.plan.imported import Added, Figure, FigureKind, Imported, ImportedPoint, Run, Speed
 from gpubench.plan.plan import Plan, Point

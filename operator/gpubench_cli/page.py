@@ -11,6 +11,7 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
+from gpubench.printable import printable
 from gpubench.report.document import Chart, Document
 from gpubench_cli import plots
 
@@ -19,7 +20,7 @@ _TEMPLATE = "page.html.jinja"
 
 def render(document: Document) -> str:
     """The whole page."""
-    return _template().render(document=document, drawn=_drawn) + "\n"
+    return printable(_template().render(document=document, drawn=_drawn)) + "\n"
 
 
 def _drawn(chart: Chart) -> Markup:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gpubench plan STUDY.yaml`: what would be run, in which order, for how long and how much. Runs nothing."""
+"""`gpubench plan STUDY.yaml`: what would be run, in which order, for how long and how much. Runs nothing.
+
+Of a schedule: what one run would be, when the next ones are due, and what a month costs.
+"""
 
 import argparse
 import json
@@ -11,21 +14,23 @@ from pathlib import Path
 
 import yaml
 
-from gpubench.api.benchmark import Data, DataSource
+from gpubench import names
 from gpubench.api.pool import GpuPool
+from gpubench.api.sweep import Data, DataSource
 from gpubench.control import forecast, planning
 from gpubench.control.forecast import Forecast, Outlook
 from gpubench.moments import rfc3339
-from gpubench.money import price
+from gpubench.money import price, staleness
 from gpubench.plan import derived, estimate, freeze
 from gpubench.plan.estimate import Basis
 from gpubench.plan.plan import Plan, Point, Trial
 from gpubench.report import figures
 from gpubench.report.tables import Column, Table
+from gpubench.schedule import cron, monthly
 from gpubench.units import duration_text, workers_text
-from gpubench_cli import documents, history, machine, refusal, small, terminal, volumes
-from gpubench_cli.documents import Benchmark, StudyFile
-from gpubench_cli.run import as_here, as_study, read_study
+from gpubench_cli import documents, history, machine, refusal, small, terminal, upcoming, volumes
+from gpubench_cli.documents import Benchmark, Schedule, StudyFile
+from gpubench_cli.run import adapted_study, as_here, as_study, given_pools
 
 _MONEY_PLACES = 4
 
@@ -43,6 +48,7 @@ _FURTHER_COLUMNS: tuple[tuple[Column, _Cell], ...] = (
     (Column(title="DATA"), lambda point: _data(point.key.data)),
     (Column(title="VARIANT"), lambda point: _shown(point.key.variant and point.key.variant.name)),
     (Column(title="EPOCHS", numeric=True), lambda point: _shown(point.key.epochs)),
+    (Column(title="NODE"), lambda point: _shown(point.key.node)),
 )
 
 
@@ -50,13 +56,19 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     """The command's arguments."""
     parser = commands.add_parser(
         "plan",
-        help="show what a study would run, in which order, for how long",
-        description="Show points and trials in their order, with estimated time and cost, and what is skipped and why. "
-        "Pools that are in none of the files are read from the current cluster.",
+        help="show what a study or a schedule would run, in which order, for how long",
+        description="Show points and trials in their order, with estimated time and cost, and what is skipped and why; "
+        "of a schedule also when the next runs are due, and what a month costs. Pools that are in none of the files "
+        "are read from the current cluster.",
     )
-    parser.add_argument("study", type=Path, metavar="STUDY.yaml", help="a GpuBenchmark and, most times, its GpuPools")
+    parser.add_argument(
+        "study",
+        type=Path,
+        metavar="STUDY.yaml",
+        help="a GpuBenchmark or a GpuBenchmarkSchedule and, most times, its GpuPools",
+    )
     parser.add_argument("--pools", type=Path, metavar="FILE", help="GpuPools in a file of their own")
-    parser.add_argument("--name", help="the benchmark, where the file has several")
+    parser.add_argument("--name", help="the benchmark or schedule, where the file has several")
     parser.add_argument("--local", action="store_true", help="for `gpubench run`: skip what this machine cannot be")
     history.add_to(parser)
     small.add_to(parser)
@@ -69,7 +81,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Read, plan, show."""
     if arguments.volume and not arguments.local:
         raise refusal.Refusal("--volume is a folder of this machine: give it with --local")
-    study_file, adapted = read_study(arguments)
+    study_file = documents.read(arguments.study)
+    if (schedule := study_file.schedule(arguments.name)) is not None:
+        return _run_schedule(arguments, study_file, schedule)
+    adapted = adapted_study(study_file, arguments)
     if arguments.output == "yaml" and adapted.text is not None:
         terminal.write(adapted.text)
         return refusal.EXIT_DONE
@@ -81,19 +96,58 @@ def run(arguments: argparse.Namespace) -> int:
         sources = volumes.Sources(given=volumes.given(arguments.volume), config_maps=study_file.config_maps)
         study = as_study(benchmark, now=time.time())
         plan, parallel = as_here(study, plan, here=machine.this_machine(), sources=sources), 1
-    if (problem := planning.unpriced(plan, benchmark.spec.limits.budget)) is not None:
-        raise refusal.Refusal(f"{benchmark.document.at(('spec', 'limits', 'budget'))}: {problem}")
-    if arguments.output == "json":
-        terminal.write(json.dumps(plan.to_wire(), indent=2, ensure_ascii=False))
-    elif arguments.output == "yaml":
-        terminal.write(yaml.safe_dump(plan.to_wire(), sort_keys=False, allow_unicode=True))
+    _refuse_unpriced(benchmark, plan)
+    if arguments.output != "table":
+        _print(plan.to_wire(), output=arguments.output)
     else:
-        earlier = history.read(arguments.history, namespace=arguments.namespace)
-        expected = forecast.forecast(plan, parallel_trials=parallel, earlier=earlier)
-        told = sentences(plan, expected, parallel=parallel, budget=benchmark.spec.limits.budget)
         note = [] if adapted.sentence is None else [f"{adapted.sentence}."]
-        _show(plan, expected, name=benchmark.name, told=[*told, *note])
+        _show_study(arguments, benchmark, plan, parallel=parallel, note=note)
     return refusal.EXIT_DONE
+
+
+def _run_schedule(arguments: argparse.Namespace, study_file: StudyFile, schedule: Schedule) -> int:
+    """The next run as a study, then the runs after it and the month."""
+    given = {"--scale": arguments.scale, "--pool": arguments.pool, "--local": arguments.local or None}
+    if unfit := [option for option, value in given.items() if value is not None]:
+        raise refusal.Refusal(f"{unfit[0]} is for {names.BENCHMARK_KIND}s: {schedule.name} is a schedule")
+    now = time.time()
+    table = cron.timetable(schedule.spec.schedule, time_zone=schedule.spec.time_zone)
+    due = upcoming.runs(table, now)
+    benchmark = schedule.run(names.run_name(schedule.name, due[0]))
+    pools = _with_missing(study_file, benchmark, given_pools(study_file, arguments.pools), local=False)
+    plan = freeze.freeze(benchmark.spec, pools, rfc3339(now), monthly.nodes_assumed(pools))
+    _refuse_unpriced(benchmark, plan)
+    month = monthly.projected(schedule.spec, pools, (), planned_at=rfc3339(now))
+    if arguments.output != "table":
+        _print(upcoming.document(schedule, due, month, plan), output=arguments.output)
+        return refusal.EXIT_DONE
+    _show_study(arguments, benchmark, plan, parallel=benchmark.spec.limits.parallel_trials, note=())
+    for sentence in upcoming.sentences(schedule.spec, table, due):
+        terminal.write(sentence)
+    upcoming.show(month)
+    return refusal.EXIT_DONE
+
+
+def _refuse_unpriced(benchmark: Benchmark, plan: Plan) -> None:
+    if (problem := planning.unpriced(plan, benchmark.spec.limits.budget)) is not None:
+        raise refusal.Refusal(f"{benchmark.at('limits', 'budget')}: {problem}")
+
+
+def _print(wire: object, *, output: str) -> None:
+    """A document for programs."""
+    if output == "json":
+        terminal.write(json.dumps(wire, indent=2, ensure_ascii=False))
+    else:
+        terminal.write(yaml.safe_dump(wire, sort_keys=False, allow_unicode=True))
+
+
+def _show_study(
+    arguments: argparse.Namespace, benchmark: Benchmark, plan: Plan, *, parallel: int, note: Sequence[str]
+) -> None:
+    earlier = history.read(arguments.history, namespace=arguments.namespace)
+    expected = forecast.forecast(plan, parallel_trials=parallel, earlier=earlier)
+    told = sentences(plan, expected, parallel=parallel, budget=benchmark.spec.limits.budget)
+    _show(plan, expected, name=benchmark.name, told=[*told, *note])
 
 
 def _with_missing(
@@ -247,9 +301,16 @@ def sentences(plan: Plan, expected: Forecast, *, parallel: int, budget: str | No
     if plan.trials:
         found += [*_order(plan), *_time(plan, expected, parallel=parallel), f"Nodes: {', '.join(_nodes(plan))}."]
         found += [*_cost(expected), *_interval(expected), *_grounds(expected), *_budget(expected, budget)]
-    found += [f"{sentence[0].upper()}{sentence[1:]}." for sentence in expected.unpriced]
+    found += [f"{sentence[0].upper()}{sentence[1:]}." for sentence in (*expected.unpriced, *_stale(plan))]
     found += [f"Skipped: {_words(point)}: {point.skip}." for point in plan.points if point.skip]
     return found
+
+
+def _stale(plan: Plan) -> list[str]:
+    """Prices that are too old to go by, judged as a pool's condition PriceStale judges them."""
+    used = {point.key.pool for point in plan.points if point.skip is None}
+    told = (staleness.of_study(pool, planned_at=plan.planned_at) for pool in plan.pools if pool.name in used)
+    return [sentence for sentence in told if sentence is not None]
 
 
 def _order(plan: Plan) -> list[str]:

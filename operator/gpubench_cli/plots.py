@@ -22,6 +22,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator, PercentFormatter
 from matplotlib.transforms import Bbox
 
+from gpubench.printable import printable
 from gpubench.report.document import Axis, Bar, Bars, Chart, Curves, Mark, Series
 
 _SVG = "http://www.w3.org/2000/svg"
@@ -76,7 +77,18 @@ def svg(chart: Chart) -> str:
         drawn = io.StringIO()
         # Without dates, and without a word about the program, whose version would change the file.
         figure.savefig(drawn, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
-    return _inline(drawn.getvalue(), chart)
+    return _inline(printable(drawn.getvalue()), chart)  # XML holds no control character, escaped or not
+
+
+def picture(chart: Chart) -> str:
+    """The chart as an SVG file of its own, on white."""
+    root = ElementTree.fromstring(svg(chart))  # noqa: S314  # our own words
+    _, _, width, height = root.attrib["viewBox"].split()
+    root.attrib |= {"xmlns": _SVG, "width": width, "height": height}
+    ground = ElementTree.Element("rect", {"width": "100%", "height": "100%", "fill": "#ffffff"})
+    ground.tail = "\n"
+    root.insert(2, ground)  # after title and description
+    return ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
 # --- figures against figures ------------------------------------------------------------------------------------------

@@ -8,7 +8,9 @@ their libraries (fonts, a template), and are loaded only where they are needed.
 import argparse
 from pathlib import Path
 
-from gpubench.api.benchmark_status import BILLED_POINTS_MAX, GpuBenchmarkStatus
+from gpubench.api.benchmark import GpuBenchmarkSpec
+from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api.status_sizes import BILLED_POINTS_MAX
 from gpubench.control import bills
 from gpubench.control.ledger import Ledger
 from gpubench.measure.records import Environment
@@ -16,7 +18,7 @@ from gpubench.plan.plan import Plan
 from gpubench.report import contents, markdown
 from gpubench.report.document import Document
 from gpubench.report.reported import Reported
-from gpubench_cli import export, refusal, results, show, terminal
+from gpubench_cli import documents, export, refusal, results, show, terminal
 from gpubench_cli.refusal import Refusal
 
 _PAGE = Path("report.html")
@@ -46,9 +48,9 @@ def run(arguments: argparse.Namespace) -> int:
     out: Path | None = arguments.out or (None if arguments.markdown else _PAGE)
     document = contents.document([found(name, namespace=arguments.namespace) for name in arguments.names])
     if out is not None:
-        _write(out, html(document))
+        write(out, html(document))
     if arguments.markdown is not None:
-        _write(arguments.markdown, markdown.render(document))
+        write(arguments.markdown, markdown.render(document))
     return refusal.EXIT_DONE
 
 
@@ -78,6 +80,7 @@ def _of_folder(path: Path) -> Reported:
         name=summary.name,
         source=str(path),
         status=_billed(summary.status, plan, ledger),
+        spec=_spec(path, summary.name, plan),
         plan=plan,
         environments=ledger.environments,
         study_text=_text(results.study_path(path)),
@@ -109,6 +112,7 @@ def of_cluster(place: export.Place, name: str) -> Reported:
         name=name,
         source=f"namespace {metadata.get('namespace', 'default')}",
         status=status,
+        spec=show.read_spec(body.get("spec"), name=name),
         plan=plan,
         environments=environments,
         study_text=export.study_text(body),
@@ -123,6 +127,16 @@ def _billed(status: GpuBenchmarkStatus, plan: Plan, ledger: Ledger) -> GpuBenchm
     return status.model_copy(update={"results": bills.with_bills(plan, status.results, ledger.by_trial())})
 
 
+def _spec(path: Path, name: str, plan: Plan) -> GpuBenchmarkSpec | None:
+    """What was asked; None where the study file was taken away or changed: the figures are here all the same."""
+    try:
+        if results.study_is_as_planned(path, plan) is False:
+            return None
+        return documents.read(results.study_path(path)).benchmark(name).spec
+    except Refusal:
+        return None
+
+
 def _text(path: Path) -> str | None:
     """The study file; None where somebody took it away."""
     try:
@@ -131,7 +145,8 @@ def _text(path: Path) -> str | None:
         return None
 
 
-def _write(path: Path, content: str) -> None:
+def write(path: Path, content: str) -> None:
+    """A file of a report, and a line that says so."""
     try:
         path.write_text(content, encoding="utf-8")
     except OSError as error:

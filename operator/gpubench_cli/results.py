@@ -10,6 +10,7 @@
     status.json     a Summary: whose status this is, and the status (api.benchmark_status.GpuBenchmarkStatus)
     prices.yaml     of a folder that was re-priced: the GpuPools whose prices plan.json has; the Summary has its digest
     logs/           <trial>.<attempt>.<pod>.jsonl: the pod's records with all windows; .err: what it said besides
+    checkpoints/    <trial>/: of trainings of this machine that have no result yet (gpubench_jobs.checkpoint)
     measurements.csv, figures.csv  of a study that `gpubench import` has made: the files that its plan was made of
 
 On the volume of `spec.results` the pods of a study write its logs/, and none of the rest, which the cluster keeps:
@@ -141,6 +142,11 @@ class ResultsFolder:
     def log(self, *, trial: str, attempt: int, pod: int) -> Path:
         """Where the records of a pod go."""
         return self.path / names.LOGS_FOLDER / str(LogName(trial, attempt, pod))
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where trainings under way keep their checkpoints: processes of other folders are told of it."""
+        return (self.path / names.CHECKPOINTS_FOLDER).absolute()
 
     def write_log(self, name: LogName, *, own: bytes | None, others: bytes) -> None:
         """The records of a pod, where they are not there already, and what it said besides.

@@ -8,8 +8,10 @@ import time
 import uuid
 from pathlib import Path
 
-from gpubench.api.benchmark import CompareTo
-from gpubench.api.benchmark_status import GpuBenchmarkStatus, Judgement
+from gpubench import names
+from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api.goals import CompareTo
+from gpubench.api.point_result import Judgement
 from gpubench.api.pool import GpuPool
 from gpubench.control import conditions, planning
 from gpubench.control.comparison import Reference
@@ -55,8 +57,9 @@ def run(arguments: argparse.Namespace) -> int:
     study_file, adapted = read_study(arguments)
     benchmark, pools = adapted.benchmark, adapted.pools
     documents.refuse_missing_pools(benchmark, pools)
+    tell_of_schedules(study_file)
     refuse_missing_libraries()
-    study, reference = against(as_study(benchmark, now=time.time()), arguments.against)
+    study, reference = against(without_drill(as_study(benchmark, now=time.time())), arguments.against)
     here = machine.this_machine()
     sources = volumes.Sources(given=volumes.given(arguments.volume), config_maps=study_file.config_maps)
     plan = as_here(study, _begin(study, pools, reference), here=here, sources=sources)
@@ -77,14 +80,18 @@ def run(arguments: argparse.Namespace) -> int:
 def read_study(arguments: argparse.Namespace) -> tuple[documents.StudyFile, small.Adapted]:
     """The study file, and what is made of its benchmark and pools: as they are, or in their small form."""
     study_file = documents.read(arguments.study)
-    adapted = small.adapt(
+    return study_file, adapted_study(study_file, arguments)
+
+
+def adapted_study(study_file: documents.StudyFile, arguments: argparse.Namespace) -> small.Adapted:
+    """What is made of the benchmark that is meant."""
+    return small.adapt(
         study_file,
         study_file.benchmark(arguments.name),
         given_pools(study_file, arguments.pools),
         scale=arguments.scale,
         pool=arguments.pool,
     )
-    return study_file, adapted
 
 
 def given_pools(study_file: documents.StudyFile, pools_path: Path | None) -> tuple[GpuPool, ...]:
@@ -108,6 +115,23 @@ def as_study(benchmark: Benchmark, *, now: float) -> Study:
         created_at=now,
         spec=benchmark.spec,
     )
+
+
+def without_drill(study: Study) -> Study:
+    """The study without interruptions on purpose, which is said: they are evictions, and here is nobody to evict."""
+    if study.spec.drill is None:
+        return study
+    terminal.tell("warning: spec.drill has no effect here: only the operator evicts pods, in a cluster")
+    return study.model_copy(update={"spec": study.spec.model_copy(update={"drill": None})})
+
+
+def tell_of_schedules(study_file: documents.StudyFile) -> None:
+    """That nothing becomes of them here: what a file holds is not passed over in silence."""
+    for schedule in study_file.schedules:
+        terminal.tell(
+            f"warning: {names.SCHEDULE_KIND} {schedule.name} has no effect here: only the operator runs schedules, "
+            "in a cluster"
+        )
 
 
 def as_here(study: Study, plan: Plan, *, here: machine.Machine, sources: volumes.Sources) -> Plan:

@@ -12,7 +12,7 @@ Must not happen: one of several points is taken because it came first.
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 
-from gpubench.api.benchmark_status import PointResult
+from gpubench.api.point_result import PointResult
 from gpubench.plan.plan import Plan
 from gpubench_cli.refusal import Refusal
 

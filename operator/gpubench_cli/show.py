@@ -14,10 +14,12 @@ from pydantic import ValidationError
 
 from gpubench import names
 from gpubench.api.benchmark import GpuBenchmarkSpec
-from gpubench.api.benchmark_status import BILLED_POINTS_MAX, Basis, Comparison, Condition, GpuBenchmarkStatus
+from gpubench.api.benchmark_status import Comparison, Condition, GpuBenchmarkStatus
+from gpubench.api.point_result import Basis
+from gpubench.api.status_sizes import BILLED_POINTS_MAX
 from gpubench.control import bills as point_bills
 from gpubench.control import conditions
-from gpubench.report import answer, bills, figures, grounds, published, tables
+from gpubench.report import answer, bills, figures, grounds, node_time, published, tables
 from gpubench.report.published import Reproduced
 from gpubench.values import Value
 from gpubench_cli import refusal, results, terminal, yaml_text
@@ -159,6 +161,8 @@ def show_status(name: str, source: str, status: GpuBenchmarkStatus, *, remark: s
     terminal.write(f"\n{status.answer or answer.answer(status.results)}")
     for one in status.comparisons:
         terminal.write(f"\n{one.sentence}.")
+    for sentence in node_time.sentences(status):
+        terminal.write(f"\n{sentence}")
     for sentence in spending(status):
         terminal.write(f"\n{sentence}")
     if status.comparison is not None:
@@ -189,20 +193,9 @@ def show_bill(status: GpuBenchmarkStatus) -> None:
 
 def spending(status: GpuBenchmarkStatus) -> list[str]:
     """What the study has spent so far, and that its budget leaves something out, each in a line."""
-    found = []
-    if status.spent is not None:
-        spent, notes = status.spent, [status.spent.clock]
-        if spent.assumed_attempts:
-            notes.append(f"of {_attempts(spent.assumed_attempts)} the end of a pod was not seen")
-        if spent.unpriced_attempts:
-            notes.append(f"{_attempts(spent.unpriced_attempts)} without a price not counted")
-        found.append(f"Spent: about {spent.currency} {spent.amount} ({'; '.join(notes)}).")
+    found = [] if status.spent is None else [bills.spent(status.spent)]
     exhausted = (one for one in status.conditions if (one.type, one.status) == (conditions.BUDGET_EXHAUSTED, "True"))
     return [*found, *(f"Budget: {condition.message}." for condition in exhausted)]
-
-
-def _attempts(count: int) -> str:
-    return "1 attempt" if count == 1 else f"{count} attempts"
 
 
 def compared(comparison: Comparison) -> str:
@@ -214,9 +207,10 @@ def waits_for(status: GpuBenchmarkStatus) -> Condition | None:
     """The condition that says why nothing goes on; None where something does, or all is over."""
     if conditions.holds(status.conditions, conditions.FINISHED):
         return None
-    for type_ in (conditions.SUSPENDED, conditions.GANG_PENDING):
+    said = ((conditions.SUSPENDED, "True"), (conditions.GANG_PENDING, "True"), (conditions.ADMITTED, "False"))
+    for one in said:
         for condition in status.conditions:
-            if condition.type == type_ and condition.status == "True":
+            if (condition.type, condition.status) == one:
                 return condition
     return next((found for found in status.conditions if found.reason == conditions.WAITING_FOR_POOLS), None)
 

@@ -2,7 +2,8 @@
 """What a person sees: results on standard output, progress and errors on standard error.
 
 On a terminal there is a progress bar; elsewhere plain lines, one for each thing that happened, that a log can keep.
-Must not happen: control characters in a pipe, or a table cut off because nobody was there to say how wide the page is.
+Must not happen: a control character from anybody's text; a colour in a pipe; a table cut off because nobody was there
+to say how wide the page is.
 """
 
 import sys
@@ -18,6 +19,7 @@ from rich.text import Text
 
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.control.decision import Gang, Happening
+from gpubench.printable import printable
 from gpubench.report import figures
 from gpubench.report.tables import Table
 from gpubench.units import duration_text, workers_text
@@ -28,13 +30,14 @@ _REFRESH_PER_SECOND = 1.0  # the machine that draws is the machine that measures
 
 def write(text: str) -> None:
     """Text that is a result."""
-    sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
+    shown = printable(text)
+    sys.stdout.write(shown if shown.endswith("\n") else f"{shown}\n")
     sys.stdout.flush()
 
 
 def tell(text: str) -> None:
     """Text that is none."""
-    sys.stderr.write(f"{text}\n")
+    sys.stderr.write(f"{printable(text)}\n")
     sys.stderr.flush()
 
 
@@ -51,14 +54,14 @@ def print_table(table: Table) -> None:
     console = _console(sys.stdout.isatty())
     drawn = RichTable(box=None, pad_edge=False, header_style="bold")
     for column in table.columns:
-        drawn.add_column(column.title, justify="right" if column.numeric else "left", overflow="fold")
+        drawn.add_column(Text(printable(column.title)), justify="right" if column.numeric else "left", overflow="fold")
     for row in table.rows:
-        drawn.add_row(*(Text(cell) for cell in row))
+        drawn.add_row(*(Text(printable(cell)) for cell in row))
     console.print(drawn)
     if table.notes:
         console.print()
     for note in table.notes:
-        console.print(Text(note, style="dim"))
+        console.print(Text(printable(note), style="dim"))
 
 
 def _console(is_terminal: bool) -> Console:
@@ -93,7 +96,7 @@ class Progression:
                 redirect_stdout=False,
                 redirect_stderr=False,
             )
-            self._task = self._progress.add_task(escape(self._name), total=None, left="")
+            self._task = self._progress.add_task(escape(printable(self._name)), total=None, left="")
             self._progress.start()
         return self
 
@@ -122,14 +125,14 @@ class Progression:
             self._task,
             total=status.trials.total,
             completed=status.trials.finished,
-            description=escape(_what(running) if running else self._name),
+            description=escape(printable(_what(running) if running else self._name)),
             left=self._left(),
         )
 
     def line(self, text: str) -> None:
         """A line that stays, above the bar where there is one."""
         if self._progress is not None:
-            self._progress.console.print(Text(text))
+            self._progress.console.print(Text(printable(text)))
         else:
             tell(f"[{self._finished}/{self._total_text.replace(' to ', '–')}] {text}" if self._total else text)
 

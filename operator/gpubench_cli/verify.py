@@ -20,7 +20,7 @@ from gpubench.control import audit, conditions, repricing
 from gpubench.control.ledger import AttemptRecord, Ledger, Outcome
 from gpubench.measure import log
 from gpubench.measure.log import Log
-from gpubench.measure.records import Environment, Window
+from gpubench.measure.records import Environment, Epoch, Window
 from gpubench.plan.freeze import freeze
 from gpubench.plan.plan import Plan
 from gpubench_cli import documents, import_study, refusal, results, terminal
@@ -82,6 +82,8 @@ class Examined:
     unknown: int = 0  # records of kinds that are not known here
     own_programs: int = 0  # results without windows
     without_logs: list[str] = field(default_factory=list)  # attempts whose windows were gone when they were exported
+    resumed: list[str] = field(default_factory=list)  # attempts that went on from a checkpoint
+    epochs_elsewhere: int = 0  # of their epochs from before it, those that stand in no earlier log here
     words: bool = True  # whether sentences were compared
     repriced: bool = False
     written_by: str | None = None
@@ -301,6 +303,7 @@ def _attempts(
     known = {trial.id for trial in plan.trials}
     records = {(record.trial, record.attempt): record for record in ledger.records if record.trial in known}
     read: list[Log] = []
+    firsts: dict[tuple[str, int], Log] = {}
     exported = summary.exported if summary is not None else None
     for name in contents:
         record = records.get((name.trial, name.attempt))
@@ -319,6 +322,8 @@ def _attempts(
             continue
         logs = {name.pod: log.read(contents[name]) for name in names if name in contents}
         read += logs.values()
+        if 0 in logs:
+            firsts[record.trial, record.attempt] = logs[0]
         found.without_results += record.outcome not in (None, Outcome.SUCCEEDED)
         yield from _of_logs(record, logs, found)
         if not missing:
@@ -326,6 +331,22 @@ def _attempts(
         elif not lost:
             found.without_logs.append(record.key)
     yield from _kept_environments(ledger, read)
+    _look_at_resumptions(records.values(), firsts, found)
+
+
+def _look_at_resumptions(records: Iterable[AttemptRecord], firsts: dict[tuple[str, int], Log], found: Examined) -> None:
+    """Whether the epochs that an attempt has from a checkpoint stand in the log of the one that trained them.
+
+    One may be missing there: a pod can be killed when the checkpoint is whole and the record under way.
+    """
+    for record in records:
+        log = firsts.get((record.trial, record.attempt))
+        if log is None or record.result is None or record.result.resumed is None:
+            continue
+        found.resumed.append(record.key)
+        earlier = [firsts[key] for attempt in range(1, record.attempt) if (key := (record.trial, attempt)) in firsts]
+        trained = {epoch for one in earlier for epoch in one.of_kind(Epoch)}
+        found.epochs_elsewhere += sum(epoch not in trained for epoch in audit.carried(log))
 
 
 def _was_starting(plan: Plan, ledger: Ledger, name: LogName) -> bool:
@@ -415,6 +436,13 @@ def _remarks(examined: Examined) -> Iterator[str]:
         parts.append(
             f"logs of {examined.without_results} attempts that came to no result, line by line: a line that was "
             "removed at their end is not noticed"
+        )
+    if examined.resumed:
+        listed = ", ".join(examined.resumed)
+        parts.append(
+            f"of {len(examined.resumed)} trainings that went on from a checkpoint ({listed}) how long earlier attempts "
+            f"had trained in an epoch that was cut off, and {examined.epochs_elsewhere} of their epochs, which stand "
+            "in no earlier log here"
         )
     if examined.unknown:
         parts.append(f"{examined.unknown} records of kinds that this gpubench does not know")

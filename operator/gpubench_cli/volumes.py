@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from gpubench.api.pool import Volume
+from gpubench.api.pod_template import Volume
 from gpubench.control import manifests
 from gpubench.control.observed import Study
 from gpubench.plan import narrow

@@ -10,7 +10,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from gpubench.api.benchmark_status import GpuBenchmarkStatus, PointState
+from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api.point_result import PointState
 from gpubench.control import conditions
 from gpubench.moments import epoch_seconds
 from gpubench.report import figures, tables
@@ -138,6 +139,7 @@ class _Told:
         condition = show.waits_for(status)
         pending = None if condition is None else condition.message
         if condition is not None and pending != self._pending:
-            mark = "warning" if condition.type == conditions.GANG_PENDING else status.phase
+            marks = {conditions.GANG_PENDING: "warning", conditions.ADMITTED: "queue"}
+            mark = marks.get(condition.type, status.phase)
             self._progression.line(f"{mark}: {pending}")
         self._pending = pending
