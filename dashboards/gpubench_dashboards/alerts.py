@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Alerts: what somebody must do something about, with the text of what. Thresholds are constants with their reason.
+
+What the operator says in a status anyhow (a failed point, an interval that is too wide) is no alert.
+"""
+
+from enum import StrEnum
+
+from gpubench import metrics
+from gpubench.values import Value
+from gpubench_dashboards.queries import GANG, POINT, STUDY, Lines, is_, labels, one
+
+RUNBOOKS = "dashboards/RUNBOOKS.md"
+#: Attempts in an hour without one that succeeds: the operator's own bound for a trial is two by default.
+_FAILURES = 3
+#: Of the time with a kernel on it: a GPU that trains has one nearly always, one below this mostly waits.
+_IDLE = 0.1
+#: Below, more than 30 % of what is paid for is lost to working together.
+_EFFICIENCY = 0.7
+#: Attempts on one pool in an hour. One node that is taken now and then is what spot is priced for.
+_STORM = 5
+_BUDGET = 0.9
+#: A rank that is a tenth slower costs its whole gang about that much.
+_BEHIND = 0.1
+
+
+class Severity(StrEnum):
+    """How soon somebody should look."""
+
+    CRITICAL = "critical"  # now
+    WARNING = "warning"  # today
+    INFO = "info"  # before the next study
+
+
+class Alert(Value):
+    """An alert and its page in the runbook."""
+
+    name: str
+    expr: str
+    lasting: str = "0m"  # it must hold for so long
+    severity: Severity
+    summary: str
+    description: str
+    means: str  # the runbook: what has happened
+    look: tuple[str, ...]  # where to look, one step each
+    act: tuple[str, ...]  # what to do
+
+
+_STUDY = labels(*STUDY)
+_OVER = 'condition=~"Finished|Suspended|BudgetExhausted"'
+_FINISHED, _STALE, _SLOWER = (
+    is_("condition", "Finished"), is_("condition", "PriceStale"), is_("verdict", "Fail")
+)  # fmt: skip
+_IT = "study {{ $labels.namespace }}/{{ $labels.benchmark }}"
+
+
+def _waiting() -> str:
+    """Trials wait and none runs, though the study is not over; or a gang has no nodes."""
+    waiting, running = (one(metrics.TRIALS, *STUDY, where=is_("state", state)) for state in ("waiting", "running"))
+    pending = one(metrics.CONDITION, *STUDY, where=is_("condition", "GangPending"))
+    return (
+        f"({waiting} > 0\n"
+        f"unless on ({_STUDY}) {running} > 0\n"
+        f"unless on ({_STUDY}) {one(metrics.CONDITION, *STUDY, where=_OVER)} == 1)\n"
+        f"or on ({_STUDY}) {pending} == 1"
+    )
+
+
+def _added(outcome: str) -> str:
+    series = f'{metrics.ATTEMPTS.name}{{outcome="{outcome}"}}'
+    return f"max by ({_STUDY}) ({series} - min_over_time({series}[1h]))"
+
+
+def _below_target() -> str:
+    """Where it has an interval, all of it must lie below: a figure that is not certain is no alarm."""
+    line = (*POINT, "scaling", "baseline_workers", "baseline_pool")
+    mean, high = (one(metric, *line) for metric in (metrics.EFFICIENCY, metrics.EFFICIENCY_HIGH))
+    return f"{mean} < {_EFFICIENCY}\nunless on ({labels(*line)}) {high} >= {_EFFICIENCY}"
+
+
+ALERTS: tuple[Alert, ...] = (
+    Alert(
+        name="GpubenchStudyStuck",
+        expr=_waiting(),
+        lasting="30m",
+        severity=Severity.WARNING,
+        summary=f"{_IT} does not get on",
+        description=f"{_IT} has trials left, and for half an hour none has run or a gang has found no nodes.",
+        means="Nothing is measured and, where a gang holds part of its nodes, something is paid for.",
+        look=(
+            "`kubectl describe gbench NAME`: the conditions GangPending and Progressing say what the cluster said.",
+            "The dashboard *Pools and spot*: ready nodes, slots held, studies in line.",
+        ),
+        act=(
+            "No room: more nodes or quota, fewer `limits.parallelTrials`, or suspend the study ahead in line.",
+            "No nodes at all: check the pool's `scheduling` against the nodes' labels and taints.",
+            "An image or volume that is missing: put it there; the operator tries again by itself.",
+        ),
+    ),
+    Alert(
+        name="GpubenchAttemptsKeepFailing",
+        expr=f"{_added('failed')} >= {_FAILURES}\nunless on ({_STUDY}) {_added('succeeded')} > 0",
+        severity=Severity.WARNING,
+        summary=f"attempts of {_IT} keep failing",
+        description=f"{{{{ $value }}}} attempts of {_IT} have failed in the last hour and none has succeeded.",
+        means="Each attempt holds its nodes until it fails, and is billed. Preemptions are not counted here.",
+        look=(
+            "`kubectl describe gbench NAME`: each AttemptFailed event has the reason and a sentence.",
+            "The log of pod 0 of the last attempt (its Job stays for ten minutes), or `gpubench export`.",
+        ),
+        act=(
+            "`OutOfMemory`: a smaller batch. `BadAssignment`, `CustomModelFailed`, `DataUnusable`: correct the study.",
+            "`Stalled`, `JoinTimeout`: look at the network between the nodes, and what it forbids.",
+            'Suspend the study meanwhile: `kubectl patch gbench NAME --type merge -p \'{"spec":{"suspend":true}}\'`.',
+        ),
+    ),
+    Alert(
+        name="GpubenchGpuIdle",
+        expr=f"avg by ({labels(*GANG)}) ({metrics.WORKER_GPU.name}) < {_IDLE}",
+        lasting="10m",
+        severity=Severity.WARNING,
+        summary=f"GPUs of {_IT} are idle and paid for",
+        description=(
+            f"the GPUs of trial {{{{ $labels.trial }}}} of {_IT} on pool {{{{ $labels.pool }}}} have had a kernel in "
+            "{{ $value | humanizePercentage }} of the time, for ten minutes."
+        ),
+        means="Ranks run, hold their GPUs, and compute next to nothing.",
+        look=(
+            "The dashboard *Live run*: step time, processors used, share of the all-reduce.",
+            "Processors at their limit: the input pipeline does not keep up. All-reduce near 1: the network does not.",
+        ),
+        act=(
+            "More `slot.cpu`, data on a faster volume, or `data.source: Synthetic` to measure the GPU alone.",
+            "A larger batch, fewer nodes, or a faster network.",
+        ),
+    ),
+    Alert(
+        name="GpubenchThroughputBelowBaseline",
+        expr=f"{one(metrics.COMPARISON, *STUDY, where=_SLOWER)} > 0",
+        severity=Severity.WARNING,
+        summary=f"{_IT} is slower than its baseline",
+        description=f"{{{{ $value }}}} points of {_IT} are slower than `spec.compareTo` allows, or failed.",
+        means="The whole interval of a point lies below what the tolerance allows: this is no noise.",
+        look=(
+            "`gpubench compare BASELINE NAME`: which points, by how much, and what differs in their environments.",
+            "`status.results[].warnings`: a weak node, a straggler, throttling.",
+        ),
+        act=(
+            "Another driver, image or instance type: decide whether that is the new baseline.",
+            "A weak node: cordon it and repeat the study.",
+        ),
+    ),
+    Alert(
+        name="GpubenchEfficiencyBelowTarget",
+        expr=_below_target(),
+        lasting="5m",
+        severity=Severity.INFO,
+        summary=f"{_IT} scales badly",
+        description=(
+            f"{{{{ $labels.workload }}}} with {{{{ $labels.workers }}}} workers on pool {{{{ $labels.pool }}}} ({_IT}) "
+            f"has a scaling efficiency of {{{{ $value | humanizePercentage }}}}, below {_EFFICIENCY:.0%}."
+        ),
+        means="So many workers are paid for and less than that share of them is had.",
+        look=(
+            "The dashboard *One study*: efficiency over workers. A step down at the edge of a node is its network.",
+            "`gpubench explain NAME POINT`: what the figure is made of.",
+        ),
+        act=(
+            "A larger batch per worker, gradients in float16 (`variants`), or a pool with a faster network.",
+            "Fewer workers for longer: the frontier of time and cost says what that costs.",
+        ),
+    ),
+    Alert(
+        name="GpubenchPreemptionStorm",
+        expr=f"pool:gpubench_interruptions:added1h >= {_STORM}",
+        severity=Severity.WARNING,
+        summary="pool {{ $labels.pool }} loses its nodes",
+        description="{{ $value }} attempts on pool {{ $labels.pool }} were interrupted within an hour.",
+        means="Work since the last checkpoint is lost each time, with the time that all nodes of the gang take to "
+        "come back.",
+        look=(
+            "The dashboard *Pools and spot*: kinds of interruptions, lost work, effective price per hour.",
+            "`Reclaim` is the provider; `Eviction` is the cluster itself: a drain, an autoscaler, a higher priority.",
+        ),
+        act=(
+            "Effective price above on demand: run on `onDemandCounterpart` for now.",
+            "Another zone or instance type; smaller gangs; `spec.checkpoint` for trainings.",
+            "Evictions: a PriorityClass for the gangs, or leave the nodes out of consolidation.",
+        ),
+    ),
+    Alert(
+        name="GpubenchBudgetNearlySpent",
+        expr=(
+            f"study:gpubench_spent:of_budget_ratio > {_BUDGET}\n"
+            f"unless on ({_STUDY}) {one(metrics.CONDITION, *STUDY, where=_FINISHED)} == 1"
+        ),
+        severity=Severity.WARNING,
+        summary=f"the budget of {_IT} is nearly spent",
+        description=f"{_IT} has spent {{{{ $value | humanizePercentage }}}} of its budget and is not at its end.",
+        means="The study will stop before it overspends, perhaps without figures for its last points.",
+        look=("`gpubench plan` and the dashboard *One study*: trials that are left, and what one has cost so far.",),
+        act=(
+            "Raise `limits.budget`: nothing is repeated. Or leave it: what was measured stays.",
+            "Much of it lost to interruptions or failures: see those alerts first.",
+        ),
+    ),
+    Alert(
+        name="GpubenchPriceStale",
+        expr=f"{one(metrics.POOL_CONDITION, 'pool', where=_STALE)} == 1",
+        lasting="1h",
+        severity=Severity.INFO,
+        summary="the price of pool {{ $labels.pool }} is old",
+        description="the price of pool {{ $labels.pool }} was read more than 90 days ago.",
+        means="Costs, budgets and advice of new studies stand on it.",
+        look=("`kubectl get gpool NAME -o yaml`: `spec.price.asOf` and `source`.",),
+        act=("Read it again, write it with its `asOf`; finished studies can be re-priced by `gpubench reprice`.",),
+    ),
+    Alert(
+        name="GpubenchOperatorDown",
+        expr=f"(max({metrics.LEADER.name}) or vector(0)) == 0",
+        lasting="5m",
+        severity=Severity.CRITICAL,
+        summary="no operator of gpubench leads",
+        description="no replica holds the Lease, or none is scraped, for five minutes.",
+        means="Gangs under way go on and end by their own deadlines; nothing new starts, and no status is written.",
+        look=(
+            "`kubectl get pods -n gpubench-system` and the log of the operator; its Lease in the same namespace.",
+            "Pods well and no series: the ServiceMonitor selects no Service, or a NetworkPolicy is in the way.",
+        ),
+        act=(
+            "It crashes: the last line of its log is a sentence that says what is wrong.",
+            "It cannot reach the API server: see that first; the operator catches up by itself.",
+        ),
+    ),
+    Alert(
+        name="GpubenchStraggler",
+        expr=f"rank:gpubench_worker_compute:behind_ratio > {_BEHIND}",
+        lasting="2m",
+        severity=Severity.WARNING,
+        summary=f"rank {{{{ $labels.rank }}}} of {_IT} holds its gang up",
+        description=(
+            "rank {{ $labels.rank }} of trial {{ $labels.trial }} takes {{ $value | humanizePercentage }} longer than "
+            f"the median of its gang for its own forward and backward pass ({_IT})."
+        ),
+        means="A synchronous gang is as fast as its slowest rank: all others wait.",
+        look=(
+            "The dashboard *Live run*: which rank, its GPU's power, temperature and clock; on which pod and node.",
+            "Warnings `Straggler` and `WeakNode` of the study's results.",
+        ),
+        act=(
+            "The same node in several trials: cordon it, and have it looked at (`nvidia-smi -q`, fans, power limit).",
+            "A neighbour on the node: `exclusiveNodes`, or fewer other pods there.",
+        ),
+    ),
+)
+
+
+def groups() -> dict[str, object]:
+    """The rule file."""
+    rules = [
+        {
+            "alert": alert.name,
+            "expr": Lines(alert.expr),
+            **({"for": alert.lasting} if alert.lasting != "0m" else {}),
+            "labels": {"severity": alert.severity.value},
+            "annotations": {
+                "summary": alert.summary,
+                "description": alert.description,
+                "runbook": f"{RUNBOOKS}#{alert.name.lower()}",
+                "action": " ".join(alert.act),
+            },
+        }
+        for alert in ALERTS
+    ]
+    return {"groups": [{"name": "gpubench-alerts", "rules": rules}]}
+
+
+def runbooks() -> str:
+    """The page of all alerts."""
+    parts = [
+        "<!-- Generated from dashboards/gpubench_dashboards/alerts.py by `make generate`; edit that, not this. -->\n",
+        "# Runbooks\n",
+        "One section for each alert of [`rules/alerts.yaml`](rules/alerts.yaml); its annotation `runbook` names it.\n",
+    ]
+    for alert in ALERTS:
+        lasting = "at once" if alert.lasting == "0m" else f"after {alert.lasting}"
+        parts += [
+            f"## {alert.name}\n",
+            f"Severity {alert.severity.value}, {lasting}. {alert.means}\n",
+            f"```promql\n{alert.expr}\n```\n",
+            "Look:\n",
+            *(f"* {step}" for step in alert.look),
+            "\nDo:\n",
+            *(f"* {step}" for step in alert.act),
+            "",
+        ]
+    return "\n".join(parts)
