@@ -1,30 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write everything that is made from Python facts: CRDs, ClusterRole, reference pages. `--check` only compares.
+"""Write everything that is made from facts: CRDs, ClusterRole, reference pages, pictures. `--check` only compares.
 
     python charts/generate.py           writes the files that differ
     python charts/generate.py --check   writes nothing; a unified diff and exit status 1 where a file is out of date
 
 The files are committed, so that they can be read and applied without Python; nobody edits them. No fact may be
 added here: a field belongs to `gpubench.api`, a metric to `gpubench.metrics`, a permission to
-`gpubench_operator.permissions`.
+`gpubench.permissions`; what a picture shows was measured, and is imported as `gpubench import` does it.
 """
 
 import argparse
+import contextlib
 import difflib
+import io
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+import chart_page
+import dashboard_files
 from gpubench import names
 from gpubench.api import reference, schema
+from gpubench.report import contents
+from gpubench_cli import __main__ as program
+from gpubench_cli import plots, report
 from gpubench_operator import permissions
 
 ROOT = Path(__file__).resolve().parents[1]
-CHART_FILES = Path("charts/gpubench/files")
+CHART = Path("charts/gpubench")
+CHART_FILES = CHART / "files"
 REFERENCE = Path("operator/reference")
+STUDIES = ROOT / "jobs/studies"
+#: Charts of a report of a published study: the study, the chart's name, the file.
+PICTURES = (
+    ("keras-2017", "frontier-2", "keras-2017-time-and-cost.svg"),
+    ("parkopedia-2018", "efficiency-5", "parkopedia-2018-efficiency.svg"),
+)
+DASHBOARDS = Path("dashboards")
 HEADER = (
     "# Generated from {source} by `make generate`; edit that, not this.\n"
     "# A regular expression cannot be broken into lines:\n"
@@ -57,11 +73,60 @@ def generated_files() -> dict[Path, str]:
     return {
         **crds,
         CHART_FILES / "rbac" / "clusterrole.yaml": yaml_file(
-            permissions.cluster_role(), source="operator/gpubench_operator/permissions.py"
+            permissions.cluster_role(), source="operator/gpubench/permissions.py"
         ),
+        CHART_FILES / "permissions.yaml": yaml_file(permissions.by_scope(), source="operator/gpubench/permissions.py"),
+        **chart_files(),
+        **monitoring(),
         REFERENCE / "objects.md": reference.objects_page(),
         REFERENCE / "metrics.md": reference.metrics_page(),
+        **pictures(),
     }
+
+
+def chart_files() -> dict[Path, str]:
+    """What of the chart is made from its other files."""
+    values, schema_ = CHART / "values.yaml", CHART / "values.schema.json"
+    readme, about = CHART / "README.md", CHART / "Chart.yaml"
+    return {
+        about: chart_page.about(_read(about), map(schema.definition, schema.KINDS)),
+        readme: chart_page.page(_read(readme), _read(values)),
+        schema_: chart_page.schema(_read(schema_)),
+    }
+
+
+def monitoring() -> dict[Path, str]:
+    """Dashboards, rules, alerts and their page; and copies in the chart, which reads nothing outside its folder."""
+    made = {
+        **{DASHBOARDS / name: text for name, text in dashboard_files.texts().items()},
+        **{
+            DASHBOARDS / name: yaml_file(document, source=dashboard_files.SOURCE)
+            for name, document in dashboard_files.rule_files().items()
+        },
+    }
+    folders = {".json": "dashboards", ".yaml": "rules"}
+    copies = {
+        CHART_FILES / folders[path.suffix] / path.name: text for path, text in made.items() if path.suffix in folders
+    }
+    return made | copies
+
+
+def pictures() -> dict[Path, str]:
+    """Charts as `gpubench report` draws them of what was published."""
+    return {REFERENCE / "pictures" / file: picture(study, chart) for study, chart, file in PICTURES}
+
+
+def picture(study: str, name: str) -> str:
+    """One chart of an imported study, as a file."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place) / study
+        measurements = STUDIES / "published" / f"{study}.csv"
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            program.main(("import", str(STUDIES / f"{study}.yaml"), str(measurements), "--out", str(folder)))
+        drawn = contents.document([report.found(str(folder), namespace=None)])
+    source = measurements.relative_to(ROOT)
+    chart = next(chart for chart in drawn.charts if chart.name == name)
+    return f"<!-- Generated from {source} by `make generate`; edit that, not this. -->\n{plots.picture(chart)}"
 
 
 def yaml_file(document: Mapping[str, Any], *, source: str) -> str:
@@ -97,7 +162,12 @@ def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
+def _lines(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|")
+
+
 _Dumper.add_representer(str, _text)
+_Dumper.add_representer(dashboard_files.Lines, _lines)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -105,6 +175,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--check", action="store_true", help="write nothing; show differences and exit with 1")
     parser.add_argument("--root", type=Path, default=ROOT, help="the repository (default: the one of this file)")
     return parser
+
+
+def _read(path: Path) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
 
 
 def _present(path: Path) -> str | None:

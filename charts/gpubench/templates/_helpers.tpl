@@ -1,0 +1,131 @@
+{{- /* SPDX-License-Identifier: Apache-2.0 */}}
+{{- define "gpubench.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 50 | trimSuffix "-" }}
+{{- end }}
+
+{{- /* At most 50 characters, so that every suffix fits a label's 63; a release may have dots, a Service may not. */}}
+{{- define "gpubench.fullname" -}}
+{{- $name := include "gpubench.name" . }}
+{{- $full := .Values.fullnameOverride }}
+{{- if not $full }}
+{{- $full = ternary .Release.Name (printf "%s-%s" .Release.Name $name) (contains $name .Release.Name) }}
+{{- end }}
+{{- $full | replace "." "-" | trunc 50 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "gpubench.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "gpubench.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
+app.kubernetes.io/component: operator
+{{- end }}
+
+{{- /* Labels of an object: no label of a user's replaces one by which the chart finds its own. */}}
+{{- define "gpubench.labels" -}}
+{{- $own := include "gpubench.selectorLabels" .root | fromYaml }}
+{{- $_ := set $own "app.kubernetes.io/component" (default "operator" .component) }}
+{{- $_ := set $own "app.kubernetes.io/version" .root.Chart.AppVersion }}
+{{- $_ := set $own "app.kubernetes.io/managed-by" .root.Release.Service }}
+{{- $_ := set $own "helm.sh/chart" (printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_") }}
+{{- toYaml (merge $own (default dict .labels) .root.Values.commonLabels) }}
+{{- end }}
+
+{{- /* The metadata of an object: root, and where they are wanted suffix, name, namespace, component, labels, annotations. */}}
+{{- define "gpubench.metadata" -}}
+{{- $name := printf "%s%s" (include "gpubench.fullname" .root) (default "" .suffix) }}
+{{- $metadata := dict "name" (default $name .name) "labels" (include "gpubench.labels" . | fromYaml) }}
+{{- with .namespace }}
+{{- $_ := set $metadata "namespace" . }}
+{{- end }}
+{{- with merge (dict) (default dict .annotations) .root.Values.commonAnnotations }}
+{{- $_ := set $metadata "annotations" . }}
+{{- end }}
+{{- toYaml $metadata }}
+{{- end }}
+
+{{- define "gpubench.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create }}
+{{- default (include "gpubench.fullname" .) .Values.serviceAccount.name }}
+{{- else }}
+{{- required "serviceAccount.name: say which ServiceAccount the operator has, or set serviceAccount.create" .Values.serviceAccount.name }}
+{{- end }}
+{{- end }}
+
+{{- define "gpubench.image" -}}
+{{- with .Values.image }}
+{{- if .digest }}
+{{- printf "%s@%s" .repository .digest }}
+{{- else }}
+{{- printf "%s:%s" .repository (default $.Chart.AppVersion .tag) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* The PriorityClass of the pods that measure; empty where they have none. */}}
+{{- define "gpubench.gangPriorityClass" -}}
+{{- with .Values.jobs.priorityClass }}
+{{- if .create }}
+{{- default (printf "%s-gangs" (include "gpubench.fullname" $)) .name }}
+{{- else }}
+{{- .name }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* Every container passes the level `restricted` of Pod Security. */}}
+{{- define "gpubench.containerSecurityContext" -}}
+allowPrivilegeEscalation: false
+capabilities: {drop: [ALL]}
+readOnlyRootFilesystem: true
+{{- end }}
+
+{{- define "gpubench.podSecurityContext" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+seccompProfile: {type: RuntimeDefault}
+{{- end }}
+
+{{- /* The rules of some scopes, from the operator's own table. */}}
+{{- define "gpubench.rules" -}}
+{{- $table := .root.Files.Get "files/permissions.yaml" | fromYaml }}
+{{- $rules := list }}
+{{- range .scopes }}
+{{- $rules = concat $rules (get $table .) }}
+{{- end }}
+{{- toYaml $rules }}
+{{- end }}
+
+{{- define "gpubench.roleAndBinding" -}}
+{{- $kind := ternary "Role" "ClusterRole" (not (empty .namespace)) }}
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ $kind }}
+metadata:
+  {{- include "gpubench.metadata" . | nindent 2 }}
+rules:
+  {{- include "gpubench.rules" . | nindent 2 }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ $kind }}Binding
+metadata:
+  {{- include "gpubench.metadata" . | nindent 2 }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: {{ $kind }}
+  name: {{ include "gpubench.fullname" .root }}{{ .suffix }}
+subjects:
+  - kind: ServiceAccount
+    name: {{ include "gpubench.serviceAccountName" .root }}
+    namespace: {{ .root.Release.Namespace }}
+{{- end }}
+
+{{- /* Our resources of one scope, with their plurals, from the CRDs themselves. */}}
+{{- define "gpubench.resources" -}}
+{{- $found := list }}
+{{- range $path, $_ := .root.Files.Glob "files/crds/*.yaml" }}
+{{- $spec := ($.root.Files.Get $path | fromYaml).spec }}
+{{- if eq $spec.scope $.scope }}
+{{- $found = append $found $spec.names.plural }}
+{{- end }}
+{{- end }}
+{{- toYaml $found }}
+{{- end }}
