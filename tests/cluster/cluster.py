@@ -98,12 +98,14 @@ class Cluster:
         detached: bool = False,
         heartbeat_seconds: float = 10.0,
         controller_manager_flags: Sequence[str] = (),
+        address: str = cluster_plan.LOOPBACK,
     ) -> Cluster:
         """Starts a cluster in a new or empty directory and returns when its nodes take pods.
 
         `seed` decides the addresses of the pods; the directory's path by default. `controller_manager_flags` come
-        last. A test that loses a node need not wait for 50 s: `heartbeat_seconds=1` together with
-        `--node-monitor-grace-period=5s` and `--node-monitor-period=1s`; the grace must be several heartbeats.
+        last. The API server listens on `address`: pods of real nodes reach no loopback address of ours. A test that
+        loses a node need not wait for 50 s: `heartbeat_seconds=1` together with `--node-monitor-grace-period=5s` and
+        `--node-monitor-period=1s`; the grace must be several heartbeats.
         """
         binaries = cluster_binaries.build()
         absolute = Path(directory).absolute()
@@ -120,6 +122,7 @@ class Cluster:
                 ports=cluster_plan.free_ports(),
                 audit_log=audit_log,
                 controller_manager_flags=tuple(controller_manager_flags),
+                address=address,
             )
             plan.write_files()
             state = cluster_state.State(
@@ -375,8 +378,7 @@ class Cluster:
         return programs
 
     def _is_serving(self) -> bool:
-        if not (self.directory / "certificates" / "apiserver.crt").exists():
-            return False
+        self._tls = None  # the certificate may have been read while it was being written
         return bool(self.request("GET", "/readyz", timeout_seconds=2.0) == "ok")
 
     def _is_ready(self, *, nodes: Sequence[str]) -> bool:

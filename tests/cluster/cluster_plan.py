@@ -25,6 +25,8 @@ import cluster_state
 
 PORTS = range(20_000, 32_000)  # below the ports that the kernel hands to outgoing connections
 
+LOOPBACK = "127.0.0.1"
+
 # All may do all; they differ so that the audit log tells who did it.
 USERS = {
     "admin": "admin",
@@ -91,10 +93,11 @@ class Plan:
     ports: tuple[int, int, int]
     audit_log: bool
     controller_manager_flags: tuple[str, ...]
+    address: str
 
     @property
     def server(self) -> str:
-        return f"https://127.0.0.1:{self.ports[2]}"
+        return f"https://{self.address}:{self.ports[2]}"
 
     @property
     def etcd(self) -> str:
@@ -143,11 +146,11 @@ class Plan:
         return (
             self.binaries.program("kube-apiserver"),
             f"--etcd-servers={self.etcd}",
-            "--bind-address=127.0.0.1",
+            f"--bind-address={self.address}",
             f"--secure-port={self.ports[2]}",
-            "--advertise-address=127.0.0.1",
-            # The kubernetes Service may not have a loopback address, and pods here do not look for it.
-            "--endpoint-reconciler-type=none",
+            f"--advertise-address={self.address}",
+            # The kubernetes Service may not have a loopback address, and pods of process nodes do not look for it.
+            *(("--endpoint-reconciler-type=none",) if self.address == LOOPBACK else ()),
             f"--cert-dir={self.directory / 'certificates'}",
             f"--token-auth-file={self.directory / 'tokens.csv'}",
             "--authorization-mode=Node,RBAC",

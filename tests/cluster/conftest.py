@@ -6,6 +6,7 @@ What may not happen here: a wait without a bound.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import cluster as clusters
+import kept
 from cluster_pods import IMAGE, Pods, wait_for
 
 PRETEND_TAINT = "example.com/pretend=true:NoSchedule"
@@ -29,8 +31,13 @@ NODES = (
 )
 
 
-@pytest.fixture(scope="session")
-def running_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[clusters.Cluster]:
+@pytest.fixture(scope="module")
+def running_cluster(tmp_path_factory: pytest.TempPathFactory) -> clusters.Cluster:
+    return kept.running("running_cluster", _running_cluster(tmp_path_factory))
+
+
+@contextlib.contextmanager
+def _running_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[clusters.Cluster]:
     directory = tmp_path_factory.mktemp("cluster")
     with clusters.Cluster.start(directory, nodes=NODES, images={IMAGE: image()}) as running:
         yield running

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 
 import cluster as clusters
 import cluster_pods
+import cluster_state
 from cluster_pods import IMAGE, Pods
 
 HERE = Path(__file__).resolve().parent
@@ -50,6 +53,20 @@ def processes_of(directory: Path) -> list[str]:
         if process.name != str(os.getpid()) and (str(directory) in line or place.startswith(str(directory))):
             found.append(line)
     return found
+
+
+def test_a_certificate_that_was_read_before_it_was_written_is_read_again(pods: Pods, tmp_path: Path) -> None:
+    real = pods.cluster.directory
+    for name in (cluster_state.FILE, "tokens.csv"):
+        shutil.copy(real / name, tmp_path)
+    (tmp_path / "certificates").mkdir()
+    certificate = tmp_path / "certificates" / "apiserver.crt"
+    certificate.touch()
+    other = clusters.Cluster.attach(tmp_path)
+    with pytest.raises(OSError, match="CERTIFICATE_VERIFY_FAILED"):
+        other._is_serving()
+    shutil.copy(real / "certificates" / "apiserver.crt", certificate)
+    assert other._is_serving()
 
 
 def test_a_service_account_has_its_own_permissions_only(pods: Pods) -> None:
@@ -122,6 +139,25 @@ def test_a_lost_node_is_evicted_by_the_real_controllers_and_its_pods_end_when_it
         assert any("time.sleep(300)" in line for line in processes_of(tmp_path))
         second.restart("processnode-lost")
         pods.wait_gone("victim", timeout_seconds=40)
+
+
+def test_a_machine_that_goes_off_takes_its_own_pods_with_it_and_no_others(tmp_path: Path) -> None:
+    nodes = [clusters.Node(name="stays", cores=(0,)), clusters.Node(name="goes", program="processnode-goes")]
+    images = {IMAGE: clusters.Image(path=(Path(sys.executable).parent,))}
+    with clusters.Cluster.start(tmp_path, nodes=nodes, images=images) as second:
+        pods = Pods(second, "default")
+        sleeping = "import os, time; print('pids', os.getpid(), flush=True); time.sleep(300)"
+        for node in ("stays", "goes"):
+            pods.run(node, sleeping, spec={"nodeSelector": {"kubernetes.io/hostname": node}})
+        alive = {node: int(pods.wait_log(node, "pids").split()[1]) for node in ("stays", "goes")}
+        second.kill("processnode-goes", signal.SIGTERM)
+        cluster_pods.wait_for(
+            lambda: not cluster_pods.process_is_alive(alive["goes"]), what="the end of its pod", timeout_seconds=20
+        )
+        cluster_pods.wait_for(
+            lambda: second.pid("processnode-goes") is None, what="the end of the program", timeout_seconds=20
+        )
+        assert cluster_pods.process_is_alive(alive["stays"])
 
 
 def test_up_and_down_from_a_shell(tmp_path: Path) -> None:

@@ -227,13 +227,18 @@ def test_what_a_process_node_cannot_do_fails_with_a_sentence(pods: Pods) -> None
     pods.run("init", "", spec={"initContainers": [cluster_pods.container("", name="first")]})
     pod = pods.wait_phase("init", "Failed")
     assert "exactly one container" in pod["status"]["message"]
+    pods.run("map", "", env=[{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "s", "key": "k"}}}])
     pods.run("secret", "", env=[{"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}])
 
-    def refusal() -> str | None:
-        statuses = (pods.get("secret") or {})["status"].get("containerStatuses", [])
-        return statuses[0]["state"]["waiting"]["message"] if statuses else None
+    def refusal(name: str) -> str:
+        def waiting() -> str | None:
+            statuses = (pods.get(name) or {})["status"].get("containerStatuses", [])
+            return statuses[0]["state"]["waiting"]["message"] if statuses else None
 
-    assert "fieldRef" in cluster_pods.wait_for(refusal, what="CreateContainerConfigError", timeout_seconds=10)
+        return cluster_pods.wait_for(waiting, what="CreateContainerConfigError", timeout_seconds=10)
+
+    assert "fieldRef" in refusal("map")
+    assert refusal("secret") == 'secrets "s" not found'
 
 
 def test_the_image_brings_an_entry_point(pods: Pods) -> None:

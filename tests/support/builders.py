@@ -4,7 +4,7 @@
 from typing import Any
 
 from gpubench.api.benchmark import GpuBenchmarkSpec
-from gpubench.api.benchmark_status import PointResult
+from gpubench.api.point_result import PointResult
 from gpubench.api.pool import GpuPool, GpuPoolSpec
 from gpubench.control.ledger import AttemptRecord, Outcome, Reason
 from gpubench.control.observed import ContainerEnd, Disruption, FreeSlots, Observed, ObservedJob, ObservedPod, Study

@@ -4,8 +4,9 @@
 import pytest
 
 import formulas
-from gpubench.api.benchmark_status import AmountInterval, Estimate, PointResult
-from gpubench.control.explain import Explained, Step
+from gpubench.api.point_result import AmountInterval, Estimate, PointBill, PointResult
+from gpubench.control.explain import Explained
+from gpubench.control.steps import Step
 
 #: Numbers are printed with seven digits.
 _PRINTED = 1e-5
@@ -41,9 +42,23 @@ def figures(point: PointResult) -> dict[str, Estimate | AmountInterval]:
         found |= {"bandwidth.algorithm": point.bandwidth.algorithm, "bandwidth.bus": point.bandwidth.bus}
     if point.cost is not None:
         found |= {"cost.perMillionSamples": point.cost.per_million_samples, "cost.perRun": point.cost.per_run}
+    if point.relative is not None:
+        found |= {f"relative.{name}": getattr(point.relative, name) for name in ("throughput", "time", "cost")}
     for goal in point.goals:
         found |= {f"goals.{goal.name}.hours": goal.hours, f"goals.{goal.name}.cost": goal.cost}
+    if point.bill is not None:
+        found |= _of_bill(point.bill)
     return {field: figure for field, figure in found.items() if figure is not None}
+
+
+def _of_bill(bill: PointBill) -> dict[str, AmountInterval]:
+    amounts = {"bill.total": bill.total, "bill.perRun": bill.per_run}
+    amounts |= {f"bill.parts.{part}": str(amount) for part, amount in bill.parts.to_wire().items()}
+    return {
+        field: AmountInterval(mean=amount, currency=bill.currency)
+        for field, amount in amounts.items()
+        if amount is not None
+    }
 
 
 def _follows(step: Step) -> None:
@@ -69,4 +84,11 @@ def _follows(step: Step) -> None:
         if numbers is None:
             assert stored is None
         else:
-            assert formulas.value(numbers) == pytest.approx(float(stored or 0), rel=_PRINTED, abs=_LAST_PLACE)
+            assert formulas.value(numbers) == pytest.approx(float(stored or 0), rel=_PRINTED, abs=_room(step))
+
+
+def _room(step: Step) -> float:
+    """The last place of an amount: parts of a bill are rounded so that they sum to it, one of them by all of that."""
+    if step.amount is None or not (step.field or "").startswith("bill."):
+        return _LAST_PLACE
+    return 10.0 ** -len(step.amount.mean.partition(".")[2])

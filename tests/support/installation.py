@@ -24,7 +24,14 @@ CHART_FILES = REPOSITORY / "charts" / "gpubench" / "files"
 NAMESPACE = "gpubench-system"
 ACCOUNT = "gpubench-operator"
 CLUSTER_ROLE = "gpubench-operator"
-CRDS = tuple(f"crd/{plural}.{names.GROUP}" for plural in (names.BENCHMARK_PLURAL, names.POOL_PLURAL))
+CRDS = tuple(
+    f"crd/{plural}.{names.GROUP}" for plural in (names.BENCHMARK_PLURAL, names.POOL_PLURAL, names.SCHEDULE_PLURAL)
+)
+#: Of the images on process nodes, whose pods inherit nothing: they run the code of this checkout.
+POD_ENVIRONMENT = {
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONPATH": os.pathsep.join(str(REPOSITORY / room) for room in ("operator", "jobs")),
+}
 READY_SECONDS = 60.0  # the imports take two seconds; a machine that compiles beside it needs longer
 STOP_SECONDS = 30.0
 #: `python -m gpubench_operator`, killed by the kernel when whoever started it is gone, in whatever way.
@@ -68,8 +75,9 @@ class Operator:
         self._kubeconfig = kubeconfig
         self._settings = dict(settings or {})
         self._process: subprocess.Popen[bytes] | None = None
+        self.program: tuple[str, ...] = ("-m", "gpubench_operator")  # what Python runs
         self.log = log
-        self.port = _free_port()
+        self.port = free_port()
 
     @property
     def pid(self) -> int:
@@ -91,7 +99,7 @@ class Operator:
         }
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "gpubench_operator"],
+                [sys.executable, *self.program],
                 env=environment,
                 stdout=log,
                 stderr=log,
@@ -160,7 +168,8 @@ def read_page(address: str) -> str:
         return text
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of the loopback interface that nobody has just now."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port: int = listener.getsockname()[1]

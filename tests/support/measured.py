@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import builders
-from gpubench.api.benchmark_status import Condition, GpuBenchmarkStatus, PointResult
+from gpubench.api.benchmark_status import Condition, GpuBenchmarkStatus
+from gpubench.api.point_result import PointResult
 from gpubench.control import results as point_results
 from gpubench.control.ledger import Ledger, Outcome, Reason
 from gpubench.control.retries import standing

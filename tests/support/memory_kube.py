@@ -35,6 +35,8 @@ class MemoryKube:
         self.patch_refusals: dict[str, Exception] = {}  # raised by the next patch of an object of this name
         self.logs: dict[str, str | Exception] = {}  # of pods, by their names; an exception is raised
         self.logs_read: list[str] = []
+        self.groups: set[str] = set()  # of the API, beyond those that every cluster has
+        self.evictions_refused: list[Exception] = []  # raised by the next evictions, one each
 
     async def get(self, resource: kube.Resource, *, name: str, namespace: str | None = None) -> kube.Object | None:
         self._fail()
@@ -120,6 +122,26 @@ class MemoryKube:
         after["metadata"].setdefault("deletionTimestamp", observe.timestamp(self._clock()))
         self._write("delete", place, after)
         return True
+
+    async def evict(self, *, pod: str, namespace: str, uid: str | None) -> bool:
+        self._fail()
+        if self.evictions_refused:
+            raise self.evictions_refused.pop(0)
+        place = (kube.PODS, namespace, pod)
+        found = self._objects.get(place)
+        if found is None or uid not in (None, kube.uid_of(found)):
+            return False
+        after = copy.deepcopy(found)
+        after["metadata"].setdefault("deletionTimestamp", observe.timestamp(self._clock()))
+        target = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "evicted"}
+        others = [one for one in after["status"].get("conditions") or () if one["type"] != target["type"]]
+        after["status"]["conditions"] = [*others, target]
+        self._write("evict", place, after)
+        return True
+
+    async def serves(self, group: str) -> bool:
+        self._fail()
+        return group in self.groups
 
     async def log_head(self, *, pod: str, namespace: str, container: str, limit: int) -> str | None:
         del namespace, container

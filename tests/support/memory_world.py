@@ -24,6 +24,7 @@ class Fate(Enum):
     FAILURE = auto()
     PREEMPTION = auto()
     SUSPENSION = auto()  # the user suspends the study meanwhile, and resumes it when the Job is gone
+    LONG = auto()  # it runs until it is evicted
 
 
 _FAILED = 80
@@ -108,6 +109,8 @@ class World:
             self._put_pods(job, {"running": {"startedAt": observe.timestamp(self.clock())}})
             return True
         fate = self._fate(job)
+        if fate is Fate.LONG:
+            return True
         if fate is Fate.PREEMPTION:
             target = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler", "message": "x"}
             status = {**pods[0]["status"], "conditions": [*pods[0]["status"]["conditions"], target]}

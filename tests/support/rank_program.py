@@ -20,7 +20,7 @@ import tensorflow as tf
 
 from gangs import make_assignment
 from gpubench import workloads
-from gpubench.api.benchmark import Communication, Variant
+from gpubench.api.sweep import Communication, Variant
 from gpubench.plan.assignment import Assignment
 from gpubench.precision import Precision
 from gpubench_jobs import distribution, evaluate, models, precision, train, variants

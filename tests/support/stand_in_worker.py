@@ -2,7 +2,9 @@
 """A stand-in for the launcher and its ranks: no TensorFlow, no Horovod, a result out of thin air after a moment.
 
 The figures depend on the trial only, so that a result that is taken for another trial's, or counted twice, shows.
-STAND_IN_SECONDS says how long an attempt takes; STAND_IN_EXIT_CODE makes it fail. As in a real gang, pod 0 ends last.
+STAND_IN_SECONDS says how long an attempt takes; STAND_IN_EXIT_CODE makes it fail; STAND_IN_SLOW_NODE makes a node
+slower by three tenths, and all figures alike but for that; a file beside the termination message makes it write half of
+one. As in a real gang, pod 0 ends last.
 """
 
 import contextlib
@@ -17,6 +19,7 @@ from gpubench.plan.assignment import Assignment
 from gpubench_jobs import barrier, setting
 
 TOGETHER_SECONDS = 60.0
+TRUNCATE_MARK = "truncate-result"  # beside the termination message: a test's word to this one pod
 
 #: Made up, too; its record opens the log of pod 0, as a launcher's does.
 ENVIRONMENT = Environment(
@@ -31,15 +34,23 @@ ENVIRONMENT = Environment(
 )
 
 
+def rate(trial: str) -> int:
+    """The made-up samples per second of each worker: between 1,000 and 1,999."""
+    return 1000 + sum(trial.encode()) % 1000
+
+
 def result(assignment: Assignment) -> Result:
-    """The made-up result of a trial; its throughput lies between 1,000 and 1,999 samples per second."""
-    rate = 1000 + sum(assignment.trial.encode()) % 1000
+    """The made-up result of a trial."""
+    slow = os.environ.get("STAND_IN_SLOW_NODE")
+    speed = rate(assignment.trial)
+    if slow is not None:  # all nodes within a percent of each other, and one that is not
+        speed = (700 if os.environ.get(names.ENV_NODE_NAME) == slow else 1000) + speed % 10
     return Result(
         trial=assignment.trial,
         attempt=assignment.attempt,
         workers=assignment.workers,
         steps=100,
-        samples=rate * assignment.workers * 10,
+        samples=speed * assignment.workers * 10,
         nanoseconds=10_000_000_000,
         windows=10,
         warm_up_windows=1,
@@ -69,7 +80,8 @@ def main() -> int:
         return code
     end_together(setting.read(os.environ))
     if os.environ[names.ENV_POD_INDEX] == "0":
-        message.write_bytes(termination_message(result(assignment)))
+        text = termination_message(result(assignment))
+        message.write_bytes(text[: len(text) // 2] if message.with_name(TRUNCATE_MARK).exists() else text)
     return code
 
 
@@ -78,7 +90,12 @@ def end_together(pod: setting.Setting) -> None:
     deadline = time.monotonic() + TOGETHER_SECONDS
     if pod.pod:
         gang = barrier.RemoteGang(
-            host=pod.rendezvous_host, port=names.PORT_BARRIER, gang=pod.gang, pod=pod.pod, source=pod.pod_ip
+            host=pod.rendezvous_host,
+            port=names.PORT_BARRIER,
+            gang=pod.gang,
+            pod=pod.pod,
+            source=pod.pod_ip,
+            token=pod.token,
         )
         while time.monotonic() < deadline:
             with contextlib.suppress(barrier.Unreachable, barrier.Refused):
@@ -88,7 +105,7 @@ def end_together(pod: setting.Setting) -> None:
     if pod.pods == 1:
         return None
     book = barrier.Book(gang=pod.gang, pods=pod.pods)
-    barrier.Server(book, address=pod.pod_ip, port=names.PORT_BARRIER).start()
+    barrier.Server(book, address=pod.pod_ip, port=names.PORT_BARRIER, token=pod.token).start()
     while len(book.state().done) < pod.pods - 1:
         if time.monotonic() > deadline:
             raise TimeoutError(f"only pods {book.state().done} came")

@@ -9,6 +9,8 @@ from gpubench.measure.records import Machine, termination_message
 from gpubench.plan.assignment import Assignment
 from gpubench_operator import kube, observe
 
+TELLING_IMAGE = "telling:test"  # of a program that tells what it was started with, where a cluster has that
+
 
 def pool(name: str = "pretend", **spec: Any) -> kube.Object:
     """A pool of four nodes with one slot each."""

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A workload of one's own whose step is a wait: as long on a busy machine as on an idle one.
 
-For tests of what is said about the times of windows, which must not depend on what else the processors do.
+For tests of what is said about the times of windows, which must not depend on what else the processors do. Where the
+environment names a file, a step waits as many seconds as are written there: a store that its batches come from, which
+may become slower while nothing that gpubench knows of has changed.
 """
 
+import os
 import time
+from pathlib import Path
 
 import keras
 import tensorflow as tf
@@ -13,13 +17,17 @@ from gpubench_jobs import own
 from gpubench_jobs.models.recipe import Recipe
 
 STEP_SECONDS = 0.02
+STORE = "WAITING_STORE"  # the variable that names the file
 
 
 def build(setting: own.Setting) -> own.Workload:
     """One weight that learns nothing in particular."""
 
+    store = os.environ.get(STORE)
+    seconds = STEP_SECONDS if store is None else float(Path(store).read_text(encoding="ascii"))
+
     def wait() -> float:
-        time.sleep(STEP_SECONDS)
+        time.sleep(seconds)
         return 0.0
 
     def loss(labels: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:

@@ -20,6 +20,7 @@ from gpubench.control.observed import Disruption, Observed, ObservedJob, Observe
 from gpubench.plan.plan import Plan
 
 RUN_SECONDS = 10.0
+RUNNING_AFTER_SECONDS = 2.0
 
 #: How an attempt ends: a function from (trial, attempt) to a termination message and exit code, or a disruption.
 Fate = Callable[[str, int], tuple[int, str] | Disruption]
@@ -43,6 +44,7 @@ class World:
     entries: dict[str, str] = field(default_factory=dict)
     status: GpuBenchmarkStatus | None = None
     told: list[Happening] = field(default_factory=list)
+    evicted: list[tuple[str, str]] = field(default_factory=list)  # Jobs and their pods, on purpose
     logs: dict[str, str] = field(default_factory=dict)  # of pods, by their names
     most_slots_held: int = 0
     on_nodes: dict[str, list[tuple[float, float | None]]] = field(default_factory=dict)  # of each Job's pods: from, to
@@ -79,6 +81,12 @@ class World:
         for gang in decision.create:
             self._create(gang)
             yield
+        for eviction in decision.disrupt:
+            name, pod = eviction.job.name, eviction.pod.name
+            self.jobs[name] = self.jobs[name].model_copy(update={"drilled": pod})
+            yield
+            self.evict(job=name, pod=pod)
+            yield
         self.status = decision.status
         told = {"conditions": decision.status.conditions, "started_at": decision.status.started_at}
         self.study = self.study.model_copy(update=told)
@@ -99,8 +107,15 @@ class World:
         for name, job in list(self.jobs.items()):
             if job.has_ttl:
                 del self.jobs[name]
-            elif not job.complete and not job.failed and self.now >= job.created_at + RUN_SECONDS:
+            elif not self._has_ended(job) and self.now >= job.created_at + RUN_SECONDS:
                 self.jobs[name] = self._ended(job)
+
+    def evict(self, *, job: str, pod: str) -> None:
+        """What the eviction API does to a pod."""
+        self.evicted.append((job, pod))
+        target = {"disruption": builders.disrupted(), "deleting": True}
+        pods = tuple(one.model_copy(update=target) if one.name == pod else one for one in self.jobs[job].pods)
+        self.jobs[job] = self.jobs[job].model_copy(update={"pods": pods})
 
     def delete_pods(self, job: str) -> None:
         """What `kubectl delete pod` does to a gang: its Job fails, and no pod of it is left to say anything."""
@@ -133,7 +148,7 @@ class World:
         assert name not in self.created, f"Job {name} was created twice"
         self.created.append(name)
         pods = tuple(
-            builders.observed_pod(index, scheduled_at=self.now + 1, running_at=self.now + 2)
+            builders.observed_pod(index, scheduled_at=self.now + 1, running_at=self.now + RUNNING_AFTER_SECONDS)
             for index in range(gang.nodes)
         )
         self.on_nodes[name] = [(self.now + 1, None)] * gang.nodes
@@ -147,6 +162,10 @@ class World:
             created_at=self.now,
             pods=pods,
         )
+
+    @staticmethod
+    def _has_ended(job: ObservedJob) -> bool:
+        return job.complete or job.failed or any(pod.disruption is not None for pod in job.pods)
 
     def _ended(self, job: ObservedJob) -> ObservedJob:
         fate = self.fate(job.trial, job.attempt)

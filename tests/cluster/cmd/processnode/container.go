@@ -181,9 +181,9 @@ func tail(path string, limit int64) string {
 	return strings.ToValidUTF8(string(content), "")
 }
 
-// sweep kills all pods under a state directory and returns when their processes are gone.
-func sweep(stateDir string) error {
-	launches, err := filepath.Glob(filepath.Join(stateDir, "*", "*", launchFile))
+// sweep kills all pods of a node and returns when their processes are gone; "*" is every node of the directory.
+func sweep(stateDir, node string) error {
+	launches, err := filepath.Glob(filepath.Join(stateDir, node, "*", launchFile))
 	if err != nil {
 		return err
 	}

@@ -24,6 +24,8 @@ type surroundings struct {
 	image    Image
 	paths    mapping
 	capacity corev1.ResourceList
+	// secret gives the content of a Secret of the pod's namespace.
+	secret func(name string) (map[string][]byte, error)
 }
 
 // environment gives the variables and the expanded command. Nothing is inherited from this process: a
@@ -87,8 +89,23 @@ func variableValue(pod *corev1.Pod, container *corev1.Container, variable corev1
 		return fieldValue(pod, source.FieldRef.FieldPath, around)
 	case source.ResourceFieldRef != nil:
 		return resourceValue(container, source.ResourceFieldRef, around.capacity)
+	case source.SecretKeyRef != nil:
+		return secretValue(source.SecretKeyRef, around)
 	}
-	return "", fmt.Errorf("variable %q: a process node knows value, fieldRef and resourceFieldRef only", variable.Name)
+	return "", fmt.Errorf("variable %q: a process node knows value, fieldRef, resourceFieldRef and secretKeyRef only", variable.Name)
+}
+
+// secretValue says of what is missing what a kubelet says.
+func secretValue(selector *corev1.SecretKeySelector, around surroundings) (string, error) {
+	content, err := around.secret(selector.Name)
+	if err != nil {
+		return "", err
+	}
+	value, isSet := content[selector.Key]
+	if !isSet {
+		return "", fmt.Errorf("couldn't find key %s in Secret %s", selector.Key, selector.Name)
+	}
+	return string(value), nil
 }
 
 func fieldValue(pod *corev1.Pod, path string, around surroundings) (string, error) {

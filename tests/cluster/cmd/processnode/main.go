@@ -14,6 +14,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -32,7 +33,7 @@ func main() {
 	flag.Parse()
 	config, err := readConfig(*configFile)
 	if err == nil && *sweepOnly {
-		err = sweep(config.StateDir)
+		err = sweep(config.StateDir, "*")
 	} else if err == nil {
 		err = serve(config)
 	}
@@ -55,5 +56,9 @@ func serve(config Config) error {
 		return err
 	}
 	klog.Info("stopping: killing the processes of all pods")
-	return sweep(config.StateDir)
+	var failed []error
+	for _, node := range config.Nodes { // other programs have their nodes in the same directory
+		failed = append(failed, sweep(config.StateDir, node.Name))
+	}
+	return errors.Join(failed...)
 }

@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // pullBackOff is after how long ErrImagePull turns into ImagePullBackOff.
@@ -110,6 +111,13 @@ func (a *agent) prepare(ctx context.Context, node *node, pod *corev1.Pod, here c
 	env, argv, err := environment(pod, container, surroundings{
 		seed: a.config.Seed, nodeIP: node.address, podIP: podAddress(a.config.Seed, pod),
 		podDir: here.dir, image: image, paths: paths, capacity: node.config.Capacity,
+		secret: func(name string) (map[string][]byte, error) {
+			found, err := a.client.CoreV1().Secrets(pod.Namespace).Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return nil, err // such as: secrets "x" not found
+			}
+			return found.Data, nil
+		},
 	})
 	if err != nil {
 		return Launch{}, err
