@@ -40,7 +40,12 @@ def test_check_shows_what_differs_and_writes_nothing(tmp_path: Path) -> None:
 
 
 def test_every_generated_file_says_so_in_its_first_line() -> None:
-    files = [path for folder in GENERATED for path in (ROOT / folder).iterdir() if path.name != "README.md"]
+    files = [
+        path
+        for folder in GENERATED
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file() and path.name != "README.md"
+    ]
     assert len(files) >= 5
     for path in files:
         assert "Generated from" in path.read_text(encoding="utf-8").splitlines()[0], path

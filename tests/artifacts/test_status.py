@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The largest status that the schema allows is stored, and kubectl shows what people look for first."""
 
+import itertools
 import json
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 
 from cluster import Cluster
 from gpubench import moments, names
-from gpubench.api import benchmark, benchmark_status, pool_health, schema
+from gpubench.api import benchmark, benchmark_status, point_result, pool_health, price_result, schema, status_sizes
 from gpubench.api.pool import GpuPool, GpuPoolSpec
 from gpubench.control import conditions, pool_status
 
@@ -37,7 +38,7 @@ SAMPLES = {
 def largest(node: dict[str, Any], name: str = "") -> Any:
     """A value that fills each bound of a schema."""
     if "additionalProperties" in node:  # the numbers of a warning
-        names_of = [f"{index}".rjust(benchmark_status.FIGURE_NAME_MAX, "x") for index in range(node["maxProperties"])]
+        names_of = [f"{index}".rjust(status_sizes.FIGURE_NAME_MAX, "x") for index in range(node["maxProperties"])]
         return dict.fromkeys(names_of, SAMPLED)
     if node["type"] == "object":
         return {field: largest(inner, field) for field, inner in node["properties"].items()}
@@ -86,20 +87,21 @@ def patch_status(cluster: Cluster, path: str, status: Any) -> Any:
     return cluster.request("PATCH", f"{path}/status", body, content_type="application/merge-patch+json")
 
 
-@pytest.mark.parametrize("billed", [False, True], ids=["of all points", "of all points that have bills"])
+@pytest.mark.parametrize("billed", [False, True], ids=["of all points", "of all points that have bills and a base"])
 def test_status_of_the_largest_size_is_stored(served_api: Cluster, study: str, billed: bool) -> None:
     status = largest(schema.object_schema(schema.BENCHMARK)["properties"]["status"])
     assert len(status["results"]) == benchmark.POINTS_MAX
     if billed:  # of more points a status has none
-        status["results"] = status["results"][: benchmark_status.BILLED_POINTS_MAX]
+        status["results"] = status["results"][: status_sizes.BILLED_POINTS_MAX]
     for result in status["results"]:
         if not billed:
-            del result["bill"], result["startup"]
+            del result["bill"], result["startup"], result["relative"]
         del result["reason"]  # only where a point was not measured: then it has no figures
         del result["bandwidth"]  # of a message: what trains has none
+        del result["node"]  # of one that is measured by itself: it is on no scaling line
         del result["dataSamples"]  # of a generated set: a volume's has a path
         result["values"] = result["values"][: benchmark.TRIALS_MAX // benchmark.POINTS_MAX]  # of so many points
-        result["warnings"] = result["warnings"][: benchmark_status.WARNINGS_OF_A_STUDY_MAX // benchmark.POINTS_MAX]
+        result["warnings"] = result["warnings"][: status_sizes.WARNINGS_OF_A_STUDY_MAX // benchmark.POINTS_MAX]
     assert stored_bytes(status) < STATUS_BYTES_MAX
     stored = patch_status(served_api, f"{BENCHMARKS}/{study}", status)
     assert stored["status"] == status
@@ -108,18 +110,41 @@ def test_status_of_the_largest_size_is_stored(served_api: Cluster, study: str, b
 def test_a_study_without_status_has_columns_without_values(served_api: Cluster, study: str) -> None:
     patch_status(served_api, f"{BENCHMARKS}/{study}", None)
     header, row = columns(served_api, "gbench", study)
-    assert header == ["NAME", "STATUS", "POINTS", "TRIALS", "SPENT", "AGE"]
+    assert header == ["NAME", "STATUS", "POINTS", "BEST-POOL", "COST", "TIME", "SPENT", "AGE"]
     assert row[0] == study
 
 
 def test_a_running_study_shows_where_it_stands(served_api: Cluster, study: str) -> None:
-    spent = benchmark_status.Spent(amount="12.31", currency="USD", clock="of pods")
+    spent = price_result.Spent(amount="12.31", currency="USD", clock="of pods")
     status = benchmark_status.GpuBenchmarkStatus(
         phase="Running", points_done="40/72", trials=benchmark_status.TrialCounts(total=216, finished=120), spent=spent
     )
     patch_status(served_api, f"{BENCHMARKS}/{study}", status.to_wire())
     _, row = columns(served_api, "gbench", study)
-    assert row[:5] == [study, "Running", "40/72", "120", "12.31"]
+    assert row[:4] == [study, "Running", "40/72", "12.31"], "nothing is best as long as it goes on"
+    lines = served_api.kubectl("get", "gbench", study, "-o", "wide").stdout.splitlines()
+    assert lines[1][lines[0].index("TRIALS") :].split()[0] == "120"
+
+
+def test_a_study_with_an_objective_shows_what_to_take_at_what_cost_for_how_long(
+    served_api: Cluster, study: str
+) -> None:
+    one = benchmark_status.Best(
+        pool="a100",
+        workers=2,
+        predicted=False,
+        sure=True,
+        tied=1,
+        hours=point_result.Estimate(mean=5.26),
+        cost=point_result.AmountInterval(mean="10.53", currency="USD"),
+        shown=benchmark_status.BestShown(pool="a100 (tie)", cost="USD 10.5", time="5.26 h"),
+    )
+    status = benchmark_status.GpuBenchmarkStatus(phase="Succeeded", points_done="72/72", best=one)
+    patch_status(served_api, f"{BENCHMARKS}/{study}", status.to_wire())
+    lines = served_api.kubectl("get", "gbench", study).stdout.splitlines()
+    starts = [lines[0].index(title) for title in ("BEST-POOL", "COST", "TIME", "SPENT")]
+    shown = [lines[1][begin:end].strip() for begin, end in itertools.pairwise(starts)]
+    assert shown == ["a100 (tie)", "USD 10.5", "5.26 h"]
 
 
 def test_conditions_can_be_waited_for(served_api: Cluster, study: str) -> None:

@@ -6,17 +6,18 @@ Real runs take a minute; their folders are made once and only read. A test that 
 
 import importlib.util
 import os
-import subprocess
-import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+import command_line
 import measured
+import once
+import quickstart
 from gpubench.plan.freeze import freeze
 from gpubench_cli import documents
 
-QUICKSTART = Path(__file__).parents[2] / "jobs/studies/quickstart.yaml"
 #: Measured: 70 s on two idle cores; six times as much for a machine that compiles beside it.
 PATIENCE_SECONDS = 420.0
 TRAINED = """\
@@ -36,6 +37,17 @@ spec:
 """
 
 
+class Ran(NamedTuple):
+    """What a run of a study left behind."""
+
+    folder: Path
+    stdout: str
+
+    @classmethod
+    def read(cls, place: Path) -> "Ran":
+        return cls(place / "found", (place / "stdout").read_text())
+
+
 @pytest.fixture(scope="session")
 def horovod() -> None:
     """Present, or the test fails."""
@@ -52,29 +64,27 @@ def two_cores() -> None:
 @pytest.fixture(scope="session")
 def shortened_quickstart() -> str:
     """The quickstart with three repeats, as it is, and shorter ones."""
-    shortened = QUICKSTART.read_text()
-    for old, new in (("warmUp: 2s", "warmUp: 0s"), ("duration: 8s", "duration: 1s")):
-        assert old in shortened
-        shortened = shortened.replace(old, new)
-    return shortened
+    return quickstart.shortened(warm_up="0s", duration="1s")
 
 
 @pytest.fixture(scope="session")
 def real_run(
     shortened_quickstart: str, tmp_path_factory: pytest.TempPathFactory, horovod: None, two_cores: None
-) -> "subprocess.CompletedProcess[str]":
-    """The quickstart with real ranks, against results of another machine; its folder is in `args[-1]`."""
+) -> Ran:
+    """The quickstart with real ranks, against results of another machine."""
     del horovod, two_cores
-    folder = tmp_path_factory.mktemp("run")
-    baseline = of_another_machine(shortened_quickstart, folder)
-    return run_study(shortened_quickstart, folder, "--against", str(baseline))
+
+    def make(folder: Path) -> None:
+        baseline = of_another_machine(shortened_quickstart, folder)
+        run_study(shortened_quickstart, folder, "--against", str(baseline))
+
+    return Ran.read(once.made(tmp_path_factory, "quickstart", make))
 
 
 @pytest.fixture(scope="session")
-def real_folder(real_run: "subprocess.CompletedProcess[str]") -> Path:
+def real_folder(real_run: Ran) -> Path:
     """The results folder of that run."""
-    assert real_run.returncode == 0, real_run.stderr
-    return Path(real_run.args[-1])
+    return real_run.folder
 
 
 @pytest.fixture(scope="session")
@@ -84,9 +94,8 @@ def trained_folder(
     """The results folder of a training of two real ranks, on the quickstart's pool."""
     del horovod, two_cores
     pool = shortened_quickstart[: shortened_quickstart.rindex("---\n")]
-    ended = run_study(f"{pool}---\n{TRAINED}", tmp_path_factory.mktemp("training"))
-    assert ended.returncode == 0, ended.stderr
-    return Path(ended.args[-1])
+    made = once.made(tmp_path_factory, "training", lambda folder: run_study(f"{pool}---\n{TRAINED}", folder))
+    return Ran.read(made).folder
 
 
 def of_another_machine(text: str, folder: Path) -> Path:
@@ -98,13 +107,10 @@ def of_another_machine(text: str, folder: Path) -> Path:
     return measured.folder(folder / "other-machine", plan, rates, environment="elsewhere")
 
 
-def run_study(text: str, folder: Path, *options: str) -> "subprocess.CompletedProcess[str]":
+def run_study(text: str, folder: Path, *options: str) -> None:
+    """What `Ran` reads."""
     (folder / "study.yaml").write_text(text)
     places = (str(folder / "study.yaml"), *options, "--results", str(folder / "found"))
-    return subprocess.run(
-        [sys.executable, "-m", "gpubench_cli", "run", *places],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS,
-        check=False,
-    )
+    ended = command_line.apart("run", *places, seconds=PATIENCE_SECONDS)
+    assert ended.returncode == 0, ended.stderr
+    (folder / "stdout").write_text(ended.stdout)

@@ -6,6 +6,8 @@ Its first argument says which attempts fail: those of a number up to it, or none
 
 import os
 import sys
+import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from gpubench import names
@@ -20,6 +22,8 @@ ENVIRONMENT = Environment(
     kernel="Linux", threads_per_rank=1,
 )  # fmt: skip
 STEPS, NANOSECONDS = 20, 1_000_000_000
+WHOLE = "whole"  # a pod's file: its log is
+PATIENCE_SECONDS = 60.0
 
 
 def main(failing: int) -> int:
@@ -33,9 +37,14 @@ def main(failing: int) -> int:
         failure = Failure(
             trial=assignment.trial, attempt=assignment.attempt, exit_code=ExitCode.WORKER_RAISED, sentence="not now"
         )
-        return close(failure, ExitCode.WORKER_RAISED)
+        code = close(failure, ExitCode.WORKER_RAISED)
+        Path(WHOLE).touch()
+        wait_for(range(assignment.workers))  # the first one to end has the others ended
+        return code
     if index != 0:
+        Path(WHOLE).touch()
         return 0
+    wait_for(range(1, assignment.workers))
     computed = gang.computed(ranks, batch_per_worker=assignment.batch_per_worker)
     result = Result(
         trial=assignment.trial, attempt=assignment.attempt, final_loss=0.5,
@@ -53,6 +62,17 @@ def windows(rank: int, seed: int) -> list[Window]:
         )
         for index in range(9)
     ]  # fmt: skip
+
+
+def wait_for(pods: Iterable[int]) -> None:
+    """Until the logs of these pods are whole. Pod 0 ends last, as in a real gang: the others are ended with it."""
+    here = Path.cwd()
+    job = here.name.rpartition("-")[0]
+    until = time.monotonic() + PATIENCE_SECONDS
+    while not all((here.with_name(f"{job}-{index}") / WHOLE).exists() for index in pods):
+        if time.monotonic() > until:
+            raise TimeoutError(f"a pod of {job} wrote nothing for {PATIENCE_SECONDS:.0f} s")
+        time.sleep(0.01)
 
 
 def write(record: Value) -> None:

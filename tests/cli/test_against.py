@@ -8,7 +8,8 @@ import pytest
 
 import builders
 import measured
-from gpubench.api.benchmark_status import GpuBenchmarkStatus, Judgement
+from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api.point_result import Judgement
 from gpubench.control import planning
 from gpubench.plan.plan import Plan
 from gpubench_cli import run, show

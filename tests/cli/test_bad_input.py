@@ -2,13 +2,14 @@
 """Bad input: one sentence that names the place, exit code 2, nothing on standard output, no traceback."""
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+
+import command_line
 
 STUDY = (Path(__file__).parents[2] / "jobs/studies/quickstart.yaml").read_text()
 
@@ -33,25 +34,22 @@ POINT = {
 SUMMARY = json.dumps(
     {"schemaVersion": 1, "name": "quickstart", "uid": "u", "machine": "m", "status": {"results": [POINT]}}
 )
+PATIENCE_SECONDS = 60.0
 
 
-def gpubench(
-    *arguments: str, folder: Path, environment: Mapping[str, str] | None = None
-) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "gpubench_cli", *arguments],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        env={**os.environ, "KUBECONFIG": str(folder / "no-kubeconfig"), **(environment or {})},
-        timeout=60,
-        check=False,
-    )  # fmt: skip
+def gpubench(*arguments: str, folder: Path, environment: Mapping[str, str] | None = None) -> command_line.Ended:
+    """In this process, where an exception that is no refusal fails the test; no cluster, unless the test has one."""
+    alone = {"KUBECONFIG": str(folder / "no-kubeconfig")}
+    return command_line.called(*arguments, folder=folder, environment={**alone, **(environment or {})})
 
 
 def refused(*arguments: str, folder: Path, environment: Mapping[str, str] | None = None) -> str:
     """What was said; it is checked that nothing else happened."""
-    ended = gpubench(*arguments, folder=folder, environment=environment)
+    return told(gpubench(*arguments, folder=folder, environment=environment))
+
+
+def told(ended: command_line.Ended) -> str:
+    """What was said by a command that refused, and did nothing else."""
     assert ended.returncode == 2, ended.stderr
     assert "Traceback" not in ended.stderr
     assert ended.stdout == ""
@@ -94,6 +92,24 @@ def test_a_wrong_study_is_refused_with_its_line(tmp_path: Path, old: str, new: s
     place = int(said.removeprefix("gpubench: study.yaml:").split(":")[0])
     # A key that stands twice, and a brace that is not closed, show in a line below the change.
     assert line <= place <= line + (1 if "order" in old or "nane" in new else 0) or "nane" in new
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("plan", "--local", "study.yaml"), "study.yaml:1: kind 'Pod'"),
+        (("show", "quickstart"), "no cluster is configured"),
+        (("measure",), "invalid choice: 'measure'"),
+    ],
+)
+def test_a_process_ends_with_the_code_of_a_refusal_and_without_a_traceback(
+    tmp_path: Path, arguments: tuple[str, ...], says: str
+) -> None:
+    """One of each way out, from the start of the interpreter to its end; all other refusals are called here."""
+    (tmp_path / "study.yaml").write_text("kind: Pod\napiVersion: v1\n")
+    alone = {"KUBECONFIG": str(tmp_path / "no-kubeconfig")}
+    ended = command_line.apart(*arguments, seconds=PATIENCE_SECONDS, folder=tmp_path, environment=alone)
+    assert says in told(ended)
 
 
 def test_run_refuses_the_same_way_before_anything_is_started(tmp_path: Path) -> None:

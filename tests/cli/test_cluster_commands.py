@@ -2,10 +2,8 @@
 """The commands that read from a cluster, on a real API server, and what each of its refusals becomes."""
 
 import json
-import os
 import signal
 import subprocess
-import sys
 import threading
 import uuid
 from collections.abc import Callable, Iterator
@@ -16,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+import command_line
 from cluster import Cluster
 from gpubench import names
 from gpubench.api.benchmark import GpuBenchmarkSpec
@@ -30,20 +29,13 @@ PATIENCE_SECONDS = 60.0
 
 
 def start(kubeconfig: Path, *arguments: str) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
-        [sys.executable, "-m", "gpubench_cli", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "KUBECONFIG": str(kubeconfig)},
-    )
+    return command_line.started(*arguments, environment={"KUBECONFIG": str(kubeconfig)})
 
 
-def gpubench(kubeconfig: Path, *arguments: str) -> tuple[int, str, str]:
-    process = start(kubeconfig, *arguments)
-    out, err = process.communicate(timeout=PATIENCE_SECONDS)
-    assert "Traceback" not in err
-    return process.returncode, out, err
+def gpubench(kubeconfig: Path, *arguments: str) -> command_line.Ended:
+    ended = command_line.called(*arguments, environment={"KUBECONFIG": str(kubeconfig)})
+    assert "Traceback" not in ended.stderr
+    return ended
 
 
 # --- a real API server ------------------------------------------------------------------------------------------------
@@ -134,6 +126,70 @@ def test_no_permission(served_api: Cluster, quickstart: str) -> None:
     code, _, err = gpubench(account, "show", "quickstart", "-n", quickstart)
     assert code == 2
     assert err.startswith("gpubench: no permission to read GpuBenchmark quickstart")
+    assert len(err.splitlines()) == 1
+
+
+def drill_of(cluster: Cluster, namespace: str) -> dict[str, Any] | None:
+    body = cluster.request("GET", kube.BENCHMARKS.path(namespace=namespace, name="quickstart"))
+    found: dict[str, Any] | None = body["spec"].get("drill")
+    return found
+
+
+def test_a_drill_is_set_changed_and_removed(served_api: Cluster, quickstart: str) -> None:
+    where = ("-n", quickstart)
+    code, out, _ = gpubench(served_api.kubeconfig, "drill", "quickstart", "--every", "90s", "--times", "5", *where)
+    assert (code, drill_of(served_api, quickstart)) == (0, {"every": "90s", "times": 5, "kind": "Evict"})
+    assert out == (
+        "quickstart: one pod of each attempt is evicted when all of its pods have run for 90s, of 5 attempts at most "
+        "(0 so far)\n"
+    )
+    code, out, _ = gpubench(served_api.kubeconfig, "drill", "quickstart", "--every", "90s", "--drain", "2m", *where)
+    assert (code, drill_of(served_api, quickstart)) == (
+        0, {"every": "90s", "times": 20, "kind": "Drain", "cordonFor": "2m"},
+    )  # fmt: skip
+    assert "have run for 90s, its node cordoned for 2m, of 20 attempts" in out
+    code, _, err = gpubench(served_api.kubeconfig, "drill", "quickstart", "--every", "5s", *where)
+    assert (code, drill_of(served_api, quickstart)) == (0, {"every": "5s", "times": 20, "kind": "Evict"})
+    assert "begins anew each time: none ends before the last of the 20 interruptions" in err
+    code, out, err = gpubench(served_api.kubeconfig, "drill", "quickstart", "--stop", *where)
+    assert (code, out, err) == (0, "quickstart is interrupted no more\n", "")
+    assert drill_of(served_api, quickstart) is None
+
+
+def test_a_drill_that_would_do_nothing_is_refused(served_api: Cluster, quickstart: str) -> None:
+    def refused(*arguments: str) -> str:
+        code, out, err = gpubench(served_api.kubeconfig, "drill", *arguments, "-n", quickstart)
+        assert (code, out, len(err.splitlines())) == (2, "", 1)
+        return err
+
+    too_short = refused("quickstart", "--every", "1s")
+    assert too_short.startswith("gpubench: spec.drill.every: drill.every must be at least 5s")
+    assert "such as 1h30m, 15m or 90s" in refused("quickstart", "--every", "1 minute")
+    assert "at least 1 is needed" in refused("quickstart", "--every", "90s", "--times", "0")
+    assert "there is no GpuBenchmark nothing" in refused("nothing", "--every", "90s")
+    counts = {"started": 3, "drilled": 3}
+    patch = json.dumps({"status": {"attempts": counts}})
+    served_api.kubectl(
+        "patch", names.BENCHMARK_PLURAL, "quickstart", "-n", quickstart, "--subresource=status", "--type=merge", "-p",
+        patch,
+    )  # fmt: skip
+    assert "give --times more than 3" in refused("quickstart", "--every", "90s", "--times", "3")
+    set_status(served_api, quickstart, finished=6, succeeded=True)
+    assert "has finished: there is nothing left to interrupt" in refused("quickstart", "--every", "90s")
+    assert drill_of(served_api, quickstart) is None
+
+
+def test_who_may_only_read_cannot_drill(served_api: Cluster, quickstart: str) -> None:
+    readers = "readers-" + quickstart
+    verbs = "--verb=get,list"
+    resource = f"--resource={names.BENCHMARK_PLURAL}.{names.GROUP}"
+    served_api.kubectl("create", "role", readers, "-n", quickstart, verbs, resource)
+    account = f"--serviceaccount={quickstart}:default"
+    served_api.kubectl("create", "rolebinding", readers, "-n", quickstart, f"--role={readers}", account)
+    reader = served_api.kubeconfig_for_service_account(quickstart, "default")
+    code, _, err = gpubench(reader, "drill", "quickstart", "--every", "90s", "-n", quickstart)
+    assert code == 2
+    assert err.startswith("gpubench: no permission to change GpuBenchmark quickstart")
     assert len(err.splitlines()) == 1
 
 

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The examples of a workload of one's own and of the bare collective run as they stand in jobs/studies, shortened."""
 
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 import yaml
 
-from gpubench.api.benchmark_status import PointResult, PointState
+import command_line
+from gpubench.api.point_result import PointResult, PointState
 from gpubench_cli import results
 
 STUDIES = Path(__file__).parents[2] / "jobs" / "studies"
@@ -26,8 +25,8 @@ def run(study: str, folder: Path, shorter: Mapping[str, str]) -> tuple[PointResu
         assert old in text
         text = text.replace(old, new)
     (folder / study).write_text(text, encoding="utf-8")
-    command = [sys.executable, "-m", "gpubench_cli", "run", str(folder / study), "--results", str(folder / "found")]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
+    places = (str(folder / study), "--results", str(folder / "found"))
+    ended = command_line.apart("run", *places, seconds=PATIENCE_SECONDS)
     assert ended.returncode == 0, ended.stderr
     return results.read_summary(folder / "found").status.results
 

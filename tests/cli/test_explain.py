@@ -10,7 +10,7 @@ import pytest
 import builders
 import explanations
 import measured
-from gpubench.api.benchmark_status import Basis
+from gpubench.api.point_result import Basis
 from gpubench.control import explain
 from gpubench.plan.plan import Plan
 from gpubench_cli import __main__ as program

@@ -5,10 +5,8 @@ The measurements are those of `jobs/studies/published`; what is compared with is
 which names its sources. Everything goes through the command line: `gpubench import`, then `show`, `verify`, `compare`.
 """
 
-import contextlib
 import csv
 import functools
-import io
 import json
 import re
 import shutil
@@ -20,8 +18,8 @@ from typing import Any, NamedTuple
 import pytest
 
 import measured
+from command_line import called as command
 from gpubench.plan.freeze import freeze
-from gpubench_cli import __main__ as program
 from gpubench_cli import documents
 
 ROOT = Path(__file__).parents[2]
@@ -50,14 +48,6 @@ def golden(pattern: str) -> dict[str, Golden]:
                 found[key] = Golden(int(row["round_dp"]), row["expected_half_up"], row["published"])
     assert found, f"no row of the table is called {pattern}"
     return found
-
-
-def command(*arguments: str) -> tuple[int, str, str]:
-    """Exit code, results and messages of `gpubench`."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = program.main(list(arguments))
-    return code, out.getvalue(), err.getvalue()
 
 
 def import_into(folder: Path, study: Path, measurements: Path, *options: str) -> Path:

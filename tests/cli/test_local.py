@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 
 import builders
-from gpubench.api.benchmark_status import GpuBenchmarkStatus, PointState, Stopping
+import command_line
+from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api.point_result import PointState, Stopping
 from gpubench.control import audit
 from gpubench.control.decision import Gang, Happening
 from gpubench.control.ledger import Outcome, Reason
@@ -285,12 +287,8 @@ def test_a_signal_keeps_what_was_measured_and_leaves_no_process(
     summary = results.read_summary(driver.folder / "results")
     assert summary.status.phase == "Suspended"
     assert sum(len(point.values) for point in summary.status.results) == 1
-    shown = subprocess.run(
-        [sys.executable, "-m", "gpubench_cli", "show", str(driver.folder / "results")],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    shown = command_line.called("show", str(driver.folder / "results"))
+    assert shown.returncode == 0
     assert "Pending" in shown.stdout
     assert "still to be measured" in shown.stdout
 

@@ -2,8 +2,10 @@
 """What would be run, and what was found: as tables for people and as text that programs read back without loss."""
 
 import csv
+import datetime
 import io
 import json
+import re
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -14,20 +16,18 @@ import yaml
 
 import builders
 import measured
-from gpubench.api.benchmark_status import (
+from gpubench.api.benchmark_status import Condition, GpuBenchmarkStatus
+from gpubench.api.point_result import (
     AmountInterval,
     BillParts,
-    Condition,
     Cost,
     Estimate,
-    GpuBenchmarkStatus,
     PointBill,
     PointResult,
     PointState,
-    PriceUsed,
     Scaling,
-    Spent,
 )
+from gpubench.api.price_result import PriceUsed, Spent
 from gpubench.control.ledger import Outcome
 from gpubench.plan.freeze import freeze
 from gpubench.plan.plan import Plan
@@ -305,6 +305,18 @@ def test_a_plan_says_what_is_skipped_and_what_has_no_price(tmp_path: Path, capsy
     assert "4 workers need 4 nodes, and local-cpu has at most 2" in out
     assert "No cost for local-cpu: neither price nor ownership is given." in out
     assert "Cost: about" not in out
+
+
+def test_a_plan_names_a_price_that_is_too_old_to_go_by(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "asOf:" in QUICKSTART.read_text()
+    aged = re.sub(r'asOf: "\S+"', 'asOf: "2018-07-01"', QUICKSTART.read_text())
+    (tmp_path / "study.yaml").write_text(aged)
+    out = said(capsys, "plan", str(tmp_path / "study.yaml"))
+    assert "Stale price: that of local-cpu was read on 2018-07-01, " in out
+    assert " days before the plan: read it again.\n" in out
+    fresh = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
+    (tmp_path / "study.yaml").write_text(aged.replace("2018-07-01", fresh))
+    assert "Stale price" not in said(capsys, "plan", str(tmp_path / "study.yaml"))
 
 
 def test_a_plan_says_what_other_pools_measure(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """One pod and its end, at the worst moment and beside others that go wrong."""
 
+import json
 import os
 import signal
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -75,3 +77,21 @@ def test_one_that_cannot_be_killed_spares_no_other(tmp_path: Path) -> None:
         pod.kill_all([Broken(), running, Broken()])
     assert running.ended
     assert running.exit_code == 128 + signal.SIGKILL
+
+
+HOSTILE = "$(touch owned) `touch owned` '; touch owned; #\" \\ $$ ${HOME} |& \n*"
+
+
+def test_what_a_user_writes_is_an_argument_and_no_shell_reads_it(tmp_path: Path) -> None:
+    told = "import json, os, sys; print(json.dumps([sys.argv[1:], os.environ['MINE']]))"
+    order = replace(
+        make_order(tmp_path), command=(sys.executable, "-c", told, HOSTILE, "--"), environment={"MINE": HOSTILE}
+    )
+    running = LocalPod(order)
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not running.ended:
+        assert time.monotonic() < deadline, "the pod did not end"
+        time.sleep(0.02)
+    assert running.exit_code == 0
+    assert json.loads((tmp_path / "pod.jsonl").read_text()) == [[HOSTILE, "--"], HOSTILE]
+    assert not list(tmp_path.rglob("owned"))

@@ -2,16 +2,17 @@
 """The quickstart, shortened, with real ranks: two workers are two pods here, and the table is that of a cluster."""
 
 import re
-import subprocess
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 import memory_world
 from gpubench.api import validate
-from gpubench.api.benchmark_status import GpuBenchmarkStatus, Judgement
+from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api.point_result import Judgement
 from gpubench.control.decide import decide
 from gpubench.control.observed import Observed, Study
 from gpubench.measure import log
@@ -24,6 +25,9 @@ from gpubench_operator import kube
 
 pytestmark = pytest.mark.usefixtures("horovod", "two_cores")
 
+# Annotated instead of imported: fixtures of conftest.py have no module that a test could import.
+Ran = Any
+
 
 @pytest.fixture
 def text(shortened_quickstart: str) -> str:
@@ -31,18 +35,13 @@ def text(shortened_quickstart: str) -> str:
 
 
 @pytest.fixture
-def ended(real_run: "subprocess.CompletedProcess[str]") -> "subprocess.CompletedProcess[str]":
-    return real_run
-
-
-@pytest.fixture
 def folder(real_folder: Path) -> Path:
     return real_folder
 
 
-def test_the_quickstart_runs_without_a_cluster(ended: "subprocess.CompletedProcess[str]", folder: Path) -> None:
-    assert len(re.findall(r"^mnist_cnn +local-cpu +[12] +64 +float32 +Measured", ended.stdout, re.MULTILINE)) == 2
-    assert tables.INTERVAL_NOTE in ended.stdout
+def test_the_quickstart_runs_without_a_cluster(real_run: Ran, folder: Path) -> None:
+    assert len(re.findall(r"^mnist_cnn +local-cpu +[12] +64 +float32 +Measured", real_run.stdout, re.MULTILINE)) == 2
+    assert tables.INTERVAL_NOTE in real_run.stdout
     status = results.read_summary(folder).status
     one, two = status.results
     for point in (one, two):
@@ -54,12 +53,12 @@ def test_the_quickstart_runs_without_a_cluster(ended: "subprocess.CompletedProce
     assert two.environment == one.environment
 
 
-def test_a_baseline_of_another_machine_is_no_verdict(ended: "subprocess.CompletedProcess[str]", folder: Path) -> None:
+def test_a_baseline_of_another_machine_is_no_verdict(real_run: Ran, folder: Path) -> None:
     comparison = results.read_summary(folder).status.comparison
     assert comparison is not None
     assert (comparison.verdict, comparison.points.cannot_tell) == (Judgement.CANNOT_TELL, 2)
     assert "the environments differ (elsewhere and " in comparison.sentence
-    assert f"CannotTell, compared with other-machine: {comparison.sentence}" in ended.stdout
+    assert f"CannotTell, compared with other-machine: {comparison.sentence}" in real_run.stdout
 
 
 def test_pods_were_apart(folder: Path) -> None:

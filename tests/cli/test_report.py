@@ -11,16 +11,19 @@ from typing import Any
 from xml.etree.ElementTree import Element
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as some
 
 import builders
 import measured
 import pages
-from gpubench.control import ledger, manifests
+from gpubench.api import validate
+from gpubench.api.price_result import Spent
+from gpubench.control import audit, ledger, manifests
 from gpubench.plan.freeze import freeze
 from gpubench.plan.plan import Plan
-from gpubench.report import contents, markdown, tables
+from gpubench.report import contents, figures, head, markdown, tables
 from gpubench.report.document import Axis, Curves, Document, Mark, Series
 from gpubench.report.tables import Column
 from gpubench_cli import __main__ as program
@@ -169,6 +172,21 @@ def test_what_a_user_wrote_is_text_and_no_markup(tmp_path: Path) -> None:
     assert any("<script>alert('x')</script>" in text for text in drawn), "in a chart, too"
 
 
+def test_characters_that_do_something_do_nothing_in_a_report(tmp_path: Path) -> None:
+    hostile = "A100\x1b[2J\x00\x07\r\x9b31m\u202e40GB"
+    found = report.found(str(two_pools(tmp_path / "two")), namespace=None)
+    points = tuple(
+        point.model_copy(update={"pool": hostile, "workload": hostile, "reason": hostile})
+        for point in found.status.results
+    )
+    status = found.status.model_copy(update={"results": points, "answer": hostile})
+    document = contents.document([found.model_copy(update={"name": hostile, "status": status})])
+    for text in (page.render(document), markdown.render(document)):
+        assert "40GB" in text
+        assert not [one for one in text if one not in "\n\t" and (ord(one) < 0x20 or 0x7F <= ord(one) < 0xA0)]
+        assert "\u202e" not in text
+
+
 @given(some.text(some.characters(categories=("L", "N", "P", "S", "Zs")), max_size=60))
 def test_markdown_gives_back_any_text(plain: str) -> None:
     line = " ".join(plain.split())
@@ -308,3 +326,76 @@ def test_that_figures_were_re_priced_stands_with_their_study(tmp_path: Path) -> 
     found = report.found(str(two_pools(tmp_path / "two")), namespace=None)
     remarked = contents.document([found.model_copy(update={"remark": "Re-priced with other.yaml."})])
     assert "two-pools: Re-priced with other.yaml." in pages.of_markdown(markdown.render(remarked)).sentences
+
+
+# --- the head ---------------------------------------------------------------------------------------------------------
+
+DECIDED = """\
+apiVersion: gpubench.dev/v1alpha1
+kind: GpuBenchmark
+metadata: {name: decided}
+spec:
+  sweep: [{workloads: [mnist_cnn], pools: [own, rented], workers: [1, 2], batchPerWorker: [64]}]
+  goals: [{name: much, workload: mnist_cnn, samples: 36000000}]
+  objective: {minimize: Cost, goal: much, maxHours: 200}
+"""
+SPENT = Spent(amount="12.31", currency="USD", clock="of pods", assumed_attempts=1)
+
+
+def decided(path: Path) -> Path:
+    """A study with an objective, which has spent something."""
+    rates = {0: (100.0, 101.0, 99.0), 1: (190.0, 191.0, 189.0), 2: (80.0, 81.0, 79.0), 3: (150.0, 152.0, 148.0)}
+    spec = validate.load_benchmark(yaml.safe_load(DECIDED)).spec
+    plan = freeze(spec, plan_of_two_pools().pools, measured.AT)
+    folder = results.ResultsFolder.create(path, study_text=DECIDED, plan=plan)
+    again = audit.status_again(plan, measured.ledger(plan, rates), spec, measured.finished_status(plan, rates))
+    status = again.model_copy(update={"spent": SPENT})
+    folder.write(results.Summary(name="decided", uid="u", machine="here", status=status))
+    return folder.path
+
+
+def test_the_head_says_what_was_to_be_decided_what_to_take_and_what_was_spent(tmp_path: Path) -> None:
+    folder = decided(tmp_path / "decided")
+    html, md = written(tmp_path, folder)
+    found = pages.of_page(html).sentences[1:4]
+    assert found[0] == "Objective much: the least cost of 36,000,000 samples of mnist_cnn, within 200 hours."
+    assert found[1].startswith("To take: ")
+    best = results.read_summary(folder).status.best
+    assert best is not None
+    assert f" on {best.pool}, at least {figures.bounded(best.hours)} hours and " in found[1]
+    assert best.cost is not None
+    assert figures.money(best.cost) in found[1]
+    assert found[2] == "Spent: about USD 12.31 (of pods; of 1 attempt the end of a pod was not seen)."
+    assert pages.of_page(html) == pages.of_markdown(md)
+
+
+def test_the_head_of_several_studies_names_each_and_says_nothing_of_one_without_money(tmp_path: Path) -> None:
+    html, _ = written(tmp_path, decided(tmp_path / "decided"), two_pools(tmp_path / "two"))
+    found = pages.of_page(html).sentences
+    assert "decided: Spent: about USD 12.31 (of pods; of 1 attempt the end of a pod was not seen)." in found
+    assert not any(sentence.startswith("two-pools: ") for sentence in found)
+
+
+def test_the_head_says_what_must_be_known_of_what_is_to_be_taken(tmp_path: Path) -> None:
+    found = report.found(str(decided(tmp_path / "decided")), namespace=None)
+    assert found.status.best is not None
+    doubtful = found.status.best.model_copy(update={"predicted": True, "sure": False, "tied": 2, "cost": None})
+    _, said, _ = head.sentences(found.spec, found.status.model_copy(update={"best": doubtful}))
+    assert said.endswith(
+        "hours and at a price that is not known; it was not measured, but is predicted, and 2 others may be as good, "
+        "and whether it keeps the limit is not sure."
+    )
+    _, none, _ = head.sentences(found.spec, found.status.model_copy(update={"best": None}))
+    assert none == "To take: no single gang; the answer says why."
+    assert head.sentences(None, found.status.model_copy(update={"best": None, "spent": None})) == ()
+
+
+def test_a_study_file_that_is_gone_or_another_one_takes_no_figure_away(tmp_path: Path) -> None:
+    folder = decided(tmp_path / "decided")
+    before = report.found(str(folder), namespace=None)
+    assert before.spec is not None
+    results.study_path(folder).write_text(DECIDED.replace("200", "300"))
+    assert report.found(str(folder), namespace=None).spec is None
+    results.study_path(folder).unlink()
+    after = report.found(str(folder), namespace=None)
+    assert (after.spec, after.status) == (None, before.status)

@@ -4,19 +4,18 @@
 `make studies` runs all of them; this one trains with the largest table of gradients, on both processors.
 """
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from gpubench.api.benchmark import DataSource
-from gpubench.api.benchmark_status import PointState
+import command_line
+from gpubench.api.point_result import PointState
+from gpubench.api.sweep import DataSource
 from gpubench_cli import results
 
 STUDY = Path(__file__).parents[2] / "jobs" / "studies" / "tweets-2018.yaml"
-#: Measured: 40 s on two busy cores; six times as much for a slower machine.
-PATIENCE_SECONDS = 240.0
+#: Measured: 40 s on two busy cores, 140 s where much else ran.
+PATIENCE_SECONDS = 600.0
 SMALL = ("--scale", "0.01", "--pool", "local-cpu")
 
 pytestmark = pytest.mark.usefixtures("horovod", "two_cores")
@@ -24,13 +23,8 @@ pytestmark = pytest.mark.usefixtures("horovod", "two_cores")
 
 def test_a_published_study_trains_here_without_its_data_and_says_that_it_is_small(tmp_path: Path) -> None:
     assert f"gpubench run jobs/studies/{STUDY.name} {' '.join(SMALL)}" in STUDY.read_text(encoding="utf-8")
-    ended = subprocess.run(
-        [sys.executable, "-m", "gpubench_cli", "run", str(STUDY), *SMALL, "--results", str(tmp_path / "found")],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS,
-        check=False,
-    )
+    places = (str(STUDY), *SMALL, "--results", str(tmp_path / "found"))
+    ended = command_line.apart("run", *places, seconds=PATIENCE_SECONDS)
     assert ended.returncode == 0, ended.stderr
     assert "tweets-2018-small is the small form of tweets-2018" in ended.stdout
     [point] = results.read_summary(tmp_path / "found").status.results

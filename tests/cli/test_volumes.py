@@ -12,8 +12,9 @@ import pytest
 import yaml
 
 import builders
-from gpubench.api.benchmark_status import GpuBenchmarkStatus, PointState
-from gpubench.api.pool import Volume
+from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api.pod_template import Volume
+from gpubench.api.point_result import PointState
 from gpubench.control import starts
 from gpubench.control.decision import Gang, Happening
 from gpubench.control.observed import Study

@@ -157,6 +157,7 @@ def test_why_nothing_goes_on_is_told_once_in_the_words_of_the_condition() -> Non
         (waiting_for_pools(), "waiting for GpuPool gke-a100: not there yet"),
         (suspended(), "set spec.suspend to false to go on"),
         (benchmark(condition("GangPending", "True", "pod x has no node")), "pod x has no node"),
+        (benchmark(condition("Admitted", "False", "Job x waits in queue team-a")), "Job x waits in queue team-a"),
         (benchmark(condition("GangPending", "True", "pod x has no node"), points=(point("Running"),)), "pod x has"),
         (benchmark(condition("Finished", "False", "0 of 2 points have ended")), "0 of 2 points have ended"),
     ],

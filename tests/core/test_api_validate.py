@@ -88,6 +88,23 @@ def test_loading_leaves_the_document_as_it_was() -> None:
     assert document == study(status=None)
 
 
+def test_a_field_that_nobody_knows_is_refused_also_when_it_is_null() -> None:
+    document = study()
+    document["spec"] |= {"measure": None, "mesure": None}
+    document["metadata"]["labels"] = None
+    (sentence,) = told(document)
+    assert sentence.startswith("spec.mesure: unknown field")
+
+
+def test_half_of_a_surrogate_pair_is_read_as_the_api_server_reads_it() -> None:
+    document = study()
+    document["spec"]["goals"] = [{"name": "a", "workload": "\ud9e2", "samples": 1}]
+    assert len(told(document)) == 1, "no workload of the study has that name"
+    document["spec"] = {**study()["spec"], "template": {"env": [{"name": "A", "value": "\U0001f600 \ud83d"}]}}
+    (variable,) = validate.load_benchmark(document).spec.template.env
+    assert variable.value == "\U0001f600 \ufffd"
+
+
 def test_the_sentence_with_values_is_one_cel_expression() -> None:
     rule = Rule(cel="self > 1", sentence="it's 100% too little", detail="it is %d", values=("self",))
     assert rule.sentence_cel == r"'it\'s 100%% too little; it is %d'.format([self])"

@@ -9,8 +9,10 @@ import pytest
 import builders
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.control import audit
-from gpubench.control.ledger import AttemptRecord, Ledger, Outcome, Reason
-from gpubench.measure.records import Machine
+from gpubench.control.ledger import AttemptRecord, Ledger, Outcome, Reason, Segment
+from gpubench.measure import gang, log, records
+from gpubench.measure.records import Checkpoint, Epoch, Machine, Result, Resumed, Window
+from gpubench.values import Value
 
 TERAFLOPS = (19.5, 19.4, 19.6, 19.5, 19.3, 19.5, 13.0)
 SPEC = builders.spec(builders.block(workers=[1]), measure={"repeats": {"min": len(TERAFLOPS)}})
@@ -63,3 +65,102 @@ def test_warnings_of_a_version_that_had_sentences_only_are_sentences() -> None:
     assert found(stored(lambda warning: warning["message"]), words=False) == []
     changed = stored(lambda warning: {**warning, "reason": "Other", "figures": {"usual": 1.0}})
     assert found(changed, words=False), "one with numbers is none of those"
+
+
+# --- a training that went on from a checkpoint ------------------------------------------------------------------------
+
+TRAINING = builders.plan(
+    builders.spec(
+        builders.block(workers=[1], epochs=3, data={"source": "Generated"}),
+        measure={"mode": "Training", "repeats": {"min": 1}},
+    )
+)
+TRIAL = TRAINING.trials[0].id
+BATCH = TRAINING.points[0].key.batch_per_worker
+#: Of the three epochs of 10 steps the first attempt has trained 1 and a half when it kept its last checkpoint.
+RESUMED = Resumed(attempt=1, step=15, useful_seconds=1.5, restore_seconds=2.0)
+
+
+def an_epoch(index: int, **fields: Any) -> Epoch:
+    return Epoch(
+        index=index, steps=10, samples=100, nanoseconds=1_000_000_000, evaluation_nanoseconds=5, loss=1.0, **fields
+    )  # fmt: skip
+
+
+def a_window(index: int, steps: int) -> Window:
+    return Window(rank=0, index=index, steps=steps, nanoseconds=steps * 99_000_000, warm_up=False)
+
+
+def a_log(*written: Value) -> log.Log:
+    return log.read("".join(records.line(one) + "\n" for one in written).encode())
+
+
+def second_attempt(*, resumed: Resumed = RESUMED, epochs: tuple[Epoch, ...] | None = None) -> tuple[Value, ...]:
+    """What its pod writes: it has trained half an epoch and a whole one, with a checkpoint between them."""
+    epochs = epochs or (an_epoch(0), an_epoch(1), an_epoch(2))
+    kept = Checkpoint(step=20, seconds=0.25, size_bytes=10, interval_seconds=1.0)
+    windows = (a_window(0, 5), a_window(1, 10))
+    environment = builders.environment()
+    assert BATCH is not None
+    found = gang.computed([windows], batch_per_worker=BATCH, epochs=epochs, kept=[kept], resumed=resumed)
+    result = Result(
+        trial=TRIAL, attempt=2, final_loss=0.5, weights_digest="d", environment=environment.key(), join_seconds=0.1,
+        init_seconds=0.1, **dict(found),
+    )  # fmt: skip
+    return (environment, resumed, epochs[0], windows[0], epochs[1], kept, windows[1], *epochs[2:], result)
+
+
+def of_attempt(*written: Value, **fields: Any) -> list[str]:
+    result = written[-1]
+    assert isinstance(result, Result)
+    done: dict[str, Any] = {"outcome": Outcome.SUCCEEDED, "reason": Reason.COMPLETED, "sentence": None}
+    record = builders.attempt(trial=TRIAL, attempt=2, result=result, **done, **fields)
+    return [str(finding) for finding in audit.of_attempt(TRAINING, record, {0: a_log(*written)})]
+
+
+def test_a_training_that_went_on_from_a_checkpoint_is_computed_again_from_its_log() -> None:
+    written = second_attempt()
+    assert of_attempt(*written) == []
+    result = written[-1]
+    assert isinstance(result, Result)
+    assert (result.steps, result.samples, result.nanoseconds) == (30, 300, 3_000_000_000)
+    assert result.checkpoints == records.Checkpoints(count=1, seconds=0.25, interval_seconds=1.0, lost_steps_max=10)
+    assert [epoch.index for epoch in audit.carried(a_log(*written))] == [0]
+
+
+def changed(written: tuple[Value, ...], number: int, **fields: object) -> tuple[Value, ...]:
+    return (*written[:number], written[number].model_copy(update=fields), *written[number + 1 :])
+
+
+@pytest.mark.parametrize(
+    ("number", "fields", "place"),
+    [
+        (1, {"step": 10}, "result.steps"),
+        (1, {"useful_seconds": 1.0}, "result.resumed.usefulSeconds"),
+        (1, {"attempt": 3}, "result.resumed.attempt"),
+        (5, {"seconds": 0.125}, "result.checkpoints.seconds"),
+        (5, {"step": 29}, "result.checkpoints.lostStepsMax"),
+        (2, {"nanoseconds": 900_000_000}, "result.nanoseconds"),
+        (2, {"steps": 9}, "resumed: its epochs have 29 steps"),
+    ],
+)
+def test_whatever_was_changed_about_a_checkpoint_is_found(number: int, fields: dict[str, object], place: str) -> None:
+    findings = of_attempt(*changed(second_attempt(), number, **fields))
+    assert any(finding.startswith(place) for finding in findings), findings
+
+
+def test_a_checkpoint_or_a_beginning_that_was_taken_away_is_found() -> None:
+    written = second_attempt()
+    assert any("result.checkpoints" in finding for finding in of_attempt(*written[:5], *written[6:]))
+    assert any("result.resumed" in finding for finding in of_attempt(*written[:1], *written[2:]))
+
+
+def test_what_an_attempt_says_of_earlier_ones_must_fit_what_it_has_trained() -> None:
+    own = RESUMED.model_copy(update={"attempt": 2})
+    assert "resumed: it began from a checkpoint of attempt 2" in of_attempt(*second_attempt(resumed=own))
+    runs = (Segment(admitted_at=0.0, ended_at=9.0),)
+    assert of_attempt(*second_attempt(resumed=own), segments=runs) == [], "it was evicted from its queue, and ran again"
+    longer = RESUMED.model_copy(update={"useful_seconds": 3.5})
+    assert "resumed: earlier attempts had trained for longer than all of its epochs" in of_attempt(
+        *second_attempt(resumed=longer)
+    )

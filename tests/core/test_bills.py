@@ -8,8 +8,9 @@ import pytest
 
 import builders
 import world as worlds
-from gpubench.api.benchmark_status import BILLED_POINTS_MAX, PointBill, PointResult
+from gpubench.api.point_result import PointBill, PointResult
 from gpubench.api.pool import GpuPool
+from gpubench.api.status_sizes import BILLED_POINTS_MAX
 from gpubench.control import bills, ledger, results, spending
 from gpubench.control.ledger import AttemptRecord, Outcome, Reason
 from gpubench.control.observed import Disruption

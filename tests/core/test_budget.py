@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 import builders
-from gpubench.api.benchmark import Limits
-from gpubench.api.benchmark_status import GpuBenchmarkStatus, Omission, PointState
+from gpubench.api.attempts import Limits
+from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api.point_result import Omission, PointState
 from gpubench.control import conditions, manifests, planning, spending
 from gpubench.control.decision import Decision
 from gpubench.control.ledger import Outcome, Reason

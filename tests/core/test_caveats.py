@@ -8,16 +8,10 @@ from typing import Any
 import pytest
 
 import builders
-from gpubench.api import benchmark_status
-from gpubench.api.benchmark_status import (
-    Basis,
-    GpuBenchmarkStatus,
-    GpuUsage,
-    HostUsage,
-    PointResult,
-    PointState,
-    WarningReason,
-)
+from gpubench.api import point_warning, status_sizes
+from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api.point_result import Basis, GpuUsage, HostUsage, PointResult, PointState
+from gpubench.api.point_warning import WarningReason
 from gpubench.control import caveats, point_warnings
 from gpubench.control.decide import decide
 from gpubench.control.ledger import AttemptRecord, Ledger, Outcome, Reason
@@ -123,14 +117,29 @@ def test_a_node_is_named_only_where_it_is_certain_which_one_it_is() -> None:
     assert found.endswith("look at its node")
 
 
+@pytest.mark.parametrize(
+    ("nodes", "said"),
+    [(("a", "b"), []), (("a", "a"), ["2 pods ran on 1 node"]), (("a",), [])],
+    ids=["a node each", "both on one", "one is not known"],
+)
+def test_pods_of_a_gang_that_met_on_a_node_are_spoken_of(nodes: Sequence[str], said: list[str]) -> None:
+    pool = builders.pool(slots_per_node=2, exclusive_nodes=False)
+    plan = builders.plan(builders.spec(builders.block(workers=[2], workersPerNode=1)), pool)
+    records = tuple(record(builders.result(), trial=trial.id, nodes=nodes) for trial in plan.trials)
+    (result,) = decide(plan, Ledger(records=records), builders.observed(), builders.NOW).status.results
+    told = [warning for warning in result.warnings if warning.reason is WarningReason.NODE_SHARED]
+    assert [one.message.removeprefix(f"{len(records)} of {len(records)} repeats: ")[:20] for one in told] == said
+    assert [one.figures for one in told] == [{"pods": 2, "nodes": 1}] * len(said)
+
+
 def test_warnings_of_a_result_stay_within_the_bounds_of_a_status() -> None:
     everything = builders.result(notices=(UNSETTLED, BIMODAL, OUTLIERS, STRAGGLER))
     (found,) = measured(ONE, [everything] * 3)
-    assert len(found.warnings) == benchmark_status.WARNINGS_MAX
+    assert len(found.warnings) == status_sizes.WARNINGS_MAX
     assert [text.endswith(" (and 1 more)") for text in builders.messages(found)] == [False, False, True], (
         "none vanishes unsaid"
     )
-    assert all(len(text.encode()) <= benchmark_status.WARNING_MAX for text in builders.messages(found))
+    assert all(len(text.encode()) <= status_sizes.WARNING_MAX for text in builders.messages(found))
     assert builders.messages(found)[0].startswith("3 of 3 repeats: never settled (step time +12.0% over the run)")
 
 
@@ -159,7 +168,7 @@ def test_the_numbers_of_a_notice_have_the_names_that_are_documented(notice: Noti
     point = builders.plan().points[0]
     (found,) = caveats.of_repeats(point, [record(builders.result(notices=(notice,)))])
     assert found.reason.value == notice.kind
-    assert tuple(found.figures or ()) == benchmark_status.WARNING_FIGURES[found.reason]
+    assert tuple(found.figures or ()) == point_warning.WARNING_FIGURES[found.reason]
 
 
 def test_a_number_without_a_documented_name_is_never_written() -> None:
@@ -172,7 +181,7 @@ def test_every_reason_and_the_names_of_its_numbers_are_in_the_readme() -> None:
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line[:3] == "| `"]
     named = {row[0].strip("`"): tuple(part.strip("` ") for part in row[-1].split(",") if part.strip()) for row in rows}
     assert {reason.value: named.get(reason.value) for reason in WarningReason} == {
-        reason.value: figures for reason, figures in benchmark_status.WARNING_FIGURES.items()
+        reason.value: figures for reason, figures in point_warning.WARNING_FIGURES.items()
     }
 
 
@@ -185,8 +194,8 @@ def test_a_status_of_before_whose_warnings_were_sentences_is_read() -> None:
 
 def test_a_warning_that_is_too_long_is_cut_to_what_a_status_takes() -> None:
     found = point_warnings.warning(WarningReason.OTHER, "測" * 200, node="n" * 200)
-    assert len(found.message.encode()) <= benchmark_status.WARNING_MAX
-    assert len((found.node or "").encode()) <= benchmark_status.NODE_MAX
+    assert len(found.message.encode()) <= status_sizes.WARNING_MAX
+    assert len((found.node or "").encode()) <= status_sizes.NODE_MAX
 
 
 @pytest.mark.parametrize(("points", "kept"), [(1, 3), (128, 3), (129, 2), (192, 2), (193, 1), (256, 1)])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpubench.api.benchmark_status import Estimate, Judgement
+from gpubench.api.point_result import Estimate, Judgement
 from gpubench.measure import compare, intervals, noise
 from gpubench.measure.compare import Difference, Quantity, Verdict
 from gpubench.measure.intervals import Interval

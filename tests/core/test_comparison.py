@@ -8,16 +8,10 @@ import pytest
 
 import builders
 import measured
-from gpubench.api import benchmark_status
-from gpubench.api.benchmark import CompareTo
-from gpubench.api.benchmark_status import (
-    Comparison,
-    EnvironmentFacts,
-    GpuBenchmarkStatus,
-    Judgement,
-    PointResult,
-    PointState,
-)
+from gpubench.api import status_sizes
+from gpubench.api.benchmark_status import Comparison, EnvironmentFacts, GpuBenchmarkStatus
+from gpubench.api.goals import CompareTo
+from gpubench.api.point_result import Judgement, PointResult, PointState
 from gpubench.control import comparison, conditions, environments, happenings, planning, results
 from gpubench.control.comparison import Reference
 from gpubench.measure.efficiency import Ground
@@ -370,7 +364,7 @@ def test_a_long_name_that_a_result_cuts_is_known_again() -> None:
     long = "Standard_NC24ads_A100_v4+Standard_NC24s_v3"
     shown = environments.instance_type_shown(Ground("env", "", long))
     assert shown is not None
-    assert (len(shown.encode()), shown[-1]) == (benchmark_status.FACT_MAX, "…")
+    assert (len(shown.encode()), shown[-1]) == (status_sizes.FACT_MAX, "…")
     (point, _) = on_types(builders.plan(), (shown, LARGE))
     of_before = point.model_copy(update={"instance_type": None})
     assert comparisons.differing(point, of_before, facts_of(long), facts_of(long)) is None

@@ -6,7 +6,8 @@ import random
 import pytest
 
 import builders
-from gpubench.api.benchmark_status import GpuBenchmarkStatus, PointState
+from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api.point_result import PointState
 from gpubench.control import conditions
 from gpubench.control.conditions import FINISHED, GANG_PENDING, SUCCEEDED, SUSPENDED
 from gpubench.control.decide import decide
@@ -399,9 +400,11 @@ def test_killed_between_any_two_writes_the_study_ends_as_if_nothing_had_happened
 
 
 def facts(status: GpuBenchmarkStatus) -> dict[str, object]:
-    """A status without the times at which things happened."""
+    """A status without the times at which things happened, and what is made of them."""
     wire = status.to_wire()
     wire.pop("finishedAt")
+    pools = wire.pop("goodput")["pools"]  # type: ignore[index]
+    wire["interruptions"] = [(pool["pool"], pool["attempts"], pool["interruptions"]) for pool in pools]
     for entry in wire["conditions"]:  # type: ignore[attr-defined]
         entry.pop("lastTransitionTime")
     return wire

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import builders
-from gpubench.api.benchmark_status import Basis
+from gpubench.api.point_result import Basis
 from gpubench.api.pool import GpuPool
 from gpubench.plan import derived
 from gpubench.plan.plan import Plan, Point

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 import builders
-from gpubench.api.benchmark_status import Basis, GpuBenchmarkStatus, PointResult, PointState
+from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api.point_result import Basis, PointResult, PointState
 from gpubench.api.pool import GpuPool
 from gpubench.measure.notices import Unsettled
 from gpubench.plan.plan import Plan, PointKey

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import builders
-from gpubench.api.benchmark_status import Omission, PointResult, PointState
+from gpubench.api.point_result import Omission, PointResult, PointState
 from world import World, run_with_kills, world
 
 REPEATS = 6

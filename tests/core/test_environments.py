@@ -8,8 +8,9 @@ import pytest
 
 import builders
 import world as worlds
-from gpubench.api import benchmark_status
-from gpubench.api.benchmark_status import GpuBenchmarkStatus, PointState
+from gpubench.api import status_sizes
+from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api.point_result import PointState
 from gpubench.control import environments, ledger
 from gpubench.control.decide import decide
 from gpubench.control.ledger import AttemptRecord, Ledger, Outcome, Reason
@@ -327,9 +328,29 @@ def test_the_list_of_environments_is_bounded_and_so_are_its_texts() -> None:
     entries = [measured(longest.key(), trial="first", ended_at=0.0)]
     entries += [measured(f"key-{number}", trial=f"t{number}", ended_at=float(number)) for number in range(1, 100)]
     shown = environments.facts(Ledger(records=tuple(entries), environments=(longest,)))
-    assert len(shown) == benchmark_status.ENVIRONMENTS_SHOWN_MAX
+    assert len(shown) == status_sizes.ENVIRONMENTS_SHOWN_MAX
     assert [one.environment for one in shown][:2] == [longest.key(), "key-1"]
-    assert len((shown[0].accelerator or "").encode()) <= benchmark_status.FACT_NAME_MAX
+    assert len((shown[0].accelerator or "").encode()) <= status_sizes.FACT_NAME_MAX
+
+
+def test_an_environment_names_the_links_of_all_its_gangs_and_no_others() -> None:
+    def gang(trial: str, links: str | None, key: str = HERE.key()) -> AttemptRecord:
+        record = measured(key, trial=trial)
+        assert record.result is not None
+        return record.model_copy(update={"result": record.result.model_copy(update={"links": links})})
+
+    entries = (
+        gang("one-node", "P2P/CUMEM"),
+        gang("two-nodes", "NET/AWS Libfabric/GDRDMA, P2P/CUMEM"),
+        gang("before", None),
+        gang("elsewhere", "NET/Socket", key="elsewhere"),
+    )
+    here, elsewhere = environments.facts(Ledger(records=entries, environments=(HERE,)))
+    assert here.links == "NET/AWS Libfabric/GDRDMA, P2P/CUMEM"
+    assert elsewhere.links == "NET/Socket"
+    assert "transport nccl, TensorFlow" in grounds.sentences((here,), ())[0].replace(f"links {here.links}, ", "")
+    (silent,) = environments.facts(Ledger(records=(gang("before", None),), environments=(HERE,)))
+    assert silent.links is None
 
 
 def test_people_read_an_environment_in_one_line_and_how_many_points_stand_on_it() -> None:

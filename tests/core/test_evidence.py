@@ -9,7 +9,7 @@ import builders
 from gpubench.control import evidence
 from gpubench.control.evidence import Verdict
 from gpubench.control.ledger import Outcome, Reason
-from gpubench.control.observed import ContainerEnd, ObservedJob
+from gpubench.control.observed import ContainerEnd, Disruption, ObservedJob
 from gpubench.exitcodes import ExitCode
 
 NOW = builders.NOW
@@ -75,7 +75,14 @@ def test_an_own_program_that_counts_other_workers_than_asked_for_has_no_result()
     ("job", "why"),
     [
         (gang({"end": builders.ended(0, text="")}, complete=True), "empty"),
-        (gang({"end": builders.ended(0, text=SUCCESS[:-9])}, complete=True), "no record"),
+        (gang({"end": builders.ended(0, text=SUCCESS[:-9])}, complete=True), "was cut: its end is missing"),
+        (gang({"end": builders.ended(0, text=SUCCESS[9:])}, complete=True), "was cut: its beginning is missing"),
+        (
+            gang({"end": builders.ended(0, text=("x" * 5000 + "}")[-4096:])}, complete=True),
+            "was cut: its beginning is missing",
+        ),
+        (gang({"end": builders.ended(0, text="{}")}, complete=True), "no record"),
+        (gang({"end": builders.ended(0, text="measured {well}")}, complete=True), "no record"),
         (gang(complete=True), "its first pod is gone"),
         (gang({"end": builders.ended(0, text=builders.message(builders.result(trial="other")))}), "of trial other"),
         (gang({"end": builders.ended(0, text=builders.message(builders.result(attempt=7)))}), "attempt 7"),
@@ -119,6 +126,56 @@ def test_the_kernels_out_of_memory_killer_is_out_of_memory() -> None:
     verdict = judge(failed(builders.ended(137, reason="OOMKilled")))
     assert verdict is not None
     assert verdict.reason is Reason.OUT_OF_MEMORY
+
+
+EVICTIONS = (
+    "The node was low on resource: ephemeral-storage. Threshold quantity: 10Gi, available: 1Gi. ",
+    "Container gang exceeded its local ephemeral storage limit '2Gi'. ",
+    "Pod ephemeral local storage usage exceeds the total limit of containers 2Gi. ",
+    "Usage of EmptyDir volume 'tmp' exceeds the limit '1Gi'. ",
+    "The node was low on resource: inodes. ",
+)
+
+
+@pytest.mark.parametrize("message", EVICTIONS)
+def test_an_eviction_for_a_full_disk_is_no_preemption_and_its_siblings_failures_are_its_echo(message: str) -> None:
+    evicted = Disruption(reason="TerminationByKubelet", message=message)
+    job = gang({"end": builders.ended(ExitCode.PEER_LOST)}, {"disruption": evicted}, failing_since=NOW + 55)
+    verdict = judge(job, nodes=2)
+    assert verdict is not None
+    assert (verdict.outcome, verdict.reason) == (Outcome.FAILED, Reason.DISK_FULL)
+    assert message.strip() in verdict.sentence
+
+
+@pytest.mark.parametrize(
+    "disruption",
+    [
+        Disruption(reason="TerminationByKubelet", message="The node was low on resource: memory. "),
+        Disruption(reason="TerminationByKubelet", message="Pod was terminated in response to imminent node shutdown."),
+        Disruption(reason="PreemptionByScheduler", message="for a pod with ephemeral-storage"),
+    ],
+)
+def test_other_disruptions_stay_preemptions(disruption: Disruption) -> None:
+    verdict = judge(gang({"disruption": disruption}))
+    assert verdict is not None
+    assert (verdict.outcome, verdict.reason) == (Outcome.PREEMPTED, Reason.DISRUPTED)
+
+
+def test_a_pod_that_a_node_with_a_full_disk_will_not_take_says_so() -> None:
+    said = "Pod was rejected: The node had condition: [DiskPressure]. "
+    verdict = judge(failed(builders.ended(137, reason="Evicted", text=said)))
+    assert verdict is not None
+    assert (verdict.outcome, verdict.reason) == (Outcome.FAILED, Reason.DISK_FULL)
+    assert "DiskPressure" in verdict.sentence
+
+
+def test_of_a_failure_whose_words_were_cut_that_is_said_and_not_half_a_record() -> None:
+    half = builders.message(builders.failure(sentence="batch 4096 does not fit"))[:-20]
+    verdict = judge(failed(builders.ended(80, text=half)))
+    assert verdict is not None
+    assert verdict.reason is Reason.WORKER_RAISED
+    assert "the termination message was cut: its end is missing" in verdict.sentence
+    assert "{" not in verdict.sentence
 
 
 def test_the_pods_own_sentence_is_kept() -> None:
@@ -186,7 +243,12 @@ def pulling(reason: str) -> dict[str, object]:
     [
         (gang({}, NO_NODE), Reason.NO_CAPACITY, "3 Insufficient cpu"),
         (gang({}, creation_failure="exceeded quota: gpus"), Reason.CREATION_REFUSED, "exceeded quota"),
-        (gang({}, pulling("ContainerCreating")), Reason.NO_CAPACITY, "nobody says why"),
+        (
+            gang({}, pulling("ContainerCreating")),
+            Reason.POD_NOT_STARTED,
+            "pod pod-1 has node node-1, which does not start",
+        ),
+        (gang(), Reason.NO_CAPACITY, "nobody says why"),
         (
             gang({}, pulling("ContainerCreating") | {"mount_failure": 'MountVolume.SetUp failed: "model" not found'}),
             Reason.VOLUME_NOT_MOUNTED,
@@ -202,6 +264,21 @@ def test_what_stays_pending_ends_with_what_the_cluster_said(job: ObservedJob, re
     assert verdict is not None
     assert verdict.reason is reason
     assert said in verdict.sentence
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        gang({}, creation_failure="refused:\x1b[2J\n  twice"),
+        gang({}, pulling("ImagePullBackOff") | {"waiting_message": "no\x1b[2J\r\nimage"}),
+        gang({}, NO_NODE | {"scheduling_message": "0/3\x1b]0;title\x07 nodes"}),
+        gang({}, NO_CLAIM | {"scheduling_message": "persistentvolumeclaim \x9b2J"}),
+    ],
+)
+def test_whatever_the_cluster_says_of_a_gang_that_waits_is_one_line_that_can_be_shown(job: ObservedJob) -> None:
+    found = evidence.pending_sentence(job, nodes=2)
+    assert found is not None
+    assert found[1].isprintable()
 
 
 def test_an_image_gets_a_grace_period_and_a_wrong_name_none() -> None:
@@ -256,5 +333,6 @@ def test_the_next_deadline_is_the_moment_of_the_verdict() -> None:
         (gang({"end": builders.ended(82)}, {}, failing_since=NOW + 10), 2),
     ):
         moment = evidence.next_deadline(job, nodes=nodes, timing=TIMING)
+        assert moment is not None
         assert evidence.judge(job, nodes=nodes, timing=TIMING, now=moment - 0.001) is None
         assert evidence.judge(job, nodes=nodes, timing=TIMING, now=moment) is not None

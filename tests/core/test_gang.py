@@ -5,7 +5,18 @@ import pytest
 
 from gpubench.measure import gang, records
 from gpubench.measure.notices import NOTICES_MAX, Bimodal, LossRose, Notice, Outliers, Straggler, Unsettled
-from gpubench.measure.records import Epoch, Machine, Result, Training, Usage, Window
+from gpubench.measure.records import (
+    LINKS_MAX,
+    Checkpoint,
+    Checkpoints,
+    Epoch,
+    Machine,
+    Result,
+    Resumed,
+    Training,
+    Usage,
+    Window,
+)
 
 
 def windows(rank: int, *nanoseconds: int, warm_up: int = 1) -> list[Window]:
@@ -188,16 +199,24 @@ def test_the_largest_result_fits_a_termination_message() -> None:
     training: dict[str, object] = dict.fromkeys(Training.model_fields, large) | {"loss": long, "metric": "accuracy"}
     result: dict[str, object] = dict.fromkeys(Result.model_fields, large) | {
         "kind": "result", "trial": "t" * 16, "weights_digest": "d" * 32, "environment": "e" * 16,
-        "window_nanoseconds": (large, large, large), "final_loss": long, "join_seconds": long, "init_seconds": long,
-        "standard_error": long, "notices": notices, "machine": Machine.model_validate(machine),
+        "links": "l" * LINKS_MAX, "window_nanoseconds": (large, large, large), "final_loss": long, "join_seconds": long,
+        "init_seconds": long, "standard_error": long, "notices": notices, "machine": Machine.model_validate(machine),
         "training": Training.model_validate(training | {"final": share, "best": share}),
+        "resumed": Resumed(attempt=999, step=large, useful_seconds=long, restore_seconds=long),
+        "checkpoints": Checkpoints(count=large, seconds=long, interval_seconds=long, lost_steps_max=large),
     }  # fmt: skip
+    of_a_training = {"resumed": result.pop("resumed"), "checkpoints": result.pop("checkpoints")}
     del result["schema_version"]
     assert all(value is not None for value in result.values())
     message = records.termination_message(Result.model_validate(result))
     assert len(message) < records.TERMINATION_MESSAGE_MAX
     with pytest.raises(ValueError, match=r"the result has \d+ bytes, and a termination message must stay below 2048"):
         records.termination_message(Result.model_validate(result | {"environment": "e" * 2048}))
+    # What only a training has stands in place of what is looked for in a measurement of throughput only.
+    notices = tuple(notice for notice in notices if isinstance(notice, Straggler | LossRose))
+    looked_for: dict[str, object] = {"notices": notices, "steady_from": None, "standard_error": None}
+    message = records.termination_message(Result.model_validate(result | of_a_training | looked_for))
+    assert len(message) < records.TERMINATION_MESSAGE_MAX
 
 
 def test_the_time_of_windows_that_do_not_count_is_told_each_as_long_as_its_slowest_rank_took() -> None:
@@ -207,3 +226,47 @@ def test_the_time_of_windows_that_do_not_count_is_told_each_as_long_as_its_slowe
     later = gang.figures([windows(0, *settling, warm_up=1)], batch_per_worker=8)
     assert later.warm_up_windows > 1  # more is left out than was declared
     assert later.warm_up_nanoseconds == sum(settling[: later.warm_up_windows])
+
+
+RESUMED = Resumed(attempt=1, step=20, useful_seconds=2e-6, restore_seconds=3.0)
+
+
+def checkpoint(step: int, **fields: object) -> Checkpoint:
+    defaults: dict[str, object] = {"seconds": 0.5, "size_bytes": 100, "interval_seconds": 60.0}
+    return Checkpoint.model_validate({"step": step} | defaults | fields)
+
+
+def test_a_training_that_went_on_counts_as_a_whole_and_its_windows_are_its_own() -> None:
+    epochs = [epoch(0, 0.5), epoch(1, 0.9)]
+    found = gang.computed(
+        [windows(0, 10, 30, warm_up=0), windows(1, 20, 20, warm_up=0)],
+        batch_per_worker=8, epochs=epochs, resumed=RESUMED, kept=[],
+    )  # fmt: skip
+    assert (found.steps, found.windows) == (20 + 2 * 10, 2)
+    assert (found.samples, found.nanoseconds) == (2 * 64, 2001)
+    assert found.training == gang.training(epochs)
+    assert found.resumed == RESUMED
+
+
+def test_the_energy_of_a_training_that_went_on_is_absent_as_nobody_knows_what_earlier_attempts_took() -> None:
+    usage = Usage(
+        rank=0, samples=9, period_seconds=1.0, processor=1.0, processor_high=1.0, memory_bytes=1, joules=100.0,
+        watts=5.0,
+    )  # fmt: skip
+    ranks, epochs = [windows(0, 10, 10, warm_up=0)], [epoch(0, 0.5)]
+    whole = gang.computed(ranks, batch_per_worker=8, epochs=epochs, usages=[usage]).machine
+    rest = gang.computed(ranks, batch_per_worker=8, epochs=epochs, usages=[usage], resumed=RESUMED).machine
+    assert whole is not None
+    assert rest is not None
+    assert (whole.joules, rest.joules) == (100.0, None)
+    assert rest.watts == whole.watts == 5.0
+
+
+def test_what_an_interruption_could_have_cost_at_most_is_counted_in_steps() -> None:
+    kept = [checkpoint(30), checkpoint(80, interval_seconds=90.0)]
+    assert gang.checkpoints(kept, begun=20, ended=100) == Checkpoints(
+        count=2, seconds=1.0, interval_seconds=90.0, lost_steps_max=50
+    )
+    assert gang.checkpoints([], begun=20, ended=100) == Checkpoints(count=0, seconds=0.0, lost_steps_max=80)
+    without = gang.computed([windows(0, 10, 10)], batch_per_worker=8)
+    assert without.checkpoints is None

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import pytest
 
 import builders
-from gpubench.api.pool import ExchangeRate, Ownership
+from gpubench.api.pool_price import ExchangeRate, Ownership
 from gpubench.measure import efficiency, throughput
 from gpubench.measure.efficiency import Ground, MeasuredPoint
 from gpubench.money import billing, breakeven, derived, exchange, ownership, price, recurring, spot

@@ -4,7 +4,8 @@
 import pytest
 
 import builders
-from gpubench.api.benchmark_status import Basis, GpuBenchmarkStatus, PointResult, PointState
+from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api.point_result import Basis, PointResult, PointState
 from gpubench.api.pool import GpuPool
 from gpubench.control import conditions
 from gpubench.control.decide import decide

@@ -10,7 +10,7 @@ from gpubench import exitcodes, names
 from gpubench.api.pool import GpuPool
 from gpubench.control import manifests, starts
 from gpubench.control.decision import Gang
-from gpubench.plan.assignment import Assignment
+from gpubench.plan.assignment import Assignment, Checkpointing
 from world import world
 
 LONGEST = "a" * names.BENCHMARK_NAME_MAX
@@ -31,7 +31,9 @@ def container(job: dict[str, Any]) -> dict[str, Any]:
 def test_the_longest_host_name_fits_a_dns_label() -> None:
     job = names.job_name(LONGEST, builders.UID, trial="a" * 8, attempt=999)
     assert len(f"{job}-{names.NODES_MAX - 1}") == 63
-    assert max(len(names.plan_name(LONGEST, builders.UID)), len(names.service_name(LONGEST, builders.UID))) <= 63
+    assert (
+        max(len(name(LONGEST, builders.UID)) for name in (names.plan_name, names.service_name, names.token_name)) <= 63
+    )
 
 
 def test_another_object_of_the_same_name_has_other_names() -> None:
@@ -45,11 +47,22 @@ def test_everything_is_owned_by_the_benchmark_and_labelled_with_its_uid() -> Non
         manifests.plan_config_map(study, plan),
         manifests.ledger_config_map(study, 0, {}),
         manifests.service(study),
+        manifests.token(study, "x"),
+        manifests.network_policy(study, plan),
         first_job(),
     ):
         (owner,) = manifest["metadata"]["ownerReferences"]
         assert (owner["kind"], owner["name"], owner["uid"]) == ("GpuBenchmark", "quick", builders.UID)
         assert manifest["metadata"]["labels"][names.LABEL_BENCHMARK_UID] == builders.UID
+
+
+def test_the_pods_have_the_priority_class_that_the_operator_is_given_and_none_of_our_own() -> None:
+    spec = builders.spec(builders.block(workers=[1]))
+    here = world(builders.study(spec), builders.plan(spec, builders.pool()))
+    (gang,) = here.decide().create
+    found = manifests.job(here.study, here.plan, gang, priority_class="gangs")["spec"]["template"]["spec"]
+    assert found.pop("priorityClassName") == "gangs"
+    assert found == first_job()["spec"]["template"]["spec"]
 
 
 def test_the_plan_comes_back_from_its_config_map() -> None:
@@ -98,14 +111,17 @@ def test_an_exclusive_pod_asks_for_all_slots_of_its_node(
         assert apart["labelSelector"] == {"matchLabels": {names.LABEL_COMPONENT: names.COMPONENT_GANG}}
 
 
-def test_siblings_never_share_a_node_even_where_nodes_are_shared() -> None:
+def test_siblings_share_a_node_only_where_nodes_are_shared_and_no_other_has_room() -> None:
     spec = builders.spec(builders.block(workers=[2], workersPerNode=1))
     pool = builders.pool(slots_per_node=2, exclusive_nodes=False)
     here = world(builders.study(spec), builders.plan(spec, pool))
     (gang,) = here.decide().create
     affinity = manifests.job(here.study, here.plan, gang)["spec"]["template"]["spec"]["affinity"]["podAntiAffinity"]
-    (apart,) = affinity["requiredDuringSchedulingIgnoredDuringExecution"]
-    assert apart["labelSelector"]["matchLabels"][names.LABEL_TRIAL] == gang.assignment.trial
+    assert affinity.keys() == {"preferredDuringSchedulingIgnoredDuringExecution"}
+    (apart,) = affinity["preferredDuringSchedulingIgnoredDuringExecution"]
+    term = apart["podAffinityTerm"]
+    assert term["labelSelector"]["matchLabels"][names.LABEL_TRIAL] == gang.assignment.trial
+    assert term["topologyKey"] == "kubernetes.io/hostname"
 
 
 def test_pods_find_their_nodes_as_the_pool_says() -> None:
@@ -215,6 +231,19 @@ def test_the_studys_image_lies_over_the_pools() -> None:
     assert container(first_job(pool, template={"image": "study:2"}))["image"] == "study:2"
 
 
+def test_annotations_of_pool_and_study_reach_the_pods_and_replace_none_of_ours() -> None:
+    pool = builders.pool(
+        template={"annotations": {"networking.gke.io/default-interface": "eth0", names.ANNOTATION_KARPENTER: "false"}}
+    )
+    job = first_job(pool, template={"annotations": {"networking.gke.io/default-interface": "eth1", "team": "vision"}})
+    assert job["spec"]["template"]["metadata"]["annotations"] == {
+        "networking.gke.io/default-interface": "eth1",
+        "team": "vision",
+        names.ANNOTATION_KARPENTER: "true",
+        names.ANNOTATION_AUTOSCALER: "false",
+    }
+
+
 def test_pod_0_is_found_by_its_name_in_the_studys_service() -> None:
     here = world()
     (gang,) = here.decide().create
@@ -308,3 +337,117 @@ def test_the_files_of_a_data_set_are_given_to_no_group() -> None:
     )
     assert not {"fsGroup", "fsGroupChangePolicy"} & shared.keys()
     assert {"fsGroup", "fsGroupChangePolicy"} <= apart.keys(), "a claim that is mounted for reading is left alone"
+
+
+def test_the_token_of_a_study_comes_from_a_secret_that_only_its_pods_read() -> None:
+    study = builders.study()
+    secret = manifests.token(study, "s3cret")
+    assert (secret["immutable"], secret["type"]) == (True, "Opaque")
+    job = first_job(template={"env": [{"name": names.ENV_GANG_TOKEN, "value": "forged"}]})
+    (variable,) = [entry for entry in container(job)["env"] if entry["name"] == names.ENV_GANG_TOKEN]
+    reference = variable["valueFrom"]["secretKeyRef"]
+    assert reference["name"] == secret["metadata"]["name"]
+    assert reference["key"] in secret["stringData"]
+    assert "optional" not in reference, "a pod without it would take part without being asked"
+    assert "s3cret" not in str(job)
+
+
+def test_a_study_lets_in_its_own_pods_and_whoever_scrapes_and_nobody_else() -> None:
+    spec = builders.spec(builders.block(workers=[1, 2]))
+    study, plan = builders.study(spec), builders.plan(spec, builders.pool(slots_per_node=2))
+    policy = manifests.network_policy(study, plan)["spec"]
+    gang = {names.LABEL_BENCHMARK_UID: builders.UID, names.LABEL_COMPONENT: names.COMPONENT_GANG}
+    labels = first_job()["spec"]["template"]["metadata"]["labels"]
+    assert gang.items() <= labels.items()
+    assert policy["podSelector"] == {"matchLabels": gang}
+    assert policy["policyTypes"] == ["Ingress"], "what pods may reach is not narrowed: data may be anywhere"
+    among_themselves, metrics = policy["ingress"]
+    assert among_themselves == {"from": [{"podSelector": {"matchLabels": gang}}]}  # on every port, of their namespace
+    assert metrics == {"ports": [{"protocol": "TCP", "port": 9400, "endPort": 9401}]}
+
+
+def test_who_may_scrape_can_be_narrowed_to_namespaces() -> None:
+    study, plan = builders.study(), builders.plan()
+    (_, metrics) = manifests.network_policy(study, plan, scrapers=("monitoring",))["spec"]["ingress"]
+    (source,) = metrics["from"]
+    (wanted,) = source["namespaceSelector"]["matchExpressions"]
+    assert wanted == {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["monitoring"]}
+    assert [port["port"] for port in metrics["ports"]] == [names.PORT_METRICS]
+
+
+HOSTILE = "$(touch owned) `id` '; rm -rf / #\" \\ $$ ${HOME} |& \n"
+
+
+def test_what_a_user_writes_is_an_argument_and_a_value_and_never_a_line_of_a_shell() -> None:
+    custom = {"name": "mine", "command": ["/bin/train", HOSTILE]}
+    spec = builders.spec(
+        builders.block(workloads=["Custom"], custom=custom, workers=[1]),
+        template={"env": [{"name": "MINE", "value": HOSTILE}]},
+    )
+    study, plan = builders.study(spec), builders.plan(spec)
+    found = container(manifests.job(study, plan, starts.gang_of(plan, plan.trials[0], attempt=1)))
+    assert [word.replace("$$", "$") for word in found["command"]] == ["/bin/train", HOSTILE]
+    assert "args" not in found
+    (value,) = [entry["value"] for entry in found["env"] if entry["name"] == "MINE"]
+    assert value.replace("$$", "$") == HOSTILE
+    assert container(first_job())["command"] == ["python", "-m", "gpubench_jobs.launcher"]
+
+
+# --- a checkpoint volume ----------------------------------------------------------------------------------------------
+
+CHECKPOINT = {"volume": {"claimName": "kept"}}
+TRAINING: dict[str, Any] = {"measure": {"mode": "Training"}, "checkpoint": CHECKPOINT}
+
+
+def training_job(**spec: Any) -> dict[str, Any]:
+    a_spec = builders.spec(builders.block(workers=[2], data={"source": "Generated"}), **(TRAINING | spec))
+    here = world(builders.study(a_spec), builders.plan(a_spec, builders.pool()))
+    (gang,) = here.decide().create
+    return manifests.job(here.study, here.plan, gang)
+
+
+def test_every_pod_of_every_attempt_can_write_the_checkpoint_volume_below_a_folder_of_the_study() -> None:
+    job = training_job()
+    pod = job["spec"]["template"]["spec"]
+    assert pod["volumes"][-1] == {"name": "gpubench-checkpoints", "persistentVolumeClaim": {"claimName": "kept"}}
+    mount = container(job)["volumeMounts"][-1]
+    assert mount == {"name": "gpubench-checkpoints", "mountPath": "/tmp/gpubench-checkpoints"}  # noqa: S108
+    study = names.study_name("quick", builders.UID)
+    assert variables(job)[names.ENV_CHECKPOINTS] == f"{mount['mountPath']}/{study}/checkpoints"
+    assert pod["securityContext"]["fsGroup"] > 0
+    told = Assignment.model_validate_json(variables(job)[names.ENV_ASSIGNMENT])
+    assert told.checkpoint == Checkpointing()
+
+
+def test_the_gang_is_told_when_to_keep_checkpoints() -> None:
+    for policy, told in (
+        ({"interval": "1m30s"}, Checkpointing(interval_seconds=90)),
+        ({"interruptionsPerHour": "0.25"}, Checkpointing(interruptions_per_node_hour=0.25)),
+    ):
+        job = training_job(checkpoint=CHECKPOINT | policy)
+        assert Assignment.model_validate_json(variables(job)[names.ENV_ASSIGNMENT]).checkpoint == told
+
+
+def test_records_and_checkpoints_on_one_claim_are_one_volume_at_two_places() -> None:
+    job = training_job(results={"volume": {"claimName": "kept"}})
+    assert job["spec"]["template"]["spec"]["volumes"][2:] == [
+        {"name": "gpubench-results", "persistentVolumeClaim": {"claimName": "kept"}}
+    ]
+    assert container(job)["volumeMounts"][2:] == [
+        {"name": "gpubench-results", "mountPath": "/tmp/gpubench-results"},  # noqa: S108  # in the pod
+        {"name": "gpubench-results", "mountPath": "/tmp/gpubench-checkpoints"},  # noqa: S108  # in the pod
+    ]
+
+
+def test_data_records_and_checkpoints_on_one_claim_are_one_volume() -> None:
+    claim = {"name": "data", "mountPath": "/data", "persistentVolumeClaim": {"claimName": "kept"}}
+    job = training_job(results={"volume": {"claimName": "kept"}}, template={"volumes": [claim]})
+    assert [volume["name"] for volume in job["spec"]["template"]["spec"]["volumes"]] == ["tmp", "shm", "data"]
+    assert [mount["name"] for mount in container(job)["volumeMounts"][2:]] == ["data", "data", "data"]
+    assert "fsGroup" not in job["spec"]["template"]["spec"]["securityContext"]
+
+
+def test_a_study_without_a_checkpoint_volume_is_told_nothing_of_checkpoints() -> None:
+    job = training_job(checkpoint=None)
+    assert names.ENV_CHECKPOINTS not in variables(job)
+    assert "checkpoint" not in variables(job)[names.ENV_ASSIGNMENT]

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 import builders
-from gpubench.api.benchmark import Variant
+from gpubench.api.sweep import Variant
 from gpubench.measure import intervals, records, throughput
 from gpubench.measure.efficiency import Ground, MeasuredPoint, efficiencies
 from gpubench.plan.expand import expand
@@ -178,7 +178,7 @@ def of_result(old: str, new: str) -> str:
         ("", "is empty"),
         ("Traceback (most recent call last)", "is no record"),
         ('{"kind":"result"}', "is no record"),
-        (builders.message(builders.result())[:-40], "is no record"),
+        (builders.message(builders.result())[:-40], "was cut: its end is missing"),
         (of_result('"schemaVersion":2,"steps"', '"schemaVersion":3,"steps"'), "is no record"),
         (of_result('"finalLoss":0.5', '"finalLoss":NaN'), "finalLoss: Input should be a finite number"),
         (of_result('"joinSeconds":1.0', '"joinSeconds":Infinity'), "joinSeconds: Input should be"),

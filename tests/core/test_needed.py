@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import builders
-from gpubench.api import benchmark
-from gpubench.api.benchmark_status import PointState, Stopping
+from gpubench.api.measuring import UNTIL_MIN
+from gpubench.api.point_result import PointState, Stopping
 from gpubench.control import audit, ledger, planning
 from gpubench.control.observed import Disruption
 from gpubench.measure import intervals, stopping, wanted
@@ -384,4 +384,4 @@ def test_an_adaptive_plan_comes_back() -> None:
 
 
 def test_what_the_rules_of_the_schema_say_is_what_the_intervals_need() -> None:
-    assert benchmark.UNTIL_MIN == intervals.REPEATS_FOR_INTERVAL
+    assert UNTIL_MIN == intervals.REPEATS_FOR_INTERVAL

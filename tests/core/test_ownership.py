@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpubench.api.pool import Ownership
+from gpubench.api.pool_price import Ownership
 from gpubench.money import breakeven, ownership, price
 from gpubench.money.amount import Amount, Rate
 from gpubench.money.refusals import RefusedInput

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 import builders
-from gpubench.api.benchmark import Data, DataSource, Mode
+from gpubench.api.measuring import Mode
+from gpubench.api.sweep import Data, DataSource
 from gpubench.control import starts
 from gpubench.plan import order
 from gpubench.plan.assignment import Assignment
@@ -43,6 +44,11 @@ def test_global_batch_is_divided_and_batch_per_worker_is_multiplied() -> None:
     [
         (builders.block(pools=["other"], workers=[1]), {}, "GpuPool other did not exist when the study was planned"),
         (builders.block(workers=[8]), {"max_nodes": 4}, "8 workers need 8 nodes, and cpu has at most 4"),
+        (
+            builders.block(workers=[10], workersPerNode=2),
+            {"slots_per_node": 5, "max_nodes": 2, "exclusive_nodes": False},
+            "10 workers need 3 nodes, and cpu has at most 2",
+        ),
         (builders.block(workers=[6]), {"slots_per_node": 4}, "6 workers fill no whole nodes of cpu"),
         (
             builders.block(workers=[8], workersPerNode=8),
@@ -59,6 +65,13 @@ def test_what_cannot_run_is_skipped_with_a_sentence(
     (point,) = points(block, cpu=pool)
     assert point.skip is not None
     assert point.skip.startswith(sentence)
+
+
+def test_pods_of_a_gang_share_a_node_that_is_not_exclusive() -> None:
+    block = builders.block(workers=[4], workersPerNode=1)
+    for exclusive, skip in ((False, None), (True, "4 workers need 4 nodes, and cpu has at most 1")):
+        (point,) = points(block, cpu={"slots_per_node": 4, "max_nodes": 1, "exclusive_nodes": exclusive})
+        assert point.skip == skip
 
 
 GENERATED = {"source": "Generated"}

@@ -239,3 +239,17 @@ def test_a_pool_shows_price_fees_and_range_of_a_node_hour() -> None:
     assert status.price_as_of == "2023-11-01"
     plain = of_pool(builders.pool(price=None))
     assert (plain.price_per_node_hour, plain.fees_per_node_hour, plain.price_range) == (None, None, None)
+
+
+def test_the_largest_prices_that_the_rules_allow_fit_into_the_status_of_a_pool() -> None:
+    dear = {"low": "163840000000", "high": "999999999999.999999999", "period": "2023-08-01/2023-10-31"}
+    parts = [{"name": f"part-{number}", "per_hour": "10000000", "count": 1024} for number in range(16)]
+    status = of_pool(
+        builders.pool(
+            price={"currency": "EUR", "as_of": "2023-11-01"} | {"components": parts, "range": dear}, slots_per_node=64
+        )
+    )
+    assert status.price_range == "163840000000.0000 to 1000000000000.0000 EUR in 2023-08-01/2023-10-31"
+    slots = {"per_slot_hour": "10000000", "range": dear | {"low": "10000000"}}
+    status = of_pool(builders.pool(price={"currency": "EUR", "as_of": "2023-11-01"} | slots, slots_per_node=64))
+    assert status.price_range == "640000000.0000 to 64000000000000.0000 EUR in 2023-08-01/2023-10-31"

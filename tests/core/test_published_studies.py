@@ -16,8 +16,10 @@ from typing import NamedTuple
 
 import pytest
 
-from gpubench.api.benchmark import DataSource, GpuBenchmarkSpec, Mode
-from gpubench.api.benchmark_status import Basis
+from gpubench.api.benchmark import GpuBenchmarkSpec
+from gpubench.api.measuring import Mode
+from gpubench.api.point_result import Basis
+from gpubench.api.sweep import DataSource
 from gpubench.money import price
 from gpubench.plan import derived
 from gpubench.plan.freeze import freeze

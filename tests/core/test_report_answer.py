@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from gpubench.api.benchmark import DataSource, TimedRegion
-from gpubench.api.benchmark_status import (
+from gpubench.api.measuring import TimedRegion
+from gpubench.api.point_result import (
     AmountInterval,
     Bandwidth,
     Basis,
@@ -19,6 +19,7 @@ from gpubench.api.benchmark_status import (
     Scaling,
     TrainingResult,
 )
+from gpubench.api.sweep import DataSource
 from gpubench.report.answer import LENGTH_MAX, answer
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import builders
 import measured
-from gpubench.api.benchmark_status import (
+from gpubench.api.point_result import (
     AmountInterval,
     BillParts,
     Cost,

@@ -6,8 +6,8 @@ from decimal import Decimal
 
 import pytest
 
-from gpubench.api.benchmark import TimedRegion
-from gpubench.api.benchmark_status import (
+from gpubench.api.measuring import TimedRegion
+from gpubench.api.point_result import (
     AmountInterval,
     Bandwidth,
     Cost,

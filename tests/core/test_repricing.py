@@ -9,7 +9,8 @@ import pytest
 import builders
 import measured
 import studies_cut_short
-from gpubench.api.benchmark_status import AmountInterval, Basis, GpuBenchmarkStatus, PointResult
+from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api.point_result import AmountInterval, Basis, PointResult
 from gpubench.api.pool import GpuPool
 from gpubench.control import audit, repricing
 from gpubench.plan.plan import Plan

@@ -8,9 +8,9 @@ import pytest
 
 import builders
 from gpubench import workloads
-from gpubench.api import benchmark_status
-from gpubench.api.benchmark import TimedRegion
-from gpubench.api.benchmark_status import PointResult, PointState
+from gpubench.api import status_sizes
+from gpubench.api.measuring import TimedRegion
+from gpubench.api.point_result import PointResult, PointState
 from gpubench.control import results
 from gpubench.control.ledger import AttemptRecord, Outcome, Reason
 from gpubench.control.retries import standing
@@ -264,7 +264,7 @@ def test_long_paths_that_differ_stay_different() -> None:
     assert two.data_path is not None
     assert one.data_path != two.data_path
     assert one.data_path.endswith("/folder/folder")
-    assert len(one.data_path.encode()) == benchmark_status.DATA_PATH_MAX
+    assert len(one.data_path.encode()) == status_sizes.DATA_PATH_MAX
 
 
 # --- goals ------------------------------------------------------------------------------------------------------------

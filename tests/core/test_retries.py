@@ -6,8 +6,8 @@ from collections.abc import Mapping
 import pytest
 
 import builders
-from gpubench.api.benchmark import AttemptLimits
-from gpubench.api.benchmark_status import PointState
+from gpubench.api.attempts import AttemptLimits
+from gpubench.api.point_result import PointState
 from gpubench.control import retries
 from gpubench.control.ledger import AttemptRecord, Outcome, Reason
 from gpubench.control.retries import Standing, TrialStanding
@@ -17,7 +17,7 @@ LIMITS = AttemptLimits(failed=2, preempted=3)
 
 def standing(*attempts: Mapping[str, object]) -> TrialStanding:
     records = [builders.attempt(attempt=number, **fields) for number, fields in enumerate(attempts, start=1)]
-    return retries.standing(records, LIMITS)
+    return retries.standing(records, LIMITS, nodes=1)
 
 
 FAILED: dict[str, object] = {"outcome": Outcome.FAILED, "reason": Reason.WORKER_RAISED}
@@ -33,7 +33,7 @@ def test_a_trial_without_attempts_may_start_at_once() -> None:
 
 def test_a_result_settles_a_trial() -> None:
     record = builders.attempt(outcome=Outcome.SUCCEEDED, reason=Reason.COMPLETED, result=builders.result())
-    found = retries.standing([record], LIMITS)
+    found = retries.standing([record], LIMITS, nodes=1)
     assert found.standing is Standing.MEASURED
     assert found.result == builders.result()
 
@@ -77,13 +77,65 @@ def test_a_volume_that_is_not_there_is_a_failure_and_no_finding() -> None:
     assert found.state is PointState.FAILED
 
 
-def test_back_off_begins_with_the_second_retry_and_doubles() -> None:
-    ends = [builders.NOW + 100 * number for number in range(1, 30)]
-    limits = AttemptLimits(failed=10, preempted=100)
-    delays = []
+def delays(*attempts: Mapping[str, object], nodes: int = 2) -> list[float]:
+    """The back-off after each attempt, one ending every 1,000 seconds; it follows from the ledger as it is stored."""
+    found = []
     records: list[AttemptRecord] = []
-    for number, end in enumerate(ends, start=1):
-        records.append(builders.attempt(attempt=number, ended_at=end, **PREEMPTED))
-        delays.append(max(0.0, retries.standing(records, limits).not_before - end))
-    assert delays[:6] == [0.0, 10.0, 20.0, 40.0, 80.0, 160.0]
-    assert set(delays[6:]) == {retries.BACKOFF_MAX_SECONDS}
+    for number, fields in enumerate(attempts, start=1):
+        end = builders.NOW + 1000.0 * number
+        record = builders.attempt(attempt=number, **{**fields, "ended_at": end})
+        records.append(AttemptRecord.from_text(record.to_text()))
+        limits = AttemptLimits(failed=10, preempted=100)
+        found.append(max(0.0, retries.standing(records, limits, nodes=nodes).not_before - end))
+    return found
+
+
+def ran(seconds: float, ended: Mapping[str, object] = PREEMPTED) -> dict[str, object]:
+    """An attempt whose two pods ran together for so long; the first one waited for the other for five minutes."""
+    return {**ended, "pod_times": ((1.0, 2.0, 302.0 + seconds), (1.0, 302.0, 350.0 + seconds))}
+
+
+def test_back_off_begins_with_the_second_attempt_that_ends_early_and_doubles() -> None:
+    found = delays(*[PREEMPTED] * 29)
+    assert found[:6] == [0.0, 10.0, 20.0, 40.0, 80.0, 160.0]
+    assert set(found[6:]) == {retries.BACKOFF_MAX_SECONDS}
+    assert delays(*[ran(59.0), ran(59.0, FAILED)] * 2) == [0.0, 10.0, 20.0, 40.0]
+
+
+def test_a_pool_that_takes_a_node_away_now_and_then_is_no_crash_loop() -> None:
+    assert delays(*[ran(1200.0)] * 20) == [0.0] * 20
+    assert delays(*[ran(60.0)] * 20) == [0.0] * 20
+
+
+def test_an_attempt_that_got_somewhere_begins_the_count_anew() -> None:
+    early, long = ran(1.0), ran(1200.0)
+    assert delays(early, early, early, long, early, early, early) == [0.0, 10.0, 20.0, 0.0, 0.0, 10.0, 20.0]
+    assert delays(long, early, early, STOPPED, early) == [0.0, 0.0, 10.0, 0.0, 20.0]
+
+
+@pytest.mark.parametrize(
+    "times",
+    [(), ((1.0, 2.0, 1000.0),), ((1.0, 2.0, 1000.0), (1.0, None, 1000.0))],
+    ids=["nobody saw them", "one has no node", "one never ran"],
+)
+def test_a_gang_that_was_never_complete_got_nowhere_however_long_it_waited(
+    times: tuple[tuple[float, float | None, float], ...],
+) -> None:
+    assert delays(*[{**PREEMPTED, "pod_times": times}] * 3) == [0.0, 10.0, 20.0]
+
+
+def test_an_interruption_on_purpose_is_held_against_nothing_and_followed_at_once() -> None:
+    drilled = {**ran(6.0), "drilled": "pod"}
+    assert delays(*[drilled] * 20) == [0.0] * 20
+    assert delays(ran(1.0), drilled, ran(1.0), drilled, ran(1.0)) == [0.0, 0.0, 10.0, 0.0, 20.0]
+    assert standing(*[drilled] * 20, *[PREEMPTED] * 3).standing is Standing.WAITING
+    assert standing(*[drilled] * 20, *[PREEMPTED] * 4).standing is Standing.GIVEN_UP
+
+
+def test_gangs_that_found_no_room_together_do_not_come_back_together() -> None:
+    no_room = {"outcome": Outcome.FAILED, "reason": Reason.NO_CAPACITY, "ended_at": 1000.0}
+    after = [standing(no_room | {"job_uid": f"uid-{number}"}).not_before for number in range(20)]
+    assert after == [standing(no_room | {"job_uid": f"uid-{number}"}).not_before for number in range(20)]
+    assert all(1000.0 <= moment <= 1000.0 + retries.SPREAD_SECONDS for moment in after)
+    assert max(after) - min(after) > retries.SPREAD_SECONDS / 2
+    assert standing(FAILED).not_before == 0.0

@@ -8,8 +8,9 @@ import pytest
 
 import builders
 import measured
-from gpubench.api.benchmark_status import COMPARISONS_MAX, PoolComparison
 from gpubench.api.pool import GpuPool
+from gpubench.api.price_result import PoolComparison
+from gpubench.api.status_sizes import COMPARISONS_MAX
 from gpubench.control import savings
 from gpubench.control.ledger import AttemptRecord, Ledger, Outcome, Reason
 from gpubench.plan.plan import Plan
@@ -52,7 +53,9 @@ def test_a_discount_is_what_the_price_saves_and_what_is_realised_counts_the_lost
     done = ended(plan, "cheap", hours=4, outcome=Outcome.SUCCEEDED, attempt=2)
     elsewhere = ended(plan, "cpu", hours=100, outcome=Outcome.SUCCEEDED)
     failed = ended(plan, "cheap", hours=9, outcome=Outcome.FAILED, attempt=3)  # not for being spot
-    found = spot(plan, lost, done, elsewhere, failed)
+    drilled = ended(plan, "cheap", hours=7, outcome=Outcome.PREEMPTED, attempt=4)  # on purpose: not for being spot
+    drilled = drilled.model_copy(update={"drilled": "pod"})
+    found = spot(plan, lost, done, elsewhere, failed, drilled)
     assert found.spot is not None
     assert found.spot.discount == 0.6
     assert found.spot.realised == 0.5  # five hours at 0.40 for four hours of work

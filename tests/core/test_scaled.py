@@ -7,7 +7,7 @@ import pytest
 
 import builders
 from gpubench import names, workloads
-from gpubench.api.benchmark import Data, DataSource, SweepBlock
+from gpubench.api.sweep import Data, DataSource, SweepBlock
 from gpubench.plan import scaled
 
 TRAINING = {"mode": "Training"}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import builders
-from gpubench.api.benchmark_status import Spent
+from gpubench.api.price_result import Spent
 from gpubench.control import manifests, spending
 from gpubench.control.ledger import AttemptRecord, Ledger, Outcome, Reason
 from gpubench.control.observed import ObservedJob, ObservedPod

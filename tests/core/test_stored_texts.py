@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 
 import builders
 from gpubench import names
-from gpubench.api import benchmark_status, validate
+from gpubench.api import status_sizes, validate
 from gpubench.api.benchmark_status import EnvironmentFacts
 from gpubench.api.pool import GpuPool
 from gpubench.control import conditions, planning
@@ -110,13 +110,13 @@ def test_a_plan_fits_with_a_baseline_of_all_its_points() -> None:
             mean=figure,
             deviation=figure,
             environment=WIDE * 16,
-            instance_type="x" * benchmark_status.FACT_MAX,
+            instance_type="x" * status_sizes.FACT_MAX,
         )
         for index in range(len(found.points))
     )
-    version = "x" * benchmark_status.FACT_MAX
+    version = "x" * status_sizes.FACT_MAX
     facts = dict.fromkeys(set(EnvironmentFacts.model_fields) - {"environment", "threads_per_rank"}, version)
-    environments = (EnvironmentFacts(environment="x" * 16, **facts),) * benchmark_status.ENVIRONMENTS_SHOWN_MAX
+    environments = (EnvironmentFacts(environment="x" * 16, **facts),) * status_sizes.ENVIRONMENTS_SHOWN_MAX
     baseline = Baseline(benchmark="b" * 40, tolerance="0.123456789", points=points, environments=environments)
     with_baseline = found.model_copy(update={"baseline": baseline})
     assert len(with_baseline.to_json().encode()) < planning.PLAN_BYTES_MAX - 192 * 1024  # the rest is for pools

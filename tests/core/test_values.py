@@ -9,7 +9,7 @@ import pytest
 
 import builders
 from gpubench import metrics, moments, units, workloads
-from gpubench.api import benchmark, benchmark_status
+from gpubench.api import point_result, sweep
 from gpubench.control import ledger
 from gpubench.control.ledger import Ledger, Outcome
 
@@ -23,6 +23,17 @@ def test_durations_are_read(text: str, seconds: int) -> None:
 def test_what_is_no_duration_is_refused_with_the_remedy(text: str) -> None:
     with pytest.raises(ValueError, match="such as 1h30m, 15m or 90s"):
         units.duration_seconds(text)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("500ms", 0.5), ("1s", 1.0), ("1s500ms", 1.5), ("2m", 120.0)])
+def test_lengths_of_windows_are_read(text: str, seconds: float) -> None:
+    assert units.window_seconds(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "5", "1h", "ms", "0.5s", "500ms1s", "1000ms", "1m500"])
+def test_what_is_no_windows_length_is_refused_with_the_remedy(text: str) -> None:
+    with pytest.raises(ValueError, match="such as 500ms, 1s or 1s500ms"):
+        units.window_seconds(text)
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.4, "0s"), (59.6, "1m00s"), (750, "12m30s"), (3900, "1h05m")])
@@ -54,7 +65,7 @@ def test_metric_names_are_prometheus_names_with_units_at_the_end() -> None:
 
 
 def test_the_schema_and_the_catalogue_name_the_same_workloads() -> None:
-    assert get_args(benchmark.WorkloadName) == (*workloads.NAMES, "Custom")
+    assert get_args(sweep.WorkloadName) == (*workloads.NAMES, "Custom")
 
 
 def test_an_unknown_workload_is_refused_with_the_nearest_name() -> None:
@@ -73,7 +84,7 @@ def test_the_ledger_reads_back_and_an_end_is_never_written_over() -> None:
 
 def test_what_json_has_no_number_for_is_never_written() -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
-        benchmark_status.Estimate(mean=float("nan")).to_json()
+        point_result.Estimate(mean=float("nan")).to_json()
 
 
 def test_an_entry_that_cannot_be_read_is_an_error_and_not_a_lost_count() -> None:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from gpubench.api.benchmark import Repeats, Until
+from gpubench.api.measuring import Repeats, Until
 from gpubench.measure import stopping, wanted
 
 STUDIES = 20_000

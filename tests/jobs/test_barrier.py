@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The barrier over real sockets of the loopback network."""
 
+import http.client
+import socket
+
 import pytest
 
 from gangs import wait_until
@@ -84,3 +87,98 @@ def test_the_barrier_takes_a_crowd() -> None:
     for pod in range(pods):
         remote(port, pod=pod).join()
     assert len(book.state().joined) == pods
+
+
+# --- with the token of a study ----------------------------------------------------------------------------------------
+
+TOKEN, OTHER = "0" * 64, "1" * 64
+
+
+def guarded(*, pods: int = 3) -> tuple[barrier.Book, int]:
+    book = barrier.Book(gang="t-1", pods=pods)
+    server = barrier.Server(book, address="127.0.0.1", port=0, token=TOKEN)
+    server.start()
+    return book, int(server.server_address[1])
+
+
+def pod_with(token: str | None, port: int, **fields: object) -> barrier.RemoteGang:
+    given: dict[str, object] = {"host": "127.0.0.1", "port": port, "gang": "t-1", "pod": 1, "source": "127.0.0.1"}
+    return barrier.RemoteGang(**given | fields, token=token)  # type: ignore[arg-type]
+
+
+def test_pods_with_the_token_meet_and_tell_each_other_all() -> None:
+    book, port = guarded()
+    one, two = pod_with(TOKEN, port), pod_with(TOKEN, port, pod=2)
+    one.join()
+    two.join()
+    one.report(FAULT)
+    assert two.state() == book.state() == barrier.State(joined=(1, 2), fault=FAULT)
+    two.done()
+    wait_until(lambda: book.state().done == (2,))
+
+
+@pytest.mark.parametrize(
+    ("token", "sentence"),
+    [(None, "answered 401: .* is not signed"), (OTHER, "answered 403: .* signed with another token")],
+    ids=["none", "another"],
+)
+def test_without_the_token_nothing_is_done_and_nothing_is_told(token: str | None, sentence: str) -> None:
+    book, port = guarded()
+    pod_with(TOKEN, port, pod=2).join()
+    stranger = pod_with(token, port)
+    for say in (stranger.join, stranger.state, stranger.done, lambda: stranger.report(FAULT)):
+        with pytest.raises(barrier.Refused, match=sentence):
+            say()
+    assert book.state() == barrier.State(joined=(2,))
+    assert not book.admits("127.0.0.2")
+
+
+def test_what_another_attempt_of_the_study_says_is_not_believed() -> None:
+    book, port = guarded()
+    with pytest.raises(barrier.Refused, match="409"):
+        pod_with(TOKEN, port, gang="t-2").join()
+    assert book.state() == barrier.State()
+
+
+def said_to(port: int, *, path: str, headers: dict[str, str]) -> int:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection.request("POST", path, headers=headers)
+    status = connection.getresponse().status
+    connection.close()
+    return status
+
+
+def test_what_somebody_has_listened_to_and_says_again_is_refused() -> None:
+    book, port = guarded()
+    said = {"X-Gang": "t-1", "X-Pod": "1", "X-Number": "7"}
+    signed = said | {"X-Signature": barrier.signature(TOKEN, "POST", "/join", *said.values(), b"")}
+    assert said_to(port, path="/done", headers=signed) == 403  # signed for another word
+    assert said_to(port, path="/join", headers=signed) == 200
+    assert said_to(port, path="/join", headers=signed) == 409
+    assert book.state() == barrier.State(joined=(1,))
+
+
+@pytest.mark.parametrize("length", ["-1", "x", "9" * 30, "²"])
+def test_a_length_that_is_none_ends_no_thread_with_a_traceback(length: str, capfd: pytest.CaptureFixture[str]) -> None:
+    _, port = serve()
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as knock:
+        knock.sendall(f"POST /failed HTTP/1.0\r\nX-Gang: t-1\r\nX-Pod: 1\r\nContent-Length: {length}\r\n\r\n".encode())
+        assert b" 400 " in knock.recv(200)
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_who_stands_in_pod_0s_place_without_the_token_is_not_believed() -> None:
+    impostor, port = serve()  # it answers whoever asks
+    impostor.report(FAULT)
+    with pytest.raises(barrier.Refused, match="it is not our pod 0"):
+        pod_with(TOKEN, port).state()
+
+
+def test_only_addresses_that_joined_are_let_in_elsewhere() -> None:
+    book = barrier.Book(gang="t-1", pods=3)
+    barrier.LocalGang(book, address="10.0.0.1").join()
+    book.join(1, address="10.0.0.2")
+    assert [book.admits(f"10.0.0.{last}") for last in (1, 2, 3)] == [True, True, False]
+    assert not book.admits("127.0.0.1")
+    book.join(2, address="127.3.2.1")  # of a pod on this machine, whose ranks come from the first loopback address
+    assert book.admits("127.0.0.1")

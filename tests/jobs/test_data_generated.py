@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from gpubench.api.benchmark import Data, DataSource
+from gpubench.api.sweep import Data, DataSource
 from gpubench.exitcodes import ExitCode
 from gpubench.workloads import Inputs, Workload
 from gpubench_jobs import data

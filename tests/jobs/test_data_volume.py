@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 from gangs import make_assignment
-from gpubench.api.benchmark import Data, DataSource
+from gpubench.api.sweep import Data, DataSource
 from gpubench.exitcodes import ExitCode
 from gpubench.workloads import Inputs, Workload
 from gpubench_jobs import data, explain

@@ -126,6 +126,41 @@ def test_a_rank_that_is_stopped_is_named_as_stalled(pods: Pods) -> None:
     assert "rank 1 made no progress for 3 s (its process is stopped)" in pod.failure.sentence
 
 
+STARVING = """
+
+taken = []
+
+
+def starve(*pair):
+    import time
+    taken.append(1)
+    if len(taken) > 4000:
+        time.sleep(3600)
+    return pair
+
+
+def slowly(points):
+    types, shapes = zip(*((one.dtype, one.shape) for one in points.element_spec))
+    fed = points.map(lambda *pair: tf.py_function(starve, pair, types))
+    return fed.map(lambda *pair: tuple(tf.ensure_shape(one, shape) for one, shape in zip(pair, shapes)))
+"""
+
+
+def test_a_rank_that_is_alive_and_gets_nowhere_is_named_as_stalled(pods: Pods, tmp_path: Path) -> None:
+    """Not stopped, not dead: its data simply do not come any more."""
+    example = (Path(__file__).resolve().parents[2] / "jobs/studies/own/model.py").read_text()
+    points = "points(samples // setting.workers, seed=(setting.seed, setting.rank))"
+    assert example.count(points) == 1
+    file = tmp_path / "mine.py"
+    file.write_text(example.replace(points, f"slowly({points})") + STARVING)
+    pod = pods.start(
+        make_assignment(workload="rings", custom_file=str(file), stall_timeout_seconds=5, **LONG),
+        environment={"GPUBENCH_LIMIT_KILL": "0.5"},
+    )
+    assert pod.wait() == ExitCode.STALLED, pod.failure.sentence
+    assert "rank 0 made no progress for 5 s (it is stepping)" in pod.failure.sentence
+
+
 def test_workers_die_with_their_launcher_and_its_peer_does_not_hang(pods: Pods) -> None:
     first, second = pods.gang(make_assignment(workers=2, **LONG))
     first.wait_for_windows()

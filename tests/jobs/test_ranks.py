@@ -6,7 +6,7 @@ from horovod.runner.common.util import hosts as horovod_hosts
 from horovod.runner.gloo_run import create_slot_env_vars
 
 from gangs import make_assignment
-from gpubench.api.benchmark import Communication
+from gpubench.api.sweep import Communication
 from gpubench_jobs import ranks
 
 

@@ -313,3 +313,23 @@ def test_only_so_many_lines_wait_for_a_volume_and_what_lacks_some_gets_no_name(
 def test_each_line_carries_its_checksum(path: Path, told: list[str]) -> None:
     kept(path, told)
     assert all(sealed.is_sealed(line) for line in path.read_text().splitlines())
+
+
+def test_records_of_a_run_before_of_the_same_attempt_are_put_aside_and_not_taken_for_its_log(
+    path: Path, told: list[str]
+) -> None:
+    """Kueue may evict the Job of an attempt, and run it again: its pods have the same names for their records."""
+    for run in range(3):
+        file = recording.KeptFile(path, tell=told.append, runs_again=True)
+        file.add(LINES[run])
+        file.close(within=60.0)
+    part(path).write_text("of a pod that was killed\n")
+    last = recording.KeptFile(path, tell=told.append, runs_again=True)
+    last.add(LINES[3])
+    last.close(within=60.0)
+    assert told == []
+    assert path.read_text() == f"{LINES[3]}\n"
+    aside = {file.name.removeprefix(path.name): file.read_text() for file in path.parent.iterdir() if file != path}
+    killed = {".part.run-1": "of a pod that was killed\n"}
+    assert aside == killed | {f".run-{run + 1}": f"{LINES[run]}\n" for run in range(3)}
+    assert [file.name for file in path.parent.glob(f"*{names.LOG_SUFFIX}")] == [path.name]

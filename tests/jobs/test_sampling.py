@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gangs import make_assignment
+from gpubench import metrics as catalogue
 from gpubench.measure import records
 from gpubench_jobs import metrics, nvml, sampling
 from gpubench_jobs.sampling import Reading, Sample
@@ -313,14 +314,74 @@ def test_what_a_sample_does_not_tell_has_no_live_series() -> None:
             sample.name: sample.value
             for family in live.registry.collect()
             for sample in family.samples
-            if sample.name in ("gpubench_worker_used_processors", *GPU_SERIES)
+            if sample.name in (*HOST_SERIES, *GPU_SERIES)
         }
 
     assert values() == {}
-    live.usage(Sample(processors=0.75))
-    assert values() == {"gpubench_worker_used_processors": 0.75}
-    live.usage(Sample(processors=0.5, gpu=nvml.Reading(utilization=0.9, watts=300.0)))
-    assert values() == {"gpubench_worker_used_processors": 0.5, **dict(zip(GPU_SERIES, (0.9, 300.0), strict=True))}
+    live.usage(Sample(processors=0.75, memory_bytes=2_000_000))
+    assert values() == dict(zip(HOST_SERIES, (0.75, 2e6), strict=True))
+    told = nvml.Reading(utilization=0.9, watts=300.0, memory_bytes=5_000, celsius=61.0)
+    live.usage(Sample(processors=0.5, memory_bytes=1_000_000, gpu=told))
+    assert values() == {
+        **dict(zip(HOST_SERIES, (0.5, 1e6), strict=True)),
+        **dict(zip(GPU_SERIES, (0.9, 300.0, 5e3, 61.0), strict=True)),
+    }
+    live.usage(Sample(processors=0.5, memory_bytes=1_000_000, gpu=nvml.Reading(watts=250.0)))
+    assert values()["gpubench_worker_gpu_utilization_ratio"] == 0.9  # what it was when it was last told
 
 
-GPU_SERIES = ("gpubench_worker_gpu_utilization_ratio", "gpubench_worker_gpu_power_watts")
+HOST_SERIES = ("gpubench_worker_used_processors", "gpubench_worker_memory_bytes")
+GPU_SERIES = (
+    "gpubench_worker_gpu_utilization_ratio",
+    "gpubench_worker_gpu_power_watts",
+    "gpubench_worker_gpu_memory_bytes",
+    "gpubench_worker_gpu_temperature_celsius",
+)
+
+
+def live_values(live: metrics.Live) -> dict[str, float]:
+    return {
+        sample.name: sample.value
+        for family in live.registry.collect()
+        for sample in family.samples
+        if "le" not in sample.labels and not sample.name.endswith("_created")
+    }
+
+
+def test_what_a_step_takes_beyond_a_ranks_own_computing_is_told_once_it_was_looked_at() -> None:
+    live = metrics.Live(make_assignment(batch_per_worker=8), rank=0)
+    live.window(steps=10, seconds=2.0, loss=0.7)
+    found = live_values(live)
+    assert found["gpubench_worker_loss"] == 0.7
+    assert found["gpubench_worker_samples_total"] == 80
+    assert (found["gpubench_worker_step_seconds_count"], found["gpubench_worker_step_seconds_sum"]) == (1, 0.2)
+    assert not {"gpubench_worker_allreduce_seconds", "gpubench_worker_compute_seconds"} & found.keys()
+    live.computed(0.15)
+    live.window(steps=10, seconds=2.0, loss=0.6)
+    found = live_values(live)
+    assert found["gpubench_worker_compute_seconds"] == 0.15
+    assert found["gpubench_worker_allreduce_seconds"] == pytest.approx(0.05)
+    live.window(steps=10, seconds=1.0, loss=0.6)
+    assert live_values(live)["gpubench_worker_allreduce_seconds"] == 0.0  # a lucky window: no time is negative
+
+
+def test_a_step_that_is_nothing_but_the_all_reduce_is_one() -> None:
+    live = metrics.Live(make_assignment(workload="allreduce"), rank=0)
+    live.window(steps=10, seconds=2.0, loss=0.0)
+    assert live_values(live)["gpubench_worker_allreduce_seconds"] == 0.2
+
+
+def test_the_live_series_are_those_of_the_catalogue() -> None:
+    live = metrics.Live(make_assignment(), rank=1)
+    live.computed(0.15)
+    live.window(steps=10, seconds=2.0, loss=0.7)
+    live.usage(Sample(0.5, 1_000, gpu=nvml.Reading(utilization=0.9, watts=3.0, memory_bytes=5, celsius=6.0)))
+    found = {
+        sample.name: set(sample.labels) - {"le"} for family in live.registry.collect() for sample in family.samples
+    }
+    own = [metric for metric in catalogue.CATALOGUE if metric.exporter == "worker"]
+    for metric in own:
+        name = f"{metric.name}_count" if metric.kind is catalogue.Kind.HISTOGRAM else metric.name
+        assert found[name] == set(metric.labels)
+    of_histogram = sum("step_seconds" in sample.name for family in live.registry.collect() for sample in family.samples)
+    assert of_histogram <= catalogue.WORKER_STEP.series_max + 1  # `_created`, where a process has not switched it off

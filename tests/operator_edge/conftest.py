@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cluster with nodes, the operator as a process under exactly its ClusterRole, and a namespace for each test.
 
-Nodes `pretend-*` have no processes: their pods run until a test ends them. Nodes `process-*` run the stand-in worker.
+Nodes `pretend-*` have no processes: their pods run until a test ends them. Nodes `process-*` and `silent` run the
+stand-in worker.
 What may not happen here: a wait without a bound.
 """
 
+import contextlib
+import json
 import os
+import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,8 +20,10 @@ import pytest
 import yaml
 
 import installation
+import kept
 import stand_in_worker
 import studies
+import telling_program
 from cluster import ApiError, Cluster, Image, Node
 from gpubench import names
 from gpubench.plan import freeze
@@ -30,6 +36,7 @@ Found = TypeVar("Found")
 LEASE = {"GPUBENCH_LEASE_SECONDS": "6", "GPUBENCH_LEASE_RENEW_SECONDS": "5", "GPUBENCH_LEASE_RETRY_SECONDS": "0.5"}
 SETTINGS = {**LEASE, "GPUBENCH_LOG_FORMAT": "text", "GPUBENCH_NODE_POLL_SECONDS": "2"}
 WAIT_SECONDS = 60.0  # what is waited for takes one to five; other tests compile and train beside it
+SILENT = "processnode-silent"
 
 
 class Place:
@@ -57,6 +64,17 @@ class Place:
         answer = self.cluster.request("GET", f"{path}?labelSelector={names.LABEL_MANAGED_BY}%3D{names.MANAGED_BY}")
         found: list[kube.Object] = answer["items"]
         return found
+
+    def entries(self) -> list[dict[str, Any]]:
+        """The entries of attempts in the ledger of the only study, oldest first."""
+        found = [
+            json.loads(text)
+            for body in self.all(kube.CONFIG_MAPS)
+            if body["metadata"]["labels"][names.LABEL_COMPONENT] == names.COMPONENT_LEDGER
+            for key, text in body["data"].items()
+            if not key.startswith("environment.")
+        ]
+        return sorted(found, key=lambda entry: int(entry["attempt"]))
 
     def status(self, name: str) -> dict[str, Any]:
         """The status of a benchmark."""
@@ -126,23 +144,44 @@ class Place:
 def stand_in_image(tmp_path_factory: pytest.TempPathFactory) -> Image:
     """An image whose `python` runs the stand-in, whatever it is asked to run."""
     folder = tmp_path_factory.mktemp("stand-in")
-    program = folder / "python"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{Path(stand_in_worker.__file__)}"\n')
-    program.chmod(0o755)
-    return Image(path=(folder, "/usr/bin", "/bin"), env={"PYTHONDONTWRITEBYTECODE": "1"})
+    _write_program(folder / "python", Path(stand_in_worker.__file__))
+    return Image(path=(folder, "/usr/bin", "/bin"), env=installation.POD_ENVIRONMENT)
 
 
 @pytest.fixture(scope="session")
-def equipped(tmp_path_factory: pytest.TempPathFactory, stand_in_image: Image) -> Iterator[Cluster]:
+def telling_image(tmp_path_factory: pytest.TempPathFactory) -> Image:
+    """An image with a program that tells what it was started with."""
+    folder = tmp_path_factory.mktemp("telling")
+    _write_program(folder / "tell", Path(telling_program.__file__))
+    return Image(path=(folder,), env=installation.POD_ENVIRONMENT)
+
+
+def _write_program(path: Path, script: Path) -> None:
+    """A program of an image that is this Python with that script; its own arguments are handed on one by one."""
+    path.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{script}" "$@"\n')
+    path.chmod(0o755)
+
+
+@pytest.fixture(scope="module")
+def equipped(tmp_path_factory: pytest.TempPathFactory, stand_in_image: Image, telling_image: Image) -> Cluster:
     """A cluster with both kinds of nodes, and gpubench installed."""
+    return kept.running(
+        "equipped",
+        _equipped(tmp_path_factory, {freeze.DEFAULT_IMAGE: stand_in_image, studies.TELLING_IMAGE: telling_image}),
+    )
+
+
+@contextlib.contextmanager
+def _equipped(tmp_path_factory: pytest.TempPathFactory, images: Mapping[str, Image]) -> Iterator[Cluster]:
     cores = len(os.sched_getaffinity(0))
     capacity = {"cpu": "8", "memory": "64Gi"}
     nodes = [
         *(Node(name=f"pretend-{n}", labels={"pool": "pretend"}, capacity=capacity, pretend=True) for n in range(4)),
         *(Node(name=f"process-{n}", labels=_labels(n), cores=(n % cores,)) for n in range(2)),
+        Node(name="silent", labels={"pool": "silent"}, program=SILENT),  # which a test kills: then nobody starts pods
     ]
     folder = tmp_path_factory.mktemp("operator")
-    with Cluster.start(folder / "cluster", nodes=nodes, images={freeze.DEFAULT_IMAGE: stand_in_image}) as running:
+    with Cluster.start(folder / "cluster", nodes=nodes, images=images) as running:
         installation.install(running)
         yield running
 
@@ -152,18 +191,17 @@ def _labels(number: int) -> dict[str, str]:
     return {"pool": "process", names.LABEL_INSTANCE_TYPE: "stand-in.large", names.LABEL_ZONE: f"zone-{number}"}
 
 
-@pytest.fixture(scope="session")
-def operator(equipped: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[installation.Operator]:
+@pytest.fixture(scope="module")
+def operator(equipped: Cluster, tmp_path_factory: pytest.TempPathFactory) -> installation.Operator:
     """The operator as a process; tests that kill it start it again."""
     log = tmp_path_factory.mktemp("log") / "operator.log"
-    with installation.running_operator(equipped, log=log, settings=SETTINGS) as running:
-        yield running
+    return kept.running("operator", installation.running_operator(equipped, log=log, settings=SETTINGS))
 
 
 @pytest.fixture
 def place(equipped: Cluster, operator: installation.Operator, request: pytest.FixtureRequest) -> Iterator[Place]:
     """A namespace of the test's own, emptied in the end."""
-    namespace = request.node.name.removeprefix("test_").replace("_", "-")[:50].strip("-")
+    namespace = re.sub("[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower())[:50].strip("-")
     equipped.kubectl("create", "namespace", namespace)
     found = Place(equipped, operator, namespace)
     found.apply(studies.pool())

@@ -162,3 +162,30 @@ async def test_a_server_that_is_away_is_a_retry() -> None:
     async with connected(configured) as tested:
         with pytest.raises(kube.RetryLater, match="no answer"):
             await tested.get(kube.JOBS, name="x", namespace="default")
+
+
+async def test_exactly_the_pod_that_was_meant_is_evicted(control_plane: Cluster) -> None:
+    container = {"name": "main", "image": "none"}
+    pod = {"metadata": {"name": "evicted", "namespace": "default"}, "spec": {"containers": [container]}}
+    async with real(control_plane) as tested:
+        created = await tested.create(kube.PODS, {"apiVersion": "v1", "kind": "Pod", **pod})
+        assert created is not None
+        assert not await tested.evict(pod="evicted", namespace="default", uid="another")
+        assert await tested.get(kube.PODS, name="evicted", namespace="default")
+        assert await tested.evict(pod="evicted", namespace="default", uid=kube.uid_of(created))
+        assert await tested.get(kube.PODS, name="evicted", namespace="default") is None  # it had no node to leave
+        assert not await tested.evict(pod="evicted", namespace="default", uid=kube.uid_of(created))
+
+
+async def test_an_eviction_that_is_not_granted_now_is_one_for_later() -> None:
+    async def answer(request: web.Request) -> web.Response:
+        assert request.path == "/api/v1/namespaces/default/pods/p/eviction"
+        eviction = await request.json()
+        assert (eviction["kind"], eviction["deleteOptions"]) == ("Eviction", {"preconditions": {"uid": "u"}})
+        status = {"kind": "Status", "message": "Cannot evict pod as it would violate the pod's disruption budget."}
+        return web.json_response(status, status=429, headers={"Retry-After": "10"})
+
+    async with answering(answer) as tested:
+        with pytest.raises(kube.RetryLater, match="disruption budget") as refusal:
+            await tested.evict(pod="p", namespace="default", uid="u")
+    assert refusal.value.delay == 10

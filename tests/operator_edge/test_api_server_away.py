@@ -30,6 +30,6 @@ def test_the_api_server_away_for_a_minute_loses_nothing(place: Place) -> None:
     place.wait(lambda: place.holds("away", "Finished"), what="the end of the study", seconds=180.0)
     status = place.status("away")
     assert status["phase"] == "Succeeded"
-    assert status["attempts"] == {"started": 4, "succeeded": 4, "failed": 0, "preempted": 0, "stopped": 0}
+    assert status["attempts"] == {"started": 4, "succeeded": 4, "failed": 0, "preempted": 0, "drilled": 0, "stopped": 0}
     assert status["trials"] == {"total": 4, "finished": 4, "running": 0}
     assert len(place.all(kube.JOBS)) == 4

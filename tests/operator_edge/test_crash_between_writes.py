@@ -3,7 +3,8 @@
 
 One study goes well. In another, one attempt fails, one is preempted, and one is stopped because the user suspends the
 study and resumes it; the Jobs that are deleted take a while to go, and their nodes are needed by the next attempt. In a
-third it is decided as it goes how often a point is repeated.
+third it is decided as it goes how often a point is repeated. In a fourth, two attempts are interrupted on purpose and
+one by its pool.
 """
 
 import asyncio
@@ -14,13 +15,20 @@ import pytest
 from memory_world import Fate, World
 
 ROUGH = (Fate.FAILURE, Fate.PREEMPTION, Fate.SUSPENSION)
+DRILLED = (Fate.LONG, Fate.PREEMPTION, Fate.LONG)
+OUTCOMES = {
+    Fate.FAILURE: "Failed",
+    Fate.PREEMPTION: "Preempted",
+    Fate.SUSPENSION: "Stopped",
+    Fate.LONG: "Preempted",
+}
 STARTED = "AttemptStarted"
 
 
 def comparable(value: Any) -> Any:
     """Without moments, UIDs and what hangs on them: a run with a crash takes longer, and each object has a new UID."""
     if isinstance(value, dict):
-        moving = ("Time", "At", "jobUid", "nodeSeconds", "podTimes", "bill", "startup", "spent", "checksum")
+        moving = ("Time", "At", "jobUid", "nodeSeconds", "podTimes", "bill", "startup", "spent", "goodput", "checksum")
         return {key: comparable(inner) for key, inner in value.items() if not key.endswith(moving)}
     return [comparable(inner) for inner in value] if isinstance(value, list) else value
 
@@ -42,6 +50,7 @@ COURSES = {
     "calm": Course(spec={"repeats": 2}, fates=(), trials=4),
     "rough": Course(spec={"repeats": 2}, fates=ROUGH, trials=4),
     "adaptive": Course(spec=ADAPTIVE, fates=(), trials=4),
+    "drilled": Course(spec={"repeats": 2, "drill": {"every": "5s", "times": 3}}, fates=DRILLED, trials=4),
 }
 
 
@@ -72,10 +81,10 @@ def test_an_undisturbed_study_creates_each_job_once_and_measures_every_trial(
     assert [entry["accelerator"] for entry in undisturbed.environments().values()] == ["stand-in"]
     types = [entry.get("instanceTypes") for entry in undisturbed.ledger().values() if entry["outcome"] == "Succeeded"]
     assert types == [["large"]] * course.trials
-    outcomes = sorted(entry["outcome"] for entry in undisturbed.ledger().values())
-    assert outcomes == sorted(
-        ["Succeeded"] * course.trials + (["Failed", "Preempted", "Stopped"] if course.fates else [])
-    )
+    entries = undisturbed.ledger().values()
+    outcomes = sorted(entry["outcome"] for entry in entries)
+    assert outcomes == sorted(["Succeeded"] * course.trials + [OUTCOMES[fate] for fate in course.fates])
+    assert sum("drilled" in entry for entry in entries) == course.fates.count(Fate.LONG)
 
 
 @pytest.mark.parametrize("crash_before", [True, False], ids=["write lost", "write carried out"])

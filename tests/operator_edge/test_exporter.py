@@ -1,14 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a scrape gives: the figures of the statuses with the labels of the catalogue, and nothing that was not found."""
 
+import asyncio
+import threading
+from collections.abc import Iterator
 from typing import Any
 
+import aiohttp
 import prometheus_client
+import prometheus_client.openmetrics.exposition
+import prometheus_client.openmetrics.parser
+import prometheus_client.registry
 import pytest
-from prometheus_client import parser
+from prometheus_client import openmetrics, parser
 
 from gpubench import metrics
-from gpubench_operator import exporter, keys, kube
+from gpubench.api.benchmark import POINTS_MAX
+from gpubench.api.goodput_result import NodeSeconds
+from gpubench.api.point_result import BillParts
+from gpubench_operator import exporter, keys, kube, server
 from memory_world import World
 
 KEY = keys.benchmark("default", "b")
@@ -66,7 +76,7 @@ def test_a_point_that_never_settled_has_no_series_that_is_ranked() -> None:
     series = scrape_of({**POINT, "state": "Unstable"})
     ((labels, value),) = series.pop(metrics.UNSTABLE_THROUGHPUT.name)
     assert (labels["pool"], value) == ("spot", 100.0)
-    assert series.keys() == {metrics.POINTS.name}
+    assert series.keys() == {metrics.POINTS.name, metrics.POINT_WORKERS.name, metrics.POINT_NODES.name}
     assert metrics.UNSTABLE_THROUGHPUT.name not in scrape_of(POINT)
 
 
@@ -244,7 +254,7 @@ async def test_attempts_add_up_while_a_study_runs_and_when_it_has_ended() -> Non
     await world.finish()
     series = scrape(world.figures)
     attempts = {labels["outcome"]: value for labels, value in series[metrics.ATTEMPTS.name]}
-    assert attempts == {"succeeded": 2, "failed": 0, "preempted": 0, "stopped": 0, "running": 0}
+    assert attempts == {"succeeded": 2, "failed": 0, "preempted": 0, "drilled": 0, "stopped": 0, "running": 0}
     assert {labels["state"]: value for labels, value in series[metrics.POINTS.name]}["Measured"] == 2
     assert ({"namespace": "default", "benchmark": "quick", "condition": "Finished"}, 1.0) in series[
         metrics.CONDITION.name
@@ -257,9 +267,10 @@ def test_the_operators_own_metrics_are_those_of_the_catalogue() -> None:
     health.reconciled("done", 0.1)
     health.requested("get", "jobs", "200")
     text = prometheus_client.generate_latest(registry).decode()
-    own = [metric for metric in metrics.CATALOGUE if metric.name.startswith("gpubench_operator_")]
-    assert own
+    own = [metric for metric in metrics.CATALOGUE if metric.owner is metrics.Owner.OPERATOR]
+    assert metrics.RECONCILES in own
     assert all(metric.name in text for metric in own)
+    assert 'gpubench_operator_reconciles_total{outcome="failed"} 0.0' in text, "else the first failure is no increase"
 
 
 def test_what_a_point_was_billed_has_a_series_for_each_part_also_where_it_has_no_other_figure() -> None:
@@ -282,3 +293,244 @@ def test_what_was_not_billed_has_no_series() -> None:
     figures = exporter.Figures()
     figures.observe(KEY, benchmark(results=[POINT]))
     assert metrics.BILLED.name not in scrape(figures)
+
+
+def test_relative_figures_name_their_base_and_the_base_itself_is_one() -> None:
+    relative = {"throughput": interval(4.0), "time": interval(0.25), "cost": interval(1.5)}
+    point = {**POINT, "relative": {"baselinePool": "k80", "baselineWorkers": 1, **relative}}
+    base = {**POINT, "workers": 1, "relative": {"throughput": {"mean": 1.0}, "time": {"mean": 1.0}}}
+    series = scrape_of(point, base)
+    found = {
+        (labels["pool"], labels["workers"]): (labels["baseline_pool"], labels["baseline_workers"], value)
+        for labels, value in series[metrics.RELATIVE_TIME.name]
+    }
+    assert found == {("spot", "2"): ("k80", "1", 0.25), ("spot", "1"): ("spot", "1", 1.0)}
+    [(labels, value)] = series[metrics.RELATIVE_COST_HIGH.name]
+    assert labels["basis"] == "Measured"
+    assert value == pytest.approx(1.65)
+    assert len(series[metrics.RELATIVE_THROUGHPUT_LOW.name]) == 1, "the base has no interval"
+    assert all(set(labels) == set(metrics.RELATIVE_COST.labels) for labels, _ in series[metrics.RELATIVE_COST.name])
+    assert metrics.RELATIVE_TIME.name not in scrape_of(POINT)
+
+
+def test_what_a_user_wrote_is_a_label_and_no_line_of_the_scrape() -> None:
+    hostile = 'A100"} 1\ngpubench_forged{x="\\" 2\r\x1b[2J\\n'
+    series = scrape_of({**POINT, "accelerator": hostile, "dataPath": hostile, "variant": hostile[:40]})
+    ((labels, value),) = series[metrics.THROUGHPUT.name]
+    assert (labels["accelerator"], labels["data_path"], labels["variant"]) == (hostile, hostile, hostile[:40])
+    assert value == 100.0
+    assert not any("forged" in name for name in series)
+
+
+SPOT: dict[str, Any] = {
+    "pool": "spot",
+    "capacityType": "Spot",
+    "attempts": 9,
+    "interruptions": {"total": 4, "reclaimed": 2, "nodesLost": 1},
+    "nodeHours": 8.0,
+    "perNodeHour": {"mean": 0.5, "low": 0.14, "high": 1.28},
+    "nodeSeconds": {"useful": 20_000.0, "lost": 8_000.0, "startUp": 800.0},
+    "goodput": 0.69,
+    "effectivePrice": "5.22",
+    "currency": "USD",
+    "recovery": {
+        "count": 4, "median": 130.0, "mean": 140.0, "backOff": 10.0, "creation": 0.0, "scheduling": 90.0, "pull": 20.0,
+        "startUp": 20.0,
+    },
+    "sentence": "spot: ...",
+}  # fmt: skip
+
+
+def test_where_node_time_went_and_who_took_nodes_away_has_series_by_pool_and_capacity_type() -> None:
+    figures = exporter.Figures()
+    figures.observe(KEY, benchmark(goodput={"pools": [SPOT]}))
+    series = scrape(figures)
+    pool = {"namespace": "default", "benchmark": "b", "pool": "spot", "capacity_type": "Spot"}
+    kinds = {labels["kind"]: value for labels, value in series[metrics.INTERRUPTIONS.name]}
+    assert kinds == {"Reclaim": 2.0, "Eviction": 0.0, "NodeLost": 1.0, "Unknown": 1.0}
+    seconds = {labels["use"]: value for labels, value in series[metrics.NODE_SECONDS.name]}
+    assert seconds == {"useful": 20_000.0, "lost": 8_000.0, "startUp": 800.0}
+    for metric, value in (
+        (metrics.INTERRUPTION_RATE, 0.5),
+        (metrics.INTERRUPTION_RATE_LOW, 0.14),
+        (metrics.INTERRUPTION_RATE_HIGH, 1.28),
+        (metrics.GOODPUT, 0.69),
+        (metrics.RECOVERY, 130.0),
+    ):
+        assert series[metric.name] == [(pool, value)]
+    assert series[metrics.EFFECTIVE_PRICE.name] == [(pool | {"currency": "USD"}, 5.22)]
+
+
+def test_a_pool_of_which_nothing_is_known_has_no_series_of_it() -> None:
+    figures = exporter.Figures()
+    known = {name: value for name, value in SPOT.items() if name in ("pool", "capacityType", "attempts", "sentence")}
+    unseen = {**known, "interruptions": {"total": 0}, "nodeHours": 0.0, "nodeSeconds": {}}
+    figures.observe(KEY, benchmark(goodput={"pools": [unseen]}))
+    assert {name for name in scrape(figures) if "interruptions" in name} == {metrics.INTERRUPTIONS.name}
+    assert not {metrics.GOODPUT.name, metrics.NODE_SECONDS.name, metrics.RECOVERY.name} & scrape(figures).keys()
+
+
+def test_a_budget_is_told_in_its_currency_as_soon_as_that_is_known_and_follows_its_changes() -> None:
+    figures = exporter.Figures()
+    spent = {"amount": "3.5", "currency": "EUR", "clock": "of pods"}
+    study = benchmark(spent=spent)
+    figures.observe(KEY, study | {"spec": {"limits": {"budget": "40.00"}}})
+    of_study = {"namespace": "default", "benchmark": "b"}
+    assert scrape(figures)[metrics.BUDGET.name] == [(of_study | {"currency": "EUR"}, 40.0)]
+    figures.observe(KEY, study | {"spec": {"limits": {"budget": "60.00"}}})
+    assert scrape(figures)[metrics.BUDGET.name][0][1] == 60.0
+    figures.observe(KEY, benchmark() | {"spec": {"limits": {"budget": "60.00"}, "currency": "USD"}})
+    assert scrape(figures)[metrics.BUDGET.name][0][0]["currency"] == "USD"
+    for without in ({}, {"limits": {"budget": "60.00"}}):
+        figures.observe(KEY, benchmark() | {"spec": without})
+        assert metrics.BUDGET.name not in scrape(figures)
+
+
+def test_times_advice_comparison_and_environment_of_a_study_have_series() -> None:
+    figures = exporter.Figures()
+    shown = {"pool": "spot", "time": "1 h"}
+    best = {
+        "pool": "spot", "workers": 8, "setting": "batch 64", "predicted": True, "sure": False, "tied": 2,
+        "hours": {"mean": 1.0}, "shown": shown,
+    }  # fmt: skip
+    points = {"passed": 3, "failed": 1}
+    compared = {"baseline": "a", "tolerance": "0.05", "verdict": "Fail", "points": points, "sentence": "..."}
+    figures.observe(
+        KEY,
+        benchmark(
+            startedAt="2026-11-01T12:00:00Z",
+            finishedAt="2026-11-01T13:00:00Z",
+            best=best,
+            comparison=compared,
+            environments=[{"environment": "abc", "driver": "560.1"}],
+        ),
+    )
+    series = scrape(figures)
+    assert series[metrics.FINISHED.name][0][1] - series[metrics.STARTED.name][0][1] == 3600.0
+    ((advised, one),) = series[metrics.BEST.name]
+    assert one == 1.0
+    assert (advised["workers"], advised["predicted"], advised["sure"], advised["tied"]) == ("8", "true", "false", "2")
+    verdicts = {labels["verdict"]: value for labels, value in series[metrics.COMPARISON.name]}
+    assert verdicts == {"Pass": 3.0, "Fail": 1.0, "CannotTell": 0.0, "NotCompared": 0.0}
+    ((facts, _),) = series[metrics.ENVIRONMENT.name]
+    assert (facts["environment"], facts["driver"], facts["cuda"]) == ("abc", "560.1", "")
+    for name in (metrics.BEST.name, metrics.COMPARISON.name, metrics.ENVIRONMENT.name, metrics.STARTED.name):
+        expected = next(set(metric.labels) for metric in metrics.CATALOGUE if metric.name == name)
+        assert all(set(labels) == expected for labels, _ in series[name])
+
+
+def test_the_bounds_of_the_catalogue_are_those_of_the_schema() -> None:
+    assert metrics.POINTS_MAX == POINTS_MAX
+    warned = [{"reason": reason, "message": "x"} for reason in ("Trend", "WeakNode", "Straggler")]
+    parts = dict.fromkeys(BillParts.model_fields, "1.00")
+    goals = [{"name": f"goal {n}", "hours": interval(1.0)} for n in range(4)]
+    full = {**TRAINED, "warnings": warned, "goals": goals, "bill": {"total": "9.00", "currency": "USD", "attempts": 1}}
+    full["bill"]["parts"] = {alias(name): amount for name, amount in parts.items()}
+    full["scaling"] = [{**line, "kind": kind} for line in POINT["scaling"] for kind in ("weak", "strong")]
+    used = {**SPOT, "nodeSeconds": {alias(name): 1.0 for name in NodeSeconds.model_fields}}
+    conditions = [
+        {"type": f"C{n}", "status": "True", "reason": "R", "message": "m", "lastTransitionTime": "2026-11-01T12:00:00Z"}
+        for n in range(8)
+    ]
+    figures = exporter.Figures()
+    many = [{**full, "workers": n} for n in range(1, POINTS_MAX + 1)]
+    pools = [{**used, "pool": f"pool-{n}"} for n in range(8)]
+    counts = {"attempts": {"started": 1}, "trials": {"total": 1}}
+    figures.observe(KEY, benchmark(results=many, goodput={"pools": pools}, conditions=conditions, **counts))
+    found = {name: len(series) for name, series in scrape(figures).items()}
+    most = {metric.name: metric.series_max for metric in metrics.CATALOGUE}
+    assert {name: count for name, count in found.items() if count > most[name]} == {}
+    for metric in (metrics.THROUGHPUT, metrics.EFFICIENCY, metrics.BILLED, metrics.WARNINGS, metrics.GOAL,
+                   metrics.NODE_SECONDS, metrics.CONDITION, metrics.POINTS, metrics.INTERRUPTIONS):  # fmt: skip
+        assert found[metric.name] == most[metric.name], metric.name
+
+
+def test_units_stand_in_the_names() -> None:
+    for metric in metrics.CATALOGUE:
+        assert (metric.kind is metrics.Kind.COUNTER) == metric.name.endswith("_total"), metric.name
+        assert (metric.kind is metrics.Kind.HISTOGRAM) == bool(metric.buckets), metric.name
+    units = {metric.name: metric.unit for metric in metrics.CATALOGUE}
+    assert units["gpubench_goal_seconds"] is metrics.Unit.SECONDS
+    assert units["gpubench_interruptions_per_node_hour"] is metrics.Unit.PER_HOUR
+    assert units["gpubench_effective_price_per_node_hour"] is metrics.Unit.AMOUNT
+    assert units["gpubench_started_timestamp_seconds"] is metrics.Unit.TIME
+    assert len(units) == len(metrics.CATALOGUE), "no name stands twice"
+
+
+def test_a_scrape_is_clean_openmetrics() -> None:
+    figures, registry = exporter.Figures(), prometheus_client.CollectorRegistry()
+    exporter.Health(registry).reconciled("done", 0.1)
+    registry.register(figures)
+    figures.observe(KEY, benchmark(results=[TRAINED], startedAt="2026-11-01T12:00:00Z"))
+    text = openmetrics.exposition.generate_latest(registry).decode()  # type: ignore[no-untyped-call]  # has no types
+    read = openmetrics.parser.text_string_to_metric_families(text)  # type: ignore[no-untyped-call]
+    families = {family.name: family for family in read}
+    assert families["gpubench_operator_reconciles"].type == "counter"
+    assert families["gpubench_started_timestamp_seconds"].samples[0].value == 1793534400.0
+
+
+async def test_a_scrape_that_takes_long_holds_nothing_else_up() -> None:
+    class Slow(prometheus_client.registry.Collector):
+        """It ends when the operator has answered somebody else meanwhile."""
+
+        began, answered, came_first = threading.Event(), threading.Event(), False
+
+        def collect(self) -> Iterator[prometheus_client.Metric]:
+            self.began.set()
+            self.came_first = self.answered.wait(10)
+            yield from ()
+
+    slow, registry = Slow(), prometheus_client.CollectorRegistry(auto_describe=False)
+    registry.register(slow)
+    figures = exporter.Figures()
+    serving = server.Server(registry, figures, healthy=lambda: (True, "leading"), ready=lambda: (True, ""))
+    address = f"http://127.0.0.1:{await serving.start(address='127.0.0.1', port=0)}"
+    async with aiohttp.ClientSession() as session:
+        scraping = asyncio.create_task(session.get(f"{address}/metrics"))
+        assert await asyncio.to_thread(slow.began.wait, 10)
+        async with session.get(f"{address}/healthz") as answer:
+            assert await answer.text() == "leading\n"
+        slow.answered.set()
+        (await scraping).release()
+    await serving.stop()
+    assert slow.came_first
+
+
+@pytest.mark.parametrize("accept", ["text/plain", "application/openmetrics-text; version=1.0.0"])
+async def test_what_is_kept_written_of_studies_is_what_a_registry_would_write(accept: str) -> None:
+    figures, health = exporter.Figures(), prometheus_client.CollectorRegistry()
+    exporter.Health(health)
+    serving = server.Server(health, figures, healthy=lambda: (True, ""), ready=lambda: (True, ""))
+    address = f"http://127.0.0.1:{await serving.start(address='127.0.0.1', port=0)}/metrics"
+    encode, kind = prometheus_client.exposition.choose_encoder(accept)
+
+    async def require_same() -> None:
+        health.register(figures)
+        expected = read(encode(health).decode(), accept)
+        health.unregister(figures)
+        async with aiohttp.ClientSession() as session, session.get(address, headers={"Accept": accept}) as answer:
+            assert answer.headers["Content-Type"] == kind
+            assert read(await answer.text(), accept) == expected
+
+    odd = {**TRAINED, "workload": 'a "\\\n# HELP gpubench_trials b'}
+    for number, results in enumerate(([], [POINT], [TRAINED, odd], [POINT, TRAINED])):
+        figures.observe(keys.benchmark("default", f"b-{number}"), benchmark(results=results))
+        await require_same()
+    figures.observe(keys.benchmark("default", "b-3"), benchmark(results=[{**POINT, "workers": 4}]))
+    await require_same()
+    figures.drop(keys.benchmark("default", "b-2"))
+    await require_same()
+    await serving.stop()
+
+
+def read(text: str, accept: str) -> dict[str, tuple[str, str, list[Any]]]:
+    """Families by name, with type, help and samples; OpenMetrics' own parser wants a whole page with its end."""
+    parse = openmetrics.parser if "openmetrics" in accept else parser
+    families = list(parse.text_string_to_metric_families(text))
+    assert len({family.name for family in families}) == len(families), "each once"
+    return {family.name: (family.type, family.documentation, sorted(map(repr, family.samples))) for family in families}
+
+
+def alias(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)

@@ -10,8 +10,8 @@ import builders
 import memory_kube
 from gpubench import names
 from gpubench.control.observed import ObservedJob, ObservedNode
-from gpubench_operator import kube, nodes
-from memory_world import Clock
+from gpubench_operator import keys, kube, nodes
+from memory_world import NOW, Clock
 
 
 def node(name: str, instance_type: str | None = "p3.2xlarge", zone: str | None = "a") -> kube.Object:
@@ -142,3 +142,101 @@ def test_memory_is_bounded() -> None:
     tested.note(node(f"n{number}") for number in range(nodes.REMEMBERED_MAX + 5))
     assert len(tested.known) == nodes.REMEMBERED_MAX
     assert "n0" not in tested.known
+
+
+# --- whether they live ------------------------------------------------------------------------------------------------
+
+
+def living(name: str, *taints: str, ready: str = "True") -> kube.Object:
+    since = {"lastTransitionTime": "2027-01-15T08:00:00Z"}
+    body = node(name)
+    body["spec"] = {"taints": [{"key": key, "effect": "NoSchedule"} for key in taints]}
+    conditions = [{"type": "MemoryPressure", "status": "False"}, {"type": "Ready", "status": ready, **since}]
+    body["status"] = {"conditions": conditions}
+    return body
+
+
+async def seen(tested: nodes.Nodes, *names_of_nodes: str, in_question: tuple[str, ...] = ()) -> list[ObservedNode]:
+    return list(await tested.of_jobs([job_on(*names_of_nodes)], in_question=in_question))
+
+
+async def test_a_node_in_question_is_seen_as_it_is_now_and_others_as_they_were() -> None:
+    api, tested, _ = cluster()
+    tested.note([living("one"), living("two")], all_there_are=True)
+    for name in ("one", "two"):
+        api.put(kube.NODES, living(name, "spot", ready="Unknown"))
+    (one,) = await seen(tested, "one")
+    assert (one.ready, one.taints) == (True, ())
+    tested = nodes.Nodes(api, clock=Clock())
+    tested.note([living("two")])
+    one, two = await seen(tested, "one", "two", in_question=("one",))
+    assert (one.ready, one.silent_since, one.taints) == (False, NOW, ("spot",))
+    assert (two.ready, two.silent_since) == (True, None)
+
+
+async def test_what_was_seen_just_now_is_not_asked_for_again() -> None:
+    api, tested, clock = cluster(living("one"))
+    await seen(tested, "one", in_question=("one",))
+    api.failures.append(AssertionError("nothing is to be asked"))
+    await seen(tested, "one", in_question=("one",))
+    api.failures.clear()
+    clock.now += 5
+    api.put(kube.NODES, living("one", ready="False"))
+    assert [one.ready for one in await seen(tested, "one", in_question=("one",))] == [False]
+
+
+@pytest.mark.parametrize("others", [0, 20])
+async def test_a_node_that_is_gone_is_known_to_be_gone_since_it_was_missed(others: int) -> None:
+    """By its name, or by a list of all where there are many to ask about."""
+    listed = [f"n{number}" for number in range(others)]
+    api, tested, clock = cluster(living("spot", "reclaimed"), *(living(name) for name in listed))
+    everyone = ("spot", *listed)
+    await seen(tested, *everyone, in_question=everyone)
+    api.remove(kube.NODES, name="spot")
+    clock.now += 10
+    for _ in range(2):
+        spot = (await seen(tested, *everyone, in_question=everyone))[-1]
+        assert (spot.name, spot.gone_since, spot.taints) == ("spot", NOW + 10, ("reclaimed",))
+        assert (spot.instance_type, spot.zone) == ("p3.2xlarge", "a")
+        clock.now += 10
+    api.put(kube.NODES, living("spot"))
+    assert (await seen(tested, *everyone, in_question=everyone))[-1].gone_since is None
+
+
+async def test_metadata_alone_does_not_make_a_silent_node_live() -> None:
+    _, tested, _ = cluster()
+    tested.note([living("one", ready="Unknown")])
+    tested.note([node("one")])
+    (one,) = await seen(tested, "one")
+    assert (one.ready, one.silent_since) == (False, NOW)
+
+
+async def test_nodes_that_may_not_be_listed_are_neither_gone_nor_silent() -> None:
+    api, tested, clock = cluster(living("one"))
+    tested.note([living("one")])
+    clock.now += 10
+    api.failures.append(kube.Never("list nodes: forbidden", code=403))
+    (one,) = await seen(tested, "one", in_question=("one",))
+    assert (one.ready, one.gone_since) == (True, None)
+
+
+KEY, OTHER = keys.benchmark("default", "one"), keys.benchmark("default", "other")
+
+
+def test_studies_are_told_of_nodes_that_came_into_trouble_once_and_only_of_their_own() -> None:
+    _, tested, _ = cluster()
+    everyone = [living("one"), living("two"), living("three")]
+    tested.note(everyone, all_there_are=True)
+    tested.use(KEY, ["one"])
+    tested.use(OTHER, ["two"])
+    assert tested.affected() == set()
+    tested.note([living("one", ready="Unknown"), *everyone[1:]], all_there_are=True)
+    assert tested.affected() == {KEY}
+    assert tested.affected() == set()
+    tested.note([living("one", ready="Unknown"), living("three", "ToBeDeletedByClusterAutoscaler")], all_there_are=True)
+    assert tested.affected() == {OTHER}
+    tested.note(everyone, all_there_are=True)
+    assert tested.affected() == {KEY, OTHER}  # both are back
+    tested.use(KEY, ())
+    tested.note([], all_there_are=True)
+    assert tested.affected() == {OTHER}

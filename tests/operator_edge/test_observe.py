@@ -100,6 +100,14 @@ def test_an_image_that_cannot_be_pulled() -> None:
     assert (seen.waiting_reason, seen.waiting_message) == ("ErrImagePull", "not found")
 
 
+def test_a_pod_was_told_to_end_a_grace_period_before_it_must_have_ended() -> None:
+    body = pod(phase="Running")
+    body["metadata"] |= {"deletionTimestamp": "2026-11-21T12:00:30Z", "deletionGracePeriodSeconds": 30}
+    seen = observe.pod(body)
+    assert (seen.deleting, seen.told_to_end_at) == (True, observe.seconds(AT))
+    assert observe.pod(pod(phase="Running")).told_to_end_at is None
+
+
 def test_a_disruption_keeps_its_reason() -> None:
     lost = condition("DisruptionTarget", reason="DeletionByTaintManager", message="node is gone")
     seen = observe.pod(pod(phase="Failed", conditions=[lost]))
@@ -153,3 +161,29 @@ def test_moments_survive_the_way_there_and_back() -> None:
     assert observe.timestamp(observe.seconds(AT) or 0) == AT
     assert observe.seconds("2026-11-21T12:00:00.250000Z") == (observe.seconds(AT) or 0) + 0.25
     assert observe.seconds(None) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "ready", "silent_since"),
+    [("True", True, None), ("False", False, AT), ("Unknown", False, AT), (None, None, None)],
+)
+def test_a_node_is_what_its_labels_say_and_lives_as_its_kubelet_says(
+    status: str | None, ready: bool | None, silent_since: str | None
+) -> None:
+    conditions = [] if status is None else [{"type": "Ready", "status": status, "lastTransitionTime": AT}]
+    labels = {names.LABEL_INSTANCE_TYPE: "large", names.LABEL_ZONE: ""}
+    body = {
+        "metadata": {"name": "n", "labels": labels},
+        "spec": {"taints": [{"key": "b", "effect": "NoSchedule"}, {"key": "a", "effect": "NoExecute", "value": "x"}]},
+        "status": {"conditions": conditions},
+    }
+    seen = observe.node(body)
+    assert (seen.name, seen.instance_type, seen.zone, seen.taints) == ("n", "large", None, ("a", "b"))
+    assert (seen.ready, seen.silent_since) == (ready, observe.seconds(silent_since))
+    assert seen.gone_since is None
+
+
+def test_of_metadata_alone_a_node_is_as_it_was() -> None:
+    before = observe.node({"metadata": {"name": "n"}, "spec": {"taints": [{"key": "a"}]}, "status": {}})
+    now = observe.node({"metadata": {"name": "n", "labels": {names.LABEL_ZONE: "z"}}}, before)
+    assert (now.zone, now.taints, now.ready) == ("z", ("a",), None)

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 from typing import Any
 
+import prometheus_client
+
 import studies
-from gpubench_operator import keys, kube, pools, settings
-from memory_world import World
+from gpubench import metrics, names
+from gpubench_operator import keys, kube, pool_exporter, pools, settings
+from memory_world import KEY, World
 
 
 def reconciler(world: World, **options: str) -> pools.PoolReconciler:
@@ -46,4 +49,86 @@ async def test_a_pool_whose_status_is_refused_does_not_stop_the_others() -> None
     world.api.put(kube.POOLS, {**studies.pool("unreadable"), "spec": {"slotsPerNode": "many"}})
     world.api.patch_refusals["pretend"] = kube.Never("status.nodes: Invalid value", code=422)
     await reconciler(world).reconcile(keys.POOLS)
-    assert {kube.name_of(body) for body in world.api.all(kube.POOLS) if "status" in body} == {"second"}
+    assert {kube.name_of(body) for body in world.api.all(kube.POOLS) if "status" in body} == {"second", "unreadable"}
+
+
+async def test_a_pool_that_cannot_be_read_says_why() -> None:
+    world = World()
+    world.api.put(kube.POOLS, {**studies.pool("of-a-newer-version"), "spec": {**studies.pool()["spec"], "racks": 4}})
+    await reconciler(world).reconcile(keys.POOLS)
+    status = next(body["status"] for body in world.api.all(kube.POOLS) if kube.name_of(body) == "of-a-newer-version")
+    (ready,) = status["conditions"]
+    assert (ready["type"], ready["status"], ready["reason"]) == ("Ready", "Unknown", "Unreadable")
+    assert ready["message"].startswith("this version of the operator cannot read the object: racks: ")
+
+
+async def test_a_study_is_looked_at_when_a_node_of_its_gang_falls_silent() -> None:
+    world = World()
+    await world.look()
+    world.progress()  # its pods run
+    await world.look()
+    woken: list[keys.Key] = []
+    tested = pools.PoolReconciler(
+        world.api,
+        options=settings.load({"GPUBENCH_IDENTITY": "test"}),
+        plans=world.operator.store,
+        machines=world.operator._machines,
+        wake=woken.append,
+        clock=world.clock,
+    )
+    await tested.reconcile(keys.POOLS)
+    assert woken == []
+    for body in world.api.all(kube.NODES):
+        silent = {"conditions": [{"type": "Ready", "status": "Unknown", "lastTransitionTime": "2027-01-15T08:00:00Z"}]}
+        world.api.put(kube.NODES, {**body, "status": silent})
+    await tested.reconcile(keys.POOLS)
+    assert woken == [KEY]
+    await tested.reconcile(keys.POOLS)
+    assert woken == [KEY]
+
+
+async def test_pools_have_series_of_what_the_cluster_shows_and_studies_hold_and_none_when_they_are_gone() -> None:
+    world = World(repeats=1)
+    await world.look()  # two trials, which hold slots
+    slots = world.operator.slots
+    price = {"perNodeHour": "0.04", "currency": "USD", "asOf": "2026-11-01"}
+    large = {"nodeSelector": {names.LABEL_INSTANCE_TYPE: "large"}}
+    world.api.put(kube.POOLS, studies.pool(price=price, scheduling=large))
+    node = world.api.all(kube.NODES)[0]
+    world.api.put(kube.NODES, {**node, "status": {"conditions": [{"type": "Ready", "status": "True"}]}})
+    world.api.put(kube.POOLS, {**studies.pool("unreadable"), "spec": {"slotsPerNode": "many"}})
+    figures = pool_exporter.PoolFigures(held=slots.held, waiting=slots.waiting)
+    registry = prometheus_client.CollectorRegistry()
+    registry.register(figures)
+    tested = pools.PoolReconciler(
+        world.api,
+        options=settings.load({"GPUBENCH_IDENTITY": "test"}),
+        plans=world.operator.store,
+        figures=figures,
+        clock=world.clock,
+    )
+
+    def value(metric: metrics.Metric, **labels: str) -> float | None:
+        return registry.get_sample_value(metric.name, {"pool": "pretend", **labels})
+
+    await tested.reconcile(keys.POOLS)
+    assert value(metrics.POOL_NODES) == 4
+    assert value(metrics.POOL_READY_NODES) == value(metrics.POOL_SLOTS) == 1
+    held = sum(slots.held().values())
+    assert held > 0
+    assert value(metrics.POOL_HELD_SLOTS) == held
+    assert value(metrics.POOL_WAITING) == 0
+    assert value(metrics.POOL_PRICE, currency="USD") == 0.04
+    assert value(metrics.POOL_PRICE_READ) == 1793491200.0  # 1 November 2026, UTC
+    assert value(metrics.POOL_CONDITION, condition="PriceStale") in (0.0, 1.0)
+    assert value(metrics.POOL_INFO, accelerator="", capacity_type="OnDemand") == 1.0
+    assert registry.get_sample_value(metrics.POOL_CONDITION.name, {"pool": "unreadable", "condition": "Ready"}) == 0.0
+    assert registry.get_sample_value(metrics.POOL_NODES.name, {"pool": "unreadable"}) is None
+    for family in registry.collect():
+        labels = next(metric.labels for metric in metrics.CATALOGUE if metric.name == family.name)
+        assert all(set(sample.labels) == set(labels) for sample in family.samples)
+
+    for name in ("pretend", "unreadable"):
+        world.api.remove(kube.POOLS, name=name)
+    await tested.reconcile(keys.POOLS)
+    assert list(registry.collect()) == []

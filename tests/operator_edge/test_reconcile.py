@@ -6,17 +6,18 @@ import pytest
 import studies
 from gpubench import names
 from gpubench_operator import keys, kube, observe
-from memory_world import KEY, NOW, World
+from memory_world import KEY, NOW, Fate, World
 
 
 async def test_the_first_look_plans_serves_starts_and_tells() -> None:
     world = World(limits={"parallelTrials": 2})
     await world.look()
     written = [(verb, resource) for verb, resource, _ in world.api.writes]
-    assert set(written[:2]) == {("create", "configmaps"), ("create", "services")}
-    assert written[2:4] == [("create", "jobs"), ("create", "jobs")]
-    assert written[4] == ("create", "configmaps")  # the ledger
-    assert set(written[5:-1]) == {("create", "events")}
+    needed = {"configmaps", "services", "secrets", "networkpolicies"}
+    assert set(written[:4]) == {("create", resource) for resource in needed}
+    assert written[4:6] == [("create", "jobs"), ("create", "jobs")]
+    assert written[6] == ("create", "configmaps")  # the ledger
+    assert set(written[7:-1]) == {("create", "events")}
     assert written[-1] == ("patch", "gpubenchmarks")  # the status, when everything in it has happened and is told
     assert {entry["attempt"] for entry in world.ledger().values()} == {1}
 
@@ -59,7 +60,7 @@ async def test_a_gang_that_is_refused_does_not_stop_those_behind_it() -> None:
     assert world.condition("GangPending")["reason"] == "CreationRefused"
     assert [reason for reason, _ in world.events()].count("AttemptStarted") == 2
     slots = [int(job["metadata"]["labels"][names.LABEL_SLOTS]) for job in rehearsal.api.all(kube.JOBS)[1:]]
-    assert world.operator._slots.held() == {"pretend": sum(slots)}
+    assert world.operator.slots.held() == {"pretend": sum(slots)}
 
 
 async def test_what_cannot_be_created_at_all_is_a_condition_and_tried_again() -> None:
@@ -74,24 +75,54 @@ async def test_what_cannot_be_created_at_all_is_a_condition_and_tried_again() ->
     assert len(world.jobs_created()) == 1
 
 
-async def test_a_service_that_is_refused_is_said_and_no_job_is_started_without_it() -> None:
+@pytest.mark.parametrize("needed", ["services", "secrets"])
+async def test_what_gangs_need_and_is_refused_is_said_and_no_job_is_started_without_it(needed: str) -> None:
     world = World()
-    world.api.refusals["services"] = kube.Never("create services: exceeded quota: services", code=403)
+    world.api.refusals[needed] = kube.Never(f"create {needed}: exceeded quota: {needed}", code=403)
     assert await world.look() == 30
     assert "exceeded quota" in world.condition("GangPending")["message"]
     assert world.jobs_created() == []
-    assert world.operator._slots.held() == {}
+    assert world.operator.slots.held() == {}
     await world.look()
     assert len(world.jobs_created()) == 1
 
 
-async def test_a_service_that_somebody_deleted_is_there_again_before_the_next_gang() -> None:
+async def test_a_network_policy_that_is_refused_is_a_warning_and_stops_nothing() -> None:
+    world = World(repeats=1)
+    refusal = kube.Never("create networkpolicies: forbidden", code=403)
+    world.api.refusals["networkpolicies"] = refusal
+    await world.look()
+    assert len(world.jobs_created()) == 1
+    (told,) = [message for reason, message in world.events() if reason == "NetworkOpen"]
+    assert "networkpolicies: forbidden" in told
+    assert world.condition("GangPending") == {}
+    world.api.refusals["networkpolicies"] = refusal
+    await world.finish()
+    assert [reason for reason, _ in world.events()].count("NetworkOpen") == 1
+    assert len(world.api.all(kube.NETWORK_POLICIES)) <= 1
+
+
+@pytest.mark.parametrize("resource", [kube.SERVICES, kube.SECRETS, kube.NETWORK_POLICIES])
+async def test_what_gangs_need_and_somebody_deleted_is_there_again_before_the_next_one(resource: kube.Resource) -> None:
     world = World(repeats=2)
     await world.look()
-    (service,) = world.api.all(kube.SERVICES)
-    world.api.remove(kube.SERVICES, name=kube.name_of(service), namespace="default")
+    (found,) = world.api.all(resource)
+    world.api.remove(resource, name=kube.name_of(found), namespace="default")
     await world.finish()
-    assert len(world.api.all(kube.SERVICES)) == 1
+    assert len(world.api.all(resource)) == 1
+
+
+async def test_each_study_has_a_token_of_its_own_that_is_written_once() -> None:
+    world = World(repeats=2)
+    world.api.put(kube.BENCHMARKS, studies.benchmark("other"))
+    await world.look()
+    before = world.api.all(kube.SECRETS)
+    await world.look(keys.benchmark("default", "other"))
+    await world.finish()
+    tokens = [body["stringData"][names.TOKEN_KEY] for body in world.api.all(kube.SECRETS)]
+    assert len(set(tokens)) == 2
+    assert min(map(len, tokens)) >= 64
+    assert before[0] in world.api.all(kube.SECRETS)
 
 
 async def test_our_own_job_that_is_being_deleted_is_waited_for() -> None:
@@ -294,3 +325,110 @@ async def test_an_event_that_could_not_be_written_is_told_later_and_stops_nothin
     assert world.status() == calm.status()
     await world.look()
     assert set(world.events()) == set(calm.events())
+
+
+async def test_where_a_gang_runs_is_written_down_once_and_stays_known_when_its_node_is_gone() -> None:
+    world = World(repeats=1)
+    await world.look()
+    world.progress()  # its pods run
+    await world.look()
+    ((key, entry),) = world.ledger().items()
+    assert (entry["nodes"], entry["instanceTypes"]) == (sorted(entry["nodes"]), ["large"])
+    world.clock.now += 5
+    await world.look()  # the status was too new a moment ago
+    written = len(world.api.writes)
+    await world.look()
+    assert len(world.api.writes) == written
+    for pod in world.api.all(kube.PODS):
+        world.api.remove(kube.PODS, name=kube.name_of(pod), namespace="default")
+    for name in entry["nodes"]:
+        world.api.remove(kube.NODES, name=name)
+    world.clock.now += 5
+    await world.look()
+    ended = world.ledger()[key]
+    assert (ended["outcome"], ended["reason"], ended["interruption"]) == ("Preempted", "NodeLost", "NodeLost")
+    assert (ended["nodes"], ended["instanceTypes"]) == (entry["nodes"], entry["instanceTypes"])
+    assert "AttemptPreempted" in {reason for reason, _ in world.events()}
+    assert world.status()["attempts"]["interruptions"]["nodesLost"] == 1
+
+
+# --- interruptions on purpose -----------------------------------------------------------------------------------------
+
+
+def drilled(**spec: Any) -> World:
+    return World(sweep=sweep(2), repeats=1, fates=(Fate.LONG,), max_nodes=2, drill={"every": "5s"}, **spec)
+
+
+async def until_due(world: World) -> None:
+    """The gang's pods run, and in the next look one of them is due."""
+    await world.look()
+    world.progress()
+    world.clock.now += 5
+
+
+async def test_the_pod_is_named_on_its_job_before_it_is_evicted() -> None:
+    world = drilled()
+    await until_due(world)
+    before = len(world.api.writes)
+    await world.look()
+    (job,) = world.api.all(kube.JOBS)
+    chosen = job["metadata"]["annotations"][names.ANNOTATION_DRILLED]
+    written = [what for what in world.api.writes[before:] if what[1] in ("jobs", "pods")]
+    assert written == [("patch", "jobs", kube.name_of(job)), ("evict", "pods", chosen)]
+    await world.look()
+    (entry,) = world.ledger().values()
+    assert (entry["outcome"], entry["drilled"]) == ("Preempted", chosen)
+    assert [reason for reason, _ in world.events() if reason in ("Drilled", "AttemptPreempted")] == ["Drilled"]
+    assert world.api.writes[-1][:2] != ("evict", "pods")
+
+
+async def test_an_eviction_that_a_budget_forbids_is_told_once_and_tried_again_when_the_server_says_so() -> None:
+    world = drilled()
+    await until_due(world)
+    sentence = "create pods/eviction: Cannot evict pod as it would violate the pod's disruption budget. (code 429)"
+    for delay, due in ((7.0, 7.0), (None, 5.0)):
+        world.api.evictions_refused.append(kube.RetryLater(sentence, delay=delay))
+        wait = await world.look()
+        assert wait is not None
+        assert wait <= due
+    assert [reason for reason, _ in world.events()].count("EvictionRefused") == 1
+    assert world.status()["attempts"]["drilled"] == 0
+    await world.look()
+    assert ("evict", "pods") in [what[:2] for what in world.api.writes]
+
+
+async def test_a_missing_permission_to_evict_stops_nothing_else() -> None:
+    world = drilled()
+    await until_due(world)
+    world.api.evictions_refused.append(kube.Never("create pods/eviction: forbidden (code 403)", code=403))
+    assert await world.look() is not None
+    assert "EvictionRefused" in dict(world.events())
+    assert world.condition("Progressing")["status"] == "True"
+
+
+async def test_a_pod_that_is_gone_before_it_is_evicted_is_no_error() -> None:
+    world = drilled()
+    await until_due(world)
+    real = world.api.evict
+
+    async def gone(**_: Any) -> bool:
+        return False
+
+    world.api.evict = gone  # type: ignore[method-assign]
+    await world.look()
+    world.api.evict = real  # type: ignore[method-assign]
+    assert "EvictionRefused" not in dict(world.events())
+
+
+async def test_pods_of_others_are_never_evicted() -> None:
+    world = drilled()
+    await until_due(world)
+    (job,) = world.api.all(kube.JOBS)
+    for index in range(2):  # labelled as ours, of nobody or of a Job that is not ours
+        foreign = studies.gang_pod(job, index, now=NOW, state={"running": {"startedAt": observe.timestamp(NOW)}})
+        metadata = {**foreign["metadata"], "name": f"foreign-{index}", "ownerReferences": []}
+        world.api.put(kube.PODS, {**foreign, "metadata": metadata})
+    await world.look()
+    evicted = [name for verb, resource, name in world.api.writes if (verb, resource) == ("evict", "pods")]
+    assert len(evicted) == 1
+    assert not evicted[0].startswith("foreign")

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """kill -9 of the operator at ten random moments of a study: nothing lost, nothing counted twice, the same status.
 
+The same where a second replica stands by and takes over.
+
 The study runs on nodes that run processes, with the stand-in worker; the moments come from a fixed seed, but what the
 operator does at a moment depends on the machine: test_crash_between_writes.py is the exhaustive one.
 """
@@ -8,12 +10,18 @@ operator does at a moment depends on the machine: test_crash_between_writes.py i
 import json
 import random
 import time
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
 from typing import Any
 
+import pytest
+
+import installation
 import studies
 from cluster import Cluster
-from gpubench import names
-from gpubench_operator import kube
+from gpubench import metrics, names
+from gpubench_operator import kube, settings
 
 Place = Any
 
@@ -23,16 +31,17 @@ LEADING = "leading"
 STUDY_SECONDS = 180.0  # sixty on a free machine
 
 
-def study(name: str) -> kube.Object:
+def study(name: str, *, repeats: int = 6) -> kube.Object:
     sweep = [{"workloads": ["mnist_cnn"], "pools": ["process"], "workers": [1, 2], "batchPerWorker": [64]}]
     template = {"env": [{"name": "STAND_IN_SECONDS", "value": "1"}]}
-    return studies.benchmark(name, repeats=6, sweep=sweep, template=template)
+    return studies.benchmark(name, repeats=repeats, sweep=sweep, template=template)
 
 
 def entries(place: Place, name: str) -> dict[str, Any]:
     """The ledger without what differs from run to run: moments, UIDs, and names that hold a UID."""
     moving = (
-        "createdAt", "endedAt", "nodeSeconds", "podTimes", "job", "jobUid", "nodes", "zones", "imageId", "checksum",
+        "createdAt", "endedAt", "placedAt", "nodeSeconds", "podTimes", "job", "jobUid", "nodes", "zones", "imageId",
+        "checksum",
     )  # fmt: skip
     found = {}
     for body in place.all(kube.CONFIG_MAPS):
@@ -46,7 +55,7 @@ def entries(place: Place, name: str) -> dict[str, Any]:
 
 def comparable(status: dict[str, Any]) -> Any:
     """The status without moments, what hangs on them, and nodes. The stand-in's figures depend on the trial only."""
-    kept = without(status, "startedAt", "finishedAt", "spent")
+    kept = without(status, "startedAt", "finishedAt", "spent", "goodput")
     kept["conditions"] = [without(condition, "lastTransitionTime") for condition in kept["conditions"]]
     kept["results"] = [without(result, "nodes", "bill", "startup") for result in kept["results"]]
     return kept
@@ -103,3 +112,72 @@ def test_kill_9_at_ten_random_moments_changes_nothing(place: Place) -> None:
     assert len(created) == len(set(created)) == place.status("shaken")["attempts"]["started"] == 12
     assert len(jobs_created(place.cluster, place.namespace, "calm")) == 12
     assert 'benchmark="shaken"' in place.operator.get("/metrics")
+
+
+TAKEN_OVER_WITHIN = 20.0  # seconds, as promised
+
+
+@pytest.fixture
+def replicas(place: Place, tmp_path: Path) -> Iterator[list[installation.Operator]]:
+    """Two replicas, as a Deployment has them, in place of the only one: the first leads, by the default Lease."""
+    alone = place.operator
+    alone.stop()
+    account = place.cluster.kubeconfig_for_service_account(installation.NAMESPACE, installation.ACCOUNT)
+    found = [
+        installation.Operator(account, log=tmp_path / f"{number}.log", settings={"GPUBENCH_LOG_FORMAT": "text"})
+        for number in range(2)
+    ]
+    for one in found:
+        one.start()
+        place.operator = found[0]
+        place.wait(lambda: leads(found[0]), what="a leader")
+    yield found
+    for one in found:
+        one.stop()
+    place.operator = alone
+    alone.start()
+
+
+def lease(place: Place) -> dict[str, Any]:
+    path = kube.LEASES.path(namespace=installation.NAMESPACE, name=settings.Settings().lease_name)
+    found: dict[str, Any] = place.cluster.request("GET", path)["spec"]
+    return found
+
+
+def leads(operator: installation.Operator) -> bool:
+    return f"{metrics.LEADER.name} 1.0" in operator.get("/metrics")
+
+
+def test_a_replica_that_stands_by_takes_over_when_the_leader_is_killed_and_nothing_is_doubled(
+    place: Place, replicas: list[installation.Operator], capsys: pytest.CaptureFixture[str]
+) -> None:
+    leader, standby = replicas
+    assert "standing by" in standby.get("/healthz")
+    assert "connected, standing by" in standby.get("/readyz"), "a rolling update waits until each replica is ready"
+    place.apply(studies.pool("process", maxNodes=2))
+    place.apply(study("quick", repeats=3))
+    place.wait(lambda: place.status("quick").get("attempts", {}).get("succeeded", 0) >= 2, what="two trials measured")
+
+    leader.kill()
+    killed_at, before = time.monotonic(), lease(place)
+    place.operator = standby  # which is not started again: it must not end
+    place.wait(lambda: leads(standby), what="a new leader")
+    with capsys.disabled():
+        print(f"\ntaken over {time.monotonic() - killed_at:.1f} s after kill -9 of the leader")
+    place.wait(lambda: place.holds("quick", "Finished"), what="quick finished", seconds=STUDY_SECONDS)
+
+    after, terms = lease(place), settings.Settings()
+    assert before["holderIdentity"] != after["holderIdentity"]
+    assert (after["leaseTransitions"], after["leaseDurationSeconds"]) == (before["leaseTransitions"] + 1, 15)
+    waited = datetime.fromisoformat(after["acquireTime"]) - datetime.fromisoformat(before["renewTime"])
+    assert waited.total_seconds() >= terms.lease_seconds, "not before the Lease of the old leader had run out"
+    # It is seen at one look that the Lease has changed, and at another one that it has run out.
+    assert terms.lease_seconds + 2 * terms.lease_retry_seconds < TAKEN_OVER_WITHIN
+
+    assert not standby.has_ended()
+    created = jobs_created(place.cluster, place.namespace, "quick")
+    attempts = place.status("quick")["attempts"]
+    assert len(created) == len(set(created)) == attempts["started"] == attempts["succeeded"] == 6
+    found = [(entry["trial"], entry["outcome"]) for entry in place.entries()]
+    assert len(set(found)) == len(found) == 6
+    assert {outcome for _, outcome in found} == {"Succeeded"}

@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The committed rules, evaluated by promtool: each alert fires where it should and not at its near side; and the
+scaling efficiency that is derived in PromQL is that of the formula.
+"""
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+
+import prometheus_programs
+from gpubench_dashboards import alerts
+
+RULES = Path(__file__).resolve().parents[2] / "dashboards/rules"
+FILES = [str(path) for path in sorted(RULES.glob("*.yaml"))]
+
+Series = Mapping[str, str]
+A = 'namespace="n", benchmark="a"'
+POD = f'{A}, pool="spot", pod="p"'
+COMPUTE = "gpubench_worker_compute_seconds"
+EFFICIENCY = "gpubench_scaling_efficiency_ratio"
+
+
+class Case(NamedTuple):
+    """What fires an alert at that minute, and what of it is another way so that it does not."""
+
+    minute: int
+    fires: Series
+    quiet: Series  # changes of the former
+
+
+def trials(waiting: str, running: str) -> Series:
+    return {
+        f'gpubench_trials{{{A}, state="waiting"}}': waiting,
+        f'gpubench_trials{{{A}, state="running"}}': running,
+        f'gpubench_benchmark_condition{{{A}, condition="Finished"}}': "0x200",
+    }
+
+
+def attempts(failed: str, succeeded: str) -> Series:
+    return {
+        f'gpubench_attempts{{{A}, outcome="failed"}}': failed,
+        f'gpubench_attempts{{{A}, outcome="succeeded"}}': succeeded,
+    }
+
+
+def ranks(*seconds: str) -> Series:
+    return {f'{COMPUTE}{{{POD}, trial="t", attempt="1", rank="{n}"}}': each for n, each in enumerate(seconds)}
+
+
+def gpu(first: str, second: str) -> Series:
+    name = "gpubench_worker_gpu_utilization_ratio"
+    return {f'{name}{{{POD}, trial="t", attempt="1", rank="{n}"}}': each for n, each in enumerate((first, second))}
+
+
+def storm(reclaimed: str, evicted: str) -> Series:
+    pool = 'pool="spot", capacity_type="Spot"'
+    return {
+        f'gpubench_interruptions{{{A}, {pool}, kind="Reclaim"}}': reclaimed,
+        f'gpubench_interruptions{{namespace="n", benchmark="b", {pool}, kind="Eviction"}}': evicted,
+    }
+
+
+def money(spent: str, budget: str, finished: str = "0x60") -> Series:
+    return {
+        f'gpubench_spent{{{A}, currency="USD"}}': spent,
+        f'gpubench_budget{{{A}, currency="USD"}}': budget,
+        f'gpubench_benchmark_condition{{{A}, condition="Finished"}}': finished,
+    }
+
+
+def efficiency(mean: str, high: str) -> Series:
+    line = f'{A}, workload="w", pool="spot", workers="8", scaling="weak", baseline_workers="1", baseline_pool="spot"'
+    return {
+        f"{EFFICIENCY}{{{line}}}": mean,
+        f"gpubench_scaling_efficiency_high_ratio{{{line}}}": high,
+    }
+
+
+CASES: dict[str, Sequence[Case]] = {
+    "GpubenchStudyStuck": (
+        Case(40, trials("3x200", "0x200"), trials("3x200", "0x20 1x200")),
+        Case(
+            40,
+            trials("3x200", "0x200"),
+            {f'gpubench_benchmark_condition{{{A}, condition="Finished"}}': "1x200"},
+        ),
+        Case(
+            40,
+            {**trials("0x200", "1x200"), f'gpubench_benchmark_condition{{{A}, condition="GangPending"}}': "1x200"},
+            {f'gpubench_benchmark_condition{{{A}, condition="GangPending"}}': "1x20 0 1x200"},
+        ),
+    ),
+    "GpubenchAttemptsKeepFailing": (
+        Case(30, attempts("0x9 1x9 2x9 3x9", "4x60"), attempts("0x9 1x9 2x99", "4x60")),
+        Case(30, attempts("0x9 1x9 2x9 3x9", "4x60"), attempts("0x9 1x9 2x9 3x9", "4x12 5x60")),
+        Case(30, attempts("0x9 1x9 2x9 3x9", "4x60"), attempts("3x90", "4x60")),  # long ago
+    ),
+    "GpubenchGpuIdle": (
+        Case(15, gpu("0.02x60", "0.03x60"), gpu("0.02x60", "0.3x60")),
+        Case(15, gpu("0.02x60", "0.03x60"), gpu("0.02x7 0.9 0.02x60", "0.03x60")),
+    ),
+    "GpubenchThroughputBelowBaseline": (
+        Case(
+            5,
+            {f'gpubench_comparison_points{{{A}, verdict="Fail"}}': "1x60"},
+            {
+                f'gpubench_comparison_points{{{A}, verdict="Fail"}}': "0x60",
+                f'gpubench_comparison_points{{{A}, verdict="CannotTell"}}': "4x60",
+            },
+        ),
+    ),
+    "GpubenchEfficiencyBelowTarget": (Case(10, efficiency("0.62x60", "0.69x60"), efficiency("0.62x60", "0.71x60")),),
+    "GpubenchPreemptionStorm": (
+        Case(30, storm("0x9 1x9 3x60", "1x9 2x9 3x60"), storm("0x9 1x9 2x60", "1x9 2x9 3x60")),
+        Case(30, storm("0x9 1x9 3x60", "1x9 2x9 3x60"), storm("7x90", "5x90")),  # long ago
+    ),
+    "GpubenchBudgetNearlySpent": (
+        Case(5, money("36.5x60", "40x60"), money("35.5x60", "40x60")),
+        Case(5, money("36.5x60", "40x60"), money("36.5x60", "60x60")),
+        Case(5, money("36.5x60", "40x60"), money("36.5x60", "40x60", finished="1x60")),
+    ),
+    "GpubenchPriceStale": (
+        Case(
+            70,
+            {'gpubench_pool_condition{pool="spot", condition="PriceStale"}': "1x200"},
+            {'gpubench_pool_condition{pool="spot", condition="PriceStale"}': "1x40 0x200"},
+        ),
+        Case(
+            70,
+            {'gpubench_pool_condition{pool="spot", condition="PriceStale"}': "1x200"},
+            {'gpubench_pool_condition{pool="spot", condition="PriceStale"}': "0x20 1x200"},
+        ),
+    ),
+    "GpubenchOperatorDown": (
+        Case(10, {'gpubench_operator_leader{pod="a"}': "0x60"}, {'gpubench_operator_leader{pod="b"}': "1x60"}),
+        Case(10, {}, {'gpubench_operator_leader{pod="a"}': "1x60"}),
+        Case(10, {}, {'gpubench_operator_leader{pod="a"}': "_x7 1x60"}),
+        Case(10, {'gpubench_operator_leader{pod="a"}': "0x60"}, {'gpubench_operator_leader{pod="a"}': "1x7 0x60"}),
+    ),
+    "GpubenchStraggler": (
+        Case(5, ranks("1x60", "1x60", "1.2x60"), ranks("1x60", "1x60", "1.09x60")),
+        Case(5, ranks("1x60", "1x60", "1.2x60"), ranks("1.2x60", "1.2x60", "1.2x60")),
+    ),
+}
+
+
+def promtool(*arguments: str) -> subprocess.CompletedProcess[str]:
+    program = str(prometheus_programs.build()["promtool"])
+    return subprocess.run([program, *arguments], capture_output=True, text=True, check=False, timeout=60)
+
+
+def expectation(series: Series, expression: str, minute: int, samples: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "interval": "1m",
+        "input_series": [{"series": name, "values": values} for name, values in series.items()],
+        "promql_expr_test": [{"expr": expression, "eval_time": f"{minute}m", "exp_samples": samples}],
+    }
+
+
+def check(folder: Path, *tests: dict[str, Any]) -> None:
+    written = folder / "test.yaml"
+    written.write_text(yaml.safe_dump({"rule_files": FILES, "evaluation_interval": "1m", "tests": list(tests)}))
+    done = promtool("test", "rules", str(written))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_rules_are_rules() -> None:
+    done = promtool("check", "rules", "--lint=all", "--lint-fatal", *FILES)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_alert_has_cases() -> None:
+    assert CASES.keys() == {alert.name for alert in alerts.ALERTS}
+
+
+@pytest.mark.parametrize("alert", [alert.name for alert in alerts.ALERTS])
+def test_an_alert_fires_and_does_not_where_one_thing_is_another_way(alert: str, tmp_path: Path) -> None:
+    firing = f'count(ALERTS{{alertname="{alert}", alertstate="firing"}}) or vector(0)'
+    tests = [
+        expectation(series, firing, case.minute, [{"labels": "{}", "value": value}])
+        for case in CASES[alert]
+        for series, value in ((case.fires, 1), ({**case.fires, **case.quiet}, 0))
+    ]
+    check(tmp_path, *tests)
+
+
+def test_an_alert_says_what_and_where_and_leads_to_its_runbook(tmp_path: Path) -> None:
+    told = {
+        "summary": "pool spot loses its nodes",
+        "description": "5 attempts on pool spot were interrupted within an hour.",
+        "runbook": "dashboards/RUNBOOKS.md#gpubenchpreemptionstorm",
+        "action": " ".join(next(one.act for one in alerts.ALERTS if one.name == "GpubenchPreemptionStorm")),
+    }
+    labels = {"severity": "warning", "pool": "spot", "capacity_type": "Spot"}
+    case = CASES["GpubenchPreemptionStorm"][0]
+    expected = {"exp_labels": labels, "exp_annotations": told}
+    test = expectation(case.fires, "vector(1)", 0, [{"labels": "{}", "value": 1}])
+    alert = {"eval_time": "30m", "alertname": "GpubenchPreemptionStorm", "exp_alerts": [expected]}
+    check(tmp_path, {**test, "alert_rule_test": [alert]})
+
+
+def test_every_alert_has_a_section_in_the_runbooks() -> None:
+    page = (RULES.parent / "RUNBOOKS.md").read_text(encoding="utf-8")
+    for alert in alerts.ALERTS:
+        assert f"## {alert.name}\n" in page
+        assert alert.act, alert.name
+        assert alert.look, alert.name
+
+
+def point(workers: int, *, per_node: int = 1, batch: int = 64, pool: str = "p") -> str:
+    return (
+        f'{A}, workload="w", pool="{pool}", workers="{workers}", workers_per_node="{per_node}", '
+        f'batch_per_worker="{batch}", global_batch="{batch * workers}", precision="float32", data="Synthetic"'
+    )
+
+
+def measured(throughput: float, workers: int, *, per_node: int = 1, batch: int = 64, pool: str = "p") -> Series:
+    of_point = point(workers, per_node=per_node, batch=batch, pool=pool)
+    return {
+        f"gpubench_throughput_samples_per_second{{{of_point}}}": f"{throughput}x9",
+        f"gpubench_point_workers{{{of_point}}}": f"{workers}x9",
+        f"gpubench_point_nodes{{{of_point}}}": f"{workers // per_node}x9",
+    }
+
+
+def line(of_point: str, *, kind: str = "weak", workers: int = 1, pool: str = "p") -> str:
+    return f'{of_point}, scaling="{kind}", baseline_workers="{workers}", baseline_pool="{pool}"'
+
+
+def derived(series: Series, lines: Mapping[str, float]) -> dict[str, Any]:
+    """With the lines that the operator has, whatever it says of them."""
+    told = {f"{EFFICIENCY}{{{one}}}": "0.123x9" for one in lines}
+    samples = [{"labels": f"{{{one}}}", "value": value} for one, value in lines.items()]
+    # Without its name, so that only labels and value are compared.
+    return expectation({**series, **told}, "0 + point:gpubench_scaling_efficiency_ratio:derived", 5, samples)
+
+
+def test_the_efficiency_that_promql_derives_is_that_of_the_formula(tmp_path: Path) -> None:
+    weak = {**measured(100.0, 1), **measured(180.0, 2), **measured(300.0, 4)}
+    weak_lines = {line(point(1)): 1.0, line(point(2)): 0.9, line(point(4)): 0.75}
+    # A strong line: as many samples in a step, whatever the workers.
+    strong = {**measured(100.0, 2, batch=64), **measured(150.0, 4, batch=32)}
+    strong_lines = {line(point(4, batch=32), kind="strong", workers=2): 150 * 2 / (4 * 100)}
+    # 1 x 2 and 2 x 1: the one on a single node is the base.
+    shapes = {**measured(200.0, 2, per_node=2), **measured(120.0, 2), **measured(320.0, 4, per_node=2)}
+    shapes_lines = {line(point(4, per_node=2), workers=2): 320 * 2 / (4 * 200)}
+    # The base on the sibling with one GPU.
+    across = {**measured(100.0, 1, pool="one"), **measured(640.0, 8, per_node=8)}
+    across_lines = {line(point(8, per_node=8), pool="one"): 0.8}
+    check(
+        tmp_path,
+        derived(weak, weak_lines),
+        derived(strong, strong_lines),
+        derived(shapes, shapes_lines),
+        derived(across, across_lines),
+    )
+
+
+def test_where_the_operator_has_no_efficiency_none_is_derived(tmp_path: Path) -> None:
+    check(tmp_path, derived({**measured(100.0, 1), **measured(180.0, 2)}, {}))
+
+
+def test_two_operators_that_change_over_make_no_figure_twice(tmp_path: Path) -> None:
+    twice = {
+        name.replace("}", f', pod="{pod}"}}'): values
+        for name, values in {**measured(100.0, 1), **measured(180.0, 2)}.items()
+        for pod in ("old", "new")
+    }
+    check(tmp_path, derived(twice, {line(point(2)): 0.9}))

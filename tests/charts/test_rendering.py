@@ -1,0 +1,411 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the chart renders: valid for every Kubernetes it is for, by Helm 3 and by Helm 4, and no right too many."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import chart_page
+import helm_programs
+import openapi_schemas
+import rendering
+import value_sets
+from gpubench import metrics, names, permissions
+from gpubench.api import schema
+from gpubench_operator import settings
+from rendering import Object, of_kind
+
+HELMS = ("helm3", "helm4")
+WITH_CRDS = ("default", "another-name", "full-name-and-annotations", "crds-go")
+BOTH_APIS = (value_sets.PROMETHEUS, value_sets.GOOGLE)
+README = rendering.CHART / "README.md"
+DASHBOARDS = rendering.CHART.parents[1] / "dashboards"
+Right = tuple[str, str, str]
+#: Each value set's manifests by Helm's name.
+Rendered = Mapping[tuple[str, str], tuple[str, ...]]
+
+
+@pytest.fixture(scope="module")
+def programs() -> dict[str, Path]:
+    """helm3, helm4 and kubeconform."""
+    return helm_programs.build()
+
+
+@pytest.fixture(scope="module")
+def rendered(programs: dict[str, Path]) -> Rendered:
+    """Every value set by both Helms; those of the README are among them."""
+    asked = [(helm, name) for name in all_values() for helm in HELMS]
+
+    def one(which: tuple[str, str]) -> tuple[str, ...]:
+        helm, name = which
+        release = "a.release-with-a-name-as-long-as-helm-allows-it-to-be"[:53] if name == "another-name" else "gpubench"
+        return rendering.template(programs[helm], all_values()[name], apis=BOTH_APIS, release=release)
+
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        return dict(zip(asked, pool.map(one, asked), strict=True))
+
+
+def all_values() -> dict[str, dict[str, Any]]:
+    """Without the CRDs where they would be the same once more: they are nine tenths of what Helm has to do."""
+    found = value_sets.TAKEN | {f"readme-{number}": values for number, values in enumerate(of_the_readme())}
+    return {
+        name: values if name in WITH_CRDS else {"crds": {"enabled": False}} | values for name, values in found.items()
+    }
+
+
+def of_the_readme() -> list[dict[str, Any]]:
+    """The values files that the README shows."""
+    text = README.read_text(encoding="utf-8")
+    return [yaml.safe_load(block) for block in re.findall(r"```yaml\n(# values[^\n]*\n.*?)```", text, re.DOTALL)]
+
+
+def manifests(rendered: Rendered, name: str) -> list[Object]:
+    return [parsed(text) for text in rendered["helm4", name]]
+
+
+@functools.cache
+def parsed(text: str) -> Object:
+    """Once for all tests: they only read."""
+    (body,) = rendering.objects([text])
+    return body
+
+
+def test_at_least_twenty_value_sets_are_tried_and_those_of_the_readme() -> None:
+    assert len(value_sets.TAKEN) >= 20
+    assert len(of_the_readme()) >= 2
+
+
+@pytest.mark.parametrize("version", openapi_schemas.KUBERNETES)
+def test_every_manifest_is_valid_to_the_letter(
+    programs: dict[str, Path], rendered: Rendered, version: str, tmp_path: Path
+) -> None:
+    """Each different manifest once; a field that the schema does not name is an error, and one named twice."""
+    location = openapi_schemas.write_for_kubeconform(version, tmp_path / "schemas")
+    different = {manifest for found in rendered.values() for manifest in found}
+    assert len(different) > 60
+    assert invalid(programs, different, location=location, folder=tmp_path / "manifests") == {}
+
+
+def test_what_no_schema_names_would_be_noticed(programs: dict[str, Path], tmp_path: Path) -> None:
+    location = openapi_schemas.write_for_kubeconform(openapi_schemas.KUBERNETES[0], tmp_path / "schemas")
+    service = "apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec:\n  ports: [{port: 1}]\n"
+    wrong = {
+        service,
+        f"{service}  externalname: b\n",
+        f"{service}  ports: [{{port: 2}}]\n",
+        service.replace("port: 1", "port: one"),
+        service.replace("Service", "Serviec"),
+    }
+    found = invalid(programs, wrong, location=location, folder=tmp_path / "manifests")
+    assert set(found) == wrong - {service}
+
+
+def invalid(programs: dict[str, Path], texts: Iterable[str], *, location: str, folder: Path) -> dict[str, str]:
+    """What is wrong with which manifest; all of them in one process."""
+    folder.mkdir()
+    files = {str(folder / f"{hashlib.sha256(text.encode()).hexdigest()[:12]}.yaml"): text for text in texts}
+    for file, text in files.items():
+        Path(file).write_text(text, encoding="utf-8")
+    command = [str(programs["kubeconform"]), "-strict", "-output", "json", "-schema-location", location, str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout, done.stderr
+    return {files[one["filename"]]: one["msg"] for one in json.loads(done.stdout).get("resources") or ()}
+
+
+def test_both_helms_render_the_same(rendered: Rendered) -> None:
+    for name in all_values():
+        assert rendered["helm3", name] == rendered["helm4", name], name
+
+
+def test_the_default_rendering_is_as_it_was_committed(programs: dict[str, Path]) -> None:
+    committed = rendering.PINNED.read_text(encoding="utf-8")
+    assert rendering.pinned(programs["helm4"]) == committed, "write it anew with tests/charts/rendering.py"
+
+
+@pytest.mark.parametrize("helm", HELMS)
+@pytest.mark.parametrize("name", value_sets.REFUSED)
+def test_wrong_values_are_refused_with_a_sentence(programs: dict[str, Path], name: str, helm: str) -> None:
+    values, sentence = value_sets.REFUSED[name]
+    with pytest.raises(rendering.Refused) as refused:
+        rendering.template(programs[helm], values)
+    assert sentence in str(refused.value)
+
+
+def test_an_older_kubernetes_is_refused_and_a_clouds_own_version_is_none(programs: dict[str, Path]) -> None:
+    with pytest.raises(rendering.Refused, match=r"requires kubeVersion: >=1\.33\.0-0"):
+        rendering.template(programs["helm4"], kubernetes="1.32.9")
+    assert rendering.template(programs["helm4"], kubernetes="1.33.4-gke.1245000")
+
+
+@pytest.mark.parametrize("helm", HELMS)
+def test_helms_own_linter_has_nothing_to_say(programs: dict[str, Path], helm: str) -> None:
+    done = subprocess.run(
+        [str(programs[helm]), "lint", "--strict", str(rendering.CHART)], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, "[WARNING]" in done.stdout, "[ERROR]" in done.stdout) == (0, False, False), done.stdout
+
+
+def test_a_packaged_chart_renders_the_same(programs: dict[str, Path], rendered: Rendered, tmp_path: Path) -> None:
+    """Nothing that is needed is left out of the package."""
+    command = [str(programs["helm4"]), "package", str(rendering.CHART), "--destination", str(tmp_path)]
+    subprocess.run(command, capture_output=True, check=True)
+    (package,) = tmp_path.glob("gpubench-*.tgz")
+    assert rendering.template(programs["helm4"], chart=package, apis=BOTH_APIS) == rendered["helm4", "default"]
+
+
+def test_the_crds_are_the_generated_ones_and_stay_unless_they_are_to_go(rendered: Rendered) -> None:
+    committed = {
+        body["metadata"]["name"]: body
+        for path in (rendering.CHART / "files" / "crds").glob("*.yaml")
+        for body in rendering.objects([path.read_text(encoding="utf-8")])
+    }
+    kept = of_kind(manifests(rendered, "default"), "CustomResourceDefinition")
+    assert {body["metadata"]["name"]: body["spec"] for body in kept} == {
+        name: body["spec"] for name, body in committed.items()
+    }
+    assert {body["metadata"]["annotations"]["helm.sh/resource-policy"] for body in kept} == {"keep"}
+    gone = of_kind(manifests(rendered, "crds-go"), "CustomResourceDefinition")
+    assert [body["metadata"].get("annotations") for body in gone] == [None] * len(committed)
+    assert of_kind(manifests(rendered, "without-crds"), "CustomResourceDefinition") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "scopes"),
+    [
+        ("default", {"": {"cluster", "studies"}, "gpubench-system": {"own"}}),
+        ("drains", {"": {"cluster", "studies", "drains"}, "gpubench-system": {"own"}}),
+        ("two-namespaces", {"": {"cluster"}, "gpubench-system": {"own"}, "team-a": {"studies"}, "team-b": {"studies"}}),
+        ("its-own-namespace-and-drains", {"": {"cluster", "drains"}, "gpubench-system": {"own", "studies"}}),
+        ("roles-by-others", {}),
+    ],
+)
+def test_the_operator_has_the_rights_of_the_table_and_no_other(
+    rendered: Rendered, name: str, scopes: dict[str, set[str]]
+) -> None:
+    expected = {
+        place: {right for rule in permissions.RULES if rule.scope.value in chosen for right in rights_of_a_rule(rule)}
+        for place, chosen in scopes.items()
+    }
+    assert rights_of_the_operator(manifests(rendered, name)) == expected
+
+
+def test_every_scope_of_the_table_is_granted_where_all_is_asked_for(rendered: Rendered) -> None:
+    """A scope that the chart does not know would be a right that the operator never gets."""
+    granted = set().union(*rights_of_the_operator(manifests(rendered, "drains")).values())
+    assert granted == set().union(*map(rights_of_a_rule, permissions.RULES))
+
+
+def test_only_who_drains_lets_the_operator_patch_nodes(rendered: Rendered) -> None:
+    patch: Right = ("", "nodes", "patch")
+    assert [
+        name for name in value_sets.TAKEN if patch in rights_of_the_operator(manifests(rendered, name)).get("", ())
+    ] == ["its-own-namespace-and-drains", "drains"]
+
+
+def rights_of_a_rule(rule: permissions.Rule) -> set[Right]:
+    return {(group, resource, verb) for group in rule.groups for resource in rule.resources for verb in rule.verbs}
+
+
+def rights_of_the_operator(found: list[Object]) -> dict[str, set[Right]]:
+    """What is bound to its ServiceAccount, by namespace; everywhere is ''."""
+    (deployment,) = of_kind(found, "Deployment")
+    account = deployment["spec"]["template"]["spec"]["serviceAccountName"]
+    rights: dict[str, set[Right]] = {}
+    for binding in (body for body in found if body["kind"].endswith("RoleBinding")):
+        if account not in {subject["name"] for subject in binding["subjects"]}:
+            continue
+        place = binding["metadata"].get("namespace", "")
+        reference = binding["roleRef"]
+        (role,) = (
+            body
+            for body in of_kind(found, reference["kind"])
+            if (body["metadata"]["name"], body["metadata"].get("namespace", "")) == (reference["name"], place)
+        )
+        for rule in role["rules"]:
+            assert set(rule) == {"apiGroups", "resources", "verbs"}
+            rights.setdefault(place, set()).update(
+                rights_of_a_rule(
+                    permissions.Rule(tuple(rule["apiGroups"]), tuple(rule["resources"]), tuple(rule["verbs"]), why="")
+                )
+            )
+    return rights
+
+
+def test_who_may_view_a_namespace_may_read_studies_and_who_may_edit_it_may_write_them(rendered: Rendered) -> None:
+    roles = {
+        body["metadata"]["name"]: body
+        for body in of_kind(manifests(rendered, "default"), "ClusterRole")
+        if body["metadata"]["labels"]["app.kubernetes.io/component"] == "people"
+    }
+    to = {
+        name: {label.partition("aggregate-to-")[2] for label in body["metadata"]["labels"] if "aggregate-to-" in label}
+        for name, body in roles.items()
+    }
+    assert to == {
+        "gpubench-view": {"view", "edit", "admin"},
+        "gpubench-edit": {"edit", "admin"},
+        "gpubench-pools": set(),
+    }
+    (edit,) = roles["gpubench-edit"]["rules"]
+    # Neither pools nor what the operator has found.
+    assert edit["resources"] == sorted(kind.plural for kind in schema.KINDS if kind.scope == "Namespaced")
+    assert names.BENCHMARK_PLURAL in edit["resources"]
+    writing = {"create", "delete", "deletecollection", "patch", "update"}
+    assert set(edit["verbs"]) == writing
+    assert not writing & {verb for rule in roles["gpubench-view"]["rules"] for verb in rule["verbs"]}
+
+
+def test_everything_of_a_namespace_says_which_and_has_no_name_too_long(rendered: Rendered) -> None:
+    everywhere = {"ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "PriorityClass"}
+    everywhere.add("ClusterPodMonitoring")
+    for name in value_sets.TAKEN:
+        seen = set()
+        for body in manifests(rendered, name):
+            metadata = body["metadata"]
+            assert ("namespace" in metadata) == (body["kind"] not in everywhere), (name, body["kind"])
+            assert len(metadata["name"]) <= 63
+            assert all(len(value) <= 63 for value in metadata["labels"].values())
+            key = (body["kind"], metadata.get("namespace"), metadata["name"])
+            assert key not in seen, (name, key)
+            seen.add(key)
+
+
+def test_what_selects_the_operator_is_on_its_pods_whatever_labels_are_set(rendered: Rendered) -> None:
+    for name in value_sets.TAKEN:
+        found = manifests(rendered, name)
+        (deployment,) = of_kind(found, "Deployment")
+        labels = deployment["spec"]["template"]["metadata"]["labels"].items()
+        selectors = [deployment["spec"]["selector"]["matchLabels"]]
+        selectors += [body["spec"]["selector"] for body in of_kind(found, "Service")]
+        selectors += [body["spec"]["podSelector"]["matchLabels"] for body in of_kind(found, "NetworkPolicy")]
+        selectors += [body["spec"]["selector"]["matchLabels"] for body in of_kind(found, "PodDisruptionBudget")]
+        assert all(selector.items() <= labels for selector in selectors), name
+
+
+def test_every_operator_that_is_rendered_accepts_its_settings(rendered: Rendered) -> None:
+    for name in all_values():
+        (deployment,) = of_kind(manifests(rendered, name), "Deployment")
+        (container,) = deployment["spec"]["template"]["spec"]["containers"]
+        variables = {entry["name"]: entry.get("value", "") for entry in container["env"]}
+        assert len(variables) == len(container["env"]), name  # none is named twice
+        loaded = settings.load(variables | {"POD_NAMESPACE": "gpubench-system"})
+        assert loaded.watch_namespaces == tuple(all_values()[name].get("watchNamespaces", ())), name
+        assert loaded.lease_namespace == "gpubench-system"
+
+
+def test_the_operator_is_told_which_priority_class_there_is(rendered: Rendered) -> None:
+    def told(name: str) -> tuple[str, list[str]]:
+        found = manifests(rendered, name)
+        (deployment,) = of_kind(found, "Deployment")
+        env = deployment["spec"]["template"]["spec"]["containers"][0]["env"]
+        variable = "GPUBENCH_GANG_PRIORITY_CLASS"
+        said = next((entry["value"] for entry in env if entry["name"] == variable), "")
+        return said, [body["metadata"]["name"] for body in of_kind(found, "PriorityClass")]
+
+    assert told("default") == ("", [])
+    assert told("own-priority-of-gangs") == ("gpubench-gangs", ["gpubench-gangs"])
+    assert told("priority-that-is-there") == ("measuring", [])
+    assert told("priority-that-preempts") == ("m", ["m"])
+
+
+def test_an_image_by_digest_is_not_called_by_a_tag(rendered: Rendered) -> None:
+    found = manifests(rendered, "image-by-digest")
+    (deployment,), (test,) = of_kind(found, "Deployment"), of_kind(found, "Pod")
+    image = f"registry.example.com:5000/ml/gpubench-operator@{value_sets.DIGEST}"
+    assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == image
+    assert test["spec"]["containers"][0]["image"] == image
+
+
+def test_dashboards_and_rules_become_objects_as_they_are(programs: dict[str, Path], tmp_path: Path) -> None:
+    """Also where they have what Helm would take for its own."""
+    chart = tmp_path / "gpubench"
+    shutil.copytree(rendering.CHART, chart)
+    board, rule = '{"title": "{{ workload }}", "legend": "{{rank}}"}', "{{ $labels.namespace }} is {{ $value }}"
+    alert = {"alert": "A", "expr": "up == 0", "annotations": {"summary": rule}}
+    for folder in ("dashboards", "rules"):
+        shutil.rmtree(chart / "files" / folder, ignore_errors=True)
+        (chart / "files" / folder).mkdir()
+    (chart / "files" / "dashboards" / "one_study.json").write_text(board, encoding="utf-8")
+    groups = {"groups": [{"name": "g", "rules": [alert]}]}
+    (chart / "files" / "rules" / "alerts.yaml").write_text(yaml.safe_dump(groups), encoding="utf-8")
+    values = {
+        "dashboards": {"enabled": True, "namespace": "monitoring", "annotations": {"folder": "GPU"}},
+        "metrics": {"prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}}},
+    }
+    texts = rendering.template(programs["helm4"], values, chart=chart, apis=BOTH_APIS)
+    found = rendering.objects(texts)
+    (config,), (rules,) = of_kind(found, "ConfigMap"), of_kind(found, "PrometheusRule")
+    assert (config["metadata"]["name"], config["metadata"]["namespace"]) == (
+        "gpubench-dashboard-one-study",
+        "monitoring",
+    )
+    assert config["metadata"]["labels"]["grafana_dashboard"] == "1"
+    assert config["data"] == {"one_study.json": board}
+    assert rules["spec"] == groups
+    assert rules["metadata"]["labels"]["release"] == "prometheus"
+    location = openapi_schemas.write_for_kubeconform(openapi_schemas.KUBERNETES[-1], tmp_path / "schemas")
+    assert invalid(programs, texts, location=location, folder=tmp_path / "manifests") == {}
+
+
+def test_the_chart_has_copies_of_all_dashboards_and_rules_and_no_other_ones() -> None:
+    for folder, pattern in (("dashboards", "*.json"), ("rules", "rules/*.yaml")):
+        copies = {path.name: path.read_bytes() for path in (rendering.CHART / "files" / folder).glob("*")}
+        assert copies == {path.name: path.read_bytes() for path in DASHBOARDS.glob(pattern)}
+        assert copies
+
+
+def test_the_dashboards_and_rules_of_the_chart_are_rendered_with_the_series_that_they_ask_for(
+    programs: dict[str, Path],
+) -> None:
+    enabled = {"enabled": True}
+    values = {"dashboards": enabled, "metrics": {"prometheusRule": enabled, "podMonitor": enabled}}
+    found = rendering.objects(rendering.template(programs["helm4"], values, apis=BOTH_APIS))
+    boards = [json.loads(text) for body in of_kind(found, "ConfigMap") for text in body["data"].values()]
+    assert {board["uid"] for board in boards} == {path.stem for path in DASHBOARDS.glob("*.json")}
+    groups = [group["name"] for body in of_kind(found, "PrometheusRule") for group in body["spec"]["groups"]]
+    assert sorted(groups) == ["gpubench-alerts", "gpubench-recording"]
+    (monitor,) = of_kind(found, "PodMonitor")
+    for endpoint in monitor["spec"]["podMetricsEndpoints"]:
+        added = {rule["targetLabel"] for rule in endpoint["relabelings"]}
+        assert added | {"namespace", "pod"} == set(metrics.TARGET_LABELS)  # those two are the Prometheus operator's
+
+
+def test_the_schema_knows_every_value_and_lets_no_other_through() -> None:
+    checked = json.loads((rendering.CHART / "values.schema.json").read_text(encoding="utf-8"))
+    for row in chart_page.table((rendering.CHART / "values.yaml").read_text(encoding="utf-8")):
+        place = checked
+        for part in row.path.split("."):
+            if row.path.startswith("resources.") and "properties" not in place:
+                break  # names of resources are the cluster's
+            assert place["additionalProperties"] is False, row.path
+            place = place["properties"][part]
+
+
+def test_every_setting_of_the_operator_is_a_value_of_its_own_or_a_setting_of_the_chart() -> None:
+    checked = json.loads((rendering.CHART / "values.schema.json").read_text(encoding="utf-8"))
+    assert set(settings.Settings.model_fields) >= chart_page.OF_OTHER_VALUES
+    assert len(checked["properties"]["settings"]["properties"]) == len(settings.Settings.model_fields) - len(
+        chart_page.OF_OTHER_VALUES
+    )
+
+
+def test_chart_and_program_have_one_version_and_the_annotations_name_the_crds() -> None:
+    chart = yaml.safe_load((rendering.CHART / "Chart.yaml").read_text(encoding="utf-8"))
+    project = (rendering.CHART.parents[1] / "pyproject.toml").read_text(encoding="utf-8")
+    assert re.search(r'^version = "(.*)"$', project, re.MULTILINE)[1] == chart["appVersion"]  # type: ignore[index]
+    told = yaml.safe_load(chart["annotations"]["artifacthub.io/crds"])
+    assert {(one["kind"], one["name"]) for one in told} == {
+        (kind.kind, f"{kind.plural}.{names.GROUP}") for kind in schema.KINDS
+    }

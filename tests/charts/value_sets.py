@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What people set: values that the chart takes, and values that it refuses, with a word of the refusal."""
+
+from typing import Any
+
+Values = dict[str, Any]
+
+DIGEST = f"sha256:{'0123456789abcdef' * 4}"
+PROMETHEUS, GOOGLE = "monitoring.coreos.com/v1", "monitoring.googleapis.com/v1"
+
+#: By name. None is the default: that one is pinned beside this file.
+TAKEN: dict[str, Values] = {
+    "default": {},
+    "another-name": {"nameOverride": "bench", "commonLabels": {"team": "ml"}},
+    "full-name-and-annotations": {"fullnameOverride": "x" * 50, "commonAnnotations": {"example.com/owner": "ml"}},
+    "labels-that-are-taken": {
+        "commonLabels": {"app.kubernetes.io/name": "other", "app.kubernetes.io/managed-by": "me", "n": "1"},
+        "podLabels": {"app.kubernetes.io/instance": "other"},
+    },
+    "image-by-digest": {
+        "image": {"repository": "registry.example.com:5000/ml/gpubench-operator", "digest": DIGEST},
+        "imagePullSecrets": [{"name": "registry"}],
+    },
+    "image-by-tag": {"image": {"repository": "gpubench-operator", "tag": "0.2.0-rc.1", "pullPolicy": "Always"}},
+    "own-priority-of-gangs": {"jobs": {"image": "gangs:1", "priorityClass": {"create": True, "value": 1000000000}}},
+    "priority-that-is-there": {"jobs": {"priorityClass": {"name": "measuring"}}},
+    "priority-that-preempts": {
+        "jobs": {"priorityClass": {"create": True, "name": "m", "preemptionPolicy": "PreemptLowerPriority"}}
+    },
+    "without-crds": {"crds": {"enabled": False}},
+    "crds-go": {"crds": {"keep": False}},
+    "two-namespaces": {"watchNamespaces": ["team-a", "team-b"]},
+    "its-own-namespace-and-drains": {"watchNamespaces": ["gpubench-system"], "rbac": {"drains": True}},
+    "drains": {"rbac": {"drains": True}},
+    "people-who-read-pools": {"rbac": {"poolReaders": ["system:authenticated", "ml"]}},
+    "three-replicas": {"replicas": 3, "podDisruptionBudget": {"enabled": True, "minAvailable": 2}},
+    "stopped": {"replicas": 0},
+    "roles-by-others": {"rbac": {"create": False, "aggregate": False}},
+    "account-by-others": {"serviceAccount": {"create": False, "name": "gpubench-by-terraform"}},
+    "account-of-a-cloud": {
+        "serviceAccount": {"name": "bench", "annotations": {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/b"}}
+    },
+    "text-log": {"log": {"format": "text", "level": "debug"}},
+    "settings": {
+        "settings": {
+            "resyncSeconds": 60,
+            "statusIntervalSeconds": 0.5,
+            "jobTtlSeconds": 604800,
+            "workers": 16,
+            "metricsAddress": "::",
+        }
+    },
+    "environment-and-volumes": {
+        "extraEnv": [
+            {"name": "HTTPS_PROXY", "value": "http://proxy:3128"},
+            {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+        ],
+        "extraVolumes": [{"name": "ca", "configMap": {"name": "ca"}}],
+        "extraVolumeMounts": [{"name": "ca", "mountPath": "/etc/ssl/own", "readOnly": True}],
+    },
+    "resources": {"resources": {"requests": {"cpu": 1, "memory": "1Gi"}, "limits": {"cpu": "2", "memory": "2Gi"}}},
+    "where-it-runs": {
+        "nodeSelector": {"pool": "system"},
+        "tolerations": [{"key": "system", "operator": "Exists", "effect": "NoSchedule"}],
+        "affinity": {
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {
+                    "nodeSelectorTerms": [{"matchExpressions": [{"key": "gpu", "operator": "DoesNotExist"}]}]
+                }
+            }
+        },
+        "priorityClassName": "system-cluster-critical",
+        "podAnnotations": {"example.com/scrape": "no"},
+        "deploymentAnnotations": {"reloader": "yes"},
+    },
+    "no-service": {"metrics": {"service": {"enabled": False}}},
+    "prometheus-operator": {
+        "metrics": {
+            "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+            "podMonitor": {"enabled": True, "interval": "5s", "workersPerNode": 16},
+        },
+        "watchNamespaces": ["team-a"],
+    },
+    "prometheus-of-google": {"metrics": {"podMonitoring": {"enabled": True, "workersPerNode": 10}}},
+    "dashboards-and-rules": {
+        "dashboards": {"enabled": True, "namespace": "monitoring", "annotations": {"grafana_folder": "GPU"}},
+        "metrics": {"prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}}},
+    },
+    "closed-network": {
+        "metrics": {"namespaces": ["monitoring"]},
+        "networkPolicy": {
+            "from": [{"ipBlock": {"cidr": "10.0.0.0/8"}}],
+            "egress": [{"ports": [{"port": 53, "protocol": "UDP"}]}, {"to": [{"ipBlock": {"cidr": "10.1.0.1/32"}}]}],
+        },
+    },
+    "open-network": {"networkPolicy": {"enabled": False}},
+    "part-of-another-chart": {"global": {"imageRegistry": "example.com"}},
+}
+
+#: Values, and what the refusal must say.
+REFUSED: dict[str, tuple[Values, str]] = {
+    "misspelt": ({"replicaCount": 2}, "additional properties 'replicaCount' not allowed"),
+    "misspelt-below": ({"image": {"repo": "x"}}, "at '/image': additional properties 'repo' not allowed"),
+    "no-number": ({"replicas": "two"}, "at '/replicas': got string, want integer"),
+    "too-many": ({"replicas": 11}, "at '/replicas': maximum: got 11, want 10"),
+    "half-a-digest": ({"image": {"digest": "sha256:0123"}}, "at '/image/digest': 'sha256:0123' does not match"),
+    "tag-in-repository": ({"image": {"repository": "operator:1"}}, "at '/image/repository'"),
+    "no-repository": ({"image": {"repository": ""}}, "at '/image/repository'"),
+    "policy": ({"image": {"pullPolicy": "Sometimes"}}, "at '/image/pullPolicy': value must be one of 'Always'"),
+    "namespace": ({"watchNamespaces": ["Team_A"]}, "at '/watchNamespaces/0': 'Team_A' does not match pattern"),
+    "namespace-twice": ({"watchNamespaces": ["a", "a"]}, "at '/watchNamespaces': items at 0 and 1 are equal"),
+    "no-setting": ({"settings": {"resync": 3}}, "at '/settings': additional properties 'resync' not allowed"),
+    "setting-of-another-value": ({"settings": {"jobsImage": "x"}}, "additional properties 'jobsImage' not allowed"),
+    "setting-out-of-bounds": ({"settings": {"workers": 0}}, "at '/settings/workers': minimum: got 0, want 1"),
+    "label-that-is-no-text": ({"commonLabels": {"a": 1}}, "at '/commonLabels/a': got number, want string"),
+    "interval": ({"metrics": {"podMonitor": {"interval": "10"}}}, "at '/metrics/podMonitor/interval'"),
+    "more-than-google-takes": (
+        {"metrics": {"podMonitoring": {"workersPerNode": 16}}},
+        "at '/metrics/podMonitoring/workersPerNode': maximum: got 16, want 10",
+    ),
+    "level": ({"log": {"level": "loud"}}, "at '/log/level': value must be one of 'debug'"),
+    "dots-in-a-name": ({"fullnameOverride": "a.b"}, "at '/fullnameOverride': 'a.b' does not match pattern"),
+    "account-without-name": (
+        {"serviceAccount": {"create": False}},
+        "serviceAccount.name: say which ServiceAccount the operator has, or set serviceAccount.create",
+    ),
+    "none-may-go": (
+        {"podDisruptionBudget": {"enabled": True}},
+        "podDisruptionBudget.minAvailable: 1 of 1 replicas must stay, so that no node could be drained: raise replicas",
+    ),
+    "setting-as-environment": (
+        {"extraEnv": [{"name": "GPUBENCH_WORKERS", "value": "3"}]},
+        "extraEnv: GPUBENCH_WORKERS is the chart's to set: say it under settings, or by the value that is for it",
+    ),
+    "no-prometheus-operator": (
+        {"metrics": {"serviceMonitor": {"enabled": True}}},
+        "metrics.serviceMonitor.enabled: this cluster has no ServiceMonitors: install the Prometheus operator",
+    ),
+    "no-managed-prometheus": (
+        {"metrics": {"podMonitoring": {"enabled": True}}},
+        "metrics.podMonitoring.enabled: this cluster has no managed Prometheus of Google's",
+    ),
+}

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`gpubench history`: runs that are kept, as a table, as data and as a page; of benchmarks that are long gone."""
+
+import argparse
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import histories
+from gpubench import names
+from gpubench.api.benchmark_status import EnvironmentFacts
+from gpubench.api.schedule import GpuBenchmarkScheduleSpec
+from gpubench.moments import rfc3339
+from gpubench.schedule import status
+from gpubench.schedule.history import Entry
+from gpubench.schedule.runs import Decision
+from gpubench_cli import runs
+
+SPEC = GpuBenchmarkScheduleSpec.model_validate(
+    {
+        "schedule": "0 * * * *",
+        "benchmarkTemplate": {
+            "spec": {"sweep": [{"workloads": ["trivial"], "pools": ["p"], "workers": [1], "batchPerWorker": [1]}]}
+        },
+    }
+)
+SPEEDS = [1000.0, 1003, 997, 1001, 999, 1002, 998, 1000, 1001, 800, 803, 799]
+
+
+def entries() -> list[Entry]:
+    found = histories.of_speeds(SPEEDS, nodes=["node-a"] * len(SPEEDS))
+    facts = EnvironmentFacts(environment="key", driver="550")
+    return [entry.model_copy(update={"environments": (facts,), "spent": "0.01", "currency": "USD"}) for entry in found]
+
+
+class Kept:
+    """A cluster that has one schedule, as its API server answers."""
+
+    namespace = "default"
+
+    def __init__(self, found: list[Entry]) -> None:
+        self.entries = found
+        self.asked: list[tuple[str, dict[str, str]]] = []
+
+    def get(self, path: str, *, what: str, **query: str) -> dict[str, Any]:
+        del what
+        self.asked.append((path, query))
+        if "configmaps" in path:
+            return {"items": [{"data": {entry.name: entry.to_text() for entry in self.entries}}]}
+        made = status.status(SPEC, Decision(), self.entries, monthly=None, generation=1, now=histories.BEGIN)
+        return {"metadata": {"name": "nightly", "uid": "the-uid"}, "status": made.to_wire()}
+
+
+def shown(place: Kept, capsys: pytest.CaptureFixture[str], **options: Any) -> str:
+    given = {"name": "nightly", "output": "table", "out": None, "markdown": None, **options}
+    assert runs.show(place, argparse.Namespace(**given)) == 0
+    return capsys.readouterr().out
+
+
+def test_the_table_has_each_run_newest_first_and_what_became_slower(capsys: pytest.CaptureFixture[str]) -> None:
+    found = entries()
+    out = shown(Kept(found), capsys)
+    assert "none of them" not in out
+    assert out.index(found[-1].name) < out.index(found[0].name, out.index("RUN"))
+    assert "times the speed of before since" in out
+    assert found[9].name in out.splitlines()[0]
+
+
+def test_only_the_schedules_own_history_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    place = Kept(entries())
+    shown(place, capsys)
+    (_, query) = place.asked[1]
+    assert query == {"labelSelector": f"{names.LABEL_SCHEDULE_UID}=the-uid,{names.LABEL_COMPONENT}=history"}
+
+
+def test_json_has_everything(capsys: pytest.CaptureFixture[str]) -> None:
+    found = entries()
+    document = json.loads(shown(Kept(found), capsys, output="json"))
+    assert [run["name"] for run in document["runs"]] == [entry.name for entry in found]
+    assert document["status"]["regressions"][0]["run"] == found[9].name
+    assert (document["name"], document["namespace"], document["uid"]) == ("nightly", "default", "the-uid")
+
+
+def test_csv_has_each_figure_with_what_it_stands_on(capsys: pytest.CaptureFixture[str]) -> None:
+    without = entries()[0].model_copy(update={"figures": (), "succeeded": False})
+    found = [without, *entries()[1:]]
+    rows = list(csv.DictReader(io.StringIO(shown(Kept(found), capsys, output="csv"))))
+    assert [row["run"] for row in rows] == [entry.name for entry in found]
+    assert {(row["schedule"], row["namespace"], row["schedule_uid"]) for row in rows} == {
+        ("nightly", "default", "the-uid")
+    }
+    assert (rows[0]["succeeded"], rows[0]["mean"], rows[0]["point"]) == ("False", "", "")
+    assert [float(row["mean"]) for row in rows[1:]] == SPEEDS[1:]
+    last = rows[-1]
+    assert (last["environment"], last["nodes"], last["spent"], last["low"]) == ("key", "node-a", "0.01", "")
+    assert (last["due"], last["quantity"]) == (rfc3339(found[-1].scheduled_at), "Throughput")
+
+
+def test_a_schedule_without_runs_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "no run has finished yet" in shown(Kept([]), capsys)
+
+
+def test_the_page_has_a_plot_for_each_point_and_markdown_its_figures(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    html, text = tmp_path / "history.html", tmp_path / "history.md"
+    shown(Kept(entries()), capsys, out=html, markdown=text)
+    assert html.read_text().count("<svg") == 1
+    assert "http://" not in html.read_text().replace("http://www.w3.org", "")
+    assert "What has changed" in text.read_text()
+    assert text.read_text().count("| 1000 |") >= 1
+
+
+def test_runs_of_two_environments_are_two_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    two = [
+        entry.model_copy(
+            update={"figures": tuple(one.model_copy(update={"environment": key}) for one in entry.figures)}
+        )
+        for entry, key in zip(entries(), ["old"] * 6 + ["new"] * 6, strict=True)
+    ]
+    text = tmp_path / "history.md"
+    shown(Kept(two), capsys, markdown=text)
+    assert "| old |" in text.read_text()
+    assert "| new |" in text.read_text()

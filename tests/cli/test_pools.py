@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`gpubench pools discover` and `gpubench validate`: what one writes the other takes, and so does an API server."""
+
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import command_line
+from cluster import Cluster
+from gpubench import names, units
+from gpubench.api.pool import GpuPool
+from gpubench.control import node_facts, proposals
+from gpubench_cli import documents
+
+POOLS = Path(__file__).parents[2] / "jobs/studies/pools"
+NODES = Path(__file__).parents[1] / "core/nodes"
+
+
+@pytest.mark.parametrize("place", ["gke", "eks", "own"])
+def test_what_is_proposed_is_valid_and_names_no_price(place: str, tmp_path: Path) -> None:
+    ended = command_line.called("pools", "discover", "--cpu", "--nodes", str(NODES / f"{place}.yaml"))
+    assert ended.returncode == 0, ended.stderr
+    (tmp_path / "pools.yaml").write_text(ended.stdout)
+    checked = command_line.called("validate", "pools.yaml", folder=tmp_path)
+    assert (checked.returncode, checked.stderr) == (0, "")
+    pools = list(yaml.safe_load_all(ended.stdout))
+    named = ", ".join(f"GpuPool {pool['metadata']['name']}" for pool in pools)
+    assert checked.stdout == f"pools.yaml: valid: {named}\n"
+    assert pools
+    assert not any("price" in pool["spec"] or "ownership" in pool["spec"] for pool in pools)
+    assert ended.stdout.count("fill it in and uncomment it") == len(pools)
+    assert max(map(len, ended.stdout.splitlines())) <= 120
+
+
+def test_a_price_that_was_only_uncommented_is_refused(tmp_path: Path) -> None:
+    text = command_line.called("pools", "discover", "--nodes", str(NODES / "gke.yaml")).stdout
+    first = text.split("\n---\n")[1]
+    lines = [line.replace("  # ", "  ", 1) for line in first.splitlines() if "fill it in" not in line]
+    said = []
+    for missing in ("DAY", "PRICE"):
+        (tmp_path / "pool.yaml").write_text("\n".join(lines))
+        ended = command_line.called("validate", "pool.yaml", folder=tmp_path)
+        assert ended.returncode == 2
+        said.append(ended.stderr)
+        lines = [line.replace(missing, "2026-11-01") for line in lines]
+    assert "spec.price.asOf: 'DAY'" in said[0]
+    assert "spec.price.perNodeHour: write a decimal number" in said[1]
+
+
+def test_all_files_are_checked_and_each_problem_has_its_line(tmp_path: Path) -> None:
+    (tmp_path / "good.yaml").write_text(
+        command_line.called("pools", "discover", "--nodes", str(NODES / "own.yaml")).stdout
+    )
+    (tmp_path / "bad.yaml").write_text(
+        "apiVersion: gpubench.dev/v1alpha1\nkind: GpuPool\nmetadata: {name: x}\nspec: {}\n"
+    )
+    ended = command_line.called("validate", "bad.yaml", "good.yaml", "none.yaml", folder=tmp_path)
+    assert ended.returncode == 2
+    assert ended.stdout == "good.yaml: valid: GpuPool own-geforce-rtx-4090-x2\n"
+    assert "gpubench: bad.yaml:4: spec.slotsPerNode" in ended.stderr
+    assert "gpubench: none.yaml: there is no such file" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("{", "this is neither JSON nor YAML"),
+        ("[]", "this is no list of nodes"),
+        ('{"items": [{"kind": "Pod", "metadata": {"name": "a"}}]}', "this is no list of nodes"),
+        ('{"items": []}', "none of the 0 nodes suggests a GpuPool"),
+    ],
+)
+def test_what_is_no_list_of_nodes_is_refused_with_the_remedy(text: str, says: str) -> None:
+    ended = command_line.called("pools", "discover", "--nodes", "-", stdin=text)
+    assert ended.returncode == 2
+    assert says in ended.stderr
+
+
+@pytest.fixture
+def nodes(served_api: Cluster) -> Iterator[list[dict[str, Any]]]:
+    """The recorded nodes of GKE with the L4, on a real API server."""
+    listed = yaml.safe_load((NODES / "gke.yaml").read_text())["items"]
+    found = [node for node in listed if "-l4-" in node["metadata"]["name"]]
+    for node in found:
+        served_api.request("POST", "/api/v1/nodes", node)
+        place = f"/api/v1/nodes/{node['metadata']['name']}/status"
+        status = {"status": node["status"]}
+        served_api.request("PATCH", place, status, content_type="application/merge-patch+json")
+    yield found
+    for node in found:
+        served_api.request("DELETE", f"/api/v1/nodes/{node['metadata']['name']}")
+
+
+def test_pools_of_a_clusters_nodes_can_be_applied_and_are_then_left_out(
+    served_api: Cluster, nodes: list[dict[str, Any]]
+) -> None:
+    environment = {"KUBECONFIG": str(served_api.kubeconfig)}
+    ended = command_line.called("pools", "discover", environment=environment)
+    assert ended.returncode == 0, ended.stderr
+    assert [pool["metadata"]["name"] for pool in yaml.safe_load_all(ended.stdout)] == ["gke-l4"]
+    served_api.kubectl("apply", "-f", "-", stdin=ended.stdout)
+    try:
+        again = command_line.called("pools", "discover", environment=environment)
+        assert again.returncode == 2
+        assert f"left out: {', '.join(node['metadata']['name'] for node in nodes)}: in GpuPool gke-l4" in again.stderr
+        assert command_line.called("pools", "discover", "--all", environment=environment).stdout == ended.stdout
+    finally:
+        served_api.kubectl("delete", names.POOL_PLURAL, "gke-l4")
+
+
+# --- the pools of jobs/studies/pools ----------------------------------------------------------------------------------
+
+PLACES = {"gke": ("gke",), "eks": ("eks",), "karpenter": ("eks",), "networks": ("eks",), "own-box": ()}
+
+
+def pools_of(place: str) -> dict[str, GpuPool]:
+    return {pool.name: pool for pool in documents.read(POOLS / f"{place}.yaml").pools}
+
+
+def recorded(place: str) -> list[dict[str, Any]]:
+    nodes: list[dict[str, Any]] = yaml.safe_load((NODES / f"{place}.yaml").read_text())["items"]
+    return nodes
+
+
+def test_every_file_of_pools_is_tested_here_and_valid() -> None:
+    files = sorted(path.name for path in POOLS.glob("*.yaml"))
+    assert files == sorted(f"{place}.yaml" for place in PLACES)
+    ended = command_line.called("validate", *files, folder=POOLS)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_price_of_an_example_says_so_with_its_day_and_its_source(place: str) -> None:
+    for pool in pools_of(place).values():
+        paid = pool.spec.price or pool.spec.ownership
+        if paid is None:
+            unpriced = pool.spec.capacity_type.value == "Spot"  # of AWS, whose prices move at any time
+            assert unpriced or pool.name == "gke-h200-rdma"  # which nobody at hand could price
+        else:
+            assert paid.source.startswith("an example"), pool.name
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_spot_pool_is_the_same_machine_as_its_counterpart_and_never_lands_on_it(place: str) -> None:
+    pools = pools_of(place)
+    for pool in pools.values():
+        if pool.spec.capacity_type.value != "Spot":
+            continue
+        assert pool.spec.on_demand_counterpart is not None, pool.name
+        other = pools[pool.spec.on_demand_counterpart].spec
+        assert other.capacity_type.value == "OnDemand"
+        assert (pool.spec.accelerator, pool.spec.slot) == (other.accelerator, other.slot)
+        assert pool.spec.node_resources == other.node_resources
+        mine, theirs = (spec.scheduling.node_selector for spec in (pool.spec, other))
+        assert any(mine.get(key) != value for key, value in theirs.items()), "both select the same nodes"
+        assert any(theirs.get(key) != value for key, value in mine.items()), "both select the same nodes"
+
+
+@pytest.mark.parametrize(("place", "nodes_of"), [(place, nodes) for place, of in PLACES.items() for nodes in of])
+def test_a_pool_fits_the_nodes_that_its_selector_finds(place: str, nodes_of: str) -> None:
+    """Of the machines that are recorded: its GPUs, each lasting taint tolerated, room for daemons beside all slots."""
+    fitted = set()
+    for pool in pools_of(place).values():
+        for node in recorded(nodes_of):
+            if not node_facts.matches(node, pool.spec.scheduling.node_selector):
+                continue
+            fitted.add(pool.name)
+            spec = pool.spec
+            assert node_facts.gpus(node) == (spec.slots_per_node if spec.slot.gpu_resource else 0), pool.name
+            wanted = {"cpu": units.processors(spec.slot.cpu), "memory": units.quantity_value(spec.slot.memory)}
+            reserved = {"cpu": proposals.DAEMON_PROCESSORS, "memory": Decimal(proposals.DAEMON_MEMORY)}
+            for resource, amount in wanted.items():
+                left = node_facts.amount(node, resource) - amount * spec.slots_per_node
+                assert left >= reserved[resource], f"{pool.name}: {left} of {resource} left for daemons"
+            for resource, quantity in spec.node_resources.items():
+                if resource in node_facts.allocatable(node):
+                    assert node_facts.amount(node, resource) >= units.quantity_value(quantity), pool.name
+            tolerated = {toleration.key for toleration in spec.scheduling.tolerations}
+            needed = {toleration.key for toleration in node_facts.tolerations(node)} - {"team"}
+            assert needed <= tolerated, pool.name
+    least = {
+        "gke": {"gke-l4", "gke-l4-spot", "gke-a100", "gke-a100-spot"},
+        "eks": {"eks-a100", "eks-l4-x4-spot"},
+        "karpenter": {"karpenter-h100", "karpenter-h100-spot"},
+        "networks": {"eks-a100-efa"},
+    }
+    assert fitted >= least[place]
+
+
+def test_the_guides_kind_cluster_has_the_nodes_that_the_quickstart_selects() -> None:
+    guide = (Path(__file__).parents[2] / "operator/GUIDE.md").read_text()
+    written = guide.partition("cat > kind.yaml <<'END'\n")[2].partition("\nEND\n")[0]
+    (pool,) = documents.read(POOLS.parent / "quickstart.yaml").pools
+    labelled = [node for node in yaml.safe_load(written)["nodes"] if "labels" in node]
+    assert [node["labels"] for node in labelled] == [pool.spec.scheduling.node_selector] * pool.spec.max_nodes
+    assert f"-t {pool.spec.template.image} ." in guide

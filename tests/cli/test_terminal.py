@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever stands in a status or a results folder does nothing to the terminal of whoever looks at it."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import builders
+import measured
+from gpubench.report.tables import Column, Table
+from gpubench_cli import __main__ as program
+from gpubench_cli import results, show, terminal
+
+#: Clears the screen, sets the title, rings, writes over its line; then C1's own form of ESC [, and text that turns.
+HOSTILE = "\x1b[2J\x1b]0;owned\x07x\rsafe\x9b31m\u202e"
+CONTROLS = frozenset(map(chr, (*range(0x20), *range(0x7F, 0xA0)))) - set("\n\t")
+
+
+def hostile_folder(path: Path) -> Path:
+    """Results of a study in which every text that is free is hostile."""
+    price = {"per_node_hour": "0.36", "currency": "USD", "as_of": "2026-11-01", "source": f"read {HOSTILE}"}
+    plan = builders.plan(builders.spec(), builders.pool(price=price))
+    folder = measured.folder(path, plan, {0: (10.0, 10.1, 9.9)}, name="two")
+    summary = results.read_summary(folder)
+    points = tuple(
+        point.model_copy(update={"reason": f"pod said {HOSTILE}", "accelerator": HOSTILE})
+        for point in summary.status.results
+    )
+    status = summary.status.model_copy(update={"results": points, "answer": f"take {HOSTILE}"})
+    results.ResultsFolder(folder).write(summary.model_copy(update={"status": status}))
+    return folder
+
+
+@pytest.mark.parametrize("output", ["table", "json", "yaml", "csv"])
+def test_a_results_folder_from_elsewhere_moves_no_cursor(
+    tmp_path: Path, output: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = hostile_folder(tmp_path / "two")
+    assert program.main(("show", str(folder), "-o", output)) == 0
+    shown = capsys.readouterr().out
+    assert "safe" in shown, "the text is there"
+    assert not CONTROLS & set(shown)
+    if output == "json":
+        assert json.loads(shown)["studies"][0]["status"]["answer"].startswith("take ")
+
+
+@pytest.mark.parametrize("command", ["show", "report"])
+def test_nor_on_a_real_terminal(tmp_path: Path, command: str) -> None:
+    """Where colours are allowed: none but the program's own."""
+    folder = hostile_folder(tmp_path / "two")
+    more = {"report": ("--out", str(tmp_path / "report.html")), "show": ()}[command]
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gpubench_cli", command, str(folder), *more], stdin=slave, stdout=slave, stderr=slave
+    )
+    os.close(slave)
+    said = b""
+    while True:
+        try:
+            chunk = os.read(master, 1 << 16)
+        except OSError:  # EIO: the other end is closed
+            break
+        if not chunk:
+            break
+        said += chunk
+    os.close(master)
+    assert process.wait() == 0, said
+    for hostile in (b"\x1b[2J", b"\x1b]0;", b"\x07", b"x\rsafe", b"\xc2\x9b"):
+        assert hostile not in said
+
+
+def test_nothing_that_is_written_told_or_tabled_is_a_control_character(capsys: pytest.CaptureFixture[str]) -> None:
+    terminal.write(f"a {HOSTILE}")
+    terminal.tell(f"b {HOSTILE}")
+    columns = (Column(title=f"[red]{HOSTILE}"), Column(title="other"))
+    terminal.print_table(Table(columns=columns, rows=((f"c {HOSTILE}", "d"),), notes=(f"e {HOSTILE}",)))
+    terminal.Progression(name="test").line(f"f {HOSTILE}")
+    found = capsys.readouterr()
+    assert not CONTROLS & set(found.out + found.err)
+    assert "[red]" in found.out, "nor is it taken for rich's own markup"
+    assert [line[0] for line in found.err.splitlines()] == ["b", "f"]
+
+
+def test_a_hostile_status_of_the_cluster_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    condition = {"type": "GangPending", "status": "True", "reason": "Unschedulable", "message": f"pod {HOSTILE}"}
+    condition["lastTransitionTime"] = "2026-11-01T00:00:00Z"
+    show.show_status(
+        "two", "namespace lab", show.read_status({"phase": "Running", "conditions": [condition]}, name="t")
+    )
+    assert not CONTROLS & set(capsys.readouterr().out)

@@ -1,0 +1,356 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs in a queue of Kueue: no time runs while they wait, an eviction is no end of an attempt, and costs are kept."""
+
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import builders
+from builders import NOW
+from gpubench import names, sealed
+from gpubench.api.benchmark_status import Condition, GpuBenchmarkStatus
+from gpubench.api.pool import GpuPoolSpec
+from gpubench.control import bills, budget, conditions, evidence, goodput, ledger, manifests, spending
+from gpubench.control.decide import decide
+from gpubench.control.decision import Decision
+from gpubench.control.goodput import Use
+from gpubench.control.ledger import AttemptRecord, Ledger, Outcome, Reason, Segment
+from gpubench.control.observed import ObservedJob, ObservedNode, ObservedPod
+from gpubench.measure.records import Resumed
+from gpubench.plan.plan import Plan
+from gpubench.units import times
+from gpubench_operator import observe
+
+PRICE = {"per_node_hour": "3.60", "currency": "USD", "as_of": "2023-11-01"}  # a thousandth of a dollar a second
+SPEC = builders.spec(builders.block(workers=[2]), measure={"repeats": {"min": 1}}, queueName="team-a")
+PLAN = builders.plan(SPEC, builders.pool(price=PRICE))
+STUDY = builders.study(SPEC)
+(TRIAL,) = PLAN.trials
+LATER = NOW + 10_000_000.0
+IN_QUEUE = {
+    "metadata": {
+        "name": "job",
+        "uid": "uid",
+        "labels": {names.LABEL_TRIAL: TRIAL.id, names.LABEL_ATTEMPT: "1", names.LABEL_QUEUE: "team-a"},
+        "creationTimestamp": observe.timestamp(NOW),
+    },
+    "spec": {"suspend": False},
+}
+RAN = Segment(admitted_at=10.0, ended_at=110.0, nodes=("a", "b"), pod_times=((10.0, 12.0, 110.0), (10.0, 12.0, 100.0)))
+
+
+def job(**fields: Any) -> ObservedJob:
+    """A Job in the queue; without pods, and admitted unless it is said to be suspended."""
+    defaults = {"trial": TRIAL.id, "queue": "team-a", "started_at": NOW + 200, "pods": (), "slots": 2}
+    return builders.observed_job(**(defaults | fields))
+
+
+def waiting(**fields: Any) -> ObservedJob:
+    return job(**({"suspended": True, "suspended_since": NOW, "started_at": None} | fields))
+
+
+def pods(*, at: float, **fields: Any) -> tuple[ObservedPod, ...]:
+    defaults = {"scheduled_at": at, "running_at": at + 2, "created_at": at}
+    return tuple(builders.observed_pod(index, **(defaults | fields)) for index in range(2))
+
+
+def look(*jobs: ObservedJob, records: tuple[AttemptRecord, ...] = (), now: float = NOW, **fields: Any) -> Decision:
+    found = builders.observed(STUDY, *jobs).model_copy(update=fields)
+    return decide(PLAN, Ledger(records=records), found, now)
+
+
+def admitted(status: GpuBenchmarkStatus) -> Condition:
+    (found,) = [condition for condition in status.conditions if condition.type == conditions.ADMITTED]
+    return found
+
+
+def test_a_job_with_a_queue_is_created_suspended_with_its_label_which_its_pods_do_not_have() -> None:
+    (gang,) = look().create
+    body = manifests.job(STUDY, PLAN, gang)
+    assert body["spec"]["suspend"] is True
+    assert body["metadata"]["labels"][names.LABEL_QUEUE] == "team-a"
+    assert names.LABEL_QUEUE not in body["spec"]["template"]["metadata"]["labels"], "Kueue would admit each pod"
+    variables = {one["name"]: one.get("value") for one in body["spec"]["template"]["spec"]["containers"][0]["env"]}
+    assert variables[names.ENV_RUNS_AGAIN] == "true", "its pods put the records of a run before aside"
+    plain = manifests.job(builders.study(builders.spec()), PLAN, gang)
+    assert "suspend" not in plain["spec"]
+    assert names.LABEL_QUEUE not in plain["metadata"]["labels"]
+
+
+def test_the_quota_of_the_queue_decides_what_runs_and_not_the_slots_that_are_free_here() -> None:
+    found = builders.observed(STUDY, free=0)
+    assert len(decide(PLAN, Ledger(), found, NOW).create) == 1
+    without = builders.observed(builders.study(builders.spec()), free=0)
+    assert decide(PLAN, Ledger(), without, NOW).create == ()
+
+
+def test_no_time_limit_runs_while_a_job_waits_and_the_scheduling_timeout_begins_with_its_admission() -> None:
+    timing = PLAN.timing
+    assert evidence.judge(waiting(), nodes=2, timing=timing, now=LATER) is None
+    assert evidence.next_deadline(waiting(), nodes=2, timing=timing) is None
+    late = LATER + timing.scheduling_timeout
+    assert evidence.judge(job(started_at=LATER), nodes=2, timing=timing, now=late) is None
+    verdict = evidence.judge(job(started_at=LATER), nodes=2, timing=timing, now=late + evidence.SKEW_SECONDS)
+    assert verdict is not None
+    assert verdict.reason is Reason.NO_CAPACITY
+
+
+def test_how_pods_end_whose_job_is_suspended_says_nothing() -> None:
+    ended = builders.ended(143)
+    leaving = pods(at=NOW + 10, deleting=True, end=ended, disruption=builders.disrupted())
+    for found in (waiting(leaving=leaving), job(leaving=leaving)):
+        assert evidence.judge(found, nodes=2, timing=PLAN.timing, now=NOW + 300) is None
+
+
+def test_a_result_that_came_just_before_the_eviction_counts() -> None:
+    said = builders.message(builders.result(trial=TRIAL.id))
+    (first, second) = pods(at=NOW + 10)
+    done = first.model_copy(update={"end": builders.ended(0, text=said)})
+    verdict = evidence.judge(waiting(pods=(done, second)), nodes=2, timing=PLAN.timing, now=NOW + 20)
+    assert verdict is not None
+    assert verdict.outcome is Outcome.SUCCEEDED
+
+
+def test_an_eviction_ends_a_run_and_not_the_attempt() -> None:
+    (begun,) = look(job(pods=pods(at=NOW + 200))).record
+    assert (begun.queue, begun.admitted_at, begun.nodes) == ("team-a", 200.0, ("node-0", "node-1"))
+
+    leaving = pods(at=NOW + 200, deleting=True)
+    evicted = look(waiting(leaving=leaving), records=(begun,), now=NOW + 300)
+    (record,) = evicted.record
+    times = (200.0, 202.0, 300.0)
+    (run,) = record.segments
+    assert run == Segment(admitted_at=200.0, ended_at=300.0, nodes=("node-0", "node-1"), pod_times=(times, times))
+    assert (record.outcome, record.nodes, record.placed_at, record.admitted_at) == (None, (), (), None)
+    assert (evicted.create, evicted.delete) == ((), ()), "the same Job runs again"
+    counted = evicted.status.attempts
+    assert counted is not None
+    assert (counted.started, counted.failed, counted.preempted) == (1, 0, 0)
+
+    still = look(waiting(), records=(record,), now=NOW + 400)
+    assert still.record == (), "it is written once"
+
+    again = look(job(started_at=NOW + 500, pods=pods(at=NOW + 500)), records=(record,), now=NOW + 510)
+    (after,) = again.record
+    assert (after.admitted_at, after.segments, after.nodes) == (500.0, record.segments, ("node-0", "node-1"))
+
+
+def test_runs_that_nobody_saw_ending_are_told_apart_by_the_start_of_their_job() -> None:
+    """The operator was away while Kueue evicted the Job and admitted it again."""
+    (begun,) = look(job(pods=pods(at=NOW + 200))).record
+    (record,) = look(job(started_at=NOW + 500, pods=pods(at=NOW + 500)), records=(begun,), now=NOW + 510).record
+    (run,) = record.segments
+    assert (run.admitted_at, run.ended_at, record.admitted_at) == (200.0, 500.0, 500.0)
+    assert run.pod_times == ((200.0, None, 500.0), (200.0, None, 500.0)), "where its pods were was written down"
+
+
+def test_a_node_of_a_run_before_that_is_gone_is_no_preemption_of_this_one() -> None:
+    """The operator was away; the first it sees of the new run is that it has no pods yet."""
+    (begun,) = look(job(pods=pods(at=NOW + 200))).record
+    gone = tuple(ObservedNode(name=name, gone_since=NOW + 300) for name in begun.nodes)
+    made = look(job(started_at=NOW + 5000), records=(begun,), nodes=gone, now=NOW + 5001)
+    assert [record.outcome for record in made.record] == [None]
+    same_run = look(job(), records=(begun,), nodes=gone, now=NOW + 5001)
+    assert [record.outcome for record in same_run.record] == [Outcome.PREEMPTED], "of the run that goes on it is one"
+
+
+def test_a_run_that_begins_in_the_second_in_which_the_one_before_began_is_another_one() -> None:
+    """The API counts whole seconds."""
+    record = builders.attempt(trial=TRIAL.id, outcome=None, queue="team-a", segments=(RAN,), ended_at=None)
+    (again,) = look(job(started_at=NOW + RAN.admitted_at), records=(record,)).record
+    assert (again.admitted_at, again.segments) == (RAN.admitted_at, (RAN,))
+
+
+def test_a_clock_that_has_not_been_started_anew_is_that_of_the_run_before() -> None:
+    status = {"startTime": observe.timestamp(NOW + 10), "conditions": [{"type": "Suspended", "status": "True"}]}
+    body = {**IN_QUEUE, "status": status}
+    assert observe.job(body).started_at is None
+    status["conditions"] = [{"type": "Suspended", "status": "False"}]
+    assert observe.job(body).started_at == NOW + 10
+
+
+def test_an_entry_with_runs_is_read_as_it_was_written() -> None:
+    record = builders.attempt(queue="team-a", admitted_at=200.0, segments=(RAN,))
+    assert ledger.from_entries([ledger.to_entries([record])]).records == (record,)
+    before = builders.attempt().to_json().replace(',"segments":[]', "")
+    assert AttemptRecord.from_text(sealed.seal(before)) == builders.attempt(), "records of before have none of this"
+
+
+def test_the_nodes_of_runs_that_kueue_has_ended_are_billed_and_lost() -> None:
+    record = builders.attempt(
+        trial=TRIAL.id,
+        outcome=Outcome.SUCCEEDED,
+        reason=Reason.COMPLETED,
+        queue="team-a",
+        admitted_at=200.0,
+        nodes=("a", "b"),
+        pod_times=((200.0, 202.0, 260.0), (200.0, 202.0, 260.0)),
+        ended_at=NOW + 260,
+        segments=(RAN,),
+        result=builders.result(trial=TRIAL.id),
+    )
+    point = PLAN.points[0]
+    paid = bills.paid(PLAN, point, (record,))
+    assert paid is not None
+    bill = bills.bill_of(paid)
+    assert bill is not None
+    parts = {name: Decimal(str(amount)) for name, amount in bill.parts.to_wire().items()}
+    assert (parts["lost"], sum(parts.values())) == (Decimal("0.19"), Decimal("0.31"))  # 190 and 120 node-seconds
+    uses = goodput.of_attempt(record, point)
+    assert (float(uses[Use.LOST]), float(goodput.held(uses)), float(uses[Use.QUEUED])) == (190.0, 310.0, 0.0)
+    (shown,) = bills.with_bills(
+        PLAN, decide(PLAN, Ledger(), builders.observed(STUDY), NOW).status.results, {TRIAL.id: (record,)}
+    )
+    assert shown.startup is not None
+    assert shown.startup.queued == 0.0, "waiting for the quota is no start-up of the pool"
+
+
+def test_what_a_training_went_on_from_after_an_eviction_was_not_lost() -> None:
+    resumed = Resumed(attempt=1, step=5, useful_seconds=95.0, restore_seconds=1.0)
+    of_whole_training = {"nanoseconds": 105_000_000_000, "resumed": resumed}
+    record = builders.attempt(
+        trial=TRIAL.id,
+        outcome=Outcome.SUCCEEDED,
+        reason=Reason.COMPLETED,
+        queue="team-a",
+        admitted_at=200.0,
+        pod_times=((200.0, 202.0, 260.0), (200.0, 202.0, 260.0)),
+        ended_at=NOW + 260,
+        segments=(RAN,),
+        result=builders.result(trial=TRIAL.id).model_copy(update=of_whole_training),
+    )
+    afresh = record.model_copy(update={"result": builders.result(trial=TRIAL.id)})
+    went_on, began_anew = (goodput.by_attempt(PLAN, Ledger(records=(one,)))[one.key] for one in (record, afresh))
+    # Of the 100 seconds of one node 95 count, and of the 90 of the other all: nobody trained before both were there.
+    assert went_on[Use.LOST] == 5
+    assert went_on[Use.USEFUL] - began_anew[Use.USEFUL] == 95 + 90
+    assert began_anew[Use.LOST] == 190
+    assert goodput.held(went_on) == goodput.held(began_anew) == 310
+
+
+def test_a_budget_counts_runs_of_an_attempt_that_goes_on() -> None:
+    record = builders.attempt(trial=TRIAL.id, outcome=None, ended_at=None, queue="team-a", segments=(RAN,))
+    found = spending.spent(spending.account(PLAN, Ledger(records=(record,))), [waiting()], NOW + 300)
+    assert found is not None
+    assert found.amount == "0.215"  # 100 and 90 node-seconds, and the grace period of the pod that was still to end
+
+
+def test_an_attempt_that_runs_again_is_asked_its_fee_once() -> None:
+    record = builders.attempt(trial=TRIAL.id, outcome=None, ended_at=None, queue="team-a", segments=(RAN,))
+    runs_again = job(pods=pods(at=NOW + 200))
+
+    def counted(plan: Plan, *live: ObservedJob) -> tuple[Decimal, Decimal]:
+        account = spending.account(plan, Ledger(records=(record,)))
+        spent = spending.spent(account, live, NOW + 400)
+        purse = budget.purse(account, live, limit="100", now=NOW + 400)
+        assert spent is not None
+        assert purse is not None
+        return Decimal(spent.amount), purse.spent + purse.reserved
+
+    fee = {"name": "scheduler", "amount": "7.00", "per": "Run"}
+    with_fee = builders.plan(SPEC, builders.pool(price={**PRICE, "fees": [fee]}))
+    for live in ((waiting(),), (runs_again,)):
+        for dear, cheap in zip(counted(with_fee, *live), counted(PLAN, *live), strict=True):
+            assert round(dear - cheap, 1) == 7  # amounts of a status have three digits
+
+
+def test_an_attempt_that_never_left_its_queue_has_cost_nothing() -> None:
+    stopped = builders.attempt(
+        trial=TRIAL.id, outcome=Outcome.FAILED, reason=Reason.JOB_VANISHED, queue="team-a", ended_at=NOW + 9000
+    )
+    held = spending.held_by(stopped, PLAN.points[0], PLAN.timing)
+    assert (held.seconds, held.assumed) == ((), False)
+
+
+@pytest.mark.parametrize(
+    ("found", "is_served", "status", "reason", "says"),
+    [
+        (waiting(), True, "False", conditions.WAITING_FOR_QUEUE, "waits in queue team-a"),
+        (waiting(queue_message="no quota"), True, "False", conditions.WAITING_FOR_QUEUE, "team-a: no quota"),
+        (waiting(), False, "False", conditions.KUEUE_ABSENT, "has no Kueue (no API group kueue.x-k8s.io)"),
+        (job(), True, "True", conditions.ADMITTED, "1 Job was admitted by queue team-a"),
+    ],
+)
+def test_a_condition_says_how_the_jobs_stand_in_their_queue(
+    found: ObservedJob, is_served: bool, status: str, reason: str, says: str
+) -> None:
+    made = look(found, queue_is_served=is_served)
+    condition = admitted(made.status)
+    assert (condition.status, condition.reason) == (status, reason)
+    assert says in condition.message
+    assert reason in [happening.reason for happening in made.happenings]
+
+
+def test_between_two_jobs_the_condition_stays_and_is_of_the_study_as_it_is_now() -> None:
+    before = look(job()).status
+    study = STUDY.model_copy(update={"conditions": before.conditions, "generation": STUDY.generation + 1})
+    after = decide(PLAN, Ledger(), builders.observed(study), NOW).status
+    assert admitted(after) == admitted(before).model_copy(update={"observed_generation": study.generation})
+
+
+def test_an_eviction_is_said_in_the_condition() -> None:
+    record = builders.attempt(trial=TRIAL.id, outcome=None, queue="team-a", segments=(RAN,), ended_at=None)
+    made = look(waiting(queue_message="Preempted to accommodate another"), records=(record,))
+    assert admitted(made.status).reason == conditions.QUEUE_EVICTED
+    assert "evicted from queue team-a once" in admitted(made.status).message
+
+
+def test_a_suspended_study_gives_up_its_place_in_the_queue() -> None:
+    spec = SPEC.model_copy(update={"suspend": True})
+    made = decide(PLAN, Ledger(), builders.observed(builders.study(spec), waiting()), NOW)
+    assert [(record.outcome, record.reason) for record in made.record] == [(Outcome.STOPPED, Reason.SUSPENDED)]
+    assert [reference.name for reference in made.delete] == ["job"]
+
+
+def test_pods_of_a_run_before_are_told_from_those_of_this_one() -> None:
+    body: dict[str, Any] = {**IN_QUEUE, "status": {"startTime": observe.timestamp(NOW + 100)}}
+    old = builders.observed_pod(0, name="old", created_at=NOW + 10, deleting=True, told_to_end_at=NOW + 90)
+    new = builders.observed_pod(0, name="new", created_at=NOW + 100, deleting=True, told_to_end_at=NOW + 101)
+    late = new.model_copy(update={"name": "before its start", "created_at": NOW + 98})  # which was written later
+    seen = observe.job(body, pods=(old, new, late))
+    assert [pod.name for pod in seen.leaving] == ["old"]
+    assert [pod.name for pod in seen.pods] == ["new", "before its start"]
+    assert (seen.suspended, seen.begun_at, seen.holds_slots) == (False, NOW + 100, True)
+    suspended = observe.job({**body, "spec": {"suspend": True}}, pods=(old,))
+    assert (suspended.pods, suspended.holds_slots) == ((), True), "its pods hold their nodes until they have ended"
+    assert not observe.job({**body, "spec": {"suspend": True}}).holds_slots
+    resuming = observe.job({**body, "status": {}}, pods=(old,))
+    assert resuming.pods == (), "it is to run again, and no pod of that run is there yet"
+
+
+def test_what_kueue_says_last_of_a_jobs_workload_is_found() -> None:
+    def event(name: str, reason: str, message: str, **more: Any) -> dict[str, Any]:
+        return {"involvedObject": {"name": name}, "reason": reason, "message": message, **more}
+
+    events = [
+        event("job-mine-1a2b3", "Pending", "old", eventTime="2026-11-22T10:00:00.000000Z"),
+        event("job-mine-1a2b3", "Pending", "new", lastTimestamp="2026-11-22T11:00:00Z"),
+        event("job-mine-1a2b3", "Admitted", "no reason to wait", lastTimestamp="2026-11-22T12:00:00Z"),
+        event("job-other-1a2b3", "Pending", "of another one", lastTimestamp="2026-11-22T12:00:00Z"),
+    ]
+    assert observe.said_by_kueue(events, job="mine") == "new"
+    assert observe.said_by_kueue(events, job="none") is None
+
+
+def test_the_flavors_of_the_example_are_the_pools_that_they_are_named_after() -> None:
+    studies = Path(__file__).resolve().parents[2] / "jobs" / "studies"
+    pools = {
+        body["metadata"]["name"]: GpuPoolSpec.model_validate(body["spec"])
+        for body in yaml.safe_load_all((studies / "pools" / "gke.yaml").read_text())
+    }
+    bodies = list(yaml.safe_load_all((studies / "queues" / "gke.yaml").read_text()))
+    (queue,) = (body for body in bodies if body["kind"] == "ClusterQueue")
+    quotas = {flavor["name"]: flavor["resources"] for flavor in queue["spec"]["resourceGroups"][0]["flavors"]}
+    flavors = {body["metadata"]["name"]: body["spec"] for body in bodies if body["kind"] == "ResourceFlavor"}
+    assert flavors.keys() == quotas.keys()
+    for name, flavor in flavors.items():
+        pool = pools[name]
+        assert flavor["nodeLabels"] == dict(pool.scheduling.node_selector)
+        tolerated = {(one.key, one.effect) for one in pool.scheduling.tolerations}
+        assert {(one["key"], one["effect"]) for one in flavor["nodeTaints"]} <= tolerated
+        slots = pool.max_nodes * pool.slots_per_node
+        holds = {"cpu": times(pool.slot.cpu, slots), "memory": times(pool.slot.memory, slots)}
+        assert {one["name"]: one["nominalQuota"] for one in quotas[name]} == {**holds, "nvidia.com/gpu": str(slots)}

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is said of a cluster: failed only where studies cannot run, a warning where it cannot be known."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import builders
+from gpubench.api import schema
+from gpubench.control import preflight
+from gpubench.control.preflight import Answer, State
+from gpubench.permissions import Scope
+
+
+def node(name: str = "a", labels: dict[str, str] | None = None, **fields: Any) -> dict[str, Any]:
+    allocatable = {"cpu": "8", "memory": "32Gi", **fields.pop("allocatable", {})}
+    ready = [{"type": "Ready", "status": fields.pop("ready", "True")}]
+    return {
+        "metadata": {"name": name, "labels": labels or {}},
+        "spec": fields,
+        "status": {"allocatable": allocatable, "conditions": ready},
+    }
+
+
+@pytest.mark.parametrize(
+    ("version", "state", "says"),
+    [
+        ({"major": "1", "minor": "33+", "gitVersion": "v1.33.2-gke.1"}, State.OK, "v1.33.2-gke.1"),
+        ({"major": "1", "minor": "32", "gitVersion": "v1.32.9"}, State.FAILED, "v1.32.9 is older than 1.33"),
+        ({"major": "1", "minor": "38", "gitVersion": "v1.38.0"}, State.OK, "tried up to 1.37"),
+        ({"gitVersion": "v1.x"}, State.WARNING, "v1.x"),
+    ],
+)
+def test_the_version_of_the_api_server_is_held_against_those_of_the_chart(
+    version: dict[str, str], state: State, says: str
+) -> None:
+    found = preflight.api_server(version)
+    assert found.state is state
+    assert says in found.says
+
+
+def established() -> dict[str, Any]:
+    return {**schema.definition(schema.POOL), "status": {"conditions": [{"type": "Established", "status": "True"}]}}
+
+
+def of_spec(found: dict[str, Any]) -> dict[str, Any]:
+    fields: dict[str, Any] = found["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    return fields
+
+
+def test_a_definition_of_this_revision_is_ok_whatever_the_chart_has_added() -> None:
+    found = established()
+    found["metadata"]["annotations"] = {"helm.sh/resource-policy": "keep"}
+    assert preflight.definition(schema.POOL, found).state is State.OK
+
+
+def _not_established(found: dict[str, Any]) -> None:
+    found["status"]["conditions"][0]["status"] = "False"
+
+
+def _older(found: dict[str, Any]) -> None:
+    del of_spec(found)["properties"]["slot"]["properties"]["cpu"]
+
+
+def _newer(found: dict[str, Any]) -> None:
+    of_spec(found)["properties"]["colour"] = {"type": "string"}
+
+
+def _of_another_version(found: dict[str, Any]) -> None:
+    found["spec"]["versions"][0]["name"] = "v1"
+
+
+@pytest.mark.parametrize(
+    ("change", "state", "says"),
+    [
+        (_not_established, State.FAILED, "not established"),
+        (_older, State.WARNING, "older revision: it lacks spec.slot.cpu"),
+        (_newer, State.WARNING, "newer revision: it has spec.colour"),
+        (_of_another_version, State.FAILED, "serves v1, and this gpubench speaks v1alpha1"),
+    ],
+)
+def test_a_definition_that_differs_says_in_what(
+    change: Callable[[dict[str, Any]], None], state: State, says: str
+) -> None:
+    found = copy.deepcopy(established())
+    change(found)
+    finding = preflight.definition(schema.POOL, found)
+    assert finding.state is state
+    assert says in finding.says
+    assert finding.remedy
+
+
+def test_a_definition_that_is_not_there_is_installed_by_the_chart() -> None:
+    assert preflight.definition(schema.POOL, None).state is State.FAILED
+
+
+def answer(verb: str, *, allowed: bool, scope: Scope = Scope.STUDIES) -> Answer:
+    return Answer(verb=verb, resource="jobs.batch", allowed=allowed, scope=scope, namespace="team-a")
+
+
+def test_a_missing_permission_is_named_and_cordoning_is_left_to_the_installation() -> None:
+    fine = [answer("get", allowed=True), answer("patch", allowed=False, scope=Scope.DRAINS)]
+    found = preflight.rights("rights", fine, account="x")
+    assert found.state is State.OK
+    assert "nodes cannot be cordoned" in found.says
+    found = preflight.rights("rights", [*fine, answer("create", allowed=False)], account="x")
+    assert (found.state, found.says) == (State.FAILED, "x may not create jobs.batch in team-a")
+    assert preflight.rights("rights", None, account="x").state is State.WARNING
+
+
+@pytest.mark.parametrize(
+    ("spec", "renewed", "state", "says"),
+    [
+        ({"holderIdentity": "pod-1", "leaseDurationSeconds": 15}, 990.0, State.OK, "pod-1 holds the Lease"),
+        ({"holderIdentity": "pod-1", "leaseDurationSeconds": 15}, 900.0, State.FAILED, "has not renewed"),
+        ({"holderIdentity": "", "leaseDurationSeconds": 15}, 990.0, State.FAILED, "nobody holds"),
+        (None, None, State.FAILED, "none has ever run there"),
+    ],
+)
+def test_an_operator_is_alive_while_it_renews_its_lease(
+    spec: dict[str, Any] | None, renewed: float | None, state: State, says: str
+) -> None:
+    lease = None if spec is None else {"spec": spec}
+    found = preflight.operator(lease, name="ns/lease", now=1000.0, renewed=renewed)
+    assert found.state is state
+    assert says in found.says
+
+
+def test_gpus_that_labels_name_and_nobody_offers_are_the_device_plugins() -> None:
+    label = {"cloud.google.com/gke-accelerator": "nvidia-l4"}
+    offering = node("b", label, allocatable={"nvidia.com/gpu": "1"})
+    assert preflight.devices([offering]).says == "1 nvidia.com/gpu on 1 node"
+    found = preflight.devices([offering, node("a", label)])
+    assert found.state is State.FAILED
+    assert "labels of a name a GPU" in found.says
+    assert preflight.devices([node()]).state is State.WARNING
+    cut = node("c", {"nvidia.com/gpu.product": "NVIDIA-A100"}, allocatable={"nvidia.com/mig-1g.5gb": "7"})
+    assert preflight.devices([cut]).state is State.WARNING  # offered in another form
+
+
+def daemon(name: str, *containers: str) -> dict[str, Any]:
+    listed = [{"name": container} for container in containers or ("one",)]
+    return {"metadata": {"name": name}, "spec": {"template": {"spec": {"containers": listed}}}}
+
+
+@pytest.mark.parametrize(
+    ("daemons", "labels", "state"),
+    [
+        ([daemon("cilium")], {}, State.OK),
+        ([daemon("aws-node", "aws-node", "aws-eks-nodeagent")], {}, State.OK),
+        ([daemon("aws-node", "aws-node")], {}, State.WARNING),
+        ([daemon("kube-flannel-ds")], {}, State.WARNING),
+        ([], {"node.kubernetes.io/instance-type": "k3s"}, State.OK),
+    ],
+)
+def test_policies_are_enforced_by_what_is_known_to_do_so(
+    daemons: list[dict[str, Any]], labels: dict[str, str], state: State
+) -> None:
+    assert preflight.network(daemons, [node("a", labels)]).state is state
+
+
+def test_an_image_is_reachable_for_certain_only_where_it_is_already() -> None:
+    with_image = node()
+    with_image["status"]["images"] = [{"names": ["docker.io/library/jobs:1", "docker.io/library/jobs@sha256:0"]}]
+    there, unknown = preflight.images({"pool a": "jobs:1", "pool b": "jobs:1", "pool c": "jobs:2"}, [with_image])
+    assert (there.state, unknown.state) == (State.OK, State.WARNING)
+    assert there.says.startswith("jobs:1 (pool a, pool b)")
+    assert "was not tried" in unknown.says
+
+
+TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
+
+
+@pytest.mark.parametrize(
+    ("pool", "nodes", "state", "says"),
+    [
+        ({}, [node(), node("b", ready="False")], State.OK, "1 of 2 nodes ready"),
+        ({"scheduling": {"node_selector": {"pool": "x"}}}, [node()], State.WARNING, "no node has its labels"),
+        ({}, [node(taints=[TAINT])], State.FAILED, "a has the taint nvidia.com/gpu, which the pool does not"),
+        (
+            {"scheduling": {"tolerations": [{"key": "nvidia.com/gpu", "value": "present"}]}},
+            *([node(taints=[TAINT])], State.OK, "1 of 1 node ready"),
+        ),
+        (
+            {"scheduling": {"tolerations": [{"key": "nvidia.com/gpu", "value": "true"}]}},
+            *([node(taints=[TAINT])], State.FAILED, "does not tolerate"),
+        ),
+        ({"slots_per_node": 9}, [node()], State.FAILED, "has 8 cpu, and all slots take 9"),
+        ({"node_resources": {"vpc.amazonaws.com/efa": "4"}}, [node()], State.FAILED, "has no vpc.amazonaws.com/efa"),
+        ({"slots_per_node": 9}, [node(), node("b", allocatable={"cpu": "9"})], State.OK, "1 take no pod"),
+        ({"measured_by": {"pool": "other"}}, [], State.OK, "never run"),
+    ],
+)
+def test_a_pool_whose_pods_find_no_node_fails_with_the_reason(
+    pool: dict[str, Any], nodes: list[dict[str, Any]], state: State, says: str
+) -> None:
+    found = preflight.pool(builders.pool("p", **pool), nodes)
+    assert found.state is state, found
+    assert says in found.says
+
+
+def test_dns_answers_where_an_endpoint_is_ready() -> None:
+    assert preflight.dns([{"endpoints": [{"conditions": {"ready": True}}]}]).state is State.OK
+    assert preflight.dns([{"endpoints": [{"conditions": {"ready": False}}]}]).state is State.FAILED
+    assert preflight.dns([]).state is State.FAILED
+
+
+def test_claims_need_a_default_storage_class_or_a_name() -> None:
+    default = {"storageclass.kubernetes.io/is-default-class": "true"}
+    assert preflight.storage([{"metadata": {"name": "fast", "annotations": default}}]).state is State.OK
+    found = preflight.storage([{"metadata": {"name": "slow"}}])
+    assert (found.state, found.says) == (State.WARNING, "StorageClass: none of slow is the default")
+    assert preflight.storage([]).says == "StorageClass: there is none"

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is proposed for the nodes of GKE, of EKS and of one's own: right pools, and a word about every node in none."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpubench.control import node_facts, proposals
+from gpubench.control.proposals import Proposal
+
+NODES = Path(__file__).parent / "nodes"
+GPU_TAINT = [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
+
+
+def listed(name: str) -> list[dict[str, Any]]:
+    nodes: list[dict[str, Any]] = yaml.safe_load((NODES / f"{name}.yaml").read_text())["items"]
+    return nodes
+
+
+def proposed(nodes: list[dict[str, Any]], **how: Any) -> dict[str, Proposal]:
+    return {proposal.pool.name: proposal for proposal in proposals.proposals(nodes, **how).pools}
+
+
+def summary(proposal: Proposal) -> tuple[object, ...]:
+    spec = proposal.pool.spec
+    return (
+        *(spec.capacity_type.value, spec.accelerator, spec.slots_per_node, spec.max_nodes),
+        *(spec.slot.gpu_resource, spec.slot.cpu, spec.slot.memory),
+    )
+
+
+def selector(proposal: Proposal) -> dict[str, str]:
+    return proposal.pool.spec.scheduling.node_selector
+
+
+def tolerated(proposal: Proposal) -> list[dict[str, object]]:
+    return [toleration.to_wire() for toleration in proposal.pool.spec.scheduling.tolerations]
+
+
+def machine(
+    name: str, labels: dict[str, str] | None = None, *, taints: list[dict[str, str]] | None = None
+) -> dict[str, Any]:
+    """A node of EKS with one GPU, and whatever labels."""
+    found = {"node.kubernetes.io/instance-type": "g6.xlarge", "kubernetes.io/hostname": name, **(labels or {})}
+    return {
+        "metadata": {"name": name, "labels": found},
+        "spec": {"providerID": f"aws:///us-east-1a/{name}", "taints": taints or []},
+        "status": {"allocatable": {"cpu": "3920m", "memory": "14162Mi", "nvidia.com/gpu": "1"}},
+    }
+
+
+def test_nodes_of_gke_become_a_pool_for_each_machine_and_capacity_type() -> None:
+    found = proposed(listed("gke"))
+    assert {name: summary(one) for name, one in found.items()} == {
+        "gke-a100-40gb-x8": ("OnDemand", "A100-40GB", 8, 2, "nvidia.com/gpu", "11", "78Gi"),
+        "gke-a100-40gb-x8-spot": ("Spot", "A100-40GB", 8, 1, "nvidia.com/gpu", "11", "78Gi"),
+        "gke-h100-80gb-x8-reserved": ("Reserved", "H100-80GB", 8, 2, "nvidia.com/gpu", "25", "216Gi"),
+        "gke-l4": ("OnDemand", "L4", 1, 2, "nvidia.com/gpu", "15", "54Gi"),
+        "gke-l4-spot": ("Spot", "L4", 1, 2, "nvidia.com/gpu", "15", "54Gi"),
+    }
+    assert selector(found["gke-l4"]) == {
+        "cloud.google.com/gke-accelerator": "nvidia-l4",
+        "node.kubernetes.io/instance-type": "g2-standard-16",
+        "cloud.google.com/gke-provisioning": "standard",
+    }
+    assert selector(found["gke-l4-spot"])["cloud.google.com/gke-spot"] == "true"
+    assert tolerated(found["gke-l4"]) == GPU_TAINT
+    auto_provisioned = {"key": "cloud.google.com/gke-spot", "operator": "Exists", "effect": "NoSchedule"}
+    assert tolerated(found["gke-l4-spot"]) == [auto_provisioned, *GPU_TAINT]
+    assert found["gke-l4-spot"].pool.spec.on_demand_counterpart == "gke-l4"
+    assert selector(found["gke-h100-80gb-x8-reserved"])["cloud.google.com/reservation-name"] == "h100-block"
+    assert found["gke-a100-40gb-x8"].ready == 1  # one is not ready, and its taint for that is not tolerated
+    assert tolerated(found["gke-a100-40gb-x8"]) == GPU_TAINT
+    assert not any(one.remarks for one in found.values())
+
+
+def test_nodes_of_eks_become_pools_of_managed_groups_and_of_karpenter() -> None:
+    found = proposed(listed("eks"))
+    assert {name: summary(one) for name, one in found.items()} == {
+        "eks-a100-sxm4-40gb-x8": ("OnDemand", "A100-SXM4-40GB", 8, 2, "nvidia.com/gpu", "11", "124Gi"),
+        "eks-h100-80gb-x8": ("OnDemand", "H100-80GB", 8, 2, "nvidia.com/gpu", "23", "224Gi"),
+        "eks-h100-80gb-x8-spot": ("Spot", "H100-80GB", 8, 1, "nvidia.com/gpu", "23", "224Gi"),
+        "eks-l4": ("OnDemand", "L4", 1, 1, "nvidia.com/gpu", "3", "12Gi"),
+        "eks-l4-x4-spot": ("Spot", "L4", 4, 2, "nvidia.com/gpu", "11", "41Gi"),
+    }
+    assert selector(found["eks-a100-sxm4-40gb-x8"]) == {
+        "node.kubernetes.io/instance-type": "p4d.24xlarge",
+        "eks.amazonaws.com/capacityType": "ON_DEMAND",
+    }
+    assert selector(found["eks-h100-80gb-x8-spot"]) == {
+        "node.kubernetes.io/instance-type": "p5.48xlarge",
+        "karpenter.sh/capacity-type": "spot",
+    }
+    assert tolerated(found["eks-h100-80gb-x8"]) == GPU_TAINT  # not that a node of it is being taken away
+    adapters = {name: one.pool.spec.node_resources for name, one in found.items() if one.pool.spec.node_resources}
+    assert adapters == {
+        "eks-a100-sxm4-40gb-x8": {"vpc.amazonaws.com/efa": "4", "hugepages-2Mi": "5120Mi"},
+        "eks-h100-80gb-x8": {"vpc.amazonaws.com/efa": "32"},
+        "eks-h100-80gb-x8-spot": {"vpc.amazonaws.com/efa": "32"},
+        "eks-l4-x4-spot": {"vpc.amazonaws.com/efa": "1"},
+    }
+    assert [name for name, one in found.items() if one.remarks] == ["eks-l4"]
+    assert "The taint team was put there by somebody" in found["eks-l4"].remarks[0]
+
+
+def test_a_box_of_ones_own_is_owned_and_found_by_its_gpu_or_its_name() -> None:
+    found = proposed(listed("own"), processors=True)
+    assert {name: summary(one) for name, one in found.items()} == {
+        "own-cpu": ("Owned", None, 1, 2, None, "7", "28Gi"),
+        "own-geforce-rtx-4090-x2": ("Owned", "GeForce-RTX-4090", 2, 1, "nvidia.com/gpu", "15", "59Gi"),
+    }
+    assert selector(found["own-geforce-rtx-4090-x2"]) == {"nvidia.com/gpu.product": "NVIDIA-GeForce-RTX-4090"}
+    (remark,) = found["own-cpu"].remarks  # k3s calls every machine k3s
+    assert "kubectl label node desk-1 desk-2 gpubench.dev/pool=NAME" in remark
+    by_hand = [node for node in listed("own") if node["metadata"]["name"].startswith("desk")]
+    for node in by_hand:
+        node["metadata"]["labels"]["gpubench.dev/pool"] = "desks"
+    assert selector(proposed(by_hand)["desks"]) == {"gpubench.dev/pool": "desks"}
+
+
+def test_a_selector_takes_the_nodes_of_its_pool_and_no_other() -> None:
+    for name in ("gke", "eks", "own"):
+        nodes = listed(name)
+        for one in proposed(nodes, processors=True).values():
+            taken = tuple(node["metadata"]["name"] for node in nodes if node_facts.matches(node, selector(one)))
+            assert taken == one.nodes or "No label tells these nodes from others" in one.remarks[0]
+
+
+def test_a_group_that_only_a_taint_tells_from_another_gets_its_node_groups_label() -> None:
+    research = [{"key": "team", "value": "research", "effect": "NoSchedule"}]
+    common = {"eks.amazonaws.com/capacityType": "ON_DEMAND"}
+    nodes = [
+        machine("a", {**common, "eks.amazonaws.com/nodegroup": "all"}),
+        machine("b", {**common, "eks.amazonaws.com/nodegroup": "research"}, taints=research),
+    ]
+    found = proposals.proposals(nodes).pools
+    assert [(one.nodes, selector(one).get("eks.amazonaws.com/nodegroup")) for one in found] == [
+        (("a",), "all"),
+        (("b",), "research"),
+    ]
+    assert len({one.pool.name for one in found}) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("gke-train-t4-0b7d-c3c3", "is the device plugin running there?"),
+        ("gke-train-default-pool-4f1a-b0c1", "--cpu proposes pools of processors"),
+        ("guarded", "kept for the control plane"),
+        ("lent-out", "lends its GPU to several pods"),
+        ("cut-up", "cut into instances (MIG)"),
+    ],
+)
+def test_every_node_that_is_left_out_is_named_with_the_reason(name: str, says: str) -> None:
+    found = proposals.proposals(listed("gke") + listed("own"))
+    (sentence,) = (sentence for sentence in found.left_out if name in sentence)
+    assert says in sentence
+    nodes = {node for one in found.pools for node in one.nodes}
+    assert name not in nodes
+
+
+def test_nodes_of_a_pool_that_exists_are_not_proposed_again() -> None:
+    nodes = listed("gke")
+    first = proposals.proposals(nodes)
+    again = proposals.proposals(nodes, existing=[one.pool for one in first.pools])
+    assert again.pools == ()
+    assert any("in GpuPool gke-l4 already" in sentence for sentence in again.left_out)
+
+
+def test_what_no_label_says_is_assumed_aloud() -> None:
+    (one,) = proposals.proposals([machine("a")]).pools
+    assert (one.pool.spec.capacity_type.value, one.pool.spec.accelerator) == ("OnDemand", "GPU")
+    assert [remark.partition(":")[0] for remark in one.remarks] == [
+        "No label says how these nodes are rented",
+        "No label says which GPU this is",
+    ]
+
+
+def test_a_share_leaves_the_daemons_of_the_node_their_part() -> None:
+    small, large = machine("small"), machine("large")
+    small["status"]["allocatable"] |= {"cpu": "1400m", "memory": "3Gi"}
+    (one,) = proposals.proposals([small, large]).pools
+    assert (one.pool.spec.slot.cpu, one.pool.spec.slot.memory) == ("900m", "1945Mi")  # of the smaller one

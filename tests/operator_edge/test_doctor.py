@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`gpubench doctor` on a real control plane with the operator: all in place, and one thing after another taken away."""
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import command_line
+import installation
+from cluster import Cluster
+from gpubench import names
+
+MERGE = "application/merge-patch+json"
+DNS = "/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices"
+CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
+POOLS = f"/apis/{names.API_VERSION}/{names.POOL_PLURAL}"
+ROLE = f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{installation.CLUSTER_ROLE}"
+CRD = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{names.BENCHMARK_PLURAL}.{names.GROUP}"
+
+SLICE = {
+    "apiVersion": "discovery.k8s.io/v1",
+    "kind": "EndpointSlice",
+    "metadata": {"name": "kube-dns-1", "labels": {"kubernetes.io/service-name": "kube-dns"}},
+    "addressType": "IPv4",
+    "endpoints": [{"addresses": ["10.0.0.2"], "conditions": {"ready": True}}],
+    "ports": [{"port": 53}],
+}
+CLASS = {
+    "apiVersion": "storage.k8s.io/v1",
+    "kind": "StorageClass",
+    "metadata": {"name": "standard", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
+    "provisioner": "example.com/none",
+}
+GPU_NODE = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {"name": "gpu-0", "labels": {"cloud.google.com/gke-accelerator": "nvidia-l4"}},
+}
+POOL = {
+    "apiVersion": names.API_VERSION,
+    "kind": names.POOL_KIND,
+    "metadata": {"name": "doctors"},
+    "spec": {
+        "slotsPerNode": 1,
+        "maxNodes": 1,
+        "slot": {"cpu": "1", "memory": "1Gi"},
+        "scheduling": {"nodeSelector": {"pool": "pretend"}},
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def whole(equipped: Cluster, operator: installation.Operator) -> Iterator[Cluster]:
+    """The cluster with all that a study may need; objects that the embedded one lacks are only objects here."""
+    if operator.has_ended():
+        operator.start()
+    equipped.request("POST", DNS, SLICE)
+    equipped.request("POST", CLASSES, CLASS)
+    equipped.request("POST", POOLS, POOL)
+    equipped.request("POST", "/api/v1/nodes", GPU_NODE)
+    offer(equipped, "4")
+    yield equipped
+    for path in (f"{DNS}/kube-dns-1", f"{CLASSES}/standard", f"{POOLS}/doctors", "/api/v1/nodes/gpu-0"):
+        equipped.request("DELETE", path)
+
+
+def offer(cluster: Cluster, gpus: str) -> None:
+    """As a device plugin does."""
+    resources = {"cpu": "8", "memory": "32Gi", "nvidia.com/gpu": gpus}
+    status = {"status": {"capacity": resources, "allocatable": resources}}
+    cluster.request("PATCH", "/api/v1/nodes/gpu-0/status", status, content_type=MERGE)
+
+
+def doctor(kubeconfig: Path, *arguments: str) -> tuple[int, dict[str, dict[str, str]]]:
+    """The exit code, and the findings by their areas."""
+    called = command_line.called("doctor", *arguments, "-o", "json", environment={"KUBECONFIG": str(kubeconfig)})
+    assert called.returncode in (0, 1), called.stderr
+    return called.returncode, {finding["area"]: finding for finding in json.loads(called.stdout)}
+
+
+def test_a_cluster_with_everything_has_nothing_failed(whole: Cluster) -> None:
+    code, found = doctor(whole.kubeconfig)
+    states = {area: finding["state"] for area, finding in found.items()}
+    assert {area for area, state in states.items() if state == "failed"} == set(), found
+    assert code == 0
+    for area in ("API server", "CRD GpuPool", "CRD GpuBenchmark", "your permissions", "operator", "DNS", "storage"):
+        assert states[area] == "ok", found[area]
+    assert states["operator's permissions"] == "ok", found["operator's permissions"]
+    assert found["device plugin"]["says"] == "4 nvidia.com/gpu on 1 node"
+    assert found["pool doctors"]["says"] == "4 of 4 nodes ready"
+    assert states["NetworkPolicy"] == "warning"  # nothing enforces them here, and that is said
+    assert "was not tried" in found["image"]["says"]
+
+
+def test_a_person_reads_lines_with_what_to_do_and_a_count(whole: Cluster) -> None:
+    called = command_line.called("doctor", environment={"KUBECONFIG": str(whole.kubeconfig)})
+    lines = called.stdout.splitlines()
+    assert lines[0].startswith("The cluster at https")
+    assert any(line.startswith("ok      API server") for line in lines)
+    assert any(line.strip().startswith("-> studies run all the same") for line in lines)
+    assert lines[-1].endswith("0 failed")
+
+
+@contextlib.contextmanager
+def without_dns(cluster: Cluster) -> Iterator[None]:
+    cluster.request("DELETE", f"{DNS}/kube-dns-1")
+    try:
+        yield
+    finally:
+        cluster.request("POST", DNS, SLICE)
+
+
+@contextlib.contextmanager
+def without_a_permission(cluster: Cluster) -> Iterator[None]:
+    rules = [rule for rule in cluster.request("GET", ROLE)["rules"] if rule["resources"] != ["pods/eviction"]]
+    cluster.request("PATCH", ROLE, {"rules": rules}, content_type=MERGE)
+    try:
+        yield
+    finally:
+        cluster.kubectl("apply", "-f", str(installation.CHART_FILES / "rbac"))
+
+
+@contextlib.contextmanager
+def without_a_device_plugin(cluster: Cluster) -> Iterator[None]:
+    offer(cluster, "0")
+    try:
+        yield
+    finally:
+        offer(cluster, "4")
+
+
+@contextlib.contextmanager
+def with_a_slot_that_fits_nowhere(cluster: Cluster) -> Iterator[None]:
+    cluster.request("PATCH", f"{POOLS}/doctors", {"spec": {"slot": {"cpu": "100"}}}, content_type=MERGE)
+    try:
+        yield
+    finally:
+        cluster.request("PATCH", f"{POOLS}/doctors", {"spec": {"slot": {"cpu": "1"}}}, content_type=MERGE)
+
+
+@contextlib.contextmanager
+def with_an_older_definition(cluster: Cluster) -> Iterator[None]:
+    field = "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties/goodput"
+    cluster.request("PATCH", CRD, [{"op": "remove", "path": field}], content_type="application/json-patch+json")
+    try:
+        yield
+    finally:
+        cluster.kubectl("apply", "-f", str(installation.CHART_FILES / "crds"))
+
+
+@contextlib.contextmanager
+def without_a_storage_class(cluster: Cluster) -> Iterator[None]:
+    cluster.request("DELETE", f"{CLASSES}/standard")
+    try:
+        yield
+    finally:
+        cluster.request("POST", CLASSES, CLASS)
+
+
+@pytest.mark.parametrize(
+    ("taken_away", "area", "state", "says"),
+    [
+        (without_dns, "DNS", "failed", "no ready endpoint"),
+        (without_a_permission, "operator's permissions", "failed", "may not create pods/eviction"),
+        (without_a_device_plugin, "device plugin", "failed", "labels of gpu-0 name a GPU"),
+        (with_a_slot_that_fits_nowhere, "pool doctors", "failed", "all slots take 100"),
+        (with_an_older_definition, "CRD GpuBenchmark", "warning", "it lacks status.goodput"),
+        (without_a_storage_class, "storage", "warning", "there is none"),
+    ],
+)
+def test_what_is_taken_away_is_named_and_nothing_else(
+    whole: Cluster, taken_away: Any, area: str, state: str, says: str
+) -> None:
+    with taken_away(whole):
+        code, found = doctor(whole.kubeconfig)
+    assert (found[area]["state"], code) == (state, 1 if state == "failed" else 0), found[area]
+    assert says in found[area]["says"]
+    assert found[area]["remedy"]
+    assert {other for other, finding in found.items() if finding["state"] == "failed"} <= {area}
+
+
+def test_an_operator_that_is_gone_is_missed(whole: Cluster, operator: installation.Operator) -> None:
+    operator.stop()  # gives its Lease back
+    try:
+        code, found = doctor(whole.kubeconfig)
+    finally:
+        operator.start()
+    assert code == 1
+    lease = f"{installation.NAMESPACE}/gpubench-operator"
+    assert found["operator"]["says"] == f"nobody holds the Lease {lease}"
+    code, found = doctor(whole.kubeconfig, "--operator", "elsewhere/other")
+    assert found["operator"]["says"].startswith("there is no Lease elsewhere/other")
+    assert "system" not in found["operator's permissions"]["says"]  # whoever that is may do nothing
+
+
+def test_the_charts_deployment_says_where_the_operator_is_and_what_it_serves(whole: Cluster) -> None:
+    labels = {"app.kubernetes.io/name": "gpubench", "app.kubernetes.io/component": "operator"}
+    variables = {"GPUBENCH_LEASE_NAME": "mine", "GPUBENCH_WATCH_NAMESPACES": "team-a,team-b"}
+    container = {
+        "name": "operator",
+        "image": "gpubench-operator",
+        "env": [{"name": name, "value": value} for name, value in variables.items()],
+    }
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "mine", "namespace": "default", "labels": labels},
+        "spec": {
+            "replicas": 0,
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"serviceAccountName": "somebody", "containers": [container]},
+            },
+        },
+    }
+    path = "/apis/apps/v1/namespaces/default/deployments"
+    whole.request("POST", path, deployment)
+    try:
+        _, found = doctor(whole.kubeconfig)
+        _, told = doctor(whole.kubeconfig, "--operator", f"{installation.NAMESPACE}/gpubench-operator")
+    finally:
+        whole.request("DELETE", f"{path}/mine")
+    assert found["operator"]["says"].startswith("there is no Lease default/mine")
+    assert "ServiceAccount default/somebody may not" in found["operator's permissions"]["says"]
+    assert "gpubenchmarks.gpubench.dev in team-a" in found["operator's permissions"]["says"]
+    assert told["operator"]["state"] == told["operator's permissions"]["state"] == "ok"
+
+
+def test_whoever_may_ask_little_is_told_what_nobody_could_say(whole: Cluster) -> None:
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "guest", "namespace": "default"}}
+    whole.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(account))
+    code, found = doctor(whole.kubeconfig_for_service_account("default", "guest"))
+    assert code == 0  # nothing is known to fail
+    assert "you may not create gpubenchmarks" in found["your permissions"]["says"]
+    assert "you may not ask what" in found["operator's permissions"]["says"]
+    for area in ("CRD GpuPool", "operator", "nodes", "pools", "NetworkPolicy", "DNS", "storage"):
+        assert found[area]["says"].startswith("not known: no permission to read"), found[area]
+
+
+def test_a_cluster_that_does_not_answer_is_no_finding(tmp_path: Path) -> None:
+    context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "c",
+        "contexts": [context],
+        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "users": [{"name": "u", "user": {}}],
+    }
+    (tmp_path / "config").write_text(yaml.safe_dump(config))
+    called = command_line.called("doctor", environment={"KUBECONFIG": str(tmp_path / "config")})
+    assert (called.returncode, called.stdout) == (2, "")
+    assert "does not answer" in called.stderr

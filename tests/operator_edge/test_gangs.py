@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""No part of a gang holds nodes for ever, and nobody waits for what never comes: the real scheduler and Job controller.
+
+Process nodes run the stand-in worker, whose pods meet at the real barrier.
+"""
+
+from typing import Any
+
+import studies
+from gpubench import names
+from gpubench.plan import freeze
+from gpubench_operator import kube
+
+# Annotated instead of imported: fixtures of conftest.py have no module that a test could import.
+Place = Any
+
+PAIR = [{"workloads": ["mnist_cnn"], "pools": ["process"], "workers": [2], "batchPerWorker": [64]}]
+SILENT = "processnode-silent"
+
+
+def said(place: Place, reason: str, *, of: str = "quick") -> list[str]:
+    """Messages of the Events of a reason about a benchmark."""
+    listed = place.cluster.request("GET", kube.EVENTS.path(namespace=place.namespace))["items"]
+    about = [event for event in listed if event["involvedObject"].get("name") == of]
+    return [event["message"] for event in about if event["reason"] == reason]
+
+
+def sleeper(node: str, *, cpu: str) -> kube.Object:
+    """A pod of somebody else's, which takes a node."""
+    resources = {"requests": {"cpu": cpu}, "limits": {"cpu": cpu}}
+    container = {"name": "c", "image": freeze.DEFAULT_IMAGE, "command": ["sleep", "3600"], "resources": resources}
+    return {
+        "metadata": {"name": "foreign"},
+        "spec": {
+            "nodeSelector": {"kubernetes.io/hostname": node},
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 0,
+            "containers": [container],
+        },
+    }
+
+
+def test_two_studies_of_gangs_as_large_as_the_pool_take_turns_and_both_finish(place: Place) -> None:
+    place.apply(studies.pool("process", maxNodes=2))
+    for name in ("quick", "other"):
+        place.apply(studies.benchmark(name, repeats=3, sweep=PAIR))
+    for name in ("quick", "other"):
+        place.wait(lambda name=name: place.holds(name, "Finished"), what=f"{name} finished", seconds=120.0)
+        attempts = place.status(name)["attempts"]
+        assert (attempts["started"], attempts["succeeded"]) == (3, 3), "no gang was ever placed in part"
+
+
+def test_two_gangs_that_each_got_half_of_too_few_nodes_let_go_of_them_and_both_finish(place: Place) -> None:
+    """The pool claims twice the nodes that there are, as one does whose cloud has no more of them."""
+    place.apply(studies.pool("process", maxNodes=4))
+    limits = {"schedulingTimeout": "8s", "attempts": {"failed": 8}}
+    for name in ("quick", "other"):
+        place.apply(studies.benchmark(name, repeats=1, sweep=PAIR, limits=limits, suspend=True))
+    for name in ("quick", "other"):
+        place.patch_spec(name, suspend=False)
+    for name in ("quick", "other"):
+        place.wait(lambda name=name: place.holds(name, "Finished"), what=f"{name} finished", seconds=300.0)
+        assert place.status(name)["phase"] == "Succeeded"
+
+
+def test_a_gang_without_room_for_all_of_its_pods_gives_back_what_it_has_and_says_who_had_none(place: Place) -> None:
+    pods = kube.PODS.path(namespace=place.namespace)
+    place.cluster.request("POST", pods, sleeper("process-1", cpu="1"))
+    place.apply(studies.pool("process", maxNodes=2))
+    limits = {"schedulingTimeout": "8s", "attempts": {"failed": 8}}
+    place.apply(studies.benchmark(repeats=1, sweep=PAIR, limits=limits))
+    first = kube.name_of(place.wait(lambda: place.all(kube.JOBS), what="a Job")[0])
+
+    def waiting() -> str:
+        conditions = place.status("quick").get("conditions") or ()
+        return next((one["message"] for one in conditions if one["type"] == "GangPending"), "")
+
+    assert "has no node" in place.wait(waiting, what="GangPending")
+    (sentence, *_) = place.wait(lambda: said(place, "AttemptFailed"), what="the attempt's end")
+    assert f"pod {first}-" in sentence
+    assert "nodes are available" in sentence, "the scheduler's own words"
+    assert "Insufficient cpu" in sentence
+    place.wait(lambda: first not in map(kube.name_of, place.all(kube.JOBS)), what="its Job gone")
+    assert not [pod for pod in place.all(kube.PODS) if kube.name_of(pod).startswith(f"{first}-")]
+    place.cluster.request("DELETE", f"{pods}/foreign")
+    place.wait(lambda: place.holds("quick", "Finished"), what="the study finished", seconds=180.0)
+    attempts = place.status("quick")["attempts"]
+    assert attempts["succeeded"] == 1
+    assert attempts["failed"] == attempts["started"] - 1 >= 1
+
+
+def test_a_pod_whose_node_never_starts_it_ends_the_attempt_with_that_node(place: Place) -> None:
+    place.apply(studies.pool("silent", maxNodes=1))
+    sweep = [{"workloads": ["mnist_cnn"], "pools": ["silent"], "workers": [1], "batchPerWorker": [64]}]
+    limits = {"schedulingTimeout": "5s", "attempts": {"failed": 0}}
+    place.cluster.kill(SILENT)  # its lease is good for another while
+    try:
+        place.apply(studies.benchmark(repeats=1, sweep=sweep, limits=limits))
+        (sentence,) = place.wait(lambda: said(place, "AttemptFailed"), what="the attempt's end")
+    finally:
+        place.cluster.restart(SILENT)
+    assert "has node silent, which does not start it" in sentence
+    place.wait(lambda: place.holds("quick", "Finished"), what="the study finished")
+    (point,) = place.status("quick")["results"]
+    assert point["state"] == "Failed", "the pool has room: it is no finding about its capacity"
+
+
+def running_pod(place: Place) -> kube.Object:
+    def running() -> list[kube.Object]:
+        return [pod for pod in place.all(kube.PODS) if pod["status"].get("phase") == "Running"]
+
+    pod: kube.Object = place.wait(running, what="a running pod")[0]
+    return pod
+
+
+def test_half_a_termination_message_is_a_lost_result_and_tried_again(place: Place) -> None:
+    place.apply(studies.benchmark(repeats=1))
+    pod = running_pod(place)
+    (job,) = place.all(kube.JOBS)
+    whole = studies.finished_state(job, now=0.0)["terminated"]["message"]
+    annotations = {"gpubench.dev/pretend-exit": "0", "gpubench.dev/pretend-message": whole[: len(whole) // 2]}
+    path = kube.PODS.path(namespace=place.namespace, name=kube.name_of(pod))
+    patch = {"metadata": {"annotations": annotations}}
+    place.cluster.request("PATCH", path, patch, content_type="application/merge-patch+json")
+    (sentence,) = place.wait(lambda: said(place, "AttemptFailed"), what="the attempt's end")
+    assert "its result is lost: the termination message was cut: its end is missing" in sentence
+    place.end_study("quick")
+    attempts = place.status("quick")["attempts"]
+    assert (attempts["failed"], attempts["succeeded"]) == (1, 2)
+
+
+def test_an_eviction_for_a_full_disk_is_a_failure_and_not_a_reclaimed_node(place: Place) -> None:
+    place.apply(studies.benchmark(repeats=1))
+    pod = running_pod(place)
+    message = "The node was low on resource: ephemeral-storage. Threshold quantity: 10Gi, available: 9Gi. "
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet", "message": message}
+    path = kube.PODS.path(namespace=place.namespace, name=kube.name_of(pod), subresource="status")
+    patch = {"status": {"conditions": [condition]}}
+    place.cluster.request("PATCH", path, patch, content_type="application/strategic-merge-patch+json")
+    (sentence,) = place.wait(lambda: said(place, "AttemptFailed"), what="the attempt's end")
+    assert "low on resource: ephemeral-storage" in sentence
+    place.end_study("quick")
+    attempts = place.status("quick")["attempts"]
+    assert (attempts["failed"], attempts["preempted"], attempts["succeeded"]) == (1, 0, 2)
+
+
+def test_a_pod_without_the_studys_secret_does_not_start_and_says_so(place: Place) -> None:
+    """Somebody deletes the Secret between a Job and its pods' start: they wait, and the next gang has it again."""
+    place.apply(studies.pool("process", maxNodes=2))
+    quota = {"metadata": {"name": "no-pods"}, "spec": {"hard": {"pods": "0"}}}
+    quotas = f"/api/v1/namespaces/{place.namespace}/resourcequotas"
+    place.cluster.request("POST", quotas, quota)
+    limits = {"schedulingTimeout": "30s", "attempts": {"failed": 2}}
+    sweep = [{"workloads": ["mnist_cnn"], "pools": ["process"], "workers": [1], "batchPerWorker": [64]}]
+    place.apply(studies.benchmark(repeats=1, sweep=sweep, limits=limits))
+    place.wait(lambda: place.all(kube.JOBS), what="a Job")
+    (secret,) = place.all(kube.SECRETS)
+    place.cluster.request("DELETE", kube.SECRETS.path(namespace=place.namespace, name=kube.name_of(secret)))
+    place.cluster.request("DELETE", f"{quotas}/no-pods")
+    (sentence, *_) = place.wait(lambda: said(place, "AttemptFailed"), what="the attempt's end", seconds=120.0)
+    assert f'secrets "{kube.name_of(secret)}" not found' in sentence
+    place.wait(lambda: place.holds("quick", "Finished"), what="the study finished", seconds=120.0)
+    assert place.status("quick")["attempts"]["succeeded"] == 1
+    assert names.TOKEN_KEY in place.all(kube.SECRETS)[0]["data"]

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes that go while a gang runs on them, on a real control plane: a Node is deleted, a kubelet falls silent.
+
+Each node has a program of its own, so that one can die alone. Pods pretend. The control plane misses a silent node
+after seconds instead of a minute; what it does then is its own.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import installation
+import studies
+from cluster import Cluster, Node
+from gpubench import names
+from gpubench_operator import kube
+
+Place = Any
+
+NODES = 3
+POOL = "lone"
+UNREACHABLE = "node.kubernetes.io/unreachable"
+NOT_READY = "node.kubernetes.io/not-ready"
+SETTINGS = {
+    "GPUBENCH_LOG_FORMAT": "text",
+    "GPUBENCH_NODE_POLL_SECONDS": "1",
+    "GPUBENCH_NODE_SILENT_SECONDS": "8",
+    # Nothing here takes over from another operator, and a busy machine must not end this one.
+    "GPUBENCH_LEASE_SECONDS": "60",
+    "GPUBENCH_LEASE_RENEW_SECONDS": "40",
+}
+# The collector of orphaned pods looks every 20 s and waits for 40 s more; it took 60 s on a free machine.
+LOSS_SECONDS = 180.0
+
+
+@pytest.fixture(scope="module")
+def equipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster that misses a node after six seconds."""
+    labels = {names.LABEL_INSTANCE_TYPE: "stand-in.large", names.LABEL_ZONE: "zone-0", "pool": POOL}
+    nodes = [
+        Node(
+            name=f"{POOL}-{number}", labels=labels, capacity={"cpu": "8", "memory": "64Gi"}, pretend=True,
+            program=f"processnode-{number}",
+        )
+        for number in range(NODES)
+    ]  # fmt: skip
+    quick = ("--node-monitor-grace-period=6s", "--node-monitor-period=1s")
+    folder = tmp_path_factory.mktemp("lost-nodes") / "cluster"
+    with Cluster.start(folder, nodes=nodes, heartbeat_seconds=1.0, controller_manager_flags=quick) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def operator(equipped: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[installation.Operator]:
+    log = tmp_path_factory.mktemp("log") / "operator.log"
+    with installation.running_operator(equipped, log=log, settings=SETTINGS) as running:
+        yield running
+
+
+def start(place: Place, *, workers: int, **scheduling: Any) -> list[kube.Object]:
+    """A study of one trial; its pods, which run."""
+    selector = {"nodeSelector": {"pool": POOL}}
+    place.apply(studies.pool(POOL, maxNodes=NODES, capacityType="Spot", scheduling=selector | scheduling))
+    sweep = [{"workloads": ["mnist_cnn"], "pools": [POOL], "workers": [workers], "batchPerWorker": [64]}]
+    place.apply(studies.benchmark(repeats=1, sweep=sweep))
+
+    def running() -> list[kube.Object]:
+        pods = [pod for pod in place.all(kube.PODS) if pod["status"].get("phase") == "Running"]
+        return pods if len(pods) == workers else []
+
+    pods: list[kube.Object] = place.wait(running, what="a gang that runs")
+    placed = place.wait(lambda: first(place).get("nodes"), what="the nodes of the attempt in the ledger")
+    assert sorted(placed) == sorted(pod["spec"]["nodeName"] for pod in pods)
+    return pods
+
+
+def first(place: Place) -> dict[str, Any]:
+    """The entry of the first attempt; empty before there is one."""
+    found: list[dict[str, Any]] = place.entries() or [{}]
+    return found[0]
+
+
+def lost(place: Place) -> dict[str, Any]:
+    """The record of the first attempt, once it has ended."""
+    place.wait(lambda: first(place).get("outcome"), what="the end of the attempt", seconds=LOSS_SECONDS)
+    found: dict[str, Any] = first(place)
+    return found
+
+
+def program(node: str) -> str:
+    return node.replace(POOL, "processnode")
+
+
+def check_that_it_went_on(place: Place) -> None:
+    place.end_study("quick")
+    status = place.status("quick")
+    attempts = status["attempts"]
+    assert (attempts["preempted"], attempts["failed"], attempts["succeeded"]) == (1, 0, 1)
+    assert attempts["interruptions"] == {"total": 1, "reclaimed": 0, "evicted": 0, "nodesLost": 1}
+    (pool,) = status["goodput"]["pools"]
+    assert (pool["pool"], pool["capacityType"], pool["interruptions"]["nodesLost"]) == (POOL, "Spot", 1)
+    assert pool["nodeSeconds"]["lost"] > 0
+    assert pool["perNodeHour"]["low"] < pool["perNodeHour"]["mean"] < pool["perNodeHour"]["high"]
+    assert pool["recovery"]["count"] == 1
+    series = place.operator.get("/metrics")
+    assert f'benchmark="quick",capacity_type="Spot",kind="NodeLost",namespace="{place.namespace}"' in series
+
+
+def test_a_gang_whose_node_is_deleted_is_preempted_by_a_lost_node_and_runs_again_elsewhere(place: Place) -> None:
+    pods = start(place, workers=2)
+    gone = pods[1]["spec"]["nodeName"]
+    place.cluster.kubectl("delete", "node", gone)
+    try:
+        record = lost(place)
+        assert (record["outcome"], record["interruption"]) == ("Preempted", "NodeLost")
+        assert gone in record["nodes"]  # though no cluster knows it any more
+        assert record["instanceTypes"] == ["stand-in.large"]
+        place.wait(lambda: len(place.entries()) == 2, what="another attempt")
+        check_that_it_went_on(place)
+    finally:
+        place.cluster.restart(program(gone))
+
+
+def test_a_gang_whose_node_falls_silent_for_good_is_given_up_though_nobody_takes_its_pod_away(place: Place) -> None:
+    for_ever = [{"key": key, "operator": "Exists", "effect": "NoExecute"} for key in (UNREACHABLE, NOT_READY)]
+    (pod,) = start(place, workers=1, tolerations=for_ever)
+    silent = pod["spec"]["nodeName"]
+    place.cluster.kill(program(silent))
+    try:
+        record = lost(place)
+        assert (record["outcome"], record["reason"], record["interruption"]) == ("Preempted", "NodeLost", "NodeLost")
+        assert record.get("disruption") is None
+        assert f"node {silent} of pod {kube.name_of(pod)} is not ready" in record["sentence"]
+        check_that_it_went_on(place)
+        # It is told to end, nobody is there to end it, and nobody forces it: its slot counts as lost until then.
+        (stuck,) = (one for one in place.all(kube.PODS) if kube.name_of(one) == kube.name_of(pod))
+        assert stuck["metadata"]["deletionTimestamp"]
+        assert stuck["spec"]["nodeName"] == silent
+    finally:
+        place.cluster.restart(program(silent))
+
+
+def test_the_taint_manager_is_taken_at_its_word_that_it_was_for_a_silent_node(place: Place) -> None:
+    soon = [
+        {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 1}
+        for key in (UNREACHABLE, NOT_READY)
+    ]
+    (pod,) = start(place, workers=1, tolerations=soon)
+    silent = pod["spec"]["nodeName"]
+    place.cluster.kill(program(silent))
+    try:
+        record = lost(place)
+        assert (record["outcome"], record["disruption"]) == ("Preempted", "DeletionByTaintManager")
+        assert record["interruption"] == "NodeLost"
+        check_that_it_went_on(place)
+    finally:
+        place.cluster.restart(program(silent))

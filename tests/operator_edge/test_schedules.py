@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Schedules against an API server in memory: each run once, whatever is cut off; runs outlive their benchmarks."""
+
+from typing import Any
+
+import pytest
+
+import memory_kube
+import studies
+from gpubench import names
+from gpubench.api.schedule import GpuBenchmarkScheduleStatus
+from gpubench.schedule import history, runs, status
+from gpubench_operator import exporter, handlers, keys, kube, observe, schedule_exporter, schedules, settings, story
+from memory_world import Clock
+
+KEY = keys.schedule("default", "often")
+BEGIN = 1_800_000_000  # a whole hour
+MINUTE = 60
+LOOK = 30
+SWEEP = [{"workloads": ["mnist_cnn"], "pools": ["pool"], "workers": [1], "batchPerWorker": [64]}]
+
+
+def at(minutes: int) -> str:
+    return names.run_name("often", BEGIN + minutes * MINUTE)
+
+
+class World:
+    """One schedule, every ten minutes; its benchmarks take a minute and have a figure."""
+
+    def __init__(self, **spec: Any) -> None:
+        self.clock = Clock(float(BEGIN))
+        self.api = memory_kube.MemoryKube(self.clock)
+        self.speed = 1000.0
+        self.takes = 60.0
+        self.api.put(
+            kube.POOLS, studies.pool("pool", price={"perNodeHour": "3", "currency": "USD", "asOf": "2027-01-01"})
+        )
+        body = {
+            "apiVersion": names.API_VERSION,
+            "kind": names.SCHEDULE_KIND,
+            "metadata": {"name": "often", "namespace": "default", "creationTimestamp": observe.timestamp(BEGIN)},
+            "spec": {"schedule": "*/10 * * * *", "benchmarkTemplate": {"spec": {"sweep": SWEEP}}, **spec},
+        }
+        self.api.put(kube.SCHEDULES, body)
+        self.figures = schedule_exporter.ScheduleFigures()
+        self.crashes = 0
+        self.start_operator()
+
+    def start_operator(self) -> None:
+        """A new process: it remembers nothing."""
+        options = settings.load({"GPUBENCH_IDENTITY": "test"})
+        self.operator = schedules.ScheduleReconciler(self.api, options=options, figures=self.figures, clock=self.clock)
+
+    async def look(self) -> float | None:
+        try:
+            return await self.operator.reconcile(KEY)
+        except memory_kube.Crash:
+            self.crashes += 1
+            self.api.crash_at = None
+            self.start_operator()
+            return None
+        except kube.RetryLater:
+            return 0.0
+
+    async def run(self, minutes: int, *, every: int = LOOK) -> None:
+        end = self.clock.now + minutes * MINUTE
+        while self.clock.now < end:
+            self.clock.now += every
+            self.age()
+            await self.look()
+
+    def age(self) -> None:
+        """What the study's own reconciler and the garbage collector do meanwhile."""
+        for body in self.api.all(kube.BENCHMARKS):
+            if "deletionTimestamp" in body["metadata"]:
+                self.api.remove(kube.BENCHMARKS, name=kube.name_of(body), namespace="default")
+                continue
+            created = observe.seconds(body["metadata"]["creationTimestamp"]) or 0.0
+            if not body.get("status") and self.clock.now >= created + self.takes:
+                self.api.put(kube.BENCHMARKS, {**body, "status": self.finished(created + self.takes)})
+
+    def finished(self, moment: float) -> dict[str, Any]:
+        told = {"status": "True", "reason": "AllPointsEnded", "lastTransitionTime": observe.timestamp(moment)}
+        result = {
+            "workload": "mnist_cnn",
+            "pool": "pool",
+            "workers": 1,
+            "workersPerNode": 1,
+            "batchPerWorker": 64,
+            "globalBatch": 64,
+            "precision": "float32",
+            "state": "Measured",
+            "nodes": 1,
+            "environment": "key",
+            "values": [self.speed, self.speed * 1.001, self.speed * 0.999],
+        }
+        return {
+            "conditions": [{"type": kind, "message": "all points ended", **told} for kind in ("Finished", "Succeeded")],
+            "finishedAt": observe.timestamp(moment),
+            "results": [result],
+        }
+
+    @property
+    def created(self) -> list[str]:
+        return [name for verb, kind, name in self.api.writes if (verb, kind) == ("create", names.BENCHMARK_PLURAL)]
+
+    @property
+    def there(self) -> list[str]:
+        return sorted(kube.name_of(body) for body in self.api.all(kube.BENCHMARKS))
+
+    @property
+    def entries(self) -> tuple[history.Entry, ...]:
+        return history.read(body["data"] for body in self.api.all(kube.CONFIG_MAPS))
+
+    @property
+    def status(self) -> GpuBenchmarkScheduleStatus:
+        (body,) = self.api.all(kube.SCHEDULES)
+        return GpuBenchmarkScheduleStatus.model_validate(body["status"])
+
+    def events(self) -> list[str]:
+        return [body["reason"] for body in self.api.all(kube.EVENTS)]
+
+
+async def test_runs_are_made_kept_and_removed() -> None:
+    world = World()
+    await world.run(65)
+    assert world.created == [at(minutes) for minutes in (10, 20, 30, 40, 50, 60)]
+    assert world.there == [at(40), at(50), at(60)]  # successfulHistoryLimit is 3
+    assert [entry.name for entry in world.entries] == world.created
+    found = world.status
+    assert (found.runs_kept, found.active_runs, found.points_judged) == (6, 0, 1)
+    assert found.last_schedule_time == observe.timestamp(BEGIN + 60 * MINUTE)
+    assert found.next_schedule_time == observe.timestamp(BEGIN + 70 * MINUTE)
+    assert found.monthly is not None
+    assert found.monthly.runs == "4380"
+    assert {runs.CREATED, runs.DELETED, runs.COMPLETED} <= set(world.events())
+
+
+async def test_a_benchmark_has_the_template_and_says_whose_and_when() -> None:
+    metadata = {"labels": {"team": "a"}, "annotations": {"example.com/why": "because"}}
+    world = World(benchmarkTemplate={"metadata": metadata, "spec": {"sweep": SWEEP, "order": {"seed": 3}}})
+    await world.run(10)
+    (body,) = world.api.all(kube.BENCHMARKS)
+    (schedule,) = world.api.all(kube.SCHEDULES)
+    assert body["spec"] == {"sweep": SWEEP, "order": {"seed": 3}}
+    assert body["metadata"]["labels"]["team"] == "a"
+    assert body["metadata"]["labels"][names.LABEL_SCHEDULE] == "often"
+    assert body["metadata"]["annotations"] == {
+        "example.com/why": "because",
+        names.ANNOTATION_SCHEDULED: observe.timestamp(BEGIN + 10 * MINUTE),
+    }
+    (owner,) = body["metadata"]["ownerReferences"]
+    assert (owner["uid"], owner["controller"]) == (kube.uid_of(schedule), True)
+
+
+async def calm() -> World:
+    world = World(successfulHistoryLimit=0)
+    await world.run(26, every=2 * MINUTE)
+    return world
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["after a write", "before a write"])
+async def test_a_crash_at_any_write_makes_no_run_twice_and_loses_none(before: bool) -> None:
+    undisturbed = await calm()
+    for number in range(len(undisturbed.api.writes)):
+        world = World(successfulHistoryLimit=0)
+        world.api.crash_at, world.api.crash_before = number, before
+        await world.run(26, every=2 * MINUTE)
+        assert world.crashes == 1, number
+        assert world.created == undisturbed.created, number
+        assert world.there == undisturbed.there, number
+        assert [entry.name for entry in world.entries] == [entry.name for entry in undisturbed.entries], number
+        assert without_moments(world.status) == without_moments(undisturbed.status), number
+
+
+def without_moments(found: GpuBenchmarkScheduleStatus) -> GpuBenchmarkScheduleStatus:
+    """A run whose creation was cut off begins a look later, and so does what follows from it."""
+    return found.model_copy(
+        update={
+            "conditions": tuple((one.type, one.status, one.reason) for one in found.conditions),
+            "last_results": tuple((one.name, one.succeeded) for one in found.last_results),
+            "last_successful_time": None,
+        }
+    )
+
+
+async def test_an_operator_that_read_before_another_one_wrote_makes_no_second_run() -> None:
+    world = World()
+    world.clock.now += 10 * MINUTE
+    await world.look()
+    (schedule,) = world.api.all(kube.SCHEDULES)
+    stale = {**schedule, "status": {}}
+    world.api.put(kube.SCHEDULES, stale)  # as the other one has read it
+    world.start_operator()
+    await world.look()
+    assert world.created == [at(10)]
+
+
+async def test_a_name_that_is_taken_is_told_and_the_run_starts_when_it_is_free() -> None:
+    world = World()
+    foreign = {"metadata": {"name": at(10), "namespace": "default"}, "spec": {"sweep": SWEEP}}
+    world.api.put(kube.BENCHMARKS, foreign)
+    await world.run(11)
+    assert story.NAME_TAKEN in world.events()
+    assert world.status.last_schedule_time is None
+    world.api.remove(kube.BENCHMARKS, name=at(10), namespace="default")
+    await world.run(2)
+    assert world.created == [at(10)]
+
+
+async def test_a_creation_that_is_refused_is_told_and_tried_again() -> None:
+    world = World()
+    world.api.refusals[names.BENCHMARK_PLURAL] = kube.Never("exceeded quota", code=403)
+    await world.run(10)
+    assert world.created == []
+    assert schedules.FAILED_CREATE in world.events()
+    await world.run(1)
+    assert world.created == [at(10)]
+
+
+async def test_replace_deletes_the_run_under_way() -> None:
+    world = World(concurrencyPolicy="Replace")
+    world.takes = 10**6
+    await world.run(21)
+    assert world.there == [at(20)]
+
+
+async def test_a_study_that_became_slower_is_told_in_condition_event_and_metric() -> None:
+    world = World()
+    await world.run(95)
+    assert status.REGRESSED not in world.events()
+    world.speed = 800.0
+    await world.run(30)
+    found = world.status
+    (slower,) = found.regressions
+    assert slower.run == at(100)
+    assert [one.status for one in found.conditions if one.type == status.REGRESSED] == ["True"]
+    assert world.events().count(status.REGRESSED) == 1
+    samples = {
+        (sample.name, sample.labels.get("condition")): sample.value
+        for family in world.figures.collect()
+        for sample in family.samples
+    }
+    assert samples["gpubench_schedule_condition", status.REGRESSED] == 1
+    assert samples["gpubench_schedule_slower_points", None] == 1
+
+
+async def test_a_schedule_that_cannot_be_read_says_so_and_starts_nothing() -> None:
+    world = World(schedule="0 0 30 2 *")
+    await world.run(30)
+    assert world.created == []
+    assert [one.reason for one in world.status.conditions if one.type == status.READY] == [runs.UNPARSEABLE]
+    assert world.events() == [runs.UNPARSEABLE]
+
+
+async def test_a_schedule_whose_pool_is_not_there_says_which_and_goes_on() -> None:
+    world = World()
+    world.api.remove(kube.POOLS, name="pool")
+    await world.run(11)
+    (ready, _) = world.status.conditions
+    assert (ready.status, ready.reason) == ("True", status.WAITING_FOR_POOLS)
+    assert "waits for GpuPool pool, not there" in ready.message
+    assert world.status.monthly is not None
+    assert world.status.monthly.sentence.startswith("no cost: GpuPool pool is not there")
+    assert world.created == [at(10)]
+
+
+async def test_a_run_whose_spec_was_changed_is_not_taken_for_finished_before_anybody_has_looked() -> None:
+    world = World()
+    world.takes = 600.0
+    await world.run(11)
+    (body,) = world.api.all(kube.BENCHMARKS)
+    told = world.finished(world.clock.now)
+    for condition in told["conditions"]:
+        condition["observedGeneration"] = body["metadata"]["generation"]
+    changed = {**body, "metadata": {**body["metadata"], "generation": body["metadata"]["generation"] + 1}}
+    world.api.put(kube.BENCHMARKS, {**changed, "status": told})
+    await world.look()
+    assert [entry.name for entry in world.entries] == []
+    world.api.put(kube.BENCHMARKS, {**body, "status": told})
+    await world.look()
+    assert [entry.name for entry in world.entries] == [at(10)]
+
+
+async def test_a_history_of_another_writer_is_read_anew() -> None:
+    """Two operators for a moment: the one that writes later finds the shard changed, and loses no entry."""
+    world, other = World(), None
+    await world.run(12)
+    other = schedules.ScheduleReconciler(
+        world.api,
+        options=settings.load({"GPUBENCH_IDENTITY": "other"}),
+        figures=schedule_exporter.ScheduleFigures(),
+        clock=world.clock,
+    )
+    await other.reconcile(KEY)
+    await world.run(20)
+    await other.reconcile(KEY)
+    assert [entry.name for entry in world.entries] == [at(10), at(20), at(30)]
+
+
+def test_a_run_that_has_finished_or_is_gone_wakes_its_schedule() -> None:
+    woken: list[keys.Key] = []
+    handler = handlers.Handlers(wake=woken.append, figures=exporter.Figures())
+    labels = {names.LABEL_SCHEDULE: "often"}
+    metadata = {"name": at(10), "namespace": "default", "uid": "u", "generation": 1, "labels": labels}
+    running = {"metadata": metadata, "status": {"observedGeneration": 1}}
+    ended = {"observedGeneration": 1, "conditions": [{"type": "Finished", "status": "True"}]}
+    handler.benchmark({"type": "MODIFIED", "object": running})
+    assert KEY not in woken
+    handler.benchmark({"type": "MODIFIED", "object": {**running, "status": ended}})
+    assert woken.count(KEY) == 1
+    handler.benchmark({"type": "DELETED", "object": running})
+    assert woken.count(KEY) == 2
