@@ -33,7 +33,7 @@ import rich.table
 import tensorflow as tf
 
 from gpubench import workloads
-from gpubench.api.benchmark import Data, DataSource
+from gpubench.api.sweep import Data, DataSource
 from gpubench.precision import Precision
 from gpubench.workloads import TRAINING_SAMPLES, Inputs
 from gpubench_jobs import data, models, precision, train

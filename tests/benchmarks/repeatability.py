@@ -28,7 +28,7 @@ import rich.console
 import rich.table
 import yaml
 
-from gpubench.api.benchmark_status import PointResult
+from gpubench.api.point_result import PointResult
 from gpubench.report import tables
 from gpubench_cli import results
 

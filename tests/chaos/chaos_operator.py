@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operator as it is, but for its clock: it is as far ahead as a file says, and a file that is not there says 0.
+
+Everything else is `python -m gpubench_operator`: settings, logs, Lease, watches. What may not happen here: a second
+thing that differs from it.
+"""
+
+import asyncio
+import os
+import sys
+import time
+from pathlib import Path
+
+from gpubench_operator import logs, process, settings
+
+OFFSET_FILE = "CHAOS_CLOCK_OFFSET"  # not GPUBENCH_: the operator knows no such setting
+
+
+class SteppedClock:
+    """Seconds since the epoch, stepped by the number in a file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __call__(self) -> float:
+        try:
+            return time.time() + float(self._path.read_text(encoding="ascii"))
+        except (FileNotFoundError, ValueError):  # not there, or just being written
+            return time.time()
+
+
+def main() -> int:
+    """Run until a signal comes; the exit code."""
+    options = settings.load()
+    logs.configure(style=options.log_format, level=options.log_level)
+    return asyncio.run(process.run(options, clock=SteppedClock(Path(os.environ[OFFSET_FILE]))))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

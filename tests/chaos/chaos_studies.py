@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The studies that run while faults strike: lanes, in each of which one study follows the other.
+
+Most gangs are stand-ins of a few seconds; one lane has real Horovod ranks. Some studies are made to fail, some are
+deleted or suspended while they run, as their lane's seed says. What may not happen here: a look at whether they ended
+well; that is `chaos_invariants`.
+"""
+
+import random
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import studies
+from chaos_place import NAMESPACE, REAL_POOL, STAND_IN_POOLS
+from gpubench.exitcodes import ExitCode
+from gpubench_operator import kube
+
+LANES = ("left", "right", "both", REAL_POOL)
+#: More than the faults of a run can use up, so that what ends a study is never a bound.
+_ATTEMPTS = {"failed": 10, "preempted": 100}
+_STAND_IN_SECONDS = ("3", "5", "7")
+_FAILING = str(int(ExitCode.BAD_ASSIGNMENT))
+
+
+class Course(StrEnum):
+    """What becomes of a study."""
+
+    PLAIN = "plain"
+    FAILING = "failing"  # its program ends with a code that no retry can mend
+    SUSPENDED = "suspended"  # and resumed
+    DELETED = "deleted"  # while it runs
+
+
+_COURSES = (Course.PLAIN, Course.PLAIN, Course.PLAIN, Course.FAILING, Course.SUSPENDED, Course.DELETED)
+
+
+class Study(NamedTuple):
+    """One study of a lane: what is applied, and what a user does to it."""
+
+    lane: str
+    name: str
+    course: Course
+    body: kube.Object
+    meddled_after: float  # seconds after it was applied, when it is suspended or deleted
+    resumed_after: float
+
+    @property
+    def is_real(self) -> bool:
+        return self.lane == REAL_POOL
+
+
+def writes_results(name: str) -> bool:
+    """Whether the gangs of the study of this name end with a result, if they are left alone."""
+    return not name.endswith(f"-{Course.FAILING}")
+
+
+def lanes(*, with_real: bool) -> tuple[str, ...]:
+    return LANES if with_real else tuple(lane for lane in LANES if lane != REAL_POOL)
+
+
+def study(seed: int, lane: str, number: int) -> Study:
+    """The study of that number in a lane; the same for ever."""
+    chance = random.Random(f"study {number} in {lane} of {seed}")
+    real = lane == REAL_POOL
+    course = Course.PLAIN if real else chance.choice(_COURSES)
+    name = f"{lane}-{number}-{course}"
+    meddled_after = chance.uniform(4.0, 15.0)
+    return Study(
+        lane=lane,
+        name=name,
+        course=course,
+        body=_real(name) if real else _stand_in(name, lane, course=course, seconds=chance.choice(_STAND_IN_SECONDS)),
+        meddled_after=meddled_after,
+        resumed_after=meddled_after + chance.uniform(3.0, 10.0),
+    )
+
+
+def _stand_in(name: str, lane: str, *, course: Course, seconds: str) -> kube.Object:
+    pools = list(STAND_IN_POOLS) if lane == "both" else [lane]
+    env = [{"name": "STAND_IN_SECONDS", "value": seconds}]
+    if course is Course.FAILING:
+        env.append({"name": "STAND_IN_EXIT_CODE", "value": _FAILING})
+    return _study(
+        name,
+        sweep={"workloads": ["mnist_cnn"], "pools": pools, "workers": [1, 2], "batchPerWorker": [64]},
+        parallel=2,
+        template={"env": env},
+    )
+
+
+def _real(name: str) -> kube.Object:
+    return _study(
+        name,
+        sweep={"workloads": ["mnist_mlp"], "pools": [REAL_POOL], "workers": [1, 2], "batchPerWorker": [32]},
+        parallel=1,
+        template={},
+    )
+
+
+def _study(name: str, *, sweep: dict[str, Any], parallel: int, template: dict[str, Any]) -> kube.Object:
+    limits = {
+        "parallelTrials": parallel,
+        "attempts": _ATTEMPTS,
+        "schedulingTimeout": "4m",
+        "attemptTimeout": "4m",
+    }
+    return studies.benchmark(
+        name,
+        namespace=NAMESPACE,
+        sweep=[sweep],
+        measure={"repeats": {"min": 2}, "warmUp": "1s", "duration": "2s", "window": "1s"},
+        limits=limits,
+        template=template,
+    )

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The invariants of a chaos run see what they are there for: a study that went well, and then one thing made wrong."""
+
+import asyncio
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import chaos_invariants
+from chaos_invariants import Stored
+from chaos_studies import Course, Study
+from gpubench.control import ledger
+from gpubench_operator import kube
+from memory_world import Fate, World
+
+STUDY = Study(lane="left", name="quick", course=Course.PLAIN, body={}, meddled_after=0.0, resumed_after=0.0)
+Jobs = dict[str, int]
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    """Two points, two repeats; the first attempt fails, the second one is preempted."""
+    found = World(repeats=2, fates=(Fate.FAILURE, Fate.PREEMPTION))
+    asyncio.run(found.finish())
+    return found
+
+
+def stored(world: World) -> Stored:
+    body = copy.deepcopy(world.api.all(kube.BENCHMARKS)[0])
+    return chaos_invariants.stored(body, copy.deepcopy(world.api.all(kube.CONFIG_MAPS)))
+
+
+def jobs(world: World) -> Jobs:
+    return dict.fromkeys(world.jobs_created(), 1)
+
+
+def test_of_a_study_that_went_well_nothing_is_said(world: World) -> None:
+    assert len(jobs(world)) == 6
+    assert chaos_invariants.of_finished(STUDY, stored(world), jobs(world)) == []
+
+
+def succeeded(found: Stored) -> ledger.AttemptRecord:
+    records = ledger.from_entries(found.shards).records
+    return next(one for one in records if one.outcome is ledger.Outcome.SUCCEEDED)
+
+
+def lost_condition(found: Stored, _: Jobs) -> None:
+    found.body["status"]["conditions"][1]["status"] = "False"
+
+
+def job_that_nobody_recorded(_: Stored, existed: Jobs) -> None:
+    existed["quick-abcde-trial-1"] = 1
+
+
+def job_that_was_created_twice(_: Stored, existed: Jobs) -> None:
+    existed[next(iter(existed))] = 2
+
+
+def job_that_never_existed(_: Stored, existed: Jobs) -> None:
+    existed.pop(next(iter(existed)))
+
+
+def miscounted(found: Stored, _: Jobs) -> None:
+    found.body["status"]["attempts"]["failed"] += 1
+
+
+def figure_of_nobody(found: Stored, _: Jobs) -> None:
+    found.body["status"]["results"][0]["values"][0] += 1
+
+
+def figure_of_a_failed_attempt(found: Stored, _: Jobs) -> None:
+    record = succeeded(found)
+    entries: Any = found.shards[0]
+    entries[record.key] = record.model_copy(update={"outcome": ledger.Outcome.FAILED}).to_text()
+
+
+def trial_that_succeeded_twice(found: Stored, existed: Jobs) -> None:
+    record = succeeded(found)
+    again = record.model_copy(update={"attempt": 9, "job": f"{record.job}9"})
+    entries: Any = found.shards[0]
+    entries[again.key] = again.to_text()
+    existed[again.job] = 1
+
+
+def changed_byte(found: Stored, _: Jobs) -> None:
+    entries: Any = found.shards[0]
+    key = succeeded(found).key
+    entries[key] = entries[key].replace('"samples":', '"samples":1', 1)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (lost_condition, "was due"),
+        (job_that_nobody_recorded, "is in no record"),
+        (job_that_was_created_twice, "was created 2 times"),
+        (job_that_never_existed, "never existed"),
+        (miscounted, "status counts"),
+        (figure_of_nobody, "its attempts measured"),
+        (figure_of_a_failed_attempt, "is Failed and has result"),
+        (trial_that_succeeded_twice, "succeeded 2 times"),
+        (changed_byte, "cannot be read"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_what_is_wrong_is_said(world: World, wrong: Callable[[Stored, Jobs], None], said: str) -> None:
+    found, existed = stored(world), jobs(world)
+    wrong(found, existed)
+    assert any(said in sentence for sentence in chaos_invariants.of_finished(STUDY, found, existed))
+
+
+def test_a_job_of_which_only_a_later_request_tells_existed_and_a_torn_line_hides_no_other(tmp_path: Path) -> None:
+    def event(verb: str, name: str, code: int = 200, **reference: str) -> str:
+        found = {"kind": "Event", "stage": "ResponseComplete", "verb": verb, "responseStatus": {"code": code}}
+        return json.dumps(
+            {**found, "objectRef": {"resource": "jobs", "name": name, **reference}}, separators=(",", ":")
+        )
+
+    lines = [
+        event("create", "quick-a", 201),
+        event("create", "quick-refused", 409),
+        event("create", "another-a", 201),
+        event("update", "quick-b", subresource="status"),
+        event("create", "quick-torn", 201)[:40] + event("create", "quick-c", 201),
+    ]
+    path = tmp_path / "audit.log"
+    path.write_text("\n".join(lines) + "\n" + event("create", "quick-half", 201)[:50])
+    audit = chaos_invariants.Audit(tmp_path)
+    assert audit.jobs("quick") == {"quick-a": 1, "quick-b": 1, "quick-c": 1}
+    with path.open("a") as log:
+        log.write("\n" + event("create", "quick-d", 201) + "\n")
+    assert set(audit.jobs("quick")) == {"quick-a", "quick-b", "quick-c", "quick-d"}
