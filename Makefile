@@ -17,11 +17,17 @@ PYTHON := $(VENV)/bin/python
 SYNCED := $(VENV)/.synced
 HOROVOD := $(VENV)/.horovod
 RUN := .run
+# Tests start Python hundreds of times: without its bytecode each start would compile all of gpubench, which takes longer
+# than most commands. Some machines switch it off for all programs.
+export PYTHONDONTWRITEBYTECODE :=
+SEED ?= 1
+FAULTS ?= 200
+OBJECTS ?= 10000
 # What tests share is not installed; programs beside the tests find it here.
-SUPPORT := PYTHONPATH=tests/support:tests/cluster
+SUPPORT := PYTHONPATH=tests/support:tests/cluster:tests/fuzz:tests/charts:tests/monitoring
 
 ##@ Use it
-.PHONY: help demo run studies render-report
+.PHONY: help demo run studies render-report render-dashboards
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@ / {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -45,18 +51,33 @@ cluster-down: $(SYNCED) ## Stop it, and everything that runs on it
 render-report: $(SYNCED) ## A report in a real browser, at the widths of a desk and of a phone: nothing may scroll sideways (needs chromium)
 	$(PYTHON) tests/rendering/render_report.py $(REPORTS)
 
+render-dashboards: ready ## The pictures of the dashboards, from a Prometheus beside a real study with a preemption (ARGUMENTS=--help: from yours)
+	$(SUPPORT):tests/rendering:dashboards $(PYTHON) tests/rendering/render_dashboards.py $(ARGUMENTS)
+
 ##@ Change it
-.PHONY: test lint verify generate format cluster-up cluster-down
+.PHONY: test chaos chaos-schedules fuzz e2e lint verify generate format cluster-up cluster-down
 # Two files at a time, those that take minutes first, so that none is left over at the end.
 test: ready ## All tests: two real Horovod ranks, a real API server; no root
 	$(PYTHON) -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations 25 \
-	  tests/operator_edge tests/jobs tests/cli tests/cluster tests/artifacts tests/core
+	  tests/chaos tests/operator_edge tests/jobs tests/cli tests/fuzz tests/cluster tests/charts tests/artifacts tests/core
+
+chaos: ready ## Random faults while studies run, then what must hold; SEED=1 FAULTS=200 (about half an hour)
+	$(SUPPORT) $(PYTHON) tests/chaos/chaos.py --seed $(SEED) --faults $(FAULTS) $(ARGUMENTS)
+
+chaos-schedules: ready ## A schedule every minute for ten minutes, the operator killed at random moments; SEED=1
+	$(SUPPORT):tests/chaos $(PYTHON) tests/chaos/chaos_schedules.py --seed $(SEED)
+
+fuzz: ready ## Generated objects, valid and hostile, against API server and operator; SEED=1 OBJECTS=10000 (half an hour)
+	$(SUPPORT) PYTHONHASHSEED=0 $(PYTHON) tests/fuzz/fuzz.py --seed $(SEED) --objects $(OBJECTS)
+
+e2e: $(SYNCED) go ## Own images, own chart, real kubelet and containerd, from install to uninstall (root, Linux; tests/README.md)
+	PYTHONPATH=tests/support:tests/cluster:tests/charts:tests/e2e $(PYTHON) tests/e2e/e2e.py $(ARGUMENTS)
 
 lint: $(SYNCED) go ## ruff, mypy, import-linter, yamllint, shellcheck, go vet
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/mypy operator/gpubench operator/gpubench_operator operator/gpubench_cli
-	$(VENV)/bin/mypy jobs charts tests
+	$(VENV)/bin/mypy jobs charts dashboards tests
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/yamllint --strict .
 	git ls-files '*.sh' .ci/run | xargs $(VENV)/bin/shellcheck
@@ -66,7 +87,7 @@ format: $(SYNCED) ## Put every file into its canonical form
 	$(VENV)/bin/ruff check --fix --select I
 	$(VENV)/bin/ruff format
 
-generate: $(SYNCED) ## Write the CRDs, the ClusterRole and the reference pages from the code
+generate: $(SYNCED) ## Write the CRDs, the rules of the roles, the tables of the chart and the reference pages from the code
 	$(PYTHON) charts/generate.py
 
 verify: $(SYNCED) ## Check that the generated files and the lock file are what the code says
@@ -74,7 +95,7 @@ verify: $(SYNCED) ## Check that the generated files and the lock file are what t
 	$(UV) lock --check
 
 ##@ Measure it
-.PHONY: bench-steploop bench-overhead bench-pipelines bench-repeatability bench-operator bench-statistics bench-scaling-law
+.PHONY: bench-steploop bench-overhead bench-pipelines bench-repeatability bench-operator bench-scrape bench-recovery bench-statistics bench-scaling-law bench-regressions bench-history
 bench-steploop: $(HOROVOD) ## Our measured step loop against the best bare loop, interleaved
 	$(PYTHON) tests/benchmarks/steploop.py
 
@@ -90,20 +111,36 @@ bench-repeatability: $(HOROVOD) ## The quickstart twenty times: how many interva
 bench-scaling-law: $(SYNCED) ## How far off the scaling law is on published tables, and how often its intervals are right
 	$(SUPPORT) $(PYTHON) tests/benchmarks/scaling_law.py
 
+bench-regressions: $(SYNCED) ## How often a schedule finds and dates a slowdown, and how often it raises a false alarm: 1,000 simulated histories
+	$(SUPPORT) $(PYTHON) tests/benchmarks/regressions.py
+
+bench-history: ready ## A schedule of fourteen real trainings on the embedded cluster, the last four slower, and since when it says so (a quarter of an hour)
+	$(SUPPORT) $(PYTHON) tests/benchmarks/real_history.py $(ARGUMENTS)
+
 bench-operator: ready ## From apply to pods, and the operator's memory and CPU with 1, 10, 100 studies
 	$(SUPPORT) $(PYTHON) tests/benchmarks/operator_latency.py
+
+bench-scrape: $(SYNCED) ## Series, bytes and seconds of a scrape with 1,000 studies of 20 points, and after they are deleted
+	$(SUPPORT) $(PYTHON) tests/benchmarks/scrape_size.py
+
+bench-recovery: ready ## From an eviction to training again, in parts, over twenty preemptions of real gangs (some ten minutes)
+	$(SUPPORT) $(PYTHON) tests/benchmarks/recovery.py
 
 bench-statistics: $(SYNCED) ## How often the intervals hold the truth, and what a precise figure costs: simulated, some minutes
 	$(PYTHON) tests/benchmarks/interval_coverage.py
 
 ##@ Set it up (all of these are called by the targets above)
-.PHONY: setup ready horovod cluster-build go
+.PHONY: setup ready horovod cluster-build helm-build prometheus-build go
 setup: $(SYNCED) ## The virtual environment with everything that is locked
 horovod: $(HOROVOD) ## Horovod, built once for this TensorFlow, Python and compiler
 cluster-build: go ## The binaries of the embedded Kubernetes, built once
 	$(PYTHON) tests/cluster/cluster.py build
+helm-build: cluster-build ## Helm 3 and Helm 4, built once from their modules
+	$(SUPPORT) $(PYTHON) tests/charts/helm_programs.py
+prometheus-build: helm-build ## Prometheus and promtool, built once from their module
+	$(SUPPORT) $(PYTHON) tests/monitoring/prometheus_programs.py
 ready: $(SYNCED) ## Both of these side by side: on two cores that is shorter than one after the other
-	@$(MAKE) -j2 horovod cluster-build
+	@$(MAKE) -j2 horovod prometheus-build
 
 # Debian's Python may lack venv or pip; one of them is enough.
 $(CACHE)/uv-$(UV_VERSION)/bin/uv:
@@ -113,7 +150,7 @@ $(CACHE)/uv-$(UV_VERSION)/bin/uv:
 
 $(SYNCED): pyproject.toml uv.lock $(UV)
 	# --inexact: Horovod's wheel is installed beside the locked packages and must stay.
-	$(UV) sync --locked --inexact --extra operator --extra report --extra jobs-cpu --group dev
+	$(UV) sync --locked --inexact --compile-bytecode --extra operator --extra report --extra jobs-cpu --group dev
 	touch $@
 
 $(HOROVOD): $(SYNCED) jobs/horovod_wheel.py
