@@ -194,7 +194,9 @@ def running(folder: Path) -> Iterator[Seen]:
         )
         over = f'{metrics.CONDITION.name}{{benchmark="{NAME}", condition="Finished"}} == 1'
         wait(lambda: prometheus.query(over), what="its end in Prometheus", seconds=SCRAPED_SECONDS)
-        wait(lambda: prometheus.query(EFFICIENCY), what="the rules after it", seconds=SCRAPED_SECONDS)
+        scraped = time.time()
+        after = f"timestamp({EFFICIENCY}) >= {scraped}"  # of repeats before the last one it has had values already
+        wait(lambda: prometheus.query(after), what="the rules after it", seconds=SCRAPED_SECONDS)
         wait(lambda: prometheus.query(metrics.SCHEDULE_LAST.name), what="the schedule", seconds=SCRAPED_SECONDS)
         yield Seen(
             prometheus=prometheus,
