@@ -6,21 +6,17 @@ to dry runs. What may not happen here: a wait without a bound.
 """
 
 import contextlib
-import time
 from collections.abc import Generator, Iterator
-from pathlib import Path
 
 import hypothesis
 import pytest
 
+import installation
 import kept
-from cluster import ApiError, Cluster
-from gpubench import names
+from cluster import Cluster
 
-ROOT = Path(__file__).resolve().parents[1]
 hypothesis.settings.register_profile("busy", deadline=None)  # a test asserts no time: the machine may be busy
 hypothesis.settings.load_profile("busy")
-SERVED_TIMEOUT_SECONDS = 30.0  # an API server serves a new definition within two; a loaded machine takes longer
 
 
 @pytest.hookimpl(wrapper=True)
@@ -57,20 +53,5 @@ def served_api(control_plane: Cluster) -> Cluster:
 
 @contextlib.contextmanager
 def _serving(cluster: Cluster) -> Iterator[Cluster]:
-    cluster.kubectl("apply", "-f", str(ROOT / "charts/gpubench/files/crds"))
-    deadline = time.monotonic() + SERVED_TIMEOUT_SECONDS
-    for plural in (names.POOL_PLURAL, names.BENCHMARK_PLURAL):
-        while not _is_served(cluster, plural):
-            assert time.monotonic() < deadline, f"{plural} was not served within {SERVED_TIMEOUT_SECONDS:g} s"
-            time.sleep(0.1)
+    installation.install_definitions(cluster)
     yield cluster
-
-
-def _is_served(cluster: Cluster, plural: str) -> bool:
-    try:
-        cluster.request("GET", f"/apis/{names.API_VERSION}/{plural}")
-    except ApiError as refusal:
-        if refusal.status in (404, 429):  # unknown as yet; known, but its storage is being made
-            return False
-        raise
-    return True

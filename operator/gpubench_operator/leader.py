@@ -85,17 +85,31 @@ class Elector:
                         self._renewed_at = None
 
     async def release(self) -> None:
-        """Give the Lease back, so that the next one need not wait; whatever goes wrong, its duration ends it."""
+        """Give the Lease back, so that the next one need not wait; whatever goes wrong, its duration ends it.
+
+        Tried as long as the Lease is ours: the API server may still carry out a renewal whose answer nobody awaits any
+        more, which is a conflict.
+        """
         if self._renewed_at is None:
             return
+        left = self._deadline() - self._clock()
         self._renewed_at = None
-        with contextlib.suppress(kube.RetryLater, kube.Never, TimeoutError):
-            async with asyncio.timeout(self._terms.retry):
-                lease = await self._read()
-                if lease is not None and _holder(lease) == self._terms.identity:
-                    # client-go leaves a second: nobody may conclude anything from a Lease of no length
-                    await self._api.replace(kube.LEASES, self._taken(lease, holder="", duration=1))
-                    _log.info("lease released", extra={"lease": self._terms.name})
+        with contextlib.suppress(kube.Never, TimeoutError):
+            async with asyncio.timeout(left):
+                while not await self._is_given_back():
+                    await self._sleep(self._terms.retry)
+
+    async def _is_given_back(self) -> bool:
+        """Whether the Lease is not ours any more; one try."""
+        try:
+            lease = await self._read()
+            if lease is not None and _holder(lease) == self._terms.identity:
+                # client-go leaves a second: nobody may conclude anything from a Lease of no length
+                await self._api.replace(kube.LEASES, self._taken(lease, holder="", duration=1))
+                _log.info("lease released", extra={"lease": self._terms.name})
+        except kube.RetryLater:
+            return False
+        return True
 
     def _deadline(self) -> float:
         return (self._renewed_at or 0.0) + self._terms.renew

@@ -225,6 +225,7 @@ async def _stand_by_and_lead(process: Process) -> int:
     finally:
         keeping.remove_done_callback(_end_at_once)
         keeping.cancel()
+        await asyncio.wait({keeping})
         await process.elector.release()
         process.health.leader.set(0)
     return 0

@@ -53,7 +53,6 @@ STORE_MOUNT = "/store"
 RUN_SECONDS = 900.0  # that one run may take on a machine that has other things to do
 LOOK_SECONDS = 0.5
 #: A lease that a busy machine cannot lose: that the operator ends itself then is another test's.
-SETTINGS = {"GPUBENCH_LEASE_SECONDS": "120", "GPUBENCH_LEASE_RENEW_SECONDS": "90"}
 WHAT = "runs of real gangs of two ranks, written by `make bench-history ARGUMENTS='--out FILE'`: not to be edited"
 
 POOL = studies.pool(
@@ -200,7 +199,7 @@ def main() -> int:
     with (
         tempfile.TemporaryDirectory(prefix="gpubench-bench-") as folder,
         Cluster.start(Path(folder) / "cluster", nodes=nodes, images=images, audit_log=False) as cluster,
-        installation.running_operator(cluster, log=Path(folder) / "operator.log", settings=SETTINGS),
+        installation.running_operator(cluster, log=Path(folder) / "operator.log", settings=installation.ALONE),
     ):
         store = Path(folder) / "store" / "seconds"
         store.parent.mkdir()

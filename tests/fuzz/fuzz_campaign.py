@@ -38,10 +38,8 @@ THREADS = 4
 CONDITION_SECONDS = 120.0  # the longest that a sentence may take; it takes one or two seconds
 GONE_SECONDS = 120.0
 POLL_SECONDS = 0.5
-#: A lease that a busy machine cannot lose: that the operator ends itself then is another test's.
 SETTINGS = {
-    "GPUBENCH_LEASE_SECONDS": "120",
-    "GPUBENCH_LEASE_RENEW_SECONDS": "90",
+    **installation.ALONE,
     "GPUBENCH_NODE_POLL_SECONDS": "5",
     "GPUBENCH_LOG_FORMAT": "json",
 }

@@ -39,8 +39,6 @@ STUDY_SECONDS = 600.0  # a bound; most of the study is `import tensorflow`
 SCRAPED_SECONDS = 60.0
 #: So that the operator has seen the schedule before its run is due.
 _SOON_SECONDS = 5.0
-#: Nobody else would lead: a machine that is busy with other things must not end the operator by a late renewal.
-SETTINGS = {"GPUBENCH_LEASE_SECONDS": "300", "GPUBENCH_LEASE_RENEW_SECONDS": "290"}
 #: Made of the looks at the ranks' own computing, which are left out where they take long.
 OF_A_LOOK = {
     metrics.WORKER_COMPUTE.name,
@@ -177,7 +175,7 @@ def running(folder: Path) -> Iterator[Seen]:
     """
     with (
         running_cluster(folder / "cluster") as cluster,
-        installation.running_operator(cluster, log=folder / "operator.log", settings=SETTINGS) as operator,
+        installation.running_operator(cluster, log=folder / "operator.log", settings=installation.ALONE) as operator,
         prometheus_server.running(folder / "prometheus", configuration(cluster, operator)) as prometheus,
     ):
         begun = time.time()

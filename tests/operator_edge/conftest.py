@@ -123,12 +123,16 @@ class Place:
                 "gpubench.dev/pretend-exit-code": str(exit_code),
                 "gpubench.dev/pretend-message": state["message"] if exit_code == 0 else "",
             }
-            self.cluster.request(
-                "PATCH",
-                kube.PODS.path(namespace=self.namespace, name=kube.name_of(pod)),
-                {"metadata": {"annotations": annotations}},
-                content_type="application/merge-patch+json",
-            )
+            try:
+                self.cluster.request(
+                    "PATCH",
+                    kube.PODS.path(namespace=self.namespace, name=kube.name_of(pod)),
+                    {"metadata": {"annotations": annotations}},
+                    content_type="application/merge-patch+json",
+                )
+            except ApiError as refusal:
+                if refusal.status != 404:  # it went with its Job since the list
+                    raise
 
     def end_study(self, name: str) -> None:
         """End pods until the study has finished."""

@@ -14,16 +14,18 @@ from kubernetes.aio.client import api_client, configuration
 from cluster import Cluster
 from gpubench_operator import api_server, kube
 
+SILENCE_SECONDS = 2.0  # of a server that never answers; a real one may be slow for longer on a loaded machine
+REAL_SECONDS = 30.0
 GARBAGE_SECONDS = 30.0  # it takes less than one; a loaded machine takes longer
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @contextlib.asynccontextmanager
-async def connected(configured: configuration.Configuration) -> AsyncIterator[api_server.ApiServer]:
+async def connected(configured: configuration.Configuration, *, seconds: float) -> AsyncIterator[api_server.ApiServer]:
     counted: Counter[tuple[str, str, str]] = Counter()
     tested = api_server.ApiServer(
-        api_client.ApiClient(configured), timeout=2.0, count=lambda *what: counted.update([what])
+        api_client.ApiClient(configured), timeout=seconds, count=lambda *what: counted.update([what])
     )
     try:
         yield tested
@@ -37,7 +39,7 @@ async def real(cluster: Cluster) -> AsyncIterator[api_server.ApiServer]:
     await kube_config.load_kube_config(  # type: ignore[no-untyped-call]
         config_file=str(cluster.kubeconfig), client_configuration=configured
     )
-    async with connected(configured) as tested:
+    async with connected(configured, seconds=REAL_SECONDS) as tested:
         yield tested
 
 
@@ -52,7 +54,7 @@ async def answering(answer: Handler) -> AsyncIterator[api_server.ApiServer]:
     configured = configuration.Configuration()
     configured.host = f"http://127.0.0.1:{runner.addresses[0][1]}"
     try:
-        async with connected(configured) as tested:
+        async with connected(configured, seconds=SILENCE_SECONDS) as tested:
             yield tested
     finally:
         await runner.cleanup()
@@ -159,7 +161,7 @@ async def test_a_server_that_says_nothing_is_a_retry_after_the_time_out() -> Non
 async def test_a_server_that_is_away_is_a_retry() -> None:
     configured = configuration.Configuration()
     configured.host = "http://127.0.0.1:9"
-    async with connected(configured) as tested:
+    async with connected(configured, seconds=SILENCE_SECONDS) as tested:
         with pytest.raises(kube.RetryLater, match="no answer"):
             await tested.get(kube.JOBS, name="x", namespace="default")
 

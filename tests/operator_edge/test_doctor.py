@@ -3,6 +3,7 @@
 
 import contextlib
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import installation
 from cluster import Cluster
 from gpubench import names
 
+LEADING_SECONDS = 60.0
 MERGE = "application/merge-patch+json"
 DNS = "/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices"
 CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
@@ -55,10 +57,8 @@ POOL = {
 
 
 @pytest.fixture(scope="module")
-def whole(equipped: Cluster, operator: installation.Operator) -> Iterator[Cluster]:
+def whole(equipped: Cluster) -> Iterator[Cluster]:
     """The cluster with all that a study may need; objects that the embedded one lacks are only objects here."""
-    if operator.has_ended():
-        operator.start()
     equipped.request("POST", DNS, SLICE)
     equipped.request("POST", CLASSES, CLASS)
     equipped.request("POST", POOLS, POOL)
@@ -67,6 +67,17 @@ def whole(equipped: Cluster, operator: installation.Operator) -> Iterator[Cluste
     yield equipped
     for path in (f"{DNS}/kube-dns-1", f"{CLASSES}/standard", f"{POOLS}/doctors", "/api/v1/nodes/gpu-0"):
         equipped.request("DELETE", path)
+
+
+@pytest.fixture(autouse=True)
+def leading(operator: installation.Operator) -> None:
+    """An operator that lost its Lease on a busy machine is started again, as its Deployment does, and waited for."""
+    if operator.has_ended():
+        operator.start()
+    deadline = time.monotonic() + LEADING_SECONDS
+    while "leading" not in operator.get("/readyz"):
+        assert time.monotonic() < deadline, f"the operator does not lead after {LEADING_SECONDS:g} s"
+        time.sleep(0.1)
 
 
 def offer(cluster: Cluster, gpus: str) -> None:

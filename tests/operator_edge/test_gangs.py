@@ -150,6 +150,10 @@ def test_a_pod_without_the_studys_secret_does_not_start_and_says_so(place: Place
     quota = {"metadata": {"name": "no-pods"}, "spec": {"hard": {"pods": "0"}}}
     quotas = f"/api/v1/namespaces/{place.namespace}/resourcequotas"
     place.cluster.request("POST", quotas, quota)
+    place.wait(
+        lambda: "hard" in (place.cluster.request("GET", f"{quotas}/no-pods").get("status") or {}),
+        what="a quota that binds",
+    )
     limits = {"schedulingTimeout": "30s", "attempts": {"failed": 2}}
     sweep = [{"workloads": ["mnist_cnn"], "pools": ["process"], "workers": [1], "batchPerWorker": [64]}]
     place.apply(studies.benchmark(repeats=1, sweep=sweep, limits=limits))

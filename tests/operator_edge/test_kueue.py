@@ -17,12 +17,13 @@ Place = Any
 
 USER = f"system:serviceaccount:{installation.NAMESPACE}:{installation.ACCOUNT}"
 TOLERATION = {"key": "example.com/spot", "operator": "Exists", "effect": "NoSchedule"}
+RUN_SECONDS = "15"  # much longer than until an eviction: an operator that is late still sees the gang running
 FLAVOR = kueue_stand_in.Flavor(node_labels={"pool": "process"}, tolerations=(TOLERATION,))
 
 
 def study() -> kube.Object:
     sweep = [{"workloads": ["mnist_cnn"], "pools": ["process"], "workers": [2], "batchPerWorker": [64]}]
-    template = {"env": [{"name": "STAND_IN_SECONDS", "value": "4"}]}
+    template = {"env": [{"name": "STAND_IN_SECONDS", "value": RUN_SECONDS}]}
     return studies.benchmark(repeats=1, sweep=sweep, template=template, queueName="team-a")
 
 
@@ -100,7 +101,7 @@ def test_a_study_that_waits_in_a_queue_is_suspended_resumed_and_deleted_as_any_o
 ) -> None:
     place.patch_spec("quick", suspend=True)
     place.wait(lambda: not place.all(kube.JOBS), what="no Job")
-    assert place.status("quick")["attempts"]["stopped"] == 1
+    place.wait(lambda: place.status("quick")["attempts"]["stopped"] == 1, what="the stop in the status")
     place.patch_spec("quick", suspend=False)
     (again,) = place.wait(lambda: place.all(kube.JOBS), what="another Job")
     assert kube.uid_of(again) != kube.uid_of(in_queue)

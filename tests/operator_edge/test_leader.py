@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -63,6 +64,32 @@ async def test_a_released_lease_is_taken_at_once() -> None:
     before = clock.now
     await second.elector.acquire()
     assert (holder(api), clock.now) == ("second", before)
+
+
+async def test_a_renewal_that_comes_between_reading_and_releasing_does_not_keep_the_lease() -> None:
+    """As one does whose request was cancelled, and which the API server carries out all the same."""
+    api, _, first, _ = pair()
+    await first.elector.acquire()
+    read = api.get
+
+    async def overtaken(*which: Any, **where: Any) -> kube.Object | None:
+        found = await read(*which, **where)
+        api.get = read  # type: ignore[method-assign]
+        (lease,) = api.all(kube.LEASES)
+        await api.replace(kube.LEASES, {**lease, "spec": {**lease["spec"], "renewTime": "later"}})
+        return found
+
+    api.get = overtaken  # type: ignore[method-assign]
+    await first.elector.release()
+    assert holder(api) == ""
+
+
+async def test_a_server_that_is_away_for_a_moment_has_the_lease_given_back_when_it_answers() -> None:
+    api, _, first, _ = pair()
+    await first.elector.acquire()
+    api.failures = [kube.RetryLater("away")]
+    await first.elector.release()
+    assert holder(api) == ""
 
 
 async def test_a_holder_that_cannot_renew_knows_it_before_the_lease_can_be_taken() -> None:

@@ -23,12 +23,10 @@ POOL = "lone"
 UNREACHABLE = "node.kubernetes.io/unreachable"
 NOT_READY = "node.kubernetes.io/not-ready"
 SETTINGS = {
+    **installation.ALONE,
     "GPUBENCH_LOG_FORMAT": "text",
     "GPUBENCH_NODE_POLL_SECONDS": "1",
     "GPUBENCH_NODE_SILENT_SECONDS": "8",
-    # Nothing here takes over from another operator, and a busy machine must not end this one.
-    "GPUBENCH_LEASE_SECONDS": "60",
-    "GPUBENCH_LEASE_RENEW_SECONDS": "40",
 }
 # The collector of orphaned pods looks every 20 s and waits for 40 s more; it took 60 s on a free machine.
 LOSS_SECONDS = 180.0

@@ -144,7 +144,7 @@ def test_a_published_study_runs_in_its_small_form_by_apply(cluster: Cluster, tmp
     objects = subprocess.run(
         [sys.executable, "-m", "gpubench_cli", "plan", *small], check=True, capture_output=True, text=True
     ).stdout
-    with installation.running_operator(cluster, log=tmp_path / "operator.log"):
+    with installation.running_operator(cluster, log=tmp_path / "operator.log", settings=installation.ALONE):
         cluster.kubectl("apply", "-f", "-", stdin=objects)
         wait(
             lambda: is_finished(status(cluster, "tweets-2018-small")),

@@ -16,7 +16,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from cluster import Cluster
+from cluster import ApiError, Cluster
 from gpubench import names
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -24,16 +24,18 @@ CHART_FILES = REPOSITORY / "charts" / "gpubench" / "files"
 NAMESPACE = "gpubench-system"
 ACCOUNT = "gpubench-operator"
 CLUSTER_ROLE = "gpubench-operator"
-CRDS = tuple(
-    f"crd/{plural}.{names.GROUP}" for plural in (names.BENCHMARK_PLURAL, names.POOL_PLURAL, names.SCHEDULE_PLURAL)
-)
+KINDS = (names.BENCHMARK_PLURAL, names.POOL_PLURAL, names.SCHEDULE_PLURAL)
 #: Of the images on process nodes, whose pods inherit nothing: they run the code of this checkout.
 POD_ENVIRONMENT = {
     "PYTHONDONTWRITEBYTECODE": "1",
     "PYTHONPATH": os.pathsep.join(str(REPOSITORY / room) for room in ("operator", "jobs")),
 }
+SERVED_SECONDS = 60.0  # an API server serves a new definition within two; a loaded machine takes longer
 READY_SECONDS = 60.0  # the imports take two seconds; a machine that compiles beside it needs longer
 STOP_SECONDS = 30.0
+#: Settings where no operator takes over from another: one on a machine that is busy with other things must not end
+#: itself by a late renewal.
+ALONE = {"GPUBENCH_LEASE_SECONDS": "300", "GPUBENCH_LEASE_RENEW_SECONDS": "290"}
 #: `python -m gpubench_operator`, killed by the kernel when whoever started it is gone, in whatever way.
 _RUN = """\
 import ctypes, runpy, signal
@@ -61,11 +63,32 @@ subjects: [{{kind: ServiceAccount, name: {ACCOUNT}, namespace: {NAMESPACE}}}]
 
 def install(cluster: Cluster) -> Path:
     """Apply CRDs, ClusterRole, ServiceAccount and binding; the kubeconfig of the operator."""
-    for folder in ("crds", "rbac"):
-        cluster.kubectl("apply", "-f", str(CHART_FILES / folder))
+    install_definitions(cluster)
+    cluster.kubectl("apply", "-f", str(CHART_FILES / "rbac"))
     cluster.kubectl("apply", "-f", "-", stdin=_ACCOUNT_MANIFEST)
-    cluster.kubectl("wait", "--for=condition=Established", *CRDS)
     return cluster.kubeconfig_for_service_account(NAMESPACE, ACCOUNT)
+
+
+def install_definitions(cluster: Cluster) -> None:
+    """Apply the CRDs, and wait until they are served."""
+    cluster.kubectl("apply", "-f", str(CHART_FILES / "crds"))
+    for kind in KINDS:
+        wait_until_served(cluster, f"/apis/{names.API_VERSION}/{kind}")
+
+
+def wait_until_served(cluster: Cluster, path: str) -> None:
+    """Until a new definition's objects can be listed and made, which is later than its condition Established."""
+    deadline = time.monotonic() + SERVED_SECONDS
+    while True:
+        try:
+            cluster.request("GET", path)
+        except ApiError as refusal:
+            if refusal.status not in (404, 429):  # unknown as yet; known, but its storage is being made
+                raise
+        else:
+            return
+        assert time.monotonic() < deadline, f"{path} was not served within {SERVED_SECONDS:g} s"
+        time.sleep(0.1)
 
 
 class Operator:

@@ -14,6 +14,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+import installation
 from cluster import ApiError, Cluster
 from gpubench import names
 from gpubench_operator import kube
@@ -68,7 +69,7 @@ class KueueStandIn:
     def install(self) -> None:
         """From now on the cluster has Kueue's API group."""
         self._cluster.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", _CRD)
-        self._cluster.kubectl("wait", "--for=condition=Established", f"crd/{_CRD['metadata']['name']}")  # type: ignore[index]
+        installation.wait_until_served(self._cluster, WORKLOADS.path())
 
     def queue(self, job: kube.Object, *, says: str) -> None:
         """The Workload of a new Job, which finds no room in its queue."""
