@@ -22,6 +22,7 @@ from pathlib import Path
 import chaos_faults
 import chaos_place
 import chaos_schedule
+import chaos_studies
 from chaos_faults import Injected, NoTarget
 from chaos_lanes import Lanes
 from chaos_place import AWAY, Place
@@ -182,11 +183,14 @@ class Run:
             return False
 
     def _miscounted(self) -> list[str]:
-        """An attempt that was hit by nothing but an announced disruption is no failure."""
+        """An attempt that was hit by nothing but an announced disruption is no failure, if it does not fail anyway."""
         times = collections.Counter(attempt for struck in self.struck for attempt in struck.injected.attempts)
         found = []
         for struck in self.struck:
-            alone = all(times[attempt] == 1 for attempt in struck.injected.attempts)
+            alone = all(
+                times[attempt] == 1 and chaos_studies.writes_results(attempt.benchmark)
+                for attempt in struck.injected.attempts
+            )
             if struck.fault.kind in _DISRUPTIONS and alone and (struck.noticed or "").startswith(Outcome.FAILED):
                 found.append(f"fault {struck.fault.number} ({struck.injected.text}) was counted as {struck.noticed}")
         return found

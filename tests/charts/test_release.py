@@ -44,7 +44,7 @@ RESTRICTED = "pod-security.kubernetes.io/enforce=restricted"
 VALUES: dict[str, Any] = {
     "nodeSelector": {"pool": "pretend"},
     "log": {"format": "text"},
-    "settings": {"leaseSeconds": 6, "leaseRenewSeconds": 5, "leaseRetrySeconds": 0.5, "nodePollSeconds": 2},
+    "settings": {"leaseSeconds": 60, "leaseRenewSeconds": 50, "nodePollSeconds": 2},
 }
 #: What an older revision of the CRDs does not have: below spec and status of a kind.
 LATER: dict[str, dict[str, tuple[str, ...]]] = {
@@ -278,7 +278,7 @@ def test_a_release_takes_up_what_is_there_and_an_uninstall_leaves_it_unless_it_i
     place: Place, tmp_path: Path
 ) -> None:
     """CRDs and objects that came by kubectl, of an older revision; then those that another release has left."""
-    place.cluster.kubectl("apply", "-f", str(older_chart(tmp_path) / "files" / "crds"))
+    installation.install_definitions(place.cluster, older_chart(tmp_path) / "files" / "crds")
     lab = place.namespace("lab-left")
     place.apply(studies.pool("process"))
     place.apply(study("one", lab))

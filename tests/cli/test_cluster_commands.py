@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 import command_line
+import installation
 from cluster import Cluster
 from gpubench import names
 from gpubench.api.benchmark import GpuBenchmarkSpec
@@ -45,6 +46,8 @@ def gpubench(kubeconfig: Path, *arguments: str) -> command_line.Ended:
 def namespace(served_api: Cluster) -> Iterator[str]:
     name = f"cli-{uuid.uuid4().hex[:8]}"
     served_api.kubectl("create", "namespace", name)
+    account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
+    installation.wait_until_served(served_api, account)  # made by a controller; tokens are asked for it
     yield name
     served_api.kubectl("delete", "namespace", name, "--wait=false")
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The examples of a workload of one's own and of the bare collective run as they stand in jobs/studies, shortened."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path
 
 import pytest
@@ -14,11 +14,12 @@ from gpubench_cli import results
 STUDIES = Path(__file__).parents[2] / "jobs" / "studies"
 #: Measured: 10 to 55 s on two busy cores, most of it `import tensorflow`; six times as much for a slower machine.
 PATIENCE_SECONDS = 330.0
+OK, NOT_ALL = frozenset({0}), 1  # exit codes
 
 pytestmark = pytest.mark.usefixtures("horovod", "two_cores")
 
 
-def run(study: str, folder: Path, shorter: Mapping[str, str]) -> tuple[PointResult, ...]:
+def run(study: str, folder: Path, shorter: Mapping[str, str], *, codes: Set[int] = OK) -> tuple[PointResult, ...]:
     """The results of a study of jobs/studies, run once as a user runs it."""
     text = (STUDIES / study).read_text(encoding="utf-8")
     for old, new in {"repeats: {min: 3}": "repeats: {min: 1}", **shorter}.items():
@@ -27,7 +28,7 @@ def run(study: str, folder: Path, shorter: Mapping[str, str]) -> tuple[PointResu
     (folder / study).write_text(text, encoding="utf-8")
     places = (str(folder / study), "--results", str(folder / "found"))
     ended = command_line.apart("run", *places, seconds=PATIENCE_SECONDS)
-    assert ended.returncode == 0, ended.stderr
+    assert ended.returncode in codes, ended.stderr
     return results.read_summary(folder / "found").status.results
 
 
@@ -53,9 +54,10 @@ def test_a_program_of_ones_own_needs_nothing_but_its_record(tmp_path: Path) -> N
 def test_the_collective_alone_has_a_bandwidth_and_no_efficiency(tmp_path: Path) -> None:
     sizes = "[256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216]"
     shorter = {f"batchPerWorker: {sizes}": "batchPerWorker: [256, 1048576]", "duration: 4s": "duration: 1s"}
-    small, large = run("allreduce.yaml", tmp_path, shorter)
+    # On a machine that is busy with other things seconds may not be enough to settle.
+    small, large = run("allreduce.yaml", tmp_path, shorter, codes=OK | {NOT_ALL})
     for point in (small, large):
-        assert point.state is PointState.MEASURED
+        assert point.state in (PointState.MEASURED, PointState.UNSTABLE)
         assert point.scaling == ()
         assert point.bandwidth is not None
         # With two workers each link carries the message once: 2 (n - 1) / n is 1.

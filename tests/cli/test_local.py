@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Decision applied to processes: gangs end as Jobs do, nothing is lost, and no process is left."""
 
+import contextlib
 import ipaddress
 import json
 import os
@@ -266,7 +267,8 @@ def start(tmp_path: Path) -> Iterator[Callable[[str], Driver]]:
         driver.process.kill()
         driver.process.communicate()
         for pod in driver.pods():
-            os.kill(pod, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it has ended since
+                os.kill(pod, signal.SIGKILL)
 
 
 @two_cores

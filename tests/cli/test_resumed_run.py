@@ -85,7 +85,7 @@ def test_the_next_attempt_went_on_and_the_figures_are_of_the_whole_training(resu
     assert result.resumed is not None
     assert result.resumed.attempt == 1
     kept = log.read(next(resumed_folder.glob("logs/*.1.0.jsonl")).read_bytes()).of_kind(Checkpoint)
-    assert result.resumed.step == kept[-1].step > 0
+    assert result.resumed.step >= kept[-1].step > 0  # a whole one may have been killed before its record
     assert result.training is not None
     assert result.training.epochs == EPOCHS
     (point,) = results.read_summary(resumed_folder).status.results

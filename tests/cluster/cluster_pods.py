@@ -16,6 +16,7 @@ import cluster as clusters
 Found = TypeVar("Found")
 
 IMAGE = "tests/python:dev"
+WAIT_SECONDS = 60.0  # what is waited for takes one to three; controllers that missed their API server try after 30
 
 
 class Pods:
@@ -42,21 +43,22 @@ class Pods:
             raise
         return found
 
-    def delete(self, name: str, *, grace_seconds: int | None = None) -> None:
+    def delete(self, name: str, *, grace_seconds: int | None = None) -> Any:
+        """What the API server answers: the pod as it is then."""
         options = {} if grace_seconds is None else {"gracePeriodSeconds": grace_seconds}
-        self.cluster.request("DELETE", f"{self.path}/{name}", options)
+        return self.cluster.request("DELETE", f"{self.path}/{name}", options)
 
-    def wait_phase(self, name: str, *phases: str, timeout_seconds: float = 15.0) -> dict[str, Any]:
+    def wait_phase(self, name: str, *phases: str, timeout_seconds: float = WAIT_SECONDS) -> dict[str, Any]:
         def in_phase() -> dict[str, Any] | None:
             found = self.get(name)
             return found if found is not None and found["status"].get("phase") in phases else None
 
         return wait_for(in_phase, what=f"pod {name} in {phases}", timeout_seconds=timeout_seconds)
 
-    def wait_gone(self, name: str, *, timeout_seconds: float = 15.0) -> None:
+    def wait_gone(self, name: str, *, timeout_seconds: float = WAIT_SECONDS) -> None:
         wait_for(lambda: self.get(name) is None, what=f"pod {name} gone", timeout_seconds=timeout_seconds)
 
-    def wait_log(self, name: str, text: str, *, timeout_seconds: float = 10.0) -> str:
+    def wait_log(self, name: str, text: str, *, timeout_seconds: float = WAIT_SECONDS) -> str:
         def log_with_text() -> str | None:
             done = self.cluster.kubectl("logs", "-n", self.namespace, name, check=False)
             return done.stdout if text in done.stdout else None
@@ -64,7 +66,7 @@ class Pods:
         return wait_for(log_with_text, what=f"{text!r} in the log of {name}", timeout_seconds=timeout_seconds)
 
 
-def wait_for(look: Callable[[], Found | None], *, what: str, timeout_seconds: float) -> Found:
+def wait_for(look: Callable[[], Found | None], *, what: str, timeout_seconds: float = WAIT_SECONDS) -> Found:
     deadline = time.monotonic() + timeout_seconds
     while not (found := look()):
         assert time.monotonic() < deadline, f"{what}: not within {timeout_seconds:.0f} s"

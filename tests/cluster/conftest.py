@@ -55,7 +55,7 @@ def pods(running_cluster: clusters.Cluster, request: pytest.FixtureRequest) -> I
         except clusters.ApiError:
             return False
 
-    wait_for(account_exists, what="the namespace's service account", timeout_seconds=15.0)
+    wait_for(account_exists, what="the namespace's service account")
     yield Pods(running_cluster, namespace)
     running_cluster.request("DELETE", f"/api/v1/namespaces/{namespace}/pods?gracePeriodSeconds=0")
 

@@ -111,12 +111,12 @@ def test_the_death_of_the_parent_ends_cluster_and_pods(tmp_path: Path) -> None:
         assert parent.stdout.readline() == b"up\n"
         assert any("sleep" in line for line in processes_of(tmp_path))
         parent.kill()
-    cluster_pods.wait_for(lambda: not processes_of(tmp_path), what="the end of everything", timeout_seconds=20)
+    cluster_pods.wait_for(lambda: not processes_of(tmp_path), what="the end of everything")
 
 
 def test_a_lost_node_is_evicted_by_the_real_controllers_and_its_pods_end_when_it_is_back(tmp_path: Path) -> None:
     nodes = [clusters.Node(name="stays", cores=(0,)), clusters.Node(name="lost", program="processnode-lost")]
-    quick = ("--node-monitor-grace-period=4s", "--node-monitor-period=1s")
+    quick = ("--node-monitor-grace-period=12s", "--node-monitor-period=1s")
     images = {IMAGE: clusters.Image(path=(Path(sys.executable).parent,))}
     with clusters.Cluster.start(
         tmp_path, nodes=nodes, images=images, heartbeat_seconds=1, controller_manager_flags=quick
@@ -134,11 +134,11 @@ def test_a_lost_node_is_evicted_by_the_real_controllers_and_its_pods_end_when_it
             kinds = [each["type"] for each in pod["status"]["conditions"]]
             return pod if "DisruptionTarget" in kinds and "deletionTimestamp" in pod["metadata"] else None
 
-        pod = cluster_pods.wait_for(disrupted, what="eviction by the taint controller", timeout_seconds=30)
+        pod = cluster_pods.wait_for(disrupted, what="eviction by the taint controller")
         assert pod["status"]["phase"] == "Running"  # nobody can know what became of it: it stays Terminating
         assert any("time.sleep(300)" in line for line in processes_of(tmp_path))
         second.restart("processnode-lost")
-        pods.wait_gone("victim", timeout_seconds=40)
+        pods.wait_gone("victim")
 
 
 def test_a_machine_that_goes_off_takes_its_own_pods_with_it_and_no_others(tmp_path: Path) -> None:
@@ -151,12 +151,8 @@ def test_a_machine_that_goes_off_takes_its_own_pods_with_it_and_no_others(tmp_pa
             pods.run(node, sleeping, spec={"nodeSelector": {"kubernetes.io/hostname": node}})
         alive = {node: int(pods.wait_log(node, "pids").split()[1]) for node in ("stays", "goes")}
         second.kill("processnode-goes", signal.SIGTERM)
-        cluster_pods.wait_for(
-            lambda: not cluster_pods.process_is_alive(alive["goes"]), what="the end of its pod", timeout_seconds=20
-        )
-        cluster_pods.wait_for(
-            lambda: second.pid("processnode-goes") is None, what="the end of the program", timeout_seconds=20
-        )
+        cluster_pods.wait_for(lambda: not cluster_pods.process_is_alive(alive["goes"]), what="the end of its pod")
+        cluster_pods.wait_for(lambda: second.pid("processnode-goes") is None, what="the end of the program")
         assert cluster_pods.process_is_alive(alive["stays"])
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import signal
 import time
+from pathlib import Path
 from typing import Any
 
 import cluster_pods
@@ -27,6 +28,14 @@ signal.signal(signal.SIGTERM, signal.SIG_IGN)
 print('pids', os.getpid(), flush=True)
 time.sleep(300)
 """
+#: Ends when there is such a file.
+TOLD = """
+import os, time
+print('pids', os.getpid(), flush=True)
+while not os.path.exists(%r):
+    time.sleep(0.05)
+raise SystemExit(5)
+"""
 PAUSE = "import time; time.sleep(300)"
 
 
@@ -40,7 +49,7 @@ def process_ids(pods: Pods, name: str) -> list[int]:
 def watch_until_gone(pods: Pods, name: str, *, alive: list[int]) -> list[dict[str, Any]]:
     """The pod as it was seen until its end; its object may not go before its processes have."""
     seen: list[dict[str, Any]] = []
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + cluster_pods.WAIT_SECONDS
     while (pod := pods.get(name)) is not None:
         seen.append(pod)
         assert time.monotonic() < deadline, f"{name} does not go"
@@ -76,7 +85,7 @@ def wait_job(pods: Pods, path: str, condition: str) -> dict[str, Any]:
         status: dict[str, Any] = pods.cluster.request("GET", path)["status"]
         return status if condition in [each["type"] for each in status.get("conditions", [])] else None
 
-    return cluster_pods.wait_for(has_condition, what=f"Job {condition}", timeout_seconds=30)
+    return cluster_pods.wait_for(has_condition, what=f"Job {condition}")
 
 
 def test_an_indexed_job_of_two_pods_completes(pods: Pods) -> None:
@@ -97,11 +106,11 @@ def test_a_failing_job_fails(pods: Pods) -> None:
 
 def test_deletion_terms_waits_and_reports_before_the_object_goes(pods: Pods) -> None:
     # Two processes, one of them in a session of its own: both must be gone before the object is.
-    pods.create(cluster_pods.pod("polite", POLITE, spec={"finalizers": []}))
+    pods.create(cluster_pods.pod("polite", POLITE))
     pids = process_ids(pods, "polite")
     assert len(pids) == 2
-    pods.delete("polite", grace_seconds=10)
-    seen = watch_until_gone(pods, "polite", alive=pids)
+    terminating = pods.delete("polite", grace_seconds=10)
+    seen = [terminating, *watch_until_gone(pods, "polite", alive=pids)]
     assert "deletionTimestamp" in seen[-1]["metadata"]
     assert seen[-1]["status"]["phase"] in ("Running", "Failed")  # the end is short: it may fall between two looks
 
@@ -133,9 +142,7 @@ def test_force_deletion_kills_at_once(pods: Pods) -> None:
     pods.run("forced", STUBBORN)
     pids = process_ids(pods, "forced")
     pods.delete("forced", grace_seconds=0)
-    cluster_pods.wait_for(
-        lambda: not any(cluster_pods.process_is_alive(pid) for pid in pids), what="processes gone", timeout_seconds=10
-    )
+    cluster_pods.wait_for(lambda: not any(cluster_pods.process_is_alive(pid) for pid in pids), what="processes gone")
 
 
 def test_eviction_leaves_its_condition_and_ends_the_pod(pods: Pods) -> None:
@@ -153,17 +160,17 @@ def test_eviction_leaves_its_condition_and_ends_the_pod(pods: Pods) -> None:
     pods.wait_gone("victim")
 
 
-def test_a_crash_of_the_node_program_loses_no_pod_and_doubles_none(pods: Pods) -> None:
-    counting = "import os; print('pids', os.getpid(), flush=True); import time; time.sleep(%s); raise SystemExit(5)"
-    pods.run("during", counting % 2)  # ends while no node program runs
-    pods.run("after", counting % 6)  # ends when it is back
+def test_a_crash_of_the_node_program_loses_no_pod_and_doubles_none(pods: Pods, tmp_path: Path) -> None:
+    """One pod ends while no node program runs, the other when it is back."""
+    for name in ("during", "after"):
+        pods.run(name, TOLD % str(tmp_path / name))
     pids = {name: process_ids(pods, name) for name in ("during", "after")}
     pods.cluster.kill("processnode", signal.SIGKILL)
-    assert cluster_pods.process_is_alive(pids["after"][0])
-    cluster_pods.wait_for(
-        lambda: not cluster_pods.process_is_alive(pids["during"][0]), what="the first pod's end", timeout_seconds=10
-    )
+    (tmp_path / "during").touch()
+    cluster_pods.wait_for(lambda: not cluster_pods.process_is_alive(pids["during"][0]), what="the first pod's end")
     pods.cluster.restart("processnode")
+    assert cluster_pods.process_is_alive(pids["after"][0])
+    (tmp_path / "after").touch()
     for name in ("during", "after"):
         pod = pods.wait_phase(name, "Failed")
         assert pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 5
@@ -178,7 +185,7 @@ def test_a_pod_deleted_while_the_node_program_is_away_is_ended_later(pods: Pods)
     pods.delete("orphan", grace_seconds=0)
     pods.wait_gone("orphan")
     pods.cluster.restart("processnode")
-    cluster_pods.wait_for(lambda: not cluster_pods.process_is_alive(pids[0]), what="its end", timeout_seconds=10)
+    cluster_pods.wait_for(lambda: not cluster_pods.process_is_alive(pids[0]), what="its end")
 
 
 def test_pods_run_on_while_the_api_server_is_away(pods: Pods) -> None:
@@ -187,5 +194,5 @@ def test_pods_run_on_while_the_api_server_is_away(pods: Pods) -> None:
     pods.cluster.kill("apiserver")
     time.sleep(2)  # the pod ends with nobody to tell
     pods.cluster.restart("apiserver")
-    pod = pods.wait_phase("steady", "Failed", timeout_seconds=30)
+    pod = pods.wait_phase("steady", "Failed")
     assert pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 4

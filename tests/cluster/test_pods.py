@@ -189,7 +189,7 @@ def test_a_claim_on_a_host_path_volume_is_found(pods: Pods, tmp_path: Path) -> N
         volumeMounts=[{"name": "data", "mountPath": "/data"}],
         spec={"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "claim"}}]},
     )
-    pods.wait_phase("writer", "Succeeded", timeout_seconds=30)  # the binder looks every 15 s
+    pods.wait_phase("writer", "Succeeded")  # the binder looks every 15 s
     assert (tmp_path / "file").exists()
 
 
@@ -209,7 +209,7 @@ def test_an_unknown_image_stays_pending_and_says_so(pods: Pods) -> None:
         waiting: dict[str, Any] = statuses[0]["state"].get("waiting", {}) if statuses else {}
         return waiting if waiting.get("reason") == "ImagePullBackOff" else None
 
-    waiting = cluster_pods.wait_for(backs_off, what="ImagePullBackOff", timeout_seconds=15)
+    waiting = cluster_pods.wait_for(backs_off, what="ImagePullBackOff")
     assert image in waiting["message"]
     assert "not found" in waiting["message"]
     pods.wait_phase("unknown", "Pending")
@@ -235,7 +235,7 @@ def test_what_a_process_node_cannot_do_fails_with_a_sentence(pods: Pods) -> None
             statuses = (pods.get(name) or {})["status"].get("containerStatuses", [])
             return statuses[0]["state"]["waiting"]["message"] if statuses else None
 
-        return cluster_pods.wait_for(waiting, what="CreateContainerConfigError", timeout_seconds=10)
+        return cluster_pods.wait_for(waiting, what="CreateContainerConfigError")
 
     assert "fieldRef" in refusal("map")
     assert refusal("secret") == 'secrets "s" not found'

@@ -5,15 +5,18 @@ A valid one is made from the schema, and then what rules across fields forbid is
 names of its pools are those of pools that are there, that may be there, and that are not.
 """
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 import hypothesis
 import yaml
 from hypothesis import strategies as st
+from hypothesis.internal.conjecture import providers
 
 import fuzz_schema
 from fuzz_schema import Schema, Strategy
@@ -92,6 +95,15 @@ def collected(strategy: st.SearchStrategy[Made], *, count: int, seed: str) -> li
     return list(found.values())[:count]
 
 
+@contextlib.contextmanager
+def _without_constants_of_our_code() -> Iterator[None]:
+    """Hypothesis draws constants of the modules that happen to be imported, too: then a seed is no seed."""
+    with mock.patch.object(providers, "_get_local_constants", providers.Constants):
+        providers.CONSTANTS_CACHE.cache.clear()
+        yield
+    providers.CONSTANTS_CACHE.cache.clear()
+
+
 def _drawn(strategy: st.SearchStrategy[Made], *, count: int, seed: str) -> list[Made]:
     found: list[Made] = []
 
@@ -107,7 +119,8 @@ def _drawn(strategy: st.SearchStrategy[Made], *, count: int, seed: str) -> list[
     def collect(made: Made) -> None:
         found.append(made)
 
-    collect()
+    with _without_constants_of_our_code():
+        collect()
     return found
 
 

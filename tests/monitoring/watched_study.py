@@ -38,7 +38,7 @@ STEP = 1.0
 STUDY_SECONDS = 600.0  # a bound; most of the study is `import tensorflow`
 SCRAPED_SECONDS = 60.0
 #: So that the operator has seen the schedule before its run is due.
-_SOON_SECONDS = 5.0
+_SOON_SECONDS = 20.0
 #: Made of the looks at the ranks' own computing, which are left out where they take long.
 OF_A_LOOK = {
     metrics.WORKER_COMPUTE.name,
@@ -46,6 +46,7 @@ OF_A_LOOK = {
     "rank:gpubench_worker_compute:behind_ratio",
 }
 EFFICIENCY = "point:gpubench_scaling_efficiency_ratio:derived"
+LAST_RULE = "study:gpubench_trials:finished_ratio"  # of those of the group of figures; it has a value in any case
 
 
 class Seen(NamedTuple):
@@ -159,6 +160,14 @@ def evict_a_pod_of_a_gang_of_two(prometheus: Prometheus, cluster: Cluster) -> st
     return text
 
 
+def scraped(prometheus: Prometheus, since: float) -> float | None:
+    """When the operator was scraped last, if since then and in each second of late: one that it misses has no data."""
+    job = '{job="gpubench-operator"}'
+    for found in prometheus.query(f"timestamp(up{job}) >= {since} and min_over_time(up{job}[3s]) == 1"):
+        return float(found["value"][1])
+    return None
+
+
 def has_looked(cluster: Cluster) -> bool:
     """Whether a rank has told how long it computes by itself; the pods of finished attempts are still there."""
     selector = f"{names.LABEL_BENCHMARK}={NAME},{names.LABEL_COMPONENT}={names.COMPONENT_GANG}"
@@ -192,10 +201,10 @@ def running(folder: Path) -> Iterator[Seen]:
         )
         over = f'{metrics.CONDITION.name}{{benchmark="{NAME}", condition="Finished"}} == 1'
         wait(lambda: prometheus.query(over), what="its end in Prometheus", seconds=SCRAPED_SECONDS)
-        scraped = time.time()
-        after = f"timestamp({EFFICIENCY}) >= {scraped}"  # of repeats before the last one it has had values already
-        wait(lambda: prometheus.query(after), what="the rules after it", seconds=SCRAPED_SECONDS)
         wait(lambda: prometheus.query(metrics.SCHEDULE_LAST.name), what="the schedule", seconds=SCRAPED_SECONDS)
+        after = f'timestamp({LAST_RULE}{{benchmark="{NAME}"}}) >= {time.time()}'  # before, they had values, too
+        wait(lambda: prometheus.query(after), what="the rules after it", seconds=SCRAPED_SECONDS)
+        evaluated = time.time()
         yield Seen(
             prometheus=prometheus,
             cluster=cluster,
@@ -205,5 +214,5 @@ def running(folder: Path) -> Iterator[Seen]:
             looked=has_looked(cluster),
             scrapes={"operator": operator.get("/metrics"), "rank": rank},
             begun=begun,
-            ended=time.time(),
+            ended=wait(lambda: scraped(prometheus, evaluated), what="a scrape after that", seconds=SCRAPED_SECONDS),
         )

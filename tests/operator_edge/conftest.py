@@ -36,6 +36,8 @@ Found = TypeVar("Found")
 LEASE = {"GPUBENCH_LEASE_SECONDS": "6", "GPUBENCH_LEASE_RENEW_SECONDS": "5", "GPUBENCH_LEASE_RETRY_SECONDS": "0.5"}
 SETTINGS = {**LEASE, "GPUBENCH_LOG_FORMAT": "text", "GPUBENCH_NODE_POLL_SECONDS": "2"}
 WAIT_SECONDS = 60.0  # what is waited for takes one to five; other tests compile and train beside it
+#: The garbage collector of a new cluster learns of our definitions only after a while, and tries in growing intervals.
+COLLECTED_SECONDS = 180.0
 SILENT = "processnode-silent"
 
 
@@ -109,6 +111,16 @@ class Place:
             if time.monotonic() > deadline:
                 raise AssertionError(f"{what}: not within {seconds:g} s\n{self.operator.log.read_text()[-4000:]}")
             time.sleep(0.1)
+
+    def forbid_pods(self) -> str:
+        """By a quota, until the object at this path is deleted."""
+        quotas = f"/api/v1/namespaces/{self.namespace}/resourcequotas"
+        self.cluster.request("POST", quotas, {"metadata": {"name": "no-pods"}, "spec": {"hard": {"pods": "0"}}})
+        path = f"{quotas}/no-pods"
+        self.wait(  # admission goes by what the quota's controller has written
+            lambda: "hard" in (self.cluster.request("GET", path).get("status") or {}), what="a quota that binds"
+        )
+        return path
 
     def end_pods(self, *, exit_code: int = 0) -> None:
         """End the pods of pretending nodes that run now, with the result that their trial has."""
@@ -211,4 +223,4 @@ def place(equipped: Cluster, operator: installation.Operator, request: pytest.Fi
     found.apply(studies.pool())
     yield found
     equipped.kubectl("delete", names.BENCHMARK_PLURAL, "--all", "-n", namespace)
-    found.wait(lambda: not found.all(kube.JOBS), what="Jobs gone")
+    found.wait(lambda: not found.all(kube.JOBS), what="Jobs gone", seconds=COLLECTED_SECONDS)

@@ -147,20 +147,14 @@ def test_an_eviction_for_a_full_disk_is_a_failure_and_not_a_reclaimed_node(place
 def test_a_pod_without_the_studys_secret_does_not_start_and_says_so(place: Place) -> None:
     """Somebody deletes the Secret between a Job and its pods' start: they wait, and the next gang has it again."""
     place.apply(studies.pool("process", maxNodes=2))
-    quota = {"metadata": {"name": "no-pods"}, "spec": {"hard": {"pods": "0"}}}
-    quotas = f"/api/v1/namespaces/{place.namespace}/resourcequotas"
-    place.cluster.request("POST", quotas, quota)
-    place.wait(
-        lambda: "hard" in (place.cluster.request("GET", f"{quotas}/no-pods").get("status") or {}),
-        what="a quota that binds",
-    )
+    quota = place.forbid_pods()
     limits = {"schedulingTimeout": "30s", "attempts": {"failed": 2}}
     sweep = [{"workloads": ["mnist_cnn"], "pools": ["process"], "workers": [1], "batchPerWorker": [64]}]
     place.apply(studies.benchmark(repeats=1, sweep=sweep, limits=limits))
     place.wait(lambda: place.all(kube.JOBS), what="a Job")
     (secret,) = place.all(kube.SECRETS)
     place.cluster.request("DELETE", kube.SECRETS.path(namespace=place.namespace, name=kube.name_of(secret)))
-    place.cluster.request("DELETE", f"{quotas}/no-pods")
+    place.cluster.request("DELETE", quota)
     (sentence, *_) = place.wait(lambda: said(place, "AttemptFailed"), what="the attempt's end", seconds=120.0)
     assert f'secrets "{kube.name_of(secret)}" not found' in sentence
     place.wait(lambda: place.holds("quick", "Finished"), what="the study finished", seconds=120.0)

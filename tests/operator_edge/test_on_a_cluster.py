@@ -115,16 +115,18 @@ def test_a_failed_attempt_is_tried_again_as_a_new_job(place: Place) -> None:
     assert (attempts["failed"], attempts["succeeded"]) == (1, 2)
 
 
+def gang_pending(place: Place) -> str:
+    """What the condition says while it is True."""
+    conditions = place.status("quick").get("conditions") or ()
+    found = (one["message"] for one in conditions if (one["type"], one["status"]) == ("GangPending", "True"))
+    return next(found, "")
+
+
 def test_a_quota_that_forbids_pods_is_said_in_a_condition(place: Place) -> None:
-    quota = {"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}}
-    place.cluster.request("POST", f"/api/v1/namespaces/{place.namespace}/resourcequotas", quota)
+    place.forbid_pods()
     place.apply(studies.benchmark(repeats=1))
 
-    def message() -> str:
-        conditions = place.status("quick").get("conditions") or ()
-        return next((one["message"] for one in conditions if one["type"] == "GangPending"), "")
-
-    assert "exceeded quota" in place.wait(message, what="GangPending")
+    assert "exceeded quota" in place.wait(lambda: gang_pending(place), what="GangPending")
 
 
 def test_an_image_that_does_not_start_is_said_in_a_condition_and_ends_its_point_while_others_go_on(
@@ -136,14 +138,10 @@ def test_an_image_that_does_not_start_is_said_in_a_condition_and_ends_its_point_
         studies.pool(broken, scheduling={"nodeSelector": {"pool": "process"}}, template={"image": "no/such:image"})
     )
     sweep = [{"workloads": ["mnist_cnn"], "pools": pools, "workers": [1], "batchPerWorker": [64]}]
-    limits = {"schedulingTimeout": "12s", "attempts": {"failed": 0}, "parallelTrials": 2}
+    limits = {"schedulingTimeout": "20s", "attempts": {"failed": 0}, "parallelTrials": 2}
     place.apply(studies.benchmark(repeats=1, sweep=sweep, limits=limits))
 
-    def message() -> str:
-        conditions = place.status("quick").get("conditions") or ()
-        return next((one["message"] for one in conditions if one["type"] == "GangPending"), "")
-
-    assert "does not start" in place.wait(message, what="GangPending")
+    assert "does not start" in place.wait(lambda: gang_pending(place), what="GangPending")
     place.end_study("quick")
     failed, measured = place.status("quick")["results"]
     assert (failed["state"], measured["state"]) == ("Failed", "Measured")
@@ -168,7 +166,7 @@ def test_a_pool_that_comes_late_is_waited_for(place: Place) -> None:
     place.apply(studies.benchmark(repeats=1, sweep=sweep))
     place.wait(lambda: place.status("quick").get("phase") == "Pending", what="Pending")
     place.apply(studies.pool(late, scheduling={"nodeSelector": {"pool": "pretend"}}))
-    place.wait(lambda: place.all(kube.JOBS), what="a Job", seconds=20.0)
+    place.wait(lambda: place.all(kube.JOBS), what="a Job")
     place.cluster.kubectl("delete", names.POOL_PLURAL, late)
     place.wait(lambda: "PoolChanged" in place.events("quick"), what="a word about the pool")
     place.end_study("quick")
@@ -185,7 +183,7 @@ def test_pools_show_their_nodes(place: Place) -> None:
 
 
 def test_the_probes_answer_and_the_scrape_has_the_operators_health(place: Place) -> None:
-    assert "leading" in place.operator.get("/healthz")
+    place.wait(lambda: "leading" in place.operator.get("/healthz"), what="leading")
     assert place.operator.get("/readyz")
     text = place.operator.get("/metrics")
     assert f"{metrics.LEADER.name} 1.0" in text
@@ -197,7 +195,7 @@ def test_a_second_operator_stands_by_well_and_takes_over_at_once_when_the_first_
 ) -> None:
     del pytestconfig
     account = place.cluster.kubeconfig_for_service_account(installation.NAMESPACE, installation.ACCOUNT)
-    settings = {"GPUBENCH_LEASE_SECONDS": "60", "GPUBENCH_LEASE_RENEW_SECONDS": "40", "GPUBENCH_LEASE_NAME": "two"}
+    settings = {**installation.ALONE, "GPUBENCH_LEASE_NAME": "two"}  # which nobody has time to wait for
     first, second = (
         installation.Operator(account, log=tmp_path / f"{number}.log", settings=settings) for number in range(2)
     )
@@ -208,7 +206,7 @@ def test_a_second_operator_stands_by_well_and_takes_over_at_once_when_the_first_
         assert "standing by" in second.get("/healthz")
         assert f"{metrics.LEADER.name} 0.0" in second.get("/metrics")
         assert first.stop() == 0
-        place.wait(lambda: f"{metrics.LEADER.name} 1.0" in second.get("/metrics"), what="a new leader", seconds=15.0)
+        place.wait(lambda: f"{metrics.LEADER.name} 1.0" in second.get("/metrics"), what="a new leader")
     finally:
         assert second.stop() == 0
         with pytest.raises(urllib.error.URLError):

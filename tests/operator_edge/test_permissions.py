@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import installation
+import kept
 import studies
 from cluster import Cluster
 from gpubench import names, permissions
@@ -91,8 +92,7 @@ def make_a_pool(place: Place) -> None:
 
 
 def forbid_pods(place: Place) -> None:
-    quota = {"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}}
-    place.cluster.request("POST", f"/api/v1/namespaces/{place.namespace}/resourcequotas", quota)
+    place.forbid_pods()
     apply_study(place)
 
 
@@ -155,7 +155,8 @@ def may(cluster: Cluster, permission: Permission) -> bool:
 
 @pytest.fixture(scope="module")
 def operator(equipped: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[installation.Operator]:
-    """The operator with an account of its own, which may do nothing yet."""
+    """The operator with an account of its own, which may do nothing yet; another one would do its work for it."""
+    kept.end("operator")
     account = {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": installation.NAMESPACE}
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": ACCOUNT}
     for path, body in (

@@ -92,7 +92,7 @@ def run_with_kills(place: Place, name: str, *, moments: random.Random) -> int:
         def leads(led: int = led) -> bool:
             return bool(place.operator.log.read_text().count(LEADING) > led)
 
-        place.wait(leads, what="a new leader", seconds=20.0)
+        place.wait(leads, what="a new leader")
     place.wait(lambda: place.holds(name, "Finished"), what=f"{name} finished", seconds=STUDY_SECONDS)
     return kills
 

@@ -69,15 +69,15 @@ def install(cluster: Cluster) -> Path:
     return cluster.kubeconfig_for_service_account(NAMESPACE, ACCOUNT)
 
 
-def install_definitions(cluster: Cluster) -> None:
+def install_definitions(cluster: Cluster, folder: Path = CHART_FILES / "crds") -> None:
     """Apply the CRDs, and wait until they are served."""
-    cluster.kubectl("apply", "-f", str(CHART_FILES / "crds"))
+    cluster.kubectl("apply", "-f", str(folder))
     for kind in KINDS:
         wait_until_served(cluster, f"/apis/{names.API_VERSION}/{kind}")
 
 
 def wait_until_served(cluster: Cluster, path: str) -> None:
-    """Until a new definition's objects can be listed and made, which is later than its condition Established."""
+    """Until what is at this path can be read: a new definition's objects only some time after it is Established."""
     deadline = time.monotonic() + SERVED_SECONDS
     while True:
         try:

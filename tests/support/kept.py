@@ -37,10 +37,16 @@ def end_unneeded(item: pytest.Item, following: pytest.Item | None) -> None:
         end_all(but=_asked_for_beside(following))
 
 
+def end(fixture: str) -> None:
+    """One of them, now: a file with a fixture of its own under that name does not need this one."""
+    if fixture in _kept:
+        _kept.pop(fixture).stack.close()
+
+
 def end_all(*, but: Set[str] = frozenset()) -> None:
     """All of it, except that of some fixtures."""
     for fixture in reversed([fixture for fixture in _kept if fixture not in but]):
-        _kept.pop(fixture).stack.close()
+        end(fixture)
 
 
 def _asked_for_beside(item: pytest.Item | None) -> Set[str]:

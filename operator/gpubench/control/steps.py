@@ -91,7 +91,7 @@ def of_fieller(ratio: Fieller) -> dict[str, str]:
         "ratio": number(ratio.ratio),
         "t": number(ratio.t),
         "other_mean": number(ratio.bottom),
-        "g": number(ratio.g),
+        "g": _below_one(ratio.g),
         "error": number(ratio.top_variance**0.5),
         "other_error": number(ratio.bottom_variance**0.5),
     }
@@ -124,6 +124,19 @@ def number(value: Decimal | float) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     exact = Decimal(repr(value)) if isinstance(value, float) else value
-    places = max(0, _DIGITS - 1 - exact.adjusted()) if exact else 0
+    return _rounded(exact, places=_places(exact))
+
+
+def _below_one(value: float) -> str:
+    """With as many digits as show also how far below 1 it is, by which an interval is divided."""
+    exact = Decimal(repr(value))
+    return _rounded(exact, places=max(_places(exact), _places(1 - exact)))
+
+
+def _places(exact: Decimal) -> int:
+    return max(0, _DIGITS - 1 - exact.adjusted()) if exact else 0
+
+
+def _rounded(exact: Decimal, *, places: int) -> str:
     text = f"{exact.quantize(Decimal(1).scaleb(-places), rounding=ROUND_HALF_UP):,f}"
     return text.rstrip("0").rstrip(".") if "." in text else text

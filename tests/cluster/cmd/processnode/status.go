@@ -55,7 +55,7 @@ func statusFor(pod *corev1.Pod, now progress) corev1.PodStatus {
 		StartTime:          pod.Status.StartTime,
 	}
 	if status.StartTime == nil {
-		status.StartTime = &metav1.Time{Time: time.Now()}
+		status.StartTime = startTime(now.state)
 	}
 	if now.rejected != "" {
 		status.Reason, status.Message = "UnsupportedByProcessNode", now.rejected
@@ -67,6 +67,17 @@ func statusFor(pod *corev1.Pod, now progress) corev1.PodStatus {
 	status.ContainerStatuses = containerStatuses(pod, now.state)
 	status.Conditions = conditions(pod, phase)
 	return status
+}
+
+// startTime is when the node took the pod on, which is not later than its container's start.
+func startTime(state corev1.ContainerState) *metav1.Time {
+	switch {
+	case state.Running != nil:
+		return state.Running.StartedAt.DeepCopy()
+	case state.Terminated != nil && !state.Terminated.StartedAt.IsZero():
+		return state.Terminated.StartedAt.DeepCopy()
+	}
+	return &metav1.Time{Time: time.Now()}
 }
 
 func phaseOf(pod *corev1.Pod, now progress) corev1.PodPhase {
