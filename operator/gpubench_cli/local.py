@@ -172,7 +172,9 @@ class LocalRun:
         def note(number: int, _: FrameType | None) -> None:
             self._signals.append(number)
 
-        before = {number: signal.signal(number, note) for number in _SIGNALS}
+        # Whoever ignores SIGHUP, as nohup does, wants the study to go on without a terminal.
+        heeded = [one for one in _SIGNALS if one != signal.SIGHUP or signal.getsignal(one) != signal.SIG_IGN]
+        before = {number: signal.signal(number, note) for number in heeded}
         try:
             yield
         finally:

@@ -33,7 +33,7 @@ import e2e_node
 import e2e_programs
 import go_build
 import helm_programs
-from cluster import Cluster, ClusterError
+from cluster import ApiError, Cluster, ClusterError
 
 LOGS = e2e_images.REPOSITORY / ".run" / "e2e"
 INSIDE_SECONDS = 1200.0  # measured: 240 s on two quiet cores
@@ -147,7 +147,7 @@ def _inside(options: argparse.Namespace) -> int:
         for check in CHECKS:
             step(check(installation))
         print(f"\n{e2e_checks.table(installation)}", flush=True)
-    except (ClusterError, e2e_node.NodeError, e2e_checks.CheckError) as error:
+    except (ApiError, ClusterError, e2e_node.NodeError, e2e_checks.CheckError) as error:
         print(f"e2e: {error}", file=sys.stderr, flush=True)
         return 1
     finally:
@@ -184,8 +184,9 @@ def _keep_logs(work: Path) -> None:
     folders = {work / "cluster" / "logs": "control-plane"}
     folders[work / e2e_node.NAME / "pod-logs"] = "pods"
     for source, name in folders.items():
-        if source.exists():
-            shutil.copytree(source, LOGS / name, dirs_exist_ok=True, symlinks=True)
+        with contextlib.suppress(OSError):  # the kubelet removes logs of pods that are gone
+            if source.exists():
+                shutil.copytree(source, LOGS / name, dirs_exist_ok=True, symlinks=True)
     with contextlib.suppress(ClusterError, subprocess.TimeoutExpired, OSError):
         everything = "nodes,pods,jobs,events,gpubenchmarks,gpupools"
         cluster = Cluster.attach(work / "cluster")

@@ -32,6 +32,7 @@ RELEASE = "gpubench"
 SYSTEM = "gpubench-system"
 STUDIES = "studies"
 STUDY = "quickstart"
+TOO_MANY_REQUESTS, SERVER_ERROR = 429, 500
 HELM_SECONDS = 240
 STUDY_SECONDS = 900.0
 GANG_SECONDS = 600.0
@@ -367,11 +368,17 @@ def _page(address: str) -> str:
 
 
 def _until(look: Callable[[], Found | None], *, what: str, seconds: float) -> Found:
-    """What the look has found, once it is something."""
+    """What the look has found, once it is something; an API server that is busy is asked again."""
     deadline = time.monotonic() + seconds
     while True:
-        if found := look():
-            return found
+        reason = "not seen"
+        try:
+            if found := look():
+                return found
+        except (ApiError, OSError) as error:
+            if isinstance(error, ApiError) and error.status != TOO_MANY_REQUESTS and error.status < SERVER_ERROR:
+                raise
+            reason = str(error)
         if time.monotonic() > deadline:
-            raise CheckError(f"{what}: not seen within {seconds:.0f} s")
+            raise CheckError(f"{what}: {reason} within {seconds:.0f} s")
         time.sleep(0.5)

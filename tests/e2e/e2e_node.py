@@ -242,7 +242,7 @@ def wait_for(
             if is_done():
                 return
             reason = "it is not ready"
-        except (ClusterError, RuntimeError, OSError) as error:
+        except (ClusterError, RuntimeError, OSError, subprocess.TimeoutExpired) as error:
             reason = str(error)
         for name, identity in watched.items():
             if not cluster_processes.is_alive(identity):

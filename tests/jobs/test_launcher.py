@@ -29,7 +29,7 @@ LINGERING = {"GPUBENCH_LIMIT_LINGER": "3600"}
 
 
 def test_two_pods_of_one_rank_agree_on_one_result(pods: Pods) -> None:
-    first, second = pods.gang(make_assignment(workers=2))
+    first, second = pods.gang(make_assignment(workers=2, measure_seconds=3))
     assert (first.wait(), second.wait()) == (0, 0), first.log[-2000:] + second.log[-2000:]
     result = first.result
     assert (result.workers, result.trial, result.attempt) == (2, "trial1", 1)
@@ -50,13 +50,12 @@ def test_two_pods_of_one_rank_agree_on_one_result(pods: Pods) -> None:
     assert result.nanoseconds == sum(max(a.nanoseconds, b.nanoseconds) for a, b in counted)
     assert result.windows == len(counted)
     assert sum(not window.warm_up for window in own) >= 5
-    assert (
-        sum(max(a.nanoseconds, b.nanoseconds) for a, b in zip(own, other, strict=True) if not a.warm_up) >= 0.3e9 * 0.9
-    )
+    # Three seconds by rank 0's clock, in which the ranks have also agreed on when they are over.
+    assert sum(max(a.nanoseconds, b.nanoseconds) for a, b in zip(own, other, strict=True) if not a.warm_up) >= 3e9 * 0.9
 
 
 def test_two_ranks_in_one_pod_are_pinned_apart_and_serve_metrics(pods: Pods) -> None:
-    pod = pods.start(make_assignment(workers=2, workers_per_node=2, measure_seconds=4), cores=2)
+    pod = pods.start(make_assignment(workers=2, workers_per_node=2, measure_seconds=8), cores=2)
     pod.wait_for_windows(6)
     first, second = pod.workers()
     assert len(first.cpu_affinity()) == len(second.cpu_affinity()) == 1
@@ -119,7 +118,7 @@ def test_a_rank_that_is_stopped_is_named_as_stalled(pods: Pods) -> None:
         cores=2,
         environment={"GPUBENCH_LIMIT_KILL": "0.5"},
     )
-    pod.wait_for_windows()
+    pod.wait_for_a_measured_window()
     pod.workers()[1].send_signal(signal.SIGSTOP)
     assert pod.wait() == ExitCode.STALLED
     assert pod.failure.rank == 1
@@ -172,7 +171,7 @@ def test_workers_die_with_their_launcher_and_its_peer_does_not_hang(pods: Pods) 
 
 
 def test_a_peer_that_never_joins_ends_the_wait_with_its_number(pods: Pods) -> None:
-    first, second = (pods.start(make_assignment(workers=3, join_timeout_seconds=3), index=n) for n in (0, 1))
+    first, second = (pods.start(make_assignment(workers=3, join_timeout_seconds=10), index=n) for n in (0, 1))
     assert first.wait() == ExitCode.JOIN_TIMEOUT
     assert "2 of 3 are here, missing: pod 2" in first.failure.sentence
     assert second.wait() == ExitCode.JOIN_TIMEOUT
@@ -340,5 +339,6 @@ def test_a_pods_records_are_kept_before_it_says_that_it_is_done(pods: Pods, tmp_
         pods.start(assignment, index=1, environment=variables, command=(sys.executable, "-c", TELLING)),
     )
     assert [pod.wait() for pod in gang] == [0, 0], gang[0].log[-2000:] + gang[1].log[-2000:]
-    assert (tmp_path / "order").read_text().splitlines() == ["named trial1.1.1.jsonl", "done"]
+    order = (tmp_path / "order").read_text().splitlines()
+    assert list(dict.fromkeys(order)) == ["named trial1.1.1.jsonl", "done"]  # it asks again where the answer is late
     assert (tmp_path / "volume" / "trial1.1.1.jsonl").read_bytes() == (gang[1].folder / "stdout").read_bytes()

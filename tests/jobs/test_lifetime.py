@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+import command_line
 from gangs import SECONDS_UP, wait_until
 
 
@@ -24,6 +25,7 @@ def test_a_self_check_that_is_ended_leaves_neither_its_measuring_process_nor_ran
             stdin=subprocess.DEVNULL,
             stdout=said,
             stderr=said,
+            preexec_fn=command_line.heed_signals,  # noqa: PLW1509  # no threads here
         )
     started: list[psutil.Process] = []
 

@@ -37,11 +37,11 @@ def start(tmp_path: Path) -> Iterator[Start]:
     """The next attempt at one training, on the same volume."""
     attempts: list[Pods] = []
 
-    def attempt(assignment: Assignment) -> tuple[Pod, ...]:
+    def attempt(assignment: Assignment, **limits: str) -> tuple[Pod, ...]:
         folder = tmp_path / f"attempt-{len(attempts) + 1}"
         folder.mkdir()
         attempts.append(Pods(folder))
-        environment = {names.ENV_CHECKPOINTS: str(tmp_path / "volume"), "GPUBENCH_LIMIT_LINGER": "0"}
+        environment = {names.ENV_CHECKPOINTS: str(tmp_path / "volume"), "GPUBENCH_LIMIT_LINGER": "0", **limits}
         told = assignment.model_copy(update={"attempt": len(attempts)})
         return attempts[-1].gang(told, environment=environment)
 
@@ -154,7 +154,8 @@ def test_a_pod_that_is_told_to_stop_keeps_a_last_checkpoint_and_nothing_is_lost(
     start: Start, undisturbed: Pod, told: tuple[str, ...]
 ) -> None:
     assignment = keeping(3600.0)
-    pods = dict(zip(("first", "second"), start(assignment), strict=True))
+    patient = {"GPUBENCH_LIMIT_LAST_CHECKPOINT": "60"}  # with a disk that other tests keep busy, too
+    pods = dict(zip(("first", "second"), start(assignment, **patient), strict=True))
     pods["first"].wait_for_windows(4)
     for name in told:
         pods[name].process.send_signal(signal.SIGTERM)
@@ -242,11 +243,15 @@ def test_what_each_rank_has_for_itself_is_given_back_to_it(tmp_path: Path) -> No
         started.end()
 
 
+#: Seconds from the first checkpoint to the end, in which the pod is killed.
+MANY_EPOCHS = 40
+
+
 def test_a_model_that_was_changed_since_begins_anew_and_says_so(tmp_path: Path, start: Start) -> None:
     model = tmp_path / "model.py"
     model.write_text(OWN)
     assignment = make_assignment(
-        **{**TRAINING, "workers": 1, "epochs": 4, "data": {"source": "Volume", "path": str(tmp_path)}},
+        **{**TRAINING, "workers": 1, "epochs": MANY_EPOCHS, "data": {"source": "Volume", "path": str(tmp_path)}},
         workload="Custom", custom_file=str(model), checkpoint={"interval_seconds": 0.2},
     )  # fmt: skip
     (pod,) = start(assignment)
@@ -258,6 +263,6 @@ def test_a_model_that_was_changed_since_begins_anew_and_says_so(tmp_path: Path, 
     assert again.wait() == 0, again.log[-2000:]
     assert began_at(again) == 0
     assert "its variables are not those of the model" in again.log
-    assert again.result.steps == 4 * 200
+    assert again.result.steps == MANY_EPOCHS * 200
     assert again.result.resumed is None
     assert again.result.checkpoints is not None

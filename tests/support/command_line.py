@@ -24,6 +24,12 @@ _COMMAND = (sys.executable, "-m", "gpubench_cli")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE)
 
 
+def heed_signals() -> None:
+    """Before a program is started: whoever has started the tests may ignore some, as nohup does, and so would it."""
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
+
+
 class Ended(NamedTuple):
     """What is left of a command: named as subprocess has it."""
 
@@ -66,6 +72,7 @@ def started(
         text=True,
         cwd=folder,
         env={**os.environ, **(environment or {})},
+        preexec_fn=heed_signals,  # noqa: PLW1509  # no threads here
     )
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real launchers as child processes: each is a pod with an address of its own on the loopback network."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -100,6 +101,10 @@ class Pod:
         """Until training has come so far."""
         wait_until(lambda: sum('"kind":"window"' in line for line in self.lines) >= count, pods=(self,))
 
+    def wait_for_a_measured_window(self) -> None:
+        """Until it neither warms up nor traces anything any more, for which it has much more time than for steps."""
+        wait_until(lambda: any('"warmUp":false' in line for line in self.lines), pods=(self,))
+
 
 def wait_until(holds: Callable[[], bool], *, pods: tuple[Pod, ...] = (), seconds: float = SECONDS_UP) -> None:
     """Poll; fails at once when a pod ends before."""
@@ -172,7 +177,8 @@ class Pods:
     def end(self) -> None:
         for pod in self._pods:
             for process in (*pod.workers(), psutil.Process(pod.process.pid)) if pod.process.poll() is None else ():
-                process.send_signal(signal.SIGKILL)
+                with contextlib.suppress(psutil.NoSuchProcess):  # a rank ends by itself when its peer does
+                    process.send_signal(signal.SIGKILL)
             pod.process.wait(timeout=10)
 
 
