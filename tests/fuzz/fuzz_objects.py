@@ -16,6 +16,7 @@ from unittest import mock
 import hypothesis
 import yaml
 from hypothesis import strategies as st
+from hypothesis.internal import constants_ast
 from hypothesis.internal.conjecture import providers
 
 import fuzz_schema
@@ -98,7 +99,7 @@ def collected(strategy: st.SearchStrategy[Made], *, count: int, seed: str) -> li
 @contextlib.contextmanager
 def _without_constants_of_our_code() -> Iterator[None]:
     """Hypothesis draws constants of the modules that happen to be imported, too: then a seed is no seed."""
-    with mock.patch.object(providers, "_get_local_constants", providers.Constants):
+    with mock.patch.object(providers, "_get_local_constants", constants_ast.Constants):
         providers.CONSTANTS_CACHE.cache.clear()
         yield
     providers.CONSTANTS_CACHE.cache.clear()

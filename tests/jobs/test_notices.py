@@ -41,7 +41,7 @@ def told(*pods: Pod) -> str:
 
 
 @contextlib.contextmanager
-def throttled(process: psutil.Process, *, running: float = 0.025, stopped: float = 0.3) -> Iterator[None]:
+def throttled(process: psutil.Process, *, running: float = 0.025, stopped: float = 0.15) -> Iterator[None]:
     """A process that may run for so many seconds, then is stopped for so many, and so on.
 
     Competing for its processor would limit it as well; but on two cores the scheduler then moves everything else to the
@@ -78,14 +78,13 @@ def test_a_rank_that_gets_a_part_of_the_time_only_is_named_as_the_straggler(pods
     stragglers = [notice for notice in first.result.notices if isinstance(notice, Straggler)]
     assert [straggler.rank for straggler in stragglers] == [1], told(first, second)
     (straggler,) = stragglers
-    assert straggler.cost > 1  # a step of 20 ms becomes one of up to a period of 325 ms
+    assert straggler.cost > 1  # a step of 20 ms becomes one of four or five times as long
 
 
 @pytest.mark.usefixtures("horovod")
 def test_a_rank_that_pauses_makes_a_window_of_every_rank_that_stands_out_and_is_spoken_of(pods: Pods) -> None:
-    first, second = pods.gang(
-        make_assignment(workers=2, warm_up_seconds=1, measure_seconds=MEASURED_SECONDS, **WAITING)
-    )
+    assignment = make_assignment(workers=2, warm_up_seconds=1, measure_seconds=MEASURED_SECONDS, **WAITING)
+    first, second = pods.gang(assignment)
     # What is slow in the first half of what is measured might be warm-up.
     wait_until(lambda: measured(second) >= 0.7 * MEASURED_SECONDS, pods=(first, second))
     (rank,) = second.workers()
@@ -106,7 +105,7 @@ def test_a_rank_that_pauses_makes_a_window_of_every_rank_that_stands_out_and_is_
 def measured(pod: Pod) -> float:
     """Seconds of windows so far."""
     found = (json.loads(line) for line in pod.lines if '"warmUp":false' in line)
-    return sum(window["nanoseconds"] for window in found) / 1e9
+    return sum(int(window["nanoseconds"]) for window in found) / 1e9
 
 
 def result_of(

@@ -72,9 +72,9 @@ def _follows(step: Step) -> None:
     if "±" in step.numbers:
         assert figure is not None
         low, high = formulas.ends(step.numbers)
-        stored = float(figure.low or 0), float(figure.high or 0)
-        room = _PRINTED * max(map(abs, (*stored, float(figure.mean))))
-        assert (low, high) == pytest.approx(stored, abs=room)
+        bounds = float(figure.low or 0), float(figure.high or 0)
+        room = _PRINTED * max(map(abs, (*bounds, float(figure.mean))))
+        assert (low, high) == pytest.approx(bounds, abs=room)
         return
     if figure is None:
         scale = 100 if "%" in step.result else 1
