@@ -80,15 +80,22 @@ class Handlers:
         self._wake(keys.benchmark(namespace, labels.get(names.LABEL_BENCHMARK, "")))
 
     def pool(self, event: dict[str, Any], **_: Any) -> None:
-        """A pool changed: its status is made anew, and studies that wait for it look again."""
+        """A pool changed: its status is made anew, and studies that may wait for a new one look again.
+
+        One that came while no watch ran is in the list with which the next one begins, and is not called ADDED there.
+        """
         metadata = event["object"]["metadata"]
         key = keys.Key(keys.Kind.POOLS, name=metadata["name"])
-        identity = (metadata["uid"], metadata.get("generation", 1))
-        if event["type"] != "DELETED" and self._seen.get(key) == identity:
+        if event["type"] == "DELETED":
+            self._seen.pop(key, None)
+            self._wake(keys.POOLS)
+            return
+        before, identity = self._seen.get(key), (metadata["uid"], metadata.get("generation", 1))
+        if before == identity:
             return
         self._seen[key] = identity
         self._wake(keys.POOLS)
-        if event["type"] == "ADDED":
+        if before is None or before[0] != identity[0]:
             self._wake(keys.RESYNC)
 
 
