@@ -20,6 +20,7 @@ from gpubench import names
 from gpubench.control.observed import ContainerEnd, ObservedPod
 
 _TERMINATION_MESSAGE_BYTES = 4096  # of which the kubelet, too, keeps the tail
+_BURIED_SECONDS = 1.0
 _SAID_BYTES = 300  # of a pod that ended without last words: the end of what it said
 _ENTER = Path(__file__).with_name("enter_pod.py")
 #: Prefixes of variables that steer the training libraries: they come from the study or not at all.
@@ -156,6 +157,12 @@ class LocalPod:
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self._ended_at = time.time()
+        # The signal reaches the ranks a moment later. Bounded: where nobody reaps orphans they stay as zombies.
+        deadline = time.monotonic() + _BURIED_SECONDS
+        with contextlib.suppress(ProcessLookupError):
+            while time.monotonic() < deadline:
+                os.killpg(self._process.pid, 0)
+                time.sleep(0.01)
 
 
 class Killable(Protocol):

@@ -169,7 +169,7 @@ class Run:
     def _look_at_the_end(self) -> None:
         """What must hold of the operator itself, and of what it tells."""
         self.place.supervise()
-        if not self._wait(60.0, until=self._tells_nothing):
+        if not self._wait(150.0, until=self._tells_nothing):
             self.violations.append("the operator still exports series of studies that are gone")
         self.violations += [
             f"the operator raised what nobody expects: {text}" for text in self.place.operator.exceptions
