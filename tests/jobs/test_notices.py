@@ -86,7 +86,7 @@ def test_a_rank_that_pauses_makes_a_window_of_every_rank_that_stands_out_and_is_
     assignment = make_assignment(workers=2, warm_up_seconds=1, measure_seconds=MEASURED_SECONDS, **WAITING)
     first, second = pods.gang(assignment)
     # What is slow in the first half of what is measured might be warm-up.
-    wait_until(lambda: measured(second) >= 0.7 * MEASURED_SECONDS, pods=(first, second))
+    wait_until(lambda: measured_seconds(second) >= 0.7 * MEASURED_SECONDS, pods=(first, second))
     (rank,) = second.workers()
     rank.send_signal(signal.SIGSTOP)
     with contextlib.suppress(psutil.TimeoutExpired):
@@ -102,8 +102,13 @@ def test_a_rank_that_pauses_makes_a_window_of_every_rank_that_stands_out_and_is_
     assert {*kinds(result)} & {"Outliers", "Trend", "Bimodal", "Unsettled"}, told(first, second)
 
 
-def measured(pod: Pod) -> float:
-    """Seconds of windows so far."""
+def measured(pod: Pod) -> int:
+    """Windows so far."""
+    return sum('"warmUp":false' in line for line in pod.lines)
+
+
+def measured_seconds(pod: Pod) -> float:
+    """Of windows so far."""
     found = (json.loads(line) for line in pod.lines if '"warmUp":false' in line)
     return sum(int(window["nanoseconds"]) for window in found) / 1e9
 

@@ -18,6 +18,7 @@ from gpubench.measure.records import Environment, Failure, Result, termination_m
 from gpubench.plan.assignment import Assignment
 from gpubench_jobs import barrier, setting
 
+TOGETHER_SECONDS = 300.0  # longer than any fault keeps a gang from being whole
 TRUNCATE_MARK = "truncate-result"  # beside the termination message: a test's word to this one pod
 
 #: Made up, too; its record opens the log of pod 0, as a launcher's does.
@@ -86,7 +87,7 @@ def main() -> int:
 
 def end_together(pod: setting.Setting) -> None:
     """Pod 0 ends last, as a real one: with its end the Job controller deletes the pods that still run."""
-    deadline = time.monotonic() + pod.assignment.join_timeout_seconds
+    deadline = time.monotonic() + TOGETHER_SECONDS
     if pod.pod:
         gang = barrier.RemoteGang(
             host=pod.rendezvous_host,
