@@ -11,7 +11,7 @@ import explanations
 import formulas
 import measured
 import studies_cut_short
-from gpubench.control import explain
+from gpubench.control import explain, steps
 from gpubench.control.explain import Explained
 from gpubench.control.steps import Step
 from gpubench.formula import Formula
@@ -245,6 +245,16 @@ def test_a_formula_gives_what_its_function_gives(formula: Formula, numbers: dict
     assert all(name.replace("_", " ") in formula.text for name in numbers)
     with pytest.raises(KeyError):
         formula.filled(**dict(list(numbers.items())[1:]))
+
+
+def test_the_interval_of_a_ratio_follows_from_its_numbers_where_a_base_that_scatters_all_but_opens_it() -> None:
+    """g is 0.9993 here: from numbers of seven digits the lower end would be wrong in the fourth."""
+    ratio = intervals.fieller([100.0, 101.0, 99.5], [100.0, 100.0, 43.41])
+    assert ratio is not None
+    assert 0.999 < ratio.g < 1
+    printed = formulas.ends(intervals.FIELLER.filled(**steps.of_fieller(ratio)))
+    exact = ratio.interval
+    assert printed == pytest.approx((exact.low, exact.high), rel=1e-5)
 
 
 def test_the_formula_of_an_own_hour_gives_what_its_function_gives() -> None:

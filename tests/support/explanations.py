@@ -73,8 +73,8 @@ def _follows(step: Step) -> None:
         assert figure is not None
         low, high = formulas.ends(step.numbers)
         bounds = float(figure.low or 0), float(figure.high or 0)
-        room = _PRINTED * max(map(abs, (*bounds, float(figure.mean))))
-        assert (low, high) == pytest.approx(bounds, abs=room)
+        room = _PRINTED * abs(float(figure.mean))
+        assert (low, high) == pytest.approx(bounds, rel=_PRINTED, abs=room)
         return
     if figure is None:
         scale = 100 if "%" in step.result else 1

@@ -86,15 +86,17 @@ def scaled(
 
 
 def of_fieller(ratio: Fieller) -> dict[str, str]:
-    """The numbers of the interval of a ratio."""
-    return {
-        "ratio": number(ratio.ratio),
-        "t": number(ratio.t),
-        "other_mean": number(ratio.bottom),
-        "g": _below_one(ratio.g),
-        "error": number(ratio.top_variance**0.5),
-        "other_error": number(ratio.bottom_variance**0.5),
+    """The numbers of the interval of a ratio; the closer g is to 1, by whose distance is divided, the more digits."""
+    digits = _DIGITS + max(0, -1 - Decimal(repr(1 - ratio.g)).adjusted())
+    put_in = {
+        "ratio": ratio.ratio,
+        "t": ratio.t,
+        "other_mean": ratio.bottom,
+        "g": ratio.g,
+        "error": ratio.top_variance**0.5,
+        "other_error": ratio.bottom_variance**0.5,
     }
+    return {name: number(value, digits=digits) for name, value in put_in.items()}
 
 
 def at_confidence(confidence: float) -> str:
@@ -119,24 +121,11 @@ def percent(share: float) -> str:
     return f"{100 * share:.4g} %"
 
 
-def number(value: Decimal | float) -> str:
+def number(value: Decimal | float, *, digits: int = _DIGITS) -> str:
     """With as many digits as show what was put in, and no exponent."""
     if isinstance(value, int):
         return f"{value:,}"
     exact = Decimal(repr(value)) if isinstance(value, float) else value
-    return _rounded(exact, places=_places(exact))
-
-
-def _below_one(value: float) -> str:
-    """With as many digits as show also how far below 1 it is, by which an interval is divided."""
-    exact = Decimal(repr(value))
-    return _rounded(exact, places=max(_places(exact), _places(1 - exact)))
-
-
-def _places(exact: Decimal) -> int:
-    return max(0, _DIGITS - 1 - exact.adjusted()) if exact else 0
-
-
-def _rounded(exact: Decimal, *, places: int) -> str:
+    places = max(0, digits - 1 - exact.adjusted()) if exact else 0
     text = f"{exact.quantize(Decimal(1).scaleb(-places), rounding=ROUND_HALF_UP):,f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
