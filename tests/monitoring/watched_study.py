@@ -45,7 +45,6 @@ OF_A_LOOK = {
     "rank:gpubench_worker_allreduce:step_ratio",
     "rank:gpubench_worker_compute:behind_ratio",
 }
-EFFICIENCY = "point:gpubench_scaling_efficiency_ratio:derived"
 LAST_RULE = "study:gpubench_trials:finished_ratio"  # of those of the group of figures; it has a value in any case
 
 

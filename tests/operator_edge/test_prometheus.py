@@ -22,7 +22,7 @@ import watched_study
 from gpubench import metrics
 from gpubench.api.point_result import PointState
 from gpubench_dashboards import alerts, boards, panels, rules
-from watched_study import BEFORE, EFFICIENCY, NAME, OF_A_LOOK, RATE_INTERVAL, SCRAPED_SECONDS, STEP, Seen, wait
+from watched_study import BEFORE, NAME, OF_A_LOOK, RATE_INTERVAL, SCRAPED_SECONDS, STEP, Seen, wait
 
 #: Without a GPU nobody can tell these.
 WITHOUT_A_GPU = {
@@ -34,6 +34,7 @@ WITHOUT_A_GPU = {
 }
 #: Their series are those of GPUs.
 ALERTS_WITHOUT_A_GPU = {"GpubenchGpuIdle"}
+EFFICIENCY = "point:gpubench_scaling_efficiency_ratio:derived"
 REGRESSED = 'condition="Regressed"'
 #: What two points have together: a machine that is busy with other things may keep one of them from settling.
 OF_A_PAIR = {
