@@ -153,7 +153,7 @@ $(SYNCED): pyproject.toml uv.lock $(UV)
 	$(UV) sync --locked --inexact --compile-bytecode --extra operator --extra report --extra jobs-cpu --group dev
 	touch $@
 
-$(HOROVOD): $(SYNCED) jobs/horovod_wheel.py
+$(HOROVOD): $(SYNCED) jobs/horovod_wheel.py $(wildcard jobs/horovod_patches/*.patch)
 	PATH="$(dir $(UV)):$$PATH" $(PYTHON) jobs/horovod_wheel.py install
 	touch $@
 

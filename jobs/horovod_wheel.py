@@ -2,12 +2,13 @@
 """Build Horovod once for the TensorFlow of an interpreter, keep the wheel, install it. Standard library only.
 
 Horovod is on PyPI as source only and takes minutes to compile, so its wheel is kept in a cache outside the checkout,
-under a key of everything that its binary depends on: Horovod, TensorFlow, Python, compiler and flags. The sdist is
-built unmodified. What makes the build shorter than a plain `pip wheel` (its own `HOROVOD_CMAKE` hook, see `_CMAKE`):
-only the target that ends in the wheel is built, and no debug information is written; the optimisation is Horovod's.
+under a key of everything that its binary depends on: Horovod, its patches, TensorFlow, Python, compiler and flags.
+Its last release knows no TensorFlow after 2.18; the patches, each with its reason, are beside this file. What makes
+the build shorter than a plain `pip wheel` (its own `HOROVOD_CMAKE` hook, see `_CMAKE`): only the target that ends in
+the wheel is built, and no debug information is written; the optimisation is Horovod's.
 
-Must not happen: a half-written wheel under its final name (it is built beside and renamed), or two builders at once
-(a lock, which ends with its process).
+Must not happen: a half-written wheel under its final name (it is built beside and renamed), two builders at once (a
+lock, which ends with its process), or a patch that is applied in another place than it was made for.
 
     python jobs/horovod_wheel.py path              where the wheel is, or would be
     python jobs/horovod_wheel.py build             build it unless it is there; print its path
@@ -39,6 +40,7 @@ from pathlib import Path
 from typing import NoReturn
 
 HOROVOD_VERSION = "0.28.1"
+PATCHES = Path(__file__).with_name("horovod_patches")
 #: What runs inside the throw-away environment. setuptools 80 removed `setup.py install`, CMake 4 refuses old policies.
 BUILD_REQUIREMENTS = ("pip", "setuptools<80", "wheel", "packaging", "cmake<4", "ninja")
 #: Imported by Horovod at run time beside TensorFlow.
@@ -147,6 +149,7 @@ def _wheel_place(target: dict[str, object]) -> Path:
     """The folder of the one wheel that fits: its name is a hash of all that the binary depends on."""
     facts = {
         "horovod": HOROVOD_VERSION,
+        "patches": [path.read_text() for path in _patches()],
         "tensorflow": target["tensorflow"],
         "python": target["soabi"],
         "machine": platform.machine(),
@@ -214,14 +217,44 @@ def _build(python: str, *, target: dict[str, object], scratch: Path, kept_log: P
         _run([*uv, "venv", "--quiet", "--python", python, str(environment)], variables, log, "preparing", started)
         _run([*uv, "pip", "install", "--python", inside, *BUILD_REQUIREMENTS], variables, log, "preparing", started)
         _lend(environment, target)
-        pip_wheel = [inside, "-m", "pip", "wheel", "--verbose", "--no-deps", "--no-build-isolation", "--no-cache-dir"]
-        source = ["--no-binary", "horovod", "--wheel-dir", str(scratch / "wheel"), f"horovod=={HOROVOD_VERSION}"]
-        _run([*pip_wheel, *source], variables, log, "compiling", started)
+        pip = [inside, "-m", "pip", "--no-cache-dir"]
+        alone = ["--no-deps", "--no-build-isolation", "--no-binary", "horovod"]
+        download = [*pip, "download", *alone, "--dest", str(scratch), f"horovod=={HOROVOD_VERSION}"]
+        _run(download, variables, log, "fetching", started)
+        (sdist,) = scratch.glob("horovod-*.tar.gz")
+        shutil.unpack_archive(sdist, scratch)
+        source = scratch / f"horovod-{HOROVOD_VERSION}"
+        for patch in _patches():
+            _apply(patch, source)
+        wheel = [*pip, "wheel", "--verbose", *alone, "--wheel-dir", str(scratch / "wheel"), str(source)]
+        _run(wheel, variables, log, "compiling", started)
     except subprocess.CalledProcessError as error:
         shutil.copyfile(log, kept_log)
         tail = "\n".join(log.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:])
         raise BuildError(f"the build of Horovod failed; whole log: {kept_log}; its end:\n{tail}") from error
     print(f"horovod: built in {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
+
+
+def _patches() -> list[Path]:
+    return sorted(PATCHES.glob("*.patch"))
+
+
+def _apply(patch: Path, source: Path) -> None:
+    """One unified diff, stricter than patch(1), which not every machine has: the old lines stand there exactly once."""
+    files = re.findall(r"^--- a/.+\n\+\+\+ b/(.+)\n((?:[@ +-].*\n)+)", patch.read_text(), re.MULTILINE)
+    for name, hunks in files or [("", "")]:
+        for hunk in re.split(r"^@@.*\n", hunks, flags=re.MULTILINE)[1:] or [""]:
+            lines = hunk.splitlines(keepends=True)
+            old = "".join(line[1:] for line in lines if line[0] in " -")
+            new = "".join(line[1:] for line in lines if line[0] in " +")
+            path = source / name
+            content = path.read_text() if path.is_file() else ""
+            if not old or content.count(old) != 1:
+                raise BuildError(
+                    f"the patch {patch} does not fit {name or 'any file'} of Horovod {HOROVOD_VERSION}: "
+                    "make it anew from that release, or remove it if it is no longer needed"
+                )
+            path.write_text(content.replace(old, new))
 
 
 def _lend(environment: Path, target: dict[str, object]) -> None:

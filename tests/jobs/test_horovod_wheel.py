@@ -2,27 +2,48 @@
 """The wheel's place and the sentences of a build that cannot begin. The build itself is what `install` has done."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import psutil
+import pytest
 
 from gangs import SECONDS_UP, wait_until
 
 PROGRAM = Path(__file__).parents[2] / "jobs" / "horovod_wheel.py"
+PATCHES = PROGRAM.with_name("horovod_patches")
+#: In place of uv: an environment whose pip fetches the archive beside it, and whose build only shows the patched file.
+UV = """#!/bin/sh
+[ "$1" = venv ] || exit 0
+for environment; do :; done
+mkdir -p "$environment/bin" "$environment/lib/python3/site-packages"
+cat > "$environment/bin/python" <<'END'
+#!/bin/sh
+case "$*" in *" download "*) exec cp {archive} "$TMPDIR" ;; esac
+cat "$TMPDIR/horovod-0.28.1/setup.py"
+exit 7
+END
+chmod +x "$environment/bin/python"
+"""
 
 
-def run(*arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+def run(*arguments: str, program: Path = PROGRAM, **variables: str) -> "subprocess.CompletedProcess[str]":
     environment = {**os.environ, **variables}
     return subprocess.run(
-        [sys.executable, str(PROGRAM), *arguments], env=environment, capture_output=True, text=True, check=False
+        [sys.executable, str(program), *arguments], env=environment, capture_output=True, text=True, check=False
     )
 
 
-def place(cache: Path, **variables: str) -> str:
-    return run("path", GPUBENCH_CACHE=str(cache), **variables).stdout.strip()
+def place(cache: Path, *, program: Path = PROGRAM, **variables: str) -> str:
+    return run("path", program=program, GPUBENCH_CACHE=str(cache), **variables).stdout.strip()
+
+
+def copy_of_the_program(folder: Path) -> Path:
+    shutil.copytree(PATCHES, folder / PATCHES.name)
+    return Path(shutil.copy(PROGRAM, folder))
 
 
 def test_the_place_depends_on_flags_and_on_nothing_accidental(tmp_path: Path) -> None:
@@ -31,6 +52,43 @@ def test_the_place_depends_on_flags_and_on_nothing_accidental(tmp_path: Path) ->
     assert place(tmp_path, UNRELATED="1") == plain
     assert place(tmp_path, HOROVOD_GPU_OPERATIONS="NCCL") != plain
     assert place(tmp_path, CXXFLAGS="-O1") != plain
+
+
+def test_the_place_depends_on_what_the_patches_say(tmp_path: Path) -> None:
+    program = copy_of_the_program(tmp_path)
+    before = place(tmp_path, program=program)
+    assert before == place(tmp_path)
+    with next((tmp_path / PATCHES.name).iterdir()).open("a") as patch:
+        patch.write("\n")
+    assert place(tmp_path, program=program) != before
+
+
+@pytest.mark.parametrize(
+    ("content", "patched"),
+    [("zero\none\ntwo\n", "zero\none\n2\n"), ("one\n\ntwo\n", None), ("one\ntwo\none\ntwo\n", None)],
+    ids=["once", "never", "twice"],
+)
+def test_a_patch_is_applied_where_its_lines_stand_and_nowhere_else(
+    tmp_path: Path, content: str, patched: str | None
+) -> None:
+    program = copy_of_the_program(tmp_path)
+    patch = tmp_path / PATCHES.name / "own.patch"
+    for other in patch.parent.iterdir():
+        other.unlink()
+    patch.write_text("Its reason.\n\n--- a/setup.py\n+++ b/setup.py\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n")
+    source = tmp_path / "horovod-0.28.1"
+    source.mkdir()
+    (source / "setup.py").write_text(content)
+    uv = tmp_path / "uv"
+    uv.write_text(UV.format(archive=shutil.make_archive(str(source), "gztar", tmp_path, source.name)))
+    uv.chmod(0o755)
+    ended = run("build", program=program, GPUBENCH_CACHE=str(tmp_path / "cache"), UV=str(uv))
+    assert ended.returncode == 1
+    if patched is None:
+        assert f"horovod_wheel: the patch {patch} does not fit setup.py of Horovod 0.28.1: " in ended.stderr
+        assert len(ended.stderr.splitlines()) == 1
+    else:
+        assert ended.stderr.endswith(f"its end:\n{patched}")
 
 
 def test_a_missing_compiler_is_named_with_the_remedy(tmp_path: Path) -> None:
