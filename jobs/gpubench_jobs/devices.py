@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from gpubench.exitcodes import ExitCode
 from gpubench.precision import Precision
-from gpubench_jobs import channel
+from gpubench_jobs import channel, cuda_driver
 from gpubench_jobs.failures import RankError
 
 #: NVIDIA's Ampere: the first whose matrix units compute in TensorFloat-32. Older ones ignore the switch.
@@ -31,31 +31,34 @@ def require(precision: Precision, *, capability: tuple[int, int] | None) -> None
     )
 
 
-def capability(orders: channel.Orders) -> tuple[int, int] | None:
-    """Of the GPU that was claimed; not run here."""
-    if not orders.assignment.gpu:
-        return None
-    (gpu,) = tf.config.get_visible_devices("GPU")
-    major, minor = tf.config.experimental.get_device_details(gpu).get("compute_capability", (0, 0))
-    return int(major), int(minor)
+def claim(orders: channel.Orders) -> tuple[int, int] | None:
+    """One GPU by local rank, or none; the threads of the rank's share. Pinning to cores was done by the worker.
 
-
-def claim(orders: channel.Orders) -> None:
-    """One GPU by local rank, or none; the threads of the rank's share. Pinning to cores was done by the worker."""
-    gpus = tf.config.list_physical_devices("GPU")
-    if not orders.assignment.gpu:
+    The compute capability of the GPU comes back.
+    """
+    capability = None
+    if orders.assignment.gpu:
+        capability = _claim_gpu(orders.local_rank, workers=orders.assignment.workers_per_node)
+    else:
         tf.config.set_visible_devices([], "GPU")
         # Threads beyond the pinned cores would only take turns on them. A GPU rank keeps TensorFlow's own number of
         # inter-op threads, which feed the device.
         tf.config.threading.set_inter_op_parallelism_threads(orders.threads)
-    elif orders.local_rank >= len(gpus):
+    tf.config.threading.set_intra_op_parallelism_threads(orders.threads)
+    return capability
+
+
+def _claim_gpu(own: int, *, workers: int) -> tuple[int, int] | None:
+    found = cuda_driver.look(own)
+    if why := cuda_driver.refusal(found, tf.sysconfig.get_build_info(), local_rank=own, workers=workers):
+        raise RankError(ExitCode.UNSUPPORTED_ACCELERATOR, why)
+    gpus = tf.config.list_physical_devices("GPU")
+    if own >= len(gpus):
         raise RankError(
             ExitCode.UNSUPPORTED_ACCELERATOR,
-            f"local rank {orders.local_rank} found no GPU of its own: TensorFlow sees {len(gpus)}; "
-            "check the image's CUDA against the node's driver, and the pod's GPU request",
+            f"local rank {own} has no GPU of its own: TensorFlow sees {len(gpus)} of the {found.gpus} that CUDA's "
+            "driver shows, and why is unknown: look in the pod's log for what TensorFlow says of GPU libraries",
         )
-    else:
-        gpu = gpus[orders.local_rank]
-        tf.config.set_visible_devices([gpu], "GPU")
-        tf.config.experimental.set_memory_growth(gpu, True)
-    tf.config.threading.set_intra_op_parallelism_threads(orders.threads)
+    tf.config.set_visible_devices([gpus[own]], "GPU")
+    tf.config.experimental.set_memory_growth(gpus[own], True)
+    return found.capability

@@ -5,10 +5,8 @@ A fact that is not told is absent, never guessed: no driver answers, a card lack
 of that may end a run.
 """
 
-import importlib
 import os
 import platform
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +27,6 @@ _MEMORY_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory
 #: Instruction sets that libraries choose their arithmetic by, on x86 and on ARM.
 _ARITHMETIC = ("avx", "amx", "fma", "f16c", "asimd", "sve", "sme", "bf16", "i8mm")
 _FLAGS_MAX = 64
-_GPUS_MAX = 16
-_CLOCK_SM, _CLOCK_MEM = 1, 2  # NVML_CLOCK_SM, NVML_CLOCK_MEM
 _DIGEST_CHARACTERS = 12
 _TEXT_MAX = 128
 
@@ -97,68 +93,8 @@ def pod_memory(total: int, limit: str) -> int:
 
 
 def _gpu_facts(orders: channel.Orders) -> dict[str, Any]:
-    ranks = orders.assignment.workers_per_node
-    facts = asked(_pynvml(), _addresses(ranks), local_rank=orders.local_rank)
+    facts = nvml.facts(orders.assignment.workers_per_node, local_rank=orders.local_rank)
     return {"gpus": len(tf.config.list_physical_devices("GPU")), **facts}
-
-
-def gpu_facts(library: Any, addresses: Sequence[str], *, local_rank: int) -> dict[str, Any]:
-    """What NVML says of the GPUs at these PCI addresses, as fields of the record: those of the pod's ranks, in order.
-
-    https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceQueries.html
-    """
-    handles = [_told(library, "nvmlDeviceGetHandleByPciBusId", address) for address in addresses]
-    uuids = (_told(library, "nvmlDeviceGetUUID", handle) for handle in handles[:_GPUS_MAX] if handle is not None)
-    facts: dict[str, Any] = {
-        "driver": _told(library, "nvmlSystemGetDriverVersion"),
-        "gpu_uuids": tuple(uuid for uuid in uuids if uuid),
-    }
-    own = handles[local_rank] if local_rank < len(handles) else None
-    if own is not None:
-        milliwatts = _told(library, "nvmlDeviceGetEnforcedPowerLimit", own)
-        facts |= {
-            "gpu_megahertz": _told(library, "nvmlDeviceGetApplicationsClock", own, _CLOCK_SM),
-            "gpu_megahertz_max": _told(library, "nvmlDeviceGetMaxClockInfo", own, _CLOCK_SM),
-            "gpu_memory_megahertz": _told(library, "nvmlDeviceGetApplicationsClock", own, _CLOCK_MEM),
-            "gpu_memory_megahertz_max": _told(library, "nvmlDeviceGetMaxClockInfo", own, _CLOCK_MEM),
-            "power_limit_watts": None if milliwatts is None else milliwatts / 1000,
-        }
-    return facts
-
-
-def asked(library: Any, addresses: Sequence[str], *, local_rank: int) -> dict[str, Any]:
-    """The same, where there is a driver that answers; nothing where there is none."""
-    try:
-        library.nvmlInit()
-    except Exception:  # without a driver NVML raises a class of its own, and without the library None has no function
-        return {}
-    try:
-        return gpu_facts(library, addresses, local_rank=local_rank)
-    finally:
-        _told(library, "nvmlShutdown")
-
-
-def _pynvml() -> Any:
-    try:
-        return importlib.import_module("pynvml")
-    except ImportError:
-        return None
-
-
-def _addresses(ranks: int) -> list[str]:
-    """PCI addresses of the GPUs of this pod's ranks, by the numbers that TensorFlow has for them."""
-    try:
-        return [nvml.pci_address(ordinal) for ordinal in range(ranks)]
-    except OSError:
-        return []
-
-
-def _told(library: Any, function: str, *arguments: Any) -> Any:
-    """The answer, or None: a card without the sensor, a driver without the function, a GPU that has fallen off."""
-    try:
-        return getattr(library, function)(*arguments)
-    except Exception:  # NVMLError has a class for each code; a module may lack the function
-        return None
 
 
 def _gpu_name() -> str:

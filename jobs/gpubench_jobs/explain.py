@@ -9,7 +9,7 @@ import sys
 from gpubench.exitcodes import ExitCode
 from gpubench.plan import assignment as assignments
 from gpubench.precision import Precision
-from gpubench_jobs import distribution
+from gpubench_jobs import cuda_driver, distribution
 from gpubench_jobs.failures import LossNotFinite, RankError, no_room, room_wanted, said
 
 #: In its messages for what it cannot compile (TensorFlow 2.18).
@@ -33,10 +33,12 @@ def explain(error: BaseException, assignment: assignments.Assignment) -> RankErr
 def _import(error: BaseException, assignment: assignments.Assignment) -> RankError | None:
     if not isinstance(error, ImportError):
         return None
-    return RankError(
-        ExitCode.UNSUPPORTED_ACCELERATOR if assignment.gpu else ExitCode.WORKER_RAISED,
-        f"a library of the image cannot be loaded: {said(error)}",
-    )
+    sentence = f"a library of the image cannot be loaded: {said(error)}: use an image that has it"
+    if not assignment.gpu:
+        return RankError(ExitCode.WORKER_RAISED, sentence)
+    if cuda_driver.LIBRARY in str(error):  # which is none of the image's
+        sentence = cuda_driver.no_driver(cuda_driver.look(0)) or sentence
+    return RankError(ExitCode.UNSUPPORTED_ACCELERATOR, sentence)
 
 
 def _disk(error: BaseException, _: assignments.Assignment) -> RankError | None:

@@ -7,16 +7,18 @@ CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER; NVML's own numbers do neither.
 Must not happen: 0 in place of what a card does not tell; figures of a whole card for a rank that has a slice of it
 (MIG); a measurement that ends because the library is missing or refuses.
 
-Not run here: no GPU was at hand. The names are in nvidia-ml-py 13.615, which was loaded without a driver; the units are
-those of NVML's reference (https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceQueries.html).
+Tests read stand-ins of this library and of CUDA's driver through nvidia-ml-py; no real card was at hand. Units:
+https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceQueries.html
 """
 
-import ctypes
 import importlib
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, TypeVar
+
+from gpubench_jobs import cuda_driver
 
 #: nvmlClocksEventReasons of nvml.h, formerly nvmlClocksThrottleReasons.
 _REASONS = {
@@ -39,7 +41,8 @@ IDLE = "GpuIdle"
 CHOSEN = frozenset({"ApplicationsClocksSetting", "SyncBoost", "DisplayClockSetting"})
 _TEMPERATURE_GPU = 0  # NVML_TEMPERATURE_GPU
 _MIG_ENABLED = 1  # NVML_DEVICE_MIG_ENABLE
-_PCI_ADDRESS_CHARACTERS = 32  # "00000000:00:00.0" and room
+_CLOCK_SM, _CLOCK_MEMORY = 1, 2  # NVML_CLOCK_SM, NVML_CLOCK_MEM
+_GPUS_MAX = 16  # whose names a record has room for
 _T = TypeVar("_T")
 
 
@@ -72,35 +75,45 @@ class NvmlGpu:
         """Each figure for itself: cards and drivers refuse some of them."""
         nvml, handle = self._library, self._handle
         return Reading(
-            utilization=self._told(lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100),
-            memory_bytes=self._told(lambda: int(nvml.nvmlDeviceGetMemoryInfo(handle).used)),
-            watts=self._told(lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1000),
-            celsius=self._told(lambda: float(nvml.nvmlDeviceGetTemperature(handle, _TEMPERATURE_GPU))),
+            utilization=_told(lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100),
+            memory_bytes=_told(lambda: int(nvml.nvmlDeviceGetMemoryInfo(handle).used)),
+            watts=_told(lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1000),
+            celsius=_told(lambda: float(nvml.nvmlDeviceGetTemperature(handle, _TEMPERATURE_GPU))),
             throttle_reasons=self._reasons(),
-            joules=self._told(lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(handle) / 1000),
+            joules=_told(lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(handle) / 1000),
         )
 
     @property
     def sliced(self) -> bool:
         """Whether it is cut into instances (MIG), each of which may be another's; older cards cannot be."""
-        mode = self._told(lambda: self._library.nvmlDeviceGetMigMode(self._handle)[0])
+        mode = _told(lambda: self._library.nvmlDeviceGetMigMode(self._handle)[0])
         return mode == _MIG_ENABLED
+
+    @property
+    def uuid(self) -> str | None:
+        """Its name among all there are."""
+        return _told(lambda: str(self._library.nvmlDeviceGetUUID(self._handle)))
+
+    def settings(self) -> dict[str, Any]:
+        """Its clocks and its limit of power, as fields of the record."""
+        nvml, handle = self._library, self._handle
+        return {
+            "gpu_megahertz": _told(lambda: nvml.nvmlDeviceGetApplicationsClock(handle, _CLOCK_SM)),
+            "gpu_megahertz_max": _told(lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, _CLOCK_SM)),
+            "gpu_memory_megahertz": _told(lambda: nvml.nvmlDeviceGetApplicationsClock(handle, _CLOCK_MEMORY)),
+            "gpu_memory_megahertz_max": _told(lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, _CLOCK_MEMORY)),
+            "power_limit_watts": _told(lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000),
+        }
 
     def _reasons(self) -> tuple[str, ...] | None:
         nvml, handle = self._library, self._handle
-        mask = self._told(lambda: int(nvml.nvmlDeviceGetCurrentClocksEventReasons(handle)))
+        mask = _told(lambda: int(nvml.nvmlDeviceGetCurrentClocksEventReasons(handle)))
         if mask is None:  # its name before driver 535
-            mask = self._told(lambda: int(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)))
+            mask = _told(lambda: int(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)))
         if mask is None:
             return None
         bits = [1 << place for place in range(mask.bit_length()) if mask >> place & 1]
         return tuple(_REASONS.get(bit, f"{bit:#x}") for bit in bits)  # newer drivers may have newer reasons
-
-    def _told(self, ask: Callable[[], _T]) -> _T | None:
-        try:
-            return ask()
-        except (self._library.NVMLError, AttributeError):  # the latter of a library of another version
-            return None
 
 
 def open_gpu(ordinal: int) -> NvmlGpu | None:
@@ -120,13 +133,10 @@ class _Without(Exception):
 
 
 def _opened(ordinal: int) -> NvmlGpu:
+    library = _started()
     try:
-        library = importlib.import_module("pynvml")
-    except ImportError as error:
-        raise _Without("pynvml is not installed: use an image with nvidia-ml-py") from error
-    try:
-        library.nvmlInit()
-        gpu = NvmlGpu(library, library.nvmlDeviceGetHandleByPciBusId(pci_address(ordinal)))
+        (address,) = cuda_driver.pci_addresses([ordinal])
+        gpu = NvmlGpu(library, library.nvmlDeviceGetHandleByPciBusId(address))
     except (library.NVMLError, OSError) as error:
         raise _Without(str(error)) from error
     if gpu.sliced:
@@ -134,16 +144,39 @@ def _opened(ordinal: int) -> NvmlGpu:
     return gpu
 
 
-def pci_address(ordinal: int) -> str:
-    """As CUDA's driver knows it; OSError when there is no driver, or no such GPU."""
-    cuda = ctypes.CDLL("libcuda.so.1")
-    device = ctypes.c_int()
-    address = ctypes.create_string_buffer(_PCI_ADDRESS_CHARACTERS)
-    for code in (
-        cuda.cuInit(0),
-        cuda.cuDeviceGet(ctypes.byref(device), ordinal),
-        cuda.cuDeviceGetPCIBusId(address, len(address), device),
-    ):
-        if code:
-            raise OSError(code, f"CUDA's driver ended with {code} when it was asked where GPU {ordinal} is")
-    return address.value.decode()
+def _started() -> Any:
+    try:
+        library = importlib.import_module("pynvml")
+    except ImportError as error:
+        raise _Without("pynvml is not installed: use an image with nvidia-ml-py") from error
+    try:
+        library.nvmlInit()
+    except library.NVMLError as error:
+        raise _Without(str(error)) from error
+    return library
+
+
+def facts(ranks: int, *, local_rank: int) -> dict[str, Any]:
+    """What is told of the GPUs of a pod's ranks, as fields of the record: nothing where there is no driver."""
+    try:
+        library, addresses = _started(), cuda_driver.pci_addresses(range(ranks))
+    except (_Without, OSError):
+        return {}
+    handles = [_told(partial(library.nvmlDeviceGetHandleByPciBusId, address)) for address in addresses]
+    gpus = [None if handle is None else NvmlGpu(library, handle) for handle in handles]
+    uuids = [gpu.uuid for gpu in gpus if gpu is not None]
+    own = gpus[local_rank]
+    found = {
+        "driver": _told(library.nvmlSystemGetDriverVersion),
+        "gpu_uuids": tuple(filter(None, uuids[:_GPUS_MAX])),
+        **({} if own is None else own.settings()),
+    }
+    _told(library.nvmlShutdown)
+    return found
+
+
+def _told(ask: Callable[[], _T]) -> _T | None:
+    try:
+        return ask()
+    except Exception:  # NVMLError has a class for each code, and a module of another version may lack the function
+        return None

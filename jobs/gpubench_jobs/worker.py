@@ -61,8 +61,8 @@ def _train(orders: channel.Orders, writer: channel.Writer) -> None:
     )
 
     assignment = orders.assignment
-    devices.claim(orders)
-    devices.require(assignment.precision, capability=devices.capability(orders))
+    capability = devices.claim(orders)
+    devices.require(assignment.precision, capability=capability)
     writer.phase(Phase.CONNECTING)
     distribution.connect(workers=assignment.workers)
     transport = distribution.transport(gpu=assignment.gpu, log=os.environ.get(nccl.ENV_FILE))

@@ -1,13 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a rank finds of the machine it is on. A fact that nobody tells is absent.
-
-`PretendNvml` answers like NVIDIA's module where the tests want it to. On a real card: not run here.
-"""
+"""What a rank finds of the machine it is on. A fact that nobody tells is absent. GPUs: `test_nvidia.py`."""
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
 
 import pytest
 
@@ -25,43 +19,6 @@ model name\t: another
 flags\t\t: fpu
 """
 ARM = "processor\t: 0\nFeatures\t: fp asimd sve bf16 i8mm\nCPU implementer\t: 0x41\n"
-
-
-class NotSupportedError(Exception):
-    """As NVML raises it for what a card does not have."""
-
-
-@dataclass
-class PretendNvml:
-    """NVIDIA's module pynvml for cards that are not there."""
-
-    cards: Mapping[str, str] = field(
-        default_factory=lambda: {"00000000:01:00.0": "GPU-aaaa", "00000000:02:00.0": "GPU-bbbb"}
-    )
-    has_driver: bool = True
-    lacking: frozenset[str] = frozenset()  # functions that this card, or module, does not have
-    open: int = field(default=0)
-
-    def nvmlInit(self) -> None:  # noqa: N802  # NVIDIA's names
-        if not self.has_driver:
-            raise NotSupportedError("Driver Not Loaded")
-        self.open += 1
-
-    def nvmlShutdown(self) -> None:  # noqa: N802
-        self.open -= 1
-
-    def __getattr__(self, function: str) -> Any:
-        if function in self.lacking or not function.startswith("nvml"):
-            raise AttributeError(function)
-        answers: dict[str, Any] = {
-            "nvmlSystemGetDriverVersion": lambda: "550.54.15",
-            "nvmlDeviceGetHandleByPciBusId": self.cards.__getitem__,
-            "nvmlDeviceGetUUID": lambda handle: handle,
-            "nvmlDeviceGetEnforcedPowerLimit": lambda _: 400_000,
-            "nvmlDeviceGetApplicationsClock": lambda _, kind: {1: 1095, 2: 1215}[kind],
-            "nvmlDeviceGetMaxClockInfo": lambda _, kind: {1: 1410, 2: 1215}[kind],
-        }
-        return answers[function]
 
 
 def orders() -> channel.Orders:
@@ -121,54 +78,3 @@ def test_the_processors_of_a_pod_are_its_affinity_or_its_quota(limit: str, proce
 @pytest.mark.parametrize(("limit", "memory"), [("max", 8), ("", 8), ("4", 4), ("9223372036854771712", 8)])
 def test_the_memory_of_a_pod_is_the_machines_or_its_limit(limit: str, memory: int) -> None:
     assert environment.pod_memory(8, limit) == memory
-
-
-def facts_of(*addresses: str, local_rank: int = 0, library: PretendNvml | None = None) -> dict[str, Any]:
-    return environment.asked(library or PretendNvml(), addresses, local_rank=local_rank)
-
-
-FIRST, SECOND = "00000000:01:00.0", "00000000:02:00.0"
-
-
-def test_nvml_tells_driver_cards_clocks_and_power_limit() -> None:
-    assert facts_of(SECOND, FIRST, local_rank=1) == {
-        "driver": "550.54.15",
-        "gpu_uuids": ("GPU-bbbb", "GPU-aaaa"),
-        "gpu_megahertz": 1095,
-        "gpu_megahertz_max": 1410,
-        "gpu_memory_megahertz": 1215,
-        "gpu_memory_megahertz_max": 1215,
-        "power_limit_watts": 400.0,
-    }
-
-
-def test_a_card_that_nvml_does_not_know_has_no_clocks_and_its_neighbours_keep_theirs() -> None:
-    assert facts_of("elsewhere", SECOND) == {"driver": "550.54.15", "gpu_uuids": ("GPU-bbbb",)}
-    assert facts_of("elsewhere", SECOND, local_rank=1)["gpu_megahertz"] == 1095
-    assert facts_of() == {"driver": "550.54.15", "gpu_uuids": ()}
-
-
-@pytest.mark.parametrize(
-    ("function", "field_name"),
-    [
-        ("nvmlDeviceGetEnforcedPowerLimit", "power_limit_watts"),
-        ("nvmlDeviceGetApplicationsClock", "gpu_megahertz"),
-        ("nvmlDeviceGetMaxClockInfo", "gpu_megahertz_max"),
-        ("nvmlSystemGetDriverVersion", "driver"),
-    ],
-)
-def test_what_a_card_does_not_tell_is_absent(function: str, field_name: str) -> None:
-    facts = facts_of(FIRST, library=PretendNvml(lacking=frozenset({function})))
-    assert facts[field_name] is None
-    assert facts["gpu_uuids"] == ("GPU-aaaa",)
-
-
-def test_a_machine_without_driver_or_module_says_nothing_of_gpus() -> None:
-    assert facts_of(FIRST, library=PretendNvml(has_driver=False)) == {}
-    assert environment.asked(None, [FIRST], local_rank=0) == {}
-
-
-def test_the_library_is_closed_again() -> None:
-    library = PretendNvml()
-    assert facts_of(FIRST, library=library)
-    assert library.open == 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a rank uses while it is measured. GPUs are made-up devices here, and NVML is a stand-in for the library."""
+"""What a rank uses while it is measured. GPUs are made-up devices here."""
 
 import threading
 import time
@@ -81,8 +81,7 @@ def test_quantiles_and_shares_are_of_the_samples_that_tell_them() -> None:
 
 
 def test_clocks_that_were_chosen_are_named_and_throttle_nobody() -> None:
-    chosen = nvml.NvmlGpu(StandInNvml(mask=0x002 | 0x010 | 0x100), "mine").read().throttle_reasons
-    assert chosen is not None
+    chosen = tuple(nvml.CHOSEN)
     found = usage(
         reading(0),
         reading(1, throttle_reasons=chosen),
@@ -221,89 +220,6 @@ def test_sampling_ends_with_a_body_that_fails() -> None:
         1 / 0  # noqa: B018  # what a loss that is no number does
     assert not sampling_threads()
     assert sampler.usage is None
-
-
-class Refused(Exception):
-    """NVML's own class of errors."""
-
-
-class StandInNvml:
-    """The functions of pynvml that are called, for one device; those in `refused` fail as NVML's do."""
-
-    NVMLError = Refused
-
-    def __init__(self, *refused: str, mask: int = 0, mig: tuple[int, int] = (0, 0)) -> None:
-        answers: dict[str, Any] = {
-            "nvmlDeviceGetUtilizationRates": type("Rates", (), {"gpu": 97, "memory": 40}),
-            "nvmlDeviceGetMemoryInfo": type("Memory", (), {"used": 123, "total": 456}),
-            "nvmlDeviceGetPowerUsage": 251_500,
-            "nvmlDeviceGetTemperature": 64,
-            "nvmlDeviceGetCurrentClocksEventReasons": mask,
-            "nvmlDeviceGetCurrentClocksThrottleReasons": mask,
-            "nvmlDeviceGetTotalEnergyConsumption": 7_000_000,
-            "nvmlDeviceGetMigMode": mig,
-        }
-        for name, answer in answers.items():
-            setattr(self, name, self._function(answer, fails=name in refused))
-
-    @staticmethod
-    def _function(answer: Any, *, fails: bool) -> Any:
-        def call(handle: str, *_: Any) -> Any:
-            assert handle == "mine"
-            if fails:
-                raise Refused("Not Supported")
-            return answer
-
-        return call
-
-
-def test_nvmls_units_become_ours() -> None:
-    told = nvml.NvmlGpu(StandInNvml(mask=0x1 | 0x4 | 0x40 | 0x8000), "mine").read()
-    assert told == nvml.Reading(
-        utilization=0.97,
-        memory_bytes=123,
-        watts=251.5,
-        celsius=64.0,
-        throttle_reasons=("GpuIdle", "SwPowerCap", "HwThermalSlowdown", "0x8000"),
-        joules=7000.0,
-    )
-
-
-@pytest.mark.parametrize(
-    ("refused", "field"),
-    [
-        (("nvmlDeviceGetUtilizationRates",), "utilization"),
-        (("nvmlDeviceGetMemoryInfo",), "memory_bytes"),
-        (("nvmlDeviceGetPowerUsage",), "watts"),
-        (("nvmlDeviceGetTemperature",), "celsius"),
-        (("nvmlDeviceGetTotalEnergyConsumption",), "joules"),
-        (("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"), "throttle_reasons"),
-    ],
-)
-def test_what_a_card_refuses_is_absent_and_the_rest_is_there(refused: tuple[str, ...], field: str) -> None:
-    told = nvml.NvmlGpu(StandInNvml(*refused), "mine").read()
-    assert {name for name, value in vars(told).items() if value is None} == {field}
-
-
-def test_an_older_driver_has_another_name_for_the_reasons() -> None:
-    gpu = nvml.NvmlGpu(StandInNvml("nvmlDeviceGetCurrentClocksEventReasons", mask=0x8), "mine")
-    assert gpu.read().throttle_reasons == ("HwSlowdown",)
-    library = StandInNvml(mask=0x8)
-    del library.nvmlDeviceGetCurrentClocksEventReasons  # type: ignore[attr-defined]  # nor has an older library
-    assert nvml.NvmlGpu(library, "mine").read().throttle_reasons == ("HwSlowdown",)
-
-
-@pytest.mark.parametrize(
-    ("library", "sliced"),
-    [(StandInNvml(mig=(1, 1)), True), (StandInNvml(), False), (StandInNvml("nvmlDeviceGetMigMode"), False)],
-)
-def test_a_card_that_is_cut_into_slices_is_told_apart(library: StandInNvml, sliced: bool) -> None:
-    assert nvml.NvmlGpu(library, "mine").sliced == sliced
-
-
-def test_without_a_library_or_a_driver_there_is_no_gpu_and_no_error(capsys: pytest.CaptureFixture[str]) -> None:
-    assert nvml.open_gpu(4096) is None  # no machine has so many
-    assert "no figures of the GPU: " in capsys.readouterr().err
 
 
 def test_what_a_sample_does_not_tell_has_no_live_series() -> None:
