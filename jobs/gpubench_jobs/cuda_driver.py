@@ -24,7 +24,7 @@ _TEXT_BYTES = 256
 #: Stands in CUDA's name for an instance of a GPU that is cut into some: NVIDIA A100-SXM4-40GB MIG 1g.5gb.
 _MIG = " MIG "
 #: sm_80 is code for 8.0 and what is above it of the same major; compute_90 is sm_90, and PTX for all that is above.
-_CODE = re.compile(r"(?:sm|compute)_(\d+)(\d)[af]?")
+_CODE = re.compile(r"(?:sm|compute)_(\d+)(\d)")
 _REMEDIES = {
     _NO_DEVICE: "check the pod's GPU request, and that nothing sets CUDA_VISIBLE_DEVICES or NVIDIA_VISIBLE_DEVICES",
     802: "start NVIDIA's fabric manager on the node",

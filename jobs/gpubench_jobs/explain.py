@@ -12,7 +12,7 @@ from gpubench.precision import Precision
 from gpubench_jobs import cuda_driver, distribution
 from gpubench_jobs.failures import LossNotFinite, RankError, no_room, room_wanted, said
 
-#: In its messages for what it cannot compile (TensorFlow 2.18).
+#: In its messages for what it cannot compile (TensorFlow 2.21).
 _WORDS_OF_XLA = (
     "tf2xla conversion failed",
     "XLA compilation",
