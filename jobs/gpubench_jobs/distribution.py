@@ -11,9 +11,10 @@ must set up its threads and its device before Horovod loads TensorFlow's kernels
 
 # ruff: noqa: PLC0415  # the reason for imports inside functions stands above
 
+import itertools
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -118,22 +119,36 @@ def transport(*, gpu: bool, log: str | None) -> str:
     return nccl.transport(gather(nccl.network(nccl.said(log)) or ""))
 
 
-def average(gradients: "Sequence[slices.Gradient]", *, compress: bool = False) -> "list[slices.Gradient]":
-    """The mean over all ranks: dense gradients as one group, which Horovod fuses into few messages.
+def average(
+    gradients: "Sequence[slices.Gradient]", *, compress: bool = False, groups: int | None = None
+) -> "list[slices.Gradient]":
+    """The mean over all ranks. A dense gradient travels when it is computed, beside the rest of the backward pass.
 
-    Of an embedding only the rows that a rank has changed are sent, to all. (Horovod 0.28.1 does the same, but its group
-    gives a sparse gradient the shape of the tensor that stands in its place among all tensors.) `compress` casts the
-    dense ones to float16 for the wire.
+    Horovod fuses what is ready at a time into one message. A group is a message too, but it waits for its last
+    gradient: with one group nothing overlaps. Of an embedding only the rows that a rank has changed are sent, to all.
+    (Horovod 0.28.1 does the same, but its group gives a sparse gradient the shape of the tensor that stands in its
+    place among all tensors.) `compress` casts the dense ones to float16 for the wire.
 
     The tensors must be computed, never constants: Grappler folds the all-reduce of a constant away after the first run.
     """
     import tensorflow as tf
 
     hvd = _horovod()
-    compression = hvd.Compression.fp16 if compress else hvd.Compression.none
+    how = {"op": hvd.Average, "compression": hvd.Compression.fp16 if compress else hvd.Compression.none}
     dense = [gradient for gradient in gradients if not isinstance(gradient, tf.IndexedSlices)]
-    reduced = iter(hvd.grouped_allreduce(dense, op=hvd.Average, compression=compression) if dense else ())
+    if groups is None:
+        reduced = iter([hvd.allreduce(gradient, **how) for gradient in dense])
+    else:
+        reduced = itertools.chain.from_iterable(
+            hvd.grouped_allreduce(group, **how) for group in _contiguous(dense, min(groups, len(dense)))
+        )
     return [_average_rows(one) if isinstance(one, tf.IndexedSlices) else next(reduced) for one in gradients]
+
+
+def _contiguous(values: "list[_T]", parts: int) -> "Iterator[list[_T]]":
+    """As many parts, whose lengths differ by one at most."""
+    for part in range(parts):
+        yield values[part * len(values) // parts : (part + 1) * len(values) // parts]
 
 
 def _average_rows(gradient: "tf.IndexedSlices") -> "tf.IndexedSlices":

@@ -97,7 +97,7 @@ class Loop:
     def __init__(
         self, step: Step, state: tuple[Any, ...], *, sum_losses: bool = False, computing: Step | None = None
     ) -> None:
-        self._state, self._steps_per_turn = state, 1
+        self.step, self.state, self._steps_per_turn = step, state, 1
         #: The part of a step that a rank does by itself: it waits for nobody and changes no weight. Traced when called.
         self.computing = Loop(computing, state) if computing else None
 
@@ -115,17 +115,20 @@ class Loop:
         count, rest = divmod(steps, self._steps_per_turn)
         loss = tf.zeros((), tf.float32)
         if count:
-            loss = self._turns(self._state, tf.constant(count), loss, self._steps_per_turn)
+            loss = self._turns(self.state, tf.constant(count), loss, self._steps_per_turn)
         if rest:
-            loss = self._turns(self._state, tf.constant(rest), loss, 1)
+            loss = self._turns(self.state, tf.constant(rest), loss, 1)
         return loss
+
+    def traced(self) -> Any:
+        """The function of TensorFlow that a call runs."""
+        return self._turns.get_concrete_function(
+            self.state, tf.constant(1), tf.zeros((), tf.float32), self._steps_per_turn
+        )
 
     def variables(self) -> list[tf.Variable]:
         """All that a step reads or writes, however deep in the functions that it calls; traces it like a call."""
-        traced = self._turns.get_concrete_function(
-            self._state, tf.constant(1), tf.zeros((), tf.float32), self._steps_per_turn
-        )
-        return list(traced.graph.variables)
+        return list(self.traced().graph.variables)
 
     def unroll(self, steps_per_turn: int) -> None:
         """From the next call on, so many steps in a turn: the same steps, traced and compiled anew."""

@@ -46,8 +46,10 @@ def reduction(assignment: Assignment) -> train.Reduce:
     """How the gradients of all ranks become one."""
     if assignment.workers == 1:
         return train.alone
-    variant = assignment.variant
-    return partial(distribution.average, compress=variant is not None and variant.communication.compression != "None")
+    if (variant := assignment.variant) is None:
+        return distribution.average
+    communication = variant.communication
+    return partial(distribution.average, compress=communication.compression != "None", groups=communication.groups)
 
 
 def xla(assignment: Assignment) -> bool:

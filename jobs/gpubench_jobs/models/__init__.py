@@ -10,6 +10,7 @@ from collections.abc import Callable
 import keras
 
 from gpubench import workloads
+from gpubench_jobs import normalization
 from gpubench_jobs.models import (
     alexnet,
     bidirectional_lstm,
@@ -26,7 +27,7 @@ from gpubench_jobs.models import (
     trivial,
     vgg,
 )
-from gpubench_jobs.models.recipe import Recipe
+from gpubench_jobs.models.recipe import Normalization, Recipe
 
 #: Builds a recipe; the dtype policy is Keras' global one at that moment.
 Build = Callable[[workloads.Workload], Recipe]
@@ -44,6 +45,9 @@ _BUILDERS: dict[str, Build] = {
     "googlenet": googlenet.build,
     "vgg16": vgg.build,
     "vgg19": vgg.build,
+}
+
+_NORMALIZED_BUILDERS: dict[str, Callable[[workloads.Workload, Normalization], Recipe]] = {
     "inception3": inception3.build,
     "inception4": inception4.build,
     "inception4_finetune": inception4_finetune.build,
@@ -59,12 +63,16 @@ def build(name: str) -> Recipe:
     return build_for(workloads.find(name))
 
 
-def build_for(workload: workloads.Workload) -> Recipe:
+def build_for(
+    workload: workloads.Workload, *, normalization: Normalization = normalization.FusedBatchNormalization
+) -> Recipe:
     """The recipe of a catalogue's entry, or of one with the sizes that its data have.
 
     A data set whose vocabulary, length or number of classes is not the catalogue's says so with
     `workload.model_copy(update={"vocabulary": ...})`.
     """
+    if build_normalized := _NORMALIZED_BUILDERS.get(workload.name):
+        return build_normalized(workload, normalization)
     return _BUILDERS[workload.name](workload)
 
 
@@ -78,4 +86,4 @@ def seed(number: int) -> None:
 
 def names() -> tuple[str, ...]:
     """What can be built."""
-    return tuple(_BUILDERS)
+    return (*_BUILDERS, *_NORMALIZED_BUILDERS)

@@ -5,32 +5,46 @@ Every convolution is followed by batch normalisation (without gamma, decay 0.999
 bias.
 """
 
+from dataclasses import dataclass
+
 import keras
+
+from gpubench_jobs.models.recipe import Normalization
 
 #: Filters and kernel of a convolution that keeps the size.
 Convolution = tuple[int, int | tuple[int, int]]
 
 
-def convolution(
-    x: keras.KerasTensor, filters: int, kernel: int | tuple[int, int], *, stride: int = 1, padding: str = "same"
-) -> keras.KerasTensor:
-    """A convolution, normalised, with relu."""
-    layers = keras.layers
-    x = layers.Conv2D(filters, kernel, strides=stride, padding=padding, use_bias=False)(x)
-    x = layers.BatchNormalization(momentum=0.999, epsilon=1e-3, scale=False)(x)
-    return layers.Activation("relu")(x)
+@dataclass(frozen=True)
+class Convolutions:
+    """Convolutions of one network, each normalised in the same way."""
 
+    normalization: Normalization
+    momentum: float = 0.999
 
-def tower(x: keras.KerasTensor, *convolutions: Convolution) -> keras.KerasTensor:
-    """Convolutions one after the other that keep the size."""
-    for filters, kernel in convolutions:
-        x = convolution(x, filters, kernel)
-    return x
+    def one(
+        self,
+        x: keras.KerasTensor,
+        filters: int,
+        kernel: int | tuple[int, int],
+        *,
+        stride: int = 1,
+        padding: str = "same",
+    ) -> keras.KerasTensor:
+        """A convolution, normalised, with relu."""
+        x = keras.layers.Conv2D(filters, kernel, strides=stride, padding=padding, use_bias=False)(x)
+        x = self.normalization(momentum=self.momentum, epsilon=1e-3, scale=False)(x)
+        return keras.layers.Activation("relu")(x)
 
+    def tower(self, x: keras.KerasTensor, *convolutions: Convolution) -> keras.KerasTensor:
+        """Convolutions one after the other that keep the size."""
+        for filters, kernel in convolutions:
+            x = self.one(x, filters, kernel)
+        return x
 
-def halved(x: keras.KerasTensor, filters: int) -> keras.KerasTensor:
-    """An unpadded 3x3 with stride 2."""
-    return convolution(x, filters, 3, stride=2, padding="valid")
+    def halved(self, x: keras.KerasTensor, filters: int) -> keras.KerasTensor:
+        """An unpadded 3x3 with stride 2."""
+        return self.one(x, filters, 3, stride=2, padding="valid")
 
 
 def pooled(x: keras.KerasTensor) -> keras.KerasTensor:

@@ -19,26 +19,26 @@ import tensorflow as tf
 
 from gpubench import workloads
 from gpubench_jobs.models import inception4
-from gpubench_jobs.models.inception import convolution
-from gpubench_jobs.models.recipe import Recipe, right_class
+from gpubench_jobs.models.inception import Convolutions
+from gpubench_jobs.models.recipe import Normalization, Recipe, right_class
 
 _AUXILIARY_WEIGHT = 0.4
 _L2 = 4e-5
-_DECAY_OF_STATISTICS = 0.9997
+_DECAY_OF_STATISTICS = 0.9997  # tf_cnn_benchmarks has 0.999
 _STEPS_OF_TWO_EPOCHS = 207
 
 
-def build(workload: workloads.Workload) -> Recipe:
+def build(workload: workloads.Workload, normalization: Normalization) -> Recipe:
     """In the dtype policy that Keras has at this moment. The network's outputs are two: of its head, of the other."""
     layers = keras.layers
     image = keras.Input(workload.input_shape)
-    branch, x = inception4.body(image, tool_order=False)
+    conv = Convolutions(normalization, momentum=_DECAY_OF_STATISTICS)
+    branch, x = inception4.body(conv, image, tool_order=False)
     x = layers.GlobalAveragePooling2D()(x)
     x = layers.Dropout(0.2)(x)
-    network = keras.Model(image, [layers.Dense(workload.classes)(x), _auxiliary(branch, classes=workload.classes)])
-    for layer in network.layers:
-        if isinstance(layer, layers.BatchNormalization):
-            layer.momentum = _DECAY_OF_STATISTICS  # in place of tf_cnn_benchmarks' 0.999
+    network = keras.Model(
+        image, [layers.Dense(workload.classes)(x), _auxiliary(conv, branch, classes=workload.classes)]
+    )
     # Not the biases: TF-Slim's regularizer is one of weights.
     kernels = [layer.kernel.value for layer in network.layers if isinstance(layer, layers.Conv2D | layers.Dense)]
 
@@ -58,11 +58,11 @@ def build(workload: workloads.Workload) -> Recipe:
     )
 
 
-def _auxiliary(branch: keras.KerasTensor, *, classes: int) -> keras.KerasTensor:
+def _auxiliary(conv: Convolutions, branch: keras.KerasTensor, *, classes: int) -> keras.KerasTensor:
     """A small head of its own on the last 17x17x1024."""
     x = keras.layers.AveragePooling2D(5, strides=3)(branch)
-    x = convolution(x, 128, 1)
-    x = convolution(x, 768, 5, padding="valid")
+    x = conv.one(x, 128, 1)
+    x = conv.one(x, 768, 5, padding="valid")
     x = keras.layers.Flatten()(x)
     return keras.layers.Dense(classes)(x)
 

@@ -9,11 +9,14 @@ Deviation: the learning rate is 0.004 from the first step on. The tool's default
 to 0.004 * batch / default batch during five epochs of ImageNet, of which a benchmark sees some minutes. Same speed.
 """
 
+from collections.abc import Callable
+from functools import partial
+
 import keras
 
 from gpubench import workloads
 from gpubench_jobs.models import classic
-from gpubench_jobs.models.recipe import Recipe
+from gpubench_jobs.models.recipe import Normalization, Recipe
 
 _BLOCKS = {  # in each stage
     "resnet50": (3, 4, 6, 3),
@@ -26,33 +29,38 @@ _WIDTHS_AND_STRIDES = ((64, 1), (128, 2), (256, 2), (512, 2))  # the stride is t
 _EXPANSION = 4
 
 
-def build(workload: workloads.Workload) -> Recipe:
+def build(workload: workloads.Workload, normalization: Normalization) -> Recipe:
     """In the dtype policy that Keras has at this moment."""
     layers = keras.layers
+    convolved = partial(_convolved, normalization=normalization)
     stride_in_3x3 = workload.name in _STRIDE_IN_3X3
     image = keras.Input(workload.input_shape)
-    x = layers.Activation("relu")(_convolved(image, 64, 7, stride=2))
+    x = layers.Activation("relu")(convolved(image, 64, 7, stride=2))
     x = layers.MaxPooling2D(3, strides=2, padding="same")(x)
     for (width, first_stride), blocks in zip(_WIDTHS_AND_STRIDES, _BLOCKS[workload.name], strict=True):
         for stride in (first_stride, *(1,) * (blocks - 1)):
-            x = _bottleneck(x, width=width, strides=(1, stride) if stride_in_3x3 else (stride, 1))
+            x = _bottleneck(x, convolved, width=width, strides=(1, stride) if stride_in_3x3 else (stride, 1))
     x = layers.GlobalAveragePooling2D()(x)
     network = keras.Model(image, classic.logits(x, classes=workload.classes))
     return classic.recipe(network, learning_rate=0.004)
 
 
-def _bottleneck(x: keras.KerasTensor, *, width: int, strides: tuple[int, int]) -> keras.KerasTensor:
+def _bottleneck(
+    x: keras.KerasTensor, convolved: Callable[..., keras.KerasTensor], *, width: int, strides: tuple[int, int]
+) -> keras.KerasTensor:
     """1x1, 3x3, 1x1 to four times the width; a projection beside it where the depth changes."""
     layers = keras.layers
     depth = _EXPANSION * width
-    shortcut = x if x.shape[-1] == depth else _convolved(x, depth, 1, stride=max(strides))
-    x = layers.Activation("relu")(_convolved(x, width, 1, stride=strides[0]))
-    x = layers.Activation("relu")(_convolved(x, width, 3, stride=strides[1]))
-    x = _convolved(x, depth, 1)
+    shortcut = x if x.shape[-1] == depth else convolved(x, depth, 1, stride=max(strides))
+    x = layers.Activation("relu")(convolved(x, width, 1, stride=strides[0]))
+    x = layers.Activation("relu")(convolved(x, width, 3, stride=strides[1]))
+    x = convolved(x, depth, 1)
     return layers.Activation("relu")(layers.Add()([x, shortcut]))
 
 
-def _convolved(x: keras.KerasTensor, filters: int, size: int, *, stride: int = 1) -> keras.KerasTensor:
+def _convolved(
+    x: keras.KerasTensor, filters: int, size: int, *, normalization: Normalization, stride: int = 1
+) -> keras.KerasTensor:
     """Without bias, normalised. Where there is a stride, as many zeros on either side, which `same` would not give."""
     layers = keras.layers
     if stride > 1 and size > 1:
@@ -60,4 +68,4 @@ def _convolved(x: keras.KerasTensor, filters: int, size: int, *, stride: int = 1
         x = layers.Conv2D(filters, size, strides=stride, use_bias=False)(x)
     else:
         x = layers.Conv2D(filters, size, strides=stride, padding="same", use_bias=False)(x)
-    return layers.BatchNormalization(momentum=0.9, epsilon=1e-5)(x)
+    return normalization(momentum=0.9, epsilon=1e-5)(x)

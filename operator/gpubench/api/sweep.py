@@ -90,6 +90,13 @@ class Communication(Value):
     compression: Literal["None", "Float16"] = Field(
         "None", description="Float16: gradients are cast to float16 for the wire and back after it."
     )
+    groups: int | None = Field(
+        None,
+        ge=1,
+        le=64,
+        description="Groups of gradients, each sent as one message when its last gradient is there; with 1 nothing is "
+        "sent during the backward pass. If absent each gradient is sent when it is there, fused as Horovod sees fit.",
+    )
     fusion_threshold_mib: int | None = Field(
         None,
         ge=0,

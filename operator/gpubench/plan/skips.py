@@ -100,5 +100,6 @@ def _idle(variant: Variant) -> str | None:
         "lossScaling": variant.loss_scaling != "Fixed",
         "learningRateScaling": variant.learning_rate_scaling != "None",
         "xla": variant.xla,
+        "communication.groups": variant.communication.groups is not None,
     }
     return next((name for name, is_set in settings.items() if is_set), None)
