@@ -224,8 +224,9 @@ def studied(options: Any, sweep: dict[str, Any], workers: list[int], *, alone: l
 def rate_alone(program: list[str], batch: int, cores: tuple[int, ...]) -> float:
     """Samples per second of the program by itself, on the cores that a pod would have."""
     pinned = ["taskset", "--cpu-list", ",".join(map(str, cores))] if shutil.which("taskset") else []
-    told = json.dumps({"batchPerWorker": batch, "measureSeconds": MEASURE_SECONDS})
-    environment = {**os.environ, "GPUBENCH_ASSIGNMENT": told}
+    told = {"trial": "alone", "attempt": 1, "workers": 1, "batchPerWorker": batch, "measureSeconds": MEASURE_SECONDS}
+    variables = {"GPUBENCH_ASSIGNMENT": json.dumps({**told, "seed": 1}), "GPUBENCH_TERMINATION_MESSAGE": os.devnull}
+    environment = {**os.environ, **variables}
     ended = subprocess.run([*pinned, *program], env=environment, stdout=-1, text=True, check=True)
     record = json.loads(ended.stdout.splitlines()[-1])
     return float(record["samples"] / record["nanoseconds"] * 1e9)
