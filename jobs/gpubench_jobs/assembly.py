@@ -167,7 +167,7 @@ def _of_sets(assignment: Assignment, *, rank: int, progress: Progress, first_ste
             samples=min(steps * batch * gang, sets.training.count // gang * gang),
             evaluation=evaluation,
         )
-    return _Material(recipe, streamed(batches), course)
+    return _Material(recipe, streamed(batches, sets.training.on_device), course)
 
 
 def _evaluation(recipe: Recipe, held_out: Split, *, assignment: Assignment, rank: int) -> evaluate.Evaluation:
@@ -177,7 +177,7 @@ def _evaluation(recipe: Recipe, held_out: Split, *, assignment: Assignment, rank
     batches = pipeline.evaluation_batches(
         held_out, batch_per_worker=assignment.batch_per_worker, rank=rank, workers=gang
     )
-    return evaluate.Evaluation(recipe, batches, workers=gang)
+    return evaluate.Evaluation(recipe, batches, workers=gang, on_device=held_out.on_device)
 
 
 def _own(assignment: Assignment, *, rank: int, first_step: int) -> _Material:

@@ -20,6 +20,7 @@ import tensorflow as tf
 from gpubench.exitcodes import ExitCode
 from gpubench_jobs import distribution
 from gpubench_jobs.agreement import HeldOut
+from gpubench_jobs.data.feed import OnDevice, as_it_is
 from gpubench_jobs.failures import LossNotFinite, RankError
 from gpubench_jobs.models.recipe import Recipe
 
@@ -34,11 +35,12 @@ class Evaluation:
     recipe: Recipe
     batches: tf.data.Dataset  # this rank's share, once
     workers: int
+    on_device: OnDevice = as_it_is
     _some: Callable[[Any, tf.Tensor], tf.Tensor] = field(init=False)
     _even_out: Callable[[], None] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._some = _compiled(self.recipe)
+        self._some = _compiled(self.recipe, self.on_device)
         self._even_out = _averaging(self.recipe)
 
     def run(self, *, batches_at_once: int, progress: Callable[[], None]) -> HeldOut:
@@ -74,9 +76,9 @@ def _held_out(loss: float, *, accuracy: float | None, samples: int) -> HeldOut:
     return HeldOut(loss=None, accuracy=accuracy, samples=samples)
 
 
-def _compiled(recipe: Recipe) -> Callable[[Any, tf.Tensor], tf.Tensor]:
+def _compiled(recipe: Recipe, on_device: OnDevice) -> Callable[[Any, tf.Tensor], tf.Tensor]:
     def of_batch(inputs: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        outputs = recipe.network(inputs, training=False)
+        outputs = recipe.network(on_device(inputs), training=False)
         samples = tf.cast(tf.shape(labels)[0], tf.float64)
         right = tf.reduce_sum(recipe.correct(labels, outputs)) if recipe.correct else tf.zeros(())
         loss = tf.cast(recipe.loss(labels, outputs), tf.float64) * samples

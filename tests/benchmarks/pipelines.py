@@ -38,7 +38,7 @@ from gpubench.precision import Precision
 from gpubench.workloads import TRAINING_SAMPLES, Inputs
 from gpubench_jobs import data, models, precision, train
 from gpubench_jobs.data import pipeline, synthetic
-from gpubench_jobs.data.feed import streamed
+from gpubench_jobs.data.feed import OnDevice, streamed
 from samples import example, write_idx, write_records
 
 SEED = 1
@@ -257,7 +257,7 @@ def measure(case: Case, step: Rates, *, seconds: float) -> Row:
             augment=recipe.augment,
             drop_remainder=recipe.drop_remainder,
         )
-        rates = rate_of_reader(batches, seconds=seconds)
+        rates = rate_of_reader(batches, sets.training.on_device, seconds=seconds)
     return Row(
         case=case,
         samples=sets.training.count,
@@ -269,13 +269,14 @@ def measure(case: Case, step: Rates, *, seconds: float) -> Row:
     )
 
 
-def rate_of_reader(batches: tf.data.Dataset, *, seconds: float) -> Rates:
+def rate_of_reader(batches: tf.data.Dataset, on_device: OnDevice, *, seconds: float) -> Rates:
     """The loop of the training step, around no step: what it sums up are the samples that came."""
-    feed = streamed(batches)
+    feed = streamed(batches, on_device)
 
     def count(state: tuple[object, ...]) -> tf.Tensor:
-        _, labels = feed.draw(state, tf.constant(0))
-        return tf.cast(tf.shape(labels)[0], tf.float32)
+        inputs, labels = feed.draw(state, tf.constant(0))
+        with tf.control_dependencies([inputs]):
+            return tf.cast(tf.shape(labels)[0], tf.float32)
 
     run = train.Loop(count, feed.state, sum_losses=True)
     return rates_of(lambda draws: float(run(draws).numpy()), seconds=seconds)

@@ -36,7 +36,7 @@ def everything(split: Split | None) -> tuple[Array, Array]:
     assert split is not None
     batches = list(pipeline.evaluation_batches(split, batch_per_worker=16, rank=0, workers=1))
     inputs, labels = (np.concatenate([part[of].numpy() for part in batches]) for of in (0, 1))
-    return inputs, labels
+    return split.on_device(tf.constant(inputs)).numpy(), labels
 
 
 @EACH

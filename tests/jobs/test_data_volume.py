@@ -42,7 +42,7 @@ def everything(split: Split | None) -> tuple[Array, Array]:
     assert split is not None
     batches = list(pipeline.evaluation_batches(split, batch_per_worker=4, rank=0, workers=1))
     inputs, labels = (np.concatenate([part[of].numpy() for part in batches]) for of in (0, 1))
-    return inputs, labels
+    return split.on_device(tf.constant(inputs)).numpy(), labels
 
 
 def refused(workload: Workload, folder: Path) -> str:
@@ -508,7 +508,8 @@ def test_training_images_are_cropped_and_mirrored_at_random_and_evaluation_image
         batches = pipeline.training_batches(
             sets.training, batch_per_worker=2, rank=0, workers=1, seed=1, first_step=first_step
         )
-        images = np.concatenate([inputs.numpy() for inputs, _ in batches.take(8)])
+        assert batches.element_spec[0].dtype == tf.uint8  # a quarter of what float32 would be on the way
+        images = np.concatenate([sets.training.on_device(inputs).numpy() for inputs, _ in batches.take(8)])
         return np.asarray(images[:, 16, -1, 0] - images[:, 16, 0, 0])
 
     drawn = rises(0)

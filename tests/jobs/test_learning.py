@@ -108,10 +108,11 @@ def trained(name: str, workload: Workload, training: Split, *, evaluation: Split
         drop_remainder=drop,
         shuffle=shuffle,
     )
-    run = train.compile_run(recipe, streamed(batches), reduce=train.alone)
+    run = train.compile_run(recipe, streamed(batches, training.on_device), reduce=train.alone)
     run(steps * CASES[name].epochs).numpy()
     held_out = pipeline.evaluation_batches(evaluation, batch_per_worker=250, rank=0, workers=1)
-    return evaluate.Evaluation(recipe, held_out, workers=1).run(batches_at_once=16, progress=lambda: None)
+    evaluation_of = evaluate.Evaluation(recipe, held_out, workers=1, on_device=evaluation.on_device)
+    return evaluation_of.run(batches_at_once=16, progress=lambda: None)
 
 
 def reached(name: str, result: HeldOut) -> bool:
@@ -124,7 +125,7 @@ def reached(name: str, result: HeldOut) -> bool:
 def arrays(split: Split) -> tuple[Array, Array]:
     batches = list(pipeline.evaluation_batches(split, batch_per_worker=500, rank=0, workers=1))
     inputs, labels = (np.concatenate([part[of].numpy() for part in batches]) for of in (0, 1))
-    return inputs, labels
+    return split.on_device(tf.constant(inputs)).numpy(), labels
 
 
 def held_arrays(inputs: Array, labels: Array) -> Held:
@@ -183,8 +184,9 @@ def test_the_loss_of_a_deep_network_falls_on_photographs(name: str) -> None:
     recipe = models.build_for(workload)
     sets = generated.sets(workload, samples=4, seed=SEED)
     size = BATCHES.get(name, 2)
-    batch = next(iter(pipeline.training_batches(sets.training, batch_per_worker=size, rank=0, workers=1, seed=SEED)))
-    run = train.compile_run(recipe, held(*batch), reduce=train.alone)
+    batches = pipeline.training_batches(sets.training, batch_per_worker=size, rank=0, workers=1, seed=SEED)
+    inputs, labels = next(iter(batches))
+    run = train.compile_run(recipe, held(sets.training.on_device(inputs), labels), reduce=train.alone)
     losses = [float(run(1)) for _ in range(3)]
     assert all(map(math.isfinite, losses))
     assert losses[-1] < losses[0], losses

@@ -5,8 +5,8 @@ Either as TFRecords with the names and features that TensorFlow's own conversion
 `validation-00000-of-00128`; TF-Slim's `flowers_train_00000-of-00005.tfrecord`), or as a folder for each class.
 
 Training images: a random window (5 to 100 % of the area, aspect 3:4 to 4:3) resized to the network's input, mirrored or
-not, as in tf_cnn_benchmarks without its distortion of colours. Evaluation: the middle 87.5 % of each side. All in
-[-1, 1].
+not, as in tf_cnn_benchmarks without its distortion of colours. Evaluation: the middle 87.5 % of each side. They travel
+as bytes, a quarter of float32, and become [-1, 1] on the device, as in tf_cnn_benchmarks.
 """
 
 import re
@@ -176,9 +176,14 @@ def _streamed(workload: Workload, encoded: Encoded, *, count: int, path: Path, n
         resized = tf.image.resize(decoded, (height, width))
         if of_mirror is not None:
             resized = tf.image.stateless_random_flip_left_right(resized, of_mirror)
-        return resized / 127.5 - 1.0, tf.cast(label, tf.int32)
+        return tf.cast(tf.round(resized), tf.uint8), tf.cast(label, tf.int32)
 
-    return Streamed(name=name, origin=str(path), count=count, sample_at=sample_at)
+    return Streamed(name=name, origin=str(path), count=count, sample_at=sample_at, on_device=_scaled)
+
+
+def _scaled(pixels: tf.Tensor) -> tf.Tensor:
+    """Bytes to [-1, 1]."""
+    return tf.cast(pixels, tf.float32) / 127.5 - 1.0
 
 
 def _usable(image: tf.Tensor, label: tf.Tensor, file: tf.Tensor, *, classes: int) -> tf.Tensor:

@@ -27,15 +27,14 @@ _CIFAR_FILES = {TRAINING: tuple(f"data_batch_{number}.bin" for number in range(1
 
 
 def held(images: Array, labels: Array, *, workload: Workload, name: str, origin: str) -> Held:
-    """Bytes of pixels and class numbers as the workload takes them: in [0, 1], and as one-hot rows."""
+    """Bytes of pixels, and class numbers as one-hot rows."""
     pixels, classes = tf.constant(images), tf.constant(labels, tf.int32)
 
     def batch_at(places: tf.Tensor) -> Batch:
-        taken = tf.cast(tf.gather(pixels, places), tf.float32) / 255.0
-        shaped = tf.reshape(taken, (-1, *workload.input_shape))
+        shaped = tf.reshape(tf.gather(pixels, places), (-1, *workload.input_shape))
         return shaped, tf.one_hot(tf.gather(classes, places), workload.classes)
 
-    return Held(name=name, origin=origin, count=len(labels), batch_at=batch_at)
+    return Held(name=name, origin=origin, count=len(labels), batch_at=batch_at, on_device=_scaled)
 
 
 def mnist(workload: Workload, path: Path, progress: Progress) -> Sets:
@@ -84,6 +83,11 @@ def cifar10(workload: Workload, path: Path, progress: Progress) -> Sets:
         return held(images, rows[:, 0], workload=workload, name=name, origin=str(path))
 
     return Sets(training=split(TRAINING), open_evaluation=lambda: split(EVALUATION))
+
+
+def _scaled(pixels: tf.Tensor) -> tf.Tensor:
+    """Bytes to [0, 1]."""
+    return tf.cast(pixels, tf.float32) / 255.0
 
 
 def _idx(file: Path, *, magic: int) -> Array:

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import tensorflow as tf
 
-from gpubench_jobs.data.feed import Batch
+from gpubench_jobs.data.feed import Batch, OnDevice, as_it_is
 
 TRAINING = "training"
 EVALUATION = "evaluation"
@@ -47,6 +47,10 @@ class Split(Protocol):
     def count(self) -> int:
         """Samples."""
 
+    @property
+    def on_device(self) -> OnDevice:
+        """What a batch's inputs become where they are trained on: images travel as bytes."""
+
     def read(self, visits: tf.data.Dataset, reading: Reading) -> tf.data.Dataset:
         """A batch for each visit: the visit's number, and the places as a vector."""
 
@@ -73,6 +77,7 @@ class Held:
     origin: str
     count: int
     batch_at: Callable[[tf.Tensor], Batch]
+    on_device: OnDevice = as_it_is
 
     def read(self, visits: tf.data.Dataset, reading: Reading) -> tf.data.Dataset:
         """Whole batches at a time."""
@@ -92,6 +97,7 @@ class Streamed:
     origin: str
     count: int
     sample_at: Callable[[tf.Tensor, tf.Tensor], Batch]
+    on_device: OnDevice = as_it_is
 
     def read(self, visits: tf.data.Dataset, reading: Reading) -> tf.data.Dataset:
         """As many samples are under way as there are threads; they come in the order of their places."""
