@@ -7,7 +7,7 @@ the layer's arguments are the standard ones and TensorFlow sees a GPU. It comput
 plain LSTM of Keras 2 had hard sigmoids) but keeps one bias where cuDNN has two, so it counts 512 parameters fewer than
 the published 2,659,457 and 35,243,393.
 
-In mixed_bfloat16 TensorFlow 2.18's kernel casts to float32 and back (tensorflow/tensorflow, pull request 60108). What
+In mixed_bfloat16 TensorFlow's kernel casts to float32 and back (tensorflow/tensorflow, pull request 60108). What
 concerns GPUs was not run here.
 
 Padding is not masked: the originals read it like words.
