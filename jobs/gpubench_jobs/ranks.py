@@ -23,6 +23,8 @@ GLOO_TIMEOUT_SECONDS = 60
 #: What an image, a user's shell or a user's files must not change for a worker. Keras reads KERAS_HOME/keras.json, and
 #: writes one: in a place that is no folder it does neither.
 _FIXED = {"KERAS_BACKEND": "tensorflow", "TF_USE_LEGACY_KERAS": "0", "KERAS_HOME": os.devnull}
+#: Threads of its own launch a GPU's kernels, and do not wait behind the input pipeline; the pod may say otherwise.
+_GPU_THREADS = {"TF_GPU_THREAD_MODE": "gpu_private"}
 #: NVIDIA's libraries obey the first before TensorFlow's own switch, and float32 would not be what it says; the token is
 #: for launchers, which alone speak to other pods'.
 _DROPPED = frozenset({"NVIDIA_TF32_OVERRIDE", names.ENV_GANG_TOKEN})
@@ -81,13 +83,14 @@ def worker_environment(
 ) -> dict[str, str]:
     """All that a worker finds: the pod's variables, less what would change the arithmetic, and Horovod's.
 
-    With `nccl_log` NCCL writes there which ways it has chosen, unless the pod's variables say otherwise.
+    `nccl_log` is given to ranks with a GPU: NCCL writes there which ways it has chosen, unless the pod's variables say
+    otherwise.
     """
     kept = {name: value for name, value in inherited.items() if name not in _DROPPED}
     horovod = environment(rank, rendezvous_address=rendezvous_address, interface=interface)
     tuned = tuning(communication or Communication())
-    telling = {} if nccl_log is None else nccl.variables(nccl_log)
-    return {"NCCL_SOCKET_IFNAME": interface, **telling, **kept, **_FIXED, **horovod, **tuned}
+    gpu = {} if nccl_log is None else {**_GPU_THREADS, **nccl.variables(nccl_log)}
+    return {"NCCL_SOCKET_IFNAME": interface, **gpu, **kept, **_FIXED, **horovod, **tuned}
 
 
 def tuning(communication: Communication) -> dict[str, str]:

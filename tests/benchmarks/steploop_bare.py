@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The best bare training loops, for comparison: TensorFlow, Keras and Horovod, and nothing of gpubench.
 
-Some steps in one TensorFlow function, samples on the device, all gradients reduced as one group, no callback, no
-record, no metric. A single process reduces nothing. The steps are a loop of the graph or are written out ("unrolled");
-steploop tries both and compares with the faster. `fit` is Keras' own loop: as many steps per execution, no XLA (which
-has no kernels for Horovod's operations), an optimizer that reduces before it applies.
+Some steps in one TensorFlow function, samples on the device, batch normalisation fused, gradients reduced one by one as
+they come or as one group, no callback, no record, no metric. A single process reduces nothing. The steps are a loop of
+the graph or are written out ("unrolled"); steploop tries all of it and compares with the fastest. `fit` is Keras' own
+loop: as many steps per execution, no XLA (which has no kernels for Horovod's operations), an optimizer that reduces
+before it applies.
 """
 
 # mypy: ignore-errors
@@ -47,13 +48,27 @@ def imdb_bidirectional_lstm(batch):
     return model, keras.optimizers.Adam(0.001, epsilon=1e-8), keras.losses.BinaryCrossentropy(), x, y
 
 
+class FusedNormalization(layers.BatchNormalization):
+    def call(self, x, training=None):  # noqa: ARG002  # it always trains
+        moving = self.moving_mean.value, self.moving_variance.value
+        y, mean, variance = tf.compat.v1.nn.fused_batch_norm(
+            x, self.gamma.value, self.beta.value, *moving, self.epsilon, exponential_avg_factor=1 - self.momentum
+        )
+        moving[0].assign(mean)
+        moving[1].assign(variance)
+        return y
+
+    def compute_output_spec(self, x, **_):
+        return keras.KerasTensor(x.shape, dtype=self.compute_dtype)
+
+
 def resnet50(batch):
     def convolved(x, filters, size, stride=1):
         if stride > 1 and size > 1:
             x = layers.ZeroPadding2D(size // 2)(x)
         padding = "valid" if stride > 1 and size > 1 else "same"
         x = layers.Conv2D(filters, size, strides=stride, padding=padding, use_bias=False)(x)
-        return layers.BatchNormalization(momentum=0.9, epsilon=1e-5)(x)
+        return FusedNormalization(momentum=0.9, epsilon=1e-5)(x)
 
     image = keras.Input((224, 224, 3))
     x = layers.MaxPooling2D(3, strides=2, padding="same")(layers.ReLU()(convolved(image, 64, 7, 2)))
@@ -87,11 +102,13 @@ def classes(batch, shape):
     return x, tf.one_hot(tf.random.uniform((batch,), maxval=10, dtype=tf.int32), 10)
 
 
-def reduced(gradients):
+def reduced(gradients, grouped=False):
     """Averaged over ranks; the rows of an embedding summed where one is named twice, which Keras gets wrong."""
     gradients = list(gradients)
-    if hvd.size() > 1:
+    if hvd.size() > 1 and grouped:
         gradients = hvd.grouped_allreduce(gradients, op=hvd.Average)
+    elif hvd.size() > 1:
+        gradients = [hvd.allreduce(gradient, op=hvd.Average) for gradient in gradients]
     return [once(gradient) if isinstance(gradient, tf.IndexedSlices) else gradient for gradient in gradients]
 
 
@@ -113,36 +130,38 @@ def prepare(name, batch, steps_per_call, unroll):
     begin_alike(model, optimizer)
     weights = [variable.value for variable in model.trainable_variables]
 
-    def step(x, y):
+    def step(x, y, grouped):
         with tf.GradientTape() as tape:
             loss = loss_of(y, model(x, training=True))
-        optimizer.apply(reduced(tape.gradient(loss, weights)), model.trainable_variables)
+        optimizer.apply(reduced(tape.gradient(loss, weights), grouped), model.trainable_variables)
         return loss
 
     @tf.function(jit_compile=False)
-    def looped(x, y):
+    def looped(x, y, grouped):
         loss = 0.0
         for _ in tf.range(steps_per_call):
-            loss = step(x, y)
+            loss = step(x, y, grouped)
         return loss
 
     @tf.function(jit_compile=False)
-    def unrolled(x, y):
+    def unrolled(x, y, grouped):
         for _ in range(steps_per_call):
-            loss = step(x, y)
+            loss = step(x, y, grouped)
         return loss
 
-    def trainer(some_steps):
+    def trainer(some_steps, grouped):
         def train(steps):
             begin = time.perf_counter()
             for _ in range(steps // steps_per_call):
-                loss = some_steps(x, y)
+                loss = some_steps(x, y, grouped)
             loss.numpy()
             return time.perf_counter() - begin
 
         return train
 
-    return {"looped": trainer(looped)} | ({"unrolled": trainer(unrolled)} if unroll else {})
+    loops = {"looped": looped} | ({"unrolled": unrolled} if unroll else {})
+    groups = {"": False} | ({", one group": True} if hvd.size() > 1 else {})
+    return {f"{name}{how}": trainer(loop, grouped) for name, loop in loops.items() for how, grouped in groups.items()}
 
 
 def prepare_fit(name, batch, steps_per_call):

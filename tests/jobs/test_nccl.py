@@ -92,7 +92,7 @@ def test_links_of_all_ranks_are_united_and_bounded() -> None:
     assert len(many) == records.LINKS_MAX
 
 
-def test_nccl_is_told_where_to_write_unless_the_pods_variables_say_otherwise(tmp_path: Path) -> None:
+def test_a_rank_with_a_gpu_has_variables_for_it_unless_the_pods_say_otherwise(tmp_path: Path) -> None:
     (rank,) = ranks.of_pod(make_assignment(), pod=0)
 
     def found(**inherited: str) -> dict[str, str]:
@@ -102,8 +102,10 @@ def test_nccl_is_told_where_to_write_unless_the_pods_variables_say_otherwise(tmp
 
     assert (found()["NCCL_DEBUG"], found()["NCCL_DEBUG_FILE"]) == ("INFO", str(tmp_path / "log"))
     assert found(NCCL_DEBUG_FILE="/dev/stderr")["NCCL_DEBUG_FILE"] == "/dev/stderr"
+    assert found()["TF_GPU_THREAD_MODE"] == "gpu_private"
+    assert found(TF_GPU_THREAD_MODE="global")["TF_GPU_THREAD_MODE"] == "global"
     plain = ranks.worker_environment(rank, inherited={}, rendezvous_address="10.0.0.1", interface="eth0")
-    assert not any(name.startswith("NCCL_DEBUG") for name in plain)
+    assert not any(name.startswith(("NCCL_DEBUG", "TF_GPU")) for name in plain)
 
 
 def test_a_log_that_is_not_there_or_is_no_file_says_nothing(tmp_path: Path) -> None:

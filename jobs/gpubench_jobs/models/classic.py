@@ -12,8 +12,8 @@ Dropout is left out where the papers have it (alexnet, vgg, inception4): the too
 telling it that this was training, so it did nothing. Commit 1ef603f of 2018-08-09 corrected that, after the published
 runs; its author measured 0.3 % less speed for alexnet and less than 0.1 % for a vgg.
 
-Its own layout was NCHW; here the networks are written as NHWC, which CPUs need; that TensorFlow's layout optimizer
-turns them round on GPUs is its documentation's word (not run here).
+Its own layout was NCHW; here the networks are written as NHWC, which CPUs need. For a virtual GPU TensorFlow's layout
+optimizer turns float32 round, with at most four transposes of images, and leaves float16 (`make bench-graph`).
 """
 
 import math
