@@ -129,6 +129,12 @@ bench-recovery: ready ## From an eviction to training again, in parts, over twen
 bench-statistics: $(SYNCED) ## How often the intervals hold the truth, and what a precise figure costs: simulated, some minutes
 	$(PYTHON) tests/benchmarks/interval_coverage.py
 
+# No virtual environment: that Python must have torch or TensorFlow for the GPU, and there may be no network.
+.PHONY: gpu-check
+GPU_PYTHON ?= python3
+gpu-check: ## gpubench on this machine's NVIDIA GPU, by the GPU_PYTHON that has torch or TensorFlow (25 minutes at most; tests/README.md)
+	$(GPU_PYTHON) tests/gpu/gpu_check.py --results $(RUN)/gpu-check $(ARGUMENTS)
+
 ##@ Set it up (all of these are called by the targets above)
 .PHONY: setup ready horovod cluster-build helm-build prometheus-build go
 setup: $(SYNCED) ## The virtual environment with everything that is locked

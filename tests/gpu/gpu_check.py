@@ -61,16 +61,16 @@ TORCH, TENSORFLOW = ("a GPU", "torch with CUDA"), ("a GPU", "TensorFlow with CUD
 KERAS = "ResNet-50 in torch: fused batch normalisation beside Keras' operations"
 #: Their limits are 25 minutes together. The first one finds what there is.
 STEPS = (
-    Step("environment", "what the figures stand on", own("steps", "environment"), 120),
-    Step("nvml", "what gpubench reads of the GPU, beside nvidia-smi", own("steps", "nvml"), 90, ["a GPU"]),
-    Step("nccl", "all-reduce; what gpubench reads in NCCL's log", own("steps", "nccl"), 90, [*TORCH, OURS]),
-    Step("normalisation", KERAS, own("torch", "normalisation"), 360, TORCH),
+    Step("environment", "what the figures stand on", own("steps", "environment"), 90),
+    Step("nvml", "what gpubench reads of the GPU, beside nvidia-smi", own("steps", "nvml"), 60, ["a GPU"]),
+    Step("nccl", "all-reduce; what gpubench reads in NCCL's log", own("steps", "nccl"), 60, [*TORCH, OURS]),
+    Step("normalisation", KERAS, own("torch", "normalisation"), 330, TORCH),
     Step("harness", "gpubench run of torch DDP, beside the same alone", own("steps", "harness"), 300, [*TORCH, OURS]),
-    Step("profile", "kernels of a step of ResNet-50", own("tensorflow", "profile"), 120, TENSORFLOW),
+    Step("profile", "kernels of a step of ResNet-50", own("tensorflow", "profile"), 90, TENSORFLOW),
     Step(
-        "resnet50", "gpubench's step beside a bare loop", own("tensorflow", "resnet50"), 300, [*TENSORFLOW, "Horovod"]
+        "resnet50", "gpubench's step beside a bare loop", own("tensorflow", "resnet50"), 270, [*TENSORFLOW, "Horovod"]
     ),
-    Step("ranks", "gpubench run with two ranks", own("steps", "ranks"), 120, [*TENSORFLOW, "Horovod", "two GPUs"]),
+    Step("ranks", "gpubench run with two ranks", own("steps", "ranks"), 300, [*TENSORFLOW, "Horovod", "two GPUs"]),
 )
 
 

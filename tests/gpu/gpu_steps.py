@@ -42,7 +42,7 @@ REASONS += ["hw_power_brake_slowdown", "sw_thermal_slowdown", "sync_boost"]
 REASONS_PREFIXES = ("clocks_event_reasons", "clocks_throttle_reasons")  # the latter before driver 535
 SAMPLE_SECONDS, ENERGY_SECONDS = 0.05, 10.0
 ENERGY_SHARE = 0.05  # that the counter may differ from the integral of sampled watts
-REPEATS, MEASURE_SECONDS = 3, 6
+REPEATS, MEASURE_SECONDS = 3, 4
 
 
 def environment(options: Any) -> int:
@@ -116,17 +116,18 @@ def compared(findings: Any, gpu: Any, state: str) -> None:
         near = bool(told) and other is not None and min(told) - reach <= other <= max(told) + reach
         findings.check(f"{column}, {state}", told, theirs[column], holds=near or (not told and other is None))
     known = {name.replace("_", "") for name in REASONS}
-    active = {name.replace("_", "") for name in REASONS if theirs[name] == "Active"}
+    active = {name.replace("_", "") for name in REASONS if theirs.get(name) == "Active"}
     either = [{name.lower() for name in one.throttle_reasons or ()} & known for one in (first, last)]
     findings.check(f"throttle reasons, {state}", *map(sorted, (either[1], active)), holds=active in either)
 
 
 def queried(uuid: str) -> dict[str, str]:
-    """One card's columns by name; reasons without their prefix."""
-    for prefix in REASONS_PREFIXES:
-        query = f"--query-gpu={','.join([*COLUMNS, *(f'{prefix}.{name}' for name in REASONS)])}"
+    """One card's columns by name; reasons without their prefix, or none where nvidia-smi has no such columns."""
+    for prefix in (*REASONS_PREFIXES, None):
+        reasons = [f"{prefix}.{name}" for name in REASONS if prefix]
+        query = f"--query-gpu={','.join((*COLUMNS, *reasons))}"
         if line := said("nvidia-smi", f"--id={uuid}", query, "--format=csv,noheader,nounits"):
-            return dict(zip((*COLUMNS, *REASONS), map(str.strip, line.split(",")), strict=True))
+            return dict(zip((*COLUMNS, *REASONS), map(str.strip, line.split(",")), strict=False))
     raise SystemExit(f"nvidia-smi tells nothing of {uuid}: see what it says to --query-gpu={COLUMNS[0]}")
 
 
@@ -168,7 +169,7 @@ def nccl(options: Any) -> int:
     network, links = ours.network(text), sorted(ours.links(text))
     findings.fact("what it is", "between GPUs" if size > 1 else "one rank: a copy inside the GPU, no link is used")
     findings.fact("version", sorted(set(re.findall(r"NCCL version (\S+)", text))))
-    findings.check("network that gpubench reads in NCCL's log", network, "a name", holds=network is not None)
+    findings.check("network that gpubench reads in NCCL's log", network, "a name", holds=bool(network))
     findings.check("links that gpubench reads in NCCL's log", links, "of two GPUs some", holds=size < 2 or bool(links))
     return int(findings.exit_code())
 

@@ -34,7 +34,7 @@ with open("journal", "a") as journal: journal.write(NAME + "\\n")
 HAS = 'find(facts={"has": ["a GPU"], "card": "T4"})'
 FIGURES = 'find(figures=[{"name": "fused", "unit": "images/s", "values": [9.0, 10.0, 11.0]}])'
 WAITS = 'Path("begun").touch()\nwhile not Path("go").exists(): time.sleep(0.01)'
-HANGS = f'{FIGURES}\nprint(subprocess.Popen(["sleep", "1000"]).pid, flush=True)\ntime.sleep(1000)'
+HANGS = f'{FIGURES}\nprint(subprocess.Popen(["sleep", "1000"]).pid)\ntime.sleep(1000)'
 Made = Callable[..., Any]
 
 
@@ -128,7 +128,7 @@ def test_only_packages_that_are_missing_are_unpacked() -> None:
 
 def test_the_real_steps_stay_within_25_minutes_and_name_only_needs_that_can_be_met() -> None:
     assert sum(one.seconds for one in gpu_check.STEPS) <= 25 * 60
-    known = "'a GPU' 'two GPUs'".join(gpu_steps.QUESTIONS.values())
+    known = "'a GPU' 'two GPUs'" + "".join(gpu_steps.QUESTIONS.values())
     assert all(repr(need) in known for one in gpu_check.STEPS for need in one.needs)
 
 
