@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which samples a rank is given, and in what order: all of them, once an epoch, the same in every run."""
 
+import itertools
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from scipy import stats
 
 from gangs import make_assignment
 from gpubench.exitcodes import ExitCode
@@ -104,6 +106,44 @@ def test_the_order_follows_from_seed_and_epoch(make: Make) -> None:
     assert order() == order()
     assert order(seed=8) != order()
     assert order(epoch=1) != order()
+
+
+def orders(count: int, *, seeds: range, epochs: range) -> Array:
+    """A row for each pair."""
+    pairs = tf.constant([(seed, epoch) for seed in seeds for epoch in epochs], tf.int64)
+
+    def order(pair: tf.Tensor) -> tf.Tensor:
+        return pipeline.permuted(tf.range(count, dtype=tf.int64), count=count, seed=pair[0], epoch=pair[1])
+
+    found = tf.function(lambda: tf.map_fn(order, pairs))()
+    return np.asarray(found.numpy())
+
+
+@pytest.mark.parametrize(("seeds", "epochs"), [(range(1), range(1000)), (range(1000), range(1))])
+def test_a_thousand_orders_are_all_different_and_favour_no_place(seeds: range, epochs: range) -> None:
+    count = 60
+    found = orders(count, seeds=seeds, epochs=epochs)
+    assert (np.sort(found, axis=1) == np.arange(count)).all()
+    assert len({order.tobytes() for order in found}) == len(found) == 1000
+    # How often each sample came at each turn, and each right after each other: fair draws pass in 9,999 of 10,000.
+    at_turn, after = np.zeros((count, count)), np.zeros((count, count))
+    for order in found:
+        at_turn[np.arange(count), order] += 1
+        after[order[:-1], order[1:]] += 1
+    others = after[~np.eye(count, dtype=bool)]
+    for counts, freedom in ((at_turn.ravel(), (count - 1) ** 2), (others, count * (count - 1) - count)):
+        expected = counts.sum() / counts.size
+        assert stats.chi2.sf(float(((counts - expected) ** 2 / expected).sum()), freedom) > 1e-4
+
+
+@pytest.mark.parametrize("count", [1_000, 70_000])
+def test_orders_that_are_near_in_seed_or_epoch_are_not_alike(count: int) -> None:
+    for found in (
+        orders(count, seeds=range(1, 1026, 256), epochs=range(1)),
+        orders(count, seeds=range(1), epochs=range(20)),
+    ):
+        for one, other in itertools.combinations(found, 2):
+            assert abs(np.corrcoef(one, other)[0, 1]) < 5 / np.sqrt(count)
 
 
 @KINDS

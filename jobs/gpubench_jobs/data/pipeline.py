@@ -65,7 +65,7 @@ def training_batches(
         epoch, first = step // steps, (step % steps) * global_batch + rank * size
         turns = tf.range(first, first + size)
         if shuffle:
-            turns = _permuted(turns, count=split.count, seed=seed, epoch=epoch)
+            turns = permuted(turns, count=split.count, seed=seed, epoch=epoch)
         return step, tf.ensure_shape(turns, (batch_per_worker if always_full else None,))
 
     threads = own_processors()
@@ -107,10 +107,16 @@ def own_processors() -> int:
     return min(given, cores) if given else cores
 
 
-def _permuted(turns: tf.Tensor, *, count: int, seed: int, epoch: tf.Tensor) -> tf.Tensor:
-    """The places of these turns, each computed by itself: a permutation of a million places need not be held."""
-    pair = tf.stack((tf.constant(seed, tf.int64), epoch))
-    return tf.random.experimental.index_shuffle(turns, pair, tf.constant(count - 1, tf.int64))
+def permuted(turns: tf.Tensor, *, count: int, seed: int | tf.Tensor, epoch: int | tf.Tensor) -> tf.Tensor:
+    """The places of these turns, each computed by itself: a permutation of a million places need not be held.
+
+    Up to 65,536 places TensorFlow's shuffle heeds one byte only of each number of its seed, and it has four rounds. So
+    its seeds are drawn from ours, and it is applied twice: orders of different seeds or epochs differ.
+    """
+    pair, last = tf.stack([tf.cast(one, tf.int64) for one in (seed, epoch)]), tf.constant(count - 1, tf.int64)
+    drawn = tf.random.stateless_uniform((2, 2), pair, minval=None, maxval=None, dtype=tf.uint32, alg="philox")
+    shuffle = tf.random.experimental.index_shuffle
+    return shuffle(shuffle(turns, drawn[0], last), drawn[1], last)
 
 
 def _seed_pair(seed: int, step: tf.Tensor, rank: int) -> tf.Tensor:
