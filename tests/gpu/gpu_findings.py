@@ -8,9 +8,13 @@ the runner computes the intervals.
 import argparse
 import json
 import sys
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+PAIRS = 8
+_Case = TypeVar("_Case")
 
 
 def write(path: Path, content: Any) -> None:
@@ -50,10 +54,32 @@ class Findings:
         self._save()
 
     def ratio(self, name: str, top: Sequence[float], bottom: Sequence[float]) -> None:
-        """Of values that were measured in pairs, side by side."""
+        """Of values that belong together in pairs."""
         values = [one / other for one, other in zip(top, bottom, strict=True)]
         self._lists["ratios"].append({"name": name, "unit": "ratio", "values": values})
         self._save()
+
+    def contest(self, case: str, unit: str, blocks: Mapping[str, Callable[[], float]]) -> None:
+        """Rates of two, in turns: A B, B A, and so on; whatever drifts falls on both."""
+        rates: dict[str, list[float]] = {name: [] for name in blocks}
+        for turn in range(PAIRS):
+            for name in sorted(blocks, reverse=turn % 2 == 1):
+                rates[name].append(blocks[name]())
+        for name, values in rates.items():
+            self.figure(f"{case}: {name}", unit, values)
+        self.ratio(f"{case}: {' / '.join(blocks)}", *rates.values())
+
+    def in_time(self, cases: Iterable[_Case], seconds: float) -> Iterator[_Case]:
+        """Those for which there is time when none takes longer than the ones before; the others are a fact."""
+        end, longest, missed = time.monotonic() + seconds, 0.0, []
+        for case in cases:
+            begun = time.monotonic()
+            if begun + longest < end:
+                yield case
+                longest = max(longest, time.monotonic() - begun)
+            else:
+                missed.append(case)
+        self.fact("not measured, for no time was left", missed)
 
     def check(self, name: str, found: Any, expected: Any, *, holds: bool) -> None:
         self._lists["checks"].append({"name": name, "found": found, "expected": expected, "holds": holds})

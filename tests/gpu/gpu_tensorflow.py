@@ -27,7 +27,6 @@ from gpubench_jobs import assembly, models
 from gpubench_jobs import precision as precisions
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
-PAIRS = 8
 KERNELS_SHOWN = 20
 
 
@@ -67,34 +66,25 @@ def resnet50(options):
     import steploop_bare  # noqa: PLC0415  # found on the path set above; it needs Horovod
 
     steploop_bare.hvd.init()
-    findings, slowest, missed = gpu_findings.Findings(options.out), 0.0, []
-    end = time.monotonic() + options.seconds
-    for precision, xla in ((one, xla) for one in options.precision for xla in (False, True)):
-        case, begun = f"{precision}{', XLA' if xla else ''}, batch {options.batch}", time.monotonic()
-        if begun + slowest > end:
-            missed.append(f"{case}: no time was left")
-            continue
-        blocks = {"gpubench": timed(assembled(options, precision, xla))}
-        blocks |= {"bare": steploop_bare.prepare("resnet50", options.batch, options.steps, False)["looped"]}
-        rates = {name: [] for name in blocks}
-        for turn in range(-1, PAIRS):  # the first one traces
-            for name in sorted(blocks, reverse=turn % 2 == 1):
-                rates[name].append(options.steps * options.batch / blocks[name](options.steps))
-        for name in blocks:
-            findings.figure(f"{case}: {name}", "images/s", rates[name][1:])
-        findings.ratio(f"{case}: gpubench / bare", rates["gpubench"][1:], rates["bare"][1:])
-        slowest = max(slowest, time.monotonic() - begun)
-    findings.fact("not measured", missed)
+    findings, steps = gpu_findings.Findings(options.out), options.steps
+    cases = [(precision, xla) for precision in options.precision for xla in ("", " with XLA")]
+    for precision, xla in findings.in_time(cases, options.seconds):
+        run = assembled(options, precision, xla=bool(xla))
+        bare = steploop_bare.prepare("resnet50", options.batch, steps, False)["looped"]
+
+        def ours(steps, run=run):
+            begun = time.perf_counter()
+            run(steps).numpy()
+            return time.perf_counter() - begun
+
+        blocks = {
+            name: lambda block=block: steps * options.batch / block(steps)
+            for name, block in (("gpubench", ours), ("bare loop", bare))
+        }
+        for block in blocks.values():
+            block()  # traces
+        findings.contest(f"{precision}{xla}, batch {options.batch}", "images/s", blocks)
     return findings.exit_code()
-
-
-def timed(run):
-    def block(steps):
-        begun = time.perf_counter()
-        run(steps).numpy()
-        return time.perf_counter() - begun
-
-    return block
 
 
 if __name__ == "__main__":

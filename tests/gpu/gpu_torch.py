@@ -29,7 +29,6 @@ PARAMETERS = 25_557_032  # of ResNet-50 with 1,000 classes (K. He et al., 2016)
 MESSAGES = (1 << 20, 16 << 20, 4 * PARAMETERS, 256 << 20)  # bytes; the third is what a step of ResNet-50 sends
 DTYPES = {"float32": None, "tensor_float32": None, "float16": torch.float16, "bfloat16": torch.bfloat16}
 LOSS_SCALE = 128.0
-PAIRS = 8
 LOSS_DIFFERENCE_MAX = 0.05  # share, between two orders of the same sums; 0.001 in float32
 
 
@@ -155,27 +154,20 @@ def allreduce(options):
 
 
 def normalisation(options):
-    findings, slowest, missed = gpu_findings.Findings(options.out), 0.0, []
-    end = time.monotonic() + options.seconds
-    *first, last = options.precision
-    for batch, precision in [(b, p) for b in options.batch for p in first] + [(b, last) for b in options.batch]:
-        case, begun = f"{precision}, batch {batch}", time.monotonic()
-        if begun + slowest > end:
-            missed.append(f"{case}: no time was left")
-            continue
+    findings, (*first, last) = gpu_findings.Findings(options.out), options.precision
+    cases = [(batch, one) for batch in options.batch for one in first] + [(batch, last) for batch in options.batch]
+    for batch, precision in findings.in_time(cases, options.seconds):
         try:
-            compare(findings, Training(options, batch, precision), case, batch, options.block)
+            compare(findings, Training(options, batch, precision), f"{precision}, batch {batch}", options.block)
         except torch.cuda.OutOfMemoryError:
-            missed.append(f"{case}: the GPU's memory was too small")
+            findings.fact(f"{precision}, batch {batch}", "the GPU's memory was too small")
         torch.cuda.empty_cache()
-        slowest = max(slowest, time.monotonic() - begun)
-    findings.fact("not measured", missed)
     return findings.exit_code()
 
 
-def compare(findings, training, case, batch, block_seconds):
-    """Blocks of either, in turns: A B, B A, and so on; that both compute the same is checked before."""
-    losses, each, rates = {}, {}, {True: [], False: []}
+def compare(findings, training, case, block_seconds):
+    """That both compute the same is checked before."""
+    losses, each, batch = {}, {}, len(training.labels)
     for Normalisation.fused in (True, False):
         losses[Normalisation.fused] = training.loss().item()  # of the first weights
     bound = 0.001 if case.startswith("float32") else LOSS_DIFFERENCE_MAX
@@ -185,12 +177,12 @@ def compare(findings, training, case, batch, block_seconds):
         training.steps(3)
         each[Normalisation.fused] = training.steps(2)[0] / 2
     count = max(1, round(block_seconds / max(each.values())))
-    for turn in range(PAIRS):
-        for Normalisation.fused in (True, False) if turn % 2 == 0 else (False, True):
-            rates[Normalisation.fused].append(count * batch / training.steps(count)[0])
-    findings.figure(f"{case}: fused", "images/s", rates[True])
-    findings.figure(f"{case}: Keras' operations", "images/s", rates[False])
-    findings.ratio(f"{case}: fused / Keras' operations", rates[True], rates[False])
+
+    def rate(fused):
+        Normalisation.fused = fused
+        return count * batch / training.steps(count)[0]
+
+    findings.contest(case, "images/s", {"fused": lambda: rate(True), "Keras' operations": lambda: rate(False)})
 
 
 def train(options):

@@ -22,6 +22,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests" / "gpu"))
 import gpu_check  # type: ignore[import-not-found]  # noqa: E402  # found on the path set above
+import gpu_findings  # type: ignore[import-not-found]  # noqa: E402
 import gpu_steps  # type: ignore[import-not-found]  # noqa: E402
 
 FOUND = """
@@ -116,6 +117,29 @@ def test_a_folder_takes_no_figures_of_another_machine() -> None:
     checked(step("last", FIGURES))
     with pytest.raises(SystemExit, match="results has results with another card: choose another folder"):
         gpu_check.check(Path("results"), (step("environment", HAS.replace("T4", "L4")), step("last", FIGURES)))
+
+
+def test_contenders_take_turns_and_cases_end_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    findings, clock, turns = gpu_findings.Findings(Path("found.json")), [0.0], list[str]()
+    monkeypatch.setattr(gpu_findings.time, "monotonic", lambda: clock[0])
+
+    def block(name: str, rate: float) -> Callable[[], float]:
+        def run() -> float:
+            turns.append(name)
+            return rate
+
+        return run
+
+    for case in findings.in_time(["a", "b", "c"], 25):
+        findings.contest(case, "images/s", {"ours": block("ours", 3.0), "bare": block("bare", 2.0)})
+        clock[0] += 10
+    assert turns[:8] == ["bare", "ours", "ours", "bare"] * 2
+    found = json.loads(Path("found.json").read_text())
+    assert found["ratios"][1] == {"name": "b: ours / bare", "unit": "ratio", "values": [1.5] * 8}
+    assert found["facts"] == {"not measured, for no time was left": ["c"]}
+    ratio = gpu_check.with_intervals({"ratios": [{"unit": "ratio", "values": [1.0, 2.0, 4.0]}]})["ratios"][0]
+    assert ratio["mean"] == pytest.approx(2.0)  # of logarithms
+    assert ratio["low"] * ratio["high"] == pytest.approx(4.0)
 
 
 def test_only_packages_that_are_missing_are_unpacked() -> None:
