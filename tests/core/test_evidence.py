@@ -2,6 +2,7 @@
 """Why an attempt ended: one table of what was seen and what is concluded from it."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from gpubench.control.evidence import Verdict
 from gpubench.control.ledger import Outcome, Reason
 from gpubench.control.observed import ContainerEnd, Disruption, ObservedJob
 from gpubench.exitcodes import ExitCode
+from gpubench.measure.records import Resumed
 
 NOW = builders.NOW
 TIMING = builders.plan(builders.spec(limits={"schedulingTimeout": "15m", "attemptTimeout": "1h"})).timing
@@ -25,6 +27,10 @@ def gang(*pods: Mapping[str, object], **fields: object) -> ObservedJob:
     return builders.observed_job(
         pods=tuple(builders.observed_pod(index, **pod) for index, pod in enumerate(pods)), **fields
     )
+
+
+def resumed(attempt: int, *, useful: float) -> Resumed:
+    return Resumed(attempt=attempt, step=5, useful_seconds=useful, restore_seconds=1.0)
 
 
 def failed(*ends: ContainerEnd | None, **fields: object) -> ObservedJob:
@@ -66,6 +72,41 @@ def test_an_own_program_that_counts_other_workers_than_asked_for_has_no_result()
     assert verdict is not None
     assert (verdict.reason, verdict.result) == (Reason.RESULT_LOST, None)
     assert "counts workers 1, and 2 were asked for" in verdict.sentence
+    verdict = evidence.judge(job, nodes=1, timing=TIMING, now=NOW + 60, workers=1)
+    assert verdict is not None
+    assert verdict.outcome is Outcome.SUCCEEDED
+
+
+@pytest.mark.parametrize(
+    ("fields", "asked", "said"),
+    [
+        ({}, {"batch": 10}, None),
+        ({}, {"batch": 11}, "counts samples 1000, and 100 steps have 1100"),
+        ({}, {"batch": 10, "epochs": 3}, "counts training.epochs none, and 3 were asked for"),
+        ({"training": builders.training()}, {"batch": 10, "epochs": 3}, None),
+        ({"training": builders.training()}, {"batch": 10}, "counts training.epochs 3, and none were asked for"),
+        ({"nanoseconds": 10**14}, {}, "has 100000 s as nanoseconds, and its pod lived for 55 s"),
+        ({"nanoseconds": 10**14, "resumed": resumed(1, useful=99_990.0), "attempt": 2}, {}, None),
+        ({"join_seconds": 1e99}, {}, "has 1e+99 s as joinSeconds"),
+        ({"init_seconds": 61.0}, {}, "has 61 s as initSeconds"),
+        ({"resumed": resumed(1, useful=1.0)}, {}, "has resumed.attempt 1, which is its own"),
+    ],
+)
+def test_an_own_programs_record_is_held_against_what_was_asked_for_and_its_pods_life(
+    fields: dict[str, Any], asked: dict[str, Any], said: str | None
+) -> None:
+    result = builders.result(rate=100.0, training=fields.get("training"))
+    text = builders.message(result.model_copy(update=fields))
+    job = gang({"end": builders.ended(0, text=text)}, attempt=fields.get("attempt", 1))
+    verdict = evidence.judge(job, nodes=1, timing=TIMING, now=NOW + 60, workers=1, **asked)
+    assert verdict is not None
+    assert verdict.reason is (Reason.COMPLETED if said is None else Reason.RESULT_LOST)
+    assert (said or "measured") in verdict.sentence
+
+
+def test_a_run_of_an_attempt_again_may_go_on_from_its_own_checkpoint() -> None:
+    text = builders.message(builders.result(resumed=resumed(1, useful=1.0)))
+    job = gang({"end": builders.ended(0, text=text)}, queue="gpus")
     verdict = evidence.judge(job, nodes=1, timing=TIMING, now=NOW + 60, workers=1)
     assert verdict is not None
     assert verdict.outcome is Outcome.SUCCEEDED

@@ -2,6 +2,7 @@
 """Figures from windows: throughput, intervals over repeats, scaling efficiency, and the wire format they come in."""
 
 import random
+from pathlib import Path
 
 import pytest
 from scipy import stats
@@ -195,6 +196,75 @@ def of_result(old: str, new: str) -> str:
 def test_a_message_that_is_no_record_says_what_is_wrong(message: str, said: str) -> None:
     with pytest.raises(records.UnreadableMessage, match=said):
         records.read_ending(message)
+
+
+RESUMED = '"resumed":{"attempt":%d,"restoreSeconds":1.0,"step":5,"usefulSeconds":%g},"samples":'
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"nanoseconds":10000000000', '"nanoseconds":10', "windowNanoseconds.2 is 1010000000, more than nanoseconds"),
+        ("[990000000,1000000000,1010000000]", "[1,1,1]", None),
+        ("[990000000,1000000000,1010000000]", "[3,2,1]", "windowNanoseconds.0 is 3, more than windowNanoseconds.1"),
+        ("[990000000,1000000000,1010000000]", "[0,1,1]", "windowNanoseconds.0 is 0: write what was counted or timed"),
+        ('"warmUpWindows":2', '"warmUpWindows":-7', "warmUpWindows is -7: "),
+        ('"initSeconds":5.0', '"initSeconds":-1e9', "initSeconds is -1000000000.0: "),
+        ('"samples":', '"machine":{"watts":-1},"samples":', "machine.watts is -1.0: "),
+        ('"samples":', '"standardError":-1,"samples":', "standardError is -1.0: "),
+        ('"finalLoss":0.5', '"finalLoss":-0.5', None),
+        ('"samples":', RESUMED % (2, 1), "resumed.attempt is 2, more than attempt"),
+        ('"samples":', RESUMED % (1, 11), "resumed.usefulSeconds in nanoseconds is 10999999999, more than nanosec"),
+        ('"samples":', RESUMED % (1, 10), None),
+        ('"steps":', '"steps":5,"steps":', "its field steps is written twice"),
+        ('"weightsDigest":"d"', '"weightsDigest":"\ufffd"', "bytes that are no UTF-8"),
+        ('"weightsDigest":"d"', f'"weightsDigest":"{"d" * 2000}"', r"its record has \d{4} bytes, and fewer than 2048"),
+    ],
+)
+def test_a_result_that_contradicts_itself_is_not_taken(old: str, new: str, said: str | None) -> None:
+    message = builders.result().to_json().replace(old, new)
+    assert message != builders.result().to_json()
+    if said is None:
+        assert isinstance(records.read_ending(message), records.Result)
+        return
+    with pytest.raises(records.UnreadableMessage, match=said):
+        records.read_ending(message)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("nanoseconds", 34_000_000_001),
+        ("first_nanoseconds", 34_000_000_001),
+        ("first_evaluation_nanoseconds", 4_000_000_001),
+        ("first_samples", 30_001),
+    ],
+)
+def test_a_part_of_a_training_that_is_more_than_all_of_it_is_not_taken(field: str, value: int) -> None:
+    result = builders.result(training=builders.training())
+    assert result.contradiction() is None
+    assert result.training is not None
+    wrong = result.model_copy(update={"training": result.training.model_copy(update={field: value})})
+    assert f"is {value}, more than" in (wrong.contradiction() or "")
+
+
+def test_seconds_in_place_of_nanoseconds_are_not_taken() -> None:
+    seconds = builders.result().model_copy(update={"nanoseconds": 10, "window_nanoseconds": (1, 1, 1)})
+    with pytest.raises(records.UnreadableMessage, match="nanoseconds is 10, and 100 steps take longer"):
+        records.read_ending(seconds.to_json())
+
+
+def test_a_failure_is_heard_however_it_was_written() -> None:
+    text = builders.failure(sentence="\ufffd" * 900).to_json().replace('"attempt":', '"attempt":7,"attempt":')
+    assert isinstance(records.read_ending(text), records.Failure)
+
+
+REAL = sorted((Path(__file__).parents[1] / "cli/results_of_version_1").glob("*/logs/*.0.jsonl"))
+
+
+@pytest.mark.parametrize("log", REAL, ids=lambda log: f"{log.parents[1].name}-{log.stem}")
+def test_what_real_runs_have_written_is_taken(log: Path) -> None:
+    assert isinstance(records.read_ending(log.read_text().splitlines()[-1]), records.Result)
 
 
 def environment(**fields: object) -> records.Environment:

@@ -19,7 +19,14 @@ from typing import NamedTuple
 from gpubench import exitcodes
 from gpubench.control import interruptions
 from gpubench.control.ledger import Interruption, Outcome, Reason
-from gpubench.control.observed import NODE_SILENT_SECONDS, Disruption, ObservedJob, ObservedNode, ObservedPod
+from gpubench.control.observed import (
+    NODE_SILENT_SECONDS,
+    ContainerEnd,
+    Disruption,
+    ObservedJob,
+    ObservedNode,
+    ObservedPod,
+)
 from gpubench.exitcodes import ExitCode
 from gpubench.measure import records
 from gpubench.measure.records import Failure, Result, UnreadableMessage
@@ -122,17 +129,21 @@ def judge(
     timing: Timing,
     now: float,
     workers: int | None = None,
+    batch: int | None = None,
+    epochs: int | None = None,
     machines: Machines = _UNSEEN,
 ) -> Verdict | None:
     """The verdict on an attempt of `nodes` pods, or None while it runs.
 
-    `workers` is what the record of a user's own program must count; None where nothing else can stand there.
+    `workers`, batch of each and epochs (in mode Training) are what a user's own program was asked for, whose record
+    nobody else has counted; None where ranks of ours have written it.
     """
+    own = _Own(workers, batch, epochs) if workers is not None else None
     if _waits_in_a_queue(job):
-        found = _succeeded(job, workers=workers) or _deleted(job)
+        found = _succeeded(job, own=own) or _deleted(job)
         return found and found.model_copy(update={"sentence": _one_line(found.sentence)})
     found = (
-        _succeeded(job, workers=workers)
+        _succeeded(job, own=own)
         or _disrupted(job, nodes=nodes, machines=machines)
         or _result_lost(job)
         or _node_lost(job, nodes=nodes, machines=machines, now=now)
@@ -207,16 +218,23 @@ def _has_lost_a_pod(job: ObservedJob, *, nodes: int) -> bool:
     return not refused and 0 < len(job.pods) < nodes and all(pod.running_at is not None for pod in job.pods)
 
 
-def _succeeded(job: ObservedJob, *, workers: int | None) -> Verdict | None:
+class _Own(NamedTuple):
+    """What a program of the user's own was asked for."""
+
+    workers: int
+    batch: int | None
+    epochs: int | None
+
+
+def _succeeded(job: ObservedJob, *, own: _Own | None) -> Verdict | None:
     for pod in _first_pods(job):
         ending = _ending(pod)
         if pod.end is not None and pod.end.exit_code == 0 and isinstance(ending, Result) and _ours(ending, job):
-            if workers not in (None, ending.workers):
+            if own is not None and (wrong := _not_as_asked(ending, own, job, pod.end)):
                 return Verdict(
                     outcome=Outcome.FAILED,
                     reason=Reason.RESULT_LOST,
-                    sentence=f"the record of Job {job.name} counts workers {ending.workers}, and {workers} were asked "
-                    "for: let the program write the workers of its assignment",
+                    sentence=f"the record of Job {job.name} {wrong}",
                     exit_code=0,
                 )
             return Verdict(
@@ -226,6 +244,40 @@ def _succeeded(job: ObservedJob, *, workers: int | None) -> Verdict | None:
                 exit_code=0,
                 result=ending,
             )
+    return None
+
+
+def _not_as_asked(result: Result, own: _Own, job: ObservedJob, end: ContainerEnd) -> str | None:
+    """What in a record of a user's own program is not what was asked for."""
+    if result.workers != own.workers:
+        return (
+            f"counts workers {result.workers}, and {own.workers} were asked for: let the program write the workers of "
+            "its assignment"
+        )
+    trained = result.training.epochs if result.training is not None else None
+    if own.batch is not None and trained != own.epochs:
+        return f"counts training.epochs {trained or 'none'}, and {own.epochs or 'none'} were asked for: write these"
+    samples = result.steps * (own.batch or 0) * own.workers
+    if own.batch is not None and trained is None and result.samples != samples:
+        return f"counts samples {result.samples}, and {result.steps} steps have {samples}: count those of all ranks"
+    if result.resumed is not None and result.resumed.attempt == result.attempt and job.queue is None:
+        return f"has resumed.attempt {result.attempt}, which is its own: write that of the checkpoint"
+    return _longer_than_it_lived(result, end)
+
+
+def _longer_than_it_lived(result: Result, end: ContainerEnd) -> str | None:
+    if end.started_at is None or end.finished_at is None:
+        return None
+    before = result.resumed.useful_seconds if result.resumed is not None else 0.0  # by earlier attempts
+    times = {
+        "nanoseconds": result.nanoseconds / 1e9 - before,
+        "joinSeconds": result.join_seconds,
+        "initSeconds": result.init_seconds,
+    }
+    lived = max(0.0, end.finished_at - end.started_at)
+    for name, seconds in times.items():
+        if seconds > lived + SKEW_SECONDS:
+            return f"has {seconds:.6g} s as {name}, and its pod lived for {lived:.0f} s: write what was timed"
     return None
 
 

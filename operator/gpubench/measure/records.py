@@ -18,6 +18,7 @@ is no JSON any more. Times are integer nanoseconds of one monotonic clock; no re
 """
 
 import json
+from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar, Final, Literal, Self, get_args
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
@@ -133,8 +134,8 @@ class Window(Value):
 
     kind: Literal["window"] = "window"
     schema_version: Version = SCHEMA_VERSION
-    rank: int
-    index: int  # from 0, the same on every rank
+    rank: Count
+    index: Count  # from 0, the same on every rank
     steps: Positive
     nanoseconds: Positive
     warm_up: bool
@@ -145,11 +146,11 @@ class Epoch(Value):
 
     kind: Literal["epoch"] = "epoch"
     schema_version: Version = SCHEMA_VERSION
-    index: int  # from 0
-    steps: int
-    samples: int  # of all ranks
-    nanoseconds: int  # of training, maximum over ranks
-    evaluation_nanoseconds: int  # maximum over ranks
+    index: Count  # from 0
+    steps: Count
+    samples: Count  # of all ranks
+    nanoseconds: Count  # of training, maximum over ranks
+    evaluation_nanoseconds: Count  # maximum over ranks
     loss: Figure  # mean over the epoch's steps and ranks
     evaluation_loss: Figure | None = None  # mean over the held-out samples; None without a held-out part
     accuracy: Figure | None = None  # share of the held-out samples; None where the workload has none
@@ -308,6 +309,50 @@ class Result(Value):
         """Whether the run reached a steady state, as far as it was looked for."""
         return not any(notice.kind == "Unsettled" for notice in self.notices)
 
+    def contradiction(self) -> str | None:
+        """The first field that cannot be true, with its value and the remedy; None where all can."""
+        said = dict(_numbers(self.to_wire()))
+        for place, value in said.items():
+            if value < (1 if place.startswith("windowNanoseconds") else 0):
+                return f"{place} is {value}: write what was counted or timed, which is more than that"
+        if self.resumed is not None:
+            said["resumed.usefulSeconds in nanoseconds"] = round(self.resumed.useful_seconds * 1e9) - 1
+        for place, other in _NOT_ABOVE.items():
+            if place in said and said[place] > said[other]:
+                return f"{place} is {said[place]}, more than {other} ({said[other]}), which it cannot be: correct one"
+        if self.nanoseconds < self.steps * _STEP_NANOSECONDS_MIN:
+            return f"nanoseconds is {self.nanoseconds}, and {self.steps} steps take longer: write nanoseconds"
+        return None
+
+
+#: Fields that are never above another one, where they are there.
+_NOT_ABOVE: Final = {
+    "windowNanoseconds.0": "windowNanoseconds.1",  # 5 %, 50 % and 95 % quantile
+    "windowNanoseconds.1": "windowNanoseconds.2",
+    "windowNanoseconds.2": "nanoseconds",
+    "training.nanoseconds": "nanoseconds",
+    "training.firstNanoseconds": "training.nanoseconds",
+    "training.firstEvaluationNanoseconds": "training.evaluationNanoseconds",
+    "training.firstSamples": "samples",
+    "resumed.attempt": "attempt",  # equal to it where a queue has the attempt run again
+    "resumed.usefulSeconds in nanoseconds": "nanoseconds",
+}
+_STEP_NANOSECONDS_MIN: Final = 100  # no forward and backward pass with its update takes less
+_SIGNED: Final = {"finalLoss", "loss", "final", "best", "celsiusHigh", "notices"}
+
+
+def _numbers(fields: Mapping[str, object], place: str = "") -> Iterator[tuple[str, float]]:
+    """Those of a record that cannot be negative, by their places."""
+    for name, one in fields.items():
+        if name in _SIGNED:
+            continue
+        if isinstance(one, dict):
+            yield from _numbers(one, f"{place}{name}.")
+        elif isinstance(one, list):
+            yield from _numbers({str(number): inner for number, inner in enumerate(one)}, f"{place}{name}.")
+        elif isinstance(one, int | float):
+            yield f"{place}{name}", one
+
 
 class Failure(Value):
     """A pod that did not: written by each pod that fails, in its own words."""
@@ -391,11 +436,31 @@ def read_ending(message: str) -> Result | Failure:
     if (missing := _missing_part(message.strip())) is not None:
         raise CutMessage(f"the termination message was cut: {missing}")
     try:
-        return _ENDING.validate_json(sealed.opened(message.strip()))
+        ending = _ENDING.validate_json(sealed.opened(message.strip()))
     except sealed.Damaged as error:
         raise UnreadableMessage(f"the termination message is no record: {error}") from error
     except ValidationError as error:
         raise UnreadableMessage(f"the termination message is no record: {_first(error)}") from error
+    # A failure is heard however it was written: it is the reason that counts.
+    if isinstance(ending, Result) and (wrong := _misshapen(message) or ending.contradiction()):
+        raise UnreadableMessage(f"the result cannot be taken: {wrong}")
+    return ending
+
+
+def _misshapen(message: str) -> str | None:
+    """What is wrong with the text of a record that can be read all the same."""
+    if (size := len(message.encode())) >= TERMINATION_MESSAGE_MAX:
+        return f"its record has {size} bytes, and fewer than {TERMINATION_MESSAGE_MAX} are asked for: shorten its texts"
+    if "\ufffd" in message:  # what the runtime has put there
+        return "its record has bytes that are no UTF-8: write it in UTF-8"
+    twice = list[str]()
+
+    def note(members: list[tuple[str, object]]) -> None:
+        names = [name for name, _ in members]
+        twice.extend(name for number, name in enumerate(names) if name in names[:number])
+
+    json.loads(message, object_pairs_hook=note)
+    return f"its field {twice[0]} is written twice: write it once" if twice else None
 
 
 def _missing_part(text: str) -> str | None:
