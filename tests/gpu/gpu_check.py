@@ -61,10 +61,10 @@ TORCH, TENSORFLOW = ("a GPU", "torch with CUDA"), ("a GPU", "TensorFlow with CUD
 KERAS = "ResNet-50 in torch: fused batch normalisation beside Keras' operations"
 #: Their limits are 25 minutes together. The first one finds what there is.
 STEPS = (
-    Step("environment", "what the figures stand on", own("steps", "environment"), 90),
+    Step("environment", "what the figures stand on", own("steps", "environment"), 120),
     Step("nvml", "what gpubench reads of the GPU, beside nvidia-smi", own("steps", "nvml"), 60, ["a GPU"]),
     Step("nccl", "all-reduce; what gpubench reads in NCCL's log", own("steps", "nccl"), 60, [*TORCH, OURS]),
-    Step("normalisation", KERAS, own("torch", "normalisation"), 330, TORCH),
+    Step("normalisation", KERAS, own("torch", "normalisation"), 300, TORCH),
     Step("harness", "gpubench run of torch DDP, beside the same alone", own("steps", "harness"), 300, [*TORCH, OURS]),
     Step("profile", "kernels of a step of ResNet-50", own("tensorflow", "profile"), 90, TENSORFLOW),
     Step(
@@ -169,7 +169,7 @@ def page(found: Sequence[dict[str, Any]]) -> Iterator[str]:
     """All of it in words."""
     done = [one["step"] for one in found[1:] if one["outcome"] == "done"]
     yield "# gpubench on one machine's GPU\n"
-    yield f"Made from the JSON files of this folder. {f'Run: {_text(done)}' if done else 'No step ran on a GPU'}."
+    yield f"Made from the JSON files of this folder. {f'Done: {_text(done)}' if done else 'Nothing was done on a GPU'}."
     yield "Brackets are 95 % intervals over blocks or runs on this one machine.\n"
     yield "| step | shows | outcome | seconds |\n|---|---|---|---|"
     for one in found:
@@ -183,7 +183,7 @@ def page(found: Sequence[dict[str, Any]]) -> Iterator[str]:
             yield f"- {name}: {_text(value)}"
         for each in one.get("checks", []):
             sign = "holds" if each["holds"] else "DOES NOT HOLD"
-            yield f"- {each['name']}: {sign}; {_text(each['found'])} against {_text(each['expected'])}"
+            yield f"- {each['name']}: {sign}; {json.dumps(each['found'])} against {json.dumps(each['expected'])}"
         if rows := one.get("figures", []) + one.get("ratios", []):
             yield "\n| figure | mean | unit | values |\n|---|---|---|---|"
         for each in rows:

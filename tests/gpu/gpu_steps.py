@@ -18,6 +18,7 @@ import tempfile
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import gpu_findings  # type: ignore[import-not-found]  # beside this file
@@ -78,12 +79,12 @@ def nvml(options: Any) -> int:
     compared(findings, gpu, "idle")
     without = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
     opened = [sys.executable, "-c", "from gpubench_jobs import nvml; print(nvml.open_gpu(0).read())"]
-    told = subprocess.run(opened, env=without, stdout=-1, stderr=subprocess.STDOUT, text=True, check=False).stdout
+    told = subprocess.run(opened, env=without, stdout=PIPE, stderr=subprocess.STDOUT, text=True, check=False).stdout
     findings.fact("without LD_LIBRARY_PATH", told.splitlines()[0])
     if importlib.util.find_spec("torch") is None:
         findings.fact("loaded", "not run: needs torch")
         return int(findings.exit_code())
-    with subprocess.Popen([*TORCH, "load", "--out", os.devnull], stdin=-1, stdout=-1) as load:
+    with subprocess.Popen([*TORCH, "load", "--out", os.devnull], stdin=PIPE, stdout=PIPE) as load:
         assert load.stdin is not None
         assert load.stdout is not None
         if not load.stdout.readline():
@@ -228,7 +229,7 @@ def rate_alone(program: list[str], batch: int, cores: tuple[int, ...]) -> float:
     told = {"trial": "alone", "attempt": 1, "workers": 1, "batchPerWorker": batch, "measureSeconds": MEASURE_SECONDS}
     variables = {"GPUBENCH_ASSIGNMENT": json.dumps({**told, "seed": 1}), "GPUBENCH_TERMINATION_MESSAGE": os.devnull}
     environment = {**os.environ, **variables}
-    ended = subprocess.run([*pinned, *program], env=environment, stdout=-1, text=True, check=True)
+    ended = subprocess.run([*pinned, *program], env=environment, stdout=PIPE, text=True, check=True)
     record = json.loads(ended.stdout.splitlines()[-1])
     return float(record["samples"] / record["nanoseconds"] * 1e9)
 

@@ -37,6 +37,7 @@ FIGURES = 'find(figures=[{"name": "fused", "unit": "images/s", "values": [9.0, 1
 WAITS = 'Path("begun").touch()\nwhile not Path("go").exists(): time.sleep(0.01)'
 HANGS = f'{FIGURES}\nprint(subprocess.Popen(["sleep", "1000"]).pid)\ntime.sleep(1000)'
 Made = Callable[..., Any]
+REAL = {one.name: one for one in gpu_check.STEPS}
 
 
 def step(name: str, body: str, seconds: float = 60, needs: tuple[str, ...] = ()) -> Any:
@@ -71,7 +72,7 @@ def test_a_step_that_fails_or_lacks_something_holds_up_none() -> None:
     assert "    the card is gone\n" in page
     assert "| twins | shows twins | not run: needs two GPUs |  |" in page
     assert "| fused | 10 [7.516, 12.48] | images/s | 3 |" in page  # t of 2 degrees of freedom: 4.303
-    assert "Run: last." in page
+    assert "Done: last." in page
     assert "- card: T4\n" in page
 
 
@@ -108,7 +109,7 @@ sys.exit(gpu_check.check(Path("results"), [gpu_check.Step(*one) for one in {step
 def test_no_step_is_begun_that_may_outlast_the_call() -> None:
     gpu_check.check(Path("results"), (step("environment", HAS, 5), step("long", "", 100)), minutes=1)
     assert "not run: needs 100 s, and " in Path("results/page.md").read_text()
-    assert "No step ran on a GPU." in Path("results/page.md").read_text()
+    assert "Nothing was done on a GPU." in Path("results/page.md").read_text()
     assert checked(step("long", ""))[0] == 0
     assert journal() == ["environment", "environment", "long"]
 
@@ -187,14 +188,18 @@ esac"""
 @pytest.mark.parametrize(("watts", "outcome"), [("243.10", "done"), ("24.31", "failed")])
 def test_nvml_beside_nvidia_smi(nvidia: Made, watts: str, outcome: str) -> None:
     nvidia(watts)
-    real = {one.name: one for one in gpu_check.STEPS}
-    gpu_check.check(Path("results"), (real["environment"], real["nvml"], real["ranks"]))
+    checked(REAL["nvml"])
     found = json.loads(Path("results/nvml.json").read_text())
     assert found["outcome"] == outcome, found
     assert [one["name"] for one in found["checks"] if not one["holds"]] == ["power.draw, idle"] * (outcome == "failed")
     assert [one["found"] for one in found["checks"]][-1] == ["applicationsclockssetting"]
     assert found["facts"]["without LD_LIBRARY_PATH"].startswith("no figures of the GPU: ")
     assert found["facts"]["loaded"] == "not run: needs torch"
+
+
+def test_what_this_machine_has_and_lacks(nvidia: Made) -> None:
+    nvidia("243.10")
+    gpu_check.check(Path("results"), (REAL["environment"]._replace(seconds=600), REAL["ranks"]))
     page = Path("results/page.md").read_text()
     assert "Tesla P100-PCIE-16GB, 470.57.02, 16384 MiB, 6.0, 250.00 W" in page
     assert "not run: needs TensorFlow with CUDA and two GPUs |" in page  # Horovod and gpubench's packages are there
