@@ -6,7 +6,9 @@ must be created first). So no worker starts before every pod has joined here. Th
 so that nobody waits for a time-out, and pod 0 ends well only after every pod has said that its ranks are done.
 
 Must not happen: a pod of another attempt, which an address that was used again led here, takes part (it is refused by
-the gang's name); a wait without a bound (every request has a time-out, every caller a deadline).
+the gang's name); a pod that would do other work (each joins with digests of what it was told and of its code, and a
+difference ends the gang: a tag that was pushed again gives two nodes two images); a wait without a bound (every request
+has a time-out, every caller a deadline).
 
 In a cluster the pods of a study have a token that nobody else has. Requests and answers are signed with it
 (HMAC-SHA256, RFC 2104) over all that they say, with the gang's name and a number that grows: what was said in one
@@ -26,10 +28,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from pathlib import Path
 from typing import Protocol
 
 from pydantic import ValidationError
 
+import gpubench
+import gpubench_jobs
+from gpubench.exitcodes import ExitCode
+from gpubench.plan.assignment import Assignment
 from gpubench.values import Value
 
 REQUEST_SECONDS = 2.0
@@ -37,6 +44,7 @@ _BODY_MAX = 64 * 1024
 #: Where processes come from that talk to an address of their machine's loopback network, whichever it is.
 _LOOPBACK = "127.0.0.1"
 _GANG, _POD, _NUMBER, _SIGNATURE = "X-Gang", "X-Pod", "X-Number", "X-Signature"
+_DIGEST_CHARACTERS = 12
 _DIGITS_MAX = 20  # of a number in a header; nanoseconds have 19
 
 
@@ -49,6 +57,34 @@ class Fault(Value):
     sentence: str
 
 
+class Work(Value):
+    """Digests of what a pod was told and of the code that does it; an image from before these has none."""
+
+    assignment: str = ""
+    code: str = ""
+
+    @classmethod
+    def of(cls, assignment: Assignment) -> "Work":
+        """What this pod is about to do."""
+        code = hashlib.sha256()
+        for folder in (Path(package.__path__[0]) for package in (gpubench, gpubench_jobs)):
+            for path in sorted(folder.rglob("*.py")):
+                code.update(f"{path.relative_to(folder)} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+        told = hashlib.sha256(assignment.to_json().encode())
+        return cls(assignment=told.hexdigest()[:_DIGEST_CHARACTERS], code=code.hexdigest()[:_DIGEST_CHARACTERS])
+
+    def difference(self, other: "Work", *, pod: int) -> str | None:
+        """The sentence on a pod that would do other work than pod 0, whose work this is; None where it would not."""
+        if self.code != other.code:
+            return (
+                f"pod {pod} has another image than pod 0 (digests of their code: {other.code or 'none'}, "
+                f"{self.code or 'none'}): where a tag was pushed again, name the image by its digest"
+            )
+        if self.assignment != other.assignment:
+            return f"pod {pod} has another assignment than pod 0: let nothing change GPUBENCH_ASSIGNMENT in single pods"
+        return None
+
+
 class State(Value):
     """What every pod may know of its gang."""
 
@@ -59,6 +95,10 @@ class State(Value):
 
 class Unreachable(Exception):
     """Pod 0 does not answer: not there yet, gone, or its name does not resolve."""
+
+
+class OtherWork(Exception):
+    """This pod would not do the work of pod 0."""
 
 
 class Refused(Exception):
@@ -94,6 +134,7 @@ class Book:
 
     gang: str
     pods: int
+    work: Work = field(default_factory=Work)  # of pod 0, and so of all
     _state: State = field(default_factory=State)
     _informed: set[int] = field(default_factory=set)
     _addresses: frozenset[str] = frozenset()  # that joined
@@ -105,13 +146,15 @@ class Book:
         with self._lock:
             return self._state
 
-    def join(self, pod: int, *, address: str | None = None) -> None:
-        """A pod is here; saying it twice changes nothing."""
+    def join(self, pod: int, *, address: str | None = None, work: Work | None = None) -> None:
+        """A pod is here; saying it twice changes nothing. One that would do other work fails the gang."""
+        if work is not None and (sentence := self.work.difference(work, pod=pod)):
+            return self.report(Fault(pod=pod, exit_code=ExitCode.BAD_ASSIGNMENT, sentence=sentence))
         if address is not None:
             found = {address, _LOOPBACK} if ipaddress.ip_address(address).is_loopback else {address}
             with self._lock:
                 self._addresses |= found
-        self._change(lambda state: state.model_copy(update={"joined": _with(state.joined, pod)}))
+        return self._change(lambda state: state.model_copy(update={"joined": _with(state.joined, pod)}))
 
     def admits(self, address: str) -> bool:
         """Whether somebody at this address may be a rank of a pod that has joined."""
@@ -184,13 +227,24 @@ class RemoteGang:
     later, or is slow, must not look like the loss of pod 0.
     """
 
-    def __init__(self, *, host: str, port: int, gang: str, pod: int, source: str, token: str | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        host: str,
+        port: int,
+        gang: str,
+        pod: int,
+        source: str,
+        token: str | None = None,
+        work: Work | None = None,
+    ) -> None:
         self._host = host
         self._port = port
         self._gang = gang
         self._pod = pod
         self._source = source
         self._token = token
+        self._work = work or Work()
         self._address: str | None = None
 
     @property
@@ -201,7 +255,9 @@ class RemoteGang:
         return self._address
 
     def join(self) -> None:
-        self._request("POST", "/join")
+        answer = self._request("POST", "/join", self._work)
+        if sentence := _work(answer).difference(self._work, pod=self._pod):
+            raise OtherWork(sentence)
 
     def state(self) -> State:
         return State.model_validate_json(self._request("GET", "/state"))
@@ -289,8 +345,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             return
         match self.path:
             case "/join":
-                book.join(pod, address=str(self.client_address[0]))
-                self._answer(200, "{}")
+                book.join(pod, address=str(self.client_address[0]), work=_work(body))
+                self._answer(200, book.work.to_json())
             case "/failed":
                 self._report(body)
             case "/done":
@@ -356,6 +412,14 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the base class named it
         """Nothing: two requests a second from each pod would bury the log."""
+
+
+def _work(said: bytes) -> Work:
+    """What a pod, or pod 0 in its answer, says of its work; of one that says nothing that is known here, none."""
+    try:
+        return Work.model_validate_json(said)
+    except ValidationError:
+        return Work()
 
 
 def _is_number(text: str) -> bool:

@@ -115,7 +115,7 @@ class _Launcher:
     # Meeting
 
     def _open_gang(self) -> None:
-        pod = self._pod
+        pod, work = self._pod, barrier.Work.of(self._pod.assignment)
         if pod.pod:
             self._gang = barrier.RemoteGang(
                 host=pod.rendezvous_host,
@@ -124,9 +124,10 @@ class _Launcher:
                 pod=pod.pod,
                 source=pod.pod_ip,
                 token=pod.token,
+                work=work,
             )
             return
-        book = barrier.Book(gang=pod.gang, pods=pod.pods)
+        book = barrier.Book(gang=pod.gang, pods=pod.pods, work=work)
         self._bind(lambda: barrier.Server(book, address=pod.pod_ip, port=names.PORT_BARRIER, token=pod.token).start())
         self._bind(
             lambda: distribution.serve_rendezvous(
@@ -160,6 +161,8 @@ class _Launcher:
                     self._known_gang.join()
                     joined = True
                 state, trouble, refusal = self._known_gang.state(), "", ""
+            except barrier.OtherWork as error:
+                raise _PodFailed(verdict.Failed(exit_code=ExitCode.BAD_ASSIGNMENT, sentence=str(error))) from error
             except barrier.Refused as error:
                 refusal = str(error)  # which tells more than that, later, nobody answers
             except barrier.Unreachable as error:

@@ -63,10 +63,11 @@ class Failed:
 def peer_failed(fault: barrier.Fault) -> Failed:
     """The verdict of a pod that heard of another's failure.
 
-    When pod 0 gave up waiting for somebody, every pod that did come has the same to say, and nobody's end to wait for.
+    When pod 0 gave up waiting for somebody, or a gang cannot be one, every pod that did come has the same to say, and
+    nobody's end to wait for.
     """
-    if fault.exit_code == ExitCode.JOIN_TIMEOUT:
-        return Failed(exit_code=ExitCode.JOIN_TIMEOUT, sentence=fault.sentence)
+    if (code := named(fault.exit_code)) in (ExitCode.JOIN_TIMEOUT, ExitCode.BAD_ASSIGNMENT):
+        return Failed(exit_code=code, sentence=fault.sentence)
     return Failed(exit_code=ExitCode.PEER_LOST, sentence=f"pod {fault.pod} failed first: {fault.sentence}")
 
 

@@ -2,6 +2,7 @@
 """Whole gangs with real Horovod: how they end when all goes well, and when it does not."""
 
 import json
+import shutil
 import signal
 import socket
 import subprocess
@@ -20,6 +21,7 @@ from gpubench.control.ledger import Outcome, Reason
 from gpubench.exitcodes import ExitCode
 from gpubench.measure import log as logs
 from gpubench.measure import records
+from gpubench_jobs import barrier
 
 pytestmark = pytest.mark.usefixtures("horovod")
 
@@ -176,6 +178,27 @@ def test_a_peer_that_never_joins_ends_the_wait_with_its_number(pods: Pods) -> No
     assert "2 of 3 are here, missing: pod 2" in first.failure.sentence
     assert second.wait() == ExitCode.JOIN_TIMEOUT
     assert "missing: pod 2" in second.failure.sentence
+
+
+def test_pods_of_two_images_end_with_the_reason_before_any_rank_starts(pods: Pods, tmp_path: Path) -> None:
+    pushed_again = tmp_path / "pushed-again"
+    shutil.copytree(Path(barrier.__file__).parent, pushed_again / "gpubench_jobs")
+    with (pushed_again / "gpubench_jobs/data/pipeline.py").open("a") as file:
+        file.write("# one line more\n")
+    assignment = make_assignment(workers=2)
+    first = pods.start(assignment)
+    second = pods.start(assignment, index=1, environment={"PYTHONPATH": str(pushed_again)})
+    assert (first.wait(), second.wait()) == (ExitCode.BAD_ASSIGNMENT, ExitCode.BAD_ASSIGNMENT)
+    assert first.failure.sentence == second.failure.sentence
+    assert "pod 1 has another image than pod 0" in first.failure.sentence
+    assert "name the image by its digest" in first.failure.sentence
+
+
+def test_pods_that_were_told_different_things_end_with_the_reason(pods: Pods) -> None:
+    first = pods.start(make_assignment(workers=2, batch_per_worker=64))
+    second = pods.start(make_assignment(workers=2, batch_per_worker=1), index=1)
+    assert (first.wait(), second.wait()) == (ExitCode.BAD_ASSIGNMENT, ExitCode.BAD_ASSIGNMENT)
+    assert "pod 1 has another assignment than pod 0" in first.failure.sentence
 
 
 def test_without_pod_0_the_others_give_up_in_time(pods: Pods) -> None:

@@ -100,10 +100,10 @@ def test_a_pod_does_not_follow_its_own_report() -> None:
     assert judge(seen(0), fault=FAULT, pod=1) is None
 
 
-def test_all_pods_say_the_same_of_a_pod_that_never_came() -> None:
-    fault = barrier.Fault(pod=0, exit_code=ExitCode.JOIN_TIMEOUT, sentence="missing: pod 2")
-    found = judge(seen(0), fault=fault, pod=1)
-    assert found == verdict.Failed(exit_code=ExitCode.JOIN_TIMEOUT, sentence="missing: pod 2")
+@pytest.mark.parametrize("code", [ExitCode.JOIN_TIMEOUT, ExitCode.BAD_ASSIGNMENT])
+def test_all_pods_say_the_same_of_what_keeps_them_from_being_a_gang(code: ExitCode) -> None:
+    fault = barrier.Fault(pod=0, exit_code=code, sentence="missing: pod 2")
+    assert judge(seen(0), fault=fault, pod=1) == verdict.Failed(exit_code=code, sentence="missing: pod 2")
 
 
 def test_a_silent_pod_0_is_a_lost_peer_unless_the_work_is_done() -> None:
