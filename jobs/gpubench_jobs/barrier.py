@@ -36,6 +36,7 @@ from pydantic import ValidationError
 import gpubench
 import gpubench_jobs
 from gpubench.exitcodes import ExitCode
+from gpubench.measure.records import Sentence
 from gpubench.plan.assignment import Assignment
 from gpubench.values import Value
 
@@ -54,7 +55,7 @@ class Fault(Value):
     pod: int
     rank: int | None = None
     exit_code: int
-    sentence: str
+    sentence: Sentence
 
 
 class Work(Value):

@@ -9,6 +9,7 @@ not, as in tf_cnn_benchmarks without its distortion of colours. Evaluation: the 
 as bytes, a quarter of float32, and become [-1, 1] on the device, as in tf_cnn_benchmarks.
 """
 
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -150,7 +151,7 @@ def _images(
 
 
 def _of_files(workload: Workload, images: list[tuple[str, int]], *, path: Path, name: str) -> Split:
-    paths = tf.constant([file for file, _ in images], tf.string)
+    paths = tf.constant([os.fsencode(file) for file, _ in images], tf.string)
     labels = tf.constant([label for _, label in images], tf.int64)
 
     def encoded(place: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:

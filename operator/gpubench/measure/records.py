@@ -21,7 +21,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar, Final, Literal, Self, get_args
 
-from pydantic import Field, TypeAdapter, ValidationError, model_validator
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 from pydantic_core import from_json
 
@@ -354,6 +354,15 @@ def _numbers(fields: Mapping[str, object], place: str = "") -> Iterator[tuple[st
             yield f"{place}{name}", one
 
 
+def _writable(text: str) -> str:
+    """With escapes for what UTF-8 does not have: names of files and what programs say may hold any bytes."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+#: What happened, and what to do.
+Sentence = Annotated[str, AfterValidator(_writable)]
+
+
 class Failure(Value):
     """A pod that did not: written by each pod that fails, in its own words."""
 
@@ -363,7 +372,7 @@ class Failure(Value):
     attempt: int
     exit_code: int  # an exitcodes.ExitCode
     rank: int | None = None  # the rank that failed first, where it is known
-    sentence: str  # one sentence: what happened, and what to do
+    sentence: Sentence
 
 
 Record = Environment | Window | Epoch | Usage | Health | Checkpoint | Resumed | Result | Failure
