@@ -5,21 +5,27 @@
                                 <step>.<attempt>.json   a Manifest: whose they are, what is in them, their SHA-256
 
 Each file is written beside, brought to the disk, and then gets its name; the manifest comes last, and with its name the
-checkpoint is there. The newest two are kept: while a third is written there are always two whole ones, and should the
-newest turn out to be damaged, there is the one before. Whoever reads computes the SHA-256 anew over all bytes.
+checkpoint is there. Both are read back before it is said to be kept. That costs a SHA-256, for the bytes are mostly in
+memory still: it finds names that are gone, files that were cut or are another writer's, not a disk that forgets later.
+For that the one before is kept, too: the last two that an attempt has written, or begun from. What an attempt refuses
+gets another name (`.unused`), so that it is in nobody's way; the last two of these are kept, while there is room.
+
+The newest is the one of the latest attempt. A pod of an earlier one may still write, on a node that was cut off: it
+ends when it meets a file of a later attempt, and removes none of those; the later one removes its files.
 
 Must not happen: a checkpoint that is half one and half another, or another training's; a damaged one that is used; a
 good one that is removed before a newer one is on the disk. No TensorFlow here: bytes and files only.
-
-Version 2 of a manifest (0.1.0) is the first: it ends with a checksum of its own, as all records do since then.
 """
 
+import contextlib
+import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -27,13 +33,19 @@ from typing import BinaryIO, NamedTuple
 from pydantic import ValidationError
 
 from gpubench import sealed
+from gpubench.exitcodes import ExitCode
 from gpubench.measure import records
 from gpubench.plan import assignment as assignments
 from gpubench.values import Value, content_id
 from gpubench_jobs.disk import sync_names
+from gpubench_jobs.failures import RankError, no_room
 
 KEPT = 2
-_DATA, _MANIFEST, _PART = ".data", ".json", ".part"
+_UNUSED_KEPT = 2
+#: Raised when the same bytes would mean something else.
+_FORMAT = 1
+_DATA, _MANIFEST, _PART, _UNUSED = ".data", ".json", ".part", ".unused"
+_FILE = re.compile(r"(\d{12})\.(\d{4,})(\.data|\.json)(\.part|\.unused)?")
 _DIGEST_CHARACTERS = 16
 #: What may be another one in the next attempt at the same training: it changes no weight.
 _OF_THE_ATTEMPT = frozenset(
@@ -56,7 +68,8 @@ class Part(Value):
     """What a rank has done of the epoch that is under way."""
 
     nanoseconds: int = 0  # of training
-    loss: float = 0.0  # sum over its steps
+    loss: float = 0.0  # sum over its samples
+    samples: int = 0
 
 
 class Progress(Value):
@@ -79,6 +92,16 @@ class Identity(Value):
     trial: str
     workers: int
     assignment: str  # digest of all that decides what is computed
+    custom_file: str | None = None  # digest of its text
+    format: int = _FORMAT
+
+
+class Extent(Value):
+    """What the data make of a training: the numbers that tell which samples a step has."""
+
+    epochs: int
+    steps: int  # of an epoch
+    samples: int  # of an epoch, of all ranks
 
 
 class Manifest(sealed.Stored):
@@ -86,6 +109,8 @@ class Manifest(sealed.Stored):
 
     identity: Identity
     attempt: int  # that wrote it
+    extent: Extent
+    framework: str  # and its version
     progress: Progress
     arrays: tuple[Array, ...]  # those of all ranks one behind the other, then the own ones, rank by rank
     write_seconds: float | None = None  # what those before it cost, on average
@@ -100,11 +125,30 @@ class Found(NamedTuple):
     values: bytes
 
 
+class Name(NamedTuple):
+    """Of a checkpoint. The newest is the greatest: what an attempt writes after a later one has begun is not newer."""
+
+    attempt: int
+    step: int
+
+    def file(self, ending: str = "") -> str:
+        """One of its files."""
+        return f"{self.step:012d}.{self.attempt:04d}{ending}"
+
+
 def identity(assignment: assignments.Assignment) -> Identity:
     """The training that an assignment is an attempt at."""
     told = {name: value for name, value in assignment.to_wire().items() if name not in _OF_THE_ATTEMPT}
-    digest = content_id(json.dumps(told, sort_keys=True), characters=_DIGEST_CHARACTERS)
-    return Identity(trial=assignment.trial, workers=assignment.workers, assignment=digest)
+    custom = None
+    if assignment.custom_file is not None:
+        with contextlib.suppress(OSError):  # which is told when it is loaded
+            custom = hashlib.sha256(Path(assignment.custom_file).read_bytes()).hexdigest()[:_DIGEST_CHARACTERS]
+    return Identity(
+        trial=assignment.trial,
+        workers=assignment.workers,
+        assignment=content_id(json.dumps(told, sort_keys=True), characters=_DIGEST_CHARACTERS),
+        custom_file=custom,
+    )
 
 
 class Disk:
@@ -136,8 +180,11 @@ class Disk:
         sync_names(folder)
 
     def remove(self, path: Path) -> None:
-        """It is gone, if it was there."""
-        path.unlink(missing_ok=True)
+        """It is gone, if it was there; so is a folder that somebody made of it."""
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def _to_standard_error(sentence: str) -> None:
@@ -150,43 +197,111 @@ def _nothing() -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Store:
-    """The checkpoints of one training. Its one writer is rank 0."""
+    """The checkpoints of one training, as rank 0 of one attempt has them."""
 
     folder: Path
     disk: Disk = field(default_factory=Disk)
     tell: Callable[[str], None] = _to_standard_error
     progress: Callable[[], None] = _nothing  # called after each piece
     piece_bytes: int = 16 * 2**20  # that are written or read at once
+    good: list[Name] = field(default_factory=list)  # that this attempt has begun from, or written: to be kept
 
     def write(self, manifest: Manifest, values: Iterable[memoryview]) -> Manifest:
-        """The checkpoint is on the disk when this returns; OSError where it is not, and then the older ones are."""
+        """The checkpoint is on the disk when this returns; OSError where it is not, and then the older ones are.
+
+        RankError where a later attempt writes here.
+        """
+        name = Name(manifest.attempt, manifest.progress.step)
         self.disk.make(self.folder)
-        self._clear_up()
-        name = f"{manifest.progress.step:012d}.{manifest.attempt:04d}"
-        size, digest = self._write_file(self.folder / f"{name}{_DATA}", values)
-        manifest = manifest.model_copy(update={"size_bytes": size, "sha256": digest})
-        self._write_file(self.folder / f"{name}{_MANIFEST}", [memoryview(manifest.to_text().encode())])
-        for path in self._manifests()[KEPT:]:
-            self.disk.remove(path)
-            self.disk.remove(path.with_suffix(_DATA))
+        whole = sorted(other for other, endings in self.files(name.attempt).items() if _MANIFEST in endings)
+        self._clear_up(name.attempt, keep=[*self.good, *whole[-KEPT:]])  # a writer may have been stopped in the middle
+        try:
+            size, digest = self._write_file(name.file(_DATA), values)
+            manifest = manifest.model_copy(update={"size_bytes": size, "sha256": digest})
+            self._write_file(name.file(_MANIFEST), [memoryview(manifest.to_text().encode())])
+            self._read(name, manifest.identity, into=None)
+        except (OSError, ValueError) as error:
+            found = self.files(name.attempt)  # a later attempt may have removed it
+            if no_room(error):
+                self._drop([other for other in found if _is_unused(found[other])], "there is no room")
+            if isinstance(error, ValueError):
+                raise OSError(errno.EIO, f"what was written cannot be read back: {error}") from error
+            raise
+        self.files(name.attempt)
+        self.good[:] = [*self.good, name][-KEPT:]
+        try:
+            self._clear_up(name.attempt, keep=self.good)
+        except OSError as error:
+            self.tell(f"older checkpoints in {self.folder} are still there: {error}")
         return manifest
 
-    def newest(self, identity: Identity) -> Found | None:
-        """The newest whole checkpoint of this training; for each newer one that is not, a sentence is told."""
-        for path in self._manifests():
-            try:
-                return self._read(path, identity)
-            except (OSError, ValueError) as error:
-                self.tell(f"the checkpoint {path.with_suffix('')} is not used: {error}")
+    def newest(self, identity: Identity, *, attempt: int) -> Found | None:
+        """The newest whole checkpoint of this training; for each newer one that is not, a sentence is told.
+
+        RankError where a later attempt than this has written here.
+        """
+        try:
+            found = self.files(attempt)
+        except OSError as error:
+            self.tell(f"no checkpoint in {self.folder} is used: {error}")
+            return None
+        for name in sorted(found, reverse=True):
+            if _MANIFEST in found[name]:
+                values = bytearray()
+                try:
+                    manifest = self._read(name, identity, into=values)
+                except (OSError, ValueError) as error:
+                    self.set_aside(name, str(error))
+                else:
+                    self.good[:] = [name]
+                    return Found(manifest, bytes(values))
+            elif _DATA in found[name]:
+                self.tell(f"{self._path(name)} has no manifest: it was not finished, or somebody has removed that")
         return None
+
+    def set_aside(self, name: Name, why: str) -> None:
+        """It is not used, and in nobody's way."""
+        self.tell(f"the checkpoint {self._path(name)} is not used: {why}")
+        if name in self.good:
+            self.good.remove(name)
+        try:
+            found = self.files()
+            unused = sorted((other for other in found if _is_unused(found[other])), reverse=True)
+            stay = [other for other in unused if other != name][: _UNUSED_KEPT - 1]
+            self._drop([other for other in unused if other not in stay], f"no more than {_UNUSED_KEPT} are kept")
+            for ending in sorted(found.get(name, set()) & {_DATA, _MANIFEST}):  # a manifest alone is refused once more
+                self.disk.rename(self._path(name, ending), self._path(name, ending + _UNUSED))
+            self.disk.sync_names(self.folder)
+        except OSError as error:
+            self.tell(f"{self._path(name)} could not be set aside: {error}")
 
     def remove(self) -> None:
         """The training has its result: nobody will go on with it."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _write_file(self, path: Path, values: Iterable[memoryview]) -> tuple[int, str]:
+    def files(self, attempt: int | None = None) -> dict[Name, set[str]]:
+        """The endings of each checkpoint's files; RankError where there is one of a later attempt than that."""
+        found: dict[Name, set[str]] = {}
+        with contextlib.suppress(FileNotFoundError):
+            for path in self.folder.iterdir():
+                if match := _FILE.fullmatch(path.name):
+                    step, by, *endings = match.groups("")
+                    found.setdefault(Name(int(by), int(step)), set()).add("".join(endings))
+        latest = max(found).attempt if found else 0
+        if attempt is not None and latest > attempt:
+            raise RankError(
+                ExitCode.TERMINATED,
+                f"attempt {latest} has taken the place of this attempt {attempt}, and keeps checkpoints in "
+                f"{self.folder}: if there is no such attempt, remove that folder",
+            )
+        return found
+
+    def _path(self, name: Name, ending: str = "") -> Path:
+        return self.folder / name.file(ending)
+
+    def _write_file(self, name: str, values: Iterable[memoryview]) -> tuple[int, str]:
         """Its size and its SHA-256; it has its name when this returns."""
-        unfinished, size, digest = path.with_name(path.name + _PART), 0, hashlib.sha256()
+        unfinished, size, digest = self.folder / (name + _PART), 0, hashlib.sha256()
         with self.disk.create(unfinished) as file:
             for value in values:
                 for piece in _pieces(value, self.piece_bytes):
@@ -195,44 +310,55 @@ class Store:
                     size += len(piece)
                     self.progress()
             self.disk.sync(file)
-        self.disk.rename(unfinished, path)
+        self.disk.rename(unfinished, self.folder / name)
         self.disk.sync_names(self.folder)
         return size, digest.hexdigest()
 
-    def _read(self, path: Path, identity: Identity) -> Found:
-        manifest = _manifest(path.read_bytes())
+    def _read(self, name: Name, identity: Identity, *, into: bytearray | None) -> Manifest:
+        """ValueError where it is not as it was written, or another training's."""
+        manifest = _manifest(self._path(name, _MANIFEST).read_bytes())
         if manifest.identity != identity:
             raise ValueError(_foreign(manifest.identity, identity))
-        values, digest = bytearray(), hashlib.sha256()
-        with path.with_suffix(_DATA).open("rb") as file:
+        size, digest = 0, hashlib.sha256()
+        with self._path(name, _DATA).open("rb") as file:
             while piece := file.read(self.piece_bytes):
-                values += piece
+                size += len(piece)
                 digest.update(piece)
+                if into is not None:
+                    into += piece
                 self.progress()
-        if len(values) != manifest.size_bytes:
-            raise ValueError(f"it has {len(values)} bytes in place of {manifest.size_bytes}: it was cut")
+        if size != manifest.size_bytes:
+            raise ValueError(f"it has {size} bytes in place of {manifest.size_bytes}: it was cut")
         if digest.hexdigest() != manifest.sha256:
             raise ValueError("its bytes do not give its SHA-256: they were changed after it was written")
-        return Found(manifest, bytes(values))
+        return manifest
 
-    def _manifests(self) -> list[Path]:
-        """Of all checkpoints, the newest first: their names begin with the step, then the attempt."""
-        return sorted(self.folder.glob(f"*{_MANIFEST}"), reverse=True)
+    def _clear_up(self, attempt: int, *, keep: Collection[Name]) -> None:
+        """Of this attempt and earlier ones; a manifest before its values, which alone are no checkpoint."""
+        for name, endings in self.files(attempt).items():
+            for ending in sorted(endings, reverse=True):
+                if ending.endswith(_PART) or (name not in keep and not ending.endswith(_UNUSED)):
+                    self.disk.remove(self._path(name, ending))
 
-    def _clear_up(self) -> None:
-        """What a writer left that was stopped in the middle: it would take room for ever."""
-        for path in self.folder.glob(f"*{_PART}"):
-            self.disk.remove(path)
-        for path in self.folder.glob(f"*{_DATA}"):
-            if not path.with_suffix(_MANIFEST).exists():
-                self.disk.remove(path)
+    def _drop(self, names: Iterable[Name], why: str) -> None:
+        """Of those that are unused."""
+        for name in names:
+            self.tell(f"the unused checkpoint {self._path(name)} is removed: {why}")
+            for ending in (_DATA, _MANIFEST):
+                self.disk.remove(self._path(name, ending + _UNUSED))
+
+
+def _is_unused(endings: Iterable[str]) -> bool:
+    return any(ending.endswith(_UNUSED) for ending in endings)
 
 
 def _manifest(content: bytes) -> Manifest:
     try:
         return Manifest.from_text(content)
     except ValidationError as error:
-        raise sealed.Damaged("its manifest is no record of ours: it was cut or changed") from error
+        raise sealed.Damaged(
+            "its manifest is none of this version of gpubench: it was cut or changed, or another version wrote it"
+        ) from error
 
 
 def _pieces(value: memoryview, size: int) -> Iterable[memoryview]:
@@ -245,4 +371,8 @@ def _foreign(other: Identity, identity: Identity) -> str:
         return f"it is one of trial {other.trial}, and this is trial {identity.trial}"
     if other.workers != identity.workers:
         return f"it was written by {other.workers} ranks, and these are {identity.workers}"
+    if other.format != identity.format:
+        return f"it has format {other.format}, and this version of gpubench reads {identity.format}"
+    if other.custom_file != identity.custom_file:
+        return "the text of custom.file is another one now"
     return "it was written by a training with other settings"

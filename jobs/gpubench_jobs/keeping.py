@@ -13,6 +13,7 @@ does not fit into the time that is left, none is begun.
 Must not happen: a checkpoint's time in a figure of training; a training that fails because its volume is full.
 """
 
+import contextlib
 import sys
 from dataclasses import dataclass, field
 from statistics import fmean
@@ -52,6 +53,8 @@ class Keeper:
     policy: Checkpointing
     nodes: int
     identity: checkpoint.Identity
+    extent: checkpoint.Extent
+    framework: str
     state: snapshot.State
     store: checkpoint.Store | None = None
     requests: channel.Requests | None = None
@@ -95,6 +98,12 @@ class Keeper:
             rank.writer.send(channel.Answered())
             self._asked = False
         return look.windows
+
+    def require_latest(self, attempt: int) -> None:
+        """RankError where a later attempt keeps checkpoints: they would be removed with this one's result."""
+        if self.store is not None:
+            with contextlib.suppress(OSError):
+                self.store.files(attempt)
 
     def _decide(self, rank: "Session", *, windows: int, steps: int, step: int) -> _Look:
         """On rank 0; the others are told."""
@@ -146,6 +155,8 @@ class Keeper:
         manifest = checkpoint.Manifest(
             identity=self.identity,
             attempt=rank.assignment.attempt,
+            extent=self.extent,
+            framework=self.framework,
             progress=progress,
             arrays=taken.arrays,
             write_seconds=self.write_seconds,

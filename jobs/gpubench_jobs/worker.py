@@ -8,6 +8,7 @@ The heavy imports are inside `_train`: the process pins itself first, because li
 """
 
 import os
+import signal
 import sys
 import traceback
 from typing import NoReturn
@@ -24,10 +25,11 @@ def main() -> NoReturn:
     writer = channel.Writer(orders.channel)
     try:
         lifetime.die_with(orders.launcher)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a KeyboardInterrupt is none, then: some program has raised it
         if orders.cores:
             os.sched_setaffinity(0, orders.cores)
         _train(orders, writer)
-    except (Exception, SystemExit) as error:  # the latter is how a file of the user's own may end
+    except BaseException as error:  # a file of the user's own may end by any
         # The traceback first: as soon as the launcher has heard why, it ends this process.
         traceback.print_exc()
         explained = explain.explain(error, orders.assignment)
@@ -85,8 +87,8 @@ def _train(orders: channel.Orders, writer: channel.Writer) -> None:
         )
 
     begun = beginning.look(orders, writer) if orders.checkpoints is not None else None
-    work = build(begun.step if begun is not None else 0)
-    if begun is not None and work.state is not None and not begun.suits(work.state):
+    work = build(begun.first_batch if begun is not None else 0)
+    if begun is not None and work.course and work.state and not begun.suits(work.course, work.state):
         work = build(0)
     live = metrics.Live(assignment, rank=orders.rank)
     live.serve(address=orders.pod_ip, local_rank=orders.local_rank)
@@ -107,14 +109,16 @@ def _train(orders: channel.Orders, writer: channel.Writer) -> None:
     )
     rank.health = health.check(rank)
     keeper = resumed = None
-    if begun is not None and work.state is not None:
-        resumed, keeper = begun.resume(rank, work.state), begun.keeper(work.state)
+    if begun is not None and work.course and work.state:
+        resumed, keeper = begun.resume(rank, work.state), begun.keeper(work.course, work.state)
     if work.course is None:
         rank.first_step()
     init_seconds = clock.seconds(clock.monotonic_ns() - orders.started_ns)
     if work.course is None:
         rank.measure(rank.warm_up(rank.calibrate()))
     training = epochs.run(rank, work.course, keeper) if work.course else ()
+    if keeper is not None:
+        keeper.require_latest(assignment.attempt)
     reports = rank.agree(work.weights, described, links=nccl.links(nccl.said(os.environ.get(nccl.ENV_FILE))))
     result = agreement.result(
         reports,

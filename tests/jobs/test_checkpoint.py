@@ -8,67 +8,15 @@ from typing import Any, BinaryIO
 
 import pytest
 
+from checkpoints import PIECE_BYTES, WHOSE, InterruptedDisk, PodIsGone, manifest, values_of
 from gangs import make_assignment
+from gpubench.exitcodes import ExitCode
 from gpubench_jobs import checkpoint
-from gpubench_jobs.checkpoint import Array, Identity, Manifest, Progress, Store
+from gpubench_jobs.checkpoint import Identity, Name, Store
+from gpubench_jobs.failures import RankError
 
-PIECE_BYTES = 1000
-WHOSE = checkpoint.identity(make_assignment())
-
-
-class PodIsGone(BaseException):
-    """SIGKILL: nothing of the writer's own runs after it."""
-
-
-class FailingDisk(checkpoint.Disk):
-    """A real one, whose writer is gone at the change of a given number: that one is not made, or half of it."""
-
-    def __init__(self, at: int) -> None:
-        self._left = at
-
-    def _count(self) -> None:
-        if not self._left:
-            raise PodIsGone
-        self._left -= 1
-
-    def create(self, path: Path) -> BinaryIO:
-        self._count()
-        return super().create(path)
-
-    def write(self, file: BinaryIO, piece: memoryview) -> None:
-        if not self._left:
-            file.write(piece[: len(piece) // 2])
-            file.flush()
-        self._count()
-        super().write(file, piece)
-
-    def sync(self, file: BinaryIO) -> None:
-        self._count()
-        super().sync(file)
-
-    def rename(self, path: Path, name: Path) -> None:
-        self._count()
-        super().rename(path, name)
-
-    def sync_names(self, folder: Path) -> None:
-        self._count()
-        super().sync_names(folder)
-
-    def remove(self, path: Path) -> None:
-        self._count()
-        super().remove(path)
-
-
-def values_of(step: int) -> list[memoryview]:
-    """Two variables, of which one is larger than a piece of a file."""
-    large = bytes([1 + step % 251]) * (2 * PIECE_BYTES + 3)
-    return [memoryview(bytes([step % 251]) * 7), memoryview(large)]
-
-
-def manifest(step: int, *, attempt: int = 1, identity: Identity = WHOSE) -> Manifest:
-    return Manifest(
-        identity=identity, attempt=attempt, progress=Progress(step=step), arrays=(Array(dtype="float32", shape=(2, 3)),)
-    )  # fmt: skip
+#: Of a reader.
+LATE = 100
 
 
 def written(folder: Path, *steps: int, **fields: Any) -> Store:
@@ -78,8 +26,8 @@ def written(folder: Path, *steps: int, **fields: Any) -> Store:
     return store
 
 
-def newest_step(store: Store, identity: Identity = WHOSE) -> int | None:
-    found = store.newest(identity)
+def newest_step(store: Store, identity: Identity = WHOSE, *, attempt: int = LATE) -> int | None:
+    found = store.newest(identity, attempt=attempt)
     if found is None:
         return None
     step = found.manifest.progress.step
@@ -94,7 +42,7 @@ def files(folder: Path) -> list[str]:
 def test_the_newest_is_read_as_it_was_written_and_two_are_kept(tmp_path: Path) -> None:
     store = written(tmp_path / "volume" / "trial", 1, 20, 300, 4000)
     assert newest_step(store) == 4000
-    found = store.newest(WHOSE)
+    found = store.newest(WHOSE, attempt=LATE)
     assert found is not None
     assert found.manifest.arrays == manifest(1).arrays
     assert files(store.folder) == [
@@ -103,7 +51,7 @@ def test_the_newest_is_read_as_it_was_written_and_two_are_kept(tmp_path: Path) -
 
 
 def test_a_volume_without_a_checkpoint_has_none(tmp_path: Path) -> None:
-    assert Store(folder=tmp_path / "nothing").newest(WHOSE) is None
+    assert Store(folder=tmp_path / "nothing").newest(WHOSE, attempt=1) is None
 
 
 def test_a_writer_that_is_ended_at_any_change_of_the_volume_leaves_a_whole_checkpoint(tmp_path: Path) -> None:
@@ -113,16 +61,17 @@ def test_a_writer_that_is_ended_at_any_change_of_the_volume_leaves_a_whole_check
         written(folder, 1, 2)
         gone = False
         try:
-            Store(folder=folder, disk=FailingDisk(at), piece_bytes=PIECE_BYTES).write(manifest(3), values_of(3))
+            Store(folder=folder, disk=InterruptedDisk(at), piece_bytes=PIECE_BYTES).write(manifest(3), values_of(3))
         except PodIsGone:
             gone = True
         told: list[str] = []
+        without = (folder / "000000000003.0001.data").exists() and not (folder / "000000000003.0001.json").exists()
         after = Store(folder=folder, tell=told.append)
         assert newest_step(after) in (2, 3)
-        assert not told, "what is half there has no name, and is no reason to complain"
+        assert len(told) == without, "what is half there has no name, and is no reason to complain"
         if (folder / "000000000003.0001.json").exists():
             assert newest_step(after) == 3
-        after.write(manifest(4, attempt=2), values_of(4))
+        after.write(manifest(4, attempt=LATE), values_of(4))
         assert newest_step(after) == 4
         assert not [name for name in files(folder) if name.endswith(".part")]
         assert len(files(folder)) == 4
@@ -143,26 +92,38 @@ def test_a_changed_byte_anywhere_is_found_and_the_older_one_is_used(tmp_path: Pa
         assert newest_step(Store(folder=store.folder, tell=told.append)) == 1, f"byte {place}"
         (sentence,) = told
         assert "000000000002.0001 is not used: " in sentence
+        for aside in store.folder.glob("*.unused"):
+            aside.rename(aside.with_suffix(""))
     path.write_bytes(content)
     assert newest_step(store) == 2
 
 
+@pytest.mark.parametrize("lost", [False, True])
 @pytest.mark.parametrize("kind", ["data", "json"])
-def test_a_file_that_was_cut_or_lost_is_found_and_the_older_one_is_used(tmp_path: Path, kind: str) -> None:
+def test_a_file_that_was_cut_or_lost_is_found_and_the_older_one_is_used(tmp_path: Path, kind: str, lost: bool) -> None:
     store = written(tmp_path / "trial", 1, 2)
     path = store.folder / f"000000000002.0001.{kind}"
-    path.write_bytes(path.read_bytes()[:-1])
+    content = path.read_bytes()
+    path.unlink()
+    if not lost:
+        path.write_bytes(content[:-1])
     told: list[str] = []
     assert newest_step(Store(folder=store.folder, tell=told.append)) == 1
     assert len(told) == 1
-    path.unlink()
-    assert newest_step(Store(folder=store.folder, tell=told.append)) == 1
+    assert "000000000002.0001" in told[0]
 
 
 def others() -> Iterator[Any]:
     yield pytest.param({"trial": "other"}, "it is one of trial trial1, and this is trial other", id="trial")
     yield pytest.param({"workers": 2}, "it was written by 1 ranks, and these are 2", id="ranks")
-    for change in ({"seed": 2}, {"batch_per_worker": 16}, {"precision": "mixed_bfloat16"}, {"workload": "mnist_cnn"}):
+    yield pytest.param({"custom_file": __file__}, "the text of custom.file is another one now", id="custom.file")
+    for change in (
+        {"seed": 2},
+        {"epochs": 3},
+        {"batch_per_worker": 16},
+        {"precision": "mixed_bfloat16"},
+        {"workload": "mnist_cnn"},
+    ):
         yield pytest.param(change, "it was written by a training with other settings", id=next(iter(change)))
 
 
@@ -183,7 +144,7 @@ def test_a_later_attempt_at_the_same_training_goes_on_whatever_it_is_told_of_its
 def test_of_two_attempts_that_came_equally_far_the_later_one_is_read(tmp_path: Path) -> None:
     written(tmp_path / "trial", 5, attempt=2)
     store = written(tmp_path / "trial", 5, attempt=10)
-    found = store.newest(WHOSE)
+    found = store.newest(WHOSE, attempt=LATE)
     assert found is not None
     assert found.manifest.attempt == 10
 
@@ -202,6 +163,94 @@ def test_a_full_volume_leaves_the_older_checkpoints_and_no_rest_after_the_next(t
     store.write(manifest(4), values_of(4))
     assert newest_step(store) == 4
     assert len(files(store.folder)) == 4
+
+
+def test_a_full_volume_has_no_room_for_what_is_unused(tmp_path: Path) -> None:
+    told: list[str] = []
+
+    class Full(checkpoint.Disk):
+        def sync(self, file: BinaryIO) -> None:  # noqa: ARG002  # the one of a real disk
+            raise OSError(28, "No space left on device")
+
+    store = written(tmp_path / "trial", 1, 2)
+    (store.folder / "000000000002.0001.data").write_bytes(b"")
+    full = Store(folder=store.folder, disk=Full(), tell=told.append)
+    assert newest_step(full) == 1
+    with pytest.raises(OSError, match="No space left"):
+        full.write(manifest(3, attempt=LATE), values_of(3))
+    assert not list(store.folder.glob("*.unused"))
+    assert told[-1].endswith("000000000002.0001 is removed: there is no room")
+
+
+def test_what_is_refused_pushes_nothing_out_and_the_last_two_of_it_are_kept_aside(tmp_path: Path) -> None:
+    folder = written(tmp_path / "trial", 900, 1000).folder
+    for path in folder.glob("*.data"):
+        path.write_bytes(b"other")
+    for attempt, step in ((2, 10), (3, 20)):
+        told: list[str] = []
+        store = Store(folder=folder, tell=told.append)
+        assert newest_step(store, attempt=attempt) is None
+        assert len(told) == (2 if attempt == 2 else 0), "it is said once"
+        store.write(manifest(step, attempt=attempt), values_of(step))
+        assert newest_step(Store(folder=folder), attempt=attempt) == step
+        store.set_aside(Name(attempt, step), "its variables are not those of the model")
+    assert told[-1].endswith("000000001000.0001 is removed: no more than 2 are kept")
+    assert files(folder) == sorted(
+        f"{name}.{kind}.unused" for name in ("000000000010.0002", "000000000020.0003") for kind in ("data", "json")
+    )  # fmt: skip
+
+
+def test_the_one_that_was_begun_from_stays_until_there_are_two_newer_ones(tmp_path: Path) -> None:
+    folder = written(tmp_path / "trial", 900, 1000).folder
+    (folder / "000000001000.0001.data").write_bytes(b"other")
+    store = Store(folder=folder)
+    assert newest_step(store, attempt=2) == 900
+    for step, kept in ((910, {900, 910}), (920, {910, 920})):
+        store.write(manifest(step, attempt=2), values_of(step))
+        assert {int(path.name[:12]) for path in folder.glob("*.json")} == kept
+
+
+class Forgetful(checkpoint.Disk):
+    """Says that all is there."""
+
+    def rename(self, path: Path, name: Path) -> None:
+        super().rename(path, name)
+        if name.suffix == ".data":
+            name.write_bytes(b"")
+
+
+class Mixed(checkpoint.Disk):
+    """Another writer's manifest takes the place of the own one."""
+
+    def rename(self, path: Path, name: Path) -> None:
+        super().rename(path, name)
+        if name.suffix == ".json":
+            name.write_text(manifest(7).to_text())
+
+
+@pytest.mark.parametrize("disk", [Forgetful(), Mixed()])
+def test_a_checkpoint_that_cannot_be_read_back_is_not_said_to_be_kept(tmp_path: Path, disk: checkpoint.Disk) -> None:
+    store = written(tmp_path / "trial", 1, 2)
+    with pytest.raises(OSError, match="cannot be read back"):
+        Store(folder=store.folder, disk=disk).write(manifest(3), values_of(3))
+    assert newest_step(store) == 2
+
+
+def test_an_earlier_attempt_that_still_writes_ends_at_a_later_ones_file_and_harms_none(tmp_path: Path) -> None:
+    old = written(tmp_path / "trial", 500, 1000)
+    new = Store(folder=old.folder)
+    assert newest_step(new, attempt=2) == 1000
+    old.write(manifest(1100), values_of(1100))  # nothing of the later one is there yet
+    new.write(manifest(1010, attempt=2), values_of(1010))
+    for act in (
+        lambda: old.write(manifest(1200), values_of(1200)),
+        lambda: old.newest(WHOSE, attempt=1),
+        lambda: old.files(1),
+    ):
+        with pytest.raises(RankError, match="attempt 2 has taken the place of this attempt 1") as caught:
+            act()
+        assert caught.value.exit_code is ExitCode.TERMINATED
+    assert newest_step(Store(folder=old.folder), attempt=3) == 1010
 
 
 def test_a_training_that_has_its_result_leaves_nothing_on_the_volume(tmp_path: Path) -> None:

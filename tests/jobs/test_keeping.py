@@ -50,7 +50,7 @@ class Run:
 
     def __init__(self, folder: Path, sink: int, *, seconds: float = 0.5, **policy: Any) -> None:
         self.refused: Callable[[int], bool] = lambda _: False
-        self.loop = sessions.Loop(lambda _: STEP_SECONDS, loss_of=lambda count: 0.5 * count)
+        self.loop = sessions.Loop(lambda _: STEP_SECONDS, loss_of=lambda count: 0.5 * sessions.BATCH * count)
         self.rank = sessions.make_session(self.loop, sink=sink)
         self.volume = Volume(self.loop, seconds=seconds, refused=self._is_refused)
         variable = tf.Variable([1.0, 2.0])
@@ -58,6 +58,8 @@ class Run:
             policy=Checkpointing(**policy),
             nodes=1,
             identity=checkpoint.identity(make_assignment()),
+            extent=checkpoint.Extent(epochs=COURSE.epochs, steps=COURSE.steps, samples=COURSE.samples),
+            framework="TensorFlow 2.21.0",
             state=snapshot.State([variable], [variable], lambda: [variable]),
             store=checkpoint.Store(folder=folder / "trial", disk=self.volume),
         )
@@ -185,7 +187,7 @@ def test_an_attempt_goes_on_where_the_checkpoint_was_and_all_epochs_have_their_w
     first.run()
     store = first.keeper.store
     assert store is not None
-    found = store.newest(first.keeper.identity)
+    found = store.newest(first.keeper.identity, attempt=2)
     assert found is not None
     progress = found.manifest.progress
     assert progress.step == first.kept_at[-1]

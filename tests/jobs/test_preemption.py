@@ -243,26 +243,34 @@ def test_what_each_rank_has_for_itself_is_given_back_to_it(tmp_path: Path) -> No
         started.end()
 
 
-#: Seconds from the first checkpoint to the end, in which the pod is killed.
+#: Many seconds of training after the last checkpoint that is waited for.
 MANY_EPOCHS = 40
 
 
-def test_a_model_that_was_changed_since_begins_anew_and_says_so(tmp_path: Path, start: Start) -> None:
-    model = tmp_path / "model.py"
-    model.write_text(OWN)
+def test_a_model_that_was_changed_since_begins_anew_and_keeps_what_it_writes(tmp_path: Path, start: Start) -> None:
+    """The text of custom.file is the same: what has changed is in a module beside it, of which nobody has a digest."""
+    model, beside = tmp_path / "model.py", tmp_path / "beside.py"
+    model.write_text("import beside\n" + OWN.replace("Dense(8,", "Dense(beside.WIDTH,"))
+    beside.write_text("WIDTH = 8\n")
     assignment = make_assignment(
         **{**TRAINING, "workers": 1, "epochs": MANY_EPOCHS, "data": {"source": "Volume", "path": str(tmp_path)}},
         workload="Custom", custom_file=str(model), checkpoint={"interval_seconds": 0.2},
     )  # fmt: skip
-    (pod,) = start(assignment)
-    wait_until(lambda: count(pod, "checkpoint") >= 1, pods=(pod,))
-    pod.process.send_signal(signal.SIGKILL)
-    pod.wait()
-    model.write_text(OWN.replace("Dense(8,", "Dense(9,"))
+    kept = list[Pod]()
+    for checkpoints in (5, 2):
+        (pod,) = start(assignment)
+        wait_until(lambda: count(pod, "checkpoint") >= checkpoints, pods=(pod,))  # noqa: B023
+        pod.process.send_signal(signal.SIGKILL)
+        pod.wait()
+        beside.write_text("WIDTH = 16\n")
+        kept.append(pod)
+    assert began_at(pod) == 0
+    assert "its variables are not those of the model" in pod.log
+    first, second = (max(one.step for one in written(pod).of_kind(records.Checkpoint)) for pod in kept)
+    assert second < first, "or nothing here is in the way of its checkpoints"
     (again,) = start(assignment)
     assert again.wait() == 0, again.log[-2000:]
-    assert began_at(again) == 0
-    assert "its variables are not those of the model" in again.log
+    assert second <= began_at(again) < first
     assert again.result.steps == MANY_EPOCHS * 200
-    assert again.result.resumed is None
-    assert again.result.checkpoints is not None
+    assert again.result.resumed is not None
+    assert again.result.resumed.attempt == 2

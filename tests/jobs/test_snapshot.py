@@ -2,11 +2,16 @@
 """A rank's state as bytes and back: every variable in its place, whatever its type."""
 
 import random
+from collections.abc import Callable
 
+import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 
-from gpubench_jobs import snapshot
+from gpubench_jobs import snapshot, train, variants
+from gpubench_jobs.data.feed import streamed
+from gpubench_jobs.models.recipe import Recipe
 
 
 def state(*, order: int = 0) -> snapshot.State:
@@ -41,3 +46,52 @@ def test_a_model_of_another_form_does_not_fit() -> None:
     other = state()
     wider = snapshot.State([tf.Variable([[1.0, 2.0, 3.0]]), other.learned[1]], other.persistent[2:], other.of_a_step)
     assert not snapshot.fits(wider, arrays)
+
+
+def training(optimizer: keras.optimizers.Optimizer, *, first_batch: int) -> tuple[train.Loop, snapshot.State]:
+    keras.utils.set_random_seed(3)
+    layers = [keras.layers.Dense(8, activation="relu"), keras.layers.BatchNormalization(), keras.layers.Dropout(0.5)]
+    recipe = Recipe(
+        network=keras.Sequential([keras.Input((4,)), *layers, keras.layers.Dense(2, dtype="float32")]),
+        optimizer=optimizer,
+        loss=lambda labels, outputs: tf.reduce_mean(
+            tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=outputs)
+        ),
+    )
+    inputs = tf.random.stateless_normal((40, 4), seed=(1, 2))
+    batches = tf.data.Dataset.from_tensor_slices((inputs, tf.cast(inputs[:, 0] > 0, tf.int32)))
+    feed = streamed(batches.repeat().batch(8).skip(first_batch))
+    run = train.compile_run(recipe, feed, reduce=train.alone, sum_losses=True)
+    return run, snapshot.State(recipe.learned, recipe.persistent, run.variables)
+
+
+OPTIMIZERS: dict[str, tuple[str, Callable[[], keras.optimizers.Optimizer]]] = {
+    "AdamW with averages": ("float32", lambda: keras.optimizers.AdamW(0.01, amsgrad=True, use_ema=True)),
+    "accumulated": ("float32", lambda: keras.optimizers.SGD(0.1, momentum=0.9, gradient_accumulation_steps=4)),
+    "accumulated and scaled": (
+        "mixed_float16",
+        lambda: variants.DynamicLossScale(keras.optimizers.Adam(0.01, gradient_accumulation_steps=4)),
+    ),
+}
+
+
+@pytest.mark.parametrize("how", list(OPTIMIZERS))
+def test_a_training_goes_on_bit_for_bit_after_a_step_that_nothing_stays_of(how: str) -> None:
+    """Six steps, of which two are in an accumulated gradient, then seven in another process that had its first step."""
+    policy, optimizer = OPTIMIZERS[how]
+    keras.config.set_dtype_policy(policy)
+    try:
+        undisturbed, expected = training(optimizer(), first_batch=0)
+        undisturbed(13)
+        first, before = training(optimizer(), first_batch=0)
+        first(6)
+        taken = snapshot.take(before, rank=0, workers=1)
+        content = b"".join(bytes(value) for value in taken.values())
+        second, after = training(optimizer(), first_batch=5)
+        assert snapshot.fits(after, taken.arrays)
+        second(1)
+        snapshot.give_back(after, taken.arrays, content, rank=0, workers=1)
+        second(7)
+    finally:
+        keras.config.set_dtype_policy("float32")
+    assert values_of(after) == values_of(expected)
