@@ -259,6 +259,7 @@ class _Launcher:
                     stall_seconds=self._pod.assignment.stall_timeout_seconds,
                     fault=watch.fault,
                     barrier_silent=watch.silent,
+                    custom_file=self._pod.assignment.custom_file,
                     out_of_memory_kills=self._memory_kills_since() if any(one.returncode for one in seen) else 0,
                 ),
                 self._pod.limits,

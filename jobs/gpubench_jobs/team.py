@@ -15,12 +15,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from gpubench.measure import records
 from gpubench_jobs import channel, clock
 from gpubench_jobs.verdict import Seen
 
 #: From SIGKILL until a worker is given up: freeing much memory takes its time, a broken device for ever.
 _KILLED_SECONDS = 5.0
+_NONSENSE_SHOWN = 40  # bytes
 #: Called with every record that belongs on the pod's standard output.
 Publish = Callable[[records.Record], None]
 
@@ -116,7 +119,11 @@ class Team:
                 return
             *lines, worker.rest = (worker.rest + chunk).split(b"\n")
             for line in lines:
-                self._hear(worker, channel.read(line))
+                try:
+                    self._hear(worker, channel.read(line))
+                except ValidationError:
+                    said = repr(line[:_NONSENSE_SHOWN])
+                    worker.seen = replace(worker.seen, nonsense=worker.seen.nonsense or said)
 
     def _hear(self, worker: _Worker, message: channel.Message) -> None:
         match message:

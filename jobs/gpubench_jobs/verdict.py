@@ -25,6 +25,7 @@ class Seen:
     returncode: int | None = None  # of its process; negative for a signal
     ended_ns: int | None = None  # when the launcher saw it end or heard its failure
     failure: records.Failure | None = None  # in its own words
+    nonsense: str | None = None  # the first that it said and that is no message
     frozen: bool = False  # its process is stopped (SIGSTOP) or hangs in the kernel
 
 
@@ -39,6 +40,7 @@ class Pod:
     fault: barrier.Fault | None = None  # what the gang knows
     barrier_silent: bool = False  # pod 0 has not answered for too long
     out_of_memory_kills: int = 0  # of this container since the launcher started
+    custom_file: str | None = None  # of the user's, which its ranks run
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,7 @@ def judge(pod: Pod, allowed: limits.Limits) -> Finished | Failed | None:
     """What becomes of the pod; None while it runs."""
     return (
         _own_words(pod)
+        or _nonsense(pod)
         or _ended_without_a_word(pod, allowed)
         or _peer_reported(pod)
         or _peer_lost(pod, allowed)
@@ -89,6 +92,23 @@ def _own_words(pod: Pod) -> Failed | None:
             assert code is not None
             return Failed(exit_code=code, sentence=seen.failure.sentence, rank=seen.rank)
     return None
+
+
+def _nonsense(pod: Pod) -> Failed | None:
+    for seen in pod.ranks:
+        if seen.nonsense is not None:
+            what = f"wrote {seen.nonsense} into the pipe to its launcher"
+            return _of_its_program(pod, seen, what, remedy="let it write only to what it has opened itself")
+    return None
+
+
+def _of_its_program(pod: Pod, seen: Seen, what: str, *, remedy: str) -> Failed:
+    """Of a file of the user's, where there is one: another attempt at it would end no better."""
+    where = f"rank {seen.rank}, {seen.phase}, {what}"
+    if pod.custom_file is None or seen.phase in _BEFORE_ANY_FILE:
+        return Failed(exit_code=ExitCode.WORKER_RAISED, sentence=f"{where}: see its log", rank=seen.rank)
+    sentence = f"{pod.custom_file}: {where}: {remedy}, and see its log"
+    return Failed(exit_code=ExitCode.CUSTOM_MODEL_FAILED, sentence=sentence, rank=seen.rank)
 
 
 def _ended_without_a_word(pod: Pod, allowed: limits.Limits) -> Failed | None:
@@ -126,9 +146,9 @@ def _crashed(pod: Pod, seen: Seen) -> Failed:
     if seen.returncode < 0:
         name = _signal_name(-seen.returncode)
         sentence = f"{where} was ended by {name}, which no process of gpubench sent: see its log and the node's"
-    else:
-        sentence = f"{where} ended with code {seen.returncode} and without a reason: see its log"
-    return Failed(exit_code=ExitCode.WORKER_RAISED, sentence=sentence, rank=seen.rank)
+        return Failed(exit_code=ExitCode.WORKER_RAISED, sentence=sentence, rank=seen.rank)
+    what = f"ended with code {seen.returncode} and without a reason"
+    return _of_its_program(pod, seen, what, remedy="let it raise an exception that says why")
 
 
 def _signal_name(number: int) -> str:
@@ -182,6 +202,7 @@ def _stalled(pod: Pod, allowed: limits.Limits) -> Failed | None:
 _WAITING = frozenset(
     {Phase.CONNECTING, Phase.SPREADING, Phase.FIRST_STEP, Phase.STEPPING, Phase.EVALUATING, Phase.AGREEING}
 )
+_BEFORE_ANY_FILE = (Phase.STARTING, Phase.CONNECTING)
 #: Phases before the first step is over.
 _STARTING = frozenset(
     {

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A workload of one's own: the examples run by real launchers, and a mistake is told with file and line."""
 
+import re
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,9 +11,9 @@ import keras
 import pytest
 import tensorflow as tf
 
-from gangs import Pods, make_assignment
+from gangs import Pods, make_assignment, wait_until
 from gpubench.exitcodes import DO_NOT_RETRY, ExitCode
-from gpubench_jobs import assembly, explain, own, train
+from gpubench_jobs import assembly, channel, explain, own, train
 from gpubench_jobs.data.feed import streamed
 from gpubench_jobs.failures import RankError
 from gpubench_jobs.models.recipe import Recipe
@@ -121,6 +123,42 @@ def test_a_file_that_would_leave_the_worker_ends_the_pod_with_its_code_and_sente
 
 
 @pytest.mark.usefixtures("horovod")
+@pytest.mark.parametrize(
+    ("put", "said"),
+    [
+        ("raise KeyboardInterrupt", r"FILE, line 3: KeyboardInterrupt: no message: correct the file"),
+        ("os._exit(0)", r"FILE: rank 0, building its model, ended with code 0 and without a reason: let it raise"),
+        (
+            f"os.write(json.loads(os.environ['{channel.ENV_ORDERS}'])['channel'], b'garbage\\n'); time.sleep(600)",
+            r"FILE: rank 0, building its model, wrote b'garbage' into the pipe to its launcher: let it write",
+        ),
+    ],
+    ids=["interrupt", "exit", "garbage"],
+)
+def test_what_a_file_does_to_its_process_is_told_and_not_tried_again(
+    pods: Pods, tmp_path: Path, put: str, said: str
+) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(f"import json, os, time\ndef build(setting):\n    {put}\n")
+    pod = pods.start(make_assignment(workload="mine", custom_file=str(file), stall_timeout_seconds=500))
+    assert pod.wait() == ExitCode.CUSTOM_MODEL_FAILED == pod.failure.exit_code, pod.message
+    assert pod.failure.sentence.startswith(said.replace("FILE", str(file)))
+
+
+@pytest.mark.usefixtures("horovod")
+def test_an_interrupt_from_outside_is_no_mistake_in_the_file(pods: Pods, tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(
+        f"import pathlib, time\ndef build(setting):\n    pathlib.Path('{tmp_path}/built').touch(); time.sleep(600)\n"
+    )
+    pod = pods.start(make_assignment(workload="mine", custom_file=str(file), stall_timeout_seconds=500))
+    wait_until((tmp_path / "built").exists, pods=(pod,))
+    pod.workers()[0].send_signal(signal.SIGINT)
+    assert pod.wait() == ExitCode.WORKER_RAISED == pod.failure.exit_code
+    assert "was ended by SIGINT, which no process of gpubench sent" in pod.failure.sentence
+
+
+@pytest.mark.usefixtures("horovod")
 def test_ranks_that_would_wait_for_each_other_without_end_are_told_in_what_they_differ(
     pods: Pods, tmp_path: Path
 ) -> None:
@@ -225,3 +263,37 @@ def test_a_file_that_is_not_mounted_is_told_so(pods: Pods) -> None:
 
 def test_no_attempt_at_a_broken_file_is_repeated() -> None:
     assert ExitCode.CUSTOM_MODEL_FAILED in DO_NOT_RETRY
+
+
+FULL_BATCHES = ".batch(setting.batch_per_worker, drop_remainder=True)"
+RINGS = {"source": "Generated", "samples": 400}
+
+
+@pytest.mark.usefixtures("horovod")
+@pytest.mark.parametrize(
+    ("batches", "mode", "said"),
+    [
+        ("batch(3)", "Throughput", "had 3 samples in 1 steps, and batchPerWorker asks for 8 in each"),
+        ("take(12).batch(8)", "Training", "batchPerWorker asks for 8 in each"),
+    ],
+    ids=["another size", "a smaller one amid an epoch"],
+)
+def test_batches_of_another_size_than_a_throughput_counts_are_refused(
+    pods: Pods, tmp_path: Path, batches: str, mode: str, said: str
+) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(GOOD.replace(f".repeat()\n        {FULL_BATCHES}", f".{batches}.repeat()"))
+    pod = pods.start(make_assignment(workload="rings", custom_file=str(file), mode=mode, data=RINGS))
+    assert pod.wait() == ExitCode.CUSTOM_MODEL_FAILED, pod.log[-2000:]
+    assert said in pod.failure.sentence
+
+
+@pytest.mark.usefixtures("horovod")
+def test_a_smaller_last_batch_of_an_epoch_is_counted_by_its_samples(pods: Pods, tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    text = GOOD.replace(f".repeat()\n        {FULL_BATCHES}", ".take(20).batch(8).repeat()")  # 8, 8, 4
+    file.write_text(re.sub(r"steps_per_epoch=.*", "steps_per_epoch=3,", text))
+    pod = pods.start(make_assignment(workload="rings", custom_file=str(file), mode="Training", epochs=2, data=RINGS))
+    assert pod.wait() == 0, pod.log[-2000:]
+    assert pod.result.training is not None
+    assert pod.result.training.first_samples == 20

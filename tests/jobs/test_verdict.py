@@ -2,6 +2,7 @@
 """Who is to blame, as a table: one row for each way in which a gang comes apart."""
 
 import signal
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -55,6 +56,32 @@ def test_all_ranks_finished_is_the_only_good_end() -> None:
 
 def test_a_rank_that_ends_with_0_before_the_end_has_failed() -> None:
     assert code_and_rank(judge(ended(0, code=0), seen(1))) == (ExitCode.WORKER_RAISED, 0)
+
+
+@pytest.mark.parametrize("file", [None, "/own/mine.py"])
+@pytest.mark.parametrize("phase", [Phase.STARTING, Phase.BUILDING])
+@pytest.mark.parametrize(
+    ("rank", "what"),
+    [({"returncode": 0, "ended_ns": NOW}, "ended with code 0"), ({"nonsense": "b'?'"}, "wrote b'?' into the pipe")],
+)
+def test_what_a_users_file_does_to_its_process_is_blamed_on_the_file_once_it_can_have_been_run(
+    rank: dict[str, Any], what: str, phase: Phase, file: str | None
+) -> None:
+    found = judge(seen(0, phase=phase, **rank), seen(1), custom_file=file)
+    blamed = file is not None and phase is Phase.BUILDING
+    assert code_and_rank(found) == (ExitCode.CUSTOM_MODEL_FAILED if blamed else ExitCode.WORKER_RAISED, 0)
+    assert isinstance(found, verdict.Failed)
+    assert found.sentence.startswith(f"{f'{file}: ' if blamed else ''}rank 0, {phase}, {what}")
+
+
+def test_a_rank_that_has_given_its_reason_is_not_judged_by_its_nonsense() -> None:
+    rank = replace(failed(0, code=ExitCode.OUT_OF_MEMORY), nonsense="b'?'")
+    assert code_and_rank(judge(rank)) == (ExitCode.OUT_OF_MEMORY, 0)
+
+
+def test_a_crash_of_a_users_file_may_be_tried_again() -> None:
+    found = judge(ended(0, code=-signal.SIGSEGV), custom_file="/own/mine.py")
+    assert code_and_rank(found) == (ExitCode.WORKER_RAISED, 0)
 
 
 def test_a_ranks_own_words_outrank_its_neighbours_loss() -> None:
