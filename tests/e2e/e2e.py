@@ -7,6 +7,7 @@ sentence.
 
     python tests/e2e/e2e.py              all of it
     python tests/e2e/e2e.py images       programs and images only
+    python tests/e2e/e2e.py image-gpu    the image for GPUs, with the checks at the end of its build (`make image-gpu`)
 
 Must not happen: something that is left on the machine, whatever ends this program (`e2e_machine` says how), or a result
 that is taken from an earlier run.
@@ -84,7 +85,7 @@ def main() -> int:
 def _arguments() -> argparse.Namespace:
     assert __doc__ is not None
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("command", nargs="?", default="all", choices=("all", "images", "inside"))
+    parser.add_argument("command", nargs="?", default="all", choices=("all", "images", "image-gpu", "inside"))
     parser.add_argument("--where-possible", action="store_true", help="end with 0 on a machine where it cannot run")
     parser.add_argument("--work", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--images", type=Path, nargs="*", help=argparse.SUPPRESS)
@@ -100,6 +101,10 @@ def _run(options: argparse.Namespace, *, cache: Path, work: Path, begun: float) 
         print(f"[{time.monotonic() - begun:5.0f} s] {text}", flush=True)
 
     try:
+        if options.command == "image-gpu":
+            step("the image for GPUs, from jobs/Containerfile")
+            e2e_images.build_for_gpus(cache=cache / "gpu", work=work, logs=LOGS)
+            return 0
         step("programs: control plane, kubelet, CoreDNS, Helm")
         cluster_binaries.build()
         programs = e2e_programs.build()

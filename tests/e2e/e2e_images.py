@@ -31,6 +31,7 @@ BASE_KEY = hashlib.sha256(f"{SUITE} {BASE_PACKAGES}".encode()).hexdigest()[:16]
 #: As chart and quick start name them, in the form in which a kubelet looks for them.
 OPERATOR = "docker.io/library/gpubench-operator:{version}"
 JOBS = "docker.io/library/gpubench-jobs:dev"
+JOBS_GPU = "docker.io/library/gpubench-jobs:gpu"
 PAUSE = "docker.io/library/gpubench-e2e-pause:dev"
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 UNUSED_DAYS = 14  # then layers are built afresh, with the Debian packages of that day
@@ -56,7 +57,7 @@ def build(*, cache: Path, work: Path, logs: Path, pause_program: Path) -> tuple[
         builder = _Builder(cache=cache, work=work, logs=logs)
         builder.forget_old_layers()
         builder.build_base()
-        labels = {"BASE": BASE, "VERSION": version(), "REVISION": _revision()}
+        labels = _labels()
         operator, jobs = REPOSITORY / "operator" / "Containerfile", REPOSITORY / "jobs" / "Containerfile"
         ours = _what_a_build_sees()
         return (
@@ -64,6 +65,21 @@ def build(*, cache: Path, work: Path, logs: Path, pause_program: Path) -> tuple[
             builder.image(OPERATOR.format(version=version()), operator, sources=ours, arguments=labels),
             builder.image(JOBS, jobs, sources=ours, arguments=labels, target="cpu"),
         )
+
+
+def build_for_gpus(*, cache: Path, work: Path, logs: Path) -> None:
+    """The image of a gang on GPUs, of its Containerfile's defaults: built, with the checks at the end, and removed."""
+    cache.mkdir(parents=True, exist_ok=True)
+    builder = _Builder(cache=cache, work=work, logs=logs)
+    builder.forget_old_layers()
+    builder.build_base()
+    options = [f"--build-arg={key}={value}" for key, value in _labels().items()]
+    builder.build([*options, "--target=gpu"], REPOSITORY / "jobs" / "Containerfile", name=JOBS_GPU, context=REPOSITORY)
+    shutil.rmtree(cache)  # some 30 GB; those of a build that failed stay, for the next one
+
+
+def _labels() -> dict[str, str]:
+    return {"BASE": BASE, "VERSION": version(), "REVISION": _revision()}
 
 
 def _what_a_build_sees() -> list[Path]:
@@ -116,8 +132,7 @@ class _Builder:
             return path
         path.parent.mkdir(exist_ok=True)
         begun = time.monotonic()
-        command = ["build", "--isolation=chroot", "--layers", *self._trust(), *options]
-        self._buildah([*command, f"--file={file}", f"--tag={name}"], [str(context)], log=f"build-{short}")
+        self.build(options, file, name=name, context=context)
         with _beside(path) as unfinished:
             self._buildah(["push", "--quiet"], [name, f"docker-archive:{unfinished}:{name}"], log=f"push-{short}")
         for other in path.parent.glob(f"{short}-*.tar"):
@@ -126,6 +141,12 @@ class _Builder:
         size = path.stat().st_size / 2**20
         print(f"    {name}: {size:.0f} MiB, {time.monotonic() - begun:.0f} s", flush=True)
         return path
+
+    def build(self, options: Sequence[str], file: Path, *, name: str, context: Path) -> None:
+        """The image, in the builder's storage."""
+        command = ["build", "--isolation=chroot", "--layers", *self._trust(), *options]
+        short = name.rpartition("/")[2].partition(":")[0]
+        self._buildah([*command, f"--file={file}", f"--tag={name}"], [str(context)], log=f"build-{short}")
 
     def build_base(self) -> None:
         """Debian's smallest system, as the image that the others begin with."""
