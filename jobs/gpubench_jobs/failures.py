@@ -6,6 +6,7 @@ import os
 import re
 
 from gpubench.exitcodes import ExitCode
+from gpubench.measure.records import COLOURS
 
 _TEXT_MAX = 300
 #: Beginnings of lines after which TensorFlow and Keras say what they mean.
@@ -20,7 +21,6 @@ _PLACE = 'File "'
 _ROOTS = re.compile(r"\d+ root error\(s\) found")
 _ROOT = re.compile(r"\(\d+\) [A-Z_]+: +")
 _CODE_INDENT = 4  # of a line of code, which stands below the place it is from
-_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -56,7 +56,7 @@ def _without_places(text: str) -> list[str]:
     """The lines of a message without colours, without the places of a traceback in it, and without their code."""
     kept, below_place = list[str](), False
     for coloured in text.splitlines():
-        raw = _COLOURS.sub("", coloured)
+        raw = COLOURS.sub("", coloured)
         line = raw.strip()
         code = below_place and raw.startswith(" " * _CODE_INDENT)
         below_place = line.startswith(_PLACE) or code

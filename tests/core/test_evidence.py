@@ -219,6 +219,18 @@ def test_of_a_failure_whose_words_were_cut_that_is_said_and_not_half_a_record() 
     assert "{" not in verdict.sentence
 
 
+@pytest.mark.parametrize(("code", "how"), [(7, "exit code 7"), (139, "signal 11")])
+def test_a_result_that_was_written_before_a_failure_is_told_in_words(code: int, how: str) -> None:
+    verdict = judge(failed(builders.ended(code, text=SUCCESS)))
+    assert verdict is not None
+    assert verdict.sentence == f"pod pod-0 ended with {how} (Exited): it had written a result before it ended"
+    wrong = builders.message(builders.result().model_copy(update={"init_seconds": -1}))
+    verdict = judge(failed(builders.ended(code, text=wrong)))
+    assert verdict is not None
+    assert verdict.sentence.startswith(f"pod pod-0 ended with {how} (Exited): the result cannot be taken: initSeconds")
+    assert "{" not in verdict.sentence
+
+
 def test_the_pods_own_sentence_is_kept() -> None:
     said = builders.message(builders.failure(sentence="batch 4096 does not fit"))
     verdict = judge(failed(builders.ended(66, text=said)))
@@ -238,6 +250,7 @@ def test_whatever_a_pod_said_is_one_line(text: str) -> None:
     assert verdict is not None
     assert verdict.sentence.isprintable()
     assert "  " not in verdict.sentence
+    assert "[31m" not in verdict.sentence
 
 
 def test_a_failing_job_is_judged_when_its_pods_have_ended_or_after_a_while() -> None:

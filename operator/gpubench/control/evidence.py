@@ -628,16 +628,16 @@ def _failure_sentence(pod: ObservedPod, reason: Reason) -> str:
 
 
 def _said(message: str | None) -> str:
-    """What a pod has left that is no record of ours; of half a record, that it is one."""
+    """What a failed pod has left that is no failure's record; of half a record, or of a result, that it is one."""
     if not message or not message.strip():
         return ""
     try:
         records.read_ending(message)
-    except records.CutMessage as error:
+    except UnreadableMessage as error:
+        if not isinstance(error, records.CutMessage) and '"windowNanoseconds"' not in message:
+            return f": {message.strip()}"
         return f": {error}"
-    except UnreadableMessage:
-        pass
-    return f": {message.strip()}"
+    return ": it had written a result before it ended"
 
 
 def _image_sentence(pod: ObservedPod) -> str:
@@ -647,4 +647,4 @@ def _image_sentence(pod: ObservedPod) -> str:
 
 def _one_line(text: str) -> str:
     """A sentence without line breaks and colours: what a program or a runtime says goes on for pages."""
-    return " ".join("".join(one if one.isprintable() else " " for one in text).split())
+    return " ".join("".join(one if one.isprintable() else " " for one in records.COLOURS.sub("", text)).split())

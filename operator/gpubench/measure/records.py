@@ -18,6 +18,7 @@ is no JSON any more. Times are integer nanoseconds of one monotonic clock; no re
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar, Final, Literal, Self, get_args
 
@@ -359,6 +360,8 @@ def _writable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
+#: What programs write around their words for a terminal.
+COLOURS: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 #: What happened, and what to do.
 Sentence = Annotated[str, AfterValidator(_writable)]
 
