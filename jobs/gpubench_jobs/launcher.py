@@ -22,10 +22,32 @@ from collections.abc import Callable
 from types import FrameType
 from typing import NoReturn
 
-from gpubench import names
-from gpubench.exitcodes import ExitCode
-from gpubench.measure import records
-from gpubench_jobs import (
+
+class _Stop:
+    """Set by SIGTERM or SIGINT; looked at in every loop. Process 1 of a container hears only what it has asked for."""
+
+    def __init__(self) -> None:
+        self.requested = False
+        self.last_checkpoint_until: float | None = None  # as long as ranks may go on; None before it was looked at
+        signal.signal(signal.SIGTERM, self._on_signal)
+        signal.signal(signal.SIGINT, self._on_signal)
+
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
+        self.requested = True
+
+    def check(self) -> None:
+        if self.requested:
+            raise _PodFailed(
+                verdict.Failed(exit_code=ExitCode.TERMINATED, sentence="the pod was told to stop (SIGTERM)")
+            )
+
+
+_STOP = _Stop()  # from here on: what is imported below takes a second, and many on a busy node
+
+from gpubench import names  # noqa: E402
+from gpubench.exitcodes import ExitCode  # noqa: E402
+from gpubench.measure import records  # noqa: E402
+from gpubench_jobs import (  # noqa: E402
     barrier,
     channel,
     checkpoint,
@@ -53,36 +75,16 @@ class _PodFailed(Exception):
         self.failed = failed
 
 
-class _Stop:
-    """Set by SIGTERM or SIGINT; looked at in every loop."""
-
-    def __init__(self) -> None:
-        self.requested = False
-        self.last_checkpoint_until: float | None = None  # as long as ranks may go on; None before it was looked at
-        signal.signal(signal.SIGTERM, self._on_signal)
-        signal.signal(signal.SIGINT, self._on_signal)
-
-    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
-        self.requested = True
-
-    def check(self) -> None:
-        if self.requested:
-            raise _PodFailed(
-                verdict.Failed(exit_code=ExitCode.TERMINATED, sentence="the pod was told to stop (SIGTERM)")
-            )
-
-
 def main() -> int:
     """The exit code."""
     started_ns = clock.monotonic_ns()
-    stop = _Stop()
     try:
         pod = setting.read(os.environ)
     except setting.BadSetting as error:
         trial, attempt = setting.identity(os.environ)
         failure = records.Failure(trial=trial, attempt=attempt, exit_code=ExitCode.BAD_ASSIGNMENT, sentence=str(error))
         return _close(recording.Recording(), failure)
-    return _Launcher(pod, stop=stop, started_ns=started_ns).run()
+    return _Launcher(pod, stop=_STOP, started_ns=started_ns).run()
 
 
 class _Launcher:

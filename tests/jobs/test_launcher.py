@@ -219,6 +219,36 @@ def _listens(address: str, port: int) -> bool:
         return probe.connect_ex((address, port)) == 0
 
 
+IMPORTING = """
+import pathlib, sys, time
+here = pathlib.Path(__file__).parent
+(here / "importing").touch()
+while not (here / "told").exists():
+    time.sleep(0.01)
+sys.path.remove(str(here))
+del sys.modules["psutil"]
+import psutil
+"""
+
+
+@pytest.mark.parametrize("as_process_1", [False, True])
+def test_sigterm_while_the_launcher_is_still_importing_is_obeyed(
+    pods: Pods, tmp_path: Path, as_process_1: bool
+) -> None:
+    namespace = ["unshare", "--pid", "--fork", "--kill-child"] if as_process_1 else []
+    if subprocess.run([*namespace, "true"], check=False, capture_output=True).returncode:
+        namespace = []  # this user may make none
+    command = [*namespace, sys.executable, "-m", "gpubench_jobs.launcher"]
+    (tmp_path / "psutil.py").write_text(IMPORTING)
+    path = {"PYTHONPATH": str(tmp_path)}
+    pod = pods.start(make_assignment(workers=2), index=1, command=command, environment=path)
+    wait_until((tmp_path / "importing").exists, pods=(pod,))
+    launcher = pod.workers()[0] if namespace else psutil.Process(pod.process.pid)
+    launcher.terminate()
+    (tmp_path / "told").touch()
+    assert pod.wait() == ExitCode.TERMINATED == pod.failure.exit_code
+
+
 @pytest.mark.parametrize(
     ("assignment", "sentence"),
     [
