@@ -40,8 +40,8 @@ def message(assignment: Assignment, *, seed: int) -> tf.Variable:
 def compile_run(message: tf.Variable, *, reduce: train.Reduce) -> train.Run:
     """So many all-reduces, one after the other; in place of a loss the first element."""
 
-    def step(_: tuple[()]) -> tf.Tensor:
+    def step(_: tuple[()]) -> tuple[tf.Tensor, int]:
         message.assign(reduce([message.read_value()])[0])
-        return tf.cast(message[0], tf.float32)
+        return tf.cast(message[0], tf.float32), message.shape[0]
 
     return train.Loop(step, ())

@@ -13,7 +13,7 @@ whether one is due; an attempt that begins from one has what earlier attempts tr
 from dataclasses import dataclass
 
 from gpubench.measure import records
-from gpubench_jobs import agreement, checkpoint, clock, distribution, evaluate, keeping, pacing, train
+from gpubench_jobs import agreement, checkpoint, clock, distribution, evaluate, keeping, pacing, session, train
 from gpubench_jobs.channel import Phase
 from gpubench_jobs.session import Session
 
@@ -39,18 +39,19 @@ class _Epoch:
     pace: pacing.Trial
     steps: int = 0  # behind it
     before: checkpoint.Part = _NOTHING  # what an earlier attempt has done of it
-    loss: float = 0.0  # sum over its steps
+    loss: float = 0.0  # sum over its samples
+    samples: int = 0  # that its steps saw
     begun: int = 0  # by the clock
     kept: int = 0  # nanoseconds of checkpoints before it
 
     def part(self, now: int, *, kept: int) -> checkpoint.Part:
         """What this rank has done of it so far; checkpoints are no training."""
         trained = now - self.begun - (kept - self.kept)
-        return checkpoint.Part(nanoseconds=self.before.nanoseconds + trained, loss=self.loss)
+        return checkpoint.Part(nanoseconds=self.before.nanoseconds + trained, loss=self.loss, samples=self.samples)
 
 
 def run(rank: Session, course: Course, keeper: keeping.Keeper | None = None) -> tuple[records.Epoch, ...]:
-    """All epochs, the same values on every rank; `rank.run` must return the sum of its steps' losses."""
+    """All epochs, the same values on every rank; `rank.run` must return the sum of its samples' losses."""
     with rank.sampled():
         done = _run(rank, course, keeper)
     # Not before the first epoch, which has the tracing in it; there it would not be the first any more.
@@ -70,8 +71,10 @@ def _run(rank: Session, course: Course, keeper: keeping.Keeper | None) -> tuple[
         progress = keeper.begun.progress
         done += progress.epochs
         steps, before = progress.step - len(done) * course.steps, progress.parts[rank.rank]
+        assert 0 <= steps <= course.steps, "a checkpoint of another course is not begun from"
     for index in range(len(done), course.epochs):
-        now = _Epoch(index=index, pace=pace, steps=steps, before=before, loss=before.loss, begun=rank.now())
+        now = _Epoch(index=index, pace=pace, steps=steps, before=before, begun=rank.now())
+        now.loss, now.samples = before.loss, before.samples
         now.kept = keeper.nanoseconds if keeper is not None else 0
         _train(rank, course, now, keeper, done)
         steps, before, pace = 0, _NOTHING, now.pace
@@ -79,11 +82,12 @@ def _run(rank: Session, course: Course, keeper: keeping.Keeper | None) -> tuple[
         part = now.part(trained, kept=keeper.nanoseconds if keeper is not None else 0)
         held_out = _evaluate(rank, course, pace)
         own = agreement.EpochPart(
-            nanoseconds=part.nanoseconds, evaluation_nanoseconds=rank.now() - trained, loss=part.loss / course.steps
+            nanoseconds=part.nanoseconds,
+            evaluation_nanoseconds=rank.now() - trained,
+            loss=part.loss / part.samples,
+            samples=part.samples,
         )
-        epoch = agreement.epoch(
-            _all_parts(rank, own), index=index, steps=course.steps, samples=course.samples, held_out=held_out
-        )
+        epoch = agreement.epoch(_all_parts(rank, own), index=index, steps=course.steps, held_out=held_out)
         done.append(epoch)
         rank.loss = own.loss
         if rank.rank == 0:
@@ -115,6 +119,10 @@ def _train(
         timed = train.time_windows(rank.run, plan, now=rank.now, finished=rank.record, place=place)
         now.steps += plan.windows * plan.steps
         now.loss += sum(window.loss for window in timed)
+        now.samples += sum(window.samples for window in timed)
+        session.require_batches(
+            rank.assignment, steps=now.steps, samples=now.samples, last_may_be_smaller=now.steps == course.steps
+        )
         if not pace.settled and not first:  # the first step says how long tracing takes
             now.pace = rank.agreed(
                 pacing.next_trial(

@@ -83,9 +83,9 @@ def _products(size: int) -> train.Loop:
     mirror = tf.eye(size) - 2.0 * axis * tf.transpose(axis) / tf.reduce_sum(axis**2)
     matrix = tf.Variable(tf.random.stateless_normal((size, size), seed=(2, 2)), trainable=False)
 
-    def step(state: tuple[tf.Tensor]) -> tf.Tensor:
+    def step(state: tuple[tf.Tensor]) -> tuple[tf.Tensor, int]:
         matrix.assign(tf.matmul(matrix.read_value(), state[0]))
-        return matrix[0, 0]
+        return matrix[0, 0], 0
 
     return train.Loop(step, (mirror,))
 
@@ -94,9 +94,9 @@ def _additions() -> train.Loop:
     """One array to another, in its place: nothing is allocated, which would take longer than the pass over memory."""
     array = tf.Variable(tf.zeros((_ARRAY,)), trainable=False)
 
-    def step(state: tuple[tf.Tensor]) -> tf.Tensor:
+    def step(state: tuple[tf.Tensor]) -> tuple[tf.Tensor, int]:
         with tf.control_dependencies([array.assign_add(state[0])]):
-            return tf.identity(state[0][0])  # not the array's: somebody who still reads it would have it copied
+            return tf.identity(state[0][0]), 0  # not the array's: somebody who still reads it would have it copied
 
     return train.Loop(step, (tf.ones((_ARRAY,)),))
 

@@ -16,10 +16,12 @@ from typing import TypeVar
 import tensorflow as tf
 
 from gpubench.api.measuring import Mode
+from gpubench.exitcodes import ExitCode
 from gpubench.measure import gang, records, run_length
 from gpubench.plan import assignment as assignments
 from gpubench_jobs import agreement, channel, clock, distribution, metrics, pacing, probe, sampling, train
 from gpubench_jobs.channel import Phase
+from gpubench_jobs.failures import RankError
 
 _DIGEST_CHARACTERS = 32
 _T = TypeVar("_T")
@@ -48,6 +50,7 @@ class Session:
         self.writer.phase(Phase.FIRST_STEP)
         begun = self.now()
         self.run(1).numpy()
+        require_batches(self.assignment, steps=1, samples=int(self.run.samples))
         self.first_step_seconds = clock.seconds(self.now() - begun)
 
     def calibrate(self) -> int:
@@ -201,9 +204,12 @@ class Session:
             rank=self.rank, index=index, steps=plan.steps, nanoseconds=timed.nanoseconds, warm_up=plan.warm_up
         )
         self.windows.append(window)
+        training = self.assignment.mode is Mode.TRAINING
+        if not training:  # an epoch ends with a smaller batch: `epochs` counts there
+            require_batches(self.assignment, steps=plan.steps, samples=timed.samples)
         self.loss = timed.loss
         self.writer.send(window)
-        loss = timed.loss / plan.steps if self.assignment.mode is Mode.TRAINING else timed.loss  # there it is a sum
+        loss = timed.loss / max(timed.samples, 1) if training else timed.loss  # there it is a sum
         self.live.window(steps=plan.steps, seconds=clock.seconds(timed.nanoseconds), loss=loss)
 
     def _call(self, steps: int) -> float:
@@ -225,3 +231,18 @@ def weights_digest(weights: Sequence[tf.Variable]) -> str:
     for variable in weights:
         digest.update(variable.numpy().tobytes())
     return digest.hexdigest()[:_DIGEST_CHARACTERS]
+
+
+def require_batches(
+    assignment: assignments.Assignment, *, steps: int, samples: int, last_may_be_smaller: bool = False
+) -> None:
+    """RankError unless these steps saw the samples that were asked for, and that a throughput will count."""
+    missing = steps * assignment.batch_per_worker - samples
+    if missing == 0 or (last_may_be_smaller and 0 < missing < assignment.batch_per_worker):
+        return
+    raise RankError(
+        ExitCode.CUSTOM_MODEL_FAILED,
+        f"the batches of {assignment.custom_file or assignment.workload} had {samples} samples in {steps} steps, and "
+        f"batchPerWorker asks for {assignment.batch_per_worker} in each: make batches of setting.batch_per_worker "
+        "samples, and only the last one of an epoch smaller",
+    )

@@ -25,15 +25,19 @@ from gpubench_jobs.models.recipe import Recipe
 
 #: Makes one gradient out of those of all ranks; the identity for a single worker.
 Reduce = Callable[[Sequence[slices.Gradient]], Sequence[slices.Gradient]]
-#: One step on the state that its feed keeps; its loss.
-Step = Callable[[tuple[Any, ...]], tf.Tensor]
+#: One step on the state that its feed keeps; its loss, and how many samples it saw.
+Step = Callable[[tuple[Any, ...]], tuple[tf.Tensor, int | tf.Tensor]]
 
 
 class Run(Protocol):
     """The step in a loop."""
 
+    @property
+    def samples(self) -> int | tf.Tensor:
+        """That the steps of the last call saw, as they were counted."""
+
     def __call__(self, steps: int) -> tf.Tensor:
-        """Runs so many steps and returns the loss of the last, or the sum of all."""
+        """Runs so many steps and returns the loss of the last, or the sum over all samples."""
 
     def unroll(self, steps_per_turn: int) -> None:
         """From the next call on, the loop has so many steps in each turn: slower to trace, quicker to run."""
@@ -45,6 +49,7 @@ class Timed:
 
     nanoseconds: int
     loss: float
+    samples: int
 
 
 def alone(gradients: Sequence[slices.Gradient]) -> Sequence[slices.Gradient]:
@@ -62,26 +67,28 @@ def compile_run(
     sum_losses: bool = False,
 ) -> "Loop":
     """The training step in a loop, as one TensorFlow function of the number of steps."""
-    iterations = recipe.optimizer.iterations.value
+    # Where gradients are accumulated, `iterations` is the number of updates, and no variable.
+    iterations = getattr(recipe.optimizer, "inner_optimizer", recipe.optimizer)._iterations.value
     # In line, never as a function that is called (but for XLA, which needs one): a call waits for all that touches any
     # of its variables, and the steps of a turn would not overlap.
     gradients_of = _gradients(recipe, loss_scale=loss_scale)
     if xla:
         gradients_of = tf.function(gradients_of, jit_compile=True)
 
-    def compute(state: tuple[Any, ...]) -> tf.Tensor:
-        loss, gradients = gradients_of(*feed.draw(state, iterations))
+    def compute(state: tuple[Any, ...]) -> tuple[tf.Tensor, int | tf.Tensor]:
+        inputs, labels = feed.draw(state, iterations)
+        loss, gradients = gradients_of(inputs, labels)
         with tf.control_dependencies([slices.content(gradient) for gradient in gradients]):  # or they were left out
-            return tf.identity(loss)
+            return tf.identity(loss), _size(labels)
 
-    def step(state: tuple[Any, ...]) -> tf.Tensor:
+    def step(state: tuple[Any, ...]) -> tuple[tf.Tensor, int | tf.Tensor]:
         inputs, labels = feed.draw(state, iterations)
         loss, gradients = gradients_of(inputs, labels)
         reduced = reduce([slices.once(gradient) for gradient in gradients])
         if loss_scale != 1.0:  # after the reduction: that is where float16 may be what travels
             reduced = [slices.divided(gradient, loss_scale) for gradient in reduced]
         recipe.optimizer.apply(reduced, recipe.network.trainable_variables)
-        return loss
+        return loss, _size(labels)
 
     return Loop(step, feed.state, sum_losses=sum_losses, computing=compute)
 
@@ -98,33 +105,45 @@ class Loop:
         self, step: Step, state: tuple[Any, ...], *, sum_losses: bool = False, computing: Step | None = None
     ) -> None:
         self.step, self.state, self._steps_per_turn = step, state, 1
+        self.samples: int | tf.Tensor = 0
+        # Windows follow the clock: in float64 a sum does not depend on where they end.
+        self._loss_type = tf.float64 if sum_losses else tf.float32
         #: The part of a step that a rank does by itself: it waits for nobody and changes no weight. Traced when called.
         self.computing = Loop(computing, state) if computing else None
 
         @tf.function(jit_compile=False)  # type: ignore[untyped-decorator]  # TensorFlow has no types
-        def turns(state: tuple[Any, ...], count: tf.Tensor, loss: tf.Tensor, steps_per_turn: int) -> tf.Tensor:
+        def turns(
+            state: tuple[Any, ...], count: tf.Tensor, loss: tf.Tensor, samples: tf.Tensor, steps_per_turn: int
+        ) -> tuple[tf.Tensor, tf.Tensor]:
             for _ in tf.range(count):
                 for _ in range(steps_per_turn):
-                    loss = loss + step(state) if sum_losses else step(state)
-            return loss
+                    of_step, seen = step(state)
+                    if sum_losses:
+                        loss += tf.cast(of_step, loss.dtype) * tf.cast(seen, loss.dtype)
+                    else:
+                        loss = of_step
+                    samples += seen
+            return loss, samples
 
         self._turns = turns
 
     def __call__(self, steps: int) -> tf.Tensor:
-        """So many steps; the loss of the last, or the sum of all."""
+        """So many steps; the loss of the last, or the sum over all samples."""
         count, rest = divmod(steps, self._steps_per_turn)
-        loss = tf.zeros((), tf.float32)
+        tally = self._nothing()
         if count:
-            loss = self._turns(self.state, tf.constant(count), loss, self._steps_per_turn)
+            tally = self._turns(self.state, tf.constant(count), *tally, self._steps_per_turn)
         if rest:
-            loss = self._turns(self.state, tf.constant(rest), loss, 1)
+            tally = self._turns(self.state, tf.constant(rest), *tally, 1)
+        loss, self.samples = tally
         return loss
+
+    def _nothing(self) -> tuple[tf.Tensor, tf.Tensor]:
+        return tf.zeros((), self._loss_type), tf.zeros((), tf.int32)
 
     def traced(self) -> Any:
         """The function of TensorFlow that a call runs."""
-        return self._turns.get_concrete_function(
-            self.state, tf.constant(1), tf.zeros((), tf.float32), self._steps_per_turn
-        )
+        return self._turns.get_concrete_function(self.state, tf.constant(1), *self._nothing(), self._steps_per_turn)
 
     def variables(self) -> list[tf.Variable]:
         """All that a step reads or writes, however deep in the functions that it calls; traces it like a call."""
@@ -165,8 +184,14 @@ def _gradients(recipe: Recipe, *, loss_scale: float) -> Callable[[tf.Tensor, tf.
     return gradients_of
 
 
+def _size(labels: Any) -> int | tf.Tensor:
+    """Of a batch: a number where it is known before the step runs."""
+    labels = tf.nest.flatten(labels)[0]
+    return labels.shape[0] or tf.shape(labels)[0]
+
+
 def time_windows(
-    run: Callable[[int], tf.Tensor],
+    run: Run,
     plan: pacing.Plan,
     *,
     now: clock.Clock,
@@ -182,7 +207,7 @@ def time_windows(
     for index in range(plan.first, plan.first + plan.windows):
         loss = float(run(plan.steps).numpy())
         ended = now()
-        timed = Timed(nanoseconds=ended - begun, loss=loss)
+        timed = Timed(nanoseconds=ended - begun, loss=loss, samples=int(run.samples))
         begun = ended
         windows.append(timed)
         finished(plan, index, timed)

@@ -58,11 +58,12 @@ def run(arguments: argparse.Namespace) -> int:
     benchmark, pools = adapted.benchmark, adapted.pools
     documents.refuse_missing_pools(benchmark, pools)
     tell_of_schedules(study_file)
-    refuse_missing_libraries()
     study, reference = against(without_drill(as_study(benchmark, now=time.time())), arguments.against)
     here = machine.this_machine()
     sources = volumes.Sources(given=volumes.given(arguments.volume), config_maps=study_file.config_maps)
     plan = as_here(study, _begin(study, pools, reference), here=here, sources=sources)
+    if not all(point.key.is_own_program for point in plan.points if point.runs):
+        refuse_missing_libraries()
     folder = ResultsFolder.create(
         arguments.results or results.default_path(study.name, now=study.created_at),
         study_text=adapted.text or arguments.study.read_text(encoding="utf-8"),

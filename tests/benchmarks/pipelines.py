@@ -273,10 +273,10 @@ def rate_of_reader(batches: tf.data.Dataset, on_device: OnDevice, *, seconds: fl
     """The loop of the training step, around no step: what it sums up are the samples that came."""
     feed = streamed(batches, on_device)
 
-    def count(state: tuple[object, ...]) -> tf.Tensor:
+    def count(state: tuple[object, ...]) -> tuple[tf.Tensor, tf.Tensor]:
         inputs, labels = feed.draw(state, tf.constant(0))
         with tf.control_dependencies([inputs]):
-            return tf.cast(tf.shape(labels)[0], tf.float32)
+            return tf.ones(()), tf.shape(labels)[0]
 
     run = train.Loop(count, feed.state, sum_losses=True)
     return rates_of(lambda draws: float(run(draws).numpy()), seconds=seconds)

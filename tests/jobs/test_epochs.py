@@ -59,7 +59,10 @@ def test_short_steps_are_written_out_as_far_as_tracing_them_is_worth_it(
     sink: int, step_seconds: float, measure_seconds: float, turns: list[int]
 ) -> None:
     rank = make_session(
-        lambda count: 0.5 * count, sink=sink, step_seconds=step_seconds, measure_seconds=measure_seconds
+        lambda count: 0.5 * sessions.BATCH * count,
+        sink=sink,
+        step_seconds=step_seconds,
+        measure_seconds=measure_seconds,
     )
     rank.first_step()
     assert rank.calibrate() == round(0.1 / step_seconds)
@@ -69,7 +72,7 @@ def test_short_steps_are_written_out_as_far_as_tracing_them_is_worth_it(
 
 @pytest.mark.parametrize("steps", [1, 2, 9, 10, 469])
 def test_windows_cover_each_epoch_without_a_gap_or_an_overlap(sink: int, steps: int) -> None:
-    rank = make_session(lambda count: 0.5 * count, sink=sink)
+    rank = make_session(lambda count: 0.5 * sessions.BATCH * count, sink=sink)
     done = epochs.run(rank, epochs.Course(epochs=3, steps=steps, samples=7, evaluation=None))
     assert [epoch.index for epoch in done] == [0, 1, 2]
     assert sum(window.steps for window in rank.windows) == 3 * steps
@@ -85,7 +88,7 @@ def test_windows_cover_each_epoch_without_a_gap_or_an_overlap(sink: int, steps: 
 
 
 def test_a_window_is_as_long_as_it_was_asked_for_once_the_pace_is_known(sink: int) -> None:
-    rank = make_session(lambda count: 0.5 * count, sink=sink)
+    rank = make_session(lambda count: 0.5 * sessions.BATCH * count, sink=sink)
     epochs.run(rank, epochs.Course(epochs=2, steps=469, samples=7, evaluation=None))
     assert {window.steps for window in rank.windows[-20:-1]} == {10}  # 0.1 s of steps of 0.01 s
     assert rank.windows[0].steps == 1  # tracing is not taken for a long step

@@ -22,7 +22,7 @@ tf.config.set_logical_device_configuration(processor, [tf.config.LogicalDeviceCo
 bytes_ = tf.data.Dataset.range(8).map(lambda n: (tf.cast(n, tf.uint8), n)).batch(2).repeat()
 feed = streamed(bytes_, lambda pixels: tf.cast(pixels, tf.float32) / 2, device="CPU:1")
 first, _ = next(feed.state[0])
-loop = train.Loop(lambda state: tf.reduce_sum(feed.draw(state, tf.constant(0))[0]), feed.state, sum_losses=True)
+loop = train.Loop(lambda state: (tf.reduce_sum(feed.draw(state, tf.constant(0))[0]), 1), feed.state, sum_losses=True)
 print(json.dumps({"device": first.device, "dtype": first.dtype.name, "sum": float(loop(3))}))
 """
 

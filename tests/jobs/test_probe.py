@@ -64,9 +64,9 @@ def test_a_look_leaves_what_a_loss_of_the_users_own_keeps_as_it_was(xla: bool) -
     assert (int(calls.numpy()), float(worst.numpy())) == (2, 1.0)  # this would show
 
 
-def operations(function: tf.types.experimental.GenericFunction, *arguments: object) -> set[str]:
+def operations(function: tf.types.experimental.ConcreteFunction) -> set[str]:
     """Types of all operations of a traced function and of those it calls."""
-    graph = function.get_concrete_function(*arguments).graph.as_graph_def()
+    graph = function.graph.as_graph_def()
     called = [node.op for each in graph.library.function for node in each.node_def]
     return {node.op for node in graph.node} | set(called)
 
@@ -78,9 +78,7 @@ def test_a_look_has_forward_and_backward_pass_in_it_and_no_update() -> None:
     feed = synthetic.batch_of(workloads.find("mnist_cnn"), batch=2, seed=1, dtype="float32")
     run = train.compile_run(built, feed, reduce=train.alone)
     assert run.computing is not None
-    found = {
-        loop: operations(loop._turns, feed.state, tf.constant(1), tf.zeros(()), 1) for loop in (run, run.computing)
-    }
+    found = {loop: operations(loop.traced()) for loop in (run, run.computing)}
     backward = {"Conv2DBackpropFilter", "MaxPoolGrad", "BiasAddGrad"}
     assert backward <= found[run]
     assert backward <= found[run.computing]
@@ -94,7 +92,8 @@ def test_the_loop_that_is_timed_calls_no_function_that_its_steps_would_wait_for(
     built = models.build("mnist_mlp")
     feed = synthetic.batch_of(workloads.find("mnist_mlp"), batch=2, seed=1, dtype="float32")
     run = train.compile_run(built, feed, reduce=train.alone)
-    found = operations(run._turns, feed.state, tf.constant(1), tf.zeros(()), 4)
+    run.unroll(4)
+    found = operations(run.traced())
     assert "MatMul" in found
     assert not {"PartitionedCall", "StatefulPartitionedCall"} & found
 

@@ -3,19 +3,20 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+import sessions
 from gangs import make_assignment
 from gpubench import workloads
 from gpubench.exitcodes import ExitCode
 from gpubench.precision import Precision
 from gpubench_jobs import devices, distribution, explain, models, pacing, precision, train
 from gpubench_jobs.data import synthetic
-from gpubench_jobs.data.feed import Feed
+from gpubench_jobs.data.feed import Feed, streamed
 from gpubench_jobs.failures import LossNotFinite, RankError
 from gpubench_jobs.models.recipe import Recipe
 
@@ -109,38 +110,37 @@ def test_synthetic_labels_of_imagenet_are_redrawn_and_leave_out_the_last_class()
     assert float(tf.reduce_max(images)) <= 127 + 2 * 60 + 1  # truncated at two deviations
 
 
-@dataclass
-class Scalar:
-    """A loss in place of TensorFlow's."""
-
-    value: float
-
-    def numpy(self) -> float:
-        return self.value
-
-
 def ticking(*moments: int) -> Iterator[int]:
     yield from moments
 
 
 def test_windows_lie_back_to_back_in_integer_nanoseconds() -> None:
     moments = ticking(100, 150, 420, 1000)
-    calls: list[int] = []
+    loop = sessions.Loop(lambda _: 0.0)
     told: list[tuple[int, int]] = []
-
-    def run(steps: int) -> Scalar:
-        calls.append(steps)
-        return Scalar(0.5)
-
     windows = train.time_windows(
-        run,
+        loop,
         pacing.Plan(first=7, windows=3, steps=10, warm_up=False),
         now=lambda: next(moments),
         finished=lambda _, index, timed: told.append((index, timed.nanoseconds)),
     )
     assert [window.nanoseconds for window in windows] == [50, 270, 580]  # which is 1000 - 100: nothing went unmeasured
     assert told == [(7, 50), (8, 270), (9, 580)]
-    assert calls == [10, 10, 10]
+    assert (loop.calls, loop.steps) == (3, 30)
+    assert {window.samples for window in windows} == {10 * sessions.BATCH}
+
+
+def test_an_epochs_loss_weighs_every_sample_alike() -> None:
+    """33 samples in batches of 32 and 1, of which the single one is far off."""
+    precision.use(Precision.FLOAT32)
+    recipe = models.build("mnist_mlp")
+    of_each = [0.0] * 32 + [66.0]
+    samples = tf.data.Dataset.from_tensor_slices((tf.zeros((33, 784)), tf.constant(of_each)))
+    recipe = replace(recipe, loss=lambda labels, outputs: tf.reduce_mean(labels) + 0.0 * tf.reduce_sum(outputs))
+    loop = train.compile_run(recipe, streamed(samples.batch(32)), reduce=train.alone, sum_losses=True)
+    total = loop(2)
+    assert total.dtype == tf.float64
+    assert (int(loop.samples), float(total) / 33) == (33, 2.0)
 
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf])
@@ -148,7 +148,7 @@ def test_a_loss_that_is_not_finite_ends_the_rank(loss: float) -> None:
     moments = ticking(1, 2, 3)
     with pytest.raises(LossNotFinite, match=f"the loss was {loss} after window 0"):
         train.time_windows(
-            lambda _: Scalar(loss),
+            sessions.Loop(lambda _: 0.0, loss_of=lambda _: loss),
             pacing.Plan(first=0, windows=2, steps=1, warm_up=True),
             now=lambda: next(moments),
             finished=lambda *_: None,

@@ -20,18 +20,22 @@ class Scalar:
         return self._value
 
 
+BATCH = make_assignment().batch_per_worker
+
+
 class Loop:
     """A loop with a clock of its own: `seconds_of(call)` is what a step of that call takes; calls count from 0."""
 
     def __init__(self, seconds_of: Callable[[int], float], *, loss_of: Callable[[int], float] = lambda _: 0.5) -> None:
         self._seconds_of, self._loss_of = seconds_of, loss_of
-        self.now = self.calls = self.steps = 0
+        self.now = self.calls = self.steps = self.samples = 0
         self.turns: list[int] = []
 
     def __call__(self, steps: int) -> Scalar:
         self.now += round(steps * self._seconds_of(self.calls) * 1e9)
         self.calls += 1
         self.steps += steps
+        self.samples = steps * BATCH
         return Scalar(self._loss_of(steps))
 
     def unroll(self, steps_per_turn: int) -> None:

@@ -34,7 +34,7 @@ def build(workload: workloads.Workload, normalization: Normalization) -> Recipe:
     image = keras.Input(workload.input_shape)
     conv = Convolutions(normalization, momentum=_DECAY_OF_STATISTICS)
     branch, x = inception4.body(conv, image, tool_order=False)
-    x = layers.GlobalAveragePooling2D()(x)
+    x = layers.Flatten()(layers.AveragePooling2D(x.shape[1:3])(x))  # as TF-Slim: on a GPU a kernel that knows layouts
     x = layers.Dropout(0.2)(x)
     network = keras.Model(
         image, [layers.Dense(workload.classes)(x), _auxiliary(conv, branch, classes=workload.classes)]
