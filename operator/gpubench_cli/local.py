@@ -75,7 +75,7 @@ class LocalRun:
 
     def run(self) -> GpuBenchmarkStatus:
         """The status at the end; Stopped after a signal."""
-        with self._listening():
+        with self._listening(), pod.adopting():
             try:
                 while not self._done(status := self._step()):
                     self._wait()

@@ -6,21 +6,25 @@ a variable that somebody happens to have exported that changes a measurement (se
 """
 
 import contextlib
+import ctypes
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+import psutil
 
 from gpubench import names
 from gpubench.control.observed import ContainerEnd, ObservedPod
 
 _TERMINATION_MESSAGE_BYTES = 4096  # of which the kubelet, too, keeps the tail
 _BURIED_SECONDS = 1.0
+_PR_SET_CHILD_SUBREAPER = 36  # of Linux
 _SAID_BYTES = 300  # of a pod that ended without last words: the end of what it said
 _ENTER = Path(__file__).with_name("enter_pod.py")
 #: Prefixes of variables that steer the training libraries: they come from the study or not at all.
@@ -79,7 +83,7 @@ class LocalPod:
 
     @property
     def ended(self) -> bool:
-        """Whether its main process has ended; then what was left of its session is ended, too."""
+        """Whether its main process has ended; then all that it has left is ended, too."""
         if self._ended_at is None and self._has_exited():
             self._bury()
         return self._ended_at is not None
@@ -161,8 +165,36 @@ class LocalPod:
         deadline = time.monotonic() + _BURIED_SECONDS
         with contextlib.suppress(ProcessLookupError):
             while time.monotonic() < deadline:
+                with contextlib.suppress(ChildProcessError):  # those of its session that were adopted
+                    os.waitpid(-self._process.pid, os.WNOHANG)
                 os.killpg(self._process.pid, 0)
                 time.sleep(0.01)
+        while (left := _adopted(self._order.name)) and time.monotonic() < deadline:
+            for process in left:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
+            psutil.wait_procs(left, timeout=_BURIED_SECONDS)
+
+
+@contextlib.contextmanager
+def adopting() -> Iterator[None]:
+    """While it lasts, processes whose parent has ended become children of this one: also in a session of their own."""
+    prctl = ctypes.CDLL(None).prctl
+    prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    try:
+        yield
+    finally:
+        prctl(_PR_SET_CHILD_SUBREAPER, 0)
+
+
+def _adopted(name: str) -> list[psutil.Process]:
+    """What is left of a pod: in two at a time, its name in the environment tells whose a process is."""
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get(names.ENV_POD_NAME) == name:
+                found.append(process)
+    return found
 
 
 class Killable(Protocol):

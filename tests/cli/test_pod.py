@@ -9,8 +9,10 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
+from gangs import wait_until
 from gpubench_cli import pod
 from gpubench_cli.pod import LocalPod, PodOrder
 
@@ -77,6 +79,41 @@ def test_one_that_cannot_be_killed_spares_no_other(tmp_path: Path) -> None:
         pod.kill_all([Broken(), running, Broken()])
     assert running.ended
     assert running.exit_code == 128 + signal.SIGKILL
+
+
+#: Leaves a session of its own with a child in it; ends when it is told to.
+LEAVES = """
+import os, pathlib, time
+if not os.fork():
+    os.setsid()
+    os.fork()
+    print(os.getpid(), flush=True)
+    time.sleep(120)
+while not pathlib.Path("end").exists():
+    time.sleep(0.01)
+"""
+
+
+def test_what_has_left_the_session_of_a_pod_ends_with_it_and_no_other_pods(tmp_path: Path) -> None:
+    def left(name: str) -> list[psutil.Process]:
+        return [psutil.Process(int(line)) for line in (tmp_path / name / "pod.jsonl").read_text().split()]
+
+    running = {}
+    with pod.adopting():
+        for name in ("one", "other"):
+            (tmp_path / name).mkdir()
+            running[name] = LocalPod(
+                replace(make_order(tmp_path / name), name=name, command=(sys.executable, "-c", LEAVES))
+            )
+        wait_until(lambda: len(left("one")) == len(left("other")) == 2)
+        ones, others = left("one"), left("other")
+        (tmp_path / "one/scratch/end").touch()
+        wait_until(lambda: running["one"].ended)
+        assert not any(process.is_running() for process in ones)
+        assert all(process.is_running() for process in others)
+        running["other"].kill()
+        assert not any(process.is_running() for process in others)
+    assert running["one"].exit_code == 0
 
 
 HOSTILE = "$(touch owned) `touch owned` '; touch owned; #\" \\ $$ ${HOME} |& \n*"
