@@ -127,6 +127,15 @@ def cut_gzip(folder: Path) -> None:
     file.write_bytes(file.read_bytes()[:-20])
 
 
+def gzip_by_another_name(folder: Path) -> None:
+    compress(folder)
+    (folder / "train-images-idx3-ubyte.gz").rename(folder / "train-images-idx3-ubyte")
+
+
+def one_class(folder: Path) -> None:
+    write_idx(folder / "train-labels-idx1-ubyte", np.full(6, 3))
+
+
 def no_gzip(folder: Path) -> None:
     (folder / "train-images-idx3-ubyte").rename(folder / "train-images-idx3-ubyte.gz")
 
@@ -142,6 +151,11 @@ def no_gzip(folder: Path) -> None:
         (fewer_labels, "SET/t10k-images-idx3-ubyte has 3 images and t10k-labels-idx1-ubyte 2 labels"),
         (larger_images, "SET/train-images-idx3-ubyte has images of 32x32, a-workload takes 28x28"),
         (cut_gzip, "SET/train-images-idx3-ubyte.gz is cut, or no gzip file"),
+        (
+            gzip_by_another_name,
+            "SET/train-images-idx3-ubyte is compressed by gzip: rename it to train-images-idx3-ubyte.gz",
+        ),
+        (one_class, "SET/train-labels-idx1-ubyte: all labels are 3"),
         (no_gzip, "SET/train-images-idx3-ubyte.gz is cut, or no gzip file"),
     ],
 )
@@ -240,7 +254,10 @@ def test_broken_reviews_are_refused(imdb: Path) -> None:
     (file,) = imdb.rglob("train/neg/*.txt")
     file.write_bytes(b"caf\xe9")
     assert "train/neg/0_2.txt is no text in UTF-8 (byte 3)" in refused(REVIEWS, imdb)
-    file.unlink()
+    for one in imdb.rglob("train/*/*.txt"):
+        one.write_bytes(b" \n")
+    assert "holds 2 reviews for training without any word" in refused(REVIEWS, imdb)
+    file.rename(file.with_name(f"._{file.name}"))  # macOS' companion of a file
     assert "train/neg holds no reviews (*.txt)" in refused(REVIEWS, imdb)
 
 
@@ -312,9 +329,15 @@ def test_tweets_take_little_more_memory_than_their_numbers(tmp_path: Path, monke
 
 
 def test_broken_tweets_are_refused(tweets: Path) -> None:
-    (tweets / "tw-data.neg").write_bytes(b"")
-    (tweets / "tw-data.pos").write_bytes(b"one\n" * 9)
-    assert refused(TWEETS, tweets).startswith("SET holds 9 tweets, of which no tenth can be held out")
+    for content, sentence in {
+        b"": "SET/tw-data.neg holds no tweet, and of one class nothing is learned",
+        b"one\n\ntwo\n": "SET/tw-data.neg, line 2: a blank line is no tweet",
+        b"one\n" * 4: "SET holds 8 tweets, of which no tenth can be held out",
+        b"\xe2\x99\xa5\n" * 6: "SET holds 12 tweets without any word",
+    }.items():
+        (tweets / "tw-data.neg").write_bytes(content)
+        (tweets / "tw-data.pos").write_bytes(content if content.count(b"\n") > 3 else b"one\n")
+        assert refused(TWEETS, tweets).startswith(sentence)
     (tweets / "tw-data.neg").unlink()
     assert refused(TWEETS, tweets).startswith("SET/tw-data.neg is missing")
 
@@ -561,6 +584,15 @@ def no_label(folder: Path) -> None:
     write_records(folder / FIRST, [example(RED, None)])
 
 
+def two_labels(folder: Path) -> None:
+    write_records(folder / FIRST, [example(RED, [1, 2])])
+
+
+def two_conversions(folder: Path) -> None:
+    shutil.copy(folder / FIRST, folder / "train-00000-of-00001")
+    (folder / FIRST).unlink()
+
+
 def empty_record(folder: Path) -> None:
     write_records(folder / FIRST, [b""])
 
@@ -602,11 +634,13 @@ def wrong_byte(folder: Path) -> None:
         (cut_record, f"SET/{FIRST}: record 2 ends behind the end of the file: it is cut, or no TFRecord file"),
         (cut_header, f"SET/{FIRST}: record 3 ends behind the end of the file"),
         (no_record_file, f"SET/{FIRST}: record 0 ends behind the end of the file"),
-        (missing_shard, "SET holds 1 of 2 files of training records (as train-00001-of-00002): copy all of them"),
+        (missing_shard, "SET holds 1 of 2 files of training records (as train-00001-of-00002): copy all of one"),
         (no_validation, "SET holds no evaluation records (validation-?????-of-?????)"),
-        (no_records, "SET: its files of evaluation records hold none"),
+        (no_records, "SET: its evaluation set has no images"),
         (label_too_large, f"SET/{FIRST}: image/class/label 1001 is none of 0 to 1000"),
         (no_label, f"SET/{FIRST}: image/class/label -1 is none of 0 to 1000"),
+        (two_labels, "a record below SET has none or several of image/class/label"),
+        (two_conversions, "SET holds 2 of 1 or 2 files of training records"),
         (empty_record, f"SET/{FIRST}: record 0 is empty"),
         (no_image, f"SET/{FIRST}: an image is neither JPEG nor PNG"),
         (cut_image, f"SET/{FIRST}: a JPEG image is cut"),
@@ -632,15 +666,30 @@ def test_broken_class_folders_are_refused(tmp_path: Path) -> None:
     assert refused(IMAGENET, tmp_path).startswith("SET/val/n0007 has no folder of its name in SET/train: copy")
     shutil.rmtree(tmp_path / "val/n0007")
     (tmp_path / "val/n0000/0.JPEG").unlink()
-    assert refused(IMAGENET, tmp_path).startswith("SET: its files of evaluation records hold none")
+    assert refused(IMAGENET, tmp_path).startswith("SET: its evaluation set has no images")
+    shutil.rmtree(tmp_path / "val/n0000")
+    (tmp_path / "val/ILSVRC2012_val_00000001.JPEG").write_bytes(b"image")
+    assert refused(IMAGENET, tmp_path).startswith("SET/val holds no class folders: sort its images into one for each")
     (tmp_path / "train/n0001/0.JPEG").unlink()
     assert refused(IMAGENET, tmp_path).startswith("SET/train/n0001 holds no image (.jpeg, .jpg, .png)")
     write_folders(tmp_path / "flowers", 6, 1)
-    assert refused(FLOWERS, tmp_path / "flowers").startswith("SET holds 6 class folders, and there are 1 to 5")
+    assert refused(FLOWERS, tmp_path / "flowers").startswith("SET holds 6 class folders, and there are 2 to 5")
+    shutil.rmtree(tmp_path / "train/n0001")
+    assert refused(IMAGENET, tmp_path).startswith("SET/train holds 1 class folders, and there are 2 to 1000")
+
+
+def test_what_systems_leave_in_a_folder_is_no_sample(tmp_path: Path) -> None:
+    write_folders(tmp_path / "train", 2, 2)
+    write_folders(tmp_path / "val", 2, 1)
+    for place in ("train/.thumbnails", "train/lost+found", "train/n0000/.cache"):
+        (tmp_path / place).mkdir()
+    (tmp_path / "train/n0000/._0.JPEG").write_bytes(b"resource fork")
+    sets = opened(IMAGENET, tmp_path)
+    assert sorted(everything(sets.training)[1]) == [1, 1, 2, 2]
 
 
 def test_an_image_that_goes_away_while_training_is_refused(tmp_path: Path) -> None:
-    write_folders(tmp_path / "train", 1, 2)
+    write_folders(tmp_path / "train", 2, 2)
     write_folders(tmp_path / "val", 1, 1)
     sets = opened(IMAGENET, tmp_path)
     (tmp_path / "train/n0000/1.JPEG").unlink()

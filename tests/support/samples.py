@@ -54,10 +54,12 @@ def write_idx(file: Path, values: Array) -> None:
     file.write_bytes(header + values.astype(np.uint8).tobytes())
 
 
-def example(image: bytes, label: int | None) -> bytes:
+def example(image: bytes, label: int | list[int] | None) -> bytes:
     features = {"image/encoded": tf.train.Feature(bytes_list=tf.train.BytesList(value=[image]))}
     if label is not None:
-        features["image/class/label"] = tf.train.Feature(int64_list=tf.train.Int64List(value=[label]))
+        features["image/class/label"] = tf.train.Feature(
+            int64_list=tf.train.Int64List(value=label if isinstance(label, list) else [label])
+        )
     return bytes(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
 
 

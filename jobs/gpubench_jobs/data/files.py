@@ -8,6 +8,8 @@ from pathlib import Path
 from gpubench_jobs.data import unusable
 
 _BROKEN_GZIP = (gzip.BadGzipFile, EOFError, zlib.error)
+_GZIP = b"\x1f\x8b"
+_LOST_AND_FOUND = "lost+found"  # at the root of every ext4 volume
 
 
 def folder(path: str) -> Path:
@@ -32,7 +34,10 @@ def content(path: Path) -> bytes:
     if present is None:
         raise unusable.refusal(f"{path} is missing (or {compressed.name}): copy the complete data set there")
     try:
-        return gzip.decompress(present.read_bytes()) if present == compressed else present.read_bytes()
+        found = present.read_bytes()
+        if present == path and found.startswith(_GZIP):
+            raise unusable.refusal(f"{path} is compressed by gzip: rename it to {compressed.name}, or decompress it")
+        return gzip.decompress(found) if present == compressed else found
     except _BROKEN_GZIP as error:
         raise unusable.refusal(f"{present} is cut, or no gzip file ({error}): copy it again") from error
     except OSError as error:
@@ -50,9 +55,14 @@ def text(path: Path) -> str:
     return decoded.replace("\r\n", "\n").replace("\r", "\n")
 
 
+def entries(path: Path) -> list[Path]:
+    """What lies in a folder, by name, without what systems put there: hidden files and folders, lost+found."""
+    return sorted(entry for entry in path.iterdir() if not entry.name.startswith(".") and entry.name != _LOST_AND_FOUND)
+
+
 def matching(path: Path, pattern: str, *, what: str) -> list[Path]:
     """The files of a pattern in the order of their names; there must be some."""
-    found = sorted(path.glob(pattern))
+    found = [entry for entry in entries(path) if entry.match(pattern)] if path.is_dir() else []
     if not found:
         raise unusable.refusal(f"{path} holds no {what} ({pattern}): copy the complete data set there")
     return found

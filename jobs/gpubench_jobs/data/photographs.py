@@ -23,7 +23,7 @@ from gpubench_jobs.data.split import EVALUATION, TRAINING, Progress, Sets, Split
 
 _MIDDLE = 0.875
 _SUFFIXES = {".jpg", ".jpeg", ".png"}
-_SHARD = re.compile(r"-of-(\d{5})")
+_SHARDS = re.compile(r"-of-(\d{5})")
 _END_OF_JPEG = b"\xff\xd9"
 _BEGIN_OF_PNG, _END_OF_PNG = b"\x89PNG", b"IEND\xaeB`\x82"
 _BEGIN_OF_EXAMPLE = b"\n"  # its only field
@@ -58,11 +58,11 @@ def sets(workload: Workload, path: Path, progress: Progress) -> Sets:
 
 def _of_records(workload: Workload, path: Path, *, name: str, progress: Progress) -> Split:
     shards = files.matching(path, _SHARD_PATTERNS[workload.inputs][name], what=f"{name} records")
-    numbered = [_SHARD.search(shard.name) for shard in shards]
-    promised = max(int(match.group(1)) for match in numbered if match)
-    if len(shards) != promised:
+    promised = {int(match.group(1)) for shard in shards if (match := _SHARDS.search(shard.name))}
+    if promised != {len(shards)}:
         raise unusable.refusal(
-            f"{path} holds {len(shards)} of {promised} files of {name} records (as {shards[0].name}): copy all of them"
+            f"{path} holds {len(shards)} of {' or '.join(map(str, sorted(promised)))} files of {name} records (as "
+            f"{shards[0].name}): copy all of one conversion, and no other"
         )
     placed = records.index(shards, progress=progress)
     features = {
@@ -91,7 +91,9 @@ def _imagenet_folders(workload: Workload, path: Path, progress: Progress) -> Set
     images = _images(classes, numbers, progress)
 
     def evaluation() -> Split:
-        folders = _folders(_part_folder(workload, path, name=EVALUATION))
+        place = _part_folder(workload, path, name=EVALUATION)
+        if not (folders := _folders(place)):
+            raise unusable.refusal(f"{place} holds no class folders: sort its images into one for each class")
         unknown = next((folder for folder in folders if folder.name not in numbers), None)
         if unknown is not None:
             raise unusable.refusal(f"{unknown} has no folder of its name in {training}: copy that class, or remove it")
@@ -127,13 +129,13 @@ def _flower_folders(workload: Workload, path: Path, progress: Progress) -> Sets:
 
 def _class_folders(folder: Path, *, classes: int) -> list[Path]:
     found = _folders(folder)
-    if not found or len(found) > classes:
-        raise unusable.refusal(f"{folder} holds {len(found)} class folders, and there are 1 to {classes}: correct it")
+    if not 2 <= len(found) <= classes:
+        raise unusable.refusal(f"{folder} holds {len(found)} class folders, and there are 2 to {classes}: correct it")
     return found
 
 
 def _folders(folder: Path) -> list[Path]:
-    return sorted(entry for entry in folder.iterdir() if entry.is_dir())
+    return [entry for entry in files.entries(folder) if entry.is_dir()]
 
 
 def _images(
@@ -143,7 +145,7 @@ def _images(
     images = []
     for folder in folders:
         progress()
-        own = sorted(str(entry) for entry in folder.iterdir() if entry.suffix.lower() in _SUFFIXES)
+        own = [str(entry) for entry in files.entries(folder) if entry.suffix.lower() in _SUFFIXES]
         if not own and not may_be_empty:
             raise unusable.refusal(f"{folder} holds no image ({', '.join(sorted(_SUFFIXES))}): copy it again")
         images += [(image, numbers[folder.name]) for image in own]
@@ -162,7 +164,7 @@ def _of_files(workload: Workload, images: list[tuple[str, int]], *, path: Path, 
 
 def _streamed(workload: Workload, encoded: Encoded, *, count: int, path: Path, name: str) -> Split:
     if not count:
-        raise unusable.refusal(f"{path}: its files of {name} records hold none: copy them again")
+        raise unusable.refusal(f"{path}: its {name} set has no images: copy it again")
     height, width, _ = workload.input_shape
 
     def sample_at(place: tf.Tensor, seed: tf.Tensor) -> Batch:

@@ -54,6 +54,8 @@ def mnist(workload: Workload, path: Path, progress: Progress) -> Sets:
                 f"{of_images} has {len(images)} images and {of_labels.name} {len(labels)} labels: copy both again"
             )
         _require_classes(labels, workload=workload, file=of_labels)
+        if name == TRAINING:
+            _require_several_classes(labels, of_labels)
         return held(images, labels, workload=workload, name=name, origin=str(path))
 
     return Sets(training=split(TRAINING), open_evaluation=lambda: split(EVALUATION))
@@ -79,6 +81,8 @@ def cifar10(workload: Workload, path: Path, progress: Progress) -> Sets:
 
     def split(name: str) -> Held:
         rows = np.concatenate([records(source / file) for file in _CIFAR_FILES[name]])
+        if name == TRAINING:
+            _require_several_classes(rows[:, 0], source)
         images = rows[:, 1:].reshape(-1, channels, height, width).transpose(0, 2, 3, 1)
         return held(images, rows[:, 0], workload=workload, name=name, origin=str(path))
 
@@ -111,4 +115,11 @@ def _require_classes(labels: Array, *, workload: Workload, file: Path) -> None:
         raise unusable.refusal(
             f"{file}: label {labels[wrong[0]]} of sample {wrong[0]} is none of 0 to {workload.classes - 1}: "
             "copy it again"
+        )
+
+
+def _require_several_classes(labels: Array, path: Path) -> None:
+    if len(np.unique(labels)) == 1:
+        raise unusable.refusal(
+            f"{path}: all labels are {labels[0]}, and of one class nothing is learned: copy it again"
         )

@@ -39,6 +39,7 @@ _SPLIT_SEED = 123  # of the original
 _HELD_OUT = 0.1
 _FOREIGN = re.compile(r"[^A-Za-z0-9(),!?'`\n]")
 _REPEATED = re.compile(r"([^\n])\1{2,}")
+_BLANK_LINE = re.compile(rb"^\s*$", re.MULTILINE)
 _ENDING = re.compile(r"('s|'ve|n't|'re|'d|'ll)")
 _MARK = re.compile(r"([,!()?])")
 
@@ -72,6 +73,8 @@ def reviews(workload: Workload, path: Path, progress: Progress) -> Sets:
     source = files.below(path, "aclImdb")
     seen = Numbers()
     training, training_labels = _review_files(source, TRAINING, seen.of, progress)
+    if not any(map(len, training)):
+        raise unusable.refusal(f"{source} holds {len(training)} reviews for training without any word: copy them again")
     ranks = seen.ranks(np.bincount(np.concatenate(training))) + words.FIRST_WORD
     ranks[ranks >= words.REVIEW_WORDS] = words.UNKNOWN
     ranks = np.append(ranks, words.UNKNOWN)  # at -1
@@ -110,8 +113,14 @@ def tweets(workload: Workload, path: Path, progress: Progress) -> Sets:
     seen = Numbers()
     coded, lengths, counts = array("i"), array("i"), []
     for kind in ("pos", "neg"):
-        before = len(lengths)
-        for tweet in tweet_words(files.content(path / f"tw-data.{kind}")):
+        before, file = len(lengths), path / f"tw-data.{kind}"
+        content = files.content(file)
+        if not content.strip():
+            raise unusable.refusal(f"{file} holds no tweet, and of one class nothing is learned: copy it again")
+        if blank := _BLANK_LINE.search(content.removesuffix(b"\n")):
+            line = content.count(b"\n", 0, blank.start()) + 1
+            raise unusable.refusal(f"{file}, line {line}: a blank line is no tweet: copy the file again, or remove it")
+        for tweet in tweet_words(content):
             if len(lengths) % _LINES_AT_ONCE == 0:
                 progress()
             coded.frombytes(seen.of(tweet).tobytes())
@@ -124,6 +133,8 @@ def tweets(workload: Workload, path: Path, progress: Progress) -> Sets:
             f"{path} holds {len(labels)} tweets, of which no tenth can be held out: copy all of them"
         )
     flat = np.array(coded)
+    if not len(flat):
+        raise unusable.refusal(f"{path} holds {len(labels)} tweets without any word: copy both files again")
     ranks = seen.ranks(np.bincount(flat)) + (words.PADDING + 1)
     (length,) = workload.input_shape
     whole = words.held_tweets(ranks[flat], np.array(lengths), labels, length=length, name=TRAINING, origin=str(path))

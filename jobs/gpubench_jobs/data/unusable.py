@@ -19,6 +19,9 @@ _UNNAMED = {
     re.compile("(Could not parse example input)"): (
         "a record below {path} is no Example of TensorFlow: convert or copy the records again"
     ),
+    re.compile(r"Key: ([^\s,]+?)\.[\s\S]*Can't parse serialized Example"): (
+        "a record below {path} has none or several of {said}: convert or copy the records again"
+    ),
     re.compile(r"corrupted record at (\d+)"): (
         "the record at byte {said} of a file below {path} has a wrong checksum: copy it again"
     ),
