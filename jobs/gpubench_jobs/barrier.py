@@ -6,7 +6,7 @@ must be created first). So no worker starts before every pod has joined here. Th
 so that nobody waits for a time-out, and pod 0 ends well only after every pod has said that its ranks are done.
 
 Must not happen: a pod of another attempt, which an address that was used again led here, takes part (it is refused by
-the gang's name); a pod that would do other work (each joins with digests of what it was told and of its code, and a
+the gang's name); a pod that would do other work (each joins with a digest of what it was told and of its code, and a
 difference ends the gang: a tag that was pushed again gives two nodes two images); a wait without a bound (every request
 has a time-out, every caller a deadline).
 
@@ -45,7 +45,10 @@ _BODY_MAX = 64 * 1024
 #: Where processes come from that talk to an address of their machine's loopback network, whichever it is.
 _LOOPBACK = "127.0.0.1"
 _GANG, _POD, _NUMBER, _SIGNATURE = "X-Gang", "X-Pod", "X-Number", "X-Signature"
-_DIGEST_CHARACTERS = 12
+_OTHER_WORK = (
+    "pod {} has another image than pod 0, or another assignment: where a tag was pushed again, name the image by its "
+    "digest"
+)
 _DIGITS_MAX = 20  # of a number in a header; nanoseconds have 19
 
 
@@ -56,34 +59,6 @@ class Fault(Value):
     rank: int | None = None
     exit_code: int
     sentence: Sentence
-
-
-class Work(Value):
-    """Digests of what a pod was told and of the code that does it; an image from before these has none."""
-
-    assignment: str = ""
-    code: str = ""
-
-    @classmethod
-    def of(cls, assignment: Assignment) -> "Work":
-        """What this pod is about to do."""
-        code = hashlib.sha256()
-        for folder in (Path(package.__path__[0]) for package in (gpubench, gpubench_jobs)):
-            for path in sorted(folder.rglob("*.py")):
-                code.update(f"{path.relative_to(folder)} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
-        told = hashlib.sha256(assignment.to_json().encode())
-        return cls(assignment=told.hexdigest()[:_DIGEST_CHARACTERS], code=code.hexdigest()[:_DIGEST_CHARACTERS])
-
-    def difference(self, other: "Work", *, pod: int) -> str | None:
-        """The sentence on a pod that would do other work than pod 0, whose work this is; None where it would not."""
-        if self.code != other.code:
-            return (
-                f"pod {pod} has another image than pod 0 (digests of their code: {other.code or 'none'}, "
-                f"{self.code or 'none'}): where a tag was pushed again, name the image by its digest"
-            )
-        if self.assignment != other.assignment:
-            return f"pod {pod} has another assignment than pod 0: let nothing change GPUBENCH_ASSIGNMENT in single pods"
-        return None
 
 
 class State(Value):
@@ -104,6 +79,15 @@ class OtherWork(Exception):
 
 class Refused(Exception):
     """Pod 0 will not have us; or something answers in its place, and it is not our gang's barrier."""
+
+
+def work_of(assignment: Assignment) -> str:
+    """A digest of what a pod is told, and of the code that does it."""
+    digest = hashlib.sha256(assignment.to_json().encode())
+    for folder in (Path(package.__path__[0]) for package in (gpubench, gpubench_jobs)):
+        for path in sorted(folder.rglob("*.py")):
+            digest.update(f"{path.relative_to(folder)} {hashlib.sha256(path.read_bytes()).hexdigest()}".encode())
+    return digest.hexdigest()
 
 
 def signature(token: str, *said: str | bytes) -> str:
@@ -135,7 +119,7 @@ class Book:
 
     gang: str
     pods: int
-    work: Work = field(default_factory=Work)  # of pod 0, and so of all
+    work: str = ""  # of pod 0, and so of all; that of an image from before there were digests
     _state: State = field(default_factory=State)
     _informed: set[int] = field(default_factory=set)
     _addresses: frozenset[str] = frozenset()  # that joined
@@ -147,9 +131,10 @@ class Book:
         with self._lock:
             return self._state
 
-    def join(self, pod: int, *, address: str | None = None, work: Work | None = None) -> None:
+    def join(self, pod: int, *, address: str | None = None, work: str | None = None) -> None:
         """A pod is here; saying it twice changes nothing. One that would do other work fails the gang."""
-        if work is not None and (sentence := self.work.difference(work, pod=pod)):
+        if work is not None and work != self.work:
+            sentence = _OTHER_WORK.format(pod)
             return self.report(Fault(pod=pod, exit_code=ExitCode.BAD_ASSIGNMENT, sentence=sentence))
         if address is not None:
             found = {address, _LOOPBACK} if ipaddress.ip_address(address).is_loopback else {address}
@@ -229,15 +214,7 @@ class RemoteGang:
     """
 
     def __init__(
-        self,
-        *,
-        host: str,
-        port: int,
-        gang: str,
-        pod: int,
-        source: str,
-        token: str | None = None,
-        work: Work | None = None,
+        self, *, host: str, port: int, gang: str, pod: int, source: str, token: str | None = None, work: str = ""
     ) -> None:
         self._host = host
         self._port = port
@@ -245,7 +222,7 @@ class RemoteGang:
         self._pod = pod
         self._source = source
         self._token = token
-        self._work = work or Work()
+        self._work = work
         self._address: str | None = None
 
     @property
@@ -256,20 +233,19 @@ class RemoteGang:
         return self._address
 
     def join(self) -> None:
-        answer = self._request("POST", "/join", self._work)
-        if sentence := _work(answer).difference(self._work, pod=self._pod):
-            raise OtherWork(sentence)
+        if self._request("POST", "/join", self._work) != self._work.encode():
+            raise OtherWork(_OTHER_WORK.format(self._pod))
 
     def state(self) -> State:
         return State.model_validate_json(self._request("GET", "/state"))
 
     def report(self, fault: Fault) -> None:
-        self._request("POST", "/failed", fault)
+        self._request("POST", "/failed", fault.to_json())
 
     def done(self) -> None:
         self._request("POST", "/done")
 
-    def _request(self, method: str, path: str, body: Value | None = None) -> bytes:
+    def _request(self, method: str, path: str, body: str = "") -> bytes:
         try:
             address = self._address or _resolve(self._host)
             status, answer = self._exchange(address, method=method, path=path, body=body)
@@ -280,12 +256,12 @@ class RemoteGang:
         self._address = address
         return answer
 
-    def _exchange(self, address: str, *, method: str, path: str, body: Value | None) -> tuple[int, bytes]:
+    def _exchange(self, address: str, *, method: str, path: str, body: str) -> tuple[int, bytes]:
         connection = http.client.HTTPConnection(
             address, self._port, timeout=REQUEST_SECONDS, source_address=(self._source, 0)
         )
         try:
-            content = body.to_json().encode() if body else b""
+            content = body.encode()
             # By this process' clock each number is larger than the one before.
             headers = {_GANG: self._gang, _POD: str(self._pod), _NUMBER: str(time.monotonic_ns())}
             if self._token is not None:
@@ -346,8 +322,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             return
         match self.path:
             case "/join":
-                book.join(pod, address=str(self.client_address[0]), work=_work(body))
-                self._answer(200, book.work.to_json())
+                book.join(pod, address=str(self.client_address[0]), work=body.decode(errors="replace"))
+                self._answer(200, book.work)
             case "/failed":
                 self._report(body)
             case "/done":
@@ -413,14 +389,6 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the base class named it
         """Nothing: two requests a second from each pod would bury the log."""
-
-
-def _work(said: bytes) -> Work:
-    """What a pod, or pod 0 in its answer, says of its work; of one that says nothing that is known here, none."""
-    try:
-        return Work.model_validate_json(said)
-    except ValidationError:
-        return Work()
 
 
 def _is_number(text: str) -> bool:

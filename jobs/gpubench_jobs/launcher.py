@@ -117,7 +117,7 @@ class _Launcher:
     # Meeting
 
     def _open_gang(self) -> None:
-        pod, work = self._pod, barrier.Work.of(self._pod.assignment)
+        pod, work = self._pod, barrier.work_of(self._pod.assignment)
         if pod.pod:
             self._gang = barrier.RemoteGang(
                 host=pod.rendezvous_host,

@@ -97,18 +97,16 @@ def _own_words(pod: Pod) -> Failed | None:
 def _nonsense(pod: Pod) -> Failed | None:
     for seen in pod.ranks:
         if seen.nonsense is not None:
-            what = f"wrote {seen.nonsense} into the pipe to its launcher"
-            return _of_its_program(pod, seen, what, remedy="let it write only to what it has opened itself")
+            return _of_its_program(pod, seen, f"wrote {seen.nonsense} into the pipe to its launcher")
     return None
 
 
-def _of_its_program(pod: Pod, seen: Seen, what: str, *, remedy: str) -> Failed:
+def _of_its_program(pod: Pod, seen: Seen, what: str) -> Failed:
     """Of a file of the user's, where there is one: another attempt at it would end no better."""
-    where = f"rank {seen.rank}, {seen.phase}, {what}"
-    if pod.custom_file is None or seen.phase in _BEFORE_ANY_FILE:
-        return Failed(exit_code=ExitCode.WORKER_RAISED, sentence=f"{where}: see its log", rank=seen.rank)
-    sentence = f"{pod.custom_file}: {where}: {remedy}, and see its log"
-    return Failed(exit_code=ExitCode.CUSTOM_MODEL_FAILED, sentence=sentence, rank=seen.rank)
+    code, sentence = ExitCode.WORKER_RAISED, f"rank {seen.rank}, {seen.phase}, {what}: see its log"
+    if pod.custom_file is not None and seen.phase not in (Phase.STARTING, Phase.CONNECTING):
+        code, sentence = ExitCode.CUSTOM_MODEL_FAILED, f"{pod.custom_file}: {sentence}, and correct the file"
+    return Failed(exit_code=code, sentence=sentence, rank=seen.rank)
 
 
 def _ended_without_a_word(pod: Pod, allowed: limits.Limits) -> Failed | None:
@@ -147,8 +145,7 @@ def _crashed(pod: Pod, seen: Seen) -> Failed:
         name = _signal_name(-seen.returncode)
         sentence = f"{where} was ended by {name}, which no process of gpubench sent: see its log and the node's"
         return Failed(exit_code=ExitCode.WORKER_RAISED, sentence=sentence, rank=seen.rank)
-    what = f"ended with code {seen.returncode} and without a reason"
-    return _of_its_program(pod, seen, what, remedy="let it raise an exception that says why")
+    return _of_its_program(pod, seen, f"ended with code {seen.returncode} and without a reason")
 
 
 def _signal_name(number: int) -> str:
@@ -202,7 +199,6 @@ def _stalled(pod: Pod, allowed: limits.Limits) -> Failed | None:
 _WAITING = frozenset(
     {Phase.CONNECTING, Phase.SPREADING, Phase.FIRST_STEP, Phase.STEPPING, Phase.EVALUATING, Phase.AGREEING}
 )
-_BEFORE_ANY_FILE = (Phase.STARTING, Phase.CONNECTING)
 #: Phases before the first step is over.
 _STARTING = frozenset(
     {

@@ -198,7 +198,7 @@ def test_pods_that_were_told_different_things_end_with_the_reason(pods: Pods) ->
     first = pods.start(make_assignment(workers=2, batch_per_worker=64))
     second = pods.start(make_assignment(workers=2, batch_per_worker=1), index=1)
     assert (first.wait(), second.wait()) == (ExitCode.BAD_ASSIGNMENT, ExitCode.BAD_ASSIGNMENT)
-    assert "pod 1 has another assignment than pod 0" in first.failure.sentence
+    assert "pod 1 has another image than pod 0, or another assignment" in first.failure.sentence
 
 
 def test_without_pod_0_the_others_give_up_in_time(pods: Pods) -> None:

@@ -127,10 +127,13 @@ def test_a_file_that_would_leave_the_worker_ends_the_pod_with_its_code_and_sente
     ("put", "said"),
     [
         ("raise KeyboardInterrupt", r"FILE, line 3: KeyboardInterrupt: no message: correct the file"),
-        ("os._exit(0)", r"FILE: rank 0, building its model, ended with code 0 and without a reason: let it raise"),
+        (
+            "os._exit(0)",
+            r"FILE: rank 0, building its model, ended with code 0 and without a reason: see its log, and correct",
+        ),
         (
             f"os.write(json.loads(os.environ['{channel.ENV_ORDERS}'])['channel'], b'garbage\\n'); time.sleep(600)",
-            r"FILE: rank 0, building its model, wrote b'garbage' into the pipe to its launcher: let it write",
+            r"FILE: rank 0, building its model, wrote b'garbage' into the pipe to its launcher: see its log, and corr",
         ),
     ],
     ids=["interrupt", "exit", "garbage"],

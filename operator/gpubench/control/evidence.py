@@ -138,12 +138,12 @@ def judge(
     `workers`, batch of each and epochs (in mode Training) are what a user's own program was asked for, whose record
     nobody else has counted; None where ranks of ours have written it.
     """
-    own = _Own(workers, batch, epochs) if workers is not None else None
+    asked = (workers, batch, epochs) if workers is not None else None
     if _waits_in_a_queue(job):
-        found = _succeeded(job, own=own) or _deleted(job)
+        found = _succeeded(job, asked=asked) or _deleted(job)
         return found and found.model_copy(update={"sentence": _one_line(found.sentence)})
     found = (
-        _succeeded(job, own=own)
+        _succeeded(job, asked=asked)
         or _disrupted(job, nodes=nodes, machines=machines)
         or _result_lost(job)
         or _node_lost(job, nodes=nodes, machines=machines, now=now)
@@ -218,19 +218,14 @@ def _has_lost_a_pod(job: ObservedJob, *, nodes: int) -> bool:
     return not refused and 0 < len(job.pods) < nodes and all(pod.running_at is not None for pod in job.pods)
 
 
-class _Own(NamedTuple):
-    """What a program of the user's own was asked for."""
-
-    workers: int
-    batch: int | None
-    epochs: int | None
+_Asked = tuple[int, int | None, int | None]  # of a user's own program: workers, batch of each, epochs
 
 
-def _succeeded(job: ObservedJob, *, own: _Own | None) -> Verdict | None:
+def _succeeded(job: ObservedJob, *, asked: _Asked | None) -> Verdict | None:
     for pod in _first_pods(job):
         ending = _ending(pod)
         if pod.end is not None and pod.end.exit_code == 0 and isinstance(ending, Result) and _ours(ending, job):
-            if own is not None and (wrong := _not_as_asked(ending, own, job, pod.end)):
+            if asked is not None and (wrong := _not_as_asked(ending, asked, job, pod.end)):
                 return Verdict(
                     outcome=Outcome.FAILED,
                     reason=Reason.RESULT_LOST,
@@ -247,18 +242,16 @@ def _succeeded(job: ObservedJob, *, own: _Own | None) -> Verdict | None:
     return None
 
 
-def _not_as_asked(result: Result, own: _Own, job: ObservedJob, end: ContainerEnd) -> str | None:
+def _not_as_asked(result: Result, asked: _Asked, job: ObservedJob, end: ContainerEnd) -> str | None:
     """What in a record of a user's own program is not what was asked for."""
-    if result.workers != own.workers:
-        return (
-            f"counts workers {result.workers}, and {own.workers} were asked for: let the program write the workers of "
-            "its assignment"
-        )
+    workers, batch, epochs = asked
+    if result.workers != workers:
+        return f"counts workers {result.workers}, and {workers} were asked for: write those of its assignment"
     trained = result.training.epochs if result.training is not None else None
-    if own.batch is not None and trained != own.epochs:
-        return f"counts training.epochs {trained or 'none'}, and {own.epochs or 'none'} were asked for: write these"
-    samples = result.steps * (own.batch or 0) * own.workers
-    if own.batch is not None and trained is None and result.samples != samples:
+    if batch is not None and trained != epochs:
+        return f"counts training.epochs {trained or 'none'}, and {epochs or 'none'} were asked for: write these"
+    samples = result.steps * (batch or 0) * workers
+    if batch is not None and trained is None and result.samples != samples:
         return f"counts samples {result.samples}, and {result.steps} steps have {samples}: count those of all ranks"
     if result.resumed is not None and result.resumed.attempt == result.attempt and job.queue is None:
         return f"has resumed.attempt {result.attempt}, which is its own: write that of the checkpoint"

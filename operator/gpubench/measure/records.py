@@ -19,6 +19,7 @@ is no JSON any more. Times are integer nanoseconds of one monotonic clock; no re
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar, Final, Literal, Self, get_args
 
@@ -465,14 +466,10 @@ def _misshapen(message: str) -> str | None:
         return f"its record has {size} bytes, and fewer than {TERMINATION_MESSAGE_MAX} are asked for: shorten its texts"
     if "\ufffd" in message:  # what the runtime has put there
         return "its record has bytes that are no UTF-8: write it in UTF-8"
-    twice = list[str]()
-
-    def note(members: list[tuple[str, object]]) -> None:
-        names = [name for name, _ in members]
-        twice.extend(name for number, name in enumerate(names) if name in names[:number])
-
-    json.loads(message, object_pairs_hook=note)
-    return f"its field {twice[0]} is written twice: write it once" if twice else None
+    objects = list[Counter[str]]()
+    json.loads(message, object_pairs_hook=lambda members: objects.append(Counter(name for name, _ in members)))
+    twice = next((name for names in objects for name, times in names.items() if times > 1), None)
+    return f"its field {twice} is written twice: write it once" if twice is not None else None
 
 
 def _missing_part(text: str) -> str | None:
