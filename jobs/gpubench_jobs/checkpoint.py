@@ -5,10 +5,9 @@
                                 <step>.<attempt>.json   a Manifest: whose they are, what is in them, their SHA-256
 
 Each file is written beside, brought to the disk, and then gets its name; the manifest comes last, and with its name the
-checkpoint is there. Both are read back before it is said to be kept. That costs a SHA-256, for the bytes are mostly in
-memory still: it finds names that are gone, files that were cut or are another writer's, not a disk that forgets later.
-For that the one before is kept, too: the last two that an attempt has written, or begun from. What an attempt refuses
-gets another name (`.unused`), so that it is in nobody's way; the last two of these are kept, while there is room.
+checkpoint is there. Both are read back before it is said to be kept: from memory mostly, so it costs a SHA-256, and
+finds files that are cut or gone, not a disk that forgets later. For that there is the one before: the last two are kept
+that an attempt has written or begun from. What it refuses gets another name, so that it is in nobody's way.
 
 The newest is the one of the latest attempt. A pod of an earlier one may still write, on a node that was cut off: it
 ends when it meets a file of a later attempt, and removes none of those; the later one removes its files.
@@ -18,7 +17,6 @@ good one that is removed before a newer one is on the disk. No TensorFlow here: 
 """
 
 import contextlib
-import errno
 import hashlib
 import json
 import os
@@ -29,8 +27,6 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
-
-from pydantic import ValidationError
 
 from gpubench import sealed
 from gpubench.exitcodes import ExitCode
@@ -131,9 +127,8 @@ class Name(NamedTuple):
     attempt: int
     step: int
 
-    def file(self, ending: str = "") -> str:
-        """One of its files."""
-        return f"{self.step:012d}.{self.attempt:04d}{ending}"
+    def __str__(self) -> str:
+        return f"{self.step:012d}.{self.attempt:04d}"
 
 
 def identity(assignment: assignments.Assignment) -> Identity:
@@ -216,23 +211,18 @@ class Store:
         whole = sorted(other for other, endings in self.files(name.attempt).items() if _MANIFEST in endings)
         self._clear_up(name.attempt, keep=[*self.good, *whole[-KEPT:]])  # a writer may have been stopped in the middle
         try:
-            size, digest = self._write_file(name.file(_DATA), values)
+            size, digest = self._write_file(self._path(name, _DATA), values)
             manifest = manifest.model_copy(update={"size_bytes": size, "sha256": digest})
-            self._write_file(name.file(_MANIFEST), [memoryview(manifest.to_text().encode())])
+            self._write_file(self._path(name, _MANIFEST), [memoryview(manifest.to_text().encode())])
             self._read(name, manifest.identity, into=None)
-        except (OSError, ValueError) as error:
-            found = self.files(name.attempt)  # a later attempt may have removed it
+        except OSError as error:
+            unused = _unused(self.files(name.attempt))  # RankError: a later attempt has removed it
             if no_room(error):
-                self._drop([other for other in found if _is_unused(found[other])], "there is no room")
-            if isinstance(error, ValueError):
-                raise OSError(errno.EIO, f"what was written cannot be read back: {error}") from error
+                self._drop(unused, "there is no room")
             raise
         self.files(name.attempt)
         self.good[:] = [*self.good, name][-KEPT:]
-        try:
-            self._clear_up(name.attempt, keep=self.good)
-        except OSError as error:
-            self.tell(f"older checkpoints in {self.folder} are still there: {error}")
+        self._clear_up(name.attempt, keep=self.good)
         return manifest
 
     def newest(self, identity: Identity, *, attempt: int) -> Found | None:
@@ -240,17 +230,13 @@ class Store:
 
         RankError where a later attempt than this has written here.
         """
-        try:
-            found = self.files(attempt)
-        except OSError as error:
-            self.tell(f"no checkpoint in {self.folder} is used: {error}")
-            return None
+        found = self.files(attempt)
         for name in sorted(found, reverse=True):
             if _MANIFEST in found[name]:
                 values = bytearray()
                 try:
                     manifest = self._read(name, identity, into=values)
-                except (OSError, ValueError) as error:
+                except OSError as error:
                     self.set_aside(name, str(error))
                 else:
                     self.good[:] = [name]
@@ -266,9 +252,8 @@ class Store:
             self.good.remove(name)
         try:
             found = self.files()
-            unused = sorted((other for other in found if _is_unused(found[other])), reverse=True)
-            stay = [other for other in unused if other != name][: _UNUSED_KEPT - 1]
-            self._drop([other for other in unused if other not in stay], f"no more than {_UNUSED_KEPT} are kept")
+            stay = [other for other in _unused(found) if other != name][: _UNUSED_KEPT - 1]
+            self._drop([other for other in _unused(found) if other not in stay], f"no more than {_UNUSED_KEPT} stay")
             for ending in sorted(found.get(name, set()) & {_DATA, _MANIFEST}):  # a manifest alone is refused once more
                 self.disk.rename(self._path(name, ending), self._path(name, ending + _UNUSED))
             self.disk.sync_names(self.folder)
@@ -282,11 +267,14 @@ class Store:
     def files(self, attempt: int | None = None) -> dict[Name, set[str]]:
         """The endings of each checkpoint's files; RankError where there is one of a later attempt than that."""
         found: dict[Name, set[str]] = {}
-        with contextlib.suppress(FileNotFoundError):
-            for path in self.folder.iterdir():
-                if match := _FILE.fullmatch(path.name):
-                    step, by, *endings = match.groups("")
-                    found.setdefault(Name(int(by), int(step)), set()).add("".join(endings))
+        try:
+            for match in filter(None, (_FILE.fullmatch(path.name) for path in self.folder.iterdir())):
+                step, by, *endings = match.groups("")
+                found.setdefault(Name(int(by), int(step)), set()).add("".join(endings))
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            self.tell(f"checkpoints cannot be looked for: {error}")
         latest = max(found).attempt if found else 0
         if attempt is not None and latest > attempt:
             raise RankError(
@@ -297,11 +285,11 @@ class Store:
         return found
 
     def _path(self, name: Name, ending: str = "") -> Path:
-        return self.folder / name.file(ending)
+        return self.folder / f"{name}{ending}"
 
-    def _write_file(self, name: str, values: Iterable[memoryview]) -> tuple[int, str]:
+    def _write_file(self, path: Path, values: Iterable[memoryview]) -> tuple[int, str]:
         """Its size and its SHA-256; it has its name when this returns."""
-        unfinished, size, digest = self.folder / (name + _PART), 0, hashlib.sha256()
+        unfinished, size, digest = path.with_name(path.name + _PART), 0, hashlib.sha256()
         with self.disk.create(unfinished) as file:
             for value in values:
                 for piece in _pieces(value, self.piece_bytes):
@@ -310,15 +298,15 @@ class Store:
                     size += len(piece)
                     self.progress()
             self.disk.sync(file)
-        self.disk.rename(unfinished, self.folder / name)
+        self.disk.rename(unfinished, path)
         self.disk.sync_names(self.folder)
         return size, digest.hexdigest()
 
     def _read(self, name: Name, identity: Identity, *, into: bytearray | None) -> Manifest:
-        """ValueError where it is not as it was written, or another training's."""
+        """OSError where it is not as it was written, or another training's."""
         manifest = _manifest(self._path(name, _MANIFEST).read_bytes())
         if manifest.identity != identity:
-            raise ValueError(_foreign(manifest.identity, identity))
+            raise OSError(_foreign(manifest.identity, identity))
         size, digest = 0, hashlib.sha256()
         with self._path(name, _DATA).open("rb") as file:
             while piece := file.read(self.piece_bytes):
@@ -328,9 +316,9 @@ class Store:
                     into += piece
                 self.progress()
         if size != manifest.size_bytes:
-            raise ValueError(f"it has {size} bytes in place of {manifest.size_bytes}: it was cut")
+            raise OSError(f"it has {size} bytes in place of {manifest.size_bytes}: it was cut")
         if digest.hexdigest() != manifest.sha256:
-            raise ValueError("its bytes do not give its SHA-256: they were changed after it was written")
+            raise OSError("its bytes do not give its SHA-256: they were changed after it was written")
         return manifest
 
     def _clear_up(self, attempt: int, *, keep: Collection[Name]) -> None:
@@ -338,7 +326,10 @@ class Store:
         for name, endings in self.files(attempt).items():
             for ending in sorted(endings, reverse=True):
                 if ending.endswith(_PART) or (name not in keep and not ending.endswith(_UNUSED)):
-                    self.disk.remove(self._path(name, ending))
+                    try:
+                        self.disk.remove(self._path(name, ending))
+                    except OSError as error:
+                        self.tell(f"an old checkpoint cannot be removed: {error}")
 
     def _drop(self, names: Iterable[Name], why: str) -> None:
         """Of those that are unused."""
@@ -348,17 +339,16 @@ class Store:
                 self.disk.remove(self._path(name, ending + _UNUSED))
 
 
-def _is_unused(endings: Iterable[str]) -> bool:
-    return any(ending.endswith(_UNUSED) for ending in endings)
+def _unused(found: dict[Name, set[str]]) -> list[Name]:
+    """The newest first."""
+    return [name for name in sorted(found, reverse=True) if any(ending.endswith(_UNUSED) for ending in found[name])]
 
 
 def _manifest(content: bytes) -> Manifest:
     try:
         return Manifest.from_text(content)
-    except ValidationError as error:
-        raise sealed.Damaged(
-            "its manifest is none of this version of gpubench: it was cut or changed, or another version wrote it"
-        ) from error
+    except ValueError as error:
+        raise OSError("its manifest was cut or changed, or another version of gpubench wrote it") from error
 
 
 def _pieces(value: memoryview, size: int) -> Iterable[memoryview]:

@@ -47,12 +47,12 @@ def _train(orders: channel.Orders, writer: channel.Writer) -> None:
     from gpubench_jobs import (  # noqa: PLC0415  # see the top
         agreement,
         assembly,
-        beginning,
         devices,
         distribution,
         environment,
         epochs,
         health,
+        keeping,
         metrics,
         models,
         nccl,
@@ -86,7 +86,7 @@ def _train(orders: channel.Orders, writer: channel.Writer) -> None:
             first_step=first_step,
         )
 
-    begun = beginning.look(orders, writer) if orders.checkpoints is not None else None
+    begun = keeping.begin(orders, writer) if orders.checkpoints is not None else None
     work = build(begun.first_batch if begun is not None else 0)
     if begun is not None and work.course and work.state and not begun.suits(work.course, work.state):
         work = build(0)
@@ -117,8 +117,8 @@ def _train(orders: channel.Orders, writer: channel.Writer) -> None:
     if work.course is None:
         rank.measure(rank.warm_up(rank.calibrate()))
     training = epochs.run(rank, work.course, keeper) if work.course else ()
-    if keeper is not None:
-        keeper.require_latest(assignment.attempt)
+    if keeper is not None and keeper.store is not None:
+        keeper.store.files(assignment.attempt)  # RankError where a later attempt keeps some: a result removes them
     reports = rank.agree(work.weights, described, links=nccl.links(nccl.said(os.environ.get(nccl.ENV_FILE))))
     result = agreement.result(
         reports,

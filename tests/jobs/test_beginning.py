@@ -13,7 +13,7 @@ import tensorflow as tf
 import sessions
 from gangs import make_assignment
 from gpubench.measure import records
-from gpubench_jobs import beginning, channel, checkpoint, epochs, snapshot
+from gpubench_jobs import channel, checkpoint, epochs, keeping, snapshot
 
 COURSE = epochs.Course(epochs=3, steps=100, samples=800, evaluation=None)
 STEP_SECONDS, FIRST_STEP_SECONDS = 0.01, 7.0
@@ -27,7 +27,7 @@ def sink() -> Iterator[int]:
 
 
 @pytest.fixture
-def begun(tmp_path: Path, sink: int) -> Iterator[Callable[[], beginning.Beginning]]:
+def begun(tmp_path: Path, sink: int) -> Iterator[Callable[[], keeping.Beginning]]:
     """A second attempt, after one that has kept a checkpoint of two weights."""
     asked, asking = os.pipe()
     assignment = make_assignment(mode="Training", checkpoint={}, data={"source": "Generated", "samples": 800})
@@ -36,7 +36,7 @@ def begun(tmp_path: Path, sink: int) -> Iterator[Callable[[], beginning.Beginnin
         join_seconds=0.0, pod_ip="127.0.0.1", checkpoints=str(tmp_path / "trial"), requests=asked,
     )  # fmt: skip
     writer = channel.Writer(sink)
-    first = beginning.look(orders, writer)
+    first = keeping.begin(orders, writer)
     weights = tf.Variable([1.0, 2.0])
     keeper = first.keeper(COURSE, state(weights))
     assert keeper.store is not None
@@ -50,7 +50,7 @@ def begun(tmp_path: Path, sink: int) -> Iterator[Callable[[], beginning.Beginnin
     )  # fmt: skip
     keeper.store.write(manifest, taken.values())
     later = orders.model_copy(update={"assignment": assignment.model_copy(update={"attempt": 2})})
-    yield lambda: beginning.look(later, writer)
+    yield lambda: keeping.begin(later, writer)
     os.close(asked)
     os.close(asking)
 
@@ -66,7 +66,7 @@ def epoch(index: int) -> records.Epoch:
 
 
 def test_what_the_first_step_costs_is_restoring_and_nothing_else_stays_of_it(
-    begun: Callable[[], beginning.Beginning], sink: int
+    begun: Callable[[], keeping.Beginning], sink: int
 ) -> None:
     weights = tf.Variable([0.0, 0.0])
 
@@ -101,7 +101,7 @@ def test_what_the_first_step_costs_is_restoring_and_nothing_else_stays_of_it(
     ],
 )
 def test_a_checkpoint_of_other_data_or_of_another_model_is_set_aside_and_training_begins_anew(
-    begun: Callable[[], beginning.Beginning],
+    begun: Callable[[], keeping.Beginning],
     capsys: pytest.CaptureFixture[str],
     course: dict[str, Any],
     shape: tuple[int, ...],
@@ -119,11 +119,11 @@ def test_a_checkpoint_of_other_data_or_of_another_model_is_set_aside_and_trainin
 
 
 def test_a_checkpoint_of_another_version_of_the_framework_is_used_with_a_warning(
-    begun: Callable[[], beginning.Beginning], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    begun: Callable[[], keeping.Beginning], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     variables = state(tf.Variable([0.0, 0.0]))
     assert begun().suits(COURSE, variables)
     assert not capsys.readouterr().err
-    monkeypatch.setattr(beginning, "_FRAMEWORK", "TensorFlow 9.1.0 and Keras 3.0.0")
+    monkeypatch.setattr(keeping, "_FRAMEWORK", "TensorFlow 9.1.0 and Keras 3.0.0")
     assert begun().suits(COURSE, variables)
     assert "is used, though TensorFlow " in capsys.readouterr().err

@@ -194,7 +194,7 @@ def test_what_is_refused_pushes_nothing_out_and_the_last_two_of_it_are_kept_asid
         store.write(manifest(step, attempt=attempt), values_of(step))
         assert newest_step(Store(folder=folder), attempt=attempt) == step
         store.set_aside(Name(attempt, step), "its variables are not those of the model")
-    assert told[-1].endswith("000000001000.0001 is removed: no more than 2 are kept")
+    assert told[-1].endswith("000000001000.0001 is removed: no more than 2 stay")
     assert files(folder) == sorted(
         f"{name}.{kind}.unused" for name in ("000000000010.0002", "000000000020.0003") for kind in ("data", "json")
     )  # fmt: skip
@@ -208,6 +208,22 @@ def test_the_one_that_was_begun_from_stays_until_there_are_two_newer_ones(tmp_pa
     for step, kept in ((910, {900, 910}), (920, {910, 920})):
         store.write(manifest(step, attempt=2), values_of(step))
         assert {int(path.name[:12]) for path in folder.glob("*.json")} == kept
+
+
+def test_attempts_that_are_killed_before_they_can_clear_up_leave_no_more_and_more(tmp_path: Path) -> None:
+    class NoTime(checkpoint.Disk):
+        def rename(self, path: Path, name: Path) -> None:
+            super().rename(path, name)
+            if name.suffix == ".json":
+                raise PodIsGone
+
+    folder = written(tmp_path / "trial", 1).folder
+    for attempt in range(2, 9):
+        store = Store(folder=folder, disk=NoTime())
+        assert newest_step(store, attempt=attempt) == attempt - 1
+        with pytest.raises(PodIsGone):
+            store.write(manifest(attempt, attempt=attempt), values_of(attempt))
+    assert len(files(folder)) == 2 * (checkpoint.KEPT + 1)
 
 
 class Forgetful(checkpoint.Disk):
@@ -231,7 +247,7 @@ class Mixed(checkpoint.Disk):
 @pytest.mark.parametrize("disk", [Forgetful(), Mixed()])
 def test_a_checkpoint_that_cannot_be_read_back_is_not_said_to_be_kept(tmp_path: Path, disk: checkpoint.Disk) -> None:
     store = written(tmp_path / "trial", 1, 2)
-    with pytest.raises(OSError, match="cannot be read back"):
+    with pytest.raises(OSError, match="bytes in place of"):
         Store(folder=store.folder, disk=disk).write(manifest(3), values_of(3))
     assert newest_step(store) == 2
 

@@ -15,13 +15,14 @@ from hypothesis import settings, stateful
 from hypothesis import strategies as st
 
 from checkpoints import PIECE_BYTES, WHOSE, InterruptedDisk, PodIsGone, damage, manifest, values_of
-from gpubench_jobs.checkpoint import KEPT, Identity, Name, Store
+from gpubench_jobs.checkpoint import KEPT, Found, Identity, Name, Store
 from gpubench_jobs.failures import RankError
 
 UNUSED_KEPT = 2
-#: Two kept, one half written, two unused, and what a writer left that was killed before it could clear up; twice.
-NAMES_MAX = 12
-KILLED_AT = st.one_of(st.none(), st.integers(0, 30))
+#: Kept, half written and unused, and what a writer left that was killed before it could clear up.
+NAMES_MAX = 8
+#: The number of a change: a write has nineteen or so.
+CHANGE = st.integers(0, 20)
 
 
 class Disk(InterruptedDisk):
@@ -57,7 +58,7 @@ class Volume(stateful.RuleBasedStateMachine):
     def teardown(self) -> None:
         shutil.rmtree(self.folder.parent)
 
-    @stateful.rule(killed_at=KILLED_AT)
+    @stateful.rule(killed_at=st.none() | CHANGE)
     def begin(self, killed_at: int | None) -> None:
         self.attempts += 1
         store = Store(folder=self.folder, disk=Disk(killed_at), tell=self.told.append, piece_bytes=PIECE_BYTES)
@@ -65,24 +66,34 @@ class Volume(stateful.RuleBasedStateMachine):
             found = store.newest(self.identity, attempt=self.attempts)
         except PodIsGone:
             return
-        name, step = None, 0
-        if found is not None:
-            step, by = found.manifest.progress.step, found.manifest.attempt
-            name = Name(by, step)
-            assert found.values == b"".join(values_of(step, attempt=by))
-            assert found.manifest.identity == self.identity
-        if self.kept is not None and (name is None or name < self.kept):
-            assert any(self.kept.file() in sentence for sentence in self.told), f"{self.kept} was lost without a word"
+        name = self._require_what_was_kept(found, self.told)
         self.kept, self.told[:] = name, []
+        step = name.step if name is not None else 0
         self.writers.append(Writer(self.attempts, step, self.identity, replace(store, disk=Disk(None))))
 
+    def _require_what_was_kept(self, found: Found | None, told: list[str]) -> Name | None:
+        """The name of what was found."""
+        name = None
+        if found is not None:
+            name = Name(found.manifest.attempt, found.manifest.progress.step)
+            assert found.values == b"".join(values_of(name.step, attempt=name.attempt))
+            assert found.manifest.identity == self.identity
+        if self.kept is not None and (name is None or name < self.kept):
+            assert any(str(self.kept) in sentence for sentence in told), f"{self.kept} was lost without a word"
+        return name
+
+    @stateful.rule(killed_at=CHANGE)
+    def begin_and_be_killed_while_writing(self, killed_at: int) -> None:
+        self.begin(None)
+        self._write(self.writers[-1], Disk(killed_at))
+
     @stateful.precondition(lambda self: self.writers)
-    @stateful.rule(data=st.data(), killed_at=KILLED_AT)
-    def write(self, data: st.DataObject, killed_at: int | None) -> None:
-        self._write(data.draw(st.sampled_from(self.writers)), Disk(killed_at))
+    @stateful.rule(which=st.integers(0, 2), killed_at=st.none() | CHANGE)
+    def write(self, which: int, killed_at: int | None) -> None:
+        self._write(self.writers[-1 - which % len(self.writers)], Disk(killed_at))
 
     @stateful.precondition(lambda self: len(self.writers) > 1)
-    @stateful.rule(at=st.integers(0, 30), later_first=st.booleans())
+    @stateful.rule(at=st.just(0) | CHANGE, later_first=st.booleans())
     def write_while_another_writes(self, at: int, later_first: bool) -> None:
         first, second = self.writers[-2:] if later_first else reversed(self.writers[-2:])
         self._write(second, Disk(at, lambda: self._write(first, Disk(None))))
@@ -119,16 +130,28 @@ class Volume(stateful.RuleBasedStateMachine):
         self.identity = WHOSE.model_copy(update={"assignment": f"of seed {seed}"})
 
     @stateful.precondition(lambda self: any(path.is_file() for path in self.folder.glob("*")))
-    @stateful.rule(data=st.data(), how=st.integers(0, 3))
-    def somebody_damages(self, data: st.DataObject, how: int) -> None:
+    @stateful.rule(which=st.integers(0, 5), how=st.integers(0, 3))
+    def somebody_damages(self, which: int, how: int) -> None:
+        newest = max(Store(folder=self.folder).files())
         files = sorted(path for path in self.folder.iterdir() if path.is_file())
-        path = data.draw(st.sampled_from(files))
+        files.sort(key=lambda path: not path.name.startswith(str(newest)))
+        path = files[which % len(files)]
         damage(path, how)
         if self.kept is not None and not path.exists():
             watched = self.writers and self.kept in self.writers[-1].store.good
-            left = list(self.folder.glob(f"{self.kept.file()}.????"))
-            if not left or (path.name == self.kept.file(".json") and not watched):
+            left = list(self.folder.glob(f"{self.kept}.????"))
+            if not left or (path.name == f"{self.kept}.json" and not watched):
                 self.kept = None  # values without a manifest look like those of a writer that was killed
+
+    @stateful.invariant()
+    def an_attempt_that_began_now_would_find_it(self) -> None:
+        copy = self.folder.with_name("copy")
+        if self.folder.exists():
+            shutil.copytree(self.folder, copy)
+        told = list(self.told)
+        found = Store(folder=copy, tell=told.append).newest(self.identity, attempt=self.attempts + 1)
+        self._require_what_was_kept(found, told)
+        shutil.rmtree(copy, ignore_errors=True)
 
     @stateful.invariant()
     def the_folder_is_bounded(self) -> None:
@@ -139,4 +162,4 @@ class Volume(stateful.RuleBasedStateMachine):
 
 
 TestVolume = Volume.TestCase
-TestVolume.settings = settings(max_examples=100, stateful_step_count=25, derandomize=True)
+TestVolume.settings = settings(max_examples=120, stateful_step_count=25, derandomize=True)
