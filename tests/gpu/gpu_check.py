@@ -32,7 +32,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import gpu_findings  # type: ignore[import-not-found]  # beside this file
+import gpu_findings  # beside this file
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

@@ -21,7 +21,7 @@ from pathlib import Path
 from subprocess import PIPE
 from typing import Any
 
-import gpu_findings  # type: ignore[import-not-found]  # beside this file
+import gpu_findings  # beside this file
 
 ROOT = Path(__file__).resolve().parents[2]
 TORCH = (sys.executable, str(Path(__file__).with_name("gpu_torch.py")))

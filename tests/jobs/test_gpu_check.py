@@ -21,9 +21,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests" / "gpu"))
-import gpu_check  # type: ignore[import-not-found]  # noqa: E402  # found on the path set above
-import gpu_findings  # type: ignore[import-not-found]  # noqa: E402
-import gpu_steps  # type: ignore[import-not-found]  # noqa: E402
+import gpu_check  # noqa: E402  # found on the path set above
+import gpu_findings  # noqa: E402
+import gpu_steps  # noqa: E402
 
 FOUND = """
 import json, subprocess, sys, time
@@ -122,7 +122,7 @@ def test_a_folder_takes_no_figures_of_another_machine() -> None:
 
 def test_contenders_take_turns_and_cases_end_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     findings, clock, turns = gpu_findings.Findings(Path("found.json")), [0.0], list[str]()
-    monkeypatch.setattr(gpu_findings.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr("gpu_findings.time.monotonic", lambda: clock[0])
 
     def block(name: str, rate: float) -> Callable[[], float]:
         def run() -> float:

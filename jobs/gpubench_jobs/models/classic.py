@@ -13,7 +13,7 @@ telling it that this was training, so it did nothing. Commit 1ef603f of 2018-08-
 runs; its author measured 0.3 % less speed for alexnet and less than 0.1 % for a vgg.
 
 Its own layout was NCHW; here the networks are written as NHWC, which CPUs need. For a virtual GPU TensorFlow's layout
-optimizer turns float32 round, with at most four transposes of images, and leaves float16 (`make bench-graph`).
+optimizer turns float32 round, with at most seven transposes of images, and leaves float16 (`make bench-graph`).
 """
 
 import math
