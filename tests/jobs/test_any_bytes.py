@@ -47,10 +47,10 @@ def test_a_review_that_cannot_be_read_is_named_though_its_name_cannot_be_written
 
 def test_photographs_with_such_names_are_read_and_a_bad_one_is_refused(tmp_path: Path) -> None:
     photograph = tf.io.encode_jpeg(tf.zeros((40, 40, 3), tf.uint8)).numpy()
-    for part in ("train", "val"):
-        (tmp_path / part / "n0001").mkdir(parents=True)
-        (tmp_path / part / "n0001/0.jpg").write_bytes(photograph if part == "train" else photograph[:-9])
-        renamed(tmp_path / part / "n0001/0.jpg")
+    for place in ("train/n0001", "train/n0002", "val/n0001"):
+        (tmp_path / place).mkdir(parents=True)
+        (tmp_path / place / "0.jpg").write_bytes(photograph[:-9] if place == "val/n0001" else photograph)
+        renamed(tmp_path / place / "0.jpg")
     workload, told = make_workload(Inputs.IMAGENET, (32, 32, 3), 1001), Data(source="Volume", path=str(tmp_path))
     sets = data.open_sets(workload, told, seed=1)
     evaluation = sets.evaluation

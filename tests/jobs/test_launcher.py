@@ -268,7 +268,7 @@ def test_a_bad_assignment_ends_at_once_with_the_reason(pods: Pods, assignment: s
 def test_a_gpu_that_is_not_there_is_an_unsupported_accelerator(pods: Pods) -> None:
     pod = pods.start(make_assignment(gpu=True), environment={"CUDA_VISIBLE_DEVICES": "-1"})
     assert pod.wait() == ExitCode.UNSUPPORTED_ACCELERATOR
-    assert "TensorFlow sees 0" in pod.failure.sentence
+    assert "was given no GPU" in pod.failure.sentence
 
 
 def test_a_batch_beyond_memory_is_named_with_its_size(pods: Pods) -> None:

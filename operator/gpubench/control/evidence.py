@@ -19,14 +19,7 @@ from typing import NamedTuple
 from gpubench import exitcodes
 from gpubench.control import interruptions
 from gpubench.control.ledger import Interruption, Outcome, Reason
-from gpubench.control.observed import (
-    NODE_SILENT_SECONDS,
-    ContainerEnd,
-    Disruption,
-    ObservedJob,
-    ObservedNode,
-    ObservedPod,
-)
+from gpubench.control.observed import NODE_SILENT_SECONDS, Disruption, ObservedJob, ObservedNode, ObservedPod
 from gpubench.exitcodes import ExitCode
 from gpubench.measure import records
 from gpubench.measure.records import Failure, Result, UnreadableMessage
@@ -225,7 +218,7 @@ def _succeeded(job: ObservedJob, *, asked: _Asked | None) -> Verdict | None:
     for pod in _first_pods(job):
         ending = _ending(pod)
         if pod.end is not None and pod.end.exit_code == 0 and isinstance(ending, Result) and _ours(ending, job):
-            if asked is not None and (wrong := _not_as_asked(ending, asked, job, pod.end)):
+            if asked is not None and (wrong := _not_as_asked(ending, asked, job, pod)):
                 return Verdict(
                     outcome=Outcome.FAILED,
                     reason=Reason.RESULT_LOST,
@@ -242,7 +235,7 @@ def _succeeded(job: ObservedJob, *, asked: _Asked | None) -> Verdict | None:
     return None
 
 
-def _not_as_asked(result: Result, asked: _Asked, job: ObservedJob, end: ContainerEnd) -> str | None:
+def _not_as_asked(result: Result, asked: _Asked, job: ObservedJob, pod: ObservedPod) -> str | None:
     """What in a record of a user's own program is not what was asked for."""
     workers, batch, epochs = asked
     if result.workers != workers:
@@ -255,11 +248,11 @@ def _not_as_asked(result: Result, asked: _Asked, job: ObservedJob, end: Containe
         return f"counts samples {result.samples}, and {result.steps} steps have {samples}: count those of all ranks"
     if result.resumed is not None and result.resumed.attempt == result.attempt and job.queue is None:
         return f"has resumed.attempt {result.attempt}, which is its own: write that of the checkpoint"
-    return _longer_than_it_lived(result, end)
+    return _longer_than_it_lived(result, pod)
 
 
-def _longer_than_it_lived(result: Result, end: ContainerEnd) -> str | None:
-    if end.started_at is None or end.finished_at is None:
+def _longer_than_it_lived(result: Result, pod: ObservedPod) -> str | None:
+    if pod.end is None or pod.end.started_at is None or pod.end.finished_at is None:
         return None
     before = result.resumed.useful_seconds if result.resumed is not None else 0.0  # by earlier attempts
     times = {
@@ -267,7 +260,7 @@ def _longer_than_it_lived(result: Result, end: ContainerEnd) -> str | None:
         "joinSeconds": result.join_seconds,
         "initSeconds": result.init_seconds,
     }
-    lived = max(0.0, end.finished_at - end.started_at)
+    lived = max(0.0, pod.end.finished_at - pod.end.started_at)
     for name, seconds in times.items():
         if seconds > lived + SKEW_SECONDS:
             return f"has {seconds:.6g} s as {name}, and its pod lived for {lived:.0f} s: write what was timed"
