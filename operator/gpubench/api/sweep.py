@@ -119,7 +119,9 @@ class Variant(Value):
         "and halves, leaving the step out, when a gradient overflows.",
     )
     learning_rate_scaling: Literal["None", "Linear", "SquareRoot"] = Field(
-        "None", description="Whether the learning rate is multiplied by the workers, or by the root of their number."
+        "None",
+        description="Whether the learning rate is multiplied by the workers, or by the root of their number, from the "
+        "first step on: Goyal and others 2017 let it rise during five epochs, which is not done here.",
     )
     xla: bool = Field(False, description="Compile forward and backward pass by XLA; the all-reduce stays outside.")
     env: tuple[EnvironmentVariable, ...] = Field(
