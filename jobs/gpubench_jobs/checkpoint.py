@@ -220,7 +220,6 @@ class Store:
             if no_room(error):
                 self._drop(unused, "there is no room")
             raise
-        self.files(name.attempt)
         self.good[:] = [*self.good, name][-KEPT:]
         self._clear_up(name.attempt, keep=self.good)
         return manifest

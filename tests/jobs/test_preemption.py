@@ -180,6 +180,31 @@ def test_another_pod_that_is_told_to_stop_ends_in_its_time_though_nobody_keeps_a
     assert not first.wrote.of_kind(records.Checkpoint)
 
 
+def test_an_attempt_on_a_node_that_was_cut_off_ends_when_the_next_one_has_taken_its_place(start: Start) -> None:
+    assignment = keeping(INTERVAL_SECONDS).model_copy(update={"epochs": 1000})
+    cut_off = start(assignment)
+    wait_until(lambda: count(cut_off[0], "checkpoint") >= 1, pods=cut_off)
+    following = start(assignment)
+    assert (cut_off[0].wait(), cut_off[1].wait()) == (ExitCode.TERMINATED, ExitCode.PEER_LOST)
+    assert "attempt 2 has taken the place of this attempt 1" in cut_off[0].failure.sentence
+    kept = count(following[0], "checkpoint")
+    wait_until(lambda: count(following[0], "checkpoint") > kept, pods=following)
+
+
+def test_an_attempt_whose_place_was_taken_gives_no_result_which_would_remove_checkpoints(
+    start: Start, tmp_path: Path
+) -> None:
+    assignment = keeping(3600.0).model_copy(update={"workers": 1, "epochs": 20})
+    (pod,) = start(assignment)
+    pod.wait_for_windows()
+    later = tmp_path / "volume" / "trial1" / "000000000500.0002.data.part"
+    later.parent.mkdir(parents=True)
+    later.touch()
+    assert pod.wait() == ExitCode.TERMINATED
+    assert "attempt 2 has taken the place of this attempt 1" in pod.failure.sentence
+    assert later.exists()
+
+
 #: Each rank has its own moving statistics, its own seeds of dropout and a variable of its own loss.
 OWN = """
 import keras
