@@ -3,6 +3,7 @@
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -224,6 +225,18 @@ def test_attempts_that_are_killed_before_they_can_clear_up_leave_no_more_and_mor
         with pytest.raises(PodIsGone):
             store.write(manifest(attempt, attempt=attempt), values_of(attempt))
     assert len(files(folder)) == 2 * (checkpoint.KEPT + 1)
+
+
+def test_values_without_their_manifest_stay_and_are_told_of_until_there_is_a_newer_checkpoint(tmp_path: Path) -> None:
+    store = written(tmp_path / "trial", 1, 2)
+    (store.folder / "000000000002.0001.json").unlink()
+    with pytest.raises(PodIsGone):
+        replace(store, disk=InterruptedDisk(3)).write(manifest(3), values_of(3))
+    told: list[str] = []
+    assert newest_step(Store(folder=store.folder, tell=told.append)) == 1
+    assert told == [
+        f"{store.folder / '000000000002.0001'} has no manifest: it was not finished, or somebody has removed that"
+    ]
 
 
 class Forgetful(checkpoint.Disk):

@@ -162,4 +162,4 @@ class Volume(stateful.RuleBasedStateMachine):
 
 
 TestVolume = Volume.TestCase
-TestVolume.settings = settings(max_examples=200, stateful_step_count=25, derandomize=True)
+TestVolume.settings = settings(max_examples=120, stateful_step_count=25, derandomize=True)
