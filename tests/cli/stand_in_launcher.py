@@ -92,7 +92,7 @@ def result() -> dict[str, Any]:
         "attempt": ASSIGNMENT["attempt"],
         "workers": ASSIGNMENT["workers"],
         "steps": 10,
-        "samples": 1000 * ASSIGNMENT["workers"],
+        "samples": 10 * ASSIGNMENT["batchPerWorker"] * ASSIGNMENT["workers"],
         "nanoseconds": 1_000_000_000 + ASSIGNMENT["seed"] * 1_000_000,
         "windows": 5,
         "warmUpWindows": 1,

@@ -123,9 +123,18 @@ def _machines(ledger: Ledger, jobs: Sequence[ObservedJob], observed: Observed) -
 def _verdict(
     job: ObservedJob, point: Point, *, plan: Plan, observed: Observed, on: Machines, now: float
 ) -> Verdict | None:
-    # Of a program of the user's own nobody else has counted the ranks.
-    workers = point.key.workers if point.key.is_own_program else None
-    verdict = evidence.judge(job, nodes=point.nodes, timing=plan.timing, now=now, workers=workers, machines=on)
+    # Of a program of the user's own nobody else has counted the ranks and their samples.
+    key, own = point.key, point.key.is_own_program
+    verdict = evidence.judge(
+        job,
+        nodes=point.nodes,
+        timing=plan.timing,
+        now=now,
+        workers=key.workers if own else None,
+        batch=key.batch_per_worker if own else None,
+        epochs=key.epochs if own else None,
+        machines=on,
+    )
     if verdict is None and observed.study.spec.suspend:
         return Verdict(outcome=Outcome.STOPPED, reason=Reason.SUSPENDED, sentence="the study was suspended")
     return verdict
