@@ -14,7 +14,7 @@ class ExitCode(IntEnum):
 
     SUCCEEDED = 0
     BAD_ASSIGNMENT = 64  # the assignment cannot be read or names what this image does not know: nobody but the user
-    UNSUPPORTED_ACCELERATOR = 65  # the libraries in the image do not run on this accelerator: another image
+    UNSUPPORTED_ACCELERATOR = 65  # no GPU, driver or code for it, or a library that does not load: the sentence says which
     OUT_OF_MEMORY = 66  # the batch does not fit the device (or the memory limit): a smaller batch
     SIZE_MISMATCH = 67  # Horovod came up with another number of ranks than assigned: a bug or a foreign environment
     LOSS_NOT_FINITE = 68  # the loss became NaN or infinite: another precision or learning rate
@@ -24,7 +24,7 @@ class ExitCode(IntEnum):
     JOIN_TIMEOUT = 81  # not every pod came to the barrier in time: perhaps a retry
     PEER_LOST = 82  # a rank of another pod went away: look for the cause at that pod
     STALLED = 83  # a rank is alive and makes no progress: perhaps a retry
-    TERMINATED = 84  # this pod was told to stop (SIGTERM): look for the cause in its conditions
+    TERMINATED = 84  # told to stop (SIGTERM): see its conditions; or a later attempt has its place
     RESULT_NOT_WRITTEN = 85  # the termination message could not be written: perhaps a retry
     DISK_FULL = 86  # no room for the termination message, the log or scratch files: perhaps a retry, on another node
 
