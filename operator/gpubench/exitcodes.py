@@ -14,7 +14,7 @@ class ExitCode(IntEnum):
 
     SUCCEEDED = 0
     BAD_ASSIGNMENT = 64  # the assignment cannot be read or names what this image does not know: nobody but the user
-    UNSUPPORTED_ACCELERATOR = 65  # no GPU, driver or code for it, or a library that does not load: the sentence says which
+    UNSUPPORTED_ACCELERATOR = 65  # no GPU, driver or code for it, or a library that does not load: see its sentence
     OUT_OF_MEMORY = 66  # the batch does not fit the device (or the memory limit): a smaller batch
     SIZE_MISMATCH = 67  # Horovod came up with another number of ranks than assigned: a bug or a foreign environment
     LOSS_NOT_FINITE = 68  # the loss became NaN or infinite: another precision or learning rate
