@@ -457,7 +457,6 @@ def _changes_of_study(spec: Object) -> tuple[tuple[Object, bool], ...]:
         ({"suspend": not spec["suspend"]}, True),
         ({"limits": {"parallelTrials": 1 + limits["parallelTrials"] % 64}}, True),
         ({"limits": {"parallelTrials": 0}}, False),
-        ({"limits": {"stopDominated": not limits["stopDominated"]}}, True),
     )
 
 

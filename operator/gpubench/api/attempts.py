@@ -138,13 +138,6 @@ class Limits(Value):
         "a price on every pool that is run. Mutable.",
     )
 
-    stop_dominated: bool = Field(
-        False,
-        description="Whether repeats of a point are left out once another point that does the same work is faster and "
-        "cheaper, each beyond both 95 % intervals. The point keeps its figure, with omission Dominated. Needs prices "
-        "and at least 3 repeats of each. Mutable.",
-    )
-
     RULES: ClassVar[tuple[Rule, ...]] = (
         rules.positive("schedulingTimeout", parent="limits"),
         rules.positive("attemptTimeout", parent="limits"),

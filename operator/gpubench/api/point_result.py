@@ -197,7 +197,6 @@ class Omission(StrEnum):
     """Why trials of a point were left out."""
 
     BUDGET = "Budget"  # they do not fit into limits.budget
-    DOMINATED = "Dominated"  # another point of the same work is faster and cheaper: limits.stopDominated
 
 
 class Basis(StrEnum):
@@ -281,9 +280,7 @@ class PointResult(Value):
     state: PointState = Field(description="What became of the point.")
     reason: str | None = Field(None, max_length=REASON_MAX, description="Why, where it was not measured.")
     omission: Omission | None = Field(
-        None,
-        description="Trials of it were left out. Budget: they do not fit into limits.budget. Dominated: another "
-        "point is faster and cheaper, with limits.stopDominated.",
+        None, description="Trials of it were left out. Budget: they do not fit into limits.budget."
     )
     values: tuple[float, ...] = Field(
         (),

@@ -102,7 +102,7 @@ BENCHMARK = Kind(
     scope="Namespaced",
     description="GpuBenchmark is one study: workloads times pools times worker counts times batch sizes, each measured "
     "several times. Its figures appear in its status. The spec cannot be changed, but for suspend, "
-    "limits.parallelTrials, limits.budget, limits.stopDominated and drill.",
+    "limits.parallelTrials, limits.budget and drill.",
     root=benchmark.GpuBenchmark,
     spec=benchmark.GpuBenchmarkSpec,
     status=benchmark_status.GpuBenchmarkStatus,

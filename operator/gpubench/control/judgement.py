@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How each trial of a study stands, and why one is not run: not needed, dominated, or beyond the budget.
+"""How each trial of a study stands, and why one is not run: not needed, or beyond the budget.
 
 The one place where that is judged, for the status as for whoever explains it. Money decides it only by the prices of
 the plan as it was measured: other prices, given afterwards, run nothing and leave nothing out.
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gpubench.api.attempts import Limits
-from gpubench.control import budget, dominated, needed, retries, spending, starts
+from gpubench.control import budget, needed, retries, spending, starts
 from gpubench.control.budget import Purse
 from gpubench.control.ledger import Ledger
 from gpubench.control.observed import ObservedJob
@@ -40,7 +40,6 @@ def judged(
             for trial in plan.trials
         },
     )
-    standings = dominated.judged(plan, standings, wanted=limits.stop_dominated)
     purse = budget.purse(account, live, limit=limits.budget, now=now)
     return Judgement(budget.judged(plan, standings, starts.startable(plan, standings), purse), purse)
 

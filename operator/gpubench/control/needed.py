@@ -11,7 +11,6 @@ Must not happen: a trial that has begun is not counted; a point ends with fewer 
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from gpubench.api.point_result import Omission
 from gpubench.control import results, stopped
 from gpubench.control.retries import Standing, TrialStanding
 from gpubench.measure import stopping, wanted
@@ -32,8 +31,7 @@ def judged(plan: Plan, standings: Mapping[str, TrialStanding]) -> dict[str, Tria
 def least(plan: Plan, standings: Mapping[str, TrialStanding]) -> int:
     """Trials of the plan if no point needs another one than those that have begun or must run."""
     may_not = (Standing.HELD, Standing.NOT_NEEDED)
-    found = (standings[trial.id] for trial in plan.trials)
-    return sum(one.standing not in may_not and one.omission is not Omission.DOMINATED for one in found)
+    return sum(standings[trial.id].standing not in may_not for trial in plan.trials)
 
 
 def _judged(

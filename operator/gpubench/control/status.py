@@ -12,7 +12,7 @@ from gpubench.api.benchmark_status import (
     PointCounts,
     TrialCounts,
 )
-from gpubench.api.point_result import FINDINGS, Basis, Judgement, Omission, PointResult, PointState
+from gpubench.api.point_result import FINDINGS, Basis, Judgement, PointResult, PointState
 from gpubench.api.price_result import Spent
 from gpubench.api.sweep import Variant
 from gpubench.control import advice, best, comparison, conditions, drill, environments, goodput, needed, prices, savings
@@ -248,7 +248,7 @@ def _points(results: Sequence[PointResult]) -> PointCounts:
 
 def _trials(plan: Plan, results: Sequence[PointResult], standings: Mapping[str, TrialStanding]) -> TrialCounts:
     # Trials that were never started because their point had ended are finished too: nothing more will come of them.
-    left = [trial for trial in plan.trials if not _is_over(standings[trial.id])]
+    left = [trial for trial in plan.trials if standings[trial.id].standing is not Standing.NOT_NEEDED]
     running = sum(standings[trial.id].standing is Standing.RUNNING for trial in left)
     finished = sum(
         standings[trial.id].standing in (Standing.MEASURED, Standing.GIVEN_UP)
@@ -257,11 +257,6 @@ def _trials(plan: Plan, results: Sequence[PointResult], standings: Mapping[str, 
     )
     least = needed.least(plan, standings)
     return TrialCounts(total=len(left), least=least if least < len(left) else None, finished=finished, running=running)
-
-
-def _is_over(standing: TrialStanding) -> bool:
-    """Whether a trial is none any more: nothing will ever be asked of it."""
-    return standing.standing is Standing.NOT_NEEDED or standing.omission is Omission.DOMINATED
 
 
 def _attempts(ledger: Ledger) -> AttemptCounts:
