@@ -17,8 +17,8 @@ from pydantic import ValidationError
 
 from gpubench.api.benchmark import POINTS_MAX
 from gpubench.api.measuring import Mode
-from gpubench.plan import derived, importing
-from gpubench.plan.imported import Added, Figure, FigureKind, Imported, ImportedPoint, Run, Speed
+from gpubench.plan import derived
+from gpubench.plan.imported import Added, Imported, ImportedPoint, Run, Speed
 from gpubench.plan.plan import Plan, Point
 from gpubench_cli import import_rows
 from gpubench_cli.import_rows import Row
@@ -37,24 +37,8 @@ OF_A_RUN = (
 #: Figures of a point.
 OF_A_POINT = ("efficiency", "times_as_fast", "as_pool", "note")
 COLUMNS = (*KEY, "repeat", *OF_A_RUN, *OF_A_POINT)
-FIGURE_COLUMNS = (
-    "figure", *KEY, "against_pool", "against_workers", "against_variant", "goal", "amount", "published", "places",
-    "note",
-)  # fmt: skip
 
 _SECONDS_PER_HOUR = 3600
-_AGAINST = frozenset(
-    {
-        FigureKind.RELATIVE_TIME,
-        FigureKind.RELATIVE_COST,
-        FigureKind.RELATIVE_SPEED,
-        FigureKind.GAIN,
-        FigureKind.PAYBACK_DAYS,
-        FigureKind.BREAK_EVEN_DAYS,
-    }
-)
-_GOAL = frozenset({FigureKind.GOAL_HOURS, FigureKind.GOAL_COST})
-_AMOUNT = frozenset({FigureKind.PAYBACK_DAYS, FigureKind.BILLED_COST})
 
 
 class _Placed(NamedTuple):
@@ -64,8 +48,8 @@ class _Placed(NamedTuple):
     point: int
 
 
-def imported(plan: Plan, measurements: Path, figures: Path | None) -> Imported:
-    """Everything that these files say of the points of a study. `plan` is the study's, as it would be run."""
+def imported(plan: Plan, measurements: Path) -> Imported:
+    """Everything that the file says of the points of a study. `plan` is the study's, as it would be run."""
     read = import_rows.read(measurements, columns=COLUMNS)
     missing = [name for name in import_rows.HEADINGS if not read.headings.get(name)]
     if missing:
@@ -85,27 +69,19 @@ def imported(plan: Plan, measurements: Path, figures: Path | None) -> Imported:
     by_point: dict[int, list[Row]] = {}
     for row, point in placed:
         by_point.setdefault(point, []).append(row)
-    found = _checked(
-        measurements,
-        **{name: read.headings[name] for name in import_rows.HEADINGS},
-        added=tuple(Added(like=like, variant=variant) for like, variant in added),
-        points=tuple(_point(plan, index, rows) for index, rows in sorted(by_point.items())),
-    )
-    if figures is None:
-        return found
-    points = importing.with_added(plan, found)
-    rows = import_rows.read(figures, columns=FIGURE_COLUMNS).rows
-    return found.model_copy(update={"figures": tuple(_figure(points, row) for row in rows)})
-
-
-def _checked(path: Path, **fields: object) -> Imported:
     try:
-        return Imported.model_validate(fields)
+        return Imported.model_validate(
+            {
+                **{name: read.headings[name] for name in import_rows.HEADINGS},
+                "added": tuple(Added(like=like, variant=variant) for like, variant in added),
+                "points": tuple(_point(plan, index, rows) for index, rows in sorted(by_point.items())),
+            }
+        )
     except ValidationError as error:
         first = error.errors()[0]
         name = first["loc"][0]
         remedy = ": write a day, a month or a year, such as 2018-02" if name == "published" else ""
-        raise Refusal(f"{path}: {name}: {first['msg']}{remedy}") from error
+        raise Refusal(f"{measurements}: {name}: {first['msg']}{remedy}") from error
 
 
 # --- which point ------------------------------------------------------------------------------------------------------
@@ -223,7 +199,26 @@ def _speed(plan: Plan, index: int, rows: Sequence[Row]) -> Speed | None:
         raise Refusal(f"{place}: times_as_fast is {times}: write a number above 0")
     if index >= len(plan.points):
         raise Refusal(f"{place}: times_as_fast of a variant that the study does not have says nothing: leave it out")
-    return Speed(times=times, over=_against(plan.points, index, {"pool": pool}, place=place))
+    return Speed(times=times, over=_same_on(pool, plan.points, index, place=place))
+
+
+def _same_on(pool: str, points: Sequence[Point], index: int, *, place: str) -> int:
+    """The point that trains the same on this pool, without a variant: with as many workers where there are several."""
+    of = points[index]
+    line = derived.line_of(of)
+    variant = {"variant": of.key.variant}
+    found = [
+        other
+        for other, point in enumerate(points)
+        if point.key.pool == pool
+        and point.key.variant is None
+        and derived.same_training(line, of.key, point.key.model_copy(update=variant))
+    ]
+    if len(found) > 1:
+        found = [other for other in found if points[other].key.workers == of.key.workers]
+    if len(found) != 1:
+        raise Refusal(f"{place}: {len(found)} points of the study train the same with pool {pool}, and one is meant")
+    return found[0]
 
 
 def _one(rows: Sequence[Row], column: str, *, number: bool = True) -> str | None:
@@ -259,67 +254,3 @@ def _whole(row: Row, column: str) -> int:
     if value != value.to_integral_value():
         raise Refusal(f"{row.place}: {column} is {row.cells[column]}: write a whole number")
     return int(value)
-
-
-# --- what is derived from them ----------------------------------------------------------------------------------------
-
-
-def _figure(points: Sequence[Point], row: Row) -> Figure:
-    cells = row.cells
-    if cells.get("figure") not in list(FigureKind):
-        listed = ", ".join(FigureKind)
-        raise Refusal(f"{row.place}: {cells.get('figure', '')!r} is no figure: write one of {listed}")
-    kind = FigureKind(cells["figure"])
-    point = _found(points, row)
-    against = {name: cells[f"against_{name}"] for name in ("pool", "workers", "variant") if f"against_{name}" in cells}
-    for needed, column in ((_AGAINST, "against_pool, against_workers or against_variant"), (_GOAL, "goal"),
-                           (_AMOUNT, "amount")):  # fmt: skip
-        given = bool(against) if needed is _AGAINST else column in cells
-        if (kind in needed) != given:
-            what = "needs" if kind in needed else "has no use for"
-            raise Refusal(f"{row.place}: {kind} {what} {column}")
-    if "amount" in cells and not _number(row, "amount"):
-        raise Refusal(f"{row.place}: amount is {cells['amount']}: write a number above 0")
-    try:
-        return Figure(
-            kind=kind,
-            point=point,
-            against=_against(points, point, against, place=row.place) if against else None,
-            goal=cells.get("goal"),
-            amount=cells.get("amount"),
-            published=cells.get("published"),
-            places=_whole(row, "places") if "places" in cells else 0,
-            note=cells.get("note"),
-        )
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise Refusal(f"{row.place}: {first['loc'][0]}: {first['msg']}") from error
-
-
-def _against(points: Sequence[Point], index: int, named: Mapping[str, str], *, place: str) -> int:
-    """The point that trains the same elsewhere: on the pool, with the workers and in the variant that are named.
-
-    Without a name of its own it is as many workers where there are such, and no variant.
-    """
-    of = points[index]
-    wanted = {"pool": of.key.pool, "variant": "", **named}
-    found = [
-        other
-        for other, point in enumerate(points)
-        if _agrees(point, {name: text for name, text in wanted.items() if text})
-        and _texts(point)["variant"] == wanted["variant"]
-        and _trains_the_same(of, point)
-    ]
-    alike = [other for other in found if points[other].key.workers == of.key.workers]
-    if len(found) > 1 and "workers" not in named:
-        found = alike
-    if len(found) != 1:
-        listed = ", ".join(f"{name} {text}" for name, text in named.items())
-        raise Refusal(f"{place}: {len(found)} points of the study train the same with {listed}, and one is meant")
-    return found[0]
-
-
-def _trains_the_same(one: Point, other: Point) -> bool:
-    """Whether two points train the same on the line of the first one; the variant may differ."""
-    key = other.key.model_copy(update={"variant": one.key.variant})
-    return derived.same_training(derived.line_of(one), one.key, key)

@@ -23,7 +23,6 @@ from gpubench_cli import documents, import_measurements, refusal, results, run, 
 from gpubench_cli.refusal import Refusal
 from gpubench_cli.results import ResultsFolder, Summary
 
-_FIGURES_SUFFIX = ".figures.csv"
 _DESCRIPTION = """\
 Make a results folder of figures that were measured elsewhere: of a publication, or of a study of
 your own from before gpubench. Each row of MEASUREMENTS.csv is one run of one point of the study.
@@ -60,13 +59,6 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     )
     parser.add_argument("study", type=Path, metavar="STUDY.yaml", help="the study that asks for these points")
     parser.add_argument("measurements", type=Path, metavar="MEASUREMENTS.csv", help="what was measured")
-    parser.add_argument(
-        "--figures",
-        type=Path,
-        metavar="CSV",
-        help="what was derived from them, to be shown beside what gpubench makes of them; MEASUREMENTS.figures.csv by "
-        "default, where there is one",
-    )
     parser.add_argument("--pools", type=Path, metavar="FILE", help="GpuPools in a file of their own")
     parser.add_argument("--name", help="the benchmark, where the file has several")
     parser.add_argument("--out", type=Path, metavar="DIR", required=True, help="the new results folder")
@@ -81,52 +73,37 @@ def run_command(arguments: argparse.Namespace) -> int:
     documents.refuse_missing_pools(benchmark, pools)
     now = time.time()
     study = run.as_study(benchmark, now=now)
-    figures = arguments.figures or _beside(arguments.measurements)
     planned = freeze(study.spec, pools, rfc3339(now))
-    found = import_measurements.imported(planned, arguments.measurements, figures)
+    found = import_measurements.imported(planned, arguments.measurements)
     plan = importing.with_measurements(planned, found)
     status = decisions.decide(plan, Ledger(), Observed(study=study), now).status
-    folder = _write(arguments, plan, status, name=study.name, figures=figures)
-    terminal.tell(f"imported from {found.origin}: {len(found.points)} points, {len(found.figures)} derived figures")
-    shown = show.find(str(folder.path), namespace=None, with_spec=False)
-    show.show_study(shown)
+    folder = _write(arguments, plan, status, name=study.name)
+    terminal.tell(f"imported from {found.origin}: {len(found.points)} points")
+    show.show_status(study.name, str(folder.path), status)
     terminal.tell(f"results: {folder.path}")
     return refusal.EXIT_DONE
 
 
 def again(plan: Plan, planned: Plan, path: Path) -> str | None:
-    """What is wrong between an imported plan and the files in its folder; None where it follows from them.
+    """What is wrong between an imported plan and the measurements in its folder; None where it follows from them.
 
     `planned` is the plan of the study file as it would be run.
     """
-    figures = path / results.FIGURES
     try:
-        found = import_measurements.imported(
-            planned, path / results.MEASUREMENTS, figures if figures.is_file() else None
-        )
+        found = import_measurements.imported(planned, path / results.MEASUREMENTS)
     except Refusal as error:
         return error.sentences[0]
     if found != plan.imported:
-        return f"its figures are not those of {results.MEASUREMENTS} and {results.FIGURES}"
+        return f"its figures are not those of {results.MEASUREMENTS}"
     return None
 
 
-def _beside(measurements: Path) -> Path | None:
-    """The derived figures of the same publication, where they lie beside its measurements."""
-    path = measurements.with_name(f"{measurements.stem}{_FIGURES_SUFFIX}")
-    return path if path.is_file() else None
-
-
-def _write(
-    arguments: argparse.Namespace, plan: Plan, status: GpuBenchmarkStatus, *, name: str, figures: Path | None
-) -> ResultsFolder:
+def _write(arguments: argparse.Namespace, plan: Plan, status: GpuBenchmarkStatus, *, name: str) -> ResultsFolder:
     # A study whose pools come from a file of their own is kept with them: it must be read again without that file.
     text = "\n---\n".join(
         path.read_text(encoding="utf-8") for path in (arguments.study, arguments.pools) if path is not None
     )
     folder = ResultsFolder.create(arguments.out, study_text=text, plan=plan)
     folder.keep(results.MEASUREMENTS, arguments.measurements.read_bytes())
-    if figures is not None:
-        folder.keep(results.FIGURES, figures.read_bytes())
     folder.write(Summary(name=name, uid=str(uuid.uuid4()), machine="imported", status=status))
     return folder

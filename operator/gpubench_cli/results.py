@@ -11,7 +11,7 @@
     prices.yaml     of a folder that was re-priced: the GpuPools whose prices plan.json has; the Summary has its digest
     logs/           <trial>.<attempt>.<pod>.jsonl: the pod's records with all windows; .err: what it said besides
     checkpoints/    <trial>/: of trainings of this machine that have no result yet (gpubench_jobs.checkpoint)
-    measurements.csv, figures.csv  of a study that `gpubench import` has made: the files that its plan was made of
+    measurements.csv  of a study that `gpubench import` has made: the file that its plan was made of
 
 On the volume of `spec.results` the pods of a study write its logs/, and none of the rest, which the cluster keeps:
 `gpubench export` puts it beside them, there or in another folder. There a log that is not whole ends in .jsonl.part.
@@ -54,7 +54,7 @@ _PRICES = "prices.yaml"
 #: What an export that came to no end may have left beside the logs of a volume: the plan comes first, the status last.
 _LEFT_BEHIND = frozenset({_PLAN, _STUDY, _LEDGER, _ENVIRONMENTS})
 #: What an imported study was made of, beside its study file.
-MEASUREMENTS, FIGURES = "measurements.csv", "figures.csv"
+MEASUREMENTS = "measurements.csv"
 #: Of this gpubench, as a Summary has it.
 VERSION = metadata.version("gpubench")
 #: What read_* take from a results folder.
@@ -188,7 +188,7 @@ class ResultsFolder:
     def copy_measurements(self, source: Path) -> None:
         """What was measured in another folder, byte by byte: attempts, environments and logs, or what was imported."""
         with _writing(self.path):
-            for name in (_LEDGER, _ENVIRONMENTS, MEASUREMENTS, FIGURES):
+            for name in (_LEDGER, _ENVIRONMENTS, MEASUREMENTS):
                 if (source / name).is_file():
                     shutil.copyfile(source / name, self.path / name)
             for log in sorted((source / names.LOGS_FOLDER).glob("*")):

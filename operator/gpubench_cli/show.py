@@ -15,16 +15,13 @@ from pydantic import ValidationError
 from gpubench import names
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import Comparison, Condition, GpuBenchmarkStatus
-from gpubench.api.point_result import Basis
 from gpubench.api.status_sizes import BILLED_POINTS_MAX
 from gpubench.control import bills as point_bills
 from gpubench.control import conditions
-from gpubench.report import answer, bills, figures, grounds, node_time, published, tables
-from gpubench.report.published import Reproduced
+from gpubench.report import answer, bills, figures, grounds, node_time, tables
 from gpubench.values import Value
 from gpubench_cli import refusal, results, terminal, yaml_text
 from gpubench_cli.refusal import Refusal
-from gpubench_cli.results import Summary
 
 _WITH_SPEC = ("json", "yaml")
 _EXPORT_FIRST = (
@@ -41,7 +38,6 @@ class Shown(Value):
     spec: Any = None
     repriced: results.Repriced | None = None
     status: GpuBenchmarkStatus
-    published: tuple[Reproduced, ...] | None = None  # derived figures of a publication, of an imported study
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -169,15 +165,6 @@ def show_status(name: str, source: str, status: GpuBenchmarkStatus, *, remark: s
         terminal.write(f"\n{compared(status.comparison)}")
 
 
-def show_study(study: Shown) -> None:
-    """One study, and what a publication has derived from its figures where it is imported from one."""
-    remark = study.repriced.sentence if study.repriced is not None else None
-    show_status(study.name, study.source, study.status, remark=remark)
-    if study.published:
-        terminal.write("")
-        terminal.print_table(published.table(study.published))
-
-
 def show_bill(status: GpuBenchmarkStatus) -> None:
     """What was billed, point by point."""
     terminal.write("")
@@ -238,8 +225,6 @@ def find(name: str, *, namespace: str | None, with_spec: bool, with_bills: bool 
             spec=spec,
             repriced=summary.repriced,
             status=_billed(path, summary.status) if with_bills else summary.status,
-            # What was derived at the prices of a publication says nothing beside other ones.
-            published=_published(path, summary) if summary.repriced is None else None,
         )
     if path.is_dir() or "/" in name:
         raise Refusal(results.why_none(path))
@@ -253,13 +238,6 @@ def find(name: str, *, namespace: str | None, with_spec: bool, with_bills: bool 
         spec=found.get("spec"),
         status=read_status(found.get("status"), name=name),
     )
-
-
-def _published(path: Path, summary: Summary) -> tuple[Reproduced, ...] | None:
-    """Only an imported study has any, and only of such a one is the plan read."""
-    if all(point.basis is not Basis.IMPORTED for point in summary.status.results):
-        return None
-    return published.reproduced(results.read_plan(path), summary.status.results) or None
 
 
 def _billed(path: Path, status: GpuBenchmarkStatus) -> GpuBenchmarkStatus:
@@ -287,6 +265,7 @@ def _tables(shown: Sequence[Shown], *, bill: bool) -> None:
     for number, study in enumerate(shown):
         if number:
             terminal.write("")
-        show_study(study)
+        remark = study.repriced.sentence if study.repriced is not None else None
+        show_status(study.name, study.source, study.status, remark=remark)
         if bill:
             show_bill(study.status)

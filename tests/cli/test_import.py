@@ -3,6 +3,7 @@
 
 The measurements are those of `jobs/studies/published`; what is compared with is `tests/core/published/golden.csv`,
 which names its sources. Everything goes through the command line: `gpubench import`, then `show`, `verify`, `compare`.
+What a publication derives from its measurements is made anew from the folder by `derived_figures`.
 """
 
 import csv
@@ -10,15 +11,17 @@ import functools
 import json
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
+import derived_figures
 import measured
 from command_line import called as command
+from derived_figures import Derived
 from gpubench.plan.freeze import freeze
 from gpubench_cli import documents
 
@@ -77,51 +80,57 @@ def shown(folders: Mapping[str, Path]) -> Mapping[str, Any]:
     return found
 
 
-def figures(study: Any, title: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The derived figures of a kind, each with its point in words."""
-    for one in study["published"]:
-        if re.fullmatch(title, one["figure"]):
-            yield one["point"], one
+@pytest.fixture(scope="module")
+def derived(folders: Mapping[str, Path]) -> Mapping[str, Sequence[Derived]]:
+    """What each publication derives, made anew."""
+    return {name: derived_figures.of_folder(folder, name) for name, folder in folders.items()}
 
 
-def by_cell(study: Any, title: str, pool: str = ".*") -> dict[str, Mapping[str, Any]]:
+def of_kind(found: Sequence[Derived], kind: str) -> list[Derived]:
+    return [one for one in found if one.kind == kind]
+
+
+def by_cell(found: Sequence[Derived], kind: str, pool: str | None = None) -> dict[str, Derived]:
     """The figures of a kind, by workload and batch: `vgg16 b64`."""
-    found = {}
-    for point, one in figures(study, title):
-        match = re.fullmatch(
-            rf"(\w+)(?: on {pool}, \d+ workers?)? at batch (\d+)(?: per worker)?, mixed_float16", point
-        )
-        if match:
-            found[f"{match[1]} b{match[2]}"] = one
-    return found
+    return {
+        f"{one.key.workload} b{one.key.batch_per_worker}": one
+        for one in of_kind(found, kind)
+        if pool in (None, one.key.pool)
+    }
 
 
-def same_figures(here: Mapping[str, Mapping[str, Any]], expected: Mapping[str, Golden]) -> None:
-    """Each golden row is among what is shown, rounded as it is there."""
-    assert {key: here[key]["here"] for key in expected} == {key: row.expected for key, row in expected.items()}
+def by_workload(found: Sequence[Derived], kind: str, pool: str | None = None) -> dict[str, Derived]:
+    return {one.key.workload: one for one in by_cell(found, kind, pool).values()}
 
 
-def same_as_printed(here: Mapping[str, Mapping[str, Any]], expected: Mapping[str, Golden]) -> None:
-    """What stands in the column of the publication is what it printed, and absent where it printed nothing."""
+def same_figures(here: Mapping[str, Derived], expected: Mapping[str, Golden]) -> None:
+    """Each golden row is among what comes out, rounded as it is there."""
+    assert {key: here[key].here for key in expected} == {key: row.expected for key, row in expected.items()}
+
+
+def same_as_printed(here: Mapping[str, Derived], expected: Mapping[str, Golden]) -> None:
+    """What the table of the publication has is what was printed, and nothing where nothing was."""
     printed = {key: Decimal(row.published) if row.published else None for key, row in expected.items()}
-    assert {key: Decimal(one) if (one := here[key].get("published")) else None for key in expected} == printed
+    assert {key: Decimal(one) if (one := here[key].published) else None for key in expected} == printed
 
 
 # --- Parkopedia, 2018 -------------------------------------------------------------------------------------------------
 
 
-def test_the_average_scaling_efficiencies_are_those_that_were_printed(shown: Mapping[str, Any]) -> None:
+def test_the_average_scaling_efficiencies_are_those_that_were_printed(derived: Mapping[str, Sequence[Derived]]) -> None:
     rows = golden(r"park\.scaling\.avg\.(\w+)\.(b\d+)")
-    here = by_cell(shown["parkopedia-2018"], "mean efficiency")
+    here = by_cell(derived["parkopedia-2018"], "mean-efficiency")
     same_figures(here, rows)
     same_as_printed(here, rows)
     assert len(here) == 9
-    assert all(one["here"] == one["published"] for one in here.values())
+    assert all(one.here == one.published for one in here.values())
 
 
-def test_four_cards_from_one_are_computed_anew_beside_what_was_printed(shown: Mapping[str, Any]) -> None:
+def test_four_cards_from_one_are_computed_anew_beside_what_was_printed(
+    derived: Mapping[str, Sequence[Derived]],
+) -> None:
     rows = golden(r"park\.1080ti\.4x\.(\w+)\.(b\d+)")
-    here = by_cell(shown["parkopedia-2018"], "samples/s, extrapolated")
+    here = by_cell(derived["parkopedia-2018"], "extrapolated-throughput")
     same_figures(here, rows)
     same_as_printed(here, rows)
 
@@ -138,29 +147,30 @@ def test_the_rows_of_the_1080_ti_are_those_that_were_printed(shown: Mapping[str,
         assert {one["basis"] for one in points} == {"Imported"}
 
 
-def test_images_per_dollar_hours_and_cost_of_imagenet_follow_from_them(shown: Mapping[str, Any]) -> None:
-    study = shown["parkopedia-2018"]
+def test_images_per_dollar_hours_and_cost_of_imagenet_follow_from_them(
+    derived: Mapping[str, Sequence[Derived]],
+) -> None:
+    found = derived["parkopedia-2018"]
     same_figures(
-        by_cell(study, "samples per USD"), golden(r"park\.images_per_dollar\.4x1080ti\.(\w+)\.(b\d+)\.table_1\.1028")
+        by_cell(found, "samples-per-money"),
+        golden(r"park\.images_per_dollar\.4x1080ti\.(\w+)\.(b\d+)\.table_1\.1028"),
     )
     for pool, name in (("office-box", "4x1080ti"), ("desktop", "1x1080ti")):
-        hours = {key.split()[0]: one for key, one in by_cell(study, "hours to imagenet-.*", pool).items()}
-        same_figures(hours, golden(rf"park\.imagenet\.hours\.{name}\.(\w+)"))
-    cost = {key.split()[0]: one for key, one in by_cell(study, "cost of imagenet-.*, USD").items()}
+        same_figures(by_workload(found, "goal-hours", pool), golden(rf"park\.imagenet\.hours\.{name}\.(\w+)"))
+    cost = by_workload(found, "goal-cost")
     same_figures(cost, golden(r"park\.imagenet\.cost\.4x1080ti\.(\w+)\.table_1\.1028"))
+    charted = [*of_kind(found, "samples-per-money"), *of_kind(found, "goal-hours"), *of_kind(found, "goal-cost")]
+    assert len(charted) == 18
+    assert {one.published for one in charted} == {""}
 
 
 def test_what_stands_in_charts_only_is_not_published(shown: Mapping[str, Any], folders: Mapping[str, Path]) -> None:
-    study = shown["parkopedia-2018"]
-    charted = [one for one in study["published"] if re.match("samples per|hours to|cost of", one["figure"])]
-    assert len(charted) == 18
-    assert [one for one in charted if "published" in one] == []
-    rented = [one for one in study["status"]["results"] if one["pool"] not in ("desktop", "office-box")]
+    results = shown["parkopedia-2018"]["status"]["results"]
+    rented = [one for one in results if one["pool"] not in ("desktop", "office-box")]
     assert {one["state"] for one in rented} == {"NotPublished"}
     assert [one for one in rented if "throughput" in one or "cost" in one or one["goals"]] == []
     _, text, _ = command("show", str(folders["parkopedia-2018"]))
     assert re.search(r"vgg16 +p2\.xlarge +1 +64 .* not published ", text)
-    assert re.search(r"samples per USD +vgg16 on office-box.* not published +1625713", text)
 
 
 def test_at_the_hourly_price_of_the_prose_the_figures_are_those_of_the_prose(tmp_path: Path) -> None:
@@ -171,57 +181,56 @@ def test_at_the_hourly_price_of_the_prose_the_figures_are_those_of_the_prose(tmp
     rented = '  price: {perNodeHour: "1.30", currency: USD, asOf: "2018-07-01"}\n'
     (tmp_path / "prose.yaml").write_text(text.replace(owned[0], rented), encoding="utf-8")
     folder = import_into(tmp_path / "out", tmp_path / "prose.yaml", STUDIES / "published" / "parkopedia-2018.csv")
-    _, out, _ = command("show", str(folder), "-o", "json")
-    (study,) = json.loads(out)["studies"]
+    found = derived_figures.of_folder(folder, "parkopedia-2018")
     same_figures(
-        by_cell(study, "samples per USD"), golden(r"park\.images_per_dollar\.4x1080ti\.(\w+)\.(b\d+)\.prose_1\.30")
+        by_cell(found, "samples-per-money"),
+        golden(r"park\.images_per_dollar\.4x1080ti\.(\w+)\.(b\d+)\.prose_1\.30"),
     )
-    cost = {key.split()[0]: one for key, one in by_cell(study, "cost of imagenet-.*, USD").items()}
+    cost = by_workload(found, "goal-cost")
     same_figures(cost, golden(r"park\.imagenet\.cost\.4x1080ti\.(\w+)\.prose_1\.30"))
 
 
-def test_the_office_box_costs_what_its_table_says_and_not_what_its_prose_says(shown: Mapping[str, Any]) -> None:
-    ((_, month),) = figures(shown["parkopedia-2018"], "a month, USD")
-    ((_, hour),) = figures(shown["parkopedia-2018"], "an hour of use, USD")
+def test_the_office_box_costs_what_its_table_says_and_not_what_its_prose_says(
+    derived: Mapping[str, Sequence[Derived]],
+) -> None:
+    (month,) = of_kind(derived["parkopedia-2018"], "own-month")
+    (hour,) = of_kind(derived["parkopedia-2018"], "own-hour")
     (in_month,) = golden(r"park\.office\.(global_per_month)").values()
     (in_hour,) = golden(r"park\.office\.(hourly\.vs_prose)").values()
-    assert (month["here"], month["published"]) == (in_month.expected, in_month.published)
-    assert (hour["here"], hour["published"]) == (in_hour.expected, f"about {in_hour.published}")
+    assert (month.here, month.published) == (in_month.expected, in_month.published)
+    assert (hour.here, hour.published) == (in_hour.expected, f"about {in_hour.published}")
 
 
-def test_a_figure_whose_inputs_are_in_charts_has_no_number_and_says_whose_are_missing(shown: Mapping[str, Any]) -> None:
-    told = [*figures(shown["parkopedia-2018"], "days of use a month to break even|times as much for the money")]
-    assert len(told) == 4
-    for _, one in told:
-        assert "here" not in one
-        assert re.match(r"samples/s of \w+ on gce-8xk80, 8 workers .* were not published", one["absent"])
+def test_a_figure_whose_inputs_are_in_charts_has_no_number(derived: Mapping[str, Sequence[Derived]]) -> None:
+    found = derived["parkopedia-2018"]
+    without = [*of_kind(found, "break-even-days"), *of_kind(found, "gain")]
+    assert len(without) == 4
+    assert {(one.here, one.missing) for one in without} == {(None, "samples/s of gce-8xk80")}
 
 
 # --- Max Woolf, 2017 --------------------------------------------------------------------------------------------------
 
 
-def of_keras(study: Any, title: str) -> dict[str, Mapping[str, Any]]:
+def of_keras(found: Sequence[Derived], kind: str) -> dict[str, Derived]:
     """The figures of a kind, as the table calls them: `mnist_mlp k80-cntk`."""
-    found = {}
-    for point, one in figures(study, title):
-        match = re.match(r"(\w+) on (\w+), 1 worker at batch \d+( with cntk)?, float32", point)
-        assert match, point
-        found[f"{match[1]} {match[2]}-{'cntk' if match[3] else 'tensorflow'}"] = one
-    return found
+    return {
+        f"{one.key.workload} {one.key.pool}-{one.key.variant.name if one.key.variant else 'tensorflow'}": one
+        for one in of_kind(found, kind)
+    }
 
 
 @pytest.mark.parametrize(
-    ("title", "rows"),
+    ("kind", "rows"),
     [
-        ("relative time", r"mw\.(\w+)\.([\w-]+)\.time_rel"),
-        ("relative cost", r"mw\.(\w+)\.([\w-]+)\.cost_rel"),
-        ("cost of a run, USD", r"mw\.(\w+)\.([\w-]+)\.cost_usd"),
+        ("relative-time", r"mw\.(\w+)\.([\w-]+)\.time_rel"),
+        ("relative-cost", r"mw\.(\w+)\.([\w-]+)\.cost_rel"),
+        ("run-cost", r"mw\.(\w+)\.([\w-]+)\.cost_usd"),
     ],
 )
 def test_time_and_cost_of_the_keras_suite_are_those_that_were_printed(
-    shown: Mapping[str, Any], title: str, rows: str
+    derived: Mapping[str, Sequence[Derived]], kind: str, rows: str
 ) -> None:
-    here = of_keras(shown["keras-2017"], title)
+    here = of_keras(derived["keras-2017"], kind)
     same_figures(here, golden(rows))
     same_as_printed(here, golden(rows))
     assert here.keys() == golden(rows).keys()
@@ -254,63 +263,64 @@ def test_a_training_of_one_run_has_its_seconds_and_no_interval(shown: Mapping[st
 
 # --- RaRe Technologies, 2018 ------------------------------------------------------------------------------------------
 
-#: Rows of the table, and the points that they are about.
+#: Rows of the table, and the pool and workers of the points that they are about.
 TWEETS = {
-    "aws.k80": "aws-low-end, 1 worker", "aws.v100": "aws-high-end, 1 worker",
-    "gce.k80": "gce-low-end, 1 worker", "gce.p100": "gce-high-end, 1 worker",
-    "paperspace.p6000": "paperspace-low-end, 1 worker", "paperspace.v100": "paperspace-high-end, 1 worker",
-    "softlayer.2xm60": "ibm-softlayer-low-end, 2 workers",
-    "leadergpu.2x1080.multi": "leadergpu-low-end, 2 workers", "leadergpu.2xp100.multi": "leadergpu-high-end, 2 workers",
-    "leadergpu.2x1080.single": "leadergpu-low-end, 1 worker",
-    "multi_gpu_speedup.2x1080": "leadergpu-low-end, 2 workers",
-    "multi_gpu_speedup.2xp100": "leadergpu-high-end, 2 workers",
+    "aws.k80": ("aws-low-end", 1), "aws.v100": ("aws-high-end", 1),
+    "gce.k80": ("gce-low-end", 1), "gce.p100": ("gce-high-end", 1),
+    "paperspace.p6000": ("paperspace-low-end", 1), "paperspace.v100": ("paperspace-high-end", 1),
+    "softlayer.2xm60": ("ibm-softlayer-low-end", 2),
+    "leadergpu.2x1080.multi": ("leadergpu-low-end", 2), "leadergpu.2xp100.multi": ("leadergpu-high-end", 2),
+    "leadergpu.2x1080.single": ("leadergpu-low-end", 1),
+    "multi_gpu_speedup.2x1080": ("leadergpu-low-end", 2),
+    "multi_gpu_speedup.2xp100": ("leadergpu-high-end", 2),
 }  # fmt: skip
 
 
-def of_tweets(study: Any, title: str) -> dict[str, Mapping[str, Any]]:
-    return {re.sub(r"^twitter_bilstm on (.*?) at .*", r"\1", point): one for point, one in figures(study, title)}
+def of_tweets(found: Sequence[Derived], kind: str) -> dict[tuple[str, int], Derived]:
+    return {(one.key.pool, one.key.workers): one for one in of_kind(found, kind)}
 
 
-def test_the_cost_of_each_run_of_the_tweets_is_the_published_one(shown: Mapping[str, Any]) -> None:
+def test_the_cost_of_each_run_of_the_tweets_is_the_published_one(derived: Mapping[str, Sequence[Derived]]) -> None:
     rows = golden(r"rare\.((?:aws|gce|paperspace|softlayer|leadergpu)\..*)")
-    here = of_tweets(shown["tweets-2018"], "cost of a run, billed by .*")
+    here = of_tweets(derived["tweets-2018"], "billed-cost")
     by_row = {name: here[TWEETS[name]] for name in rows}
     same_figures(by_row, rows)
     same_as_printed(by_row, rows)
     assert len(here) == 13
 
 
-def test_two_gpus_against_one_are_as_fast_as_their_hours_say(shown: Mapping[str, Any]) -> None:
+def test_two_gpus_against_one_are_as_fast_as_their_hours_say(derived: Mapping[str, Sequence[Derived]]) -> None:
     rows = golden(r"rare\.(multi_gpu_speedup\..*)")
-    here = of_tweets(shown["tweets-2018"], "times as fast")
+    here = of_tweets(derived["tweets-2018"], "relative-speed")
     same_figures({name: here[TWEETS[name]] for name in rows}, rows)
 
 
-def test_a_machine_without_a_printed_price_has_a_published_cost_and_none_here(shown: Mapping[str, Any]) -> None:
-    here = of_tweets(shown["tweets-2018"], "cost of a run, billed by .*")
-    for place, published in (("hetzner-dedicated, 1 worker", "0.5"), ("ibm-softlayer-high-end, 4 workers", "20.1")):
-        assert here[place]["published"] == published
-        assert "here" not in here[place]
-        assert here[place]["absent"].startswith("the price of ")
+def test_a_machine_without_a_printed_price_has_a_published_cost_and_none_here(
+    derived: Mapping[str, Sequence[Derived]],
+) -> None:
+    here = of_tweets(derived["tweets-2018"], "billed-cost")
+    for pool, workers, published in (("hetzner-dedicated", 1, "0.5"), ("ibm-softlayer-high-end", 4, "20.1")):
+        found = here[pool, workers]
+        assert (found.published, found.here, found.missing) == (published, None, f"the price of {pool}")
 
 
 # --- Initialized Capital, 2017 ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("title", "pool", "row"),
+    ("kind", "pool", "row"),
     [
-        ("days until USD 2500 are paid", "own-machine", r"init\.(break_even_days)"),
-        ("times as fast", "own-machine", r"init\.(speedup\.1080ti_over_p2)"),
-        ("times as much for the money", "paperspace-p5000", r"init\.(p5000_cost_adjusted)"),
+        ("payback-days", "own-machine", r"init\.(break_even_days)"),
+        ("relative-speed", "own-machine", r"init\.(speedup\.1080ti_over_p2)"),
+        ("gain", "paperspace-p5000", r"init\.(p5000_cost_adjusted)"),
     ],
 )
 def test_an_own_machine_pays_for_itself_when_it_was_said_to(
-    shown: Mapping[str, Any], title: str, pool: str, row: str
+    derived: Mapping[str, Sequence[Derived]], kind: str, pool: str, row: str
 ) -> None:
     (expected,) = golden(row).values()
-    (here,) = [one for point, one in figures(shown["initialized-2017"], title) if f" on {pool}," in point]
-    assert here["here"] == expected.expected
+    (here,) = [one for one in of_kind(derived["initialized-2017"], kind) if one.key.pool == pool]
+    assert here.here == expected.expected
 
 
 def test_where_only_ratios_were_printed_no_point_has_a_speed_of_its_own(shown: Mapping[str, Any]) -> None:
@@ -352,7 +362,6 @@ def test_an_imported_folder_holds_what_its_files_say(folders: Mapping[str, Path]
     ("file", "old", "new"),
     [
         ("measurements.csv", "mnist_mlp,k80,,64.545583", "mnist_mlp,k80,,64.545584"),
-        ("figures.csv", "relative-time,mnist_mlp,p100,,k80,0.86", "relative-time,mnist_mlp,p100,,k80,0.85"),
         ("status.json", '"mean":64.545583', '"mean":64.545584'),
         ("plan.json", "64.545583", "64.545584"),
     ],
@@ -457,6 +466,10 @@ BAD = [
     (HEAD + "workers,seconds\n1,100\n", "seconds is a figure of whole epochs"),
     (HEAD + "workers,samples_per_second,efficiency\n2,100,0.9\n2,100,0.8\n", "efficiency is a figure of the point"),
     (HEAD + "workers,times_as_fast\n2,1.5\n", "times_as_fast and as_pool belong together"),
+    (
+        HEAD + "workers,times_as_fast,as_pool\n2,1.5,elsewhere\n",
+        "0 points of the study train the same with pool elsewhere",
+    ),
     (HEAD + "workers,samples_per_second\n1,100,7\n", "it has 3 cells"),
 ]
 
@@ -470,26 +483,6 @@ def test_bad_input_is_refused_with_its_line(tmp_path: Path, rows: str, sentence:
     assert (code, out) == (2, "")
     assert sentence in err
     assert not (tmp_path / "out").exists()
-
-
-BAD_FIGURES = [
-    ("figure,workers\nspeed,1\n", "'speed' is no figure: write one of"),
-    ("figure,workers\nrelative-time,1\n", "relative-time needs against_pool"),
-    ("figure,workers\ngoal-hours,1\n", "goal-hours needs goal"),
-    ("figure,workers,amount\nrun-cost,1,5\n", "run-cost has no use for amount"),
-    ("figure,workers,against_pool\nrelative-speed,1,elsewhere\n", "0 points of the study train the same"),
-]
-
-
-@pytest.mark.parametrize(("rows", "sentence"), BAD_FIGURES)
-def test_a_derived_figure_that_means_nothing_is_refused(tmp_path: Path, rows: str, sentence: str) -> None:
-    (tmp_path / "own.yaml").write_text(OWN_STUDY, encoding="utf-8")
-    (tmp_path / "own.csv").write_text(HEAD + OWN_ROWS, encoding="utf-8")
-    (tmp_path / "own.figures.csv").write_text(rows, encoding="utf-8")
-    code, _, err = command("import", str(tmp_path / "own.yaml"), str(tmp_path / "own.csv"), "--out",
-                           str(tmp_path / "out"))  # fmt: skip
-    assert code == 2
-    assert sentence in err
 
 
 def test_what_tensorflow_published_becomes_efficiencies(tmp_path: Path) -> None:
@@ -519,22 +512,9 @@ def test_imported_trainings_are_compared_by_their_seconds(folders: Mapping[str, 
     assert first["difference"]["sentence"] == "cannot tell: an interval needs 3 repeats, and A has 1 and B has 1"
 
 
-def test_a_report_has_what_was_published_beside_what_follows_from_it(
-    folders: Mapping[str, Path], shown: Mapping[str, Any], tmp_path: Path
-) -> None:
+def test_a_report_says_whose_the_measurements_are(folders: Mapping[str, Path], tmp_path: Path) -> None:
     page = tmp_path / "report.md"
     code, _, err = command("report", *(str(folder) for folder in folders.values()), "--markdown", str(page))
     assert code == 0, err
     text = page.read_text(encoding="utf-8").replace("\\", "")
-    start = text.index("## What was published, and what follows from its measurements")
-    rows = [line.strip("| ").split(" | ") for line in text[start:].splitlines() if line.startswith("| ")]
-    found = {(row[0], row[1], row[3], row[4]) for row in rows if len(row) == 5}
-    told = [one for study in shown.values() for one in study["published"] if "here" in one]
-    assert len(told) > 100
-    missing = [
-        one
-        for one in told
-        if (one["figure"], one["point"], one.get("published", "not published"), one["here"]) not in found
-    ]
-    assert missing == []
     assert "Its measurements are those of Parkopedia AVP, 2018: https://avp-project.uk" in text

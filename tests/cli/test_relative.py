@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import derived_figures
 import explanations
 from gpubench.control import explain
 from gpubench.money import price
@@ -32,11 +33,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def published() -> dict[tuple[str, str, str], tuple[Decimal, int]]:
     """What is printed of TensorFlow, by figure, workload and pool, with its decimal places."""
-    lines = (STUDIES / "published" / "keras-2017.figures.csv").read_text().splitlines()
-    rows = csv.DictReader(line for line in lines if not line.startswith("#"))
     return {
         (row["figure"], row["workload"], row["pool"]): (Decimal(row["published"]), int(row["places"]))
-        for row in rows
+        for row in derived_figures.rows("keras-2017")
         if row["figure"].startswith("relative-") and not row["variant"] and row["published"]
     }
 

@@ -13,9 +13,8 @@ from gpubench.control.decision import Decision
 from gpubench.control.ledger import Ledger
 from gpubench.control.observed import Observed
 from gpubench.plan import importing
-from gpubench.plan.imported import Added, Figure, FigureKind, Imported, ImportedPoint, Run, Speed
+from gpubench.plan.imported import Added, Imported, ImportedPoint, Run
 from gpubench.plan.plan import Plan
-from gpubench.report import published
 
 PRICE = {"per_node_hour": "0.36", "currency": "USD", "as_of": "2026-11-01"}
 
@@ -24,10 +23,8 @@ def runs(*rates: float) -> tuple[Run, ...]:
     return tuple(Run(samples_per_second=rate) for rate in rates)
 
 
-def imported(*points: ImportedPoint, added: tuple[Added, ...] = (), figures: tuple[Figure, ...] = ()) -> Imported:
-    return Imported(
-        publisher="Somebody", source="a log book", published="2018-05", points=points, added=added, figures=figures
-    )
+def imported(*points: ImportedPoint, added: tuple[Added, ...] = ()) -> Imported:
+    return Imported(publisher="Somebody", source="a log book", published="2018-05", points=points, added=added)
 
 
 def plan_of(found: Imported, *pools: GpuPool, workers: tuple[int, ...] = (1, 2)) -> Plan:
@@ -61,10 +58,9 @@ def test_nothing_is_run_and_the_study_is_over_at_once() -> None:
 
 
 def test_a_plan_with_imported_figures_is_read_as_it_was_stored() -> None:
-    figure = Figure(kind=FigureKind.RELATIVE_SPEED, point=1, against=0, published="about 2", places=1)
     plan = plan_of(
         imported(ImportedPoint(point=0, runs=runs(100)), ImportedPoint(point=2, runs=runs(50), note="by hand"),
-                 added=(Added(like=0, variant="other"),), figures=(figure,))
+                 added=(Added(like=0, variant="other"),))
     )  # fmt: skip
     assert Plan.from_text(plan.to_text()) == plan
     assert plan.points[2].key.variant is not None
@@ -128,41 +124,3 @@ def test_a_published_efficiency_stands_as_it_is_printed() -> None:
     (line,) = second.scaling
     assert (line.efficiency.mean, line.baseline_workers, line.kind) == (0.87, 1, "weak")
     assert second.reason == "not published: only its efficiency"
-
-
-def test_ratios_are_followed_to_what_they_are_relative_to() -> None:
-    pools = tuple(builders.pool(name, price=PRICE) for name in ("laptop", "rented", "larger"))
-    found = imported(
-        ImportedPoint(point=1, speed=Speed(times="40", over=0)),
-        ImportedPoint(point=2, speed=Speed(times="1.5", over=1)),
-        figures=tuple(
-            Figure(kind=FigureKind.RELATIVE_SPEED, point=point, against=against, places=2)
-            for point, against in ((2, 0), (1, 2), (0, 0))
-        ),
-    )  # fmt: skip
-    plan = plan_of(found, *pools, workers=(1,))
-    assert [one.here for one in published.reproduced(plan, results_of(plan))] == ["60.00", "0.67", "1.00"]
-
-
-def test_ratios_in_a_circle_give_no_number() -> None:
-    pools = tuple(builders.pool(name) for name in ("here", "there"))
-    found = imported(
-        ImportedPoint(point=0, speed=Speed(times="2", over=1)), ImportedPoint(point=1, speed=Speed(times="2", over=0)),
-        figures=(Figure(kind=FigureKind.RELATIVE_SPEED, point=0, against=1, places=2),),
-    )  # fmt: skip
-    plan = plan_of(found, *pools, workers=(1,))
-    (one,) = published.reproduced(plan, results_of(plan))
-    assert one.here is None
-    assert one.absent is not None
-    assert "run in a circle" in one.absent
-
-
-def test_a_figure_without_a_price_has_no_number_and_says_whose_is_missing() -> None:
-    found = imported(
-        ImportedPoint(point=0, runs=runs(100)),
-        figures=(Figure(kind=FigureKind.SAMPLES_PER_MONEY, point=0, places=0),),
-    )
-    plan = plan_of(found, builders.pool(price=None))
-    (one,) = published.reproduced(plan, results_of(plan))
-    assert (one.here, one.absent) == (None, "the price of cpu was not published")
-    assert published.table((one,)).rows[0][3:] == ("not published", "– (the price of cpu was not published)")

@@ -2,13 +2,11 @@
 """Figures that were measured elsewhere, before: those of a publication, or of a study from before gpubench.
 
 They are frozen into the plan (`Plan.imported`), which makes results of them by the same functions as of measured ones:
-nothing is run for such a plan. What a publication derives from its measurements, or shows in a chart only, are its
-`figures`: they are no results, and stand beside what gpubench makes of the measurements (`report.published`).
+nothing is run for such a plan.
 
 Must not happen: a figure that was not published, or one without whose it is.
 """
 
-from enum import StrEnum
 from typing import Annotated
 
 from pydantic import Field
@@ -63,39 +61,6 @@ class Added(Value):
     variant: str
 
 
-class FigureKind(StrEnum):
-    """What a publication derives from its measurements."""
-
-    MEAN_EFFICIENCY = "mean-efficiency"  # over all larger machines of the point's workload and batch
-    EXTRAPOLATED_THROUGHPUT = "extrapolated-throughput"  # of the pool's measuredBy, by the mean efficiency
-    SAMPLES_PER_MONEY = "samples-per-money"
-    GOAL_HOURS = "goal-hours"
-    GOAL_COST = "goal-cost"
-    RUN_COST = "run-cost"  # marginal
-    BILLED_COST = "billed-cost"  # by increments of so many seconds
-    RELATIVE_TIME = "relative-time"
-    RELATIVE_COST = "relative-cost"
-    RELATIVE_SPEED = "relative-speed"
-    GAIN = "gain"  # samples per unit of money over those of another point
-    OWN_HOUR = "own-hour"  # one used hour of an own machine
-    OWN_MONTH = "own-month"
-    PAYBACK_DAYS = "payback-days"  # of continuous use until a machine of such a price is paid
-    BREAK_EVEN_DAYS = "break-even-days"  # of use in a month from which owning is cheaper
-
-
-class Figure(Value):
-    """One derived figure of a publication."""
-
-    kind: FigureKind
-    point: int  # index into Plan.points
-    against: int | None = None
-    goal: str | None = None
-    amount: DecimalText | None = None  # a price, or an increment of billing in seconds
-    published: _Text | None = None  # as it is printed; None: in a chart only, or not at all
-    places: int = Field(ge=0, le=9)  # to which the publication rounds
-    note: _Text | None = None
-
-
 class Imported(Value):
     """Everything that was taken over, and from whom."""
 
@@ -104,7 +69,6 @@ class Imported(Value):
     published: str = Field(pattern=PUBLISHED_PATTERN)
     points: tuple[ImportedPoint, ...] = Field(min_length=1, max_length=POINTS_MAX)
     added: tuple[Added, ...] = ()
-    figures: tuple[Figure, ...] = ()
 
     @property
     def origin(self) -> str:

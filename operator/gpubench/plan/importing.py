@@ -13,7 +13,7 @@ from gpubench.plan.plan import Plan, Point
 
 def with_measurements(plan: Plan, found: Imported) -> Plan:
     """The plan of the same study with these figures in place of its trials."""
-    points = with_added(plan, found)
+    points = (*plan.points, *(_variant_of(plan.points[one.like], one.variant) for one in found.added))
     given = {one.point for one in found.points}
     return plan.model_copy(
         update={
@@ -24,11 +24,6 @@ def with_measurements(plan: Plan, found: Imported) -> Plan:
             "imported": found,
         }
     )
-
-
-def with_added(plan: Plan, found: Imported) -> tuple[Point, ...]:
-    """The points of the study, and behind them those that the publication has besides."""
-    return (*plan.points, *(_variant_of(plan.points[one.like], one.variant) for one in found.added))
 
 
 def _variant_of(point: Point, name: str) -> Point:

@@ -19,7 +19,7 @@ from gpubench.measure import environment
 from gpubench.measure.records import Environment
 from gpubench.plan.plan import Plan
 from gpubench.precision import Precision
-from gpubench.report import answer, bills, figures, grounds, head, node_time, pricing, published, reported, tables
+from gpubench.report import answer, bills, figures, grounds, head, node_time, pricing, reported, tables
 from gpubench.report.charts import owning, paying, scaling, spending
 from gpubench.report.charts import points as charted
 from gpubench.report.charts.points import Entry, Work
@@ -61,7 +61,6 @@ def document(studies: Sequence[Reported]) -> Document:
             Section(name="studies", title="Studies" if len(named) > 1 else "Study", blocks=_studies(named)),
             Section(name="assumptions", title="Assumptions", blocks=_assumptions(named)),
             Section(name="results", title="Results", blocks=_results(named)),
-            *_published(named),
             *_node_time(named),
             Section(name="charts", title="Charts", blocks=_charts(named)),
             Section(name="warnings", title="Warnings", blocks=_warnings(named)),
@@ -315,18 +314,6 @@ def _charts(studies: Sequence[_Named]) -> tuple[Block, ...]:
         *owning.gains(entries),
         *paying.waterfall(entries),
     )
-
-
-def _published(studies: Sequence[_Named]) -> tuple[Section, ...]:
-    """What publications derive from the measurements that were imported from them; no section where none does."""
-    blocks = []
-    for study in studies:
-        found = published.reproduced(study.plan, study.points) if study.plan is not None else ()
-        if found:
-            origin = study.plan.imported.origin if study.plan is not None and study.plan.imported else study.label
-            blocks.append(TitledTable(caption=f"{study.label}: {origin}", table=published.table(found)))
-    title = "What was published, and what follows from its measurements"
-    return (Section(name="published", title=title, blocks=tuple(blocks)),) if blocks else ()
 
 
 def _node_time(studies: Sequence[_Named]) -> tuple[Section, ...]:
