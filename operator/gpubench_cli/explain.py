@@ -1,39 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gpubench explain NAME POINT`: how each figure of a point came to be, with the numbers put in. Reads only."""
+"""`gpubench explain NAME POINT`: each headline figure of a point with its formula and inputs. Reads only."""
 
 import argparse
 import json
-from collections.abc import Iterator
 
 from gpubench.control import explain
-from gpubench.control.explain import Explained
-from gpubench.control.steps import Step
+from gpubench.report.tables import Column, Table
 from gpubench_cli import refusal, selection, stored, terminal
 
-_BILL = "bill."
-_EPILOG = """\
-A POINT is named by its row in `gpubench show`: workload/pool/workers/batch/precision, of
-which as many parts are enough, in this order, as tell it from the others.
-
-  gpubench explain results/quickstart-20261101T120000Z local-cpu/2
-  gpubench explain three-cnns resnet50/gke-a100/8/64
-  gpubench explain three-cnns row=3           the third row of the table
-  gpubench explain three-cnns abcd2345        the point of a trial
-"""
+_POINT = "resnet50/gke-a100/8/64, or as much of a row of `gpubench show` as is enough; row=3; or the id of a trial"
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """The command's arguments."""
     parser = commands.add_parser(
         "explain",
-        help="how each figure of a point came to be",
-        description="Print how each figure of a point came to be: formula, numbers, result, and the source of the "
-        "formula.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        help="the formula and the inputs of a point's figures",
+        description="Print a table of a point's headline figures: value, formula, inputs, and where these come from.",
     )
     parser.add_argument("name", metavar="NAME", help="a results folder, or a GpuBenchmark")
-    parser.add_argument("point", nargs="?", metavar="POINT", help="may be left out where the study has one")
+    parser.add_argument("point", nargs="?", metavar="POINT", help=_POINT)
     parser.add_argument("-n", "--namespace", help="namespace in the cluster; the kubeconfig's by default")
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="text by default")
     parser.set_defaults(command=run)
@@ -54,29 +40,12 @@ def run(arguments: argparse.Namespace) -> int:
     terminal.write(f"{study.name} ({study.source}): {named}: {found.point.state.value}")
     if study.repriced is not None:
         terminal.write(study.repriced.sentence)
-    for line in lines(found):
-        terminal.write(line)
+    if not any(row.field != "bill.total" for row in found.rows):
+        terminal.write(f"It has no figures: {found.point.reason or 'it has not been measured yet'}.")
+    titles = ("FIGURE", "VALUE", "FORMULA", "INPUTS", "FROM") if found.rows else ()
+    rows = tuple((row.field, row.text, row.formula or "", "; ".join(row.inputs), row.origin) for row in found.rows)
+    sources = dict.fromkeys(f"{row.formula}: {row.source}" for row in found.rows if row.formula is not None)
+    warnings = (f"Warning: {warning.message}" for warning in found.point.warnings)
+    columns = tuple(Column(title=title) for title in titles)
+    terminal.print_table(Table(columns=columns, rows=rows, notes=(*sources, *warnings)))
     return refusal.EXIT_DONE
-
-
-def lines(found: Explained) -> Iterator[str]:
-    """What is printed of a point."""
-    if not any(step.field and not step.field.startswith(_BILL) for step in found.steps):
-        yield f"It has no figures: {found.point.reason or 'it has not been measured yet'}."
-    for step in found.steps:
-        yield ""
-        yield from _lines(step)
-    if found.point.warnings:
-        yield ""
-        yield from (f"Warning: {warning.message}" for warning in found.point.warnings)
-
-
-def _lines(step: Step) -> Iterator[str]:
-    yield step.name
-    if step.formula is not None:
-        yield f"    {step.formula}"
-    for label, numbers in (("", step.numbers), ("  (low)", step.low), ("  (high)", step.high)):
-        if numbers is not None:
-            yield f"  = {numbers}{label}"
-    yield f"  = {step.result}"
-    yield f"    {step.source}"

@@ -31,7 +31,7 @@ def test_every_figure_of_every_point_is_explained_and_is_that_of_the_status(
         found = explain.explained(study.plan, study.ledger, study.spec, index=index)
         assert explanations.figures(point) == explanations.figures(found.point)
         explanations.check(found)
-        assert len(found.steps) >= 8
+        assert len(found.rows) >= 3
 
 
 @pytest.mark.usefixtures("horovod", "two_cores")
@@ -39,18 +39,20 @@ def test_a_point_is_explained_in_words_and_for_programs(real_folder: Path, capsy
     assert program.main(("explain", str(real_folder), "local-cpu/2")) == 0
     told = capsys.readouterr().out
     assert f"quickstart ({real_folder}): mnist_cnn/local-cpu/2/64/float32: Measured\n" in told
-    assert (
-        "\ncost per million samples\n    rate x nodes x samples / throughput / 3600\n  = USD 0.04 x 2 x 1,000,000 / "
-        in told
-    )
-    assert "an example, about the list price of one shared cloud processor, 2026-11-01" in told
-    assert "\nweak scaling efficiency\n" in told or "\nmean weak scaling efficiency\n" in told
+    titles, *_ = (line for line in told.splitlines() if line.startswith("FIGURE"))
+    assert titles.split() == ["FIGURE", "VALUE", "FORMULA", "INPUTS", "FROM"]
+    figures = [line.split()[0] for line in told.splitlines() if line and not line.startswith(" ")]
+    assert {"throughput", "scaling.weak", "cost.perMillionSamples", "bill.total"} <= set(figures)
+    assert 'rate x nodes x samples / throughput / 3600: Parkopedia, 2018, "cost of ImageNet"' in told
     point = results.read_summary(real_folder).status.results[1]
     assert point.cost is not None
     assert point.cost.per_million_samples is not None
     document = said_as_json(capsys, str(real_folder), "mnist_cnn/local-cpu/2/64/float32", "-o", "json")
-    by_field = {step["field"]: step for step in document["steps"] if "field" in step}
-    assert by_field["cost.perMillionSamples"]["amount"] == point.cost.per_million_samples.to_wire()
+    by_field = {row["field"]: row for row in document["rows"]}
+    cost = by_field["cost.perMillionSamples"]
+    assert cost["figure"] == point.cost.per_million_samples.to_wire()
+    assert cost["inputs"][:3] == ["rate = USD 0.04", "nodes = 2", "samples = 1,000,000"]
+    assert "an example, about the list price of one shared cloud processor" in cost["origin"]
     trial = results.read_plan(real_folder).repeats_of_points()[1][0].id
     for other in ("row=2", trial):
         assert said_as_json(capsys, str(real_folder), other, "-o", "json") == document
@@ -65,8 +67,8 @@ def said_as_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
 def test_the_only_point_needs_no_name(trained_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert program.main(("explain", str(trained_folder))) == 0
     told = capsys.readouterr().out
-    assert "cost of a run" in told
-    assert "hours of goal much" in told
+    assert "cost.perRun" in told
+    assert "goals.much.hours" in told
 
 
 @pytest.mark.usefixtures("horovod", "two_cores")
@@ -102,8 +104,8 @@ def test_every_figure_of_a_published_study_is_explained_with_its_publisher(tmp_p
         found = explain.explained(study.plan, study.ledger, study.spec, index=index)
         assert explanations.figures(point) == explanations.figures(found.point)
         explanations.check(found)
-        with_figures += bool(found.steps)
-        first = found.steps[0].source if found.steps else study.plan.imported.origin
+        with_figures += bool(found.rows)
+        first = found.rows[0].origin if found.rows else study.plan.imported.origin
         assert study.plan.imported.origin in first or point.basis is not Basis.IMPORTED
     assert with_figures == sum(bool(explanations.figures(point)) for point in study.status.results)
 

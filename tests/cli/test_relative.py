@@ -75,4 +75,4 @@ def test_they_are_shown_explained_and_verified(folder: Path, capsys: pytest.Capt
     row = 1 + next(number for number, point in enumerate(study.status.results) if point.pool == "p100")
     capsys.readouterr()
     assert program.main(("explain", str(folder), f"row={row}")) == 0
-    assert "relative cost\n    relative time x rate x nodes / (base rate x base nodes)" in capsys.readouterr().out
+    assert "relative time x rate x nodes / (base rate x base nodes): Max Woolf, 2017" in capsys.readouterr().out

@@ -1,45 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What must hold of every explained point: all of its figures are there, each from its own numbers."""
+"""What must hold of every explained point: all of its headline figures are there, each from its own inputs."""
 
 import pytest
 
 import formulas
-from gpubench.api.point_result import AmountInterval, Estimate, PointBill, PointResult
-from gpubench.control.explain import Explained
-from gpubench.control.steps import Step
+from gpubench.api.point_result import AmountInterval, Estimate, PointResult
+from gpubench.control.explain import Explained, Row
 
-#: Numbers are printed with seven digits.
-_PRINTED = 1e-5
-_LAST_PLACE = 1e-9  # of an amount
+_PRINTED = 1e-5  # inputs are printed with seven digits
 
 
 def check(found: Explained) -> None:
-    """The figures are those of the point, and their numbers give them."""
-    told: dict[str, Estimate | AmountInterval | None] = {
-        step.field: step.estimate or step.amount for step in found.steps if step.field is not None
-    }
-    assert told == figures(found.point)
-    assert sum(step.field is not None for step in found.steps) == len(told), "each once"
-    for step in found.steps:
-        _follows(step)
+    """The figures are those of the point, and their inputs give them."""
+    told = [(row.field, row.figure) for row in found.rows if row.figure is not None]
+    assert dict(told) == figures(found.point)
+    assert len(told) == len(dict(told)), "each once"
+    for row in found.rows:
+        _follows(row)
 
 
 def figures(point: PointResult) -> dict[str, Estimate | AmountInterval]:
-    """The figures of a point that are computed, by where its status has them."""
+    """The headline figures of a point, by where its status has them."""
     found: dict[str, Estimate | AmountInterval | None] = {"throughput": point.throughput}
     found |= {f"scaling.{one.kind}": one.efficiency for one in point.scaling}
     if point.training is not None:
-        found |= {
-            "training.seconds": point.training.seconds,
-            "training.secondsPerEpoch": point.training.seconds_per_epoch,
-        }
-        if point.training.quality is not None:
-            found |= {
-                "training.quality.final": point.training.quality.final,
-                "training.quality.best": point.training.quality.best,
-            }
+        found["training.seconds"] = point.training.seconds
     if point.bandwidth is not None:
-        found |= {"bandwidth.algorithm": point.bandwidth.algorithm, "bandwidth.bus": point.bandwidth.bus}
+        found["bandwidth.bus"] = point.bandwidth.bus
     if point.cost is not None:
         found |= {"cost.perMillionSamples": point.cost.per_million_samples, "cost.perRun": point.cost.per_run}
     if point.relative is not None:
@@ -47,49 +34,32 @@ def figures(point: PointResult) -> dict[str, Estimate | AmountInterval]:
     for goal in point.goals:
         found |= {f"goals.{goal.name}.hours": goal.hours, f"goals.{goal.name}.cost": goal.cost}
     if point.bill is not None:
-        found |= _of_bill(point.bill)
+        found["bill.total"] = AmountInterval(mean=point.bill.total, currency=point.bill.currency)
     return {field: figure for field, figure in found.items() if figure is not None}
 
 
-def _of_bill(bill: PointBill) -> dict[str, AmountInterval]:
-    amounts = {"bill.total": bill.total, "bill.perRun": bill.per_run}
-    amounts |= {f"bill.parts.{part}": str(amount) for part, amount in bill.parts.to_wire().items()}
-    return {
-        field: AmountInterval(mean=amount, currency=bill.currency)
-        for field, amount in amounts.items()
-        if amount is not None
-    }
-
-
-def _follows(step: Step) -> None:
-    """The result from the numbers, as far as these are printed."""
-    if step.numbers is None:
-        assert step.formula is None
+def _follows(row: Row) -> None:
+    """The figure from the inputs, at both ends of its interval, too."""
+    assert row.origin
+    if row.formula is None:
+        assert not row.inputs
         return
-    assert step.formula
-    assert step.source
-    figure = step.estimate or step.amount
-    if "±" in step.numbers:
-        assert figure is not None
-        low, high = formulas.ends(step.numbers)
-        bounds = float(figure.low or 0), float(figure.high or 0)
-        room = _PRINTED * abs(float(figure.mean))
-        assert (low, high) == pytest.approx(bounds, rel=_PRINTED, abs=room)
+    assert row.source
+    assert row.figure is not None
+    mean, low, high = (
+        None if one is None else float(one) for one in (row.figure.mean, row.figure.low, row.figure.high)
+    )
+    assert mean is not None
+    last_place = 10.0 ** -len(str(row.figure.mean).partition(".")[2]) if isinstance(row.figure, AmountInterval) else 0.0
+    room = last_place + _PRINTED * abs(mean)
+    if "±" in row.formula:
+        ends = formulas.ends(formulas.filled(row.formula, row.inputs))
+        assert (sum(ends) / 2, *ends) == pytest.approx((mean, low, high), abs=room)
         return
-    if figure is None:
-        scale = 100 if "%" in step.result else 1
-        room = 0.01 if "%" in step.result else _PRINTED
-        assert scale * formulas.value(step.numbers) == pytest.approx(formulas.first_number(step.result), rel=room)
-        return
-    for numbers, stored in ((step.numbers, figure.mean), (step.low, figure.low), (step.high, figure.high)):
-        if numbers is None:
-            assert stored is None
-        else:
-            assert formulas.value(numbers) == pytest.approx(float(stored or 0), rel=_PRINTED, abs=_room(step))
-
-
-def _room(step: Step) -> float:
-    """The last place of an amount: parts of a bill are rounded so that they sum to it, one of them by all of that."""
-    if step.amount is None or not (step.field or "").startswith("bill."):
-        return _LAST_PLACE
-    return 10.0 ** -len(step.amount.mean.partition(".")[2])
+    assert formulas.value(formulas.filled(row.formula, row.inputs)) == pytest.approx(mean, abs=room)
+    if any("–" in text for text in row.inputs):
+        found = sorted(formulas.value(formulas.filled(row.formula, row.inputs, end)) for end in ("low", "high"))
+        stored = [one for one in (low, high) if one is not None and one > 0]  # an end that is not positive may be open
+        assert [one for one in found if one > 0] == pytest.approx(stored, abs=last_place, rel=_PRINTED)
+    elif low is not None:
+        assert "Fieller" in row.source

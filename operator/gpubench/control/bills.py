@@ -17,7 +17,7 @@ from gpubench.control.ledger import AttemptRecord, Outcome, Reason
 from gpubench.measure.records import Result
 from gpubench.money import billing, price, waterfall
 from gpubench.money.amount import Amount
-from gpubench.money.billing import Bill, Terms
+from gpubench.money.billing import Bill
 from gpubench.money.waterfall import NodeTime, Waterfall, Work
 from gpubench.plan.plan import Plan, Point, Trial
 
@@ -42,25 +42,16 @@ _DIGITS_OF_SECONDS = 4  # a status holds 256 of each
 
 @dataclass(frozen=True, kw_only=True)
 class PaidAttempt:
-    """An attempt that has ended, how long it held its nodes, what it did in that time, and its bill."""
+    """An attempt that has ended, and its bill."""
 
     record: AttemptRecord
-    nodes: tuple[NodeTime, ...]
-    work: Work | None  # None of one without a result
     bill: Waterfall
-
-    @property
-    def succeeded(self) -> bool:
-        """Whether it came to a result."""
-        return self.record.outcome is Outcome.SUCCEEDED
 
 
 @dataclass(frozen=True, kw_only=True)
 class Paid:
     """What the attempts at a point were billed, one by one."""
 
-    terms: Terms
-    share: Decimal  # of each node
     attempts: tuple[PaidAttempt, ...]  # those of which something is known
     ended: int
     incomplete: int  # attempts that held nodes for longer than is known
@@ -174,17 +165,14 @@ def paid(plan: Plan, point: Point, records: Sequence[AttemptRecord]) -> Paid | N
     share = price.paid_share(plan, point)
     attempts = tuple(
         PaidAttempt(
-            record=record,
-            nodes=nodes,
-            work=(work := work_of(record, point)),
-            bill=waterfall.of_attempt(terms, nodes=nodes, work=work, share=share),
+            record=record, bill=waterfall.of_attempt(terms, nodes=nodes, work=work_of(record, point), share=share)
         )
         for record in records
         if (nodes := node_times(record)) or record.key not in incomplete
     )
     if not attempts:
         return None
-    return Paid(terms=terms, share=share, attempts=attempts, ended=len(records), incomplete=len(incomplete))
+    return Paid(attempts=attempts, ended=len(records), incomplete=len(incomplete))
 
 
 def bill_of(found: Paid) -> PointBill | None:
@@ -194,7 +182,7 @@ def bill_of(found: Paid) -> PointBill | None:
         return None
     places = min(_PLACES, max(0, _DIGITS_OF_AMOUNTS - 1 - exact.total.adjusted()))
     whole = waterfall.rounded(exact, digits=places)
-    runs = [one.bill.total for one in found.attempts if one.succeeded]
+    runs = [one.bill.total for one in found.attempts if one.record.outcome is Outcome.SUCCEEDED]
     return PointBill(
         total=f"{whole.total:f}",
         currency=whole.currency,

@@ -12,14 +12,9 @@ from gpubench.api.goals import Goal
 from gpubench.api.point_result import Cost, GoalResult, PointResult
 from gpubench.api.point_warning import PointWarning, WarningReason
 from gpubench.control import estimates, point_warnings
-from gpubench.formula import Formula
 from gpubench.money import marginal, price, staleness
 from gpubench.money.amount import Rate
 from gpubench.plan.plan import Plan, Point
-
-SHARED_NODES = Formula(
-    template="{workers} / {slots_per_node}", source="a gang that shares its nodes pays for the slots that it holds"
-)
 
 
 def costed(plan: Plan, point: Point, result: PointResult, goals: Sequence[Goal]) -> PointResult:

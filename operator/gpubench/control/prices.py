@@ -13,11 +13,12 @@ from gpubench.plan.plan import Plan
 
 def used(plan: Plan) -> tuple[PriceUsed, ...]:
     """Of the first pools of the plan that have a price in its currency."""
-    found = (_used(plan, pool) for pool in plan.pools)
+    found = (of_pool(plan, pool) for pool in plan.pools)
     return tuple(one for one in found if one is not None)[:PRICES_SHOWN_MAX]
 
 
-def _used(plan: Plan, pool: GpuPool) -> PriceUsed | None:
+def of_pool(plan: Plan, pool: GpuPool) -> PriceUsed | None:
+    """Of one of the plan's pools; None where it has no price in the plan's currency."""
     terms = price.planned_terms(plan, pool.name)
     read = pool.spec.price or pool.spec.ownership
     per_node_hour = None if terms is None else _text(terms.rate.per_node_hour)

@@ -12,9 +12,10 @@ from gpubench.formula import Formula
 from gpubench.measure.intervals import Interval
 from gpubench.precision import Precision
 
-_SOURCE = "NVIDIA nccl-tests, doc/PERFORMANCE.md"
-ALGORITHM = Formula(template="{elements_per_second} x {bytes_of_an_element} / {workers}", source=_SOURCE)
-BUS = Formula(template="{algorithm_bandwidth} x 2 x ({workers} - 1) / {workers}", source=_SOURCE)
+BUS = Formula(
+    text="throughput x bytes of an element / workers x 2 x (workers - 1) / workers",
+    source="NVIDIA nccl-tests, doc/PERFORMANCE.md",
+)
 
 ELEMENT_BYTES = {
     Precision.FLOAT32: 4,

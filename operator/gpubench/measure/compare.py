@@ -23,7 +23,7 @@ from scipy import special
 
 from gpubench.api.point_result import Estimate, Judgement
 from gpubench.measure import intervals, noise
-from gpubench.measure.intervals import Fieller, Interval
+from gpubench.measure.intervals import Interval
 from gpubench.values import Value
 
 #: A difference below this share is none that anybody acts on, unless the caller says otherwise.
@@ -144,13 +144,6 @@ def speed_ratio(b: Sample, a: Sample, *, quantity: Quantity = Quantity.THROUGHPU
     if not (a.scatters and b.scatters):
         return Interval(mean=top.mean / bottom.mean)
     return intervals.of_ratio(_values(top), _values(bottom), max(a.confidence, b.confidence))
-
-
-def fieller(b: Sample, a: Sample) -> Fieller | None:
-    """What the interval of `speed_ratio`, B over A, is made of; None where it has none."""
-    if not (a.scatters and b.scatters):
-        return None
-    return intervals.fieller(_values(b), _values(a), max(a.confidence, b.confidence))
 
 
 def judged(ratio: Interval, *, tolerance: float) -> Judgement:

@@ -18,12 +18,9 @@ from gpubench.measure.intervals import CONFIDENCE, Interval
 from gpubench.plan.plan import Point
 
 EFFICIENCY = Formula(
-    template="{throughput} x {base_workers} / ({workers} x {base_throughput})",
-    source="scaling efficiency E(n) = T(n) b / (n T(b)), b the smallest worker count measured on the line",
-)
-#: The same with its interval.
-INTERVAL = Formula(
-    template=f"{{base_workers}} / {{workers}} x {intervals.FIELLER.template}", source=intervals.FIELLER.source
+    text="throughput x base workers / (workers x base throughput)",
+    source="scaling efficiency E(n) = T(n) b / (n T(b)), b the smallest worker count measured on the line; "
+    f"{intervals.FIELLER}",
 )
 
 

@@ -38,18 +38,14 @@ class Interval:
         )
 
 
-MEAN = Formula(template="({values}) / {repeats}", source="arithmetic mean over fresh runs")
+MEAN = Formula(text="(values) / repeats", source="arithmetic mean over fresh runs")
 STUDENT = Formula(
-    template="{mean} ± {t} x {deviation} / sqrt({repeats})",
+    text="mean ± t x deviation / sqrt(repeats)",
     source="Student's t interval of the mean (W. S. Gosset, Biometrika 6, 1908): t has repeats - 1 degrees of freedom, "
     "deviation is the standard deviation of the repeats",
 )
-RATIO_OF_MEANS = Formula(template="{mean} / {other_mean}", source="ratio of two means over fresh runs")
-FIELLER = Formula(
-    template="({ratio} ± {t} / {other_mean} x sqrt((1 - {g}) x {error}^2 + {ratio}^2 x {other_error}^2)) / (1 - {g})",
-    source="Fieller's interval of a ratio of two independent means (E. C. Fieller, J. R. Stat. Soc. B 16, 1954): t has "
-    "Welch's degrees of freedom, errors are standard errors of the means, g is (t x other error / other mean)^2",
-)
+FIELLER = "intervals are Fieller's (J. R. Stat. Soc. B 16, 1954), with Welch's degrees of freedom"
+RATIO_OF_MEANS = Formula(text="mean / other mean", source=f"ratio of two means over fresh runs; {FIELLER}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,28 +67,6 @@ class Student:
         """The mean with its interval."""
         half = self.t * math.sqrt(self.variance)
         return Interval(mean=self.mean, low=self.mean - half, high=self.mean + half)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fieller:
-    """What the interval of a ratio of means is made of; g is below 1."""
-
-    ratio: float
-    bottom: float  # the lower mean
-    t: float
-    freedom: float
-    top_variance: float  # of the means
-    bottom_variance: float
-    g: float
-
-    @property
-    def interval(self) -> Interval:
-        """The ratio with its interval."""
-        scaled_bottom = self.ratio**2 * self.bottom_variance
-        half = self.t / self.bottom * math.sqrt((1 - self.g) * self.top_variance + scaled_bottom)
-        return Interval(
-            mean=self.ratio, low=(self.ratio - half) / (1 - self.g), high=(self.ratio + half) / (1 - self.g)
-        )
 
 
 def of_mean(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
@@ -122,25 +96,12 @@ def of_ratio(numerators: Sequence[float], denominators: Sequence[float], confide
     Without bounds below three values on either side, or when the denominator is not clearly different from zero (then
     the interval would be unbounded).
     """
-    ratio = mean(numerators) / mean(denominators)
+    ratio, bottom = mean(numerators) / mean(denominators), mean(denominators)
     if min(len(numerators), len(denominators)) < REPEATS_FOR_INTERVAL:
         return Interval(mean=ratio)
-    if _variance_of_mean(numerators) == _variance_of_mean(denominators) == 0:
-        return Interval(mean=ratio, low=ratio, high=ratio)
-    found = fieller(numerators, denominators, confidence)
-    return Interval(mean=ratio) if found is None else found.interval
-
-
-def fieller(
-    numerators: Sequence[float], denominators: Sequence[float], confidence: float = CONFIDENCE
-) -> Fieller | None:
-    """What the interval of a ratio is made of; None where there is none, or nothing scatters."""
-    if min(len(numerators), len(denominators)) < REPEATS_FOR_INTERVAL:
-        return None
-    ratio, bottom = mean(numerators) / mean(denominators), mean(denominators)
     top_variance, bottom_variance = _variance_of_mean(numerators), _variance_of_mean(denominators)
     if top_variance == bottom_variance == 0:
-        return None
+        return Interval(mean=ratio, low=ratio, high=ratio)
     scaled_bottom = ratio**2 * bottom_variance
     freedom = (top_variance + scaled_bottom) ** 2 / (
         top_variance**2 / (len(numerators) - 1) + scaled_bottom**2 / (len(denominators) - 1)
@@ -148,16 +109,9 @@ def fieller(
     t = _t_quantile(freedom, confidence)
     g = t**2 * bottom_variance / bottom**2
     if g >= 1:
-        return None
-    return Fieller(
-        ratio=ratio,
-        bottom=bottom,
-        t=t,
-        freedom=freedom,
-        top_variance=top_variance,
-        bottom_variance=bottom_variance,
-        g=g,
-    )
+        return Interval(mean=ratio)
+    half = t / bottom * math.sqrt((1 - g) * top_variance + scaled_bottom)
+    return Interval(mean=ratio, low=(ratio - half) / (1 - g), high=(ratio + half) / (1 - g))
 
 
 def _variance_of_mean(values: Sequence[float]) -> float:

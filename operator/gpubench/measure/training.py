@@ -7,20 +7,7 @@ figure of a region that holds no epoch.
 """
 
 from gpubench.api.measuring import TimedRegion
-from gpubench.formula import Formula
 from gpubench.measure.records import Training
-
-_SOURCE = "times of a whole run, in seconds; measure.timedRegion says what counts"
-#: By what `measure.timedRegion` says of the evaluation and of the first epoch.
-TIMED_SECONDS = {
-    ("Outside", "Included"): Formula(template="{training}", source=_SOURCE),
-    ("Inside", "Included"): Formula(template="{training} + {evaluation}", source=_SOURCE),
-    ("Outside", "Excluded"): Formula(template="{training} - {first_epoch}", source=_SOURCE),
-    ("Inside", "Excluded"): Formula(
-        template="{training} + {evaluation} - {first_epoch} - {first_evaluation}", source=_SOURCE
-    ),
-}
-PER_EPOCH = Formula(template="{seconds} / {epochs}", source="the same per epoch that counts")
 
 
 def timed_epochs(training: Training, region: TimedRegion) -> int:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 from enum import StrEnum
 
-from gpubench.formula import Formula
 from gpubench.money import amount, derived, refusals
 from gpubench.money.amount import Amount, Rate
 from gpubench.money.refusals import RefusedInput
@@ -103,13 +102,6 @@ class Terms:
             if fee.per is not FeePeriod.RUN
         ]
         return amount.total(shares) if shares else None
-
-
-#: Of one attempt, or of several: each node by itself, rounded up before they are summed.
-MACHINES = Formula(
-    template="{rate} x {part_of_a_node} x ({billed_seconds}) / 3600",
-    source="RaRe Technologies, 2018: billed is the life of a node, rounded up by the provider's rule",
-)
 
 
 def billed_seconds(seconds: Decimal, *, rule: BillingRule) -> Decimal:

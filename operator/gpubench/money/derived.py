@@ -53,9 +53,7 @@ def cost_of_hours(rate: Rate, *, nodes: Number, hours: Decimal) -> Amount:
     return Amount(value=rate.per_node_hour * _nodes(nodes) * hours, currency=rate.currency)
 
 
-COST_OF_RUN = Formula(
-    template="{rate} x {nodes} x {seconds} / 3600", source="Max Woolf, 2017; marginal, no billing rule"
-)
+COST_OF_RUN = Formula(text="rate x nodes x seconds / 3600", source="Max Woolf, 2017; marginal, no billing rule")
 
 
 def cost_of_run(rate: Rate, *, nodes: Number, seconds: Decimal) -> Amount:
@@ -65,7 +63,7 @@ def cost_of_run(rate: Rate, *, nodes: Number, seconds: Decimal) -> Amount:
 
 
 COST_OF_SAMPLES = Formula(
-    template="{rate} x {nodes} x {samples} / {throughput} / 3600",
+    text="rate x nodes x samples / throughput / 3600",
     source='Parkopedia, 2018, "cost of ImageNet"; marginal, no billing rule',
 )
 
@@ -104,7 +102,7 @@ def gain(one: SamplesPerUnit, *, over: SamplesPerUnit) -> Decimal:
 
 
 HOURS_TO_SAMPLES = Formula(
-    template="{samples} / {throughput} / 3600",
+    text="samples / throughput / 3600",
     source='Parkopedia, 2018, "time to ImageNet"; a lower bound: evaluation, restarts and slower convergence at large '
     "batches come on top",
 )
@@ -142,7 +140,7 @@ def relative_speed(seconds: Decimal, *, base_seconds: Decimal, base: str) -> Rel
 
 #: Of times as long; the prices are those of all nodes for the same hour.
 RELATIVE_COST = Formula(
-    template="{relative_time} x {rate} x {nodes} / ({base_rate} x {base_nodes})",
+    text="relative time x rate x nodes / (base rate x base nodes)",
     source="Max Woolf, 2017, relative to TensorFlow on a K80: (seconds x price) / (base seconds x base price)",
 )
 
@@ -202,11 +200,6 @@ def efficiency_in_money(cost: Amount, *, base_cost: Amount, base: str) -> Decima
     return 1 / relative_cost(cost, base_cost=base_cost, base=base).ratio
 
 
-MEAN_EFFICIENCY = Formula(
-    template="({efficiencies}) / {count}", source="Parkopedia, 2018: each measured pair of machines weighs the same"
-)
-
-
 def mean_efficiency(efficiencies: Sequence[Decimal]) -> Decimal:
     """The mean efficiency over a set of pairs of machines, each weighing the same (Parkopedia, 2018)."""
     if not efficiencies:
@@ -214,13 +207,6 @@ def mean_efficiency(efficiencies: Sequence[Decimal]) -> Decimal:
     for efficiency in efficiencies:
         refusals.positive(efficiency, what="a scaling efficiency", remedy=_MEASURE_IT)
     return sum(efficiencies, Decimal(0)) / len(efficiencies)
-
-
-EXTRAPOLATED = Formula(
-    template="{times} x {throughput} x {mean_efficiency}",
-    source="Parkopedia, 2018, four GTX 1080 Ti from one; without an interval, for how other machines scatter says "
-    "nothing certain about this one",
-)
 
 
 def extrapolated(single: Decimal, *, times: Number, efficiencies: Sequence[Decimal]) -> Decimal:

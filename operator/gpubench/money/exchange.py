@@ -9,11 +9,8 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 from gpubench.api.pool_price import ExchangeRate
-from gpubench.formula import Formula
 from gpubench.money.amount import Amount
 from gpubench.money.refusals import RefusedInput
-
-EXCHANGED = Formula(template="{amount} x {exchange_rate}", source="what one unit is worth in the currency of the study")
 
 
 def dated_rate(rates: Sequence[ExchangeRate], *, currency: str) -> ExchangeRate | None:

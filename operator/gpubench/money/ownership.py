@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from gpubench.api.pool_price import Ownership
-from gpubench.formula import Formula
 from gpubench.money import derived, refusals
 from gpubench.money.amount import Amount, Rate
 
@@ -36,13 +35,6 @@ class GainAtUse:
 def owned_hour(ownership: Ownership) -> Rate:
     """One *used* hour of an own node, at the use that its owner states."""
     return hour_at(ownership, hours_per_month=Decimal(ownership.hours_per_month))
-
-
-HOUR_OF_USE = Formula(
-    template="(({purchase} - {residual}) / {lifetime_months} + {fixed_per_month} + ({watts} x {hours_used} + "
-    "{idle_watts} x {idle_hours}) / 1000 x {price_of_a_kilowatt_hour}) / {hours_used}",
-    source='Parkopedia, 2018, "office box": write-off, fixed costs and power of a month over its hours of use',
-)
 
 
 def idle_hours(hours_per_month: Decimal) -> Decimal:

@@ -7,7 +7,6 @@ from decimal import ROUND_HALF_UP, Decimal
 
 from gpubench.api.pool import GpuPoolSpec
 from gpubench.api.pool_price import Ownership, Price, PriceComponent
-from gpubench.formula import Formula
 from gpubench.money import billing, exchange, ownership
 from gpubench.money.amount import Amount, Rate
 from gpubench.money.billing import BillingRule, Fee, FeePeriod, Terms
@@ -110,13 +109,6 @@ def planned_ownership(plan: Plan, pool: str) -> Ownership | None:
     )
 
 
-#: What `paid_share` is where others pay for the rest of a node.
-SHARE = Formula(
-    template="{workers_on_a_node} / {slots_of_a_node}",
-    source="a gang that shares its nodes pays for the slots that it holds",
-)
-
-
 def paid_share(plan: Plan, point: Point) -> Decimal:
     """The part of each of its nodes that a point pays for: all of an exclusive node, else the slots that it holds."""
     pool = plan.pool(point.key.pool).spec
@@ -132,12 +124,6 @@ def without_exchange(plan: Plan, pool: str) -> str | None:
         f"no cost: the price of {pool} is in {own.currency}, and spec.exchangeRates has no rate from {own.currency} to "
         f"{plan.currency}"
     )
-
-
-#: One hour of a node, by the form of its price; what is given for an hour of a node is that.
-HOUR_OF_SLOTS = Formula(template="{price_of_a_slot} x {slots}", source="the price of one slot, for all slots of a node")
-HOUR_OF_MONTH = Formula(template="{price_of_a_month} / {hours_used}", source="the month over the hours used in it")
-HOUR_OF_COMPONENTS = Formula(template="{components}", source="everything that a node is made of: price times count")
 
 
 def rented_hour(price: Price, *, slots: int) -> Decimal:

@@ -92,18 +92,11 @@ def of_attempt(terms: Terms, *, nodes: Sequence[NodeTime], work: Work | None, sh
     return Waterfall(parts=parts, total=whole.value, currency=whole.currency)
 
 
-#: A part that is time, and what rounding up adds to all of it. Each number of seconds is that of an attempt.
-OF_TIME = Formula(
-    template="{rate} x {part_of_a_node} x ({seconds}) / 3600",
-    source="the time that its nodes spent on it, at their price",
+TOTAL = Formula(
+    text="bills of attempts",
+    source="RaRe Technologies, 2018: the life of each node, rounded up by the provider's rule, and fees; attempts "
+    "without a result, too",
 )
-OF_ROUNDING = Formula(
-    template="{rate} x {part_of_a_node} x (({billed_seconds}) - ({held_seconds})) / 3600",
-    source="what is billed beyond the time that the nodes were held",
-)
-#: A sum of amounts, such as the bills of all attempts.
-SUM = Formula(template="{amounts}", source="the sum")
-MEAN = Formula(template="({amounts}) / {count}", source="the mean")
 
 
 def total(waterfalls: Sequence[Waterfall]) -> Waterfall:
