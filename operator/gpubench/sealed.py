@@ -12,12 +12,15 @@ Must not happen: a text that is read as a record though it is not what was writt
 """
 
 import hashlib
-from typing import Final, Literal, Self
+from typing import Annotated, Final, Self
+
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
 
 from gpubench.values import Value
 
-#: The first version of every format here whose records carry a checksum. Records of version 1 have none.
-VERSION: Final = 2
+#: Of every stored format. A changed meaning of a field needs the next one.
+VERSION: Final = 1
 _CHARACTERS = 16
 _MEMBER = b',"checksum":"'
 _END = b'"}'
@@ -26,6 +29,18 @@ _LENGTH = len(_MEMBER) + _CHARACTERS + len(_END)
 
 class Damaged(ValueError):
     """A record that is not as it was written; the sentence says how that is known."""
+
+
+def _of_this_gpubench(version: int) -> int:
+    if version != VERSION:
+        facts = {"found": version, "read": VERSION}
+        sentence = "it is {found}, and this gpubench reads {read}: use the gpubench that wrote it"
+        raise PydanticCustomError("version", sentence, facts)
+    return version
+
+
+#: The field by which a reader refuses what another version wrote.
+SchemaVersion = Annotated[int, Field(strict=True), AfterValidator(_of_this_gpubench)]
 
 
 def seal(text: str) -> str:
@@ -43,10 +58,10 @@ def is_sealed(text: str | bytes) -> bool:
 
 
 def opened(text: str | bytes) -> bytes:
-    """The text as it was before it was sealed; one without a checksum as it is. Damaged where they do not fit."""
+    """The text as it was before it was sealed. Damaged where its checksum does not fit, or is not there."""
     line = _bytes(text)
     if not is_sealed(line):
-        return line
+        raise Damaged("it has no checksum: it was changed, or written by another program")
     body, stated = line[:-_LENGTH], line[len(_MEMBER) - _LENGTH : -len(_END)]
     computed = _checksum(body)
     if stated != computed:
@@ -55,15 +70,6 @@ def opened(text: str | bytes) -> bytes:
             "changed after it was written"
         )
     return body + b"}"
-
-
-def require(text: str | bytes, *, version: int) -> None:
-    """Damaged where a record of a version that has checksums came without one."""
-    if version >= VERSION and not is_sealed(text):
-        raise Damaged(
-            f"it has no checksum, and records of version {version} have one: it was changed, or written "
-            "by another program"
-        )
 
 
 def _checksum(body: bytes) -> bytes:
@@ -77,7 +83,7 @@ def _bytes(text: str | bytes) -> bytes:
 class Stored(Value):
     """A value that is kept as one sealed line: in a file, or under a key of a ConfigMap."""
 
-    schema_version: Literal[1, 2] = VERSION
+    schema_version: SchemaVersion = VERSION
 
     def to_text(self) -> str:
         """As it is stored."""
@@ -85,7 +91,5 @@ class Stored(Value):
 
     @classmethod
     def from_text(cls, text: str | bytes) -> Self:
-        """What is stored in a text, of any version. ValueError when it cannot be read, or is not what was written."""
-        value = cls.model_validate_json(opened(text))
-        require(text, version=value.schema_version)
-        return value
+        """What is stored in a text. ValueError when it cannot be read, or is not what was written."""
+        return cls.model_validate_json(opened(text))

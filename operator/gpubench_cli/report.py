@@ -130,7 +130,7 @@ def _billed(status: GpuBenchmarkStatus, plan: Plan, ledger: Ledger) -> GpuBenchm
 def _spec(path: Path, name: str, plan: Plan) -> GpuBenchmarkSpec | None:
     """What was asked; None where the study file was taken away or changed: the figures are here all the same."""
     try:
-        if results.study_is_as_planned(path, plan) is False:
+        if not results.study_is_as_planned(path, plan):
             return None
         return documents.read(results.study_path(path)).benchmark(name).spec
     except Refusal:

@@ -6,7 +6,7 @@
     ledger.jsonl    attempt records (control.ledger.AttemptRecord), one JSON object a line; an attempt has a line from
                     when it was seen to run and one from its end: the later line counts
     environments.jsonl  what the figures stand on (measure.records.Environment), one JSON object a line, each
-                    comparability key once; absent in folders of before
+                    comparability key once
     status.json     a Summary: whose status this is, and the status (api.benchmark_status.GpuBenchmarkStatus)
     prices.yaml     of a folder that was re-priced: the GpuPools whose prices plan.json has; the Summary has its digest
     logs/           <trial>.<attempt>.<pod>.jsonl: the pod's records with all windows; .err: what it said besides
@@ -16,9 +16,7 @@
 On the volume of `spec.results` the pods of a study write its logs/, and none of the rest, which the cluster keeps:
 `gpubench export` puts it beside them, there or in another folder. There a log that is not whole ends in .jsonl.part.
 
-Version 1 (0.1.0, before checksums): as above, without the digest.
-Version 2 (0.1.0): every line of the four kinds of JSON file ends with a checksum (`gpubench.sealed`); a Summary says
-which gpubench wrote it and, where it was exported from a cluster, which logs there were. Both versions are read here.
+Every line of the four kinds of JSON file ends with a checksum (`gpubench.sealed`).
 
 Must not happen: a measurement that was made is lost because the next one failed. So the ledger is written through to
 the disk with each attempt, and the status replaces its predecessor in one step.
@@ -266,10 +264,8 @@ def study_path(path: Path) -> Path:
     return path / _STUDY
 
 
-def study_is_as_planned(path: Path, plan: Plan) -> bool | None:
-    """Whether the copy of the study file is the one that the plan was made of; None where the plan does not tell."""
-    if plan.study_digest is None:
-        return None
+def study_is_as_planned(path: Path, plan: Plan) -> bool:
+    """Whether the copy of the study file is the one that the plan was made of."""
     try:
         return _digest(study_path(path).read_bytes()) == plan.study_digest
     except OSError as error:
@@ -380,8 +376,8 @@ def _read(path: Path, kind: type[_Kind]) -> _Kind:
     try:
         value = kind.from_text(content.removesuffix(b"\n"))
     except ValueError as error:
-        raise Refusal(f"{path}: {_first(error)}: it was written by another version, or changed") from error
-    if value.schema_version >= sealed.VERSION and not content.endswith(b"\n"):
+        raise Refusal(f"{path}: {_first(error)}") from error
+    if not content.endswith(b"\n"):
         raise Refusal(f"{path}: its last line has no end: bytes are missing")
     return value
 

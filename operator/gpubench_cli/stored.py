@@ -45,7 +45,7 @@ def find(name: str, *, namespace: str | None) -> StoredStudy:
 def of_folder(path: Path) -> StoredStudy:
     """The study of a results folder."""
     summary, plan = results.read_summary(path), results.read_plan(path)
-    if results.study_is_as_planned(path, plan) is False:
+    if not results.study_is_as_planned(path, plan):
         raise Refusal(
             f"{results.study_path(path)}: it is not the file that plan.json was made of: `gpubench verify` says what "
             "was changed"

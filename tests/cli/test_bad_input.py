@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bad input: one sentence that names the place, exit code 2, nothing on standard output, no traceback."""
 
-import json
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import command_line
+from resealed import text_of
 
 STUDY = (Path(__file__).parents[2] / "jobs/studies/quickstart.yaml").read_text()
 
@@ -31,9 +31,7 @@ POINT = {
     "precision": "float32",
     "state": "Pending",
 }
-SUMMARY = json.dumps(
-    {"schemaVersion": 1, "name": "quickstart", "uid": "u", "machine": "m", "status": {"results": [POINT]}}
-)
+SUMMARY = {"schemaVersion": 1, "name": "quickstart", "uid": "u", "machine": "m", "status": {"results": [POINT]}}
 PATIENCE_SECONDS = 60.0
 
 
@@ -198,8 +196,9 @@ def test_a_folder_without_results_is_said_to_be_one(tmp_path: Path) -> None:
 
 
 def test_a_results_folder_of_another_version_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "status.json").write_text('{"schemaVersion":9,"name":"x","uid":"u","machine":"m","status":{}}')
-    assert "schemaVersion" in refused("show", str(tmp_path), folder=tmp_path)
+    (tmp_path / "status.json").write_text(text_of(SUMMARY | {"schemaVersion": 9}))
+    said = "schemaVersion: it is 9, and this gpubench reads 1: use the gpubench that wrote it"
+    assert said in refused("show", str(tmp_path), folder=tmp_path)
 
 
 def test_a_results_folder_that_is_not_text_is_refused(tmp_path: Path) -> None:
@@ -209,7 +208,7 @@ def test_a_results_folder_that_is_not_text_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("output", ["table", "csv"])
 def test_a_results_folder_without_its_study_can_be_shown(tmp_path: Path, output: str) -> None:
-    (tmp_path / "status.json").write_text(SUMMARY)
+    (tmp_path / "status.json").write_text(text_of(SUMMARY))
     ended = gpubench("show", str(tmp_path), "-o", output, folder=tmp_path)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert "mnist_cnn" in ended.stdout
@@ -220,7 +219,7 @@ def test_a_results_folder_without_its_study_can_be_shown(tmp_path: Path, output:
     [(None, "study.yaml: there is no such file"), ("a: [", "study.yaml:1:5: this is not valid YAML")],
 )
 def test_programs_are_told_that_the_study_is_missing(tmp_path: Path, study: str | None, says: str) -> None:
-    (tmp_path / "status.json").write_text(SUMMARY)
+    (tmp_path / "status.json").write_text(text_of(SUMMARY))
     if study is not None:
         (tmp_path / "study.yaml").write_text(study)
     said = refused("show", str(tmp_path), "-o", "json", folder=tmp_path)
@@ -230,7 +229,7 @@ def test_programs_are_told_that_the_study_is_missing(tmp_path: Path, study: str 
 
 @pytest.mark.parametrize("study", ["- 1", "3", "kind: GpuBenchmark", "kind: GpuBenchmark\nmetadata: 3"])
 def test_a_study_that_was_changed_to_something_else_has_no_spec(tmp_path: Path, study: str) -> None:
-    (tmp_path / "status.json").write_text(SUMMARY)
+    (tmp_path / "status.json").write_text(text_of(SUMMARY))
     (tmp_path / "study.yaml").write_text(study)
     ended = gpubench("show", str(tmp_path), "-o", "json", folder=tmp_path)
     assert (ended.returncode, ended.stderr) == (0, "")

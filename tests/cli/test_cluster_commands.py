@@ -198,7 +198,7 @@ def test_who_may_only_read_cannot_drill(served_api: Cluster, quickstart: str) ->
 
 def test_a_study_of_the_cluster_is_exported_and_holds(served_api: Cluster, namespace: str, tmp_path: Path) -> None:
     """Without nodes there are no pods: what was measured is in ConfigMaps and status alone."""
-    before = Path(__file__).with_name("results_of_version_1") / "quickstart"
+    before = Path(__file__).with_name("recorded_results") / "quickstart"
     served_api.kubectl("apply", "-n", namespace, "-f", str(before / "study.yaml"))
     try:
         arguments = ("export", "quickstart", str(tmp_path / "exported"), "-n", namespace)

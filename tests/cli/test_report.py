@@ -29,7 +29,7 @@ from gpubench.report.tables import Column
 from gpubench_cli import __main__ as program
 from gpubench_cli import page, plots, report, results
 
-REAL = sorted((Path(__file__).parent / "results_of_version_1").iterdir())
+REAL = sorted((Path(__file__).parent / "recorded_results").iterdir())
 QUICKSTART = next(folder for folder in REAL if folder.name == "quickstart")
 NASTY = "<script>alert('x')</script> & | *a* _b_ [c](http://d) `e` $f$ ~~g~~"
 OWNED = {

@@ -18,7 +18,6 @@ from repriced import amounts, amounts_of, is_double, measurements_of, prices
 from resealed import change, record_in, text_of
 from stand_in_cluster import StandInCluster
 
-VERSION_1 = Path(__file__).with_name("results_of_version_1")
 STUDIES = Path(__file__).parents[2] / "jobs" / "studies"
 
 
@@ -112,15 +111,6 @@ def test_a_re_priced_folder_can_be_re_priced_back(real_folder: Path, tmp_path: P
     reprice.to_folder(tmp_path / "dear", *given(prices(real_folder, tmp_path, times=1)), out=tmp_path / "again")
     assert results.read_summary(tmp_path / "again").status == results.read_summary(real_folder).status
     assert verify.examine(tmp_path / "again").findings == []
-
-
-def test_a_folder_from_before_there_were_checksums_is_re_priced(tmp_path: Path) -> None:
-    out, folder = tmp_path / "dear", VERSION_1 / "quickstart"
-    reprice.to_folder(folder, *given(prices(folder, tmp_path)), out=out)
-    assert verify.examine(out).findings == []
-    old, new = results.read_summary(folder).status, results.read_summary(out).status
-    for one, other in zip(amounts(new), amounts(old), strict=True):
-        assert is_double(one.mean, other.mean)
 
 
 # --- imported ---------------------------------------------------------------------------------------------------------

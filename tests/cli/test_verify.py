@@ -9,7 +9,7 @@ import hashlib
 import json
 import random
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from gpubench_cli import __main__ as program
 from gpubench_cli import verify
 from resealed import change, change_line, record_in, text_of
 
-VERSION_1 = Path(__file__).with_name("results_of_version_1")
+RECORDED = Path(__file__).with_name("recorded_results")
 #: Changed bytes in each file: enough to meet every kind of field many times over all files.
 BYTES_OF_A_FILE = 25
 BYTES_PUT_IN = 5
@@ -68,7 +68,6 @@ def test_a_real_folder_holds(
     assert f"{folder}: {attempts} attempts, " in out
     assert "every figure follows from the records" in out
     assert "checked by checksum only: digest of the weights" in out
-    assert "version 1" not in out
     examined = verify.examine(folder)
     lines = [json.loads(line) for path in folder.glob("logs/*.jsonl") for line in path.read_text().splitlines()]
     assert examined.windows == sum(line["kind"] == "window" for line in lines) > 0
@@ -221,29 +220,37 @@ def test_a_figure_may_differ_as_two_machines_differ_in_their_last_bits(quickstar
 # --- a checksum that was taken away -----------------------------------------------------------------------------------
 
 
-def older(text: str) -> str:
-    return json.dumps(record_in(text) | {"schemaVersion": 1}, separators=(",", ":")) + "\n"
+def bare(text: str) -> str:
+    return json.dumps(record_in(text), separators=(",", ":")) + "\n"
 
 
+def of_another_version(text: str) -> str:
+    return text_of(record_in(text) | {"schemaVersion": 2})
+
+
+CHANGES = pytest.mark.parametrize(
+    ("how", "said"),
+    [(bare, "it has no checksum"), (of_another_version, "it is 2, and this gpubench reads 1")],
+)
+
+
+@CHANGES
 @pytest.mark.parametrize("name", ["plan.json", "status.json"])
-def test_a_file_that_was_made_version_1_is_found(quickstart: Path, name: str) -> None:
-    change(quickstart / name, older)
-    assert any(finding.startswith(f"{name}: it is of version 1") for finding in found(quickstart))
+def test_a_file_without_its_checksum_or_of_another_version_is_found(
+    quickstart: Path, name: str, how: Callable[[str], str], said: str
+) -> None:
+    change(quickstart / name, how)
+    assert any(name in finding and said in finding for finding in found(quickstart))
 
 
-@pytest.mark.parametrize("name", ["ledger.jsonl", "environments.jsonl"])
-def test_a_line_that_was_made_version_1_is_found(quickstart: Path, name: str) -> None:
-    change_line(quickstart / name, older, where=lambda record: "schemaVersion" in record, last=True)
-    assert any(finding.startswith(name) and "was taken away" in finding for finding in found(quickstart))
-
-
-def test_a_record_of_a_pod_or_its_whole_log_that_was_made_version_1_is_found(quickstart: Path) -> None:
-    log = next(iter(sorted(quickstart.glob("logs/*.1.jsonl"))))
-    content = log.read_text()
-    change_line(log, older, where=is_window)
-    assert any("theirs were taken away" in finding for finding in found(quickstart))
-    change(log, lambda _: "".join(older(line) for line in content.splitlines()))
-    assert any("theirs were taken away" in finding for finding in found(quickstart)), "pod 0 has checksums"
+@CHANGES
+@pytest.mark.parametrize("name", ["ledger.jsonl", "environments.jsonl", "log"])
+def test_a_line_without_its_checksum_or_of_another_version_is_found(
+    quickstart: Path, name: str, how: Callable[[str], str], said: str
+) -> None:
+    path = min(quickstart.glob("logs/*.1.jsonl")) if name == "log" else quickstart / name
+    change_line(path, how, where=lambda record: "schemaVersion" in record, last=True)
+    assert any(path.name in finding and said in finding for finding in found(quickstart))
 
 
 # --- something that was removed ---------------------------------------------------------------------------------------
@@ -312,26 +319,21 @@ def test_a_log_of_nobody_is_found(quickstart: Path) -> None:
     assert found(quickstart) == ["logs/abcdefgh.1.0.jsonl: the ledger knows of no such attempt or pod"]
 
 
-# --- version 1 --------------------------------------------------------------------------------------------------------
+# --- programs of one's own --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["quickstart", "own-model", "own-container"])
-def test_a_folder_from_before_there_were_checksums_is_read(capsys: pytest.CaptureFixture[str], name: str) -> None:
-    folder = VERSION_1 / name
-    assert program.main(("verify", str(folder))) == 0, capsys.readouterr().out
-    out = capsys.readouterr().out
-    files = [path for path in folder.rglob("*.json*") if name != "own-container" or path.parent.name != "logs"]
-    records = sum(len(path.read_text().splitlines()) for path in files)
-    assert f"{records} records of version 1 have no checksum" in out
-    assert ("programs of your own" in out) == (name == "own-container")
-    assert program.main(("show", str(folder))) == 0
+def test_a_recorded_run_holds_and_a_program_of_ones_own_has_no_windows(
+    capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    assert program.main(("verify", str(RECORDED / name))) == 0, capsys.readouterr().out
+    assert ("programs of your own" in capsys.readouterr().out) == (name == "own-container")
 
 
 @pytest.mark.parametrize("name", ["cost", "scaling", "throughput", "low", "high", "values", "environment"])
-def test_a_figure_of_version_1_that_was_removed_is_found(tmp_path: Path, name: str) -> None:
-    folder = copied(VERSION_1 / "quickstart", tmp_path)
-    change(folder / "status.json", lambda text: json.dumps(without(json.loads(text), name)))
-    assert any(name in finding for finding in found(folder))
+def test_a_figure_that_was_removed_is_found(quickstart: Path, name: str) -> None:
+    change(quickstart / "status.json", lambda text: text_of(without(record_in(text), name)))
+    assert any(name in finding for finding in found(quickstart))
 
 
 def without(tree: Any, name: str) -> Any:
@@ -342,18 +344,6 @@ def without(tree: Any, name: str) -> Any:
         case list():
             return [without(value, name) for value in tree]
     return tree
-
-
-def test_a_figure_of_version_1_that_was_changed_is_found(tmp_path: Path) -> None:
-    folder = copied(VERSION_1 / "quickstart", tmp_path)
-    path = folder / "status.json"
-    content = path.read_text()
-    for place in figures(json.loads(content)["status"]["results"]):
-        document = json.loads(content)
-        path.write_text(json.dumps(changed_at(document, ("status", "results", *place))))
-        assert found(folder), place
-    path.write_text(content)
-    assert not found(folder)
 
 
 # --- figures ---------------------------------------------------------------------------------------------------------

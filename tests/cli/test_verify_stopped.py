@@ -4,7 +4,6 @@
 The folders are copies that were made under way, at each moment at which something had just been written.
 """
 
-import json
 import os
 import shutil
 import signal
@@ -216,14 +215,3 @@ def test_what_is_not_known_of_attempts_without_a_result_is_said(
 ) -> None:
     assert program.main(("verify", str(failed / "found"))) == 0
     assert "attempts that came to no result, line by line" in capsys.readouterr().out
-
-
-def test_a_gang_of_an_older_image_is_read(retried: Path, tmp_path: Path) -> None:
-    """All of its records are of version 1: that is said."""
-    folder = Path(shutil.copytree(retried / "found", tmp_path / "copy"))
-    for log in folder.glob("logs/*.1.*.jsonl"):
-        lines = [record_in(line) | {"schemaVersion": 1} for line in log.read_text().splitlines()]
-        log.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    examined = verify.examine(folder)
-    assert examined.findings == []
-    assert examined.unsealed > 0

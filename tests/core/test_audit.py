@@ -60,13 +60,6 @@ def test_another_version_may_choose_other_words() -> None:
     assert found(changed, words=True)
 
 
-def test_warnings_of_a_version_that_had_sentences_only_are_sentences() -> None:
-    """Which it had, and how many, depended on that version."""
-    assert found(stored(lambda warning: warning["message"]), words=False) == []
-    changed = stored(lambda warning: {**warning, "reason": "Other", "figures": {"usual": 1.0}})
-    assert found(changed, words=False), "one with numbers is none of those"
-
-
 # --- a training that went on from a checkpoint ------------------------------------------------------------------------
 
 TRAINING = builders.plan(

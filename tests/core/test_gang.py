@@ -127,12 +127,6 @@ def test_what_was_used_belongs_to_the_figures_in_proportion_to_their_time() -> N
     assert gang.counted_share(ranks, training) == 1.0
 
 
-def test_records_of_a_gang_that_looked_for_no_steady_state_are_counted_as_it_did() -> None:
-    found = gang.figures([windows(0, *SETTLING)], batch_per_worker=8, detected=False)
-    assert (found.warm_up_windows, found.nanoseconds) == (1, sum(SETTLING[1:]))
-    assert (found.steady_from, found.standard_error) == (None, None)
-
-
 def test_a_run_that_never_settled_is_measured_by_all_its_windows_and_named() -> None:
     ranks = [windows(0, *GROWING, warm_up=2)]
     found = gang.figures(ranks, batch_per_worker=8)

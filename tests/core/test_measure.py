@@ -180,7 +180,7 @@ def of_result(old: str, new: str) -> str:
         ("Traceback (most recent call last)", "is no record"),
         ('{"kind":"result"}', "is no record"),
         (builders.message(builders.result())[:-40], "was cut: its end is missing"),
-        (of_result('"schemaVersion":2,"steps"', '"schemaVersion":3,"steps"'), "is no record"),
+        (of_result('"schemaVersion":1,"steps"', '"schemaVersion":3,"steps"'), "it is 3, and this gpubench reads 1"),
         (of_result('"finalLoss":0.5', '"finalLoss":NaN'), "finalLoss: Input should be a finite number"),
         (of_result('"joinSeconds":1.0', '"joinSeconds":Infinity'), "joinSeconds: Input should be"),
         (of_result('"finalLoss":0.5', '"finalLoss":1e300'), "finalLoss: Input should be less than"),
@@ -259,7 +259,7 @@ def test_a_failure_is_heard_however_it_was_written() -> None:
     assert isinstance(records.read_ending(text), records.Failure)
 
 
-REAL = sorted((Path(__file__).parents[1] / "cli/results_of_version_1").glob("*/logs/*.0.jsonl"))
+REAL = sorted((Path(__file__).parents[1] / "cli/recorded_results").glob("*/logs/*.0.jsonl"))
 
 
 @pytest.mark.parametrize("log", REAL, ids=lambda log: f"{log.parents[1].name}-{log.stem}")

@@ -67,15 +67,21 @@ def test_a_text_that_is_nested_too_deeply_is_no_record() -> None:
             records.read_line(text)
 
 
-def test_a_record_of_version_1_has_none_and_is_read() -> None:
-    before = WINDOW.model_copy(update={"schema_version": 1})
-    assert records.read_line(before.to_json().encode()) == before
-    attempt = builders.attempt(schema_version=1)
-    assert AttemptRecord.from_text(attempt.to_json()) == attempt
+def test_what_another_version_wrote_is_refused_with_both_versions() -> None:
+    said = "schemaVersion.*it is 2, and this gpubench reads 1: use the gpubench that wrote it"
+    other = {"schema_version": 2}
+    with pytest.raises(sealed.Damaged, match=said):
+        records.read_line(records.line(WINDOW.model_copy(update=other)).encode())
+    with pytest.raises(records.UnreadableMessage, match=said):
+        records.read_ending(builders.message(builders.result().model_copy(update=other)))
+    with pytest.raises(ValueError, match="it is 2, and this gpubench reads 1"):
+        AttemptRecord.from_text(builders.attempt().model_copy(update=other).to_text())
+    with pytest.raises(ValueError, match="has no checksum"):
+        AttemptRecord.from_text(builders.attempt().to_json())
 
 
 def test_a_kind_that_is_not_known_is_passed_over_but_not_in_silence() -> None:
-    line = sealed.seal('{"kind":"weather","schemaVersion":2}').encode()
+    line = sealed.seal('{"kind":"weather","schemaVersion":1}').encode()
     assert records.read_line(line) is None
     assert log.read(LINE + b"\n" + line + b"\n").unknown == 1
     with pytest.raises(sealed.Damaged):

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is written as JSON can be read again: an absent value is left out there, and reading must not ask for it."""
 
-import json
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -17,7 +16,6 @@ from gpubench.measure import records
 from gpubench.measure.records import Epoch, Training
 from gpubench.plan.baseline import Baseline, BaselinePoint
 from gpubench.plan.plan import Plan
-from gpubench.values import Value
 
 
 def test_an_epoch_of_a_workload_without_accuracy_comes_back() -> None:
@@ -133,12 +131,6 @@ def test_a_study_whose_pools_do_not_fit_says_which_to_shorten() -> None:
     assert (found.status.phase, condition.reason) == ("Pending", conditions.PLAN_TOO_LARGE)
     assert condition.message.startswith("the plan has ")
     assert f"shorten template.env of the pools (the largest is {'p' * 63} with " in condition.message
-
-
-def test_a_plan_that_repeats_what_its_points_share_comes_back() -> None:
-    """A plan that was stored before anything stood there once."""
-    plan = builders.plan(builders.spec(builders.block(variants=[{"name": "plain"}, {"name": "xla", "xla": True}])))
-    assert Plan.model_validate_json(json.dumps(Value.to_wire(plan))) == plan
 
 
 def test_a_trial_has_the_content_of_its_variant_in_its_name() -> None:

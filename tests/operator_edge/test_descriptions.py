@@ -7,6 +7,7 @@ import pytest
 
 import stand_in_worker
 from gpubench.control import environments
+from gpubench.measure import records
 from gpubench_operator import kube
 from memory_world import World
 
@@ -78,7 +79,7 @@ async def test_a_log_that_could_not_be_read_is_tried_again_later_and_not_at_ever
     world.clock.now += environments.TRIED_AGAIN_SECONDS
     await world.look()
     assert world.api.logs_read == [pod]
-    world.api.logs = {pod: stand_in_worker.ENVIRONMENT.to_json()}
+    world.api.logs = {pod: records.line(stand_in_worker.ENVIRONMENT)}
     world.clock.now += environments.TRIED_AGAIN_SECONDS
     await world.look()
     assert list(world.environments()) == [f"environment.{KEY}"]
@@ -96,7 +97,7 @@ async def test_trying_ends() -> None:
 
 async def test_a_new_process_reads_what_the_old_one_could_not() -> None:
     world = await finished(Unreadable("nothing but what a library said\n"))
-    world.api.logs = {world.api.logs_read[-1]: stand_in_worker.ENVIRONMENT.to_json()}
+    world.api.logs = {world.api.logs_read[-1]: records.line(stand_in_worker.ENVIRONMENT)}
     world.start_operator()
     await world.look()
     assert world.environments()
@@ -104,13 +105,13 @@ async def test_a_new_process_reads_what_the_old_one_could_not() -> None:
 
 async def test_a_record_that_does_not_fit_its_key_is_not_kept() -> None:
     another = stand_in_worker.ENVIRONMENT.model_copy(update={"driver": "another"})
-    world = await finished(Unreadable(another.to_json()))
+    world = await finished(Unreadable(records.line(another)))
     assert world.environments() == {}
 
 
 async def test_a_config_map_that_takes_no_environment_stops_no_study() -> None:
     world = await finished(Unreadable(AWAY), repeats=1)
-    world.api.logs = {world.api.logs_read[-1]: stand_in_worker.ENVIRONMENT.to_json()}
+    world.api.logs = {world.api.logs_read[-1]: records.line(stand_in_worker.ENVIRONMENT)}
     (shard,) = (kube.name_of(body) for body in world.api.all(kube.CONFIG_MAPS) if "ledger" in kube.name_of(body))
     world.api.patch_refusals[shard] = kube.Never("patch configmaps: Too long", code=422)
     world.clock.now += environments.TRIED_AGAIN_SECONDS

@@ -27,7 +27,7 @@ from gpubench_cli import __main__ as program
 WIDTHS = (1440, 390)
 _WINDOW_MIN = 500  # pixels; chromium makes no window narrower
 _HEIGHT_MAX = 16_000  # of a picture
-_REAL_RUNS = Path(__file__).parents[1] / "cli/results_of_version_1"
+_REAL_RUNS = Path(__file__).parents[1] / "cli/recorded_results"
 _OUT = Path(".run/report")
 _FLAGS = (
     "--headless",

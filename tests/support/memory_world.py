@@ -10,6 +10,7 @@ import memory_kube
 import stand_in_worker
 import studies
 from gpubench import names
+from gpubench.measure import records
 from gpubench.measure.records import Machine
 from gpubench_operator import exporter, keys, kube, observe, reconcile, settings
 
@@ -128,7 +129,7 @@ class World:
                 pod = self.api.put(kube.PODS, body)
                 if index == 0:
                     self.api.logs[kube.name_of(pod)] = (
-                        f"a library's own line\n{stand_in_worker.ENVIRONMENT.to_json()}\n"
+                        f"a library's own line\n{records.line(stand_in_worker.ENVIRONMENT)}\n"
                     )
             self._put_condition(job, "Complete")
         return True

@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 from gpubench import names
+from gpubench.measure import records
 from gpubench.measure.records import Environment, Failure, Result, termination_message
 from gpubench.plan.assignment import Assignment
 from gpubench_jobs import barrier, setting
@@ -69,7 +70,7 @@ def main() -> int:
     message = Path(os.environ[names.ENV_TERMINATION_MESSAGE])
     if os.environ[names.ENV_POD_INDEX] == "0":
         print("a library's own line")
-        print(ENVIRONMENT.to_json(), flush=True)
+        print(records.line(ENVIRONMENT), flush=True)
     time.sleep(float(os.environ.get("STAND_IN_SECONDS", "0.3")))
     code = int(os.environ.get("STAND_IN_EXIT_CODE", "0"))
     if code:

@@ -7,11 +7,6 @@ one file of a results folder locally; this module knows the text, not the place.
 
 Beside the attempts lies the full environment that a figure stands on, once for each comparability key, under
 `environment.<key>`: a termination message holds the key only, and logs go with their pods.
-
-Version 1 (0.1.0, before checksums): the fields below.
-Version 2 (0.1.0): each entry, and each environment, ends with a checksum (`gpubench.sealed`); `podTimes`, `usual`,
-`drilled`, `interruption`, `placedAt`, `queue`, `admittedAt`, `segments`; `nodes`, `instanceTypes` and `zones` also of
-an attempt that still runs.
 """
 
 from collections.abc import Iterable, Mapping
@@ -122,7 +117,7 @@ class AttemptRecord(sealed.Stored):
     outcome: Outcome | None = None  # None while it runs
     reason: Reason | None = None
     disruption: str | None = None  # the reason in DisruptionTarget
-    interruption: Interruption | None = None  # of a preempted one, where it is known; absent in records of before
+    interruption: Interruption | None = None  # of a preempted one, where it is known
     drilled: str | None = None  # the pod of it that was evicted on purpose: no interruption of the pool's
     sentence: str | None = None
     exit_code: int | None = None
@@ -130,7 +125,7 @@ class AttemptRecord(sealed.Stored):
     nodes: tuple[str, ...] = ()  # known as soon as all of its pods have one: a node may be gone when the attempt ends
     placed_at: tuple[float, ...] = ()  # with `nodes`: when each pod had its node, in seconds after the Job's creation
     node_seconds: float | None = None  # pods' time on their nodes, summed: from scheduled to finished
-    pod_times: tuple[PodTimes, ...] = ()  # of its pods that had a node, in their order; absent in records of before
+    pod_times: tuple[PodTimes, ...] = ()  # of its pods that had a node, in their order
     image_id: str | None = None  # digest that pod 0 really ran
     instance_types: tuple[str, ...] = ()  # distinct, of the nodes; empty where one of them is not known
     zones: tuple[str, ...] = ()  # distinct, of the nodes, as far as they are known

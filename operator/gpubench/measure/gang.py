@@ -81,20 +81,18 @@ def figures(
     *,
     batch_per_worker: int,
     epochs: Sequence[records.Epoch] = (),
-    detected: bool = True,
     steps_before: int = 0,
 ) -> Figures:
     """The sums over the windows that count, each as long as its slowest rank took; in mode Training over the epochs.
 
-    `ranks` has the windows of each rank in their order; `detected` is False for records of a gang that looked for no
-    steady state. `steps_before` were taken before the first window, by earlier attempts. ValueError where ranks ran
-    different numbers of windows, or none after the warm-up.
+    `ranks` has the windows of each rank in their order; `steps_before` were taken before the first window, by earlier
+    attempts. ValueError where ranks ran different numbers of windows, or none after the warm-up.
     """
     measured, left_out = _measured(ranks), 0
     if not measured:
         raise ValueError("no window was measured: a run needs some after its warm-up")
     windows, steady_from, standard_error = measured, None, None
-    if detected and not epochs:
+    if not epochs:
         series = [step_seconds(window) for window in measured]
         found = steady.detect(series)
         left_out = found.first if found.settled else 0

@@ -20,8 +20,7 @@ class Log:
     """What a pod wrote."""
 
     records: tuple[Record, ...]  # in their order; lines with a problem are left out
-    unsealed: int  # of them, of version 1: they have no checksum
-    unknown: int  # lines of kinds that are not known here, with a checksum that is right
+    unknown: int  # lines of kinds that are not known here, with their checksums
     problems: tuple[tuple[int, str], ...]  # number of the line, from 1, and a sentence
     cut: bool = False  # whether the last of them is a line without its end: its writer may have been stopped
 
@@ -35,7 +34,7 @@ def read(content: bytes) -> Log:
     *lines, rest = content.split(b"\n")
     found: list[Record] = []
     problems: list[tuple[int, str]] = []
-    unsealed = unknown = 0
+    unknown = 0
     for number, line in enumerate(lines, start=1):
         try:
             record = records.read_line(line)
@@ -44,8 +43,7 @@ def read(content: bytes) -> Log:
             continue
         unknown += record is None
         if record is not None:
-            unsealed += not sealed.is_sealed(line)
             found.append(record)
     if rest:
         problems.append((len(lines) + 1, "it has no end: its writer was stopped in the middle, or bytes are missing"))
-    return Log(records=tuple(found), unsealed=unsealed, unknown=unknown, problems=tuple(problems), cut=bool(rest))
+    return Log(records=tuple(found), unknown=unknown, problems=tuple(problems), cut=bool(rest))

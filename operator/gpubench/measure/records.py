@@ -1,17 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wire format of what a gang reports, and its history.
+"""The wire format of what a gang reports.
 
-Version 1 (0.1.0, before checksums): records `environment`, `window`, `epoch` and `result` or `failure`, one JSON object
-a line on standard output; the closing `result` or `failure` is also the pod's termination message.
-Version 2 (0.1.0): each line, and the termination message, ends with a checksum (`gpubench.sealed`); records `usage` and
-`health`; in `result` the fields `steadyFrom`, `standardError`, `notices`, `machine` and `warmUpNanoseconds`.
-Later in version 2, only from trainings that keep checkpoints: records `checkpoint` and `resumed`; in `result` the
-fields `checkpoints` and `resumed`. The log of an attempt that went on from a checkpoint has the epochs of earlier
-attempts once more, before its own.
-
-Readers take both. A line of version 2 without its checksum is damaged; a program of the user's own may write version 1
-for ever. Unknown kinds are skipped by readers; a changed meaning of a field needs a new version here and a reader for
-the old one.
+Records are JSON objects, one a line on standard output, each with a checksum at its end (`gpubench.sealed`). The closing
+`result` or `failure` is also the pod's termination message, which needs no checksum: a program of the user's own may
+have written it. The log of an attempt that went on from a checkpoint has the epochs of earlier attempts once more,
+before its own. Readers skip records of kinds that they do not know.
 
 The termination message must stay below TERMINATION_MESSAGE_MAX bytes: over 4,096 the kubelet keeps the tail only, which
 is no JSON any more. Times are integer nanoseconds of one monotonic clock; no record holds a rate, which is computed.
@@ -30,10 +23,9 @@ from pydantic_core import from_json
 from gpubench import sealed
 from gpubench.measure.bounds import Count, Figure, Positive, Share
 from gpubench.measure.notices import NOTICES_MAX, Notice
+from gpubench.sealed import VERSION, SchemaVersion
 from gpubench.values import Value, content_id
 
-SCHEMA_VERSION: Final = sealed.VERSION
-Version = Literal[1, 2]
 TERMINATION_MESSAGE_MAX = 2048
 _MESSAGE_TEXT_MAX = 800
 _KUBELET_KEEPS = 4096  # bytes of a termination message, the last ones
@@ -53,7 +45,7 @@ class Environment(Value):
     """
 
     kind: Literal["environment"] = "environment"
-    schema_version: Version = SCHEMA_VERSION
+    schema_version: SchemaVersion = VERSION
     accelerator: str  # the GPU's name, or the processor's model on a CPU pool
     driver: str | None = None
     cuda: str | None = None
@@ -68,7 +60,7 @@ class Environment(Value):
     kernel: str
     node: str | None = None
     threads_per_rank: int
-    # Absent in records of before. GPUs are those of the pod, clocks and power limit those of the writing rank's GPU.
+    # GPUs are those of the pod, clocks and power limit those of the writing rank's GPU.
     gpus: Count | None = None
     gpu_uuids: Annotated[tuple[str, ...], Field(max_length=16)] = ()
     gpu_megahertz: Count | None = None  # the clock of its multiprocessors that applications are held to
@@ -82,7 +74,7 @@ class Environment(Value):
     processors: Figure | None = None  # that the pod may use
     memory_bytes: Count | None = None  # that the pod may use
 
-    #: What the key is made of; adding a field here would give every figure of before another key.
+    #: What the key is made of; a field more would give every stored figure another key.
     COMPARED: ClassVar[tuple[str, ...]] = (
         "accelerator",
         "driver",
@@ -104,20 +96,14 @@ class Environment(Value):
 
 
 def read_environment(line: str) -> Environment | None:
-    """The environment record in a line of a pod's log; None where the line is none.
-
-    Fields that a newer worker may have added are left out: what is known stays readable.
-    """
+    """The environment record in a line of a pod's log; None where the line is none."""
     if '"environment"' not in line:
         return None
     try:
-        fields = json.loads(sealed.opened(line))
-        if not isinstance(fields, dict) or fields.get("kind") != "environment":
-            return None
-        known = {to_camel(name) for name in Environment.model_fields}
-        return Environment.model_validate({name: value for name, value in fields.items() if name in known})
-    except (ValueError, RecursionError):  # changed, no JSON, or fields of other types
+        record = read_line(line.encode())
+    except sealed.Damaged:
         return None
+    return record if isinstance(record, Environment) else None
 
 
 def environment_shown(text: str) -> str | None:
@@ -135,7 +121,7 @@ class Window(Value):
     """`steps` training steps of one rank, from one device synchronisation to the next."""
 
     kind: Literal["window"] = "window"
-    schema_version: Version = SCHEMA_VERSION
+    schema_version: SchemaVersion = VERSION
     rank: Count
     index: Count  # from 0, the same on every rank
     steps: Positive
@@ -147,7 +133,7 @@ class Epoch(Value):
     """One epoch of a training run, over the whole gang; written by rank 0."""
 
     kind: Literal["epoch"] = "epoch"
-    schema_version: Version = SCHEMA_VERSION
+    schema_version: SchemaVersion = VERSION
     index: Count  # from 0
     steps: Count
     samples: Count  # of all ranks
@@ -156,7 +142,7 @@ class Epoch(Value):
     loss: Figure  # mean over the epoch's steps and ranks
     evaluation_loss: Figure | None = None  # mean over the held-out samples; None without a held-out part
     accuracy: Figure | None = None  # share of the held-out samples; None where the workload has none
-    evaluation_samples: int | None = None  # held out, of all ranks; None without any, and in records of before
+    evaluation_samples: int | None = None  # held out, of all ranks; None without any
 
 
 class Training(Value):
@@ -188,7 +174,7 @@ class Usage(Value):
     """
 
     kind: Literal["usage"] = "usage"
-    schema_version: Version = SCHEMA_VERSION
+    schema_version: SchemaVersion = VERSION
     rank: int
     samples: Count
     period_seconds: Figure
@@ -211,7 +197,7 @@ class Health(Value):
     """A short test of one rank's device before the trial. What cannot be told is absent."""
 
     kind: Literal["health"] = "health"
-    schema_version: Version = SCHEMA_VERSION
+    schema_version: SchemaVersion = VERSION
     rank: int
     arithmetic: Figure  # operations per second of a float32 matrix product
     memory: Figure  # bytes per second, read and written, of adding one array to another
@@ -223,7 +209,7 @@ class Checkpoint(Value):
     """A checkpoint of a training run that is whole on its volume; written by rank 0."""
 
     kind: Literal["checkpoint"] = "checkpoint"
-    schema_version: Version = SCHEMA_VERSION
+    schema_version: SchemaVersion = VERSION
     step: Count  # steps of the whole training that it has behind it
     seconds: Figure  # that it took, in which no rank trained
     size_bytes: Positive
@@ -235,7 +221,7 @@ class Resumed(Value):
     """That an attempt began from a checkpoint of an earlier one; written by rank 0 before its first window."""
 
     kind: Literal["resumed"] = "resumed"
-    schema_version: Version = SCHEMA_VERSION
+    schema_version: SchemaVersion = VERSION
     attempt: Positive  # the one that wrote the checkpoint
     step: Positive  # steps of the whole training that it had behind it
     useful_seconds: Figure  # of training up to there, in all earlier attempts; work that was lost is not in it
@@ -276,7 +262,7 @@ class Result(Value):
     """
 
     kind: Literal["result"] = "result"
-    schema_version: Version = SCHEMA_VERSION
+    schema_version: SchemaVersion = VERSION
     trial: str
     attempt: int
     workers: Positive  # as Horovod reported it, checked against the assignment
@@ -292,7 +278,7 @@ class Result(Value):
     join_seconds: Figure  # from this launcher's start until the last pod had come
     init_seconds: Figure  # imports, hvd.init(), model and first step; in mode Training that is the first epoch's
     training: Training | None = None  # in mode Training
-    # Absent in records of before.
+    # Absent in results of programs of the user's own.
     steady_from: Count | None = None  # index of the first window that counts, as it was detected
     standard_error: Figure | None = None  # of the run's mean, relative, from its own windows: nothing of other runs
     warm_up_nanoseconds: Count | None = None  # of the windows that do not count; maximum over ranks each
@@ -371,7 +357,7 @@ class Failure(Value):
     """A pod that did not: written by each pod that fails, in its own words."""
 
     kind: Literal["failure"] = "failure"
-    schema_version: Version = SCHEMA_VERSION
+    schema_version: SchemaVersion = VERSION
     trial: str
     attempt: int
     exit_code: int  # an exitcodes.ExitCode
@@ -388,7 +374,7 @@ _ENDING: TypeAdapter[Result | Failure] = TypeAdapter(Ending)
 
 
 class UnreadableMessage(ValueError):
-    """A termination message that is no record of ours: cut, empty, foreign or of a version that is not known."""
+    """A termination message that is no record of ours: cut, empty, foreign or of another version."""
 
 
 class CutMessage(UnreadableMessage):
@@ -401,10 +387,7 @@ def line(record: Value) -> str:
 
 
 def read_line(text: bytes) -> Record | None:
-    """The record in a line of a log; None for one of a kind that is not known here.
-
-    `sealed.Damaged` where it is not what was written, or cannot be read.
-    """
+    """The record in a line of a log; None for one of a kind that is not known here. Else `sealed.Damaged`."""
     content = sealed.opened(text)
     try:
         fields = json.loads(content)
@@ -414,14 +397,12 @@ def read_line(text: bytes) -> Record | None:
         raise sealed.Damaged("it is no record: it is nested too deeply") from error
     if not isinstance(fields, dict) or not isinstance(fields.get("kind"), str):
         raise sealed.Damaged("it is no record: an object with a kind is expected")
-    if fields["kind"] not in _KINDS and sealed.is_sealed(text):
+    if fields["kind"] not in _KINDS:
         return None
     try:
-        record = _RECORD.validate_json(content)
+        return _RECORD.validate_json(content)
     except ValidationError as error:
         raise sealed.Damaged(f"it is no record: {_first(error)}") from error
-    sealed.require(text, version=record.schema_version)
-    return record
 
 
 def termination_message(ending: Result | Failure) -> bytes:
@@ -442,14 +423,14 @@ def termination_message(ending: Result | Failure) -> bytes:
 def read_ending(message: str) -> Result | Failure:
     """The record in a termination message; UnreadableMessage says what is wrong with it.
 
-    One without a checksum is taken in any version: a program of the user's own may have written it.
+    One without a checksum is taken, too: a program of the user's own may have written it.
     """
-    if not message.strip():
+    if not (text := message.strip()):
         raise UnreadableMessage("the termination message is empty")
-    if (missing := _missing_part(message.strip())) is not None:
+    if (missing := _missing_part(text)) is not None:
         raise CutMessage(f"the termination message was cut: {missing}")
     try:
-        ending = _ENDING.validate_json(sealed.opened(message.strip()))
+        ending = _ENDING.validate_json(sealed.opened(text) if sealed.is_sealed(text) else text)
     except sealed.Damaged as error:
         raise UnreadableMessage(f"the termination message is no record: {error}") from error
     except ValidationError as error:

@@ -4,9 +4,6 @@
 Everything later reads the plan, never the pools: a changed price or a new version of the operator changes no study that
 is under way. What many points repeat at length (data, variant, workload of the user's own) stands once in the stored
 JSON, and the points have its index: so it fits a ConfigMap.
-
-Version 1 (0.1.0, before checksums): the fields below.
-Version 2 (0.1.0): ends with a checksum (`gpubench.sealed`); `studyDigest`.
 """
 
 from collections.abc import Mapping
@@ -121,7 +118,7 @@ class Plan(sealed.Stored):
     exchange_rates: tuple[ExchangeRate, ...] = ()
     #: Where trials beyond `min` of a point may turn out not to be needed; None where all of the plan's trials run.
     repeats: Repeats | None = None
-    strict: Strict | None = None  # with `repeats`; absent in plans of before: what this version computes
+    strict: Strict | None = None  # with `repeats`; None: what this version computes
     health_check: bool = False  # whether each rank tests its device before a trial
     checkpoint: Checkpointing | None = None  # when trainings keep checkpoints; None: each attempt begins anew
     baseline: Baseline | None = None  # what the study is compared with

@@ -3,8 +3,6 @@
 
 Entries have the form of the attempt ledger: text under a key of its own (the name of the run), so that writing one
 twice changes nothing; in ConfigMaps owned by the schedule, or wherever else, since this module knows the text only.
-
-Version 2 (0.1.0): the fields below; each entry ends with a checksum (`gpubench.sealed`). There is no version 1.
 """
 
 from collections.abc import Iterable, Mapping
