@@ -139,21 +139,6 @@ def test_an_attempt_whose_pods_nobody_saw_has_no_bill_of_nothing(reason: Reason)
     assert (found.total, found.attempts, found.incomplete) == ("0.010000", 2, 2)  # at least that
 
 
-def test_a_record_of_before_knows_the_sum_of_its_nodes_only() -> None:
-    plan = builders.plan(TWO, pool(billing={"increment_seconds": 60}))
-    before = record(plan, node_seconds=100.0, nodes=("a", "b"))
-    assert billed(of_records(plan, before)).total == "0.120000"
-    measured = record(
-        plan,
-        outcome=Outcome.SUCCEEDED,
-        reason=Reason.COMPLETED,
-        result=builders.result(),
-        node_seconds=100.0,
-        nodes=("a", "b"),
-    )
-    assert parts(billed(of_records(plan, measured)))["unknown"] == Decimal("0.1")
-
-
 def test_the_time_that_a_warm_up_took_is_told_where_it_was_recorded() -> None:
     plan = builders.plan(ONE, pool())
     result = builders.result(warm_up_nanoseconds=2_500_000_000)

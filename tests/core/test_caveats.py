@@ -185,13 +185,6 @@ def test_every_reason_and_the_names_of_its_numbers_are_in_the_readme() -> None:
     }
 
 
-def test_a_status_of_before_whose_warnings_were_sentences_is_read() -> None:
-    (found,) = measured(ONE, runs(True, True, True))
-    old = found.to_wire() | {"warnings": ["the windows drifted by 4 %"]}
-    (warning,) = PointResult.model_validate(old).warnings
-    assert (warning.reason, warning.message) == (WarningReason.OTHER, "the windows drifted by 4 %")
-
-
 def test_a_warning_that_is_too_long_is_cut_to_what_a_status_takes() -> None:
     found = point_warnings.warning(WarningReason.OTHER, "測" * 200, node="n" * 200)
     assert len(found.message.encode()) <= status_sizes.WARNING_MAX

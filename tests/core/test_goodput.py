@@ -105,8 +105,6 @@ def test_the_parts_of_the_held_time_sum_to_what_is_held(nodes: int) -> None:
 
 def test_of_a_time_that_nobody_can_tell_apart_the_measured_part_is_known_all_the_same() -> None:
     plan = plan_of()
-    before = succeeded(plan, pod_times=(), node_seconds=28.0)  # as records of before are
-    assert uses(plan, before) == {"useful": 10.0, "unknown": 18.0}
     without = succeeded(plan, result=builders.result(trial=plan.trials[0].id))  # no warm-up was recorded
     assert uses(plan, without) == {"queued": 2.0, "waiting": 1.0, "start_up": 6.0, "useful": 10.0, "unknown": 11.0}
 

@@ -7,7 +7,7 @@ import pytest
 
 import builders
 import world as worlds
-from gpubench.control import evidence, interruptions
+from gpubench.control import evidence
 from gpubench.control.evidence import Machines, Verdict
 from gpubench.control.ledger import AttemptRecord, Interruption, Outcome, Reason
 from gpubench.control.observed import Disruption, Observed, ObservedNode
@@ -276,27 +276,6 @@ def test_nodes_are_asked_about_only_when_something_is_odd() -> None:
     ):
         odd = builders.observed_job(pods=seen, **job)
         assert evidence.nodes_in_question(odd, placed=placed) == set(placed)
-
-
-@pytest.mark.parametrize(
-    ("disruption", "kind"),
-    [
-        ("EvictionByEvictionAPI", EVICTION),
-        ("PreemptionByScheduler", EVICTION),
-        ("DeletionByPodGC", NODE_LOST),
-        ("DeletionByTaintManager", None),  # of which taint, nobody has written down
-        ("TerminationByKubelet", None),
-        (None, None),
-    ],
-)
-def test_a_record_of_before_has_the_kind_that_its_condition_tells(
-    disruption: str | None, kind: Interruption | None
-) -> None:
-    before = builders.attempt(outcome=Outcome.PREEMPTED, reason=Reason.DISRUPTED, disruption=disruption)
-    assert interruptions.of_record(before) is kind
-    now = before.model_copy(update={"interruption": RECLAIM})
-    assert interruptions.of_record(now) is RECLAIM
-    assert interruptions.of_record(builders.attempt(disruption=disruption)) is None  # it failed
 
 
 # --- where an attempt ran is known though its nodes are gone ----------------------------------------------------------

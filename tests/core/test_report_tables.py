@@ -140,8 +140,8 @@ def test_reasons_and_warnings_stand_below() -> None:
         [
             make_pending(workers=4, reason="4 workers need 4 nodes, and local-cpu has at most 2"),
             make_point(warnings=({"reason": "Trend", "message": "the windows drifted by 4 %"},)),
-            make_point(workers=1, warnings=("only one node",)),
-            make_point(workers=2, warnings=("only one node",)),
+            make_point(workers=1, warnings=({"reason": "Other", "message": "only one node"},)),
+            make_point(workers=2, warnings=({"reason": "Other", "message": "only one node"},)),
         ]
     )
     assert any("4 workers need 4 nodes" in note and note.startswith("Pending: mnist_cnn") for note in table.notes)
@@ -162,9 +162,10 @@ def test_flat_records_lose_nothing_and_leave_undefined_fields_empty() -> None:
 
 def test_warnings_of_a_flat_record_have_their_reasons_beside_them() -> None:
     trend = {"reason": "Trend", "message": "it became slower", "figures": {"change": 0.04}}
-    record = tables.flat(make_point(warnings=(trend, "a sentence of a status of before")))
+    other = {"reason": "Other", "message": "the base is slow"}
+    record = tables.flat(make_point(warnings=(trend, other)))
     assert record["warning_reasons"] == "Trend Other"
-    assert record["warnings"] == "it became slower | a sentence of a status of before"
+    assert record["warnings"] == "it became slower | the base is slow"
 
 
 # --- training ---------------------------------------------------------------------------------------------------------

@@ -172,12 +172,6 @@ def test_an_attempt_whose_job_was_refused_has_held_nothing() -> None:
     assert found.assumed_attempts == 0
 
 
-def test_a_record_of_an_older_version_has_the_sum_of_its_nodes() -> None:
-    here = plan(workers=2, price=BY_THE_MINUTE)
-    old = attempt(here, nodes=("node-0", "node-1"), node_seconds=242.0)
-    assert amount(spent(here, old)) == Decimal("0.36")  # twice three minutes
-
-
 MINUTE = builders.NOW + 40  # a whole one
 
 
@@ -273,20 +267,20 @@ def test_an_amount_has_cents_or_three_digits(amount: str, shown: str) -> None:
 
 
 def test_an_amount_that_no_status_holds_is_absent_and_ends_no_study() -> None:
-    """A plan of before may have any rate of exchange."""
+    """A plan may have been changed by hand."""
     euros = [{"from": "EUR", "rate": "1", "asOf": "2026-11-01"}]
     spec = builders.spec(
         builders.block(workers=[3]), measure={"repeats": {"min": 1}}, currency="USD", exchangeRates=euros
     )
     plan = builders.plan(spec, builders.pool(price=price(currency="EUR", perNodeHour="9999999.99")))
     (rate,) = plan.exchange_rates
-    of_before = plan.model_copy(update={"exchange_rates": (rate.model_copy(update={"rate": "999999999999"}),)})
-    here = world(builders.study(spec), of_before)
+    changed = plan.model_copy(update={"exchange_rates": (rate.model_copy(update={"rate": "999999999999"}),)})
+    here = world(builders.study(spec), changed)
     status = here.run()
     assert (status.phase, status.spent) == ("Succeeded", None)
     billed = spending.account(here.plan, here.ledger()).ended.amount
     assert billed == Decimal("9999999.99") * 999999999999 * 27 / 3600
     limits = here.study.spec.limits.model_copy(update={"budget": "100"})
     limited = here.study.model_copy(update={"spec": here.study.spec.model_copy(update={"limits": limits})})
-    another = world(limited, of_before).run()
+    another = world(limited, changed).run()
     assert (another.phase, another.spent and another.spent.amount) == ("BudgetExhausted", "0.00")

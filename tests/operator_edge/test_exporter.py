@@ -107,11 +107,6 @@ def test_warnings_are_counted_by_what_they_are_about() -> None:
     assert metrics.WARNINGS.name not in scrape_of(POINT)
 
 
-def test_warnings_of_a_status_of_before_are_counted_as_others() -> None:
-    ((labels, value),) = scrape_of({**POINT, "warnings": ["the windows drifted by 4 %"]})[metrics.WARNINGS.name]
-    assert (labels["reason"], value) == ("Other", 1.0)
-
-
 def interval(mean: float) -> dict[str, float]:
     return {"mean": mean, "low": 0.9 * mean, "high": 1.1 * mean}
 

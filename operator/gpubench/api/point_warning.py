@@ -3,9 +3,9 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from gpubench.api.status_sizes import FIGURE_NAME_MAX, NODE_MAX, WARNING_FIGURES_MAX, WARNING_MAX
 from gpubench.values import Value
@@ -76,9 +76,3 @@ class PointWarning(Value):
         description="The numbers of the message by name, with four digits. Shares and changes are fractions: 0.1 is "
         "10 %.",
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _of_before(cls, found: Any) -> Any:
-        """A status of before had the sentence only."""
-        return {"reason": WarningReason.OTHER, "message": found} if isinstance(found, str) else found

@@ -90,9 +90,7 @@ def held(scheduled: float, ended: float) -> float:
 
 def held_seconds(record: AttemptRecord) -> tuple[float, ...]:
     """How long each node of an attempt was held, as far as it is known: those of `node_times`."""
-    if record.pod_times:
-        return tuple(held(scheduled, ended) for scheduled, _, ended in record.pod_times)
-    return tuple(float(node.held) for node in _of_last_run(record))
+    return tuple(held(scheduled, ended) for scheduled, _, ended in record.pod_times)
 
 
 def node_times(record: AttemptRecord) -> tuple[NodeTime, ...]:
@@ -102,10 +100,7 @@ def node_times(record: AttemptRecord) -> tuple[NodeTime, ...]:
 
 
 def runs(record: AttemptRecord) -> tuple[tuple[NodeTime, ...], ...]:
-    """The same of each run of the attempt, oldest first: those that Kueue has ended, and its last one.
-
-    A record of before has the sum only: its nodes are taken to have been held for equally long.
-    """
+    """The same of each run of the attempt, oldest first: those that Kueue has ended, and its last one."""
     ended_early = (
         tuple(NodeTime(held=_decimal(held(scheduled, ended)), is_lost=True) for scheduled, _, ended in run.pod_times)
         for run in record.segments
@@ -114,9 +109,6 @@ def runs(record: AttemptRecord) -> tuple[tuple[NodeTime, ...], ...]:
 
 
 def _of_last_run(record: AttemptRecord) -> tuple[NodeTime, ...]:
-    if not record.pod_times and record.node_seconds is not None:
-        count = max(1, len(record.nodes))
-        return (NodeTime(held=_decimal(record.node_seconds / count)),) * count
     joined = _joined(record)
     return tuple(
         NodeTime(

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from gpubench.api.goodput_result import Goodput, InterruptionCounts, NodeSeconds, PoolGoodput, RecoveryTime
 from gpubench.api.point_result import Estimate
 from gpubench.api.status_sizes import GOODPUT_POOLS_MAX, SENTENCE_MAX
-from gpubench.control import bills, conditions, estimates, interruptions, retries
+from gpubench.control import bills, conditions, estimates, retries
 from gpubench.control.ledger import AttemptRecord, Interruption, Ledger, Outcome
 from gpubench.measure import rates
 from gpubench.money import billing, derived, price, waterfall
@@ -314,7 +314,7 @@ def _of_pool(
 def counted(records: Iterable[AttemptRecord]) -> InterruptionCounts:
     """How many of these attempts were interrupted, by whom."""
     preempted = [one for one in records if one.outcome is Outcome.PREEMPTED and one.drilled is None]
-    kinds = [interruptions.of_record(record) for record in preempted]
+    kinds = [record.interruption for record in preempted]
     return InterruptionCounts(
         total=len(preempted),
         reclaimed=kinds.count(Interruption.RECLAIM),

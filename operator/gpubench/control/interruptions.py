@@ -11,7 +11,7 @@ about to take a node away puts on it. Must not happen: a kind that was guessed. 
 
 from collections.abc import Mapping
 
-from gpubench.control.ledger import AttemptRecord, Interruption, Outcome
+from gpubench.control.ledger import Interruption
 from gpubench.control.observed import Disruption, ObservedNode
 
 #: Taints of nodes that are about to go, and who puts them there. A key alone says it: the values are times and names.
@@ -71,13 +71,3 @@ def of_disruption(disruption: Disruption, node: ObservedNode | None) -> Interrup
     if node is None or (node.ready is None and node.gone_since is None):
         return None
     return Interruption.EVICTION if node.ready else Interruption.NODE_LOST
-
-
-def of_record(record: AttemptRecord) -> Interruption | None:
-    """The kind of a preempted attempt; None of any other, and where it is not known.
-
-    Records of before hold the reason of DisruptionTarget only.
-    """
-    if record.outcome is not Outcome.PREEMPTED:
-        return None
-    return record.interruption or _BY_REASON.get(record.disruption or "")

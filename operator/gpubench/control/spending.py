@@ -210,14 +210,11 @@ def _known(record: AttemptRecord, *, lasted: float) -> tuple[float, ...]:
 
     Those are counted up to the moment of recording: the attempt's end, or after it where another pod's end is that.
     """
-    found = bills.held_seconds(record)
-    if not record.pod_times:
-        return found
     told_to_end = record.outcome in _TOLD_TO_END or record.disruption is not None or record.reason in _WITHOUT_AN_END
     last = lasted - _MILLISECOND if told_to_end else lasted + _MILLISECOND
     return tuple(
         seconds + manifests.GRACE_SECONDS if ended > last else seconds
-        for seconds, (_, _, ended) in zip(found, record.pod_times, strict=True)
+        for seconds, (_, _, ended) in zip(bills.held_seconds(record), record.pod_times, strict=True)
     )
 
 

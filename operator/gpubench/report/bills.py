@@ -31,7 +31,7 @@ MEANINGS = {
     "waiting": "WAITING: for the other pods of the gang.",
     "idle": "IDLE: all else of attempts with a result: checks, gaps, the end.",
     "lost": "LOST: everything of attempts that came to no result.",
-    "unknown": "UNKNOWN: time that nobody could tell apart, as records of an older image do not.",
+    "unknown": "UNKNOWN: time that nobody could tell apart.",
     "rounding": "ROUNDING: what the provider's increment and minimum add.",
 }
 INCOMPLETE_NOTE = "≥: the pods of some attempts were gone when the operator looked; their bill is at least that."

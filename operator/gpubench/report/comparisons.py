@@ -64,7 +64,7 @@ class Standing(Protocol):
 
     @property
     def instance_type(self) -> str | None:
-        """Of its nodes; None where it is not known, or the study is of before it was kept."""
+        """Of its nodes; None where it is not known."""
 
 
 def differing(
