@@ -320,26 +320,16 @@ def test_a_run_is_told_how_well_it_is_to_be_known_only_where_that_was_asked_for(
 
 def test_the_health_check_can_be_switched_off() -> None:
     assert told()["healthCheck"] is True
-    assert "healthCheck" not in told(measure={"healthCheck": "Disabled"})
+    assert told(measure={"healthCheck": "Disabled"})["healthCheck"] is False
 
 
-def test_a_program_of_ones_own_is_told_nothing_that_it_may_not_know() -> None:
+def test_a_program_of_ones_own_is_asked_for_no_precision_and_no_health_check() -> None:
     custom = {"name": "mine", "command": ["python", "/mine.py"]}
     wire = told(workloads=["Custom"], custom=custom, measure=UNTIL)
-    assert not {"healthCheck", "standardErrorWanted"} & wire.keys()
+    assert (wire["healthCheck"], "standardErrorWanted" in wire) == (False, False)
 
 
 # --- plans ------------------------------------------------------------------------------------------------------------
-
-
-def test_a_plan_of_before_runs_all_of_its_trials() -> None:
-    here = adaptive(steady, most=4)
-    wire = here.plan.to_wire()
-    wire.pop("repeats")
-    before = Plan.model_validate(wire)
-    assert (wanted.of(before.repeats), all(map(before.is_certain, before.trials))) == (None, True)
-    status = world(here.study, before, fate=here.fate).run()
-    assert [len(result.values) for result in status.results] == [4, 4]
 
 
 def test_a_finished_study_stays_finished_under_a_version_that_is_stricter() -> None:

@@ -202,41 +202,10 @@ def test_a_gang_is_told_all_of_its_point() -> None:
     assert starts.gang_of(own_plan, own_plan.trials[0], attempt=1).assignment.custom_file == OWN_FILE["file"]
 
 
-#: What the first image of gpubench's jobs knows; it refuses anything else.
-FIRST_FORM = frozenset(
-    {
-        "schemaVersion", "trial", "attempt", "workload", "precision", "workers", "workersPerNode", "batchPerWorker",
-        "seed", "slotProcessors", "gpu", "warmUpSeconds", "measureSeconds", "windowSeconds", "joinTimeoutSeconds",
-        "stallTimeoutSeconds",
-    }
-)  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("block", "measure", "pool", "added"),
-    [
-        (builders.block(), {}, {}, set()),
-        (builders.block(), {}, {"exclusive_nodes": False}, {"pin"}),
-        (builders.block(data=GENERATED), {}, {}, {"data"}),
-        (builders.block(variants=[{"name": "plain"}]), {}, {}, {"variant"}),
-        (builders.block(data=GENERATED, epochs=2), {"mode": "Training"}, {}, {"data", "mode", "epochs"}),
-        (own(OWN_FILE), {}, {}, {"customFile"}),
-        (builders.block(), {"healthCheck": "Enabled"}, {}, {"healthCheck"}),
-        (
-            builders.block(),
-            {"repeats": {"max": 9, "until": {"relativeHalfWidth": "0.02"}}},
-            {},
-            {"standardErrorWanted"},
-        ),
-    ],
-)
-def test_an_older_image_is_told_nothing_that_it_does_not_know(
-    block: dict[str, Any], measure: dict[str, Any], pool: dict[str, Any], added: set[str]
-) -> None:
-    spec = builders.spec(block, measure={"healthCheck": "Disabled"} | measure)
-    plan = builders.plan(spec, builders.pool(**pool))
-    assignment = starts.gang_of(plan, plan.trials[0], attempt=1).assignment
-    assert set(assignment.to_wire()) == FIRST_FORM | added
+def test_an_assignment_is_written_as_a_whole_and_reads_back() -> None:
+    assignment = starts.gang_of(plan := builders.plan(), plan.trials[0], attempt=1).assignment
+    written = {"mode": "Throughput", "data": {"source": "Synthetic"}, "pin": True, "healthCheck": True}
+    assert written.items() <= assignment.to_wire().items()
     assert Assignment.model_validate_json(assignment.to_json()) == assignment
 
 

@@ -126,8 +126,7 @@ class Measure(Value):
     health_check: Literal["Enabled", "Disabled"] = Field(
         "Enabled",
         description="Whether each rank tests its device for some seconds before a trial: a node that is far below what "
-        "is usual on its pool, over all studies, is named, and the figure flagged. Disabled for images of before it, "
-        "which refuse to be told of it.",
+        "is usual on its pool, over all studies, is named, and the figure flagged.",
     )
 
     RULES: ClassVar[tuple[Rule, ...]] = (

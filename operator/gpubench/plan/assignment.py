@@ -4,12 +4,10 @@
 It goes as JSON in the environment variable `GPUBENCH_ASSIGNMENT`, the same for every pod of the gang; a pod adds its
 own index from the Job controller. A pod needs nothing else: no API access, no mounted configuration.
 
-The gang's image is the one of the frozen plan, perhaps older than the operator, and refuses a field that it does not
-know. So a field that came after the first form is written only where it is not at its default; each new one goes into
-`_LATER`, with a default that means what gangs did before.
+Every field is written, so that a program of the user's own finds it; only absent values are left out.
 """
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -57,25 +55,6 @@ class Assignment(Value):
     checkpoint: Checkpointing | None = None  # in mode Training; None: each attempt begins anew
     join_timeout_seconds: float = Field(gt=0)  # how long the barrier waits for the last pod
     stall_timeout_seconds: float = Field(gt=0)  # without a step for this long the watchdog ends the attempt
-
-    _LATER: ClassVar[frozenset[str]] = frozenset(
-        {
-            "custom_file",
-            "mode",
-            "epochs",
-            "data",
-            "variant",
-            "pin",
-            "standard_error_wanted",
-            "health_check",
-            "checkpoint",
-        }
-    )
-
-    def to_wire(self) -> dict[str, object]:
-        """As every image since the first can read it, unless it is told something that only newer ones can do."""
-        at_default = {name for name in self._LATER if getattr(self, name) == type(self).model_fields[name].default}
-        return self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=at_default)
 
     @property
     def nodes(self) -> int:
