@@ -27,6 +27,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -381,11 +382,13 @@ def steps_of_a_block(bare: Block, seconds: float, case: Case) -> int:
 
 def prepare_ours(orders: channel.Orders, seconds: float) -> tuple[Block, Block]:
     """The loop of a gang's worker, as `self_check` makes it, with steps as `calibrate` writes them; its step bare."""
-    rank, block, own_step = self_check.loops(
-        orders, windows=WINDOWS_PER_BLOCK, sample_seconds=seconds / SAMPLES_PER_BLOCK
+    source, sink = os.pipe()
+    threading.Thread(target=os.fdopen(source, "rb").read, daemon=True).start()
+    block, own_step, _ = self_check.loops(
+        orders.model_copy(update={"channel": sink}),
+        windows=WINDOWS_PER_BLOCK,
+        sample_seconds=seconds / SAMPLES_PER_BLOCK,
     )
-    rank.first_step()
-    rank.calibrate()
     return block, own_step
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpubench.api.point_result import Estimate, Judgement
-from gpubench.measure import compare, intervals, noise
+from gpubench.measure import compare, intervals
 from gpubench.measure.compare import Difference, Quantity, Verdict
 from gpubench.measure.intervals import Interval
 
@@ -184,16 +184,3 @@ def test_a_bound_is_kept_by_all_of_the_interval_or_broken_by_all_of_it(
     low: float | None, high: float | None, judgement: Judgement
 ) -> None:
     assert compare.judged(Interval(mean=0.95, low=low, high=high), tolerance=0.05) is judgement
-
-
-def test_scatter_has_the_interval_of_a_standard_deviation() -> None:
-    # chi-squared with 2 degrees of freedom: 7.3778 and 0.050636 (any table); 0.01 sqrt(2 / each of them)
-    found = noise.of_runs([99.0, 100.0, 101.0])
-    assert (found.mean, found.low, found.high) == pytest.approx((0.01, 0.0052066, 0.062847), rel=1e-4)
-    assert noise.of_runs([99.0, 101.0]).low is None
-
-
-def test_the_smallest_difference_follows_from_scatter_and_repeats() -> None:
-    # t(0.975, 4) = 2.776445 and t(0.975, 18) = 2.100922 (any table)
-    assert noise.smallest_difference(0.01, repeats=3) == pytest.approx(2.776445 * 0.01 * (2 / 3) ** 0.5)
-    assert noise.smallest_difference(0.01, repeats=10) == pytest.approx(2.100922 * 0.01 * (2 / 10) ** 0.5)

@@ -22,7 +22,7 @@ from enum import StrEnum
 from scipy import special
 
 from gpubench.api.point_result import Estimate, Judgement
-from gpubench.measure import intervals, noise
+from gpubench.measure import intervals
 from gpubench.measure.intervals import Interval
 from gpubench.values import Value
 
@@ -88,7 +88,7 @@ def of_values(values: Sequence[float], *, confidence: float = intervals.CONFIDEN
     deviation = None
     mean = math.fsum(values) / len(values)
     if len(values) >= intervals.REPEATS_FOR_INTERVAL:
-        deviation = noise.variation(values) * abs(mean)
+        deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
     return Sample(count=len(values), mean=mean, deviation=deviation, confidence=confidence)
 
 
