@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 import builders
-from gpubench import metrics, moments, units, workloads
+from gpubench import metrics, moments, sealed, units, workloads
 from gpubench.api import point_result, sweep
 from gpubench.control import ledger
 from gpubench.control.ledger import Ledger, Outcome
@@ -89,4 +89,4 @@ def test_what_json_has_no_number_for_is_never_written() -> None:
 
 def test_an_entry_that_cannot_be_read_is_an_error_and_not_a_lost_count() -> None:
     with pytest.raises(ValueError, match="AttemptRecord"):
-        ledger.from_entries([{"t.1": "{}"}])
+        ledger.from_entries([{"t.1": sealed.seal('{"trial":"t"}')}])
