@@ -228,10 +228,8 @@ def store_results(cluster: Cluster, body: dict[str, Any], folder: Path) -> None:
     plan, attempts = results.read_plan(folder), results.read_ledger(folder)
     decision = decide(plan, attempts, Observed(study=study), 0.0)
     assert decision.status.phase == "Succeeded"
-    for stored in (
-        manifests.plan_config_map(study, plan),
-        manifests.ledger_config_map(study, 0, ledger.to_entries(attempts.records)),
-    ):
+    entries = ledger.to_entries(attempts.records) | ledger.environment_entries(attempts.environments)
+    for stored in (manifests.plan_config_map(study, plan), manifests.ledger_config_map(study, 0, entries)):
         cluster.kubectl("apply", "-f", "-", stdin=json.dumps(stored))
     arguments = ("-n", study.namespace, "--subresource=status", "--type=merge")
     patch = json.dumps({"status": decision.status.to_wire()})
