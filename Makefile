@@ -79,7 +79,7 @@ image-gpu: $(SYNCED) ## The image for GPUs, from its Containerfile's defaults, w
 lint: $(SYNCED) go ## ruff, mypy, import-linter, yamllint, shellcheck, go vet
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/ruff check
-	$(VENV)/bin/mypy operator/gpubench operator/gpubench_operator operator/gpubench_cli
+	$(VENV)/bin/mypy operator/gpubench operator/gpubench_cluster operator/gpubench_operator operator/gpubench_cli
 	$(VENV)/bin/mypy jobs charts dashboards tests
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/yamllint --strict .

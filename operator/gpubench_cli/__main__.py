@@ -15,6 +15,7 @@ from importlib import metadata
 from pathlib import Path
 
 from gpubench_cli import refusal, terminal
+from gpubench_cluster import kube
 
 #: The commands in the order of `gpubench --help`, and the module of each.
 _COMMANDS = {
@@ -52,6 +53,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except refusal.Refusal as error:
         for sentence in error.sentences:
             terminal.tell(f"{program}: {sentence}")
+        return refusal.EXIT_BAD_INPUT
+    except kube.ApiError as error:
+        terminal.tell(f"{program}: {error}")
         return refusal.EXIT_BAD_INPUT
     except refusal.Stopped as error:
         return error.exit_code

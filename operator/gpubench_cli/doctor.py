@@ -18,7 +18,7 @@ from gpubench.control import preflight
 from gpubench.control.preflight import Answer, Finding, State
 from gpubench.moments import epoch_seconds
 from gpubench_cli import refusal, terminal
-from gpubench_cli.refusal import Refusal
+from gpubench_cluster import kube
 
 if TYPE_CHECKING:
     from gpubench_cli.cluster import Cluster
@@ -90,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def examine(place: "Cluster", *, operator: str | None = None) -> Iterator[Finding]:
     """All findings, in the order in which things are needed."""
-    version, now = place.version()  # who does not answer this answers nothing: a Refusal
+    version, now = place.version()  # who does not answer this answers nothing
     yield preflight.api_server(version)
     for kind in schema.KINDS:
         yield from _told(f"CRD {kind.kind}", functools.partial(_definition, place, kind))
@@ -114,17 +114,15 @@ def _told(area: str, ask: Callable[[], Iterable[Finding]]) -> Iterable[Finding]:
     """What was found, or that it could not be asked."""
     try:
         return tuple(ask())
-    except Refusal as error:
-        return (preflight.unknown(area, error.sentences[0]),)
+    except kube.ApiError as error:
+        return (preflight.unknown(area, str(error)),)
 
 
 def _definition(place: "Cluster", kind: schema.Kind) -> Iterator[Finding]:
-    from gpubench_cli import cluster  # noqa: PLC0415  # as above
-
     name = f"{kind.plural}.{names.GROUP}"
     try:
         found = place.get(f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}", what=f"CRD {name}")
-    except cluster.NotThere:
+    except kube.NotFound:
         found = None
     yield preflight.definition(kind, found)
 
@@ -138,7 +136,7 @@ def _devices(place: "Cluster", nodes: list[Mapping[str, Any]]) -> Iterator[Findi
 def _installed(place: "Cluster", *, given: str | None) -> _Installed:
     try:
         found = place.get("/apis/apps/v1/deployments", what="Deployments", labelSelector=_CHARTS_OWN)["items"]
-    except Refusal:  # whoever may not see it can say where it is
+    except kube.ApiError:  # whoever may not see it can say where it is
         found = []
     return _Installed(found[0] if found else None, given=given)
 
@@ -156,25 +154,21 @@ def _person(place: "Cluster") -> Finding:
 
 
 def _operator(place: "Cluster", installed: _Installed, *, now: float) -> Finding:
-    from gpubench_cli import cluster  # noqa: PLC0415  # as above
-
     name = f"{installed.namespace}/{installed.lease}"
     path = f"/apis/coordination.k8s.io/v1/namespaces/{installed.namespace}/leases/{installed.lease}"
     try:
         lease = place.get(path, what=f"Lease {name}")
-    except cluster.NotThere:
+    except kube.NotFound:
         return preflight.operator(None, name=name, now=now, renewed=None)
     renewed = (lease.get("spec") or {}).get("renewTime")
     return preflight.operator(lease, name=name, now=now, renewed=None if renewed is None else epoch_seconds(renewed))
 
 
 def _rights(place: "Cluster", installed: _Installed) -> Finding:
-    from gpubench_cli import cluster  # noqa: PLC0415  # as above
-
     area, account = "operator's permissions", f"ServiceAccount {installed.account}"
     try:
         return preflight.rights(area, list(_answers(place, installed)), account=account)
-    except cluster.NotAllowed:
+    except kube.Forbidden:
         return preflight.rights(area, None, account=account)
 
 

@@ -31,6 +31,7 @@ from gpubench.units import duration_text, workers_text
 from gpubench_cli import documents, history, machine, refusal, small, terminal, upcoming, volumes
 from gpubench_cli.documents import Benchmark, Schedule, StudyFile
 from gpubench_cli.run import adapted_study, as_here, as_study, given_pools
+from gpubench_cluster import kube
 
 _MONEY_PLACES = 4
 
@@ -162,7 +163,7 @@ def _with_missing(
 
     try:
         there = cluster.connect().pools()
-    except refusal.Refusal as error:
+    except (refusal.Refusal, kube.ApiError) as error:
         raise refusal.Refusal(
             f"{study_file.path}: GpuPool {', '.join(missing)} is not in the files, and cannot be read from a cluster: "
             f"{error}"

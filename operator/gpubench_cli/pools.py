@@ -21,6 +21,7 @@ from gpubench.control.proposals import Proposal
 from gpubench.printable import one_line
 from gpubench_cli import refusal, terminal
 from gpubench_cli.refusal import Refusal
+from gpubench_cluster import kube
 
 _COLUMNS = 120
 _NODES_NAMED = 5
@@ -135,9 +136,7 @@ def _of_cluster(*, every: bool) -> tuple[Sequence[Mapping[str, Any]], tuple[GpuP
         return nodes, ()
     try:
         return nodes, place.pools()
-    except cluster.Unavailable:
-        raise
-    except Refusal:  # gpubench is not installed there yet, or this version cannot read them: then none is known
+    except (Refusal, kube.PermanentError):  # gpubench is not installed there yet, or this version cannot read them
         return nodes, ()
 
 

@@ -16,7 +16,7 @@ from gpubench.control import conditions
 from gpubench.moments import epoch_seconds
 from gpubench.report import figures, tables
 from gpubench_cli import refusal, show, terminal
-from gpubench_cli.refusal import Refusal
+from gpubench_cluster import kube
 
 POLL_SECONDS = 2.0
 PATIENCE_SECONDS = 180.0  # a control plane that is upgraded is away for one or two minutes
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
             lambda: place.benchmark(arguments.name),
             name=arguments.name,
             progression=progression,
-            retry=(cluster.Unavailable,),
+            retry=(kube.TemporaryError,),
         )
     show.show_status(arguments.name, f"namespace {place.namespace}", status)
     succeeded = conditions.holds(status.conditions, conditions.SUCCEEDED)
@@ -61,7 +61,7 @@ def follow(
     *,
     name: str,
     progression: terminal.Progression,
-    retry: tuple[type[Refusal], ...],
+    retry: tuple[type[Exception], ...],
     sleep: Callable[[float], None] = time.sleep,
     now: Callable[[], float] = time.monotonic,
 ) -> GpuBenchmarkStatus:
@@ -79,12 +79,12 @@ def follow(
 def read_patiently(
     read: Callable[[], dict[str, Any]],
     *,
-    retry: tuple[type[Refusal], ...],
+    retry: tuple[type[Exception], ...],
     sleep: Callable[[float], None] = time.sleep,
     now: Callable[[], float] = time.monotonic,
     tell: Callable[[str], None] = terminal.tell,
 ) -> dict[str, Any]:
-    """The object; a Refusal of a kind in `retry` is told once and tried again until the patience is at its end."""
+    """The object; an error of a kind in `retry` is told once and tried again until the patience is at its end."""
     began = now()
     told = False
     while True:

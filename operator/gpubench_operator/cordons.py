@@ -13,7 +13,8 @@ from collections.abc import Callable
 
 from gpubench import names
 from gpubench.control import decision
-from gpubench_operator import keys, kube, logs, observe
+from gpubench_cluster import kube
+from gpubench_operator import keys, logs, observe
 
 _log = logs.logger(__name__)
 

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable
 from gpubench import names
 from gpubench.control import decision, environments, observed
 from gpubench.measure.records import Environment
-from gpubench_operator import kube, logs
+from gpubench_cluster import kube
+from gpubench_operator import logs
 
 _REMEMBERED_MAX = 10_000
 
@@ -41,9 +42,9 @@ class Reader:
             head = await self._api.log_head(
                 pod=one.pod, namespace=study.namespace, container=names.CONTAINER, limit=environments.LOG_HEAD_BYTES
             )
-        except (kube.RetryLater, kube.Never) as error:
+        except kube.ApiError as error:
             head, sentence = None, f"its log cannot be read: {error}"
-            log = _log.warning if isinstance(error, kube.Never) else log
+            log = _log.warning if isinstance(error, kube.PermanentError) else log
         else:
             if (environment := environments.in_log(head or "", one.environment)) is not None:
                 return environment

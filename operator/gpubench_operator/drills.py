@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable
 
 from gpubench import names
 from gpubench.control import conditions, decision, observed
-from gpubench_operator import cordons, delays, kube, logs, observe, story
+from gpubench_cluster import kube
+from gpubench_operator import cordons, delays, logs, observe, story
 
 _EVICTED_AGAIN = 5.0  # a PodDisruptionBudget that forbids it mostly does not say for how long
 _TO_DRAIN = "let the operator patch nodes (rbac.drains of the chart), or set spec.drill.kind to Evict"
@@ -45,12 +46,12 @@ class Drills:
             try:
                 await self._cordon(study, eviction.cordon)
                 gone = not await self._api.evict(pod=pod.name, namespace=study.namespace, uid=pod.uid)
-            except (kube.RetryLater, kube.Never) as error:
+            except kube.ApiError as error:
                 sentence = f"pod {pod.name} cannot be evicted, as spec.drill asks: {error}{_remedy(eviction, error)}"
                 sentence = conditions.clamped(sentence, 1024)
                 happening = decision.Happening(type="Warning", reason=story.EVICTION_REFUSED, message=sentence)
                 await self._story.tell(story.of_study(study), happening, now=self._clock())
-                asked = error.delay if isinstance(error, kube.RetryLater) else delays.AFTER_REFUSAL
+                asked = error.delay if isinstance(error, kube.TemporaryError) else delays.AFTER_REFUSAL
                 again = delays.earliest(again, asked or _EVICTED_AGAIN)
             else:
                 _log.info("evicted on purpose", extra=logs.of_study(study, job=job.name, pod=pod.name, found=not gone))
@@ -70,5 +71,4 @@ class Drills:
 
 def _remedy(eviction: decision.Eviction, error: Exception) -> str:
     """What to do where an operator may not drain nodes, which most installations do not let it."""
-    is_forbidden = isinstance(error, kube.Never) and error.code == kube.FORBIDDEN
-    return f"; {_TO_DRAIN}" if eviction.cordon is not None and is_forbidden else ""
+    return f"; {_TO_DRAIN}" if eviction.cordon is not None and isinstance(error, kube.Forbidden) else ""

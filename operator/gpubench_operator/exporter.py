@@ -43,7 +43,8 @@ from gpubench.api.point_result import (
     TrainingResult,
 )
 from gpubench.report import figures
-from gpubench_operator import keys, kube, logs
+from gpubench_cluster import kube
+from gpubench_operator import keys, logs
 
 _log = logs.logger(__name__)
 

@@ -13,7 +13,8 @@ from typing import NamedTuple
 from gpubench import names
 from gpubench.control import conditions, decision, ledger, manifests, observed
 from gpubench.plan.plan import Plan
-from gpubench_operator import kube, logs, observe, settings, slots, store, story
+from gpubench_cluster import kube
+from gpubench_operator import logs, observe, settings, slots, store, story
 
 _TOKEN_BYTES = 32
 
@@ -63,7 +64,7 @@ class Gangs:
             for gang in gangs:
                 try:
                     records.append(await self._create_job(study, plan, gang))
-                except kube.Never as error:
+                except kube.PermanentError as error:
                     self.release(study, [gang])
                     refusals.append(str(error))
                 else:
@@ -95,7 +96,7 @@ class Gangs:
         """Create an object unless it is there; what the API server said where it will not have it."""
         try:
             await self._api.create(resource, body)
-        except kube.Never as error:
+        except kube.PermanentError as error:
             return str(error)
         return None
 
@@ -116,10 +117,10 @@ class Gangs:
         body = manifests.job(study, plan, gang, priority_class=self._options.gang_priority_class)
         try:
             created = await self._api.create(kube.JOBS, body)
-        except kube.Never as error:
+        except kube.PermanentError as error:
             happening = decision.Happening(type="Warning", reason=story.JOB_REFUSED, message=str(error)[:1024])
             await self._story.tell(story.of_study(study), happening, now=self._clock())
-            if error.code == kube.FORBIDDEN:  # quota or permissions: somebody may change them
+            if isinstance(error, kube.Forbidden):  # quota or permissions: somebody may change them
                 raise
             self._slots.release(study.uid, job=kube.name_of(body))
             return _refused(gang, kube.name_of(body), sentence=str(error), now=self._clock())
@@ -149,14 +150,14 @@ class Gangs:
         """The Job that has the name already: ours from before a crash, or a foreign one that somebody must remove."""
         found = await self._api.get(kube.JOBS, name=name, namespace=study.namespace)
         if found is None:
-            raise kube.RetryLater(f"Job {study.namespace}/{name} went away just now", delay=0.2)
+            raise kube.TemporaryError(f"Job {study.namespace}/{name} went away just now", delay=0.2)
         if not kube.is_owned_by(found, study.uid):
             sentence = f"Job {name} belongs to somebody else: remove it, and the study goes on"
             happening = decision.Happening(type="Warning", reason=story.NAME_TAKEN, message=sentence)
             await self._story.tell(story.of_study(study), happening, now=self._clock())
-            raise kube.Never(sentence, code=409)
+            raise kube.PermanentError(sentence)
         if "deletionTimestamp" in found["metadata"]:
-            raise kube.RetryLater(f"Job {study.namespace}/{name} is still being deleted", delay=2.0)
+            raise kube.TemporaryError(f"Job {study.namespace}/{name} is still being deleted", delay=2.0)
         return found
 
 

@@ -13,7 +13,8 @@ from kubernetes.aio.client import configuration
 
 from gpubench import names
 from gpubench.control import conditions
-from gpubench_operator import exporter, keys, kube, settings
+from gpubench_cluster import kube
+from gpubench_operator import exporter, keys, settings
 
 _SELECTOR = f"{names.LABEL_MANAGED_BY}={names.MANAGED_BY},{names.LABEL_COMPONENT}={names.COMPONENT_GANG}"
 

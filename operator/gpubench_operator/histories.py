@@ -18,7 +18,8 @@ from gpubench.control import health_history, observed
 from gpubench.control.health import Reading
 from gpubench.control.ledger import AttemptRecord, Ledger
 from gpubench.plan.plan import Plan
-from gpubench_operator import kube, logs, observe
+from gpubench_cluster import kube
+from gpubench_operator import logs, observe
 
 _log = logs.logger(__name__)
 
@@ -58,7 +59,7 @@ class Histories:
         for pool, readings in health_history.by_pool(plan, news).items():
             try:
                 await self._write(pool, readings)
-            except kube.RetryLater as error:
+            except kube.TemporaryError as error:
                 _log.info("history not written yet", extra={"pool": pool, "sentence": str(error)})
                 late.update(reading.trial for reading in readings)
         there.update(record.key for record in news if record.trial not in late)
@@ -67,7 +68,7 @@ class Histories:
     async def _read(self, pool: str) -> observed.PoolHistory:
         try:
             body = await self._get(pool)
-        except kube.RetryLater as error:
+        except kube.TemporaryError as error:
             _log.warning("history not read", extra={"pool": pool, "sentence": str(error)})
             body = None
         return observed.PoolHistory(pool=pool, kinds=() if body is None else observe.pool_tests(body).kinds)
@@ -92,13 +93,13 @@ class Histories:
             }
             try:
                 await self._api.patch(kube.POOLS, patch, name=pool, subresource="status")
-            except kube.Never as error:
+            except kube.PermanentError as error:
                 _log.warning("history not written", extra={"pool": pool, "sentence": str(error)})
 
     async def _get(self, pool: str) -> kube.Object | None:
         try:
             return await self._api.get(kube.POOLS, name=pool)
-        except kube.Never as error:
+        except kube.PermanentError as error:
             _log.warning("history not read", extra={"pool": pool, "sentence": str(error)})
             return None
 

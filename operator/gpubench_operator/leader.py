@@ -17,7 +17,8 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from gpubench_operator import kube, logs
+from gpubench_cluster import kube
+from gpubench_operator import logs
 
 _log = logs.logger(__name__)
 
@@ -94,7 +95,7 @@ class Elector:
             return
         left = self._deadline() - self._clock()
         self._renewed_at = None
-        with contextlib.suppress(kube.Never, TimeoutError):
+        with contextlib.suppress(kube.PermanentError, TimeoutError):
             async with asyncio.timeout(left):
                 while not await self._is_given_back():
                     await self._sleep(self._terms.retry)
@@ -107,7 +108,7 @@ class Elector:
                 # client-go leaves a second: nobody may conclude anything from a Lease of no length
                 await self._api.replace(kube.LEASES, self._taken(lease, holder="", duration=1))
                 _log.info("lease released", extra={"lease": self._terms.name})
-        except kube.RetryLater:
+        except kube.TemporaryError:
             return False
         return True
 
@@ -125,7 +126,7 @@ class Elector:
                 written = await self._api.replace(kube.LEASES, self._taken(lease, holder=self._terms.identity))
             else:
                 return _holder(lease)
-        except (kube.RetryLater, kube.Never) as error:
+        except kube.ApiError as error:
             _log.warning("lease not written", extra={"lease": self._terms.name, "sentence": str(error)})
             return "(unknown)"
         if written is None:

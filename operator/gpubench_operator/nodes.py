@@ -18,7 +18,8 @@ import time
 from collections.abc import Callable, Collection, Iterable
 
 from gpubench.control import interruptions, observed
-from gpubench_operator import keys, kube, logs, observe
+from gpubench_cluster import kube
+from gpubench_operator import keys, logs, observe
 
 _ASKED_AGAIN = 10.0  # seconds; a node that is not listed may be gone for good
 _SEEN_JUST_NOW = 2.0  # seconds; several looks may follow upon one event
@@ -38,7 +39,7 @@ class Nodes:
         self._asked_at: float | None = None
         self._asking = asyncio.Lock()
         self._asked = 0  # questions that have come to an end
-        self._failed: kube.RetryLater | None = None  # that of the last one, where it was no answer
+        self._failed: kube.TemporaryError | None = None  # that of the last one, where it was no answer
         self._seen_at: dict[str, float] = {}  # when it was last seen whether a node lives
         self._used_by: dict[keys.Key, frozenset[str]] = {}
         self._changed: set[str] = set()  # nodes that came into trouble, or out of it, and nobody was told yet
@@ -100,7 +101,7 @@ class Nodes:
                 self.note(found)
                 if not found:
                     self._gone({name} & self.known.keys())
-        except kube.Never as error:
+        except kube.PermanentError as error:
             _log.warning("nodes not looked at", extra={"sentence": str(error)})
 
     def _keep(self, node: observed.ObservedNode) -> None:
@@ -121,26 +122,26 @@ class Nodes:
         before = self._asked
         async with self._asking:
             if self._asked > before and self._failed is not None:
-                raise kube.RetryLater(str(self._failed), delay=self._failed.delay)
+                raise kube.TemporaryError(str(self._failed), delay=self._failed.delay)
             if wanted - self.known.keys():
                 failed = None
                 try:
                     await self._ask()
-                except kube.RetryLater as error:
+                except kube.TemporaryError as error:
                     failed = error
                 self._asked, self._failed = self._asked + 1, failed
                 if failed is not None:
                     raise failed
 
     async def _ask(self) -> None:
-        """One list for all; kube.RetryLater where the cluster does not answer."""
+        """One list for all; kube.TemporaryError where the cluster does not answer."""
         now = self._clock()
         if self._asked_at is not None and self._asked_at <= now < self._asked_at + _ASKED_AGAIN:
             return
         try:
             self.note(await self._api.list(kube.NODES, metadata_only=True))
         except (
-            kube.Never
+            kube.PermanentError
         ) as error:  # not permitted, say: figures are none the worse for it, but for what may be averaged
             _log.warning("nodes not listed", extra={"sentence": str(error)})
         self._asked_at = now

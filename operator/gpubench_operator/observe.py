@@ -18,7 +18,7 @@ from gpubench.api.pool import GpuPool, GpuPoolSpec
 from gpubench.api.pool_health import PoolTests
 from gpubench.control import comparison, conditions, observed
 from gpubench.report import pairs
-from gpubench_operator import kube
+from gpubench_cluster import kube
 
 _INDEX = "batch.kubernetes.io/job-completion-index"
 

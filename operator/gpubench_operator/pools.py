@@ -15,9 +15,9 @@ from gpubench.api.condition import Condition
 from gpubench.api.pool import GpuPool, GpuPoolStatus
 from gpubench.control import decision, pool_status
 from gpubench.plan.plan import Plan
+from gpubench_cluster import kube
 from gpubench_operator import (
     keys,
-    kube,
     logs,
     nodes,
     observe,
@@ -90,8 +90,8 @@ class PoolReconciler:
         status = {**seen, "health": health}
         try:
             await self._status.write(kube.POOLS, body, status, now=self._clock())
-        except (kube.RetryLater, kube.Never) as error:  # the next poll tries again; the other pools go on
-            log = _log.error if isinstance(error, kube.Never) else _log.info
+        except kube.ApiError as error:  # the next poll tries again; the other pools go on
+            log = _log.error if isinstance(error, kube.PermanentError) else _log.info
             log("status not written", extra={"pool": kube.name_of(body), "sentence": str(error)})
         return pool, GpuPoolStatus.model_validate(seen)
 

@@ -16,16 +16,14 @@ from typing import Any
 
 import kopf
 import prometheus_client
-from kubernetes.aio import config as kube_config
-from kubernetes.aio.client import api_client, configuration
+from kubernetes.aio.client import configuration
 
+from gpubench_cluster import kube
 from gpubench_operator import (
-    api_server,
     cordons,
     exporter,
     handlers,
     keys,
-    kube,
     leader,
     logs,
     nodes,
@@ -61,8 +59,8 @@ class Process:
         registry = prometheus_client.CollectorRegistry()
         self.health = exporter.Health(registry)
         self.figures = exporter.Figures()
-        self.api = api_server.ApiServer(
-            api_client.ApiClient(credentials), timeout=options.request_seconds, count=self._count
+        self.api = kube.Kube(
+            credentials, manager="gpubench-operator", timeout=options.request_seconds, count=self._count
         )
         self.queue: queue.WorkQueue[keys.Key] = queue.WorkQueue(
             self._reconcile, clock=time.monotonic, interval=_INTERVAL, report=self.health.reconciled
@@ -141,7 +139,7 @@ class Process:
 
     async def _reconcile(self, key: keys.Key) -> float | None:
         if not self.elector.holds:
-            raise kube.RetryLater("the Lease is not certain just now", delay=1.0)
+            raise kube.TemporaryError("the Lease is not certain just now", delay=1.0)
         if key.kind is keys.Kind.BENCHMARK:
             return await self.studies.reconcile(key)
         if key.kind is keys.Kind.SCHEDULE:
@@ -194,11 +192,11 @@ class Process:
 async def run(options: settings.Settings, *, clock: Callable[[], float] = time.time) -> int:
     """The whole life; the exit code. By `clock` all is judged that is compared with moments of the API server."""
     try:
-        credentials = await api_server.load_configuration()
-    except kube_config.ConfigException as error:
+        credentials, _ = await kube.credentials(in_cluster=True)
+        process = Process(options, credentials, clock=clock)
+    except kube.PermanentError as error:
         _log.error("no cluster", extra={"sentence": f"neither a service account nor a kubeconfig: {error}"})
         return 2
-    process = Process(options, credentials, clock=clock)
     catch_signals(process.stop)
     port = await process.server.start(address=options.metrics_address, port=options.metrics_port)
     _log.info("serving", extra={"address": options.metrics_address, "port": port})
@@ -263,7 +261,7 @@ async def until_it_works(attempt: Callable[[], Awaitable[None]], *, what: str, s
     while not stop.is_set():
         try:
             await attempt()
-        except (kube.RetryLater, kube.Never) as error:
+        except kube.ApiError as error:
             _log.warning("waiting", extra={"for": what, "sentence": str(error)})
         else:
             return True

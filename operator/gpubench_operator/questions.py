@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 from gpubench import names
 from gpubench.control import observed
-from gpubench_operator import delays, kube, logs, observe
+from gpubench_cluster import kube
+from gpubench_operator import delays, logs, observe
 
 _MOUNTED_AFTER = 15.0  # seconds that a kubelet may take to mount volumes and pull the image before it is asked why
 _MOUNT_FAILURE_REPEATS = 300.0  # a kubelet tells of a volume that it cannot mount every two minutes or more often
@@ -51,7 +52,7 @@ class Questions:
         fields = {"involvedObject.uid": job.uid, "reason": "FailedCreate"}
         try:
             events = await self._api.list(kube.EVENTS, namespace=study.namespace, fields=fields)
-        except kube.Never as error:  # the pods may come all the same
+        except kube.PermanentError as error:  # the pods may come all the same
             return f"why is not known: {error}"
         latest = max(events, key=lambda event: event.get("lastTimestamp") or "", default=None)
         return None if latest is None else latest.get("message")
@@ -70,7 +71,7 @@ class Questions:
         fields = {"involvedObject.kind": "Pod", "reason": "FailedMount"}
         try:
             events = await self._api.list(kube.EVENTS, namespace=study.namespace, fields=fields)
-        except kube.Never as error:  # the pods may start all the same
+        except kube.PermanentError as error:  # the pods may start all the same
             _log.warning("events not read", extra=logs.of_study(study, sentence=str(error)))
             return seen, _MOUNTED_AFTER
         said = observe.mount_failures(events, since=now - _MOUNT_FAILURE_REPEATS)
@@ -85,7 +86,7 @@ class Questions:
         try:
             fields = {"involvedObject.kind": names.KUEUE_WORKLOAD}
             events = await self._api.list(kube.EVENTS, namespace=study.namespace, fields=fields)
-        except kube.Never as error:  # it may admit them all the same
+        except kube.PermanentError as error:  # it may admit them all the same
             _log.warning("events not read", extra=logs.of_study(study, sentence=str(error)))
             return seen
         return tuple(
@@ -103,7 +104,7 @@ class Questions:
         if not 0 <= now - self._kueue_asked_at < _KUEUE_AGAIN:
             try:
                 self._kueue = await self._api.serves(names.KUEUE_GROUP)
-            except kube.Never as error:  # nobody may ask here: then it is not said that it is absent
+            except kube.PermanentError as error:  # nobody may ask here: then it is not said that it is absent
                 _log.warning("discovery refused", extra=logs.of_study(study, sentence=str(error)))
                 self._kueue = True
             self._kueue_asked_at = now

@@ -15,7 +15,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
-from gpubench_operator import kube, logs
+from gpubench_cluster import kube
+from gpubench_operator import logs
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -135,7 +136,7 @@ class WorkQueue(Generic[Key]):
         """One call of the handler, and what follows from its end."""
         try:
             delay = await self._handle(key)
-        except kube.RetryLater as error:
+        except kube.TemporaryError as error:
             backoff = self._backoff(key)
             delay = backoff if error.delay is None else min(max(error.delay, backoff - _FIRST_DELAY), _LONGEST_DELAY)
             _log.info("retried", extra={"key": str(key), "delay": round(delay, 2), "sentence": str(error)})
@@ -143,7 +144,7 @@ class WorkQueue(Generic[Key]):
             return "retried"
         except Exception as error:  # whatever it is: this key is tried again, and the others go on
             delay = self._backoff(key)
-            expected = isinstance(error, kube.Never)
+            expected = isinstance(error, kube.PermanentError)
             _log.error(
                 "failed",
                 extra={"key": str(key), "delay": round(delay, 2), "sentence": str(error)},

@@ -31,6 +31,7 @@ from gpubench.control import (
 )
 from gpubench.measure.records import Environment
 from gpubench.plan.plan import Plan
+from gpubench_cluster import kube
 from gpubench_operator import (
     cordons,
     delays,
@@ -40,7 +41,6 @@ from gpubench_operator import (
     gangs,
     histories,
     keys,
-    kube,
     logs,
     nodes,
     observe,
@@ -136,9 +136,9 @@ class Reconciler:
             return leftover
         try:
             wake = await self._look(key, body, study)
-        except kube.RetryLater:
+        except kube.TemporaryError:
             raise  # it keeps its place in line
-        except kube.Never as error:
+        except kube.PermanentError as error:
             self._leave_line(key)
             await self._stop(body, reason=story.STUCK, sentence=str(error))
             wake = _STUCK
@@ -263,14 +263,14 @@ class Reconciler:
     async def _put_into_histories(
         self, study: observed.Study, plan: Plan, recorded: ledger.Ledger, made: decision.Decision
     ) -> bool:
-        """Whether the pools have all tests now; RetryLater where that is worth a short wait before Finished."""
+        """Whether the pools have all tests now; TemporaryError where that is worth a short wait before Finished."""
         complete = recorded.with_records(made.record)
         if await self._histories.put(study.uid, plan, complete):
             return True
         last = max((record.ended_at for record in complete.records if record.ended_at is not None), default=0.0)
         is_over = conditions.holds(made.status.conditions, conditions.FINISHED)
         if is_over and self._clock() < last + _HISTORY_AWAITED:
-            raise kube.RetryLater("the last tests are not in the history of their pool yet", delay=_HISTORY_AGAIN)
+            raise kube.TemporaryError("the last tests are not in the history of their pool yet", delay=_HISTORY_AGAIN)
         return False
 
     def _free(self, study: observed.Study, plan: Plan) -> tuple[observed.FreeSlots, ...]:
@@ -290,7 +290,7 @@ class Reconciler:
                 name, uid = reference.name, reference.uid
                 gone = await self._api.delete(kube.JOBS, name=name, namespace=study.namespace, uid=uid)
                 _log.info("job deleted", extra=logs.of_study(study, job=reference.name, found=gone))
-        except kube.Never:
+        except kube.PermanentError:
             self._gangs.release(study, made.create)  # they will not be started
             raise
 
@@ -301,7 +301,7 @@ class Reconciler:
             return ()
         try:
             await self.store.keep_environments(study, read)
-        except kube.Never as error:  # provenance: no study ends over it
+        except kube.PermanentError as error:  # provenance: no study ends over it
             _log.warning("environment not kept", extra=logs.of_study(study, sentence=str(error)))
             return ()
         _log.info("environment kept", extra=logs.of_study(study, environments=[one.key() for one in read]))

@@ -8,7 +8,8 @@ from pydantic import ValidationError
 
 from gpubench import metrics
 from gpubench.api.schedule import GpuBenchmarkScheduleStatus
-from gpubench_operator import exporter, keys, kube, logs, observe
+from gpubench_cluster import kube
+from gpubench_operator import exporter, keys, logs, observe
 
 _log = logs.logger(__name__)
 

@@ -22,9 +22,9 @@ from gpubench.report import pairs
 from gpubench.schedule import fleet, history, monthly, runs, status
 from gpubench.schedule.history import Entry
 from gpubench.schedule.runs import Run
+from gpubench_cluster import kube
 from gpubench_operator import (
     keys,
-    kube,
     logs,
     observe,
     schedule_exporter,
@@ -187,7 +187,7 @@ class ScheduleReconciler:
         name = kube.name_of(body)
         try:
             created = await self._api.create(kube.BENCHMARKS, body)
-        except kube.Never as error:
+        except kube.PermanentError as error:
             _log.warning("run refused", extra={"namespace": seen.namespace, "run": name, "sentence": str(error)})
             sentence = conditions.clamped(f"the benchmark {name} cannot be created: {error}", 1024)
             return _Made(happenings=(_warning(FAILED_CREATE, sentence),)), _AFTER_REFUSAL
@@ -200,11 +200,11 @@ class ScheduleReconciler:
         """A benchmark that has the name already: ours of a moment ago, or somebody else's."""
         found = await self._api.get(kube.BENCHMARKS, name=name, namespace=seen.namespace)
         if found is None:
-            raise kube.RetryLater(f"benchmark {seen.namespace}/{name} went away just now", delay=0.2)
+            raise kube.TemporaryError(f"benchmark {seen.namespace}/{name} went away just now", delay=0.2)
         if kube.is_owned_by(found, seen.uid):
             return _Made(runs=(_run(found, archived=False),)), None
         if "deletionTimestamp" in found["metadata"]:  # of a schedule of before that had this name
-            raise kube.RetryLater(f"benchmark {seen.namespace}/{name} is still being deleted", delay=2.0)
+            raise kube.TemporaryError(f"benchmark {seen.namespace}/{name} is still being deleted", delay=2.0)
         sentence = f"the benchmark {name} belongs to somebody else: remove it, and the run starts"
         return _Made(happenings=(_warning(story.NAME_TAKEN, sentence),)), _AFTER_REFUSAL
 
@@ -257,7 +257,7 @@ class ScheduleReconciler:
             written = await self._api.create(kube.CONFIG_MAPS, _config_map(seen.body, name, change))
         if written is None:
             self._shelves.pop(seen.uid, None)
-            raise kube.RetryLater(f"ConfigMap {seen.namespace}/{name} changed meanwhile", delay=0.2)
+            raise kube.TemporaryError(f"ConfigMap {seen.namespace}/{name} changed meanwhile", delay=0.2)
         return written
 
     async def _entry(self, body: kube.Object) -> Entry:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from gpubench.api.benchmark_status import Condition, GpuBenchmarkStatus
 from gpubench.control import conditions
-from gpubench_operator import kube
+from gpubench_cluster import kube
 
 
 class Written(NamedTuple):

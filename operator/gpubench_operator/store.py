@@ -13,7 +13,7 @@ from gpubench import names
 from gpubench.control import ledger, manifests, observed
 from gpubench.measure.records import Environment
 from gpubench.plan.plan import Plan
-from gpubench_operator import kube
+from gpubench_cluster import kube
 
 
 class Shard(NamedTuple):
@@ -70,7 +70,7 @@ class Store:
         plan = before.plan
         if names.plan_name(study.name, study.uid) not in ours:
             if ours:  # a new plan would not be the one that the entries speak of
-                raise kube.Never(_PLAN_IS_GONE, code=404)
+                raise kube.PermanentError(_PLAN_IS_GONE)
             return self._keep(study, EMPTY)
         if plan is None:
             plan = await self._read_plan(study)
@@ -131,7 +131,7 @@ class Store:
             name = _shard_name(study, number)
             written = await self._api.patch(kube.CONFIG_MAPS, change, name=name, namespace=study.namespace)
         if written is None:
-            raise kube.RetryLater(
+            raise kube.TemporaryError(
                 f"ledger shard {number} of {study.namespace}/{study.name} changed meanwhile", delay=0.2
             )
         return _read(number, written)
@@ -140,16 +140,16 @@ class Store:
         name = names.plan_name(study.name, study.uid)
         body = await self._api.get(kube.CONFIG_MAPS, name=name, namespace=study.namespace)
         if body is None:
-            raise kube.RetryLater(f"ConfigMap {study.namespace}/{name} went away while it was read", delay=1.0)
+            raise kube.TemporaryError(f"ConfigMap {study.namespace}/{name} went away while it was read", delay=1.0)
         if not kube.is_owned_by(body, study.uid):
-            raise kube.Never(f"ConfigMap {study.namespace}/{name} belongs to somebody else: remove it", code=409)
+            raise kube.PermanentError(f"ConfigMap {study.namespace}/{name} belongs to somebody else: remove it")
         return manifests.read_plan(body)
 
     async def _read_shard(self, study: observed.Study, number: int) -> Shard:
         name = _shard_name(study, number)
         body = await self._api.get(kube.CONFIG_MAPS, name=name, namespace=study.namespace)
         if body is None:
-            raise kube.RetryLater(f"ConfigMap {study.namespace}/{name} went away while it was read", delay=1.0)
+            raise kube.TemporaryError(f"ConfigMap {study.namespace}/{name} went away while it was read", delay=1.0)
         return _read(number, body)
 
     def _keep(self, study: observed.Study, shelf: Shelf) -> Shelf:

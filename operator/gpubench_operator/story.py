@@ -10,7 +10,8 @@ from collections import OrderedDict
 from gpubench import names
 from gpubench.control import decision, observed
 from gpubench.values import Value, content_id
-from gpubench_operator import kube, logs, observe
+from gpubench_cluster import kube
+from gpubench_operator import logs, observe
 
 COMPONENT = "gpubench-operator"
 _MESSAGE_MAX = 1024  # the API server takes no more
@@ -71,13 +72,13 @@ class Story:
     async def _write(self, name: str, body: kube.Object) -> None:
         try:
             await self._api.create(kube.EVENTS, body)
-        except kube.RetryLater as error:
+        except kube.TemporaryError as error:
             self._untold[name] = body
             if len(self._untold) > _REMEMBERED:
                 self._untold.popitem(last=False)
             _log.info("event kept for later", extra={"event": name, "sentence": str(error)})
             return
-        except kube.Never as error:  # a study is not stopped for an Event
+        except kube.PermanentError as error:  # a study is not stopped for an Event
             _log.warning("event refused", extra={"event": name, "sentence": str(error)})
         self._untold.pop(name, None)
         self._told[name] = None

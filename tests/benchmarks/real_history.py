@@ -39,7 +39,7 @@ from gpubench import names
 from gpubench.moments import rfc3339
 from gpubench.schedule import history
 from gpubench.schedule.history import Entry
-from gpubench_operator import kube
+from gpubench_cluster import kube
 
 RUNS = 14
 SLOW_FROM = 11  # the first slow run, counted from 1

@@ -48,7 +48,7 @@ import studies
 from cluster import Cluster, Image, Node
 from gpubench import names, sealed
 from gpubench.measure import records
-from gpubench_operator import kube
+from gpubench_cluster import kube
 
 GOAL_SECONDS = 15.0
 NANOSECONDS = 1e9

@@ -29,7 +29,7 @@ from chaos_place import (
     signal_process,
 )
 from chaos_schedule import Fault, Kind
-from gpubench_operator import kube
+from gpubench_cluster import kube
 
 _TAINT = "chaos.gpubench.dev/out"
 _IMPENDING = "cloud.google.com/impending-node-termination"  # what GKE taints a spot node with whose end is announced

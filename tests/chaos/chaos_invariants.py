@@ -18,7 +18,7 @@ from gpubench.control import conditions, ledger, manifests
 from gpubench.control.ledger import AttemptRecord, Outcome, Reason
 from gpubench.measure import throughput
 from gpubench.plan.plan import Plan
-from gpubench_operator import kube
+from gpubench_cluster import kube
 
 _EVENT_BEGINS = '{"kind":"Event"'
 

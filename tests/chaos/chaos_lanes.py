@@ -15,7 +15,7 @@ from chaos_studies import Course, Study
 from cluster import ApiError
 from gpubench import names
 from gpubench.control import conditions
-from gpubench_operator import kube
+from gpubench_cluster import kube
 
 _GONE_SECONDS = 240.0  # a deleted Node keeps its pods for a minute; then a machine may be off for half a minute more
 _STUDY_SECONDS = 900.0  # from the last fault that struck it: two back-offs of five minutes, and attempts at all trials

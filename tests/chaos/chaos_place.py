@@ -29,7 +29,7 @@ from chaos_proxy import Proxy
 from cluster import ApiError, Cluster, Image, Node
 from gpubench import names
 from gpubench.plan import freeze
-from gpubench_operator import kube
+from gpubench_cluster import kube
 
 NAMESPACE = "chaos"
 REAL_POOL = "real"

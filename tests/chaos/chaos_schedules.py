@@ -25,7 +25,7 @@ import studies
 from cluster import Cluster
 from gpubench import names
 from gpubench.schedule import history
-from gpubench_operator import kube
+from gpubench_cluster import kube
 
 MINUTE = 60
 NAME = "often"

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import studies
 from chaos_place import NAMESPACE, REAL_POOL, STAND_IN_POOLS
 from gpubench.exitcodes import ExitCode
-from gpubench_operator import kube
+from gpubench_cluster import kube
 
 LANES = ("left", "right", "both", REAL_POOL)
 #: More than the faults of a run can use up, so that what ends a study is never a bound.

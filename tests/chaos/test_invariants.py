@@ -14,7 +14,7 @@ import chaos_invariants
 from chaos_invariants import Stored
 from chaos_studies import Course, Study
 from gpubench.control import ledger
-from gpubench_operator import kube
+from gpubench_cluster import kube
 from memory_world import Fate, World
 
 STUDY = Study(lane="left", name="quick", course=Course.PLAIN, body={}, meddled_after=0.0, resumed_after=0.0)

@@ -12,7 +12,8 @@ import chaos_still_clock
 import installation
 from chaos_schedules import Disturbed
 from cluster import Cluster
-from gpubench_operator import kube, observe
+from gpubench_cluster import kube
+from gpubench_operator import observe
 
 MINUTES = 5
 SEED = 20261122

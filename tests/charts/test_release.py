@@ -32,7 +32,7 @@ from cluster import ApiError, Cluster, Image, Node
 from gpubench import names
 from gpubench.api import schema
 from gpubench.plan import freeze
-from gpubench_operator import kube
+from gpubench_cluster import kube
 
 Found = TypeVar("Found")
 

@@ -23,7 +23,7 @@ from gpubench.control import ledger, manifests
 from gpubench.control.decide import decide
 from gpubench.control.observed import Observed, Study
 from gpubench_cli import results
-from gpubench_operator import kube
+from gpubench_cluster import kube
 
 QUICKSTART = Path(__file__).parents[2] / "jobs/studies/quickstart.yaml"
 PATIENCE_SECONDS = 60.0

@@ -21,7 +21,7 @@ from gpubench.plan.freeze import freeze
 from gpubench.plan.plan import Plan
 from gpubench.report import figures, tables
 from gpubench_cli import results
-from gpubench_operator import kube
+from gpubench_cluster import kube
 
 pytestmark = pytest.mark.usefixtures("horovod", "two_cores")
 

@@ -31,7 +31,7 @@ from fuzz_verdicts import Answer
 from gpubench import names
 from gpubench.api import schema, validate
 from gpubench.control import conditions
-from gpubench_operator import kube
+from gpubench_cluster import kube
 
 BATCH = 200
 THREADS = 4

@@ -11,7 +11,7 @@ import yaml
 
 from fuzz_verdicts import Answer
 from gpubench import names
-from gpubench_operator import kube
+from gpubench_cluster import kube
 
 NAMESPACE = "fuzz"
 STUDIES = kube.BENCHMARKS.path(namespace=NAMESPACE)

@@ -26,7 +26,7 @@ import prometheus_server
 import quickstart
 from cluster import Cluster, Image, Node
 from gpubench import metrics, names
-from gpubench_operator import kube
+from gpubench_cluster import kube
 from prometheus_server import Prometheus
 
 NAME, BEFORE, SCHEDULE = "seen", "before", "daily"

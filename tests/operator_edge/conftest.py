@@ -27,7 +27,7 @@ import telling_program
 from cluster import ApiError, Cluster, Image, Node
 from gpubench import names
 from gpubench.plan import freeze
-from gpubench_operator import kube
+from gpubench_cluster import kube
 
 Found = TypeVar("Found")
 

@@ -5,14 +5,16 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 
 import pytest
+import yaml
 from aiohttp import web
 from kubernetes.aio import config as kube_config
-from kubernetes.aio.client import api_client, configuration
+from kubernetes.aio.client import configuration
 
 from cluster import Cluster
-from gpubench_operator import api_server, kube
+from gpubench_cluster import kube
 
 SILENCE_SECONDS = 2.0  # of a server that never answers; a real one may be slow for longer on a loaded machine
 REAL_SECONDS = 30.0
@@ -22,11 +24,9 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @contextlib.asynccontextmanager
-async def connected(configured: configuration.Configuration, *, seconds: float) -> AsyncIterator[api_server.ApiServer]:
+async def connected(configured: configuration.Configuration, *, seconds: float) -> AsyncIterator[kube.Kube]:
     counted: Counter[tuple[str, str, str]] = Counter()
-    tested = api_server.ApiServer(
-        api_client.ApiClient(configured), timeout=seconds, count=lambda *what: counted.update([what])
-    )
+    tested = kube.Kube(configured, manager="tests", timeout=seconds, count=lambda *what: counted.update([what]))
     try:
         yield tested
     finally:
@@ -34,7 +34,7 @@ async def connected(configured: configuration.Configuration, *, seconds: float) 
 
 
 @contextlib.asynccontextmanager
-async def real(cluster: Cluster) -> AsyncIterator[api_server.ApiServer]:
+async def real(cluster: Cluster) -> AsyncIterator[kube.Kube]:
     configured = configuration.Configuration()
     await kube_config.load_kube_config(  # type: ignore[no-untyped-call]
         config_file=str(cluster.kubeconfig), client_configuration=configured
@@ -44,20 +44,24 @@ async def real(cluster: Cluster) -> AsyncIterator[api_server.ApiServer]:
 
 
 @contextlib.asynccontextmanager
-async def answering(answer: Handler) -> AsyncIterator[api_server.ApiServer]:
+async def served(answer: Handler) -> AsyncIterator[str]:
     application = web.Application()
     application.router.add_route("*", "/{path:.*}", answer)
     runner = web.AppRunner(application, shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
-    configured = configuration.Configuration()
-    configured.host = f"http://127.0.0.1:{runner.addresses[0][1]}"
     try:
-        async with connected(configured, seconds=SILENCE_SECONDS) as tested:
-            yield tested
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
     finally:
         await runner.cleanup()
+
+
+@contextlib.asynccontextmanager
+async def answering(answer: Handler) -> AsyncIterator[kube.Kube]:
+    configured = configuration.Configuration()
+    async with served(answer) as configured.host, connected(configured, seconds=SILENCE_SECONDS) as tested:
+        yield tested
 
 
 def config_map(name: str, **data: str) -> kube.Object:
@@ -65,7 +69,7 @@ def config_map(name: str, **data: str) -> kube.Object:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 
 
-async def until_gone(tested: api_server.ApiServer, name: str) -> None:
+async def until_gone(tested: kube.Kube, name: str) -> None:
     """Foreground deletion ends with the garbage collector, which is another process."""
     async with asyncio.timeout(GARBAGE_SECONDS):
         while await tested.get(kube.CONFIG_MAPS, name=name, namespace="default"):  # noqa: ASYNC110  # no event of ours
@@ -81,7 +85,7 @@ async def test_the_life_of_an_object(control_plane: Cluster) -> None:
         patched = await tested.patch(kube.CONFIG_MAPS, stale, name="life", namespace="default")
         assert patched is not None
         assert patched["data"] == {"a": "1", "b": "2"}
-        with pytest.raises(kube.RetryLater):
+        with pytest.raises(kube.TemporaryError):
             await tested.patch(kube.CONFIG_MAPS, {**stale, "data": {"b": "3"}}, name="life", namespace="default")
         assert not await tested.delete(kube.CONFIG_MAPS, name="life", namespace="default", uid="another")
         uid = kube.uid_of(created)
@@ -119,7 +123,7 @@ async def test_long_lists_come_whole_and_without_their_content_where_that_is_ask
 
 async def test_what_the_server_refuses_is_never_tried_again_with_its_words(control_plane: Cluster) -> None:
     async with real(control_plane) as tested:
-        with pytest.raises(kube.Never, match=r"(?s)Invalid value.*code 422") as caught:
+        with pytest.raises(kube.PermanentError, match=r"(?s)Invalid value.*code 422") as caught:
             await tested.create(kube.CONFIG_MAPS, config_map("Not_A_Name"))
         assert caught.value.code == 422
 
@@ -143,7 +147,7 @@ async def test_what_may_pass_is_a_retry_with_the_delay_asked_for(
         return web.Response(status=status, headers=headers, text="<html>not json</html>")
 
     async with answering(answer) as tested:
-        with pytest.raises(kube.RetryLater) as caught:
+        with pytest.raises(kube.TemporaryError) as caught:
             await tested.list(kube.JOBS)
         assert caught.value.delay == delay
 
@@ -154,7 +158,7 @@ async def test_a_server_that_says_nothing_is_a_retry_after_the_time_out() -> Non
         return web.Response()
 
     async with answering(answer) as tested:
-        with pytest.raises(kube.RetryLater, match="no answer"):
+        with pytest.raises(kube.TemporaryError, match="no answer"):
             await tested.list(kube.JOBS)
 
 
@@ -162,8 +166,45 @@ async def test_a_server_that_is_away_is_a_retry() -> None:
     configured = configuration.Configuration()
     configured.host = "http://127.0.0.1:9"
     async with connected(configured, seconds=SILENCE_SECONDS) as tested:
-        with pytest.raises(kube.RetryLater, match="no answer"):
+        with pytest.raises(kube.TemporaryError, match="no answer"):
             await tested.get(kube.JOBS, name="x", namespace="default")
+
+
+async def test_a_token_that_has_ended_is_asked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those of a cloud's exec plugin do, long before a `watch` is over."""
+    sent: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        sent.append(request.headers["Authorization"])
+        return web.json_response({"items": []})
+
+    credential = (
+        '{"apiVersion": "v1", "kind": "E", "status": {"token": "t%d", "expirationTimestamp": "%s-01-01T00:00:00Z"}}'
+    )
+    counted = f"echo >> {tmp_path}/asked; printf '{credential}' $(wc -l < {tmp_path}/asked)"
+    monkeypatch.setattr("kubernetes.aio.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(tmp_path / "config"))
+    for year, tokens in (("2020", ["Bearer t2", "Bearer t3"]), ("2999", ["Bearer t4", "Bearer t4"])):
+        async with served(answer) as host:
+            user = {"exec": {"apiVersion": "v1", "command": "sh", "args": ["-c", f"{counted} {year}"]}}
+            document = {
+                "current-context": "c",
+                "clusters": [{"name": "c", "cluster": {"server": host}}],
+                "users": [{"name": "u", "user": user}],
+                "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u", "namespace": "mine"}}],
+            }
+            (tmp_path / "config").write_text(yaml.safe_dump(document))
+            credentials, namespace = await kube.credentials()
+            async with connected(credentials, seconds=SILENCE_SECONDS) as tested:
+                await tested.list(kube.JOBS)
+                await tested.list(kube.JOBS)
+        assert (namespace, sent) == ("mine", tokens)
+        sent.clear()
+
+
+def test_no_name_leads_out_of_its_path() -> None:
+    path = kube.PODS.path(namespace="a", name="../b?c", subresource="log")
+    assert path == "/api/v1/namespaces/a/pods/..%2Fb%3Fc/log"
+    assert kube.PODS.path() == "/api/v1/pods"
 
 
 async def test_exactly_the_pod_that_was_meant_is_evicted(control_plane: Cluster) -> None:
@@ -188,6 +229,6 @@ async def test_an_eviction_that_is_not_granted_now_is_one_for_later() -> None:
         return web.json_response(status, status=429, headers={"Retry-After": "10"})
 
     async with answering(answer) as tested:
-        with pytest.raises(kube.RetryLater, match="disruption budget") as refusal:
+        with pytest.raises(kube.TemporaryError, match="disruption budget") as refusal:
             await tested.evict(pod="p", namespace="default", uid="u")
     assert refusal.value.delay == 10

@@ -9,7 +9,7 @@ import time
 from typing import Any
 
 import studies
-from gpubench_operator import kube
+from gpubench_cluster import kube
 
 Place = Any
 

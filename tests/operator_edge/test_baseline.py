@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import studies
-from gpubench_operator import kube
+from gpubench_cluster import kube
 from memory_world import World
 
 #: The figures of the stand-in depend on the trial: the same in both studies, and far apart between repeats.

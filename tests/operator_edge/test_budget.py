@@ -7,7 +7,7 @@ from typing import Any
 
 import studies
 from gpubench import names
-from gpubench_operator import kube
+from gpubench_cluster import kube
 
 #: A node is billed for a minute at least, which is 0.006; the stand-in needs less than one second.
 PRICE = {

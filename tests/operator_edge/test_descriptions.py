@@ -8,12 +8,12 @@ import pytest
 import stand_in_worker
 from gpubench.control import environments
 from gpubench.measure import records
-from gpubench_operator import kube
+from gpubench_cluster import kube
 from memory_world import World
 
 KEY = stand_in_worker.ENVIRONMENT.key()
-AWAY = kube.RetryLater("get pods/log: no answer from the kubelet")
-FORBIDDEN = kube.Never("get pods/log: forbidden", code=403)
+AWAY = kube.TemporaryError("get pods/log: no answer from the kubelet")
+FORBIDDEN = kube.Forbidden("get pods/log: forbidden")
 
 
 class Unreadable(dict[str, Any]):
@@ -113,7 +113,7 @@ async def test_a_config_map_that_takes_no_environment_stops_no_study() -> None:
     world = await finished(Unreadable(AWAY), repeats=1)
     world.api.logs = {world.api.logs_read[-1]: records.line(stand_in_worker.ENVIRONMENT)}
     (shard,) = (kube.name_of(body) for body in world.api.all(kube.CONFIG_MAPS) if "ledger" in kube.name_of(body))
-    world.api.patch_refusals[shard] = kube.Never("patch configmaps: Too long", code=422)
+    world.api.patch_refusals[shard] = kube.PermanentError("patch configmaps: Too long", code=422)
     world.clock.now += environments.TRIED_AGAIN_SECONDS
     await world.look()
     assert world.api.patch_refusals == {}

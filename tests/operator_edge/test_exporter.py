@@ -18,7 +18,8 @@ from gpubench import metrics
 from gpubench.api.benchmark import POINTS_MAX
 from gpubench.api.goodput_result import NodeSeconds
 from gpubench.api.point_result import BillParts
-from gpubench_operator import exporter, keys, kube, server
+from gpubench_cluster import kube
+from gpubench_operator import exporter, keys, server
 from memory_world import World
 
 KEY = keys.benchmark("default", "b")

@@ -17,7 +17,7 @@ from cluster import Cluster, Image, Node
 from gpubench import names
 from gpubench.plan import freeze
 from gpubench.schedule import status
-from gpubench_operator import kube
+from gpubench_cluster import kube
 
 SLOW = "fleet-3"
 NODES = tuple(f"fleet-{number}" for number in range(6))

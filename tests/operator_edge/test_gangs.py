@@ -9,7 +9,7 @@ from typing import Any
 import studies
 from gpubench import names
 from gpubench.plan import freeze
-from gpubench_operator import kube
+from gpubench_cluster import kube
 
 # Annotated instead of imported: fixtures of conftest.py have no module that a test could import.
 Place = Any

@@ -9,7 +9,8 @@ import pytest
 
 import studies
 from gpubench.measure.records import Machine
-from gpubench_operator import keys, kube, observe, pools, settings
+from gpubench_cluster import kube
+from gpubench_operator import keys, observe, pools, settings
 from memory_kube import MemoryKube
 from memory_world import KEY, Placement, World
 
@@ -169,7 +170,7 @@ async def test_a_study_without_the_test_asks_no_pool_and_leaves_nothing_there() 
 
 async def test_a_conflict_is_tried_again_and_loses_no_test() -> None:
     here = world(figures(USUAL), repeats=3)
-    here.api.patch_refusals["pretend"] = kube.RetryLater("conflict", delay=0.2)
+    here.api.patch_refusals["pretend"] = kube.TemporaryError("conflict", delay=0.2)
     await here.finish()
     assert sum(len(node["figures"]) for kind in pool_health(here) for node in kind["nodes"]) == 3
 
@@ -181,7 +182,7 @@ class ClosedPools(MemoryKube):
 
     async def get(self, resource: kube.Resource, *, name: str, namespace: str | None = None) -> kube.Object | None:
         if resource == kube.POOLS and self.closed:
-            raise kube.RetryLater("get gpupools: no answer")
+            raise kube.TemporaryError("get gpupools: no answer")
         return await super().get(resource, name=name, namespace=namespace)
 
 
@@ -222,7 +223,7 @@ async def test_the_last_tests_are_waited_for_a_minute_and_no_longer() -> None:
     for _ in range(70):
         try:
             await here.look()
-        except kube.RetryLater as error:
+        except kube.TemporaryError as error:
             waits.append(str(error))
         here.clock.now += 1
         here.progress()
@@ -246,7 +247,7 @@ async def test_an_entry_of_another_version_hides_no_other_and_is_never_lost() ->
 
 async def test_a_history_that_cannot_be_written_stops_no_study() -> None:
     here = world(figures(USUAL), repeats=2)
-    here.api.patch_refusals["pretend"] = kube.Never("status.health: Invalid value", code=422)
+    here.api.patch_refusals["pretend"] = kube.PermanentError("status.health: Invalid value", code=422)
     await here.finish()
     assert here.status()["phase"] == "Succeeded"
 

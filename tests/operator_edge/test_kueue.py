@@ -10,7 +10,7 @@ import kueue_stand_in
 import studies
 from cluster import Cluster
 from gpubench import names
-from gpubench_operator import kube
+from gpubench_cluster import kube
 
 # Annotated instead of imported: fixtures of conftest.py have no module that a test could import.
 Place = Any

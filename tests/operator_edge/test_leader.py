@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 import memory_kube
-from gpubench_operator import kube, leader
+from gpubench_cluster import kube
+from gpubench_operator import leader
 from memory_world import Clock
 
 
@@ -87,7 +88,7 @@ async def test_a_renewal_that_comes_between_reading_and_releasing_does_not_keep_
 async def test_a_server_that_is_away_for_a_moment_has_the_lease_given_back_when_it_answers() -> None:
     api, _, first, _ = pair()
     await first.elector.acquire()
-    api.failures = [kube.RetryLater("away")]
+    api.failures = [kube.TemporaryError("away")]
     await first.elector.release()
     assert holder(api) == ""
 
@@ -95,7 +96,7 @@ async def test_a_server_that_is_away_for_a_moment_has_the_lease_given_back_when_
 async def test_a_holder_that_cannot_renew_knows_it_before_the_lease_can_be_taken() -> None:
     api, clock, first, _ = pair()
     await first.elector.acquire()
-    api.failures = [kube.RetryLater("away") for _ in range(100)]
+    api.failures = [kube.TemporaryError("away") for _ in range(100)]
     await asyncio.wait_for(first.elector.keep(), 5)
     assert clock.now - 1000 < 15
     assert not first.elector.holds
@@ -104,7 +105,7 @@ async def test_a_holder_that_cannot_renew_knows_it_before_the_lease_can_be_taken
 async def test_one_failed_renewal_loses_nothing() -> None:
     api, clock, first, _ = pair()
     await first.elector.acquire()
-    api.failures = [kube.RetryLater("away")]
+    api.failures = [kube.TemporaryError("away")]
     keeping = asyncio.create_task(first.elector.keep())
     while clock.now < 1100:  # noqa: ASYNC110  # the candidate's sleep moves the clock
         await asyncio.sleep(0)

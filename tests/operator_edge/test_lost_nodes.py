@@ -14,7 +14,7 @@ import installation
 import studies
 from cluster import Cluster, Node
 from gpubench import names
-from gpubench_operator import kube
+from gpubench_cluster import kube
 
 Place = Any
 

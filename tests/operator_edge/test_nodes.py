@@ -10,7 +10,8 @@ import builders
 import memory_kube
 from gpubench import names
 from gpubench.control.observed import ObservedJob, ObservedNode
-from gpubench_operator import keys, kube, nodes
+from gpubench_cluster import kube
+from gpubench_operator import keys, nodes
 from memory_world import NOW, Clock
 
 
@@ -63,15 +64,15 @@ async def test_what_the_poll_of_the_pools_has_seen_is_not_asked_for_again() -> N
 
 async def test_a_cluster_that_does_not_answer_is_asked_again_at_the_next_look() -> None:
     api, tested, _ = cluster(node("one"))
-    api.failures.append(kube.RetryLater("list nodes: no answer"))
-    with pytest.raises(kube.RetryLater):
+    api.failures.append(kube.TemporaryError("list nodes: no answer"))
+    with pytest.raises(kube.TemporaryError):
         await tested.of_jobs([job_on("one")])
     assert len(await tested.of_jobs([job_on("one")])) == 1
 
 
 async def test_a_cluster_that_keeps_its_nodes_to_itself_leaves_them_unknown() -> None:
     api, tested, _ = cluster(node("one"))
-    api.failures.append(kube.Never("list nodes: forbidden", code=403))
+    api.failures.append(kube.Forbidden("list nodes: forbidden"))
     assert await tested.of_jobs([job_on("one")]) == ()
 
 
@@ -103,7 +104,7 @@ class Unanswering:
     async def list(self, *_arguments: Any, **_options: Any) -> list[kube.Object]:
         self.lists += 1
         await self.ends.wait()
-        raise kube.RetryLater("list nodes: no answer", delay=3.0)
+        raise kube.TemporaryError("list nodes: no answer", delay=3.0)
 
 
 async def test_a_look_that_lacks_nothing_does_not_wait_for_one_that_asks() -> None:
@@ -119,7 +120,7 @@ async def test_a_look_that_lacks_nothing_does_not_wait_for_one_that_asks() -> No
     assert look.done()
     assert [found.name for found in look.result()] == ["known"]
     server.ends.set()
-    with pytest.raises(kube.RetryLater):
+    with pytest.raises(kube.TemporaryError):
         await asking
 
 
@@ -130,9 +131,9 @@ async def test_studies_that_wait_for_one_answer_do_not_wait_for_one_time_out_aft
     await asyncio.sleep(0)
     server.ends.set()
     failures = await asyncio.gather(*looks, return_exceptions=True)
-    assert [isinstance(failure, kube.RetryLater) and failure.delay for failure in failures] == [3.0, 3.0, 3.0]
+    assert [isinstance(failure, kube.TemporaryError) and failure.delay for failure in failures] == [3.0, 3.0, 3.0]
     assert server.lists == 1
-    with pytest.raises(kube.RetryLater):
+    with pytest.raises(kube.TemporaryError):
         await tested.of_jobs([job_on("one")])
     assert server.lists == 2, "who comes later asks anew"
 
@@ -215,7 +216,7 @@ async def test_nodes_that_may_not_be_listed_are_neither_gone_nor_silent() -> Non
     api, tested, clock = cluster(living("one"))
     tested.note([living("one")])
     clock.now += 10
-    api.failures.append(kube.Never("list nodes: forbidden", code=403))
+    api.failures.append(kube.Forbidden("list nodes: forbidden"))
     (one,) = await seen(tested, "one", in_question=("one",))
     assert (one.ready, one.gone_since) == (True, None)
 

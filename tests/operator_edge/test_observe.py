@@ -5,7 +5,8 @@ import pytest
 
 import studies
 from gpubench import names
-from gpubench_operator import kube, observe
+from gpubench_cluster import kube
+from gpubench_operator import observe
 
 AT = "2026-11-21T12:00:00Z"
 

@@ -13,7 +13,7 @@ import stand_in_worker
 import studies
 from cluster import Cluster
 from gpubench import metrics, names
-from gpubench_operator import kube
+from gpubench_cluster import kube
 
 APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 

@@ -15,7 +15,7 @@ import kept
 import studies
 from cluster import Cluster
 from gpubench import names, permissions
-from gpubench_operator import kube
+from gpubench_cluster import kube
 
 # Annotated instead of imported: fixtures of conftest.py have no module that a test could import.
 Place = Any

@@ -5,7 +5,8 @@ import prometheus_client
 
 import studies
 from gpubench import metrics, names
-from gpubench_operator import keys, kube, pool_exporter, pools, settings
+from gpubench_cluster import kube
+from gpubench_operator import keys, pool_exporter, pools, settings
 from memory_world import KEY, World
 
 
@@ -47,7 +48,7 @@ async def test_a_pool_whose_status_is_refused_does_not_stop_the_others() -> None
     world = World()
     world.api.put(kube.POOLS, studies.pool("second"))
     world.api.put(kube.POOLS, {**studies.pool("unreadable"), "spec": {"slotsPerNode": "many"}})
-    world.api.patch_refusals["pretend"] = kube.Never("status.nodes: Invalid value", code=422)
+    world.api.patch_refusals["pretend"] = kube.PermanentError("status.nodes: Invalid value", code=422)
     await reconciler(world).reconcile(keys.POOLS)
     assert {kube.name_of(body) for body in world.api.all(kube.POOLS) if "status" in body} == {"second", "unreadable"}
 

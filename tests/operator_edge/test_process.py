@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 import asyncio
 
-from gpubench_operator import kube, process
+from gpubench_cluster import kube
+from gpubench_operator import process
 
 
 async def test_a_stop_is_obeyed_while_what_is_needed_is_not_there_yet() -> None:
@@ -11,7 +12,7 @@ async def test_a_stop_is_obeyed_while_what_is_needed_is_not_there_yet() -> None:
         nonlocal tried
         tried += 1
         stop.set()
-        raise kube.Never("no such CRD", code=404)
+        raise kube.PermanentError("no such CRD", code=404)
 
     async with asyncio.timeout(5):
         assert not await process.until_it_works(attempt, what="the CRDs", stop=stop)
@@ -19,7 +20,7 @@ async def test_a_stop_is_obeyed_while_what_is_needed_is_not_there_yet() -> None:
 
 
 async def test_what_is_needed_is_tried_until_it_is_there() -> None:
-    errors: list[Exception] = [kube.RetryLater("no answer")]
+    errors: list[Exception] = [kube.TemporaryError("no answer")]
 
     async def attempt() -> None:
         if errors:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 import asyncio
 
-from gpubench_operator import kube, queue
+from gpubench_cluster import kube
+from gpubench_operator import queue
 from memory_world import Clock
 
 
@@ -114,7 +115,7 @@ async def test_failures_are_tried_for_ever_with_growing_bounded_delays() -> None
 
 async def test_a_delay_that_the_server_asks_for_is_kept() -> None:
     recorder = Recorder()
-    recorder.answers = [kube.RetryLater("too many requests", delay=7.0)]
+    recorder.answers = [kube.TemporaryError("too many requests", delay=7.0)]
     recorder.queue.add("a")
     await recorder.drain()
     assert recorder.queue.promote() == 7.0

@@ -5,7 +5,8 @@ import pytest
 
 import studies
 from gpubench import names
-from gpubench_operator import keys, kube, observe
+from gpubench_cluster import kube
+from gpubench_operator import keys, observe
 from memory_world import KEY, NOW, Fate, World
 
 
@@ -65,7 +66,9 @@ async def test_a_gang_that_is_refused_does_not_stop_those_behind_it() -> None:
 
 async def test_what_cannot_be_created_at_all_is_a_condition_and_tried_again() -> None:
     world = World()
-    world.api.refusals["configmaps"] = kube.Never("create configmaps: Too long: must have at most 1048576", code=422)
+    world.api.refusals["configmaps"] = kube.PermanentError(
+        "create configmaps: Too long: must have at most 1048576", code=422
+    )
     assert await world.look() == 60
     assert world.condition("Progressing")["status"] == "False"
     assert "Too long" in world.condition("Progressing")["message"]
@@ -78,7 +81,7 @@ async def test_what_cannot_be_created_at_all_is_a_condition_and_tried_again() ->
 @pytest.mark.parametrize("needed", ["services", "secrets"])
 async def test_what_gangs_need_and_is_refused_is_said_and_no_job_is_started_without_it(needed: str) -> None:
     world = World()
-    world.api.refusals[needed] = kube.Never(f"create {needed}: exceeded quota: {needed}", code=403)
+    world.api.refusals[needed] = kube.Forbidden(f"create {needed}: exceeded quota: {needed}")
     assert await world.look() == 30
     assert "exceeded quota" in world.condition("GangPending")["message"]
     assert world.jobs_created() == []
@@ -89,7 +92,7 @@ async def test_what_gangs_need_and_is_refused_is_said_and_no_job_is_started_with
 
 async def test_a_network_policy_that_is_refused_is_a_warning_and_stops_nothing() -> None:
     world = World(repeats=1)
-    refusal = kube.Never("create networkpolicies: forbidden", code=403)
+    refusal = kube.Forbidden("create networkpolicies: forbidden")
     world.api.refusals["networkpolicies"] = refusal
     await world.look()
     assert len(world.jobs_created()) == 1
@@ -132,7 +135,7 @@ async def test_our_own_job_that_is_being_deleted_is_waited_for() -> None:
     world = World()
     body = {**job, "metadata": {**job["metadata"], "deletionTimestamp": observe.timestamp(NOW), "labels": {}}}
     world.api.put(kube.JOBS, body)
-    with pytest.raises(kube.RetryLater, match="still being deleted"):
+    with pytest.raises(kube.TemporaryError, match="still being deleted"):
         await world.look()
 
 
@@ -201,7 +204,7 @@ async def test_slots_are_held_again_after_a_restart() -> None:
 
 async def test_a_job_that_quota_refuses_is_told_and_tried_again_without_counting() -> None:
     world = World()
-    world.api.refusals["jobs"] = kube.Never("create jobs: exceeded quota: jobs", code=403)
+    world.api.refusals["jobs"] = kube.Forbidden("create jobs: exceeded quota: jobs")
     assert await world.look() == 30
     assert ("JobRefused", "create jobs: exceeded quota: jobs") in world.events()
     assert world.ledger() == {}
@@ -213,7 +216,7 @@ async def test_a_job_that_quota_refuses_is_told_and_tried_again_without_counting
 
 async def test_a_job_that_is_invalid_counts_as_a_failed_attempt() -> None:
     world = World()
-    world.api.refusals["jobs"] = kube.Never("create jobs: spec.x: Invalid value", code=422)
+    world.api.refusals["jobs"] = kube.PermanentError("create jobs: spec.x: Invalid value", code=422)
     await world.look()
     assert [entry["reason"] for entry in world.ledger().values()] == ["CreationRefused"]
 
@@ -319,7 +322,7 @@ async def test_an_event_that_could_not_be_written_is_told_later_and_stops_nothin
     calm = World()
     await calm.look()
     world = World()
-    world.api.refusals["events"] = kube.RetryLater("too many requests")
+    world.api.refusals["events"] = kube.TemporaryError("too many requests")
     await world.look()
     assert len(world.events()) == len(calm.events()) - 1
     assert world.status() == calm.status()
@@ -387,7 +390,7 @@ async def test_an_eviction_that_a_budget_forbids_is_told_once_and_tried_again_wh
     await until_due(world)
     sentence = "create pods/eviction: Cannot evict pod as it would violate the pod's disruption budget. (code 429)"
     for delay, due in ((7.0, 7.0), (None, 5.0)):
-        world.api.evictions_refused.append(kube.RetryLater(sentence, delay=delay))
+        world.api.evictions_refused.append(kube.TemporaryError(sentence, delay=delay))
         wait = await world.look()
         assert wait is not None
         assert wait <= due
@@ -400,7 +403,7 @@ async def test_an_eviction_that_a_budget_forbids_is_told_once_and_tried_again_wh
 async def test_a_missing_permission_to_evict_stops_nothing_else() -> None:
     world = drilled()
     await until_due(world)
-    world.api.evictions_refused.append(kube.Never("create pods/eviction: forbidden (code 403)", code=403))
+    world.api.evictions_refused.append(kube.Forbidden("create pods/eviction: forbidden (code 403)"))
     assert await world.look() is not None
     assert "EvictionRefused" in dict(world.events())
     assert world.condition("Progressing")["status"] == "True"

@@ -21,7 +21,8 @@ import installation
 import studies
 from cluster import Cluster
 from gpubench import metrics, names
-from gpubench_operator import kube, settings
+from gpubench_cluster import kube
+from gpubench_operator import settings
 
 Place = Any
 

@@ -8,7 +8,7 @@ import installation
 import studies
 from cluster import ApiError
 from gpubench import names, permissions
-from gpubench_operator import kube
+from gpubench_cluster import kube
 
 # Annotated instead of imported: fixtures of conftest.py have no module that a test could import.
 Place = Any

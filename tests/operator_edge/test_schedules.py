@@ -10,7 +10,8 @@ import studies
 from gpubench import names
 from gpubench.api.schedule import GpuBenchmarkScheduleStatus
 from gpubench.schedule import history, runs, status
-from gpubench_operator import exporter, handlers, keys, kube, observe, schedule_exporter, schedules, settings, story
+from gpubench_cluster import kube
+from gpubench_operator import exporter, handlers, keys, observe, schedule_exporter, schedules, settings, story
 from memory_world import Clock
 
 KEY = keys.schedule("default", "often")
@@ -59,7 +60,7 @@ class World:
             self.api.crash_at = None
             self.start_operator()
             return None
-        except kube.RetryLater:
+        except kube.TemporaryError:
             return 0.0
 
     async def run(self, minutes: int, *, every: int = LOOK) -> None:
@@ -210,7 +211,7 @@ async def test_a_name_that_is_taken_is_told_and_the_run_starts_when_it_is_free()
 
 async def test_a_creation_that_is_refused_is_told_and_tried_again() -> None:
     world = World()
-    world.api.refusals[names.BENCHMARK_PLURAL] = kube.Never("exceeded quota", code=403)
+    world.api.refusals[names.BENCHMARK_PLURAL] = kube.Forbidden("exceeded quota")
     await world.run(10)
     assert world.created == []
     assert schedules.FAILED_CREATE in world.events()

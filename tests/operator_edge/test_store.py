@@ -5,7 +5,8 @@ import builders
 import memory_kube
 from gpubench import names
 from gpubench.control import ledger
-from gpubench_operator import kube, store
+from gpubench_cluster import kube
+from gpubench_operator import store
 from memory_world import Clock
 
 LONG = "x" * 300_000
@@ -36,7 +37,7 @@ async def test_a_config_map_of_the_plans_name_that_is_foreign_is_never_read_as_a
     study = builders.study()
     name = names.plan_name(study.name, study.uid)
     api.put(kube.CONFIG_MAPS, {"metadata": {"name": name, "namespace": study.namespace}, "data": {}})
-    with pytest.raises(kube.Never, match="somebody else"):
+    with pytest.raises(kube.PermanentError, match="somebody else"):
         await tested.freeze(study, builders.plan())
 
 
@@ -47,7 +48,7 @@ async def test_a_plan_that_is_gone_is_never_made_anew_while_the_ledger_is_there(
     await tested.append(study, [entry("a")])
     api.remove(kube.CONFIG_MAPS, name=names.plan_name(study.name, study.uid), namespace=study.namespace)
     for process in (tested, store.Store(api)):
-        with pytest.raises(kube.Never, match="delete the study and apply it again"):
+        with pytest.raises(kube.PermanentError, match="delete the study and apply it again"):
             await process.read(study)
 
 
@@ -109,7 +110,7 @@ async def test_a_shard_that_somebody_else_wrote_meanwhile_is_a_retry() -> None:
     rival = store.Store(api)
     await rival.read(study)
     await rival.append(study, [entry("b")])
-    with pytest.raises(kube.RetryLater):
+    with pytest.raises(kube.TemporaryError):
         await tested.append(study, [entry("c")])
     await tested.read(study)
     await tested.append(study, [entry("c")])

@@ -103,12 +103,12 @@ def _text(stream: io.TextIOWrapper) -> str:
 def _unchanged() -> Iterator[None]:
     """Signal handlers and the levels of loggers are the process's: the next test must find them as they were."""
     handlers = {number: signal.getsignal(number) for number in _SIGNALS}
-    urllib3 = logging.getLogger("urllib3")
-    level = urllib3.level
+    client = logging.getLogger("kubernetes")
+    level = client.level
     try:
         yield
     finally:
-        urllib3.setLevel(level)
+        client.setLevel(level)
     assert {number: signal.getsignal(number) for number in _SIGNALS} == handlers, "a command left its signal handlers"
 
 
@@ -119,5 +119,5 @@ def _cluster_client_of(environment: Mapping[str, str]) -> Iterator[None]:
     if place is None:
         yield
         return
-    with mock.patch("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", place):
+    with mock.patch("kubernetes.aio.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", place):
         yield

@@ -17,7 +17,7 @@ from typing import Any
 import installation
 from cluster import ApiError, Cluster
 from gpubench import names
-from gpubench_operator import kube
+from gpubench_cluster import kube
 
 VERSION = "v1beta2"
 RESTORED_SECONDS = 60.0  # pods have a grace period

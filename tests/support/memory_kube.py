@@ -11,7 +11,8 @@ import itertools
 import json
 from collections.abc import Callable, Mapping
 
-from gpubench_operator import kube, observe
+from gpubench_cluster import kube
+from gpubench_operator import observe
 
 Place = tuple[kube.Resource, str, str]
 
@@ -20,10 +21,10 @@ class Crash(BaseException):
     """The operator dies here. No error that any code catches."""
 
 
-class MemoryKube:
+class MemoryKube(kube.Kube):
     """Objects by resource, namespace and name."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:  # no connection is opened
         self._clock = clock
         self._objects: dict[Place, kube.Object] = {}
         self._versions = itertools.count(1)
@@ -98,7 +99,7 @@ class MemoryKube:
         metadata = body.get("metadata", {})
         for field in ("resourceVersion", "uid"):
             if field in metadata and metadata[field] != before["metadata"][field]:
-                raise kube.RetryLater(f"conflict: {field}", delay=0.2)
+                raise kube.TemporaryError(f"conflict: {field}", delay=0.2)
         after = _merged(before, {"status": body["status"]} if subresource == "status" else body)
         return self._write("patch", place, after)
 
@@ -109,7 +110,7 @@ class MemoryKube:
         if before is None:
             return None
         if kube.version_of(body) != kube.version_of(before):
-            raise kube.RetryLater("conflict", delay=0.2)
+            raise kube.TemporaryError("conflict", delay=0.2)
         return self._write("update", place, copy.deepcopy(body))
 
     async def delete(self, resource: kube.Resource, *, name: str, namespace: str, uid: str) -> bool:

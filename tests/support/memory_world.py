@@ -12,7 +12,8 @@ import studies
 from gpubench import names
 from gpubench.measure import records
 from gpubench.measure.records import Machine
-from gpubench_operator import exporter, keys, kube, observe, reconcile, settings
+from gpubench_cluster import kube
+from gpubench_operator import exporter, keys, observe, reconcile, settings
 
 NOW = 1_800_000_000.0
 KEY = keys.benchmark("default", "quick")
@@ -185,7 +186,7 @@ class World:
                 self.start_operator()
                 rebuilt = False
                 continue
-            except kube.RetryLater:
+            except kube.TemporaryError:
                 pass
             self.clock.now += 1
             if not self.progress() and self.condition("Finished").get("status") == "True":

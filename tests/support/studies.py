@@ -7,7 +7,8 @@ import stand_in_worker
 from gpubench import names
 from gpubench.measure.records import Machine, termination_message
 from gpubench.plan.assignment import Assignment
-from gpubench_operator import kube, observe
+from gpubench_cluster import kube
+from gpubench_operator import observe
 
 TELLING_IMAGE = "telling:test"  # of a program that tells what it was started with, where a cluster has that
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from cluster import ApiError
 from gpubench import names
-from gpubench_operator import kube
+from gpubench_cluster import kube
 
 BENCHMARKS = kube.BENCHMARKS.path(namespace="default")
 POOLS = kube.POOLS.path()

@@ -1,0 +1,347 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one client of an API server: plain dicts in, plain dicts out, over the transport of `kubernetes.aio`.
+
+The package's typed models raise on responses that lack a field, and objects may be of other versions. Not-found and
+already-exists are answers (None, False). Whatever else goes wrong is an ApiError. Nothing here retries or waits by
+itself. Each request has a time-out: a server that says nothing must not hold a worker for ever.
+"""
+
+import contextlib
+import json
+import logging
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import yaml
+
+from gpubench import names
+
+_JSON = "application/json"
+_METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+_METHODS = {"get": "GET", "list": "GET", "create": "POST", "patch": "PATCH", "update": "PUT", "delete": "DELETE"}
+_CHUNK = 500
+_CONNECT_SECONDS = 10.0
+_LOG_SECONDS = 10.0  # a kubelet that is away holds up one study for at most so long
+#: Another pod of that name is a conflict: an eviction's conflicts the API server tries 20 times, half a second apart.
+_EVICTION_SECONDS = 15.0
+#: What the package raises over a kubeconfig that is absent, no YAML, or of another shape than it takes for granted.
+_NO_KUBECONFIG = (OSError, yaml.YAMLError, ValueError, TypeError, AttributeError, LookupError, RecursionError)
+
+#: An object of the API, as the server sent it or as it is to be written.
+Object = dict[str, Any]
+#: Codes, and reasons of Status objects, that are answers and no errors.
+Absent = Sequence[int | str]
+#: Told about each request: verb, resource and code ("error" where no answer came).
+Count = Callable[[str, str, str], None]
+
+
+class Resource(NamedTuple):
+    """A kind of object, and where the API server keeps it."""
+
+    version: str  # apiVersion: "v1" or "group/version"
+    plural: str
+    namespaced: bool = True
+
+    def path(self, *, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
+        """The URL path of one object, or of the collection; without a namespace, of all namespaces."""
+        parts = ["api" if self.version == "v1" else "apis", self.version]
+        if namespace and self.namespaced:
+            parts += ["namespaces", quote(namespace, safe="")]
+        parts += [self.plural, quote(name or "", safe=""), subresource or ""]
+        return "/" + "/".join(filter(None, parts))
+
+
+BENCHMARKS = Resource(names.API_VERSION, names.BENCHMARK_PLURAL)
+SCHEDULES = Resource(names.API_VERSION, names.SCHEDULE_PLURAL)
+POOLS = Resource(names.API_VERSION, names.POOL_PLURAL, namespaced=False)
+JOBS = Resource("batch/v1", "jobs")
+PODS = Resource("v1", "pods")
+SERVICES = Resource("v1", "services")
+CONFIG_MAPS = Resource("v1", "configmaps")
+SECRETS = Resource("v1", "secrets")
+EVENTS = Resource("v1", "events")
+NODES = Resource("v1", "nodes", namespaced=False)
+NETWORK_POLICIES = Resource("networking.k8s.io/v1", "networkpolicies")
+LEASES = Resource("coordination.k8s.io/v1", "leases")
+
+
+class ApiError(Exception):
+    """A request that was not answered as it was meant."""
+
+    def __init__(self, sentence: str, *, code: int | None = None, reason: str = "", delay: float | None = None) -> None:
+        super().__init__(sentence)
+        self.code = code  # of HTTP; None where no answer came
+        self.reason = reason  # in the server's words, or why no answer came
+        self.delay = delay  # seconds that the server asked for; None where the caller's back-off decides
+
+
+class TemporaryError(ApiError):
+    """The same request may succeed later: conflicts, overload, a server or a connection that is away."""
+
+
+class PermanentError(ApiError):
+    """The same request would be refused again until somebody changes something."""
+
+
+class Forbidden(PermanentError):
+    """For want of a permission, or of quota."""
+
+
+class NotFound(PermanentError):
+    """There is no such object."""
+
+
+class NotServed(NotFound):
+    """The API server does not know the path: the whole group is unknown there."""
+
+
+#: Codes that may pass, and in how many seconds. 401 is a token that is being rotated; a wrong one shows in the log.
+_DELAYS = {401: 2.0, 408: None, 409: 0.2, 410: 0.2, 429: None}
+
+
+async def credentials(*, in_cluster: bool = False) -> tuple[Any, str]:
+    """Of the kubeconfig that kubectl would take, and its namespace; with `in_cluster`, a pod's own go before them."""
+    try:
+        from kubernetes.aio import config  # noqa: PLC0415  # takes long to load, and is an extra
+        from kubernetes.aio.client import configuration  # noqa: PLC0415  # as above
+    except ImportError as error:
+        sentence = "reading from a cluster needs the Python package kubernetes: install gpubench[operator]"
+        raise PermanentError(sentence) from error
+    logging.getLogger("kubernetes").setLevel(logging.ERROR)  # a kubeconfig that is absent, we say in a sentence
+    found: Any = configuration.Configuration()
+    with contextlib.suppress(config.ConfigException):
+        if in_cluster:
+            config.load_incluster_config(found)  # type: ignore[no-untyped-call]  # has no types
+            return found, "default"
+    load: Any = config.load_kube_config  # has no types
+    try:
+        loader = await load(client_configuration=found, persist_config=False)
+        namespace = (loader.current_context.get("context") or {}).get("namespace") or "default"
+    except (config.ConfigException, *_NO_KUBECONFIG) as error:
+        raise PermanentError(
+            f"no cluster is configured ({_cause(error)}): set KUBECONFIG to a file that kubectl accepts, or choose a "
+            "context with kubectl config"
+        ) from error
+
+    async def renew(configured: Any) -> None:
+        if hasattr(loader, "exec_plugin_expiry"):  # otherwise each request would run the plugin
+            await loader.load_and_set(configured)
+
+    found.refresh_api_key_hook = renew
+    return found, str(namespace)
+
+
+class Kube:
+    """One connection pool to one API server. The manager is who stands in managedFields; times are in seconds."""
+
+    def __init__(self, configured: Any, *, manager: str, timeout: float, count: Count = lambda *_: None) -> None:
+        import aiohttp  # noqa: PLC0415  # takes long to load
+        from kubernetes.aio.client import api_client  # noqa: PLC0415  # as above
+
+        try:
+            self._client: Any = api_client.ApiClient(configured)  # the package has no types worth the name
+        except OSError as error:
+            raise PermanentError(f"the certificates of the kubeconfig cannot be read: {_cause(error)}") from error
+        self._client.user_agent = manager
+        self._timeout, self._count, self._limit = timeout, count, aiohttp.ClientTimeout
+        self._away = (TimeoutError, aiohttp.ClientError, OSError)
+
+    async def close(self) -> None:
+        """Give the connections back."""
+        await self._client.close()
+
+    async def get(self, resource: Resource, *, name: str, namespace: str | None = None) -> Object | None:
+        """One object, or None."""
+        return await self._object("get", resource, namespace=namespace, name=name)
+
+    async def list(
+        self,
+        resource: Resource,
+        *,
+        namespace: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        fields: Mapping[str, str] | None = None,
+        metadata_only: bool = False,
+    ) -> list[Object]:
+        """All matching objects, in chunks, with `metadata_only` without content. It may expire: a TemporaryError."""
+        path, accept = resource.path(namespace=namespace), _METADATA_LIST if metadata_only else _JSON
+        query = {"limit": str(_CHUNK), "labelSelector": _selector(labels), "fieldSelector": _selector(fields)}
+        found: list[Object] = []
+        while True:
+            answer = await self.ask("list", resource.plural, path, query=query, accept=accept, absent=())
+            page = json.loads(answer.data)
+            found += page.get("items") or ()
+            query["continue"] = (page.get("metadata") or {}).get("continue") or ""
+            if not query["continue"]:
+                return found
+
+    async def create(self, resource: Resource, body: Object) -> Object | None:
+        """The object as it was created, or None when one of this name exists already."""
+        absent = ("AlreadyExists",)
+        return await self._object("create", resource, body=body, absent=absent, namespace=namespace_of(body))
+
+    async def patch(
+        self,
+        resource: Resource,
+        body: Object,
+        *,
+        name: str,
+        namespace: str | None = None,
+        subresource: str | None = None,
+    ) -> Object | None:
+        """A JSON merge patch; None when there is no such object. A resourceVersion in `body` guards it."""
+        return await self._object("patch", resource, body=body, namespace=namespace, name=name, subresource=subresource)
+
+    async def replace(self, resource: Resource, body: Object) -> Object | None:
+        """The whole object anew, guarded by its resourceVersion; None when there is no such object."""
+        return await self._object("update", resource, body=body, namespace=namespace_of(body), name=name_of(body))
+
+    async def delete(self, resource: Resource, *, name: str, namespace: str, uid: str) -> bool:
+        """Foreground deletion of exactly this object; False when it is gone or another one has its name."""
+        options: Object = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Foreground"}
+        options["preconditions"] = {"uid": uid}
+        path = resource.path(namespace=namespace, name=name)
+        return await self.ask("delete", resource.plural, path, body=options, absent=(404, 409)) is not None
+
+    async def evict(self, *, pod: str, namespace: str, uid: str | None) -> bool:
+        """Ask for exactly this pod's eviction; False when it is gone or another one has its name.
+
+        TemporaryError where a PodDisruptionBudget does not allow it now.
+        """
+        metadata = {"name": pod, "namespace": namespace}
+        body: Object = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
+        if uid is not None:
+            body["deleteOptions"] = {"preconditions": {"uid": uid}}
+        path = PODS.path(namespace=namespace, name=pod, subresource="eviction")
+        options: Any = {"body": body, "absent": (404, 409), "seconds": max(self._timeout, _EVICTION_SECONDS)}
+        return await self.ask("create", "pods/eviction", path, **options) is not None
+
+    async def serves(self, group: str) -> bool:
+        """Whether the cluster has an API group, as anybody may ask who has an account."""
+        return await self.ask("get", "apigroups", f"/apis/{group}") is not None
+
+    async def log_head(self, *, pod: str, namespace: str, container: str, limit: int) -> str | None:
+        """The first bytes of a container's log, what is no text replaced; None when there is no such pod.
+
+        TemporaryError also where its kubelet does not answer.
+        """
+        path = PODS.path(namespace=namespace, name=pod, subresource="log")
+        query = {"container": container, "limitBytes": str(limit)}
+        seconds = min(self._timeout, _LOG_SECONDS)
+        answer = await self.ask("get", "pods/log", path, query=query, seconds=seconds)
+        return None if answer is None else bytes(answer.data)[:limit].decode(errors="replace")
+
+    async def _object(
+        self, verb: str, resource: Resource, *, body: Object | None = None, absent: Absent = (404,), **where: str | None
+    ) -> Object | None:
+        answer = await self.ask(verb, resource.plural, resource.path(**where), body=body, absent=absent)
+        return None if answer is None else json.loads(answer.data)
+
+    async def ask(
+        self,
+        verb: str,
+        resource: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Object | None = None,
+        accept: str = _JSON,
+        absent: Absent = (404,),
+        seconds: float | None = None,
+    ) -> Any:
+        """One request: the response with its `data` and `headers`; None for the codes and reasons in `absent`."""
+        what, code = f"{verb} {resource}", "error"
+        content = "application/merge-patch+json" if verb == "patch" else _JSON
+        try:
+            request = await self._client.param_serialize(
+                _METHODS[verb],
+                path,
+                query_params=[(key, value) for key, value in (query or {}).items() if value],
+                header_params={"Accept": accept, "Content-Type": content},
+                body=body,
+                auth_settings=["BearerToken"],
+            )
+            limit = self._limit(total=seconds or self._timeout, sock_connect=_CONNECT_SECONDS)
+            response = await self._client.call_api(*request, _request_timeout=limit)
+            await response.read()
+            code = str(response.status)
+        except self._away as error:
+            reason = _cause(error)
+            raise TemporaryError(f"{what}: no answer from the API server: {reason}", reason=reason) from error
+        finally:
+            self._count(verb, resource, code)
+        if 200 <= response.status <= 299:
+            return response
+        status = _status(response.data)
+        if response.status in absent or status.get("reason") in absent:
+            return None
+        raise _refusal(what, response, status)
+
+
+def _selector(wanted: Mapping[str, str] | None) -> str:
+    return ",".join(f"{key}={value}" for key, value in (wanted or {}).items())
+
+
+def _status(answer: bytes) -> Object:
+    """The Status object of a refusal; nothing where it is none: of a proxy, or of a path that nobody serves."""
+    try:
+        status = json.loads(answer)
+    except ValueError:
+        return {}
+    return status if isinstance(status, dict) and status.get("kind") == "Status" else {}
+
+
+def _refusal(what: str, response: Any, status: Object) -> ApiError:
+    """Which of the errors a refusal is."""
+    code, reason = response.status, str(status.get("message") or response.reason)
+    error: type[ApiError] = TemporaryError if code in _DELAYS or code >= 500 else PermanentError
+    if code in (403, 404):
+        error = Forbidden if code == 403 else NotFound if status else NotServed
+    asked = str(response.headers.get("Retry-After") or (status.get("details") or {}).get("retryAfterSeconds") or "")
+    delay = float(asked) if asked.isdecimal() else _DELAYS.get(code)
+    return error(f"{what}: {reason} (code {code})", code=code, reason=reason, delay=delay)
+
+
+def _cause(error: BaseException) -> str:
+    """The innermost reason in one line, without the package's wrapping."""
+    inner = getattr(error, "os_error", error)
+    text = os.strerror(inner.errno) if isinstance(inner, ConnectionError) and inner.errno else str(inner)
+    return " ".join(text.split()) or type(inner).__name__
+
+
+def namespace_of(body: Object) -> str | None:
+    """The namespace in an object's metadata."""
+    namespace: str | None = body.get("metadata", {}).get("namespace")
+    return namespace
+
+
+def name_of(body: Object) -> str:
+    """The name in an object's metadata."""
+    return str(body.get("metadata", {}).get("name", ""))
+
+
+def uid_of(body: Object) -> str:
+    """The UID in an object's metadata."""
+    return str(body.get("metadata", {}).get("uid", ""))
+
+
+def version_of(body: Object) -> str:
+    """The resourceVersion in an object's metadata."""
+    return str(body.get("metadata", {}).get("resourceVersion", ""))
+
+
+def condition(body: Object, type_: str) -> Object | None:
+    """A condition that is True, and speaks of the object as it is now: nobody has looked at a new spec yet."""
+    generation = body["metadata"].get("generation")
+    for one in (body.get("status") or {}).get("conditions") or ():
+        if one.get("type") == type_ and one.get("status") == "True":
+            found: Object = one
+            return found if one.get("observedGeneration", generation) == generation else None
+    return None
+
+
+def is_owned_by(body: Object, uid: str) -> bool:
+    """Whether the object with this UID is among the owners."""
+    return any(owner.get("uid") == uid for owner in body.get("metadata", {}).get("ownerReferences") or ())
