@@ -96,6 +96,13 @@ class Examined:
             self.findings += error.sentences
             return None
 
+    def log(self, place: str, content: bytes, *, tolerant: bool) -> Log:
+        """The records of a log; with tolerance it is no finding that its last line has no end."""
+        read = log.read(content)
+        problems = read.problems[:-1] if read.cut and tolerant else read.problems
+        self.findings += [f"{place}:{number}: {sentence}" for number, sentence in problems]
+        return read
+
 
 def examine(path: Path) -> Examined:
     """Everything that can be said of a folder. What is damaged is left out of what is computed again."""
@@ -111,10 +118,13 @@ def examine(path: Path) -> Examined:
         found.findings.append("nothing was computed again, as the plan or the ledger cannot be read")
         return found
     found.imported = plan.imported.origin if plan.imported is not None else None
-    written = _Written(lines=lines, environments=_environments(path, found))
+    environments = found.log("environments.jsonl", results.environments_bytes(path), tolerant=found.unfinished)
+    if environments.cut and found.unfinished:
+        found.stopped.append(f"environments.jsonl: {_CUT}")
+    written = _Written(lines=lines, environments=environments.of_kind(Environment))
     ledger = written.ledger()
     found.findings += [f"ledger.jsonl: {finding}" for finding in audit.of_ledger(plan, ledger)]
-    found.findings += _attempts(plan, ledger, logs or {}, found, summary)
+    _attempts(plan, ledger, logs or {}, found, summary)
     spec = found.read(lambda: _spec(path, plan, summary))
     if summary is not None and spec is not None:
         found.findings += _prices(path, plan, summary, found)
@@ -164,20 +174,6 @@ def _completes(before: AttemptRecord, record: AttemptRecord) -> bool:
     return same and before.outcome is None and record.outcome is not None
 
 
-def _environments(path: Path, found: Examined) -> tuple[Environment, ...]:
-    environments = log.read(results.environments_bytes(path))
-    for number, sentence in _problems(environments, tolerant=found.unfinished):
-        found.findings.append(f"environments.jsonl:{number}: {sentence}")
-    if environments.cut and found.unfinished:
-        found.stopped.append(f"environments.jsonl: {_CUT}")
-    return environments.of_kind(Environment)
-
-
-def _problems(of_pod: Log, *, tolerant: bool) -> tuple[tuple[int, str], ...]:
-    """What is wrong in a log; with tolerance not that its last line has no end."""
-    return of_pod.problems[:-1] if of_pod.cut and tolerant else of_pod.problems
-
-
 def _spec(path: Path, plan: Plan, summary: Summary | None) -> GpuBenchmarkSpec | None:
     """The study as it was planned."""
     if not results.study_is_as_planned(path, plan):
@@ -209,7 +205,7 @@ def _prices(path: Path, plan: Plan, summary: Summary, found: Examined) -> Iterat
 
 def _attempts(
     plan: Plan, ledger: Ledger, contents: Mapping[LogName, bytes], found: Examined, summary: Summary | None
-) -> Iterator[str]:
+) -> None:
     """What is wrong in the logs, and between them and the ledger."""
     known = {trial.id for trial in plan.trials}
     records = {(record.trial, record.attempt): record for record in ledger.records if record.trial in known}
@@ -219,27 +215,32 @@ def _attempts(
         if exported is None and found.unfinished and _was_starting(plan, ledger, name):
             found.stopped.append(f"logs/{name}: its gang was starting, and is not in the ledger yet")
         elif record is None or name.pod >= plan.point_of(record.trial).nodes:
-            yield f"logs/{name}: the ledger knows of no such attempt or pod"
+            found.findings.append(f"logs/{name}: the ledger knows of no such attempt or pod")
     read: dict[LogName, Log] = {}
     for record in records.values():
         found.attempts += 1
         names = [LogName(record.trial, record.attempt, pod) for pod in range(plan.point_of(record.trial).nodes)]
         missing = [name for name in names if name not in contents]
         lost = [name for name in missing if exported is None or str(name) in exported.logs]
-        yield from (f"logs/{name}: it is missing" for name in lost)
+        found.findings += [f"logs/{name}: it is missing" for name in lost]
         if not audit.has_windows(plan, record.trial):
             found.own_programs += record.outcome is Outcome.SUCCEEDED
             continue
-        logs = {name: log.read(contents[name]) for name in names if name in contents}
-        read |= logs
         found.without_results += record.outcome not in (None, Outcome.SUCCEEDED)
-        yield from _of_logs(record, logs, found)
+        # A process that was killed stops anywhere; whoever has a result has ended each of its lines.
+        tolerant = record.outcome is not Outcome.SUCCEEDED
+        here = [name for name in names if name in contents]
+        logs = {name: found.log(f"logs/{name}", contents[name], tolerant=tolerant) for name in here}
+        read |= logs
+        found.cut += [str(name) for name, of_pod in logs.items() if of_pod.cut and tolerant]
         if not missing:
             findings = audit.of_attempt(plan, record, {name.pod: of_pod for name, of_pod in logs.items()})
-            yield from (f"attempt {record.key}: {finding}" for finding in findings)
+            found.findings += [f"attempt {record.key}: {finding}" for finding in findings]
         elif not lost:
             found.without_logs.append(record.key)
-    yield from _kept_environments(ledger, read)
+    found.windows = sum(len(of_pod.of_kind(Window)) for of_pod in read.values())
+    found.unknown = sum(of_pod.unknown for of_pod in read.values())
+    found.findings += _kept_environments(ledger, read)
     _look_at_resumptions(ledger, read, found)
 
 
@@ -249,18 +250,6 @@ def _was_starting(plan: Plan, ledger: Ledger, name: LogName) -> bool:
         return False
     attempts = ledger.by_trial().get(name.trial, ())
     return name.attempt == len(attempts) + 1 and all(record.outcome is not None for record in attempts)
-
-
-def _of_logs(record: AttemptRecord, logs: Mapping[LogName, Log], found: Examined) -> Iterator[str]:
-    # A process that was killed stops anywhere; whoever has a result has ended each of its lines.
-    tolerant = record.outcome is not Outcome.SUCCEEDED
-    for name, of_pod in logs.items():
-        for number, sentence in _problems(of_pod, tolerant=tolerant):
-            yield f"logs/{name}:{number}: {sentence}"
-        if of_pod.cut and tolerant:
-            found.cut.append(str(name))
-        found.windows += len(of_pod.of_kind(Window))
-        found.unknown += of_pod.unknown
 
 
 def _kept_environments(ledger: Ledger, logs: Mapping[LogName, Log]) -> Iterator[str]:
@@ -349,26 +338,19 @@ def _remarks(examined: Examined) -> Iterator[str]:
             f"windows of {len(examined.without_logs)} attempts were gone when it was exported ({listed}): of these "
             "the results are covered by their checksums, and all that follows from them was computed again"
         )
-    parts = [] if examined.imported else [_BY_CHECKSUM]
-    if examined.own_programs:
-        parts.append(
-            f"{examined.own_programs} results of programs of your own, which write no windows: of their logs only that "
-            "they are there"
-        )
-    if examined.without_results:
-        parts.append(
-            f"logs of {examined.without_results} attempts that came to no result, line by line: a line that was "
-            "removed at their end is not noticed"
-        )
-    if examined.resumed:
-        listed = ", ".join(examined.resumed)
-        parts.append(
-            f"of {len(examined.resumed)} trainings that went on from a checkpoint ({listed}) how long earlier attempts "
-            f"had trained in an epoch that was cut off, and {examined.epochs_elsewhere} of their epochs, which stand "
-            "in no earlier log here"
-        )
-    if examined.unknown:
-        parts.append(f"{examined.unknown} records of kinds that this gpubench does not know")
+    listed = ", ".join(examined.resumed)
+    said = {
+        _BY_CHECKSUM: not examined.imported,
+        f"{examined.own_programs} results of programs of your own, which write no windows: of their logs only that "
+        "they are there": examined.own_programs,
+        f"logs of {examined.without_results} attempts that came to no result, line by line: a line that was removed at "
+        "their end is not noticed": examined.without_results,
+        f"of {len(examined.resumed)} trainings that went on from a checkpoint ({listed}) how long earlier attempts had "
+        f"trained in an epoch that was cut off, and {examined.epochs_elsewhere} of their epochs, which stand in no "
+        "earlier log here": examined.resumed,
+        f"{examined.unknown} records of kinds that this gpubench does not know": examined.unknown,
+    }
+    parts = [sentence for sentence, is_so in said.items() if is_so]
     if not examined.words:
         writer = examined.written_by or "the one that wrote them"
         parts.append(f"sentences, as this gpubench may choose other words than {writer}")
