@@ -5,11 +5,11 @@ Must not happen: a write but of `spec.drill` (reviews of permissions are kept no
 """
 
 import asyncio
+import contextlib
 import email.utils
 import json
 import time
-import weakref
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Iterator, Mapping
 from typing import Any, TypeVar
 
 from gpubench import names
@@ -42,12 +42,11 @@ _Answer = TypeVar("_Answer")
 class Cluster:
     """A cluster as a person's kubeconfig names it. Whatever is not answered is a kube.ApiError in a sentence."""
 
-    def __init__(self, api: kube.Kube, *, host: str, namespace: str) -> None:
+    def __init__(self, runner: asyncio.Runner, api: kube.Kube, *, host: str, namespace: str) -> None:
+        self._runner = runner
         self._api = api
         self.host = host
         self.namespace = namespace
-        self._runner = asyncio.Runner()
-        weakref.finalize(self, _close, self._runner, api)
 
     def benchmark(self, name: str) -> dict[str, Any]:
         """A GpuBenchmark object."""
@@ -133,16 +132,16 @@ class Cluster:
             raise
 
 
-def connect(namespace: str | None = None) -> Cluster:
+@contextlib.contextmanager
+def connect(namespace: str | None = None) -> Iterator[Cluster]:
     """The cluster of the current context; a request is made only when something is asked."""
-    credentials, default = asyncio.run(kube.credentials())
-    api = kube.Kube(credentials, manager="gpubench", timeout=_REQUEST_SECONDS)
-    return Cluster(api, host=credentials.host, namespace=namespace or default)
-
-
-def _close(runner: asyncio.Runner, api: kube.Kube) -> None:
-    with runner:
-        runner.run(api.close())
+    with asyncio.Runner() as runner:
+        credentials, default = runner.run(kube.credentials())
+        api = kube.Kube(credentials, manager="gpubench", timeout=_REQUEST_SECONDS)
+        try:
+            yield Cluster(runner, api, host=credentials.host, namespace=namespace or default)
+        finally:
+            runner.run(api.close())
 
 
 def _pool(item: Mapping[str, Any]) -> GpuPool:

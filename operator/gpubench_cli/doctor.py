@@ -78,8 +78,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Ask, judge, print."""
     from gpubench_cli import cluster  # noqa: PLC0415  # the client takes long to load
 
-    place = cluster.connect(arguments.namespace)
-    findings = list(examine(place, operator=arguments.operator))
+    with cluster.connect(arguments.namespace) as place:
+        findings = list(examine(place, operator=arguments.operator))
     if arguments.output == "json":
         terminal.write(json.dumps([finding.to_wire() for finding in findings], indent=2, ensure_ascii=False))
     else:

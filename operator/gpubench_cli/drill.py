@@ -56,17 +56,17 @@ def run(arguments: argparse.Namespace) -> int:
         raise Refusal(f"{given} says how to interrupt, and --stop ends that: leave out one of the two")
     from gpubench_cli import cluster  # noqa: PLC0415  # the client takes long to load
 
-    place = cluster.connect(arguments.namespace)
-    body = place.benchmark(arguments.name)
-    if arguments.stop:
-        place.set_drill(arguments.name, None)
-        terminal.write(f"{arguments.name} is interrupted no more")
-        return refusal.EXIT_DONE
-    wanted = {"every": arguments.every} | ({} if arguments.times is None else {"times": arguments.times})
-    wanted |= {} if arguments.drain is None else {"kind": "Drain", "cordonFor": arguments.drain}
-    drill = asked(body, wanted, name=arguments.name)
-    done = _refuse_what_does_nothing(body, drill, name=arguments.name)
-    place.set_drill(arguments.name, drill.to_wire())
+    with cluster.connect(arguments.namespace) as place:
+        body = place.benchmark(arguments.name)
+        if arguments.stop:
+            place.set_drill(arguments.name, None)
+            terminal.write(f"{arguments.name} is interrupted no more")
+            return refusal.EXIT_DONE
+        wanted = {"every": arguments.every} | ({} if arguments.times is None else {"times": arguments.times})
+        wanted |= {} if arguments.drain is None else {"kind": "Drain", "cordonFor": arguments.drain}
+        drill = asked(body, wanted, name=arguments.name)
+        done = _refuse_what_does_nothing(body, drill, name=arguments.name)
+        place.set_drill(arguments.name, drill.to_wire())
     node = f", its node cordoned for {drill.cordon_for}" if drill.kind == "Drain" else ""
     terminal.write(
         f"{arguments.name}: one pod of each attempt is evicted when all of its pods have run for {drill.every}{node}, "

@@ -79,8 +79,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Read, write, tell."""
     from gpubench_cli import cluster  # noqa: PLC0415  # only the commands that need one load the client
 
-    place = cluster.connect(arguments.namespace)
-    terminal.write(export(place, arguments.name, arguments.folder, records_at=arguments.records))
+    with cluster.connect(arguments.namespace) as place:
+        terminal.write(export(place, arguments.name, arguments.folder, records_at=arguments.records))
     return refusal.EXIT_DONE
 
 

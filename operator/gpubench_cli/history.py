@@ -36,6 +36,6 @@ def _read(name: str, *, namespace: str | None) -> Earlier:
         raise Refusal(f"--history {name}: this is no results folder of `gpubench run`")
     from gpubench_cli import cluster  # noqa: PLC0415  # results folders need no client
 
-    place = cluster.connect(namespace)
-    uid = str(place.benchmark(name)["metadata"]["uid"])
-    return Earlier(*export.stored(place.config_maps(uid), name=name, uid=uid))
+    with cluster.connect(namespace) as place:
+        uid = str(place.benchmark(name)["metadata"]["uid"])
+        return Earlier(*export.stored(place.config_maps(uid), name=name, uid=uid))

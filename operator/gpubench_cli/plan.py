@@ -162,7 +162,8 @@ def _with_missing(
     from gpubench_cli import cluster  # noqa: PLC0415  # a plan of files alone needs no client
 
     try:
-        there = cluster.connect().pools()
+        with cluster.connect() as place:
+            there = place.pools()
     except (refusal.Refusal, kube.ApiError) as error:
         raise refusal.Refusal(
             f"{study_file.path}: GpuPool {', '.join(missing)} is not in the files, and cannot be read from a cluster: "

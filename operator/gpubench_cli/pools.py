@@ -130,14 +130,14 @@ def _commented(*sentences: str) -> Iterator[str]:
 def _of_cluster(*, every: bool) -> tuple[Sequence[Mapping[str, Any]], tuple[GpuPool, ...]]:
     from gpubench_cli import cluster  # noqa: PLC0415  # the client takes long to load
 
-    place = cluster.connect()
-    nodes = place.nodes()
-    if every:
-        return nodes, ()
-    try:
-        return nodes, place.pools()
-    except (Refusal, kube.PermanentError):  # gpubench is not installed there yet, or this version cannot read them
-        return nodes, ()
+    with cluster.connect() as place:
+        nodes = place.nodes()
+        if every:
+            return nodes, ()
+        try:
+            return nodes, place.pools()
+        except (Refusal, kube.PermanentError):  # gpubench is not installed there yet, or this version cannot read them
+            return nodes, ()
 
 
 def _listed(source: str) -> tuple[Sequence[Mapping[str, Any]], tuple[GpuPool, ...]]:

@@ -95,7 +95,8 @@ def _of_cluster(name: str, *, namespace: str | None) -> Reported:
         raise Refusal(f"{name}: this is no results folder of `gpubench run`")
     from gpubench_cli import cluster  # noqa: PLC0415  # results folders need no client
 
-    return of_cluster(cluster.connect(namespace), name)
+    with cluster.connect(namespace) as place:
+        return of_cluster(place, name)
 
 
 def of_cluster(place: export.Place, name: str) -> Reported:

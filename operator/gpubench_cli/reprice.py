@@ -91,9 +91,9 @@ def _exported(arguments: argparse.Namespace, pools: Sequence[GpuPool]) -> Stored
         raise Refusal(f"{arguments.name}: this is no results folder of `gpubench run`")
     from gpubench_cli import cluster  # noqa: PLC0415  # results folders need no client
 
-    with tempfile.TemporaryDirectory(prefix="gpubench-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="gpubench-") as scratch, cluster.connect(arguments.namespace) as place:
         source = Path(scratch) / arguments.name
-        terminal.tell(export.export(cluster.connect(arguments.namespace), arguments.name, source))
+        terminal.tell(export.export(place, arguments.name, source))
         return to_folder(source, arguments.pools, pools, out=arguments.out)
 
 

@@ -69,7 +69,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Read, show."""
     from gpubench_cli import cluster  # noqa: PLC0415  # slow to load
 
-    return show(cluster.connect(arguments.namespace), arguments)
+    with cluster.connect(arguments.namespace) as place:
+        return show(place, arguments)
 
 
 def show(place: Place, arguments: argparse.Namespace) -> int:

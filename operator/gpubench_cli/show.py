@@ -230,8 +230,8 @@ def find(name: str, *, namespace: str | None, with_spec: bool, with_bills: bool 
         raise Refusal(results.why_none(path))
     from gpubench_cli import cluster  # noqa: PLC0415  # results folders need no client
 
-    place = cluster.connect(namespace)
-    found = place.benchmark(name)
+    with cluster.connect(namespace) as place:
+        found = place.benchmark(name)
     return Shown(
         name=name,
         source=f"namespace {place.namespace}",

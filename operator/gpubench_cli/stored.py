@@ -38,8 +38,8 @@ def find(name: str, *, namespace: str | None) -> StoredStudy:
         raise Refusal(f"{name}: this is no results folder of `gpubench run`")
     from gpubench_cli import cluster  # noqa: PLC0415  # results folders need no client
 
-    place = cluster.connect(namespace)
-    return of_cluster(place, name, source=f"namespace {place.namespace}")
+    with cluster.connect(namespace) as place:
+        return of_cluster(place, name, source=f"namespace {place.namespace}")
 
 
 def of_folder(path: Path) -> StoredStudy:

@@ -40,17 +40,17 @@ def run(arguments: argparse.Namespace) -> int:
     """Follow, show the end, say how it was."""
     from gpubench_cli import cluster  # noqa: PLC0415  # the only command that always needs it
 
-    place = cluster.connect(arguments.namespace)
-    first = read_patiently(lambda: place.benchmark(arguments.name), retry=())  # a wrong name is said at once
-    status = show.read_status(first.get("status"), name=arguments.name)
-    began_at = epoch_seconds(status.started_at) if status.started_at else None
-    with terminal.Progression(name=arguments.name, began_at=began_at) as progression:
-        status = follow(
-            lambda: place.benchmark(arguments.name),
-            name=arguments.name,
-            progression=progression,
-            retry=(kube.TemporaryError,),
-        )
+    with cluster.connect(arguments.namespace) as place:
+        first = read_patiently(lambda: place.benchmark(arguments.name), retry=())  # a wrong name is said at once
+        status = show.read_status(first.get("status"), name=arguments.name)
+        began_at = epoch_seconds(status.started_at) if status.started_at else None
+        with terminal.Progression(name=arguments.name, began_at=began_at) as progression:
+            status = follow(
+                lambda: place.benchmark(arguments.name),
+                name=arguments.name,
+                progression=progression,
+                retry=(kube.TemporaryError,),
+            )
     show.show_status(arguments.name, f"namespace {place.namespace}", status)
     succeeded = conditions.holds(status.conditions, conditions.SUCCEEDED)
     return refusal.EXIT_DONE if succeeded else refusal.EXIT_STUDY_FAILED
