@@ -23,6 +23,7 @@ export PYTHONDONTWRITEBYTECODE :=
 SEED ?= 1
 FAULTS ?= 200
 OBJECTS ?= 10000
+CASES ?= 60
 # What tests share is not installed; programs beside the tests find it here.
 SUPPORT := PYTHONPATH=tests/support:tests/cluster:tests/fuzz:tests/charts:tests/monitoring
 
@@ -55,7 +56,7 @@ render-dashboards: ready ## The pictures of the dashboards, from a Prometheus be
 	$(SUPPORT):tests/rendering:dashboards $(PYTHON) tests/rendering/render_dashboards.py $(ARGUMENTS)
 
 ##@ Change it
-.PHONY: test chaos chaos-schedules fuzz e2e image-gpu lint verify generate format cluster-up cluster-down
+.PHONY: test chaos chaos-schedules fuzz fuzz-training e2e image-gpu lint verify generate format cluster-up cluster-down
 # Two files at a time, those that take minutes first, so that none is left over at the end.
 test: ready ## All tests: two real Horovod ranks, a real API server; no root
 	$(PYTHON) -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations 25 \
@@ -69,6 +70,9 @@ chaos-schedules: ready ## A schedule every minute for ten minutes, the operator 
 
 fuzz: ready ## Generated objects, valid and hostile, against API server and operator; SEED=1 OBJECTS=10000 (half an hour)
 	$(SUPPORT) PYTHONHASHSEED=0 $(PYTHON) tests/fuzz/fuzz.py --seed $(SEED) --objects $(OBJECTS)
+
+fuzz-training: $(HOROVOD) ## Trainings of two ranks, killed, on damaged volumes: bit for bit as undisturbed, or a sentence; SEED=1 CASES=60 (under an hour)
+	$(SUPPORT) $(PYTHON) tests/fuzz/fuzz_training.py --seed $(SEED) --cases $(CASES) --table tests/fuzz/training_faults.md
 
 e2e: $(SYNCED) go ## Own images, own chart, real kubelet and containerd, from install to uninstall (root, Linux; tests/README.md)
 	PYTHONPATH=tests/support:tests/cluster:tests/charts:tests/e2e $(PYTHON) tests/e2e/e2e.py $(ARGUMENTS)
@@ -98,12 +102,15 @@ verify: $(SYNCED) ## Check that the generated files and the lock file are what t
 	$(UV) lock --check
 
 ##@ Measure it
-.PHONY: bench-steploop bench-graph bench-overhead bench-pipelines bench-repeatability bench-operator bench-scrape bench-recovery bench-statistics bench-scaling-law bench-regressions bench-history horovod-matrix
+.PHONY: bench-steploop bench-graph bench-parity bench-overhead bench-pipelines bench-repeatability bench-operator bench-scrape bench-recovery bench-statistics bench-scaling-law bench-regressions bench-history horovod-matrix
 bench-steploop: $(HOROVOD) ## Our measured step loop against the best bare loop, interleaved
 	$(PYTHON) tests/benchmarks/steploop.py
 
 bench-graph: $(HOROVOD) ## What a GPU would run of each network's step, without a GPU: fused kernels, transposes, all-reduces, bytes (some ten minutes)
 	$(SUPPORT) $(PYTHON) tests/benchmarks/graph.py
+
+bench-parity: $(HOROVOD) ## Ten seeds each of gpubench's training and of Keras' fit: two one-sided tests that they end alike (some minutes)
+	$(SUPPORT) $(PYTHON) tests/benchmarks/parity.py
 
 bench-overhead: $(HOROVOD) ## What windows, records, live metrics and sampling cost: the measured loop against bare ones
 	$(PYTHON) tests/benchmarks/steploop.py --overhead
