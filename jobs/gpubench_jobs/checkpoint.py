@@ -235,6 +235,8 @@ class Store:
                 values = bytearray()
                 try:
                     manifest = self._read(name, identity, into=values)
+                except FileNotFoundError as error:
+                    self.set_aside(name, f"{Path(error.filename).name} is missing")
                 except OSError as error:
                     self.set_aside(name, str(error))
                 else:

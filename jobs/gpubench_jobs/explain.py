@@ -85,7 +85,10 @@ def _loss(error: BaseException, assignment: assignments.Assignment) -> RankError
 def _peer(error: BaseException, _: assignments.Assignment) -> RankError | None:
     if not distribution.is_peer_loss(error):
         return None
-    return RankError(ExitCode.PEER_LOST, f"a rank of another process went away: {said(error)}")
+    return RankError(
+        ExitCode.PEER_LOST,
+        f"a rank of another pod went away: see that pod's message. Here: {said(error).split('. ')[0]}",
+    )
 
 
 def _xla(error: BaseException, assignment: assignments.Assignment) -> RankError | None:

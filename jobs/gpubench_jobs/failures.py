@@ -19,7 +19,8 @@ _SAY_NOTHING = (
 _PLACE = 'File "'
 #: Where several operations failed, TensorFlow numbers them: two root error(s), then `(0) INVALID_ARGUMENT:  message`.
 _ROOTS = re.compile(r"\d+ root error\(s\) found")
-_ROOT = re.compile(r"\(\d+\) [A-Z_]+: +")
+#: What it puts before a message: that number, the name of a node.
+_BEFORE = re.compile(r"(\(\d+\) [A-Z_]+: +|\{\{function_node \S*\}\} )+")
 _CODE_INDENT = 4  # of a line of code, which stands below the place it is from
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
@@ -48,7 +49,7 @@ def said(error: BaseException) -> str:
         first = next((n for n, line in enumerate(lines) if line.startswith(f"{name}: ")), len(lines) - 1)
         lines = [lines[first].removeprefix(f"{name}: "), *lines[first + 1 :]]
     meant = next((line for line in lines if not _says_nothing(line)), "no message")
-    text = f"{name}: {_ROOT.sub('', meant, count=1)}"
+    text = f"{name}: {_BEFORE.sub('', meant, count=1)}"
     return text if len(text) <= _TEXT_MAX else text[: _TEXT_MAX - 1] + "…"
 
 
