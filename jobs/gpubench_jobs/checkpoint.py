@@ -235,10 +235,9 @@ class Store:
                 values = bytearray()
                 try:
                     manifest = self._read(name, identity, into=values)
-                except FileNotFoundError as error:
-                    self.set_aside(name, f"{Path(error.filename).name} is missing")
                 except OSError as error:
-                    self.set_aside(name, str(error))
+                    no_file = f"{Path(error.filename).name}: {error.strerror}" if error.filename else None
+                    self.set_aside(name, no_file or str(error))
                 else:
                     self.good[:] = [name]
                     return Found(manifest, bytes(values))
