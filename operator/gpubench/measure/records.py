@@ -3,8 +3,8 @@
 
 Records are JSON objects, one a line on standard output, each with a checksum at its end (`gpubench.sealed`). The
 closing `result` or `failure` is also the pod's termination message, which needs no checksum: a program of the user's
-own may have written it. The log of an attempt that went on from a checkpoint has the epochs of earlier attempts once more,
-before its own. Readers skip records of kinds that they do not know.
+own may have written it. The log of an attempt that went on from a checkpoint has the epochs of earlier attempts once
+more, before its own. Readers skip records of kinds that they do not know.
 
 The termination message must stay below TERMINATION_MESSAGE_MAX bytes: over 4,096 the kubelet keeps the tail only, which
 is no JSON any more. Times are integer nanoseconds of one monotonic clock; no record holds a rate, which is computed.
