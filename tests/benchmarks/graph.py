@@ -92,7 +92,8 @@ def _row(workload: str, precision: Precision) -> Row:
 @cache
 def _counted(workload: str, precision: Precision) -> Row:
     step = gpu_graph.traced(workload, precision)
-    unfused = gpu_graph.traced(workload, precision, layer=keras.layers.BatchNormalization)
+    layer = keras.layers.BatchNormalization
+    unfused = gpu_graph.traced(workload, precision, layer=layer) if step.normalizations else step
     return Row(
         workload=workload,
         precision=precision,
