@@ -4,21 +4,24 @@
 With --overhead: what do the windows, records, live metrics and samples of that loop cost? Then it takes turns with a
 call of its very own step without any of them, and with the best bare loop; CPU time per step stands beside the ratios.
 
-    python tests/benchmarks/steploop.py [--overhead] [--pairs 40] [--seconds 1.0] [--workload NAME] [--ranks 1 2]
+    python tests/benchmarks/steploop.py [--overhead] [--processes 8] [--pairs 5] [--workload NAME] [--ranks 1 2]
 
 All loops live in the same processes, with the same kind of model, batch and cores, and take turns in short blocks (A B
 C, C B A, A B C, ...), so that whatever else the machine does falls on all. Ours is what a gang runs:
 `train.time_windows` with live metrics served, with records on a pipe that a thread on the same core empties, and with
-usage sampled twice in a block. The bare loop is the faster of a looped and an unrolled one, chosen by a few blocks of
-each before the measurement. model.fit has as many steps per execution as the bare loop has per call, and an optimizer
-that reduces; that its ranks stay equal is checked first. Each round gives a ratio of throughputs for either; the
-interval is Student's t over their logarithms. Blocks of several ranks begin together and last as long as the slowest
-rank. A block has at least two calls of the bare loop: of resnet50 that is some seconds, whatever `--seconds` says.
+usage sampled twice in a block. The bare loop is the fastest of looped and unrolled ones, chosen by a few blocks of each
+before the measurement. model.fit has as many steps per execution as the bare loop has per call, and an optimizer that
+reduces; that its ranks stay equal is checked first. Each round gives a ratio of throughputs for either. The interval is
+Student's t over processes, each with the mean of its logarithms. The same loop twice in one process differed by 2 %, as
+its memory lay, and an interval over the rounds of one process knows nothing of that. Blocks of several ranks begin
+together and last as long as the slowest rank. A block has at least two calls of the bare loop: of resnet50 that is some
+seconds, whatever `--seconds` says.
 
 Without an argument it runs each case of the table below with one rank and with two; `--rank` is for its own children.
 """
 
 import argparse
+import itertools
 import json
 import math
 import os
@@ -62,6 +65,7 @@ CONFIDENCE = 0.95
 WINDOWS_PER_BLOCK = 2
 SAMPLES_PER_BLOCK = 2
 BLOCKS_TO_CHOOSE = 5
+_gangs = itertools.count(1)
 ADDRESS = "127.93.7.1"
 
 
@@ -123,6 +127,7 @@ class Overhead:
 
 
 Block = Callable[[int], float]  # trains so many steps, returns the seconds it took
+Rounds = list[tuple[float, float, float]]  # of one process: throughputs of the three loops
 
 
 def main() -> int:
@@ -140,7 +145,7 @@ def main() -> int:
     rows = [compared(case, size, options) for case in cases for size in options.ranks]
     rich.console.Console(width=140).print(table(rows))
     load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
-    print(f"{options.pairs} pairs of blocks of about {options.seconds:g} s each; load averages now {load}")
+    print(f"{options.pairs} rounds in each of {options.processes} processes; load averages now {load}")
     slow = [line for row in rows for line in complaints(row)]
     for line in slow:
         print(line)
@@ -175,20 +180,28 @@ def complaints(row: Row) -> list[str]:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="our timed loop against the best bare loop")
     parser.add_argument("--overhead", action="store_true", help="what measuring costs, in place of who is faster")
-    parser.add_argument("--pairs", type=int, default=40, help="rounds of one block of each loop")
+    parser.add_argument("--processes", type=int, default=8, help="one after the other, two at least")
+    parser.add_argument("--pairs", type=int, default=5, help="rounds of one block of each loop, in each process")
     parser.add_argument("--seconds", type=float, default=1.0, help="length of a block")
     parser.add_argument("--rank", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--bare", help=argparse.SUPPRESS)
     parser.add_argument("--workload", choices=[case.workload for case in CASES], help="only this one")
     parser.add_argument("--ranks", type=int, nargs="+", choices=(1, 2), default=(1, 2), help="gangs of so many")
     parser.add_argument("--address", help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
-def measure(case: Case, size: int, options: argparse.Namespace) -> Any:
+def measure(case: Case, size: int, options: argparse.Namespace) -> list[Any]:
+    """What the rank 0 of each process says; the first one's choice of the bare loop holds for all."""
+    answers = [_measure(case, size, options, bare=None)]
+    answers += [_measure(case, size, options, bare=answers[0]["bare"]) for _ in range(options.processes - 1)]
+    return answers
+
+
+def _measure(case: Case, size: int, options: argparse.Namespace, *, bare: str | None) -> Any:
     """What rank 0 says of a gang of real ranks on cores of their own."""
     assignment = make_assignment(case.workload, case.batch, size)
-    serial = CASES.index(case) * 2 + size
-    address = f"{ADDRESS.rpartition('.')[0]}.{serial}"  # a rendezvous server serves one gang
+    address = f"{ADDRESS.rpartition('.')[0]}.{next(_gangs)}"  # a rendezvous server serves one gang
     distribution.serve_rendezvous(address=address, port=names.PORT_RENDEZVOUS, hosts=1, slots=size)
     cores = ranks.share_cores(os.sched_getaffinity(0), ranks=size, processors=1, alone=True)
     assert cores is not None  # alone
@@ -199,7 +212,7 @@ def measure(case: Case, size: int, options: argparse.Namespace) -> Any:
                 orders = make_orders(assignment, rank, cores[rank.local_rank], address)
                 command = [sys.executable, __file__, "--rank", f"--pairs={options.pairs}"]
                 command += [f"--seconds={options.seconds}", f"--workload={case.workload}"]
-                command += ["--overhead"] if options.overhead else []
+                command += [*(["--overhead"] if options.overhead else []), *([f"--bare={bare}"] if bare else [])]
                 variables = ranks.worker_environment(
                     rank, inherited=os.environ, rendezvous_address=address, interface="lo"
                 )
@@ -217,25 +230,25 @@ def measure(case: Case, size: int, options: argparse.Namespace) -> Any:
 
 def compared(case: Case, size: int, options: argparse.Namespace) -> Row:
     """One row of who is faster."""
-    answer = measure(case, size, options)
-    measured = row(case, size, bare_kind=answer["bare"], rounds=answer["rounds"])
+    answers = measure(case, size, options)
+    measured = row(case, size, bare_kind=answers[0]["bare"], processes=[answer["rounds"] for answer in answers])
     print(measured, file=sys.stderr, flush=True)  # what comes after may be interrupted
     return measured
 
 
 def overhead(case: Case, size: int, options: argparse.Namespace) -> list[Overhead]:
     """Ours beside its own step, and beside the best bare loop."""
-    answer = measure(case, size, options)
-    others = {"its own step": 1, f"the best one, {answer['bare']}": 2}
+    answers = measure(case, size, options)
+    others = {"its own step": 1, f"the best one, {answers[0]['bare']}": 2}
     rows = [
         Overhead(
             workload=case.workload,
             batch=case.batch,
             ranks=size,
             other=other,
-            time=ratio([(one[index], one[0]) for one in answer["rounds"]]),  # of throughputs, the other's over ours
-            processor=answer["processor"][0],
-            other_processor=answer["processor"][index],
+            time=ratio([answer["rounds"] for answer in answers], index, 0),  # of throughputs, the other's over ours
+            processor=statistics.fmean(answer["processor"][0] for answer in answers),
+            other_processor=statistics.fmean(answer["processor"][index] for answer in answers),
         )
         for other, index in others.items()
     ]
@@ -243,8 +256,9 @@ def overhead(case: Case, size: int, options: argparse.Namespace) -> list[Overhea
     return rows
 
 
-def row(case: Case, size: int, *, bare_kind: str, rounds: list[tuple[float, float, float]]) -> Row:
-    """Throughputs over all blocks, and the intervals of their ratios over rounds."""
+def row(case: Case, size: int, *, bare_kind: str, processes: list[Rounds]) -> Row:
+    """Throughputs over all blocks, and the intervals of their ratios over processes."""
+    rounds = itertools.chain.from_iterable(processes)
     ours, bare, fit = (statistics.harmonic_mean(side) for side in zip(*rounds, strict=True))
     return Row(
         workload=case.workload,
@@ -254,14 +268,14 @@ def row(case: Case, size: int, *, bare_kind: str, rounds: list[tuple[float, floa
         bare=bare,
         bare_kind=bare_kind,
         fit=fit,
-        to_bare=ratio([(one[0], one[1]) for one in rounds]),
-        to_fit=ratio([(one[0], one[2]) for one in rounds]),
+        to_bare=ratio(processes, 0, 1),
+        to_fit=ratio(processes, 0, 2),
     )
 
 
-def ratio(pairs: list[tuple[float, float]]) -> Ratio:
-    """Student's t over the logarithms of the pairs' ratios."""
-    logarithms = [math.log(ours / other) for ours, other in pairs]
+def ratio(processes: list[Rounds], top: int, bottom: int) -> Ratio:
+    """Student's t over the processes, each with the mean of its logarithms."""
+    logarithms = [statistics.fmean(math.log(one[top] / one[bottom]) for one in rounds) for rounds in processes]
     middle, error = statistics.fmean(logarithms), statistics.stdev(logarithms) / math.sqrt(len(logarithms))
     reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(logarithms) - 1)) * error
     return Ratio(math.exp(middle), math.exp(middle - reach), math.exp(middle + reach))
@@ -338,7 +352,7 @@ def run_rank(options: argparse.Namespace) -> None:
         block(steps)  # warm-up
     if len(set(distribution.gather(session.weights_digest(fitted)))) > 1:
         raise SystemExit("model.fit left the ranks with different weights: it is no contender")
-    bare_kind = faster(bares, steps)
+    bare_kind = options.bare or faster(bares, steps)
     contenders = (ours, own_step, bares[bare_kind]) if options.overhead else (ours, bares[bare_kind], fit)
     rounds = []
     processor = dict.fromkeys(contenders, 0.0)
