@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+import numpy as np
 import tensorflow as tf
 
 from gpubench.api.measuring import Mode
@@ -21,7 +22,7 @@ from gpubench.measure import gang, records, run_length
 from gpubench.plan import assignment as assignments
 from gpubench_jobs import agreement, channel, clock, distribution, metrics, pacing, probe, sampling, train
 from gpubench_jobs.channel import Phase
-from gpubench_jobs.failures import RankError
+from gpubench_jobs.failures import LossNotFinite, RankError
 
 _DIGEST_CHARACTERS = 32
 _T = TypeVar("_T")
@@ -226,10 +227,16 @@ class Session:
 
 
 def weights_digest(weights: Sequence[tf.Variable]) -> str:
-    """SHA-256 of the trainable weights, in the network's order: equal on all ranks, or gradients were not reduced."""
+    """SHA-256 of the trainable weights, in the network's order: equal on all ranks, or gradients were not reduced.
+
+    LossNotFinite where one is no number: a relu after a matrix product may make 0 of NaN, and a finite loss of that.
+    """
     digest = hashlib.sha256()
     for variable in weights:
-        digest.update(variable.numpy().tobytes())
+        value = variable.numpy()
+        if not np.isfinite(value).all():
+            raise LossNotFinite(f"the weight {variable.name} is not finite at the end, though the loss is")
+        digest.update(value.tobytes())
     return digest.hexdigest()[:_DIGEST_CHARACTERS]
 
 

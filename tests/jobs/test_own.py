@@ -300,3 +300,16 @@ def test_a_smaller_last_batch_of_an_epoch_is_counted_by_its_samples(pods: Pods, 
     assert pod.wait() == 0, pod.log[-2000:]
     assert pod.result.training is not None
     assert pod.result.training.first_samples == 20
+
+
+@pytest.mark.usefixtures("horovod")
+def test_weights_that_are_no_numbers_behind_a_finite_loss_end_the_run(pods: Pods, tmp_path: Path) -> None:
+    file = tmp_path / "model.py"
+    spoiled = (
+        "places = tf.where(tf.range(count)[:, None] == 300, float('nan'), places)\n    return tf.data.Dataset.from"
+    )
+    file.write_text(GOOD.replace("return tf.data.Dataset.from", spoiled))
+    pod = pods.start(make_assignment(workload="rings", custom_file=str(file)))
+    assert pod.wait() == ExitCode.LOSS_NOT_FINITE, pod.log[-2000:]
+    assert "is not finite at the end, though the loss is" in pod.failure.sentence
+    assert str(file) in pod.failure.sentence
