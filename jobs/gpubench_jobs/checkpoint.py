@@ -236,8 +236,8 @@ class Store:
                 try:
                     manifest = self._read(name, identity, into=values)
                 except OSError as error:
-                    no_file = f"{Path(error.filename).name}: {error.strerror}" if error.filename else None
-                    self.set_aside(name, no_file or str(error))
+                    why = f"{Path(error.filename).name}: {error.strerror}" if error.filename else str(error)
+                    self.set_aside(name, why)
                 else:
                     self.good[:] = [name]
                     return Found(manifest, bytes(values))

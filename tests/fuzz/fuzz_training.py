@@ -45,7 +45,7 @@ from fuzz_training_draw import (
 from gangs import Pod, Pods, make_assignment, wait_until
 from gpubench import names
 from gpubench.exitcodes import ExitCode, named
-from gpubench.measure import log, records
+from gpubench.measure import records
 from samples import write_idx
 
 MODEL = Path(__file__).with_name("training_model.py")
@@ -87,13 +87,19 @@ class Outcome:
 
     case: Case
     struck: bool  # whether the moment came before the end
-    resumed_at: int | None = None
     said: list[str] = field(default_factory=list)  # what the user reads, of all attempts
     said_before: int = 0  # how many of them before the last attempt
+    told: list[str] = field(default_factory=list)  # of them, what attempts after the first said of the volume
     codes: list[tuple[int, ...]] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
     ended: str = ""
     lost: str = ""
+
+    def tell_of_volume(self, pod: Pod) -> None:
+        """What an attempt has said of its volume."""
+        told = [line for line in pod.log.splitlines() if TOLD_OF_CHECKPOINTS.match(line)]
+        self.told += told
+        self.said += told
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -198,25 +204,25 @@ class Campaign:
             if outcome.struck:
                 strike(case, pods)
             self._end(pods, outcome)
-            return [one.step for one in written(pods[0]).of_kind(records.Checkpoint)]
+            return [one.step for one in pods[0].wrote_until_killed.of_kind(records.Checkpoint)]
 
     def _again(self, case: Case, fields: dict[str, Any], place: Path, outcome: Outcome) -> None:
         """The second attempt, killed as soon as it has resumed."""
         with gang(place / "attempt-2", fields, attempt=2) as pods:
-            outcome.struck = poll(lambda: count(pods[0], "resumed") > 0, pods)
+            outcome.struck = poll(lambda: pods[0].count("resumed") > 0, pods)
             if outcome.struck:
                 strike(case, pods)
             self._end(pods, outcome)
-            outcome.said += told_of_checkpoints(pods[0])
+            outcome.tell_of_volume(pods[0])
 
     def _wait_for(self, moment: str, pods: tuple[Pod, ...], volume: Path) -> bool:
         """Until it has come; False where the training has ended before."""
         if moment == "before the first step":
-            return poll(lambda: count(pods[0], "environment") > 0 and all(pod.workers() for pod in pods), pods)
+            return poll(lambda: pods[0].count("environment") > 0 and all(pod.workers() for pod in pods), pods)
         if moment == "after an epoch":
-            return poll(lambda: count(pods[0], "epoch") > 0, pods)
+            return poll(lambda: pods[0].count("epoch") > 0, pods)
         wanted = self.chance.randint(1, 4)
-        if not poll(lambda: count(pods[0], "checkpoint") >= wanted, pods):
+        if not poll(lambda: pods[0].count("checkpoint") >= wanted, pods):
             return False
         if moment == "while one is written":
             return poll(lambda: any(path.suffix == ".part" for path in volume.iterdir()), pods, seconds=0.0)
@@ -256,7 +262,7 @@ class Campaign:
         with gang(place / f"attempt-{attempt}", told, attempt=attempt) as pods:
             self._end(pods, outcome)
             first, codes = pods[0], outcome.codes[-1]
-            outcome.said += told_of_checkpoints(first)
+            outcome.tell_of_volume(first)
             if codes != (0, 0):
                 if case.damage in ENDS_IT and outcome.struck and all(code in ENDS_IT[case.damage] for code in codes):
                     outcome.ended = f"ended with {min(codes)}, said why"
@@ -265,19 +271,17 @@ class Campaign:
                     outcome.ended = "ended with a failure"
                     outcome.wrong.append(f"the last attempt ended with {codes}: {outcome.said[-2:]}")
                 return
-            resumed = first.result.resumed
-            outcome.resumed_at = resumed.step if resumed else None
-            found = figures(first)
-            self._judge(case, outcome, found=found, expected=expected, kept=kept, safe=safe)
+            self._judge(case, outcome, first, expected=expected, kept=kept, safe=safe)
             left = [path.name for path in (place / "volume").rglob("*") if path.is_file()]
             if left and case.damage != "a file in place of the volume's folder":
                 outcome.wrong.append(f"after the result there is still {left}")
 
     def _judge(
-        self, case: Case, outcome: Outcome, *, found: Figures, expected: Figures, kept: list[int], safe: list[int]
+        self, case: Case, outcome: Outcome, first: Pod, *, expected: Figures, kept: list[int], safe: list[int]
     ) -> None:
         """Whether the last attempt went on from what it should, and has arrived where it should."""
-        began = outcome.resumed_at or 0
+        found, resumed = figures(first), first.result.resumed
+        began = resumed.step if resumed else 0
         if case.damage in ENDS_IT and outcome.struck:
             outcome.wrong.append("it ended well")
         if found != expected:
@@ -285,14 +289,14 @@ class Campaign:
         if outcome.struck and began < max(safe, default=0):
             outcome.wrong.append(f"it began at step {began}, though {safe} of {kept} were kept and not damaged")
         spoiled = kept and case.damage in CHECKPOINT_DAMAGES and case.damage != "the checkpoints are gone"
-        if outcome.struck and spoiled and began < kept[-1] and not outcome.said:
+        if outcome.struck and spoiled and began < kept[-1] and not outcome.told:
             outcome.wrong.append(f"it began at step {began} of {kept}, and nobody said why")
         if not outcome.struck:
             outcome.ended = ENDED_BY_ITSELF
         elif case.damage in CHANGES_TRAINING:
             outcome.ended = "another training, said why"
-            if not any("begins anew" in sentence or "another" in sentence for sentence in outcome.said) and kept:
-                outcome.wrong.append(f"nobody said that it is another training: {outcome.said}")
+            if not any("begins anew" in sentence or "another" in sentence for sentence in outcome.told) and kept:
+                outcome.wrong.append(f"nobody said that it is another training: {outcome.told}")
         else:
             outcome.ended = f"same, from step {began}"
         if not kept:
@@ -477,14 +481,6 @@ def poll(holds: Callable[[], bool], pods: tuple[Pod, ...], *, seconds: float = 0
     return held
 
 
-def written(pod: Pod) -> log.Log:
-    return log.read((pod.folder / "stdout").read_bytes())
-
-
-def count(pod: Pod, kind: str) -> int:
-    return sum(f'"kind":"{kind}"' in line for line in pod.lines)
-
-
 def figures(pod: Pod) -> Figures:
     """Of a pod 0 that has ended well."""
     result = pod.result
@@ -494,14 +490,9 @@ def figures(pod: Pod) -> Figures:
         samples=result.samples,
         epochs=tuple(
             (one.index, one.steps, one.samples, one.loss, one.evaluation_loss, one.accuracy, one.evaluation_samples)
-            for one in written(pod).of_kind(records.Epoch)
+            for one in pod.wrote_until_killed.of_kind(records.Epoch)
         ),
     )
-
-
-def told_of_checkpoints(pod: Pod) -> list[str]:
-    """What an attempt has said of its volume."""
-    return [line for line in pod.log.splitlines() if TOLD_OF_CHECKPOINTS.match(line)]
 
 
 def table(outcomes: list[Outcome]) -> str:

@@ -46,19 +46,17 @@ def test_the_losses_are_those_of_plain_keras(name: str) -> None:
         seed=SEED,
         batch_per_worker=16,
     )
-    sets = data.open_sets(workloads.find(name), assignment.data, seed=SEED)
     workload = workloads.find(name)
-    if sets.vocabulary is not None:
-        workload = workload.model_copy(update={"vocabulary": sets.vocabulary})
+    sets = data.open_sets(workload, assignment.data, seed=SEED)
 
     models.seed(SEED)
     work = assembly.assemble(assignment, rank=0, seed=SEED)
     models.seed(SEED)
-    recipe = models.build_for(workload)
+    recipe = models.build_for(workload.model_copy(update={"vocabulary": sets.vocabulary or workload.vocabulary}))
     network = recipe.network
     for mine, theirs in zip(work.weights, network.trainable_variables, strict=True):
         np.testing.assert_array_equal(mine.numpy(), theirs.numpy())
-    of_two = recipe.network.output_shape[-1] == 1
+    of_two = network.output_shape[-1] == 1
     entropy = keras.losses.binary_crossentropy if of_two else keras.losses.categorical_crossentropy
     network.compile(
         optimizer=plain_keras.OPTIMIZERS[name](),

@@ -17,7 +17,7 @@ import pytest
 from gangs import Pod, Pods, make_assignment, wait_until
 from gpubench import names
 from gpubench.exitcodes import ExitCode
-from gpubench.measure import gang, log, records
+from gpubench.measure import gang, records
 from gpubench.plan.assignment import Assignment
 
 pytestmark = pytest.mark.usefixtures("horovod")
@@ -63,19 +63,8 @@ def keeping(seconds: float) -> Assignment:
     return make_assignment(**TRAINING, checkpoint={"interval_seconds": seconds})
 
 
-def written(pod: Pod) -> log.Log:
-    """Its records; one that was killed may have stopped in the middle of a line."""
-    found = log.read((pod.folder / "stdout").read_bytes())
-    assert not found.problems or found.cut
-    return found
-
-
-def count(pod: Pod, kind: str) -> int:
-    return sum(f'"kind":"{kind}"' in line for line in pod.lines)
-
-
 def began_at(pod: Pod) -> int:
-    return next((resumed.step for resumed in written(pod).of_kind(records.Resumed)), 0)
+    return next((resumed.step for resumed in pod.wrote_until_killed.of_kind(records.Resumed)), 0)
 
 
 def held_out(pod: Pod) -> list[tuple[float | None, float | None]]:
@@ -107,9 +96,9 @@ def test_a_training_that_is_preempted_five_times_ends_with_the_weights_of_an_und
     for killed in range(5):
         first, second = start(assignment)
         checkpoints = 0 if not killed else chance.randint(1, 2)  # the first is killed before it has any, if it may be
-        wait_until(lambda: count(first, "checkpoint") >= checkpoints, pods=(first, second))  # noqa: B023
-        windows = count(first, "window") + chance.randint(1, 4)
-        wait_until(lambda: count(first, "window") >= windows, pods=(first, second))  # noqa: B023
+        wait_until(lambda: first.count("checkpoint") >= checkpoints, pods=(first, second))  # noqa: B023
+        windows = first.count("window") + chance.randint(1, 4)
+        wait_until(lambda: first.count("window") >= windows, pods=(first, second))  # noqa: B023
         victim, other = (first, second) if chance.random() < 0.5 else (second, first)
         victim.process.send_signal(signal.SIGKILL)
         assert victim.wait() == -signal.SIGKILL
@@ -139,13 +128,13 @@ def require_that_little_was_lost(before: Pod, after: Pod) -> None:
     The last window lies beyond it only if it took longer than the one before had foretold.
     """
     reached, lost = began_at(before), list[records.Window]()
-    for window in written(before).of_kind(records.Window):
+    for window in before.wrote_until_killed.of_kind(records.Window):
         reached += window.steps
         if reached > began_at(after):
             lost.append(window)
     assert began_at(after) >= began_at(before)
     assert sum(window.nanoseconds for window in lost[:-1]) <= INTERVAL_SECONDS * 1e9
-    at_most = [kept.step for kept in written(before).of_kind(records.Checkpoint)]
+    at_most = [kept.step for kept in before.wrote_until_killed.of_kind(records.Checkpoint)]
     assert began_at(after) >= max(at_most, default=0), "the newest was not used"
 
 
@@ -183,12 +172,12 @@ def test_another_pod_that_is_told_to_stop_ends_in_its_time_though_nobody_keeps_a
 def test_an_attempt_on_a_node_that_was_cut_off_ends_when_the_next_one_has_taken_its_place(start: Start) -> None:
     assignment = keeping(INTERVAL_SECONDS).model_copy(update={"epochs": 1000})
     cut_off = start(assignment)
-    wait_until(lambda: count(cut_off[0], "checkpoint") >= 1, pods=cut_off)
+    wait_until(lambda: cut_off[0].count("checkpoint") >= 1, pods=cut_off)
     following = start(assignment)
     assert (cut_off[0].wait(), cut_off[1].wait()) == (ExitCode.TERMINATED, ExitCode.PEER_LOST)
     assert "attempt 2 has taken the place of this attempt 1" in cut_off[0].failure.sentence
-    kept = count(following[0], "checkpoint")
-    wait_until(lambda: count(following[0], "checkpoint") > kept, pods=following)
+    kept = following[0].count("checkpoint")
+    wait_until(lambda: following[0].count("checkpoint") > kept, pods=following)
 
 
 def test_an_attempt_whose_place_was_taken_gives_no_result_which_would_remove_checkpoints(
@@ -257,7 +246,7 @@ def test_what_each_rank_has_for_itself_is_given_back_to_it(tmp_path: Path) -> No
         pods_of = Pods(tmp_path / f"{attempt}")
         pod = pods_of.start(assignment.model_copy(update={"attempt": attempt}), cores=2, environment=environment)
         if attempt == 1:
-            wait_until(lambda: count(pod, "checkpoint") >= 2, pods=(pod,))  # noqa: B023
+            wait_until(lambda: pod.count("checkpoint") >= 2, pods=(pod,))  # noqa: B023
             pod.process.send_signal(signal.SIGKILL)
             pod.wait()
     assert pod.wait() == 0, pod.log[-2000:]
@@ -284,14 +273,14 @@ def test_a_model_that_was_changed_since_begins_anew_and_keeps_what_it_writes(tmp
     kept = list[Pod]()
     for checkpoints in (5, 2):
         (pod,) = start(assignment)
-        wait_until(lambda: count(pod, "checkpoint") >= checkpoints, pods=(pod,))  # noqa: B023
+        wait_until(lambda: pod.count("checkpoint") >= checkpoints, pods=(pod,))  # noqa: B023
         pod.process.send_signal(signal.SIGKILL)
         pod.wait()
         beside.write_text("WIDTH = 16\n")
         kept.append(pod)
     assert began_at(pod) == 0
     assert "its variables are not those of the model" in pod.log
-    first, second = (max(one.step for one in written(pod).of_kind(records.Checkpoint)) for pod in kept)
+    first, second = (max(one.step for one in pod.wrote_until_killed.of_kind(records.Checkpoint)) for pod in kept)
     assert second < first, "or nothing here is in the way of its checkpoints"
     (again,) = start(assignment)
     assert again.wait() == 0, again.log[-2000:]

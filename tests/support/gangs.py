@@ -74,6 +74,17 @@ class Pod:
         return found
 
     @property
+    def wrote_until_killed(self) -> Log:
+        """The same of one that may have been stopped in the middle of a line."""
+        found = logs.read((self.folder / "stdout").read_bytes())
+        assert not found.problems or found.cut, found.problems
+        return found
+
+    def count(self, kind: str) -> int:
+        """Its records of a kind so far."""
+        return sum(f'"kind":"{kind}"' in line for line in self.lines)
+
+    @property
     def message(self) -> str:
         return (self.folder / "termination-log").read_text()
 
@@ -99,7 +110,7 @@ class Pod:
 
     def wait_for_windows(self, count: int = 1) -> None:
         """Until training has come so far."""
-        wait_until(lambda: sum('"kind":"window"' in line for line in self.lines) >= count, pods=(self,))
+        wait_until(lambda: self.count("window") >= count, pods=(self,))
 
     def wait_for_a_measured_window(self) -> None:
         """Until it neither warms up nor traces anything any more, for which it has much more time than for steps."""
