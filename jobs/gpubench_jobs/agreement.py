@@ -7,9 +7,10 @@ together, however fast they were.
 
 from collections.abc import Callable, Sequence
 
+from gpubench import records
 from gpubench.exitcodes import ExitCode
-from gpubench.measure import gang, records
 from gpubench.plan import assignment as assignments
+from gpubench.stats import gang
 from gpubench.values import Value
 from gpubench_jobs import nccl
 from gpubench_jobs.failures import RankError
@@ -86,7 +87,7 @@ def result(
     kept: Sequence[records.Checkpoint] | None = None,
     resumed: records.Resumed | None = None,
 ) -> records.Result:
-    """The figures of the gang (`gpubench.measure.gang`), once all ranks are seen to have done the same work."""
+    """The figures of the gang (`gpubench.stats.gang`), once all ranks are seen to have done the same work."""
     digest = _same(reports, lambda report: report.weights_digest, "ended with different weights: gradients were lost")
     environment = _same(
         reports, lambda report: report.environment, "ran in different environments: a pool must hold equal nodes"

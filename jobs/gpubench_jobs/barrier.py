@@ -36,8 +36,8 @@ from pydantic import ValidationError
 import gpubench
 import gpubench_jobs
 from gpubench.exitcodes import ExitCode
-from gpubench.measure.records import Sentence
 from gpubench.plan.assignment import Assignment
+from gpubench.records import Sentence
 from gpubench.values import Value
 
 REQUEST_SECONDS = 2.0

@@ -2,7 +2,7 @@
 """What launcher and worker say to each other.
 
 The launcher gives its orders in one environment variable, and may ask for a last checkpoint on a pipe. The worker
-answers with JSON lines on a pipe of its own: records of `gpubench.measure.records`, `Progress` and `Answered`. Nothing
+answers with JSON lines on a pipe of its own: records of `gpubench.records`, `Progress` and `Answered`. Nothing
 is ever read from a worker's standard output, where any library may print; the launcher alone writes the pod's standard
 output, so that records never mix.
 """
@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
-from gpubench.measure import records
+from gpubench import records
 from gpubench.plan import assignment as assignments
 from gpubench.values import Value
 

@@ -28,9 +28,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from gpubench import sealed
+from gpubench import checksum, records
 from gpubench.exitcodes import ExitCode
-from gpubench.measure import records
 from gpubench.plan import assignment as assignments
 from gpubench.values import Value, content_id
 from gpubench_jobs.disk import sync_names
@@ -100,7 +99,7 @@ class Extent(Value):
     samples: int  # of an epoch, of all ranks
 
 
-class Manifest(sealed.Stored):
+class Manifest(checksum.Stored):
     """One checkpoint, but for the values themselves."""
 
     identity: Identity

@@ -14,8 +14,7 @@ import keras
 import psutil
 import tensorflow as tf
 
-from gpubench import names
-from gpubench.measure import records
+from gpubench import names, records
 from gpubench.values import content_id
 from gpubench_jobs import channel, distribution, nvml
 

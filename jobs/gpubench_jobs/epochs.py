@@ -12,7 +12,7 @@ whether one is due; an attempt that begins from one has what earlier attempts tr
 
 from dataclasses import dataclass
 
-from gpubench.measure import records
+from gpubench import records
 from gpubench_jobs import agreement, checkpoint, clock, distribution, evaluate, keeping, pacing, session, train
 from gpubench_jobs.channel import Phase
 from gpubench_jobs.session import Session

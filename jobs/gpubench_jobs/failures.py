@@ -6,7 +6,7 @@ import os
 import re
 
 from gpubench.exitcodes import ExitCode
-from gpubench.measure.records import COLOURS
+from gpubench.records import COLOURS
 
 _TEXT_MAX = 300
 #: Beginnings of lines after which TensorFlow and Keras say what they mean.

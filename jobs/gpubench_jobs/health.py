@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 
-from gpubench.measure import records
+from gpubench import records
 from gpubench_jobs import allreduce, clock, distribution, train
 from gpubench_jobs.channel import Phase
 from gpubench_jobs.session import Session

@@ -31,9 +31,10 @@ from typing import TYPE_CHECKING
 import keras
 import tensorflow as tf
 
+from gpubench import records
 from gpubench.exitcodes import ExitCode
-from gpubench.measure import checkpoint_interval, records
 from gpubench.plan.assignment import Checkpointing
+from gpubench.stats import checkpoint_interval
 from gpubench.values import Value
 from gpubench_jobs import channel, checkpoint, clock, distribution, snapshot
 from gpubench_jobs.channel import Phase

@@ -44,9 +44,8 @@ class _Stop:
 
 _STOP = _Stop()  # from here on: what is imported below takes a second, and many on a busy node
 
-from gpubench import names  # noqa: E402
+from gpubench import names, records  # noqa: E402
 from gpubench.exitcodes import ExitCode  # noqa: E402
-from gpubench.measure import records  # noqa: E402
 from gpubench_jobs import (  # noqa: E402
     barrier,
     channel,

@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from gpubench.measure import records
+from gpubench import records
 
 ENV_FILE = "NCCL_DEBUG_FILE"
 _NETWORK = re.compile(r"NCCL INFO Using network (\S.*?)\s*$", re.MULTILINE)

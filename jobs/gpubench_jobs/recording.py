@@ -25,8 +25,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
-from gpubench import names
-from gpubench.measure import records
+from gpubench import names, records
 from gpubench.values import Value
 from gpubench_jobs.disk import sync_names
 

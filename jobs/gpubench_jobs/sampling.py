@@ -27,8 +27,8 @@ from statistics import fmean
 
 import psutil
 
-from gpubench.measure import records
-from gpubench.measure.quantiles import quantile
+from gpubench import records
+from gpubench.stats.quantiles import quantile
 from gpubench_jobs import clock, nvml
 
 PERIOD_SECONDS = 1.0

@@ -13,8 +13,8 @@ import sys
 from collections.abc import Callable, Sequence
 
 from gpubench import names
-from gpubench.measure import intervals
 from gpubench.plan.assignment import Assignment
+from gpubench.stats import intervals
 from gpubench_jobs import channel, clock, distribution, lifetime, ranks
 
 CLOCK_STEP_MAX = 1000  # nanoseconds: a thousandth of the shortest training steps

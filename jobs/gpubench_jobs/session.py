@@ -16,10 +16,11 @@ from typing import TypeVar
 import numpy as np
 import tensorflow as tf
 
+from gpubench import records
 from gpubench.api.measuring import Mode
 from gpubench.exitcodes import ExitCode
-from gpubench.measure import gang, records, run_length
 from gpubench.plan import assignment as assignments
+from gpubench.stats import gang, run_length
 from gpubench_jobs import agreement, channel, clock, distribution, metrics, pacing, probe, sampling, train
 from gpubench_jobs.channel import Phase
 from gpubench_jobs.failures import LossNotFinite, RankError

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from gpubench.measure import records
+from gpubench import records
 from gpubench_jobs import channel, clock
 from gpubench_jobs.verdict import Seen
 

@@ -9,8 +9,8 @@ rank that lost a peer, a rank that makes no progress.
 import signal
 from dataclasses import dataclass
 
+from gpubench import records
 from gpubench.exitcodes import ExitCode, named
-from gpubench.measure import records
 from gpubench_jobs import barrier, clock, limits
 from gpubench_jobs.channel import Phase
 

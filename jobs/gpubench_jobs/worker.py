@@ -13,8 +13,8 @@ import sys
 import traceback
 from typing import NoReturn
 
+from gpubench import records
 from gpubench.exitcodes import ExitCode
-from gpubench.measure import records
 from gpubench_jobs import channel, clock, explain, failures, imports, lifetime
 from gpubench_jobs.channel import Phase
 

@@ -9,10 +9,11 @@ import re
 from decimal import Decimal
 
 from gpubench import units
+from gpubench.analysis import advice
 from gpubench.api.goals import Goal, Objective
-from gpubench.control import advice, conditions
-from gpubench.money import price
+from gpubench.cost import price
 from gpubench.plan.plan import Plan
+from gpubench.scheduler import conditions
 from gpubench_cli import refusal, stored, terminal
 from gpubench_cli.refusal import Refusal
 from gpubench_cli.stored import StoredStudy

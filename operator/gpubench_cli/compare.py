@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from gpubench.measure import compare, environment, intervals
-from gpubench.measure.records import Environment
+from gpubench.records import Environment
 from gpubench.report import comparisons, pairs
 from gpubench.report.comparisons import Compared
 from gpubench.report.pairs import Side
+from gpubench.stats import compare, environment, intervals
 from gpubench_cli import refusal, results, show, terminal
 from gpubench_cli.refusal import Refusal
 

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gpubench import names, permissions
+from gpubench.analysis import preflight
+from gpubench.analysis.preflight import Answer, Finding, State
 from gpubench.api import schema, validate
 from gpubench.api.pool import GpuPool
-from gpubench.control import preflight
-from gpubench.control.preflight import Answer, Finding, State
 from gpubench.moments import epoch_seconds
 from gpubench_cli import refusal, terminal
 from gpubench_cluster import kube

@@ -11,7 +11,7 @@ from typing import Any
 
 from gpubench.api import validate
 from gpubench.api.attempts import Drill
-from gpubench.control import conditions
+from gpubench.scheduler import conditions
 from gpubench.units import duration_seconds
 from gpubench_cli import refusal, show, terminal
 from gpubench_cli.refusal import Refusal

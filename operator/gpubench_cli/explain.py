@@ -4,7 +4,7 @@
 import argparse
 import json
 
-from gpubench.control import explain
+from gpubench.analysis import explain
 from gpubench.report.tables import Column, Table
 from gpubench_cli import refusal, selection, stored, terminal
 

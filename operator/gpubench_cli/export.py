@@ -16,14 +16,14 @@ from typing import Any, Protocol
 
 import yaml
 
-from gpubench import names, sealed
+from gpubench import checksum, names, pod_log, records
+from gpubench.analysis import audit
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
-from gpubench.control import audit, conditions, ledger, manifests
-from gpubench.control.ledger import AttemptRecord, Ledger
-from gpubench.measure import log, records
-from gpubench.measure.records import Environment, Failure
 from gpubench.moments import rfc3339
 from gpubench.plan.plan import Plan
+from gpubench.records import Environment, Failure
+from gpubench.scheduler import conditions, ledger, manifests
+from gpubench.scheduler.ledger import AttemptRecord, Ledger
 from gpubench_cli import refusal, results, show, terminal
 from gpubench_cli.refusal import Refusal
 from gpubench_cli.results import Exported, LogName, ResultsFolder, Summary
@@ -156,7 +156,7 @@ def _record_begins(line: bytes) -> int:
     if _is_record(line):
         return 0
     begin = len(line)
-    if line.endswith(b"\n") and sealed.is_sealed(line[:-1]):
+    if line.endswith(b"\n") and checksum.is_sealed(line[:-1]):
         for _ in range(_OBJECTS_MAX):
             begin = line.rfind(b'{"', 0, begin)
             if begin < 0:
@@ -171,14 +171,14 @@ def _is_record(line: bytes) -> bool:
         return False
     try:
         records.read_line(line[:-1])
-    except sealed.Damaged:
+    except checksum.Damaged:
         return False
     return True
 
 
 def _has_its_beginning(own: bytes, attempt: AttemptRecord) -> bool:
     """Whether a log begins as its pod began. The kubelet rotates logs, and its API gives the newest part alone."""
-    written = log.read(own).records
+    written = pod_log.read(own).records
     if not written:
         return attempt.result is None
     if attempt.result is not None:

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpubench import names
-from gpubench.control import manifests
-from gpubench.control.decision import Gang
-from gpubench.control.observed import ObservedJob, Study
 from gpubench.plan.plan import Plan
+from gpubench.scheduler import manifests
+from gpubench.scheduler.decision import Gang
+from gpubench.scheduler.observed import ObservedJob, Study
 from gpubench_cli import machine as machines
 from gpubench_cli import pod as pods
 from gpubench_cli import volumes

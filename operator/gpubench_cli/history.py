@@ -5,7 +5,7 @@ import argparse
 from collections.abc import Iterable
 from pathlib import Path
 
-from gpubench.control.forecast import Earlier
+from gpubench.analysis.forecast import Earlier
 from gpubench_cli import export, results
 from gpubench_cli.refusal import Refusal
 

@@ -17,14 +17,15 @@ from pathlib import Path
 from types import FrameType
 from typing import Protocol
 
+from gpubench.analysis import environments
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
-from gpubench.control import capacity, conditions, environments
-from gpubench.control import decide as decisions
-from gpubench.control.decision import Decision, Gang, Happening
-from gpubench.control.ledger import Ledger
-from gpubench.control.observed import Observed, Study
-from gpubench.measure.records import Environment
 from gpubench.plan.plan import Plan
+from gpubench.records import Environment
+from gpubench.scheduler import capacity, conditions
+from gpubench.scheduler import decide as decisions
+from gpubench.scheduler.decision import Decision, Gang, Happening
+from gpubench.scheduler.ledger import Ledger
+from gpubench.scheduler.observed import Observed, Study
 from gpubench_cli import pod
 from gpubench_cli.gang import LocalGang, Place
 from gpubench_cli.refusal import Stopped

@@ -16,9 +16,9 @@ from pathlib import Path
 import psutil
 
 from gpubench.api.pool import GpuPoolSpec
-from gpubench.control import capacity
 from gpubench.plan import narrow
 from gpubench.plan.plan import Plan, Point
+from gpubench.scheduler import capacity
 from gpubench.units import processors, quantity_value
 from gpubench.values import Value
 

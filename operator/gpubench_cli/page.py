@@ -11,8 +11,8 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
-from gpubench.printable import printable
 from gpubench.report.document import Chart, Document
+from gpubench.sanitize import printable
 from gpubench_cli import plots
 
 _TEMPLATE = "page.html.jinja"

@@ -15,18 +15,19 @@ from pathlib import Path
 import yaml
 
 from gpubench import names
+from gpubench.analysis import forecast
+from gpubench.analysis.forecast import Forecast, Outlook
 from gpubench.api.pool import GpuPool
 from gpubench.api.sweep import Data, DataSource
-from gpubench.control import forecast, planning
-from gpubench.control.forecast import Forecast, Outlook
+from gpubench.cost import price, staleness
 from gpubench.moments import rfc3339
-from gpubench.money import price, staleness
 from gpubench.plan import derived, estimate, freeze
 from gpubench.plan.estimate import Basis
 from gpubench.plan.plan import Plan, Point, Trial
 from gpubench.report import figures
 from gpubench.report.tables import Column, Table
 from gpubench.schedule import cron, monthly
+from gpubench.scheduler import planning
 from gpubench.units import duration_text, workers_text
 from gpubench_cli import documents, history, machine, refusal, small, terminal, upcoming, volumes
 from gpubench_cli.documents import Benchmark, Schedule, StudyFile

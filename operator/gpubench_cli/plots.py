@@ -22,8 +22,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator, PercentFormatter
 from matplotlib.transforms import Bbox
 
-from gpubench.printable import printable
 from gpubench.report.document import Axis, Bar, Bars, Chart, Curves, Mark, Series
+from gpubench.sanitize import printable
 
 _SVG = "http://www.w3.org/2000/svg"
 _XLINK = "http://www.w3.org/1999/xlink"

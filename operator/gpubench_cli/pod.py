@@ -20,7 +20,7 @@ from typing import Protocol
 import psutil
 
 from gpubench import names
-from gpubench.control.observed import ContainerEnd, ObservedPod
+from gpubench.scheduler.observed import ContainerEnd, ObservedPod
 
 _TERMINATION_MESSAGE_BYTES = 4096  # of which the kubelet, too, keeps the tail
 _BURIED_SECONDS = 1.0

@@ -15,10 +15,10 @@ from typing import Any
 import yaml
 
 from gpubench import names
+from gpubench.analysis import proposals
+from gpubench.analysis.proposals import Proposal
 from gpubench.api.pool import CapacityType, GpuPool
-from gpubench.control import proposals
-from gpubench.control.proposals import Proposal
-from gpubench.printable import one_line
+from gpubench.sanitize import one_line
 from gpubench_cli import refusal, terminal
 from gpubench_cli.refusal import Refusal
 from gpubench_cluster import kube

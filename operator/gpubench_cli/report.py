@@ -8,16 +8,16 @@ their libraries (fonts, a template), and are loaded only where they are needed.
 import argparse
 from pathlib import Path
 
+from gpubench.analysis import bills
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.status_sizes import BILLED_POINTS_MAX
-from gpubench.control import bills
-from gpubench.control.ledger import Ledger
-from gpubench.measure.records import Environment
 from gpubench.plan.plan import Plan
+from gpubench.records import Environment
 from gpubench.report import contents, markdown
 from gpubench.report.document import Document
 from gpubench.report.reported import Reported
+from gpubench.scheduler.ledger import Ledger
 from gpubench_cli import documents, export, refusal, results, show, terminal
 from gpubench_cli.refusal import Refusal
 

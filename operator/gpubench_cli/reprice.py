@@ -11,8 +11,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from gpubench.analysis import repricing
 from gpubench.api.pool import GpuPool
-from gpubench.control import repricing
 from gpubench.moments import rfc3339
 from gpubench_cli import documents, export, refusal, results, show, stored, terminal
 from gpubench_cli.refusal import Refusal

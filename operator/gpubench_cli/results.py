@@ -16,7 +16,7 @@
 On the volume of `spec.results` the pods of a study write its logs/, and none of the rest, which the cluster keeps:
 `gpubench export` puts it beside them, there or in another folder. There a log that is not whole ends in .jsonl.part.
 
-Every line of the four kinds of JSON file ends with a checksum (`gpubench.sealed`).
+Every line of the four kinds of JSON file ends with a checksum (`gpubench.checksum`).
 
 Must not happen: a measurement that was made is lost because the next one failed. So the ledger is written through to
 the disk with each attempt, and the status replaces its predecessor in one step.
@@ -35,16 +35,16 @@ from typing import NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
-from gpubench import names, sealed
+from gpubench import checksum, names
+from gpubench import records as wire
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
-from gpubench.control.ledger import AttemptRecord, Ledger
-from gpubench.measure import records as wire
-from gpubench.measure.records import Environment
 from gpubench.plan.plan import Plan
+from gpubench.records import Environment
+from gpubench.scheduler.ledger import AttemptRecord, Ledger
 from gpubench.values import Value
 from gpubench_cli.refusal import Refusal
 
-_Kind = TypeVar("_Kind", bound=sealed.Stored)
+_Kind = TypeVar("_Kind", bound=checksum.Stored)
 
 _STATUS, _PLAN, _LEDGER, _STUDY = "status.json", "plan.json", "ledger.jsonl", "study.yaml"
 _ENVIRONMENTS = "environments.jsonl"
@@ -82,7 +82,7 @@ class Repriced(Value):
         return f"Re-priced at {self.at} with {self.prices}: {', '.join(self.pools)}{rest}. Nothing was run for it."
 
 
-class Summary(sealed.Stored):
+class Summary(checksum.Stored):
     """The content of status.json."""
 
     name: str
@@ -341,7 +341,7 @@ def _read_environments(path: Path) -> list[Environment]:
 
 
 def _append(folder: Path, name: str, values: Iterable[Value]) -> None:
-    lines = "".join(f"{sealed.seal(value.to_json())}\n" for value in values)
+    lines = "".join(f"{checksum.seal(value.to_json())}\n" for value in values)
     if not lines:
         return
     with _writing(folder), (folder / name).open("a", encoding="utf-8") as file:
@@ -397,7 +397,7 @@ def _first(error: ValueError) -> str:
     return f"{'.'.join(map(str, first['loc'])) or 'the file'}: {first['msg']}"
 
 
-def _replace_stored(path: Path, content: sealed.Stored) -> None:
+def _replace_stored(path: Path, content: checksum.Stored) -> None:
     _replace(path, f"{content.to_text()}\n".encode())
 
 

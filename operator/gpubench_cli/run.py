@@ -9,16 +9,16 @@ import uuid
 from pathlib import Path
 
 from gpubench import names
+from gpubench.analysis.comparison import Reference
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.goals import CompareTo
 from gpubench.api.point_result import Judgement
 from gpubench.api.pool import GpuPool
-from gpubench.control import conditions, planning
-from gpubench.control.comparison import Reference
-from gpubench.control.observed import Study
 from gpubench.plan import estimate
 from gpubench.plan.plan import Plan
 from gpubench.report import answer, bills, grounds, tables
+from gpubench.scheduler import conditions, planning
+from gpubench.scheduler.observed import Study
 from gpubench_cli import compare, documents, local, machine, refusal, results, show, small, terminal, volumes
 from gpubench_cli.documents import Benchmark
 from gpubench_cli.gang import Place

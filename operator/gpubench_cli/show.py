@@ -13,12 +13,12 @@ import yaml
 from pydantic import ValidationError
 
 from gpubench import names
+from gpubench.analysis import bills as point_bills
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import Comparison, Condition, GpuBenchmarkStatus
 from gpubench.api.status_sizes import BILLED_POINTS_MAX
-from gpubench.control import bills as point_bills
-from gpubench.control import conditions
 from gpubench.report import answer, bills, figures, grounds, node_time, tables
+from gpubench.scheduler import conditions
 from gpubench.values import Value
 from gpubench_cli import refusal, results, terminal, yaml_text
 from gpubench_cli.refusal import Refusal

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
-from gpubench.control.ledger import Ledger
 from gpubench.plan.plan import Plan
+from gpubench.scheduler.ledger import Ledger
 from gpubench_cli import documents, export, results, show
 from gpubench_cli.refusal import Refusal
 

@@ -18,10 +18,10 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
-from gpubench.control.decision import Gang, Happening
-from gpubench.printable import printable
 from gpubench.report import figures
 from gpubench.report.tables import Table
+from gpubench.sanitize import printable
+from gpubench.scheduler.decision import Gang, Happening
 from gpubench.units import duration_text, workers_text
 
 _PAGE_COLUMNS = 200  # where standard output is no terminal

@@ -15,14 +15,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from gpubench import pod_log
+from gpubench.analysis import audit, repricing
 from gpubench.api.benchmark import GpuBenchmarkSpec
-from gpubench.control import audit, conditions, repricing
-from gpubench.control.ledger import AttemptRecord, Ledger, Outcome
-from gpubench.measure import log
-from gpubench.measure.log import Log
-from gpubench.measure.records import Environment, Epoch, Window
 from gpubench.plan.freeze import freeze
 from gpubench.plan.plan import Plan
+from gpubench.pod_log import Log
+from gpubench.records import Environment, Epoch, Window
+from gpubench.scheduler import conditions
+from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome
 from gpubench_cli import documents, import_study, refusal, results, terminal
 from gpubench_cli.refusal import Refusal
 from gpubench_cli.results import LogName, Summary
@@ -98,7 +99,7 @@ class Examined:
 
     def log(self, place: str, content: bytes, *, tolerant: bool) -> Log:
         """The records of a log; with tolerance it is no finding that its last line has no end."""
-        read = log.read(content)
+        read = pod_log.read(content)
         problems = read.problems[:-1] if read.cut and tolerant else read.problems
         self.findings += [f"{place}:{number}: {sentence}" for number, sentence in problems]
         return read

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from gpubench.api.pod_template import Volume
-from gpubench.control import manifests
-from gpubench.control.observed import Study
 from gpubench.plan import narrow
 from gpubench.plan.assignment import Assignment
 from gpubench.plan.plan import Plan, Point, PointKey
+from gpubench.scheduler import manifests
+from gpubench.scheduler.observed import Study
 from gpubench_cli.config_maps import ConfigMap
 from gpubench_cli.refusal import Refusal
 

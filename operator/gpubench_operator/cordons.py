@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 
 from gpubench import names
-from gpubench.control import decision
+from gpubench.scheduler import decision
 from gpubench_cluster import kube
 from gpubench_operator import keys, logs, observe
 

@@ -11,8 +11,9 @@ import time
 from collections.abc import Callable, Iterable
 
 from gpubench import names
-from gpubench.control import decision, environments, observed
-from gpubench.measure.records import Environment
+from gpubench.analysis import environments
+from gpubench.records import Environment
+from gpubench.scheduler import decision, observed
 from gpubench_cluster import kube
 from gpubench_operator import logs
 

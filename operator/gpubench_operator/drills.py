@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from gpubench import names
-from gpubench.control import conditions, decision, observed
+from gpubench.scheduler import conditions, decision, observed
 from gpubench_cluster import kube
 from gpubench_operator import cordons, delays, logs, observe, story
 

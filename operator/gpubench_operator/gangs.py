@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from gpubench import names
-from gpubench.control import conditions, decision, ledger, manifests, observed
 from gpubench.plan.plan import Plan
+from gpubench.scheduler import conditions, decision, ledger, manifests, observed
 from gpubench_cluster import kube
 from gpubench_operator import logs, observe, settings, slots, store, story
 

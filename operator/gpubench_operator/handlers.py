@@ -12,7 +12,7 @@ import kopf
 from kubernetes.aio.client import configuration
 
 from gpubench import names
-from gpubench.control import conditions
+from gpubench.scheduler import conditions
 from gpubench_cluster import kube
 from gpubench_operator import exporter, keys, settings
 

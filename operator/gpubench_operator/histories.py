@@ -14,10 +14,11 @@ history that is written anew by a version that cannot read all of it.
 import asyncio
 from collections.abc import Iterable, Sequence
 
-from gpubench.control import health_history, observed
-from gpubench.control.health import Reading
-from gpubench.control.ledger import AttemptRecord, Ledger
+from gpubench.analysis import health_history
+from gpubench.analysis.health import Reading
 from gpubench.plan.plan import Plan
+from gpubench.scheduler import observed
+from gpubench.scheduler.ledger import AttemptRecord, Ledger
 from gpubench_cluster import kube
 from gpubench_operator import logs, observe
 

@@ -13,8 +13,8 @@ import sys
 from datetime import UTC, datetime
 from typing import Literal
 
-from gpubench.control import observed
-from gpubench.printable import one_line, printable
+from gpubench.sanitize import one_line, printable
+from gpubench.scheduler import observed
 
 #: What every LogRecord has; all else in a record came in by `extra` and is a field.
 _ORDINARY = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}

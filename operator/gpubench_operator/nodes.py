@@ -17,7 +17,7 @@ import asyncio
 import time
 from collections.abc import Callable, Collection, Iterable
 
-from gpubench.control import interruptions, observed
+from gpubench.scheduler import interruptions, observed
 from gpubench_cluster import kube
 from gpubench_operator import keys, logs, observe
 

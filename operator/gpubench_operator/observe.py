@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from gpubench import names
+from gpubench.analysis import comparison
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import Condition, GpuBenchmarkStatus
 from gpubench.api.pool import GpuPool, GpuPoolSpec
 from gpubench.api.pool_health import PoolTests
-from gpubench.control import comparison, conditions, observed
 from gpubench.report import pairs
+from gpubench.scheduler import conditions, observed
 from gpubench_cluster import kube
 
 _INDEX = "batch.kubernetes.io/job-completion-index"

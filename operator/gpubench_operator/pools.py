@@ -11,10 +11,11 @@ from collections.abc import Callable
 
 from pydantic import ValidationError
 
+from gpubench.analysis import pool_status
 from gpubench.api.condition import Condition
 from gpubench.api.pool import GpuPool, GpuPoolStatus
-from gpubench.control import decision, pool_status
 from gpubench.plan.plan import Plan
+from gpubench.scheduler import decision
 from gpubench_cluster import kube
 from gpubench_operator import (
     keys,

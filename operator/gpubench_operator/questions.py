@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from gpubench import names
-from gpubench.control import observed
+from gpubench.scheduler import observed
 from gpubench_cluster import kube
 from gpubench_operator import delays, logs, observe
 

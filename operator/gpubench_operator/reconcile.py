@@ -14,23 +14,12 @@ from collections.abc import Callable, Iterable
 from pydantic import ValidationError
 
 from gpubench import names
+from gpubench.analysis import comparison, node_facts
 from gpubench.api.pool import GpuPool
 from gpubench.api.sweep import Placement
-from gpubench.control import (
-    capacity,
-    comparison,
-    conditions,
-    decide,
-    decision,
-    evidence,
-    happenings,
-    ledger,
-    node_facts,
-    observed,
-    planning,
-)
-from gpubench.measure.records import Environment
 from gpubench.plan.plan import Plan
+from gpubench.records import Environment
+from gpubench.scheduler import capacity, conditions, decide, decision, evidence, happenings, ledger, observed, planning
 from gpubench_cluster import kube
 from gpubench_operator import (
     cordons,

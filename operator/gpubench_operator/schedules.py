@@ -17,11 +17,11 @@ from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.pool import GpuPool
 from gpubench.api.schedule import GpuBenchmarkScheduleSpec, GpuBenchmarkScheduleStatus
-from gpubench.control import conditions, decision
 from gpubench.report import pairs
 from gpubench.schedule import fleet, history, monthly, runs, status
 from gpubench.schedule.history import Entry
 from gpubench.schedule.runs import Run
+from gpubench.scheduler import conditions, decision
 from gpubench_cluster import kube
 from gpubench_operator import (
     keys,

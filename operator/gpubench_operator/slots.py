@@ -12,7 +12,7 @@ study that was served and wants more goes to the end, so that studies take turns
 
 from collections.abc import Collection, Iterable, Mapping
 
-from gpubench.control import observed
+from gpubench.scheduler import observed
 from gpubench_operator.keys import Key
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from gpubench.api.benchmark_status import Condition, GpuBenchmarkStatus
-from gpubench.control import conditions
+from gpubench.scheduler import conditions
 from gpubench_cluster import kube
 
 

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from gpubench import names
-from gpubench.control import ledger, manifests, observed
-from gpubench.measure.records import Environment
 from gpubench.plan.plan import Plan
+from gpubench.records import Environment
+from gpubench.scheduler import ledger, manifests, observed
 from gpubench_cluster import kube
 
 

@@ -8,7 +8,7 @@ says it once: the second creation is answered with "exists", which is as good.
 from collections import OrderedDict
 
 from gpubench import names
-from gpubench.control import decision, observed
+from gpubench.scheduler import decision, observed
 from gpubench.values import Value, content_id
 from gpubench_cluster import kube
 from gpubench_operator import logs, observe
@@ -17,7 +17,7 @@ COMPONENT = "gpubench-operator"
 _MESSAGE_MAX = 1024  # the API server takes no more
 _REMEMBERED = 4096
 
-# Reasons of this edge; those of the core stand in gpubench.control.happenings.
+# Reasons of this edge; those of the core stand in gpubench.scheduler.happenings.
 JOB_REFUSED = "JobRefused"
 NAME_TAKEN = "NameTaken"
 NETWORK_OPEN = "NetworkOpen"  # the NetworkPolicy was refused: whoever reaches the pods may knock

@@ -7,7 +7,7 @@ import pytest
 
 import builders
 from cluster import Cluster
-from gpubench.control import manifests, starts
+from gpubench.scheduler import manifests, starts
 
 JOBS = "/apis/batch/v1/namespaces/default/jobs?dryRun=All&fieldValidation=Strict"
 TRAINING: dict[str, Any] = {"measure": {"mode": "Training"}}

@@ -9,9 +9,10 @@ import pytest
 
 from cluster import Cluster
 from gpubench import moments, names
+from gpubench.analysis import pool_status
 from gpubench.api import benchmark, benchmark_status, point_result, pool_health, price_result, schema, status_sizes
 from gpubench.api.pool import GpuPool, GpuPoolSpec
-from gpubench.control import conditions, pool_status
+from gpubench.scheduler import conditions
 
 BENCHMARKS = f"/apis/{names.API_VERSION}/namespaces/default/{names.BENCHMARK_PLURAL}"
 POOLS = f"/apis/{names.API_VERSION}/{names.POOL_PLURAL}"

@@ -51,8 +51,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import signal, special
 
-from gpubench.measure import intervals, run_length, steady, stopping
-from gpubench.measure.stopping import Wanted
+from gpubench.stats import intervals, run_length, steady, stopping
+from gpubench.stats.stopping import Wanted
 
 SEED = 20_261_121
 ALLOWED = (0.93, 0.99)

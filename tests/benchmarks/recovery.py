@@ -46,8 +46,7 @@ from rich.table import Table
 import installation
 import studies
 from cluster import Cluster, Image, Node
-from gpubench import names, sealed
-from gpubench.measure import records
+from gpubench import checksum, names, records
 from gpubench_cluster import kube
 
 GOAL_SECONDS = 15.0
@@ -216,7 +215,7 @@ class Place:
         deadline = time.monotonic() + WAIT_SECONDS
         for line in self._log(attempt.pods[0]):
             now = time.monotonic()
-            with contextlib.suppress(sealed.Damaged):  # what libraries say is no record
+            with contextlib.suppress(checksum.Damaged):  # what libraries say is no record
                 match records.read_line(line.rstrip()):
                     case records.Environment():
                         described_at = described_at or now

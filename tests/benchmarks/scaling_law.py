@@ -16,7 +16,7 @@ import rich.console
 import rich.table
 
 import scaling_tables
-from gpubench.measure import scaling_law
+from gpubench.stats import scaling_law
 
 
 def main() -> int:

@@ -28,7 +28,7 @@ from chaos_lanes import Lanes
 from chaos_place import AWAY, Place
 from chaos_schedule import Fault, Kind
 from cluster import ClusterError
-from gpubench.control.ledger import Outcome
+from gpubench.scheduler.ledger import Outcome
 
 _TICK_SECONDS = 0.2
 _LOOK_SECONDS = 1.0

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import stand_in_worker
 from chaos_studies import Course, Study
 from gpubench import names
-from gpubench.control import conditions, ledger, manifests
-from gpubench.control.ledger import AttemptRecord, Outcome, Reason
-from gpubench.measure import throughput
 from gpubench.plan.plan import Plan
+from gpubench.scheduler import conditions, ledger, manifests
+from gpubench.scheduler.ledger import AttemptRecord, Outcome, Reason
+from gpubench.stats import throughput
 from gpubench_cluster import kube
 
 _EVENT_BEGINS = '{"kind":"Event"'

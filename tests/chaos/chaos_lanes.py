@@ -14,7 +14,7 @@ from chaos_place import AWAY, MERGE_PATCH, NAMESPACE, Place
 from chaos_studies import Course, Study
 from cluster import ApiError
 from gpubench import names
-from gpubench.control import conditions
+from gpubench.scheduler import conditions
 from gpubench_cluster import kube
 
 _GONE_SECONDS = 240.0  # a deleted Node keeps its pods for a minute; then a machine may be off for half a minute more

@@ -13,7 +13,7 @@ import pytest
 import chaos_invariants
 from chaos_invariants import Stored
 from chaos_studies import Course, Study
-from gpubench.control import ledger
+from gpubench.scheduler import ledger
 from gpubench_cluster import kube
 from memory_world import Fate, World
 

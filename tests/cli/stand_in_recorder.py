@@ -10,11 +10,11 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from gpubench import names
+from gpubench import names, records
 from gpubench.exitcodes import ExitCode
-from gpubench.measure import gang, records
-from gpubench.measure.records import Environment, Failure, Result, Window
 from gpubench.plan.assignment import Assignment
+from gpubench.records import Environment, Failure, Result, Window
+from gpubench.stats import gang
 from gpubench.values import Value
 
 ENVIRONMENT = Environment(

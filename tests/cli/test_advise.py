@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gpubench.control import audit
+from gpubench.analysis import audit
 from gpubench_cli import __main__ as program
 from gpubench_cli import stored
 

@@ -10,8 +10,8 @@ import builders
 import measured
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.point_result import Judgement
-from gpubench.control import planning
 from gpubench.plan.plan import Plan
+from gpubench.scheduler import planning
 from gpubench_cli import run, show
 from world import world
 

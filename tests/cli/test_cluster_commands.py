@@ -19,9 +19,9 @@ import installation
 from cluster import Cluster
 from gpubench import names
 from gpubench.api.benchmark import GpuBenchmarkSpec
-from gpubench.control import ledger, manifests
-from gpubench.control.decide import decide
-from gpubench.control.observed import Observed, Study
+from gpubench.scheduler import ledger, manifests
+from gpubench.scheduler.decide import decide
+from gpubench.scheduler.observed import Observed, Study
 from gpubench_cli import results
 from gpubench_cluster import kube
 

@@ -10,8 +10,8 @@ import pytest
 
 import builders
 import measured
-from gpubench.measure.records import Environment
 from gpubench.plan.plan import Plan
+from gpubench.records import Environment
 from gpubench_cli import __main__ as program
 from gpubench_cli import results
 

@@ -10,8 +10,8 @@ import pytest
 import builders
 import explanations
 import measured
+from gpubench.analysis import explain
 from gpubench.api.point_result import Basis
-from gpubench.control import explain
 from gpubench.plan.plan import Plan
 from gpubench_cli import __main__ as program
 from gpubench_cli import results, selection, stored

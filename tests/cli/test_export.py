@@ -13,10 +13,10 @@ import pytest
 import yaml
 
 import builders
-from gpubench import names
-from gpubench.control import audit, ledger, manifests
-from gpubench.control.ledger import Outcome, Reason
-from gpubench.measure import records
+from gpubench import names, records
+from gpubench.analysis import audit
+from gpubench.scheduler import ledger, manifests
+from gpubench.scheduler.ledger import Outcome, Reason
 from gpubench_cli import __main__ as program
 from gpubench_cli import documents, export, refusal, results, verify
 from gpubench_cli.results import Exported, LogName

@@ -17,12 +17,12 @@ import pytest
 
 import builders
 import command_line
+from gpubench.analysis import audit
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.point_result import PointState, Stopping
-from gpubench.control import audit
-from gpubench.control.decision import Gang, Happening
-from gpubench.control.ledger import Outcome, Reason
 from gpubench.plan.freeze import freeze
+from gpubench.scheduler.decision import Gang, Happening
+from gpubench.scheduler.ledger import Outcome, Reason
 from gpubench_cli import local, results
 from gpubench_cli.gang import Place
 from gpubench_cli.machine import Gpu, Machine

@@ -28,9 +28,9 @@ from gpubench.api.point_result import (
     Scaling,
 )
 from gpubench.api.price_result import PriceUsed, Spent
-from gpubench.control.ledger import Outcome
 from gpubench.plan.freeze import freeze
 from gpubench.plan.plan import Plan
+from gpubench.scheduler.ledger import Outcome
 from gpubench_cli import __main__ as program
 from gpubench_cli import documents
 from gpubench_cli.results import ResultsFolder, Summary

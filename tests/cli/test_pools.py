@@ -12,8 +12,8 @@ import yaml
 import command_line
 from cluster import Cluster
 from gpubench import names, units
+from gpubench.analysis import node_facts, proposals
 from gpubench.api.pool import GpuPool
-from gpubench.control import node_facts, proposals
 from gpubench_cli import documents
 
 POOLS = Path(__file__).parents[2] / "jobs/studies/pools"

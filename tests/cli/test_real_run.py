@@ -10,16 +10,16 @@ import pytest
 import yaml
 
 import memory_world
+from gpubench import pod_log
 from gpubench.api import validate
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.point_result import Judgement
-from gpubench.control.decide import decide
-from gpubench.control.observed import Observed, Study
-from gpubench.measure import log
-from gpubench.measure.records import Environment, Window
 from gpubench.plan.freeze import freeze
 from gpubench.plan.plan import Plan
+from gpubench.records import Environment, Window
 from gpubench.report import figures, tables
+from gpubench.scheduler.decide import decide
+from gpubench.scheduler.observed import Observed, Study
 from gpubench_cli import results
 from gpubench_cluster import kube
 
@@ -65,7 +65,7 @@ def test_pods_were_apart(folder: Path) -> None:
     """Both pods of the gang of two wrote windows of their own rank, and no container image is claimed."""
     trial = next(trial for trial in results.read_plan(folder).trials if trial.point == 1)
     for index in (0, 1):
-        written = log.read((folder / "logs" / f"{trial.id}.1.{index}.jsonl").read_bytes())
+        written = pod_log.read((folder / "logs" / f"{trial.id}.1.{index}.jsonl").read_bytes())
         assert {window.rank for window in written.of_kind(Window)} == {index}
         (environment,) = written.of_kind(Environment)
         assert environment.image is None

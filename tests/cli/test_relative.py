@@ -10,8 +10,8 @@ import pytest
 
 import derived_figures
 import explanations
-from gpubench.control import explain
-from gpubench.money import price
+from gpubench.analysis import explain
+from gpubench.cost import price
 from gpubench_cli import __main__ as program
 from gpubench_cli import stored
 

@@ -18,14 +18,15 @@ from hypothesis import strategies as some
 import builders
 import measured
 import pages
+from gpubench.analysis import audit
 from gpubench.api import validate
 from gpubench.api.price_result import Spent
-from gpubench.control import audit, ledger, manifests
 from gpubench.plan.freeze import freeze
 from gpubench.plan.plan import Plan
 from gpubench.report import contents, figures, head, markdown, tables
 from gpubench.report.document import Axis, Curves, Document, Mark, Series
 from gpubench.report.tables import Column
+from gpubench.scheduler import ledger, manifests
 from gpubench_cli import __main__ as program
 from gpubench_cli import page, plots, report, results
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import builders
-from gpubench import sealed
-from gpubench.control.ledger import AttemptRecord, Outcome, Reason
+from gpubench import checksum
+from gpubench.scheduler.ledger import AttemptRecord, Outcome, Reason
 from gpubench_cli import results
 from gpubench_cli.refusal import Refusal
 from gpubench_cli.results import ResultsFolder
@@ -53,7 +53,7 @@ def test_a_line_that_was_being_written_is_left_out(tmp_path: Path) -> None:
 
 def test_a_line_that_is_wrong_is_named(tmp_path: Path) -> None:
     folder = make_folder(tmp_path)
-    (folder.path / "ledger.jsonl").write_text(sealed.seal('{"schemaVersion":3}') + "\n")
+    (folder.path / "ledger.jsonl").write_text(checksum.seal('{"schemaVersion":3}') + "\n")
     with pytest.raises(Refusal, match=r"ledger\.jsonl:1: schemaVersion"):
         results.read_ledger(folder.path)
 

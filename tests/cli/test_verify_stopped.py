@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from gpubench.control.ledger import AttemptRecord, Outcome
-from gpubench.control.observed import Study
-from gpubench.measure.records import Environment
 from gpubench.plan.freeze import freeze
+from gpubench.records import Environment
+from gpubench.scheduler.ledger import AttemptRecord, Outcome
+from gpubench.scheduler.observed import Study
 from gpubench_cli import __main__ as program
 from gpubench_cli import documents, local, machine, results, verify
 from gpubench_cli.gang import Place

@@ -15,11 +15,11 @@ import builders
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.pod_template import Volume
 from gpubench.api.point_result import PointState
-from gpubench.control import starts
-from gpubench.control.decision import Gang, Happening
-from gpubench.control.observed import Study
 from gpubench.plan.freeze import freeze
 from gpubench.plan.plan import Plan
+from gpubench.scheduler import starts
+from gpubench.scheduler.decision import Gang, Happening
+from gpubench.scheduler.observed import Study
 from gpubench_cli import __main__ as program
 from gpubench_cli import documents, local, run, volumes
 from gpubench_cli.config_maps import ConfigMap

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 import builders
-from gpubench.control import planning
-from gpubench.control.decide import decide
-from gpubench.control.decision import Decision
-from gpubench.control.ledger import Ledger
+from gpubench.scheduler import planning
+from gpubench.scheduler.decide import decide
+from gpubench.scheduler.decision import Decision
+from gpubench.scheduler.ledger import Ledger
 from gpubench_cli import show, terminal, watch
 from gpubench_cli.refusal import Refusal
 

@@ -8,12 +8,12 @@ import pytest
 
 import builders
 import measured
+from gpubench.analysis import advice, audit
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.pool import GpuPool
-from gpubench.control import advice, audit
-from gpubench.control.ledger import Ledger
 from gpubench.plan.plan import Plan
 from gpubench.report import advisor, answer
+from gpubench.scheduler.ledger import Ledger
 
 #: Ten hours at 1,000 samples a second.
 SAMPLES = 36_000_000

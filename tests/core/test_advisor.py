@@ -6,13 +6,13 @@ from decimal import Decimal
 
 import pytest
 
-from gpubench.measure import scaling_law
-from gpubench.measure.intervals import Interval
-from gpubench.measure.scaling_law import Law, Reach, Speed, Undetermined
-from gpubench.money.amount import Amount, Rate
-from gpubench.money.refusals import RefusedInput
+from gpubench.cost.amount import Amount, Rate
+from gpubench.cost.refusals import RefusedInput
 from gpubench.report import advisor
 from gpubench.report.advisor import Advice, Considered, Gang, Line
+from gpubench.stats import scaling_law
+from gpubench.stats.intervals import Interval
+from gpubench.stats.scaling_law import Law, Reach, Speed, Undetermined
 
 #: An hour of one sample a second.
 HOUR = 3600

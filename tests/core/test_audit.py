@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 import builders
+from gpubench import pod_log, records
+from gpubench.analysis import audit
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
-from gpubench.control import audit
-from gpubench.control.ledger import AttemptRecord, Ledger, Outcome, Reason, Segment
-from gpubench.measure import gang, log, records
-from gpubench.measure.records import Checkpoint, Epoch, Machine, Result, Resumed, Window
+from gpubench.records import Checkpoint, Epoch, Machine, Result, Resumed, Window
+from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, Reason, Segment
+from gpubench.stats import gang
 from gpubench.values import Value
 
 TERAFLOPS = (19.5, 19.4, 19.6, 19.5, 19.3, 19.5, 13.0)
@@ -84,8 +85,8 @@ def a_window(index: int, steps: int) -> Window:
     return Window(rank=0, index=index, steps=steps, nanoseconds=steps * 99_000_000, warm_up=False)
 
 
-def a_log(*written: Value) -> log.Log:
-    return log.read("".join(records.line(one) + "\n" for one in written).encode())
+def a_log(*written: Value) -> pod_log.Log:
+    return pod_log.read("".join(records.line(one) + "\n" for one in written).encode())
 
 
 def second_attempt(*, resumed: Resumed = RESUMED, epochs: tuple[Epoch, ...] | None = None) -> tuple[Value, ...]:

@@ -8,10 +8,10 @@ import pytest
 
 import builders
 import measured
+from gpubench.analysis import advice, audit, best
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import Best, GpuBenchmarkStatus
 from gpubench.api.pool import GpuPool
-from gpubench.control import advice, audit, best
 
 #: Ten hours at 1,000 samples a second.
 GOAL = {"name": "much", "workload": "mnist_cnn", "samples": 36_000_000}

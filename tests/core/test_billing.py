@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from gpubench.money import billing, derived
-from gpubench.money.amount import Amount, Rate
-from gpubench.money.billing import BillingRule, Fee, FeePeriod, Terms
-from gpubench.money.refusals import RefusedInput
+from gpubench.cost import billing, derived
+from gpubench.cost.amount import Amount, Rate
+from gpubench.cost.billing import BillingRule, Fee, FeePeriod, Terms
+from gpubench.cost.refusals import RefusedInput
 
 RATE = Rate(per_node_hour=Decimal("3.60"), currency="USD")  # a thousandth of a dollar a second
 

@@ -8,14 +8,15 @@ import pytest
 
 import builders
 import world as worlds
+from gpubench.analysis import bills, results
 from gpubench.api.point_result import PointBill, PointResult
 from gpubench.api.pool import GpuPool
 from gpubench.api.status_sizes import BILLED_POINTS_MAX
-from gpubench.control import bills, ledger, results, spending
-from gpubench.control.ledger import AttemptRecord, Outcome, Reason
-from gpubench.control.observed import Disruption
-from gpubench.money.amount import Amount
+from gpubench.cost.amount import Amount
 from gpubench.plan.plan import Plan
+from gpubench.scheduler import ledger, spending
+from gpubench.scheduler.ledger import AttemptRecord, Outcome, Reason
+from gpubench.scheduler.observed import Disruption
 from world import World
 
 ONE = builders.spec(builders.block(workers=[1]), measure={"repeats": {"min": 1}})

@@ -13,11 +13,11 @@ import builders
 from gpubench.api.attempts import Limits
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.point_result import Omission, PointState
-from gpubench.control import conditions, manifests, planning, spending
-from gpubench.control.decision import Decision
-from gpubench.control.ledger import Outcome, Reason
-from gpubench.control.observed import Disruption, Study
 from gpubench.plan.plan import Plan
+from gpubench.scheduler import conditions, manifests, planning, spending
+from gpubench.scheduler.decision import Decision
+from gpubench.scheduler.ledger import Outcome, Reason
+from gpubench.scheduler.observed import Disruption, Study
 from world import World, run_with_kills, success, world
 
 #: A tenth of a cent for a second of a node; an attempt in the simulated world holds each of its nodes for 9 s. Without

@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 import builders
+from gpubench.analysis import caveats, point_warnings
 from gpubench.api import point_warning, status_sizes
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.point_result import Basis, GpuUsage, HostUsage, PointResult, PointState
 from gpubench.api.point_warning import WarningReason
-from gpubench.control import caveats, point_warnings
-from gpubench.control.decide import decide
-from gpubench.control.ledger import AttemptRecord, Ledger, Outcome, Reason
-from gpubench.measure.notices import Bimodal, LossRose, Notice, Outliers, Straggler, Trend, Unsettled
-from gpubench.measure.records import Machine, Result
+from gpubench.notices import Bimodal, LossRose, Notice, Outliers, Straggler, Trend, Unsettled
 from gpubench.plan.plan import Plan
+from gpubench.records import Machine, Result
 from gpubench.report import answer, tables
+from gpubench.scheduler.decide import decide
+from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, Reason
 
 UNSETTLED = Unsettled(change=0.12)
 TREND = Trend(change=-0.03)

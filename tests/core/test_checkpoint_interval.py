@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from gpubench.measure import checkpoint_interval
+from gpubench.stats import checkpoint_interval
 
 HOUR = 3600.0
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from gpubench.api.point_result import Estimate, Judgement
-from gpubench.measure import compare, intervals
-from gpubench.measure.compare import Difference, Quantity, Verdict
-from gpubench.measure.intervals import Interval
+from gpubench.stats import compare, intervals
+from gpubench.stats.compare import Difference, Quantity, Verdict
+from gpubench.stats.intervals import Interval
 
 # Means 100 and 115, both with a standard deviation of 1: Welch's degrees of freedom are 3.92, t(0.975, 3.92) = 2.80.
 SLOW, FAST = (99.0, 100.0, 101.0), (114.0, 115.0, 116.0)

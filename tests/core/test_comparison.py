@@ -8,15 +8,16 @@ import pytest
 
 import builders
 import measured
+from gpubench.analysis import comparison, environments, results
+from gpubench.analysis.comparison import Reference
 from gpubench.api import status_sizes
 from gpubench.api.benchmark_status import Comparison, EnvironmentFacts, GpuBenchmarkStatus
 from gpubench.api.goals import CompareTo
 from gpubench.api.point_result import Judgement, PointResult, PointState
-from gpubench.control import comparison, conditions, environments, happenings, planning, results
-from gpubench.control.comparison import Reference
-from gpubench.measure.efficiency import Ground
 from gpubench.plan.plan import Plan
 from gpubench.report import comparisons, pairs
+from gpubench.scheduler import conditions, happenings, planning
+from gpubench.stats.efficiency import Ground
 from world import Fate, world
 
 TO = CompareTo(benchmark="last-week")

@@ -8,13 +8,13 @@ import pytest
 import builders
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.point_result import PointState
-from gpubench.control import conditions
-from gpubench.control.conditions import FINISHED, GANG_PENDING, SUCCEEDED, SUSPENDED
-from gpubench.control.decide import decide
-from gpubench.control.decision import Decision
-from gpubench.control.observed import Disruption, Study
-from gpubench.control.planning import POOL_GRACE_SECONDS, begin
 from gpubench.plan.plan import Plan
+from gpubench.scheduler import conditions
+from gpubench.scheduler.conditions import FINISHED, GANG_PENDING, SUCCEEDED, SUSPENDED
+from gpubench.scheduler.decide import decide
+from gpubench.scheduler.decision import Decision
+from gpubench.scheduler.observed import Disruption, Study
+from gpubench.scheduler.planning import POOL_GRACE_SECONDS, begin
 from world import Fate, run_with_kills, success, world
 
 

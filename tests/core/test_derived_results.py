@@ -10,7 +10,7 @@ import builders
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.point_result import Basis, PointResult, PointState
 from gpubench.api.pool import GpuPool
-from gpubench.measure.notices import Unsettled
+from gpubench.notices import Unsettled
 from gpubench.plan.plan import Plan, PointKey
 from world import Fate, World, world
 

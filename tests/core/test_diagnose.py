@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import series
-from gpubench.measure import diagnose
-from gpubench.measure.notices import Bimodal, Outliers, Straggler, Trend, Unsettled
+from gpubench.notices import Bimodal, Outliers, Straggler, Trend, Unsettled
+from gpubench.stats import diagnose
 
 STUDIES = 300
 #: About 1 % is wanted; three standard errors of that among 300 are 1.7 %.

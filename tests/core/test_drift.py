@@ -8,7 +8,7 @@ import pytest
 from scipy import linalg, stats
 
 import series
-from gpubench.measure import autocorrelation, drift
+from gpubench.stats import autocorrelation, drift
 
 STUDIES = 1000
 

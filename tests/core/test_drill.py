@@ -9,10 +9,10 @@ import pytest
 import builders
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import AttemptCounts, GpuBenchmarkStatus
-from gpubench.control import conditions, drill
-from gpubench.control.decision import Cordon, Decision
-from gpubench.control.ledger import AttemptRecord, Ledger, Outcome
-from gpubench.control.observed import Disruption, ObservedJob
+from gpubench.scheduler import conditions, drill
+from gpubench.scheduler.decision import Cordon, Decision
+from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome
+from gpubench.scheduler.observed import Disruption, ObservedJob
 from world import RUNNING_AFTER_SECONDS, World, world
 
 EVERY = 5.0

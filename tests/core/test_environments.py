@@ -7,18 +7,19 @@ import pytest
 
 import builders
 import world as worlds
+from gpubench import records
+from gpubench.analysis import environments
 from gpubench.api import status_sizes
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.point_result import PointState
-from gpubench.control import environments, ledger
-from gpubench.control.decide import decide
-from gpubench.control.ledger import AttemptRecord, Ledger, Outcome, Reason
-from gpubench.control.observed import ObservedNode
-from gpubench.measure import environment as words
-from gpubench.measure import records
-from gpubench.measure.efficiency import Ground
-from gpubench.measure.records import Environment
+from gpubench.records import Environment
 from gpubench.report import grounds
+from gpubench.scheduler import ledger
+from gpubench.scheduler.decide import decide
+from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, Reason
+from gpubench.scheduler.observed import ObservedNode
+from gpubench.stats import environment as words
+from gpubench.stats.efficiency import Ground
 
 HERE = builders.environment()
 # A result carries the key of its environment, and figures with other keys are never averaged.

@@ -12,13 +12,14 @@ import pytest
 
 import builders
 import studies_cut_short
-from gpubench.control import forecast, spending
-from gpubench.control.forecast import Earlier
-from gpubench.control.ledger import AttemptRecord, Ledger, Outcome
-from gpubench.measure import run_length
+from gpubench.analysis import forecast
+from gpubench.analysis.forecast import Earlier
 from gpubench.plan import estimate
 from gpubench.plan.estimate import Basis
 from gpubench.plan.plan import Plan
+from gpubench.scheduler import spending
+from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome
+from gpubench.stats import run_length
 
 PUBLISHED = Path(__file__).parents[2] / "jobs/studies/published/tensorflow-2017.csv"
 OF_PUBLISHED = {"dgx-1": "P100", "gce-8xk80-2017": "K80", "p2.8xlarge-2017": "K80", "p2.8xlarge-distributed": "K80"}

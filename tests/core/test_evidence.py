@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 import builders
-from gpubench.control import evidence
-from gpubench.control.evidence import Verdict
-from gpubench.control.ledger import Outcome, Reason
-from gpubench.control.observed import ContainerEnd, Disruption, ObservedJob
 from gpubench.exitcodes import ExitCode
-from gpubench.measure.records import Resumed
+from gpubench.records import Resumed
+from gpubench.scheduler import evidence
+from gpubench.scheduler.evidence import Verdict
+from gpubench.scheduler.ledger import Outcome, Reason
+from gpubench.scheduler.observed import ContainerEnd, Disruption, ObservedJob
 
 NOW = builders.NOW
 TIMING = builders.plan(builders.spec(limits={"schedulingTimeout": "15m", "attemptTimeout": "1h"})).timing

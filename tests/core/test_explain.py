@@ -12,18 +12,18 @@ import formulas
 import measured
 import studies_cut_short
 import world as worlds
+from gpubench.analysis import explain
+from gpubench.analysis.explain import Explained, Row
 from gpubench.api.pool import GpuPool
-from gpubench.control import explain
-from gpubench.control.explain import Explained, Row
-from gpubench.control.ledger import Ledger, Outcome
-from gpubench.control.observed import Disruption
+from gpubench.cost import derived
+from gpubench.cost.amount import Rate
 from gpubench.formula import Formula
-from gpubench.measure import bandwidth, intervals
-from gpubench.measure.intervals import Interval
-from gpubench.money import derived
-from gpubench.money.amount import Rate
 from gpubench.plan.plan import Plan
 from gpubench.precision import Precision
+from gpubench.scheduler.ledger import Ledger, Outcome
+from gpubench.scheduler.observed import Disruption
+from gpubench.stats import bandwidth, intervals
+from gpubench.stats.intervals import Interval
 from world import World
 
 RATES = {0: (1000.0, 1010.0, 990.0), 1: (1900.0, 1890.0, 1910.0)}

@@ -8,11 +8,11 @@ import pytest
 import builders
 import histories
 from gpubench.api.sweep import Placement
-from gpubench.control import planning
-from gpubench.measure import efficiency
 from gpubench.plan import expand, freeze
 from gpubench.schedule import fleet
 from gpubench.schedule.history import Figure
+from gpubench.scheduler import planning
+from gpubench.stats import efficiency
 
 NODES = tuple(f"node-{number}" for number in range(6))
 

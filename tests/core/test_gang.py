@@ -3,9 +3,9 @@
 
 import pytest
 
-from gpubench.measure import gang, records
-from gpubench.measure.notices import NOTICES_MAX, Bimodal, LossRose, Notice, Outliers, Straggler, Unsettled
-from gpubench.measure.records import (
+from gpubench import records
+from gpubench.notices import NOTICES_MAX, Bimodal, LossRose, Notice, Outliers, Straggler, Unsettled
+from gpubench.records import (
     LINKS_MAX,
     Checkpoint,
     Checkpoints,
@@ -17,6 +17,7 @@ from gpubench.measure.records import (
     Usage,
     Window,
 )
+from gpubench.stats import gang
 
 
 def windows(rank: int, *nanoseconds: int, warm_up: int = 1) -> list[Window]:

@@ -22,14 +22,14 @@ import pytest
 
 import builders
 from gpubench.api.pool_price import ExchangeRate, Ownership
-from gpubench.measure import efficiency, throughput
-from gpubench.measure.efficiency import Ground, MeasuredPoint
-from gpubench.money import billing, breakeven, derived, exchange, ownership, price, recurring, spot
-from gpubench.money.amount import Amount, Rate
-from gpubench.money.billing import BY_THE_SECOND, BillingRule
-from gpubench.money.derived import Relative
-from gpubench.money.recurring import MonthlyCost
+from gpubench.cost import billing, breakeven, derived, exchange, ownership, price, recurring, spot
+from gpubench.cost.amount import Amount, Rate
+from gpubench.cost.billing import BY_THE_SECOND, BillingRule
+from gpubench.cost.derived import Relative
+from gpubench.cost.recurring import MonthlyCost
 from gpubench.plan.expand import expand
+from gpubench.stats import efficiency, throughput
+from gpubench.stats.efficiency import Ground, MeasuredPoint
 
 GOLDEN = Path(__file__).parent / "published" / "golden.csv"
 

@@ -7,15 +7,16 @@ from typing import Any
 import pytest
 
 import builders
+from gpubench.analysis import bills, goodput
+from gpubench.analysis.goodput import Use
 from gpubench.api.goodput_result import PoolGoodput
 from gpubench.api.pool import GpuPool
 from gpubench.api.status_sizes import GOODPUT_POOLS_MAX
-from gpubench.control import bills, goodput, retries
-from gpubench.control.goodput import Use
-from gpubench.control.ledger import AttemptRecord, Interruption, Ledger, Outcome, Reason
-from gpubench.control.observed import Disruption
-from gpubench.measure.records import Result, Resumed
 from gpubench.plan.plan import Plan, Point
+from gpubench.records import Result, Resumed
+from gpubench.scheduler import retries
+from gpubench.scheduler.ledger import AttemptRecord, Interruption, Ledger, Outcome, Reason
+from gpubench.scheduler.observed import Disruption
 from world import World, success, world
 
 NOW = builders.NOW

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 import builders
-from gpubench.control import health, results
-from gpubench.control.ledger import AttemptRecord, Outcome, Reason
-from gpubench.control.retries import standing
-from gpubench.measure.records import Machine
+from gpubench.analysis import health, results
 from gpubench.plan.plan import Plan
+from gpubench.records import Machine
+from gpubench.scheduler.ledger import AttemptRecord, Outcome, Reason
+from gpubench.scheduler.retries import standing
 
 TERA = 1e12
 

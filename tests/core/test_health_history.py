@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 import builders
+from gpubench.analysis import health, health_history
+from gpubench.analysis.health import Kind, Reading
 from gpubench.api import pool_health
 from gpubench.api.pool_health import PoolTests
-from gpubench.control import health, health_history
-from gpubench.control.decide import decide
-from gpubench.control.health import Kind, Reading
-from gpubench.control.ledger import AttemptRecord, Ledger, Outcome, Reason
-from gpubench.control.observed import ObservedJob, PoolHistory
-from gpubench.measure.records import Machine
 from gpubench.plan.plan import Plan
+from gpubench.records import Machine
+from gpubench.scheduler.decide import decide
+from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, Reason
+from gpubench.scheduler.observed import ObservedJob, PoolHistory
 
 TERA = 1e12
 USUAL = (19.5, 19.4, 19.6, 19.5, 19.3, 19.5)

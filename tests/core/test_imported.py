@@ -7,14 +7,14 @@ import builders
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.point_result import Basis, PointResult, PointState
 from gpubench.api.pool import GpuPool
-from gpubench.control import conditions
-from gpubench.control.decide import decide
-from gpubench.control.decision import Decision
-from gpubench.control.ledger import Ledger
-from gpubench.control.observed import Observed
 from gpubench.plan import importing
 from gpubench.plan.imported import Added, Imported, ImportedPoint, Run
 from gpubench.plan.plan import Plan
+from gpubench.scheduler import conditions
+from gpubench.scheduler.decide import decide
+from gpubench.scheduler.decision import Decision
+from gpubench.scheduler.ledger import Ledger
+from gpubench.scheduler.observed import Observed
 
 PRICE = {"per_node_hour": "0.36", "currency": "USD", "as_of": "2026-11-01"}
 

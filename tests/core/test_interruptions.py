@@ -7,11 +7,11 @@ import pytest
 
 import builders
 import world as worlds
-from gpubench.control import evidence
-from gpubench.control.evidence import Machines, Verdict
-from gpubench.control.ledger import AttemptRecord, Interruption, Outcome, Reason
-from gpubench.control.observed import Disruption, Observed, ObservedNode
 from gpubench.exitcodes import ExitCode
+from gpubench.scheduler import evidence
+from gpubench.scheduler.evidence import Machines, Verdict
+from gpubench.scheduler.ledger import AttemptRecord, Interruption, Outcome, Reason
+from gpubench.scheduler.observed import Disruption, Observed, ObservedNode
 from world import World
 
 NOW = builders.NOW

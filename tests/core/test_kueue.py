@@ -11,16 +11,17 @@ import yaml
 import builders
 from builders import NOW
 from gpubench import names
+from gpubench.analysis import bills, goodput
+from gpubench.analysis.goodput import Use
 from gpubench.api.benchmark_status import Condition, GpuBenchmarkStatus
 from gpubench.api.pool import GpuPoolSpec
-from gpubench.control import bills, budget, conditions, evidence, goodput, ledger, manifests, spending
-from gpubench.control.decide import decide
-from gpubench.control.decision import Decision
-from gpubench.control.goodput import Use
-from gpubench.control.ledger import AttemptRecord, Ledger, Outcome, Reason, Segment
-from gpubench.control.observed import ObservedJob, ObservedNode, ObservedPod
-from gpubench.measure.records import Resumed
 from gpubench.plan.plan import Plan
+from gpubench.records import Resumed
+from gpubench.scheduler import budget, conditions, evidence, ledger, manifests, spending
+from gpubench.scheduler.decide import decide
+from gpubench.scheduler.decision import Decision
+from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, Reason, Segment
+from gpubench.scheduler.observed import ObservedJob, ObservedNode, ObservedPod
 from gpubench.units import times
 from gpubench_operator import observe
 

@@ -3,7 +3,8 @@
 
 from typing import Any
 
-from gpubench.measure import machine, records
+from gpubench import records
+from gpubench.stats import machine
 
 
 def usage(rank: int, **fields: Any) -> records.Usage:

@@ -8,9 +8,9 @@ import pytest
 import builders
 from gpubench import exitcodes, names
 from gpubench.api.pool import GpuPool
-from gpubench.control import manifests, starts
-from gpubench.control.decision import Gang
 from gpubench.plan.assignment import Assignment, Checkpointing
+from gpubench.scheduler import manifests, starts
+from gpubench.scheduler.decision import Gang
 from world import world
 
 LONGEST = "a" * names.BENCHMARK_NAME_MAX

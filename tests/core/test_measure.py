@@ -8,10 +8,11 @@ import pytest
 from scipy import stats
 
 import builders
+from gpubench import records
 from gpubench.api.sweep import Variant
-from gpubench.measure import intervals, records, throughput
-from gpubench.measure.efficiency import Ground, MeasuredPoint, efficiencies
 from gpubench.plan.expand import expand
+from gpubench.stats import intervals, throughput
+from gpubench.stats.efficiency import Ground, MeasuredPoint, efficiencies
 
 
 def test_throughput_is_total_samples_over_total_time() -> None:

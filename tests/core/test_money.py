@@ -8,10 +8,10 @@ import pytest
 
 import builders
 from gpubench.api.pool import GpuPool
-from gpubench.measure.intervals import Interval
-from gpubench.money import marginal, price
-from gpubench.money.amount import Rate
+from gpubench.cost import marginal, price
+from gpubench.cost.amount import Rate
 from gpubench.plan.plan import Plan
+from gpubench.stats.intervals import Interval
 
 
 def test_a_slot_price_is_multiplied_to_the_node() -> None:

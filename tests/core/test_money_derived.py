@@ -3,8 +3,8 @@
 
 from decimal import Decimal
 
-from gpubench.money import derived
-from gpubench.money.amount import Amount, Rate
+from gpubench.cost import derived
+from gpubench.cost.amount import Amount, Rate
 
 HOUR = Rate(per_node_hour=Decimal(1), currency="USD")
 FREE = Rate(per_node_hour=Decimal(0), currency="USD")

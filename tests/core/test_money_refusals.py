@@ -7,11 +7,11 @@ from decimal import Decimal
 
 import pytest
 
-from gpubench.money import derived, exchange, recurring, spot
-from gpubench.money.amount import Amount, Rate, total
-from gpubench.money.billing import BillingRule, Fee, FeePeriod
-from gpubench.money.derived import Relative
-from gpubench.money.refusals import RefusedInput
+from gpubench.cost import derived, exchange, recurring, spot
+from gpubench.cost.amount import Amount, Rate, total
+from gpubench.cost.billing import BillingRule, Fee, FeePeriod
+from gpubench.cost.derived import Relative
+from gpubench.cost.refusals import RefusedInput
 
 HOUR = Rate(per_node_hour=Decimal(1), currency="USD")
 FREE = Rate(per_node_hour=Decimal(0), currency="USD")

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 import builders
+from gpubench.analysis import audit
 from gpubench.api.measuring import UNTIL_MIN
 from gpubench.api.point_result import PointState, Stopping
-from gpubench.control import audit, ledger, planning
-from gpubench.control.observed import Disruption
-from gpubench.measure import intervals, stopping, wanted
 from gpubench.plan.plan import Plan, Strict
 from gpubench.report import pairs
+from gpubench.scheduler import ledger, planning
+from gpubench.scheduler.observed import Disruption
+from gpubench.stats import intervals, stopping, wanted
 from world import Fate, World, run_with_kills, world
 
 #: The throughput of a repeat of a point, both from 0.

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from gpubench.measure import outliers
+from gpubench.stats import outliers
 
 # Median 2.45; the absolute deviations from it are 0.05 (2), 0.15 (4), 0.35 (2), 5.75, 5.85, so that MAD is 0.15.
 VALUES = (2.1, 2.6, 2.4, 2.5, 2.3, 2.1, 2.3, 2.6, 8.2, 8.3)

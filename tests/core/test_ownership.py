@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from gpubench.api.pool_price import Ownership
-from gpubench.money import breakeven, ownership, price
-from gpubench.money.amount import Amount, Rate
-from gpubench.money.refusals import RefusedInput
+from gpubench.cost import breakeven, ownership, price
+from gpubench.cost.amount import Amount, Rate
+from gpubench.cost.refusals import RefusedInput
 
 
 def box(**fields: Any) -> Ownership:

@@ -8,11 +8,11 @@ import pytest
 import builders
 from gpubench.api.measuring import Mode
 from gpubench.api.sweep import Data, DataSource
-from gpubench.control import starts
 from gpubench.plan import order
 from gpubench.plan.assignment import Assignment
 from gpubench.plan.expand import expand
 from gpubench.plan.plan import Plan, Point
+from gpubench.scheduler import starts
 
 
 def points(*blocks: dict[str, object], **pools: dict[str, object]) -> tuple[Point, ...]:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import builders
+from gpubench.analysis import preflight
+from gpubench.analysis.preflight import Answer, State
 from gpubench.api import schema
-from gpubench.control import preflight
-from gpubench.control.preflight import Answer, State
 from gpubench.permissions import Scope
 
 

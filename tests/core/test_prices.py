@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 import builders
+from gpubench.analysis import pool_status, prices
 from gpubench.api.condition import Condition
 from gpubench.api.pool import GpuPool, GpuPoolStatus
-from gpubench.control import pool_status, prices
-from gpubench.money import price, staleness
-from gpubench.money.amount import Amount, Rate
-from gpubench.money.billing import BY_THE_SECOND, BillingRule, FeePeriod
+from gpubench.cost import price, staleness
+from gpubench.cost.amount import Amount, Rate
+from gpubench.cost.billing import BY_THE_SECOND, BillingRule, FeePeriod
 from gpubench.plan.plan import Plan
 from gpubench.report import figures, tables
 from world import world

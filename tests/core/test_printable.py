@@ -3,7 +3,7 @@
 
 import unicodedata
 
-from gpubench.printable import one_line, printable
+from gpubench.sanitize import one_line, printable
 
 #: Clears the screen, sets a title, writes over its line, rings, and reads from right to left.
 HOSTILE = "a\x1b[2J\x1b]0;owned\x07b\rc\x9b31md\u202ee\u2028f\x00g\x7fh"

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from gpubench.control import node_facts, proposals
-from gpubench.control.proposals import Proposal
+from gpubench.analysis import node_facts, proposals
+from gpubench.analysis.proposals import Proposal
 
 NODES = Path(__file__).parent / "nodes"
 GPU_TAINT = [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]

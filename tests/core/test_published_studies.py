@@ -20,7 +20,7 @@ from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.measuring import Mode
 from gpubench.api.point_result import Basis
 from gpubench.api.sweep import DataSource
-from gpubench.money import price
+from gpubench.cost import price
 from gpubench.plan import derived
 from gpubench.plan.freeze import freeze
 from gpubench.plan.plan import Plan, Point

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from gpubench.measure import rates
+from gpubench.stats import rates
 
 
 # Garwood, Biometrika 28, 1936, table of 95 % limits; the same in Ulm, American Journal of Epidemiology 131, 1990.

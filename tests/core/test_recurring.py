@@ -5,10 +5,10 @@ from decimal import Decimal
 
 import pytest
 
-from gpubench.money import recurring
-from gpubench.money.amount import Amount, Rate
-from gpubench.money.billing import BY_THE_SECOND
-from gpubench.money.refusals import RefusedInput
+from gpubench.cost import recurring
+from gpubench.cost.amount import Amount, Rate
+from gpubench.cost.billing import BY_THE_SECOND
+from gpubench.cost.refusals import RefusedInput
 
 
 def usd(value: str) -> Amount:

@@ -8,8 +8,8 @@ import pytest
 
 import histories
 from gpubench.api.benchmark_status import EnvironmentFacts
-from gpubench.measure import changepoint
 from gpubench.schedule import verdict
+from gpubench.stats import changepoint
 from histories import FOUND_BY, SLOW_FROM, SLOWDOWN, TOLERANCE, entry, figure, of_speeds
 
 SEED = 2026

@@ -9,19 +9,20 @@ import pytest
 import builders
 import explanations
 import measured
+from gpubench.analysis import audit, explain, relative, results
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.point_result import Estimate, PointResult, Relative
 from gpubench.api.point_warning import WarningReason
 from gpubench.api.pool import GpuPool
-from gpubench.control import audit, explain, judgement, relative, results
-from gpubench.control.ledger import Ledger
-from gpubench.measure import intervals
-from gpubench.measure.notices import Unsettled
-from gpubench.measure.records import Training
+from gpubench.notices import Unsettled
 from gpubench.plan import scaled
 from gpubench.plan.plan import Plan
+from gpubench.records import Training
 from gpubench.report import relatives, tables
+from gpubench.scheduler import judgement
+from gpubench.scheduler.ledger import Ledger
+from gpubench.stats import intervals
 
 UNSETTLED = Unsettled(change=0.1)
 OLD = (1000.0, 1010.0, 990.0)

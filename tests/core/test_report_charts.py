@@ -19,7 +19,7 @@ from gpubench.api.point_result import (
     PointState,
     Scaling,
 )
-from gpubench.money import breakeven, price
+from gpubench.cost import breakeven, price
 from gpubench.plan.freeze import freeze
 from gpubench.report.charts import owning, paying, points, scaling, spending
 from gpubench.report.charts.points import Entry

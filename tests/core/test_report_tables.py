@@ -22,8 +22,8 @@ from gpubench.api.point_result import (
     Stopping,
     TrainingResult,
 )
-from gpubench.measure import intervals
 from gpubench.report import figures, tables
+from gpubench.stats import intervals
 
 
 def make_point(**changes: object) -> PointResult:

@@ -9,10 +9,10 @@ import pytest
 import builders
 import measured
 import studies_cut_short
+from gpubench.analysis import audit, repricing
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.point_result import AmountInterval, Basis, PointResult
 from gpubench.api.pool import GpuPool
-from gpubench.control import audit, repricing
 from gpubench.plan.plan import Plan
 
 RATES = {0: (1000.0, 1010.0, 990.0), 1: (1900.0, 1890.0, 1910.0)}

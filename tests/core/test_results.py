@@ -8,18 +8,18 @@ import pytest
 
 import builders
 from gpubench import workloads
+from gpubench.analysis import results
+from gpubench.analysis.training_results import NO_TIMED_EPOCH, NOT_A_SUM
 from gpubench.api import status_sizes
 from gpubench.api.measuring import TimedRegion
 from gpubench.api.point_result import PointResult, PointState
-from gpubench.control import results
-from gpubench.control.ledger import AttemptRecord, Outcome, Reason
-from gpubench.control.retries import standing
-from gpubench.control.training_results import NO_TIMED_EPOCH, NOT_A_SUM
-from gpubench.measure import bandwidth
-from gpubench.measure.intervals import Interval
-from gpubench.measure.records import Result, Training
 from gpubench.plan.plan import Plan
 from gpubench.precision import Precision
+from gpubench.records import Result, Training
+from gpubench.scheduler.ledger import AttemptRecord, Outcome, Reason
+from gpubench.scheduler.retries import standing
+from gpubench.stats import bandwidth
+from gpubench.stats.intervals import Interval
 
 ONE_POINT = builders.spec(builders.block(workers=[1]))
 

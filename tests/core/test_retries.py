@@ -8,9 +8,9 @@ import pytest
 import builders
 from gpubench.api.attempts import AttemptLimits
 from gpubench.api.point_result import PointState
-from gpubench.control import retries
-from gpubench.control.ledger import AttemptRecord, Outcome, Reason
-from gpubench.control.retries import Standing, TrialStanding
+from gpubench.scheduler import retries
+from gpubench.scheduler.ledger import AttemptRecord, Outcome, Reason
+from gpubench.scheduler.retries import Standing, TrialStanding
 
 LIMITS = AttemptLimits(failed=2, preempted=3)
 

@@ -6,8 +6,8 @@ import pytest
 from scipy import stats
 
 import series
-from gpubench.measure import diagnose, run_length
-from gpubench.measure.notices import Bimodal
+from gpubench.notices import Bimodal
+from gpubench.stats import diagnose, run_length
 
 WANTED = 0.005
 

@@ -8,12 +8,12 @@ import pytest
 
 import builders
 import measured
+from gpubench.analysis import savings
 from gpubench.api.pool import GpuPool
 from gpubench.api.price_result import PoolComparison
 from gpubench.api.status_sizes import COMPARISONS_MAX
-from gpubench.control import savings
-from gpubench.control.ledger import AttemptRecord, Ledger, Outcome, Reason
 from gpubench.plan.plan import Plan
+from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, Reason
 
 PRICE = {"currency": "USD", "as_of": "2023-11-01"}
 SPOT: dict[str, Any] = {"capacity_type": "Spot", "on_demand_counterpart": "cpu"}

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import scaling_tables
-from gpubench.measure import scaling_law
-from gpubench.measure.scaling_law import Law, Reach, Speed, Undetermined
+from gpubench.stats import scaling_law
+from gpubench.stats.scaling_law import Law, Reach, Speed, Undetermined
 
 
 def line(times: Callable[[int], float], *counts: int, unit: float = 1.0) -> tuple[Speed, ...]:

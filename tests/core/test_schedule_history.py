@@ -3,9 +3,9 @@
 
 import builders
 import histories
-from gpubench.control.ledger import AttemptRecord, Segment
 from gpubench.schedule import history
 from gpubench.schedule.history import Entry, Held
+from gpubench.scheduler.ledger import AttemptRecord, Segment
 
 
 def applied(shards: dict[int, dict[str, str]], entry: Entry) -> dict[int, dict[str, str]]:

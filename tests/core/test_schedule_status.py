@@ -8,10 +8,10 @@ from typing import Any
 import histories
 from gpubench.api.benchmark_status import EnvironmentFacts
 from gpubench.api.schedule import GpuBenchmarkScheduleSpec, GpuBenchmarkScheduleStatus
-from gpubench.control import conditions
 from gpubench.schedule import runs, status
 from gpubench.schedule.history import Entry
 from gpubench.schedule.runs import Decision, Run
+from gpubench.scheduler import conditions
 
 NOW = histories.BEGIN + 100 * histories.HOUR
 SPEC = GpuBenchmarkScheduleSpec.model_validate(

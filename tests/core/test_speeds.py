@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 import series
-from gpubench.measure import speeds
+from gpubench.stats import speeds
 
 
 def quiet(windows: int = 20) -> series.Times:

@@ -8,10 +8,10 @@ import pytest
 
 import builders
 from gpubench.api.price_result import Spent
-from gpubench.control import manifests, spending
-from gpubench.control.ledger import AttemptRecord, Ledger, Outcome, Reason
-from gpubench.control.observed import ObservedJob, ObservedPod
 from gpubench.plan.plan import Plan
+from gpubench.scheduler import manifests, spending
+from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, Reason
+from gpubench.scheduler.observed import ObservedJob, ObservedPod
 from world import world
 
 PER_HOUR = Decimal("3.60")  # a tenth of a cent for a second

@@ -5,9 +5,9 @@ from decimal import Decimal
 
 import pytest
 
-from gpubench.money import price, spot
-from gpubench.money.amount import Amount, Rate
-from gpubench.money.refusals import RefusedInput
+from gpubench.cost import price, spot
+from gpubench.cost.amount import Amount, Rate
+from gpubench.cost.refusals import RefusedInput
 
 
 def usd(per_hour: str) -> Rate:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 import series
-from gpubench.measure import drift, steady
+from gpubench.stats import drift, steady
 
 STUDIES = 300
 

@@ -6,8 +6,8 @@ import math
 import pytest
 
 import sequential
-from gpubench.measure import intervals, stopping
-from gpubench.measure.stopping import Wanted
+from gpubench.stats import intervals, stopping
+from gpubench.stats.stopping import Wanted
 
 WANTED = Wanted(relative_half_width=0.01, first=3, last=10)
 

@@ -6,16 +6,15 @@ from typing import Any
 from pydantic import TypeAdapter
 
 import builders
-from gpubench import names
+from gpubench import names, records
 from gpubench.api import status_sizes, validate
 from gpubench.api.benchmark_status import EnvironmentFacts
 from gpubench.api.pool import GpuPool
-from gpubench.control import conditions, planning
-from gpubench.control.decision import Decision
-from gpubench.measure import records
-from gpubench.measure.records import Epoch, Training
 from gpubench.plan.baseline import Baseline, BaselinePoint
 from gpubench.plan.plan import Plan
+from gpubench.records import Epoch, Training
+from gpubench.scheduler import conditions, planning
+from gpubench.scheduler.decision import Decision
 
 
 def test_an_epoch_of_a_workload_without_accuracy_comes_back() -> None:

@@ -8,10 +8,10 @@ from typing import get_args
 import pytest
 
 import builders
-from gpubench import metrics, moments, sealed, units, workloads
+from gpubench import checksum, metrics, moments, units, workloads
 from gpubench.api import point_result, sweep
-from gpubench.control import ledger
-from gpubench.control.ledger import Ledger, Outcome
+from gpubench.scheduler import ledger
+from gpubench.scheduler.ledger import Ledger, Outcome
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("15m", 900), ("1h30m", 5400), ("2h0m5s", 7205)])
@@ -89,4 +89,4 @@ def test_what_json_has_no_number_for_is_never_written() -> None:
 
 def test_an_entry_that_cannot_be_read_is_an_error_and_not_a_lost_count() -> None:
     with pytest.raises(ValueError, match="AttemptRecord"):
-        ledger.from_entries([{"t.1": sealed.seal('{"trial":"t"}')}])
+        ledger.from_entries([{"t.1": checksum.seal('{"trial":"t"}')}])

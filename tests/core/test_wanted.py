@@ -6,7 +6,7 @@ import pytest
 from scipy import special
 
 from gpubench.api.measuring import Repeats, Until
-from gpubench.measure import stopping, wanted
+from gpubench.stats import stopping, wanted
 
 STUDIES = 20_000
 #: Half the width that is wanted over the spread of the runs: between these the rule stops neither always nor never.

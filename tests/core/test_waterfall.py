@@ -5,11 +5,11 @@ from decimal import Decimal
 
 import pytest
 
-from gpubench.money import billing, waterfall
-from gpubench.money.amount import Amount, Rate
-from gpubench.money.billing import BillingRule, Fee, FeePeriod, Terms
-from gpubench.money.refusals import RefusedInput
-from gpubench.money.waterfall import NodeTime, Part, Waterfall, Work
+from gpubench.cost import billing, waterfall
+from gpubench.cost.amount import Amount, Rate
+from gpubench.cost.billing import BillingRule, Fee, FeePeriod, Terms
+from gpubench.cost.refusals import RefusedInput
+from gpubench.cost.waterfall import NodeTime, Part, Waterfall, Work
 
 RATE = Rate(per_node_hour=Decimal("3.60"), currency="USD")  # a thousandth of a dollar a second
 TERMS = Terms(rate=RATE)

@@ -30,7 +30,7 @@ from fuzz_objects import Made, Manner, Object
 from fuzz_verdicts import Answer
 from gpubench import names
 from gpubench.api import schema, validate
-from gpubench.control import conditions
+from gpubench.scheduler import conditions
 from gpubench_cluster import kube
 
 BATCH = 200

@@ -43,9 +43,8 @@ from fuzz_training_draw import (
     draw,
 )
 from gangs import Pod, Pods, make_assignment, wait_until
-from gpubench import names
+from gpubench import names, records
 from gpubench.exitcodes import ExitCode, named
-from gpubench.measure import records
 from samples import write_idx
 
 MODEL = Path(__file__).with_name("training_model.py")

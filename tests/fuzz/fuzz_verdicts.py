@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from gpubench.control import conditions
+from gpubench.scheduler import conditions
 from gpubench_operator import story
 
 REFUSING = frozenset({400, 409, 413, 422})  # 409: a name that is taken, a uid that nobody has

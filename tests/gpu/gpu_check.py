@@ -138,7 +138,7 @@ def refuse_another(before: dict[str, Any], now: dict[str, Any], folder: Path) ->
 def with_intervals(content: dict[str, Any]) -> dict[str, Any]:
     """Means with 95 % intervals beside the values; ratios by the means of their logarithms."""
     try:
-        intervals = importlib.import_module("gpubench.measure.intervals")
+        intervals = importlib.import_module("gpubench.stats.intervals")
     except ImportError:  # no pydantic or scipy: the page has means only
         return content
     for one in content.get("figures", []) + content.get("ratios", []):

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from gangs import make_assignment
+from gpubench import records
 from gpubench.exitcodes import ExitCode
-from gpubench.measure import records
 from gpubench_jobs import agreement, assembly
 from gpubench_jobs.failures import RankError
 

@@ -8,9 +8,9 @@ import pytest
 import tensorflow as tf
 
 from gangs import Pods, make_assignment
+from gpubench import records
 from gpubench.api.sweep import Data
 from gpubench.exitcodes import ExitCode
-from gpubench.measure import records
 from gpubench.workloads import Inputs
 from gpubench_jobs import barrier, data, explain
 from gpubench_jobs.data import pipeline

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 import sessions
 from gangs import make_assignment
-from gpubench.measure import records
+from gpubench import records
 from gpubench_jobs import channel, checkpoint, epochs, keeping, snapshot
 
 COURSE = epochs.Course(epochs=3, steps=100, samples=800, evaluation=None)

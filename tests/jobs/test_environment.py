@@ -6,7 +6,7 @@ import os
 import pytest
 
 import gangs
-from gpubench.measure.records import Environment
+from gpubench.records import Environment
 from gpubench_jobs import channel, environment
 
 X86 = """processor\t: 0

@@ -13,8 +13,8 @@ import tensorflow as tf
 
 import sessions
 from gangs import Pods, make_assignment
+from gpubench import records
 from gpubench.exitcodes import ExitCode
-from gpubench.measure import records
 from gpubench_jobs import assembly, epochs, evaluate, session
 from gpubench_jobs.data import split
 from gpubench_jobs.failures import LossNotFinite, RankError

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 import sessions
 from gangs import Pod, Pods, make_assignment
-from gpubench.measure import records
+from gpubench import records
 from gpubench_jobs import clock, health
 
 pytestmark = pytest.mark.usefixtures("horovod")

@@ -12,9 +12,10 @@ import tensorflow as tf
 
 import sessions
 from gangs import make_assignment
+from gpubench import records
 from gpubench.exitcodes import ExitCode
-from gpubench.measure import checkpoint_interval, gang, records
 from gpubench.plan.assignment import Checkpointing
+from gpubench.stats import checkpoint_interval, gang
 from gpubench_jobs import channel, checkpoint, epochs, keeping, snapshot
 from gpubench_jobs.failures import RankError
 

@@ -15,12 +15,12 @@ import pytest
 
 import builders
 from gangs import Pods, make_assignment, wait_until
-from gpubench import names
-from gpubench.control import audit, starts
-from gpubench.control.ledger import Outcome, Reason
+from gpubench import names, records
+from gpubench import pod_log as logs
+from gpubench.analysis import audit
 from gpubench.exitcodes import ExitCode
-from gpubench.measure import log as logs
-from gpubench.measure import records
+from gpubench.scheduler import starts
+from gpubench.scheduler.ledger import Outcome, Reason
 from gpubench_jobs import barrier
 
 pytestmark = pytest.mark.usefixtures("horovod")

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from gangs import make_assignment
+from gpubench import records
 from gpubench.api import status_sizes
-from gpubench.measure import records
 from gpubench_jobs import nccl, ranks
 
 #: Two p4d.24xlarge: https://github.com/aws-samples/aws-efa-eks, README.md; without the marks that mpirun puts before.

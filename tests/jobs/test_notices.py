@@ -22,8 +22,9 @@ import pytest
 import sessions
 import waiting_model
 from gangs import Pod, Pods, make_assignment, wait_until
-from gpubench.measure import records, run_length
-from gpubench.measure.notices import Straggler
+from gpubench import records
+from gpubench.notices import Straggler
+from gpubench.stats import run_length
 from gpubench_jobs import agreement, sampling
 
 WAITING = {"workload": "waiting", "custom_file": str(Path(waiting_model.__file__)), "window_seconds": 0.2}

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from gangs import Pod, Pods, make_assignment, wait_until
-from gpubench import names
+from gpubench import names, records
 from gpubench.exitcodes import ExitCode
-from gpubench.measure import gang, records
 from gpubench.plan.assignment import Assignment
+from gpubench.stats import gang
 
 pytestmark = pytest.mark.usefixtures("horovod")
 

@@ -16,8 +16,7 @@ from typing import BinaryIO
 import pytest
 
 from gangs import wait_until
-from gpubench import names, sealed
-from gpubench.measure import log, records
+from gpubench import checksum, names, pod_log, records
 from gpubench_jobs import recording
 
 #: A folder that the kernel makes: nobody can create a file in it, whoever he is.
@@ -59,7 +58,7 @@ def test_the_file_holds_each_line_and_nothing_is_left_beside_it(path: Path, told
     assert told == []
     assert path.read_text().splitlines() == list(LINES)
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
-    read = log.read(path.read_bytes())
+    read = pod_log.read(path.read_bytes())
     assert (len(read.records), read.problems) == (len(LINES), ())
 
 
@@ -99,7 +98,7 @@ def test_a_changed_byte_of_the_file_is_found(path: Path, told: list[str]) -> Non
     kept(path, told)
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
-    assert len(log.read(bytes(content)).problems) == 1
+    assert len(pod_log.read(bytes(content)).problems) == 1
 
 
 def test_another_pods_file_is_never_written_over(path: Path, told: list[str]) -> None:
@@ -312,7 +311,7 @@ def test_only_so_many_lines_wait_for_a_volume_and_what_lacks_some_gets_no_name(
 
 def test_each_line_carries_its_checksum(path: Path, told: list[str]) -> None:
     kept(path, told)
-    assert all(sealed.is_sealed(line) for line in path.read_text().splitlines())
+    assert all(checksum.is_sealed(line) for line in path.read_text().splitlines())
 
 
 def test_records_of_a_run_before_of_the_same_attempt_are_put_aside_and_not_taken_for_its_log(

@@ -10,7 +10,7 @@ import pytest
 
 from gangs import make_assignment
 from gpubench import metrics as catalogue
-from gpubench.measure import records
+from gpubench import records
 from gpubench_jobs import metrics, nvml, sampling
 from gpubench_jobs.sampling import Reading, Sample
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from gpubench import records
 from gpubench.exitcodes import ExitCode
-from gpubench.measure import records
 from gpubench_jobs import barrier, clock, limits, verdict
 from gpubench_jobs.channel import Phase
 

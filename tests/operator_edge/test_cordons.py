@@ -5,7 +5,7 @@ from typing import Any
 
 import memory_kube
 from gpubench import names
-from gpubench.control import decision
+from gpubench.scheduler import decision
 from gpubench_cluster import kube
 from gpubench_operator import cordons, keys
 from memory_world import NOW, Clock

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 import stand_in_worker
-from gpubench.control import environments
-from gpubench.measure import records
+from gpubench import records
+from gpubench.analysis import environments
 from gpubench_cluster import kube
 from memory_world import World
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import studies
-from gpubench.measure.records import Machine
+from gpubench.records import Machine
 from gpubench_cluster import kube
 from gpubench_operator import keys, observe, pools, settings
 from memory_kube import MemoryKube

@@ -9,7 +9,7 @@ import pytest
 import builders
 import memory_kube
 from gpubench import names
-from gpubench.control.observed import ObservedJob, ObservedNode
+from gpubench.scheduler.observed import ObservedJob, ObservedNode
 from gpubench_cluster import kube
 from gpubench_operator import keys, nodes
 from memory_world import NOW, Clock

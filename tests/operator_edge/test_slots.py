@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-from gpubench.control import observed
+from gpubench.scheduler import observed
 from gpubench_operator import keys, slots
 
 A, B, C = (keys.benchmark("default", name) for name in "abc")

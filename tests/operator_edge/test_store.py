@@ -4,7 +4,7 @@ import pytest
 import builders
 import memory_kube
 from gpubench import names
-from gpubench.control import ledger
+from gpubench.scheduler import ledger
 from gpubench_cluster import kube
 from gpubench_operator import store
 from memory_world import Clock

@@ -6,11 +6,11 @@ from typing import Any
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.point_result import PointResult
 from gpubench.api.pool import GpuPool, GpuPoolSpec
-from gpubench.control.ledger import AttemptRecord, Outcome, Reason
-from gpubench.control.observed import ContainerEnd, Disruption, FreeSlots, Observed, ObservedJob, ObservedPod, Study
-from gpubench.measure.records import Environment, Failure, Result, Training, termination_message
 from gpubench.plan.freeze import freeze
 from gpubench.plan.plan import Plan
+from gpubench.records import Environment, Failure, Result, Training, termination_message
+from gpubench.scheduler.ledger import AttemptRecord, Outcome, Reason
+from gpubench.scheduler.observed import ContainerEnd, Disruption, FreeSlots, Observed, ObservedJob, ObservedPod, Study
 
 NOW = 1_700_000_000.0
 UID = "0f6f2c1e-6f0a-4f3e-9a53-0d9f6f9a1c11"

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from gpubench.api.point_result import SOURCES, GoalResult, PointResult
 from gpubench.api.pool_price import Ownership
-from gpubench.money import billing, breakeven, derived, ownership, price
-from gpubench.money.amount import Amount, Rate
-from gpubench.money.billing import BillingRule
-from gpubench.money.derived import Relative, SamplesPerUnit
+from gpubench.cost import billing, breakeven, derived, ownership, price
+from gpubench.cost.amount import Amount, Rate
+from gpubench.cost.billing import BillingRule
+from gpubench.cost.derived import Relative, SamplesPerUnit
 from gpubench.plan import derived as sources
 from gpubench.plan.plan import Plan, PointKey
 from gpubench.report import efficiencies

@@ -4,8 +4,8 @@
 import pytest
 
 import formulas
+from gpubench.analysis.explain import Explained, Row
 from gpubench.api.point_result import AmountInterval, Estimate, PointResult
-from gpubench.control.explain import Explained, Row
 
 _PRINTED = 1e-5  # inputs are printed with seven digits
 

@@ -13,11 +13,10 @@ from pathlib import Path
 
 import psutil
 
-from gpubench import names
-from gpubench.measure import log as logs
-from gpubench.measure import records
-from gpubench.measure.log import Log
+from gpubench import names, records
+from gpubench import pod_log as logs
 from gpubench.plan import assignment as assignments
+from gpubench.pod_log import Log
 
 #: The one patience of all tests here, many times what anything took: a gang on two busy cores needed 25 s to import
 #: TensorFlow twice. It is only ever used up by a test that fails.

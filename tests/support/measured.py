@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import builders
+from gpubench.analysis import results as point_results
 from gpubench.api.benchmark_status import Condition, GpuBenchmarkStatus
 from gpubench.api.point_result import PointResult
-from gpubench.control import results as point_results
-from gpubench.control.ledger import Ledger, Outcome, Reason
-from gpubench.control.retries import standing
-from gpubench.measure.records import Training
 from gpubench.plan.plan import Plan
+from gpubench.records import Training
+from gpubench.scheduler.ledger import Ledger, Outcome, Reason
+from gpubench.scheduler.retries import standing
 from gpubench_cli.results import ResultsFolder, Summary
 
 AT = "2026-11-01T00:00:00Z"

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 import memory_kube
 import stand_in_worker
 import studies
-from gpubench import names
-from gpubench.measure import records
-from gpubench.measure.records import Machine
+from gpubench import names, records
+from gpubench.records import Machine
 from gpubench_cluster import kube
 from gpubench_operator import exporter, keys, observe, reconcile, settings
 

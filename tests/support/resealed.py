@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gpubench import sealed
+from gpubench import checksum
 
 
 def change(path: Path, how: Callable[[str], str]) -> None:
@@ -27,10 +27,10 @@ def change_line(
 
 
 def record_in(text: str) -> dict[str, Any]:
-    record: dict[str, Any] = json.loads(sealed.opened(text.rstrip("\n")))
+    record: dict[str, Any] = json.loads(checksum.opened(text.rstrip("\n")))
     assert "checksum" not in record
     return record
 
 
 def text_of(record: dict[str, Any]) -> str:
-    return sealed.seal(json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=False)) + "\n"
+    return checksum.seal(json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=False)) + "\n"

@@ -19,9 +19,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy import optimize, special
 
-from gpubench.measure import scaling_law
-from gpubench.measure.intervals import Interval
-from gpubench.measure.scaling_law import COUNTS_MIN, Experience, Reach, Speed, Undetermined
+from gpubench.stats import scaling_law
+from gpubench.stats.intervals import Interval
+from gpubench.stats.scaling_law import COUNTS_MIN, Experience, Reach, Speed, Undetermined
 
 ROOT = Path(__file__).parents[2]
 THROUGHPUTS = ROOT / "jobs" / "studies" / "published" / "tensorflow-2017.csv"

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from gpubench import names
-from gpubench.control import ledger, manifests
-from gpubench.control.observed import Study
+from gpubench.scheduler import ledger, manifests
+from gpubench.scheduler.observed import Study
 from gpubench_cli import documents, results
 
 

@@ -13,10 +13,9 @@ import sys
 import time
 from pathlib import Path
 
-from gpubench import names
-from gpubench.measure import records
-from gpubench.measure.records import Environment, Failure, Result, termination_message
+from gpubench import names, records
 from gpubench.plan.assignment import Assignment
+from gpubench.records import Environment, Failure, Result, termination_message
 from gpubench_jobs import barrier, setting
 
 TOGETHER_SECONDS = 300.0  # longer than any fault keeps a gang from being whole

@@ -5,8 +5,8 @@ from typing import Any
 
 import stand_in_worker
 from gpubench import names
-from gpubench.measure.records import Machine, termination_message
 from gpubench.plan.assignment import Assignment
+from gpubench.records import Machine, termination_message
 from gpubench_cluster import kube
 from gpubench_operator import observe
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import stand_in_worker
 from gpubench import names
-from gpubench.measure.records import termination_message
 from gpubench.plan.assignment import Assignment
+from gpubench.records import termination_message
 
 
 def main() -> int:

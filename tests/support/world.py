@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import builders
+from gpubench.analysis import environments
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
-from gpubench.control import capacity, conditions, environments, ledger, manifests
-from gpubench.control.decide import decide
-from gpubench.control.decision import Decision, Gang, Happening
-from gpubench.control.ledger import Ledger
-from gpubench.control.observed import Disruption, Observed, ObservedJob, ObservedPod, Study
 from gpubench.plan.plan import Plan
+from gpubench.scheduler import capacity, conditions, ledger, manifests
+from gpubench.scheduler.decide import decide
+from gpubench.scheduler.decision import Decision, Gang, Happening
+from gpubench.scheduler.ledger import Ledger
+from gpubench.scheduler.observed import Disruption, Observed, ObservedJob, ObservedPod, Study
 
 RUN_SECONDS = 10.0
 RUNNING_AFTER_SECONDS = 2.0

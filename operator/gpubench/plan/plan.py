@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import model_validator
 
-from gpubench import sealed
+from gpubench import checksum
 from gpubench.api.attempts import AttemptLimits
 from gpubench.api.measuring import Mode, Repeats, TimedRegion
 from gpubench.api.point_result import Basis
@@ -100,7 +100,7 @@ class Strict(Value):
     intervals: float  # of the printed intervals
 
 
-class Plan(sealed.Stored):
+class Plan(checksum.Stored):
     """A frozen study."""
 
     planned_at: str  # RFC 3339

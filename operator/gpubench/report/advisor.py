@@ -18,11 +18,11 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import NamedTuple
 
 from gpubench.api.point_result import AmountInterval, Estimate
-from gpubench.measure.intervals import Interval
-from gpubench.measure.scaling_law import Law, Reach, Undetermined
-from gpubench.money import amount, derived, marginal, refusals
-from gpubench.money.amount import Amount, Rate
+from gpubench.cost import amount, derived, marginal, refusals
+from gpubench.cost.amount import Amount, Rate
 from gpubench.report import figures
+from gpubench.stats.intervals import Interval
+from gpubench.stats.scaling_law import Law, Reach, Undetermined
 from gpubench.units import workers_text
 
 LOWER_BOUND = "Start-up, evaluation, restarts and slower convergence at large batches come on top."

@@ -11,11 +11,11 @@ from typing import Protocol
 from gpubench import workloads
 from gpubench.api.benchmark_status import EnvironmentFacts
 from gpubench.api.point_result import PointResult, PointState
-from gpubench.measure import compare, environment
-from gpubench.measure.compare import Difference, Quantity, Verdict
 from gpubench.report import figures, pairs
 from gpubench.report.pairs import Pair, Side
 from gpubench.report.tables import Column, Table
+from gpubench.stats import compare, environment
+from gpubench.stats.compare import Difference, Quantity, Verdict
 from gpubench.values import Value
 
 RATIO_NOTE = (

@@ -15,10 +15,9 @@ from gpubench.api.benchmark_status import EnvironmentFacts
 from gpubench.api.condition import Condition
 from gpubench.api.measuring import Mode
 from gpubench.api.point_result import PointResult
-from gpubench.measure import environment
-from gpubench.measure.records import Environment
 from gpubench.plan.plan import Plan
 from gpubench.precision import Precision
+from gpubench.records import Environment
 from gpubench.report import answer, bills, figures, grounds, head, node_time, pricing, reported, tables
 from gpubench.report.charts import owning, paying, scaling, spending
 from gpubench.report.charts import points as charted
@@ -26,6 +25,7 @@ from gpubench.report.charts.points import Entry, Work
 from gpubench.report.document import Block, Code, Document, Listing, Paragraph, Section, TitledTable
 from gpubench.report.reported import Reported
 from gpubench.report.tables import Column, Table
+from gpubench.stats import environment
 from gpubench.units import duration_text
 from gpubench.values import content_id
 

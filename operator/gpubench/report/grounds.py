@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from gpubench.api.benchmark_status import EnvironmentFacts
 from gpubench.api.point_result import PointResult
-from gpubench.measure.environment import field_name
+from gpubench.stats.environment import field_name
 
 _DIGEST_CHARACTERS = 12
 _HASH = "environment"

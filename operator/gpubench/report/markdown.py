@@ -7,9 +7,9 @@ Must not happen: a text of a user's that is taken for markup: a `|` would shift 
 import re
 from collections.abc import Sequence
 
-from gpubench.printable import printable
 from gpubench.report.document import Bars, Block, Code, Curves, Document, Listing, Missing, Paragraph, TitledTable
 from gpubench.report.tables import Table
+from gpubench.sanitize import printable
 
 _FENCE = "```"
 #: What means something anywhere in a line. An underscore inside a word does not: names stay readable.

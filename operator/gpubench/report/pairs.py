@@ -15,10 +15,10 @@ from gpubench.api.benchmark_status import EnvironmentFacts, GpuBenchmarkStatus
 from gpubench.api.measuring import Mode, TimedRegion
 from gpubench.api.point_result import SOURCES, Basis, PointResult
 from gpubench.api.sweep import Custom, Variant
-from gpubench.measure import compare, intervals, wanted
-from gpubench.measure.compare import Quantity, Sample
 from gpubench.plan.plan import Plan
 from gpubench.report import figures, tables
+from gpubench.stats import compare, intervals, wanted
+from gpubench.stats.compare import Quantity, Sample
 from gpubench.units import workers_text
 from gpubench.values import Value
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from gpubench.api.pool import CapacityType, GpuPool
 from gpubench.api.pool_price import ExchangeRate, Ownership, Price
-from gpubench.money import price
+from gpubench.cost import price
 from gpubench.plan.plan import Plan
 from gpubench.report import figures
 from gpubench.report.tables import Column

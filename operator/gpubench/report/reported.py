@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
-from gpubench.measure.records import Environment
 from gpubench.plan.plan import Plan
+from gpubench.records import Environment
 from gpubench.values import Value
 
 

@@ -9,10 +9,11 @@ Only nodes in one environment, with one instance type and image, are held agains
 import statistics
 from collections.abc import Sequence
 
+from gpubench.analysis import health
 from gpubench.api.schedule import REGRESSION_SENTENCE_MAX, SLOW_NODES_MAX, SlowNode
-from gpubench.control import conditions, health
-from gpubench.measure import compare, outliers
 from gpubench.schedule.history import Entry, Figure
+from gpubench.scheduler import conditions
+from gpubench.stats import compare, outliers
 
 
 def slow_nodes(entries: Sequence[Entry]) -> tuple[SlowNode, ...]:

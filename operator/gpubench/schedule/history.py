@@ -10,16 +10,16 @@ from typing import Literal
 
 from pydantic import ValidationError
 
-from gpubench import sealed
+from gpubench import checksum
 from gpubench.api.benchmark_status import EnvironmentFacts
 from gpubench.api.point_result import Basis, PointResult, PointState
-from gpubench.control import conditions
-from gpubench.control.ledger import AttemptRecord, Segment
-from gpubench.measure import intervals
-from gpubench.measure.compare import Quantity
 from gpubench.plan.plan import Plan
 from gpubench.report import pairs, tables
 from gpubench.report.pairs import Side
+from gpubench.scheduler import conditions
+from gpubench.scheduler.ledger import AttemptRecord, Segment
+from gpubench.stats import intervals
+from gpubench.stats.compare import Quantity
 from gpubench.values import Value, content_id
 
 #: Of a schedule's history: entries, ConfigMaps, and bytes of one of these (etcd refuses objects over 1.5 MiB).
@@ -70,7 +70,7 @@ class Held(Value):
     seconds: float  # of a node, on average
 
 
-class Entry(sealed.Stored):
+class Entry(checksum.Stored):
     """A run that has finished. Times are seconds since the epoch."""
 
     name: str

@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Literal, NamedTuple
 
+from gpubench.analysis import forecast
 from gpubench.api.pool import GpuPool
 from gpubench.api.schedule import FeePer, GpuBenchmarkScheduleSpec, Monthly, MonthlyLine
-from gpubench.control import forecast
-from gpubench.money import billing, price, recurring
-from gpubench.money.amount import Amount
-from gpubench.money.refusals import RefusedInput
+from gpubench.cost import billing, price, recurring
+from gpubench.cost.amount import Amount
+from gpubench.cost.refusals import RefusedInput
 from gpubench.plan.freeze import freeze
 from gpubench.plan.plan import Plan
 from gpubench.schedule import cron

@@ -21,13 +21,13 @@ from gpubench.api.schedule import (
     ScheduleCondition,
     SlowNode,
 )
-from gpubench.control import conditions
-from gpubench.control.decision import Happening
-from gpubench.measure import changepoint
 from gpubench.moments import rfc3339
 from gpubench.schedule import verdict
 from gpubench.schedule.history import Entry
 from gpubench.schedule.runs import Decision
+from gpubench.scheduler import conditions
+from gpubench.scheduler.decision import Happening
+from gpubench.stats import changepoint
 from gpubench.units import duration_text
 
 # Types of conditions.

@@ -26,12 +26,12 @@ from gpubench.api.schedule import (
     KeyChange,
     Regression,
 )
-from gpubench.control import conditions
-from gpubench.measure import changepoint, compare, environment
-from gpubench.measure.changepoint import Level
 from gpubench.moments import rfc3339
 from gpubench.report import figures
 from gpubench.schedule.history import Entry, Figure
+from gpubench.scheduler import conditions
+from gpubench.stats import changepoint, compare, environment
+from gpubench.stats.changepoint import Level
 
 #: The newest runs that are looked at: what was a year ago is history, and each look must stay cheap.
 RUNS_LOOKED_AT = 200

@@ -12,8 +12,8 @@ from gpubench import workloads
 from gpubench.api.point_result import Estimate
 from gpubench.api.pool import GpuPool
 from gpubench.api.pool_price import Ownership
-from gpubench.money import breakeven, ownership, price
-from gpubench.money.amount import Rate
+from gpubench.cost import breakeven, ownership, price
+from gpubench.cost.amount import Rate
 from gpubench.report import figures
 from gpubench.report.charts import points
 from gpubench.report.charts.points import Entry

@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 from gpubench import workloads
 from gpubench.api.point_result import AmountInterval, Estimate, PointResult
-from gpubench.measure.intervals import Interval
-from gpubench.money import marginal, price
+from gpubench.cost import marginal, price
 from gpubench.report import figures
 from gpubench.report.charts import points
 from gpubench.report.charts.points import Entry
 from gpubench.report.document import Axis, Bar, Bars, Curves, Mark, Missing, Series
 from gpubench.report.tables import Column
+from gpubench.stats.intervals import Interval
 
 #: Bars of one chart; the others are in the table.
 BARS_MAX = 20

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `kubectl get` shows of the answer to `spec.objective`: the pool, its cost and its time, from the advice itself.
+
+The sentence of `status.answer` and these figures are of the same advice. Must not happen: a column that names a winner
+whose interval overlaps another's, or a gang that nobody has measured, without a word of it.
+"""
+
+from collections.abc import Sequence
+from decimal import Decimal
+
+from gpubench.analysis import estimates
+from gpubench.analysis.advice import Advised
+from gpubench.api.benchmark_status import Best, BestShown
+from gpubench.api.point_result import AmountInterval, Estimate
+from gpubench.api.status_sizes import BEST_POOL_MAX
+from gpubench.cost.marginal import CostInterval
+from gpubench.report import figures
+from gpubench.report.advisor import Candidate
+from gpubench.scheduler import conditions
+
+
+def best(found: Sequence[Advised]) -> Best | None:
+    """The gang that was advised; None where none was, and of several kinds of work, which are not ranked."""
+    if len(found) != 1 or found[0].advice is None or found[0].advice.chosen is None:
+        return None
+    advice, chosen = found[0].advice, found[0].advice.chosen
+    gang, cost = chosen.option.gang, _cost(chosen)
+    predicted = chosen.option.reach is not None
+    marks = [
+        *(["predicted"] if predicted else []),
+        *(["tie"] if advice.tied else []),
+        *([] if advice.sure else ["not sure"]),
+    ]
+    remark = f" ({', '.join(marks)})" if marks else ""
+    hours = chosen.hours
+    return Best(
+        pool=gang.line.pool,
+        workers=gang.workers,
+        setting=gang.line.setting or None,
+        predicted=predicted,
+        sure=advice.sure,
+        tied=len(advice.tied),
+        hours=Estimate(mean=float(hours.mean), low=_float(hours.low), high=_float(hours.high)),
+        cost=cost,
+        shown=BestShown(
+            pool=conditions.clamped(f"{gang.line.pool}{remark}", BEST_POOL_MAX),
+            cost=None if cost is None else figures.money(AmountInterval(mean=cost.mean, currency=cost.currency)),
+            time=f"{figures.bounded(Estimate(mean=float(hours.mean)))} h",
+        ),
+    )
+
+
+def _cost(chosen: Candidate) -> AmountInterval | None:
+    """None where nobody said what it costs, and of an amount that a status cannot hold."""
+    if chosen.cost is None or chosen.currency is None:
+        return None
+    cost = chosen.cost
+    return estimates.amounts(CostInterval(mean=cost.mean, low=cost.low, high=cost.high, currency=chosen.currency))
+
+
+def _float(value: Decimal | None) -> float | None:
+    return None if value is None else float(value)

@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a reader of a point's figures must know, as warnings: the gravest first, as a status holds only a few.
+
+The notices that gangs find in their own windows are merged over the repeats: how many repeats have one of a kind, and
+the worst of them. What the others were like stays in the records of the attempts.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from gpubench import notices, workloads
+from gpubench.analysis import environments, point_warnings, training_results
+from gpubench.analysis.health import Weak
+from gpubench.api import status_sizes
+from gpubench.api.point_result import PointResult, Stopping
+from gpubench.api.point_warning import PointWarning, WarningReason
+from gpubench.notices import Bimodal, LossRose, Notice, Outliers, Straggler, Trend, Unsettled
+from gpubench.plan.plan import Plan, Point
+from gpubench.records import Environment
+from gpubench.scheduler import stopped
+from gpubench.scheduler.conditions import clamped
+from gpubench.scheduler.ledger import AttemptRecord
+from gpubench.scheduler.retries import Standing, TrialStanding
+from gpubench.stats import efficiency, wanted
+from gpubench.stats.efficiency import MeasuredPoint
+
+_NO_EFFICIENCY = "no efficiency: "
+_BY_GRAVITY = (Unsettled, Straggler, Bimodal, Trend, Outliers, LossRose)
+_PLACED = (WarningReason.UNSETTLED, WarningReason.STRAGGLER)  # have places of their own among what else is said
+
+
+class Beside(NamedTuple):
+    """What a point's result is held against, besides its own trials."""
+
+    among: Sequence[MeasuredPoint]
+    known: Mapping[str, Environment]  # records of environments, by key
+    weak: Mapping[str, Weak]  # nodes that were tested before a trial, by its id
+
+
+def of_point(
+    plan: Plan,
+    result: PointResult,
+    trials: Sequence[TrialStanding],
+    entry: MeasuredPoint,
+    beside: Beside,
+) -> tuple[PointWarning, ...]:
+    """All that is to be said of a point with figures."""
+    measured = [trial.measured for trial in trials if trial.measured is not None]
+    told = of_repeats(entry.point, measured)
+    return (
+        *(warning for warning in told if warning.reason is WarningReason.UNSETTLED),
+        *_short_of_repeats(trials),
+        *_of_training(plan, trials, entry),
+        *_of_nodes(trials, beside),
+        *_of_shared_nodes(plan, entry.point, measured),
+        *(warning for warning in told if warning.reason is WarningReason.STRAGGLER),
+        *_of_precision(plan, result, trials),
+        *_of_efficiency(plan, result, entry, beside),
+        *(warning for warning in told if warning.reason not in _PLACED),
+    )
+
+
+def within_bounds(result: PointResult, *, points: int) -> PointResult:
+    """The result with as many of its warnings as a status of so many points holds.
+
+    The last of these says how many are left out.
+    """
+    most = max(1, min(status_sizes.WARNINGS_MAX, status_sizes.WARNINGS_OF_A_STUDY_MAX // points))
+    kept, left = result.warnings[:most], result.warnings[most:]
+    if not left:
+        return result
+    more = f" (and {len(left)} more)"
+    message = clamped(kept[-1].message, status_sizes.WARNING_MAX - len(more)) + more
+    last = kept[-1].model_copy(update={"message": message})
+    return result.model_copy(update={"warnings": (*kept[:-1], last)})
+
+
+def of_repeats(point: Point, records: Sequence[AttemptRecord]) -> list[PointWarning]:
+    """What the repeats noticed, each kind of notice once."""
+    told = [(notice, record) for record in records if record.result is not None for notice in record.result.notices]
+    found: list[PointWarning] = []
+    for kind in _BY_GRAVITY:
+        alike = [(notice, record) for notice, record in told if isinstance(notice, kind)]
+        if alike:
+            worst, record = max(alike, key=lambda pair: _severity(pair[0]))
+            carriers = len({record.key for _, record in alike})
+            share = f"{carriers} of {len(records)} repeats: " if len(records) > 1 else ""
+            node = _node(worst, point, record)
+            place = "" if node is None else f" ({node})"
+            found.append(
+                point_warnings.warning(
+                    WarningReason(worst.kind),
+                    f"{share}{notices.sentence(worst)}{place}",
+                    trial=record.trial,
+                    rank=worst.rank if isinstance(worst, Straggler) else None,
+                    node=node,
+                    repeats=carriers,
+                    figures=notices.figures(worst),
+                )
+            )
+    return found
+
+
+def _severity(notice: Notice) -> float:
+    match notice:
+        case Unsettled(change=change) | Trend(change=change):
+            return abs(change)
+        case Straggler(cost=cost):
+            return cost
+        case Bimodal(ratio=ratio):
+            return ratio
+        case Outliers(worst=worst):
+            return worst
+        case LossRose(first=first, last=last):
+            return last - first
+
+
+def _node(notice: Notice, point: Point, record: AttemptRecord) -> str | None:
+    """The node of a rank that is named. Nodes of a record are in the order of its pods, where it has all of them."""
+    if not isinstance(notice, Straggler) or len(record.nodes) != point.nodes:
+        return None
+    index = notice.rank // point.key.workers_per_node
+    return record.nodes[index] if index < len(record.nodes) else None
+
+
+def _short_of_repeats(trials: Sequence[TrialStanding]) -> list[PointWarning]:
+    cut_short = [trial for trial in trials if trial.standing in (Standing.GIVEN_UP, Standing.NOT_RUN)]
+    measured = sum(trial.standing is Standing.MEASURED for trial in trials)
+    if not cut_short or not measured:
+        return []
+    up_to = "up to " if any(trial.standing is Standing.NOT_NEEDED for trial in trials) else ""
+    return [
+        point_warnings.warning(
+            WarningReason.REPEATS_MISSING,
+            f"only {measured} of {up_to}{len(trials)} repeats were measured: {cut_short[0].sentence}",
+            figures={"measured": measured, "wanted": len(trials)},
+        )
+    ]
+
+
+def _of_training(plan: Plan, trials: Sequence[TrialStanding], entry: MeasuredPoint) -> list[PointWarning]:
+    results = [trial.result for trial in trials if trial.result is not None]
+    untimed = training_results.warning(results, plan.timed_region, planned=entry.point.key.epochs)
+    return [] if untimed is None else [point_warnings.warning(WarningReason.NO_TRAINING_FIGURES, untimed)]
+
+
+def _of_precision(plan: Plan, result: PointResult, trials: Sequence[TrialStanding]) -> list[PointWarning]:
+    asked = wanted.of_plan(plan)
+    reached = stopped.half_width(plan, trials)
+    if asked is None or reached is None or result.stopping is not Stopping.MAXIMUM_REACHED:
+        return []
+    was = f"known to ±{_percent(reached)} after {len(result.values)} repeats"
+    aim = f"±{_percent(asked.relative_half_width)} was wanted"
+    return [
+        point_warnings.warning(
+            WarningReason.PRECISION_NOT_REACHED,
+            f"{was}, and {aim}: raise measure.repeats.max, or measure for longer",
+            figures={"reached": reached, "wanted": asked.relative_half_width},
+        )
+    ]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.{0 if share >= 0.1 else 1}f} %"
+
+
+def _of_nodes(trials: Sequence[TrialStanding], beside: Beside) -> list[PointWarning]:
+    """Nodes that the health check found weak: each once, at its worst."""
+    told = [
+        weak
+        for trial in trials
+        if trial.measured is not None and (weak := beside.weak.get(trial.measured.trial)) is not None
+    ]
+    found: list[PointWarning] = []
+    for nodes in dict.fromkeys(weak.nodes for weak in told):
+        alike = [weak for weak in told if weak.nodes == nodes]
+        worst = min(alike, key=lambda weak: weak.share)
+        found.append(worst.warning.model_copy(update={"repeats": len(alike)}))
+    return found
+
+
+def _of_shared_nodes(plan: Plan, point: Point, records: Sequence[AttemptRecord]) -> list[PointWarning]:
+    """Gangs whose pods met on a node: what they told each other went through its memory, and not over a network.
+
+    A run without a cluster has one machine, and whoever asked for it knows.
+    """
+    if plan.pool(point.key.pool).spec.exclusive_nodes:
+        return []
+    crowded = [record for record in records if len({*record.nodes}) < len(record.nodes) == point.nodes]
+    if not crowded:
+        return []
+    worst = min(crowded, key=lambda record: len({*record.nodes}))
+    had = len({*worst.nodes})
+    share = f"{len(crowded)} of {len(records)} repeats: " if len(records) > 1 else ""
+    return [
+        point_warnings.warning(
+            WarningReason.NODE_SHARED,
+            f"{share}{point.nodes} pods ran on {had} node{'s' if had > 1 else ''} and talked through memory instead of "
+            "a network: give the pool more nodes, or leave exclusiveNodes true",
+            trial=worst.trial,
+            repeats=len(crowded),
+            figures={"pods": point.nodes, "nodes": had},
+        )
+    ]
+
+
+def _of_efficiency(plan: Plan, result: PointResult, entry: MeasuredPoint, beside: Beside) -> list[PointWarning]:
+    if entry.point.key.workload == workloads.MESSAGES:
+        return []  # it has none to miss
+    found = []
+    if entry.scaling_baseline is not None and (baseless := _baseless(plan, entry.scaling_baseline)):
+        found.append(f"scalingBaseline of {result.pool} is {entry.scaling_baseline}, which {baseless}")
+    if (elsewhere := _line_elsewhere(entry, beside)) is not None:
+        found.append(elsewhere)
+    if any(not base.settled and base is not entry for base in efficiency.bases(entry, beside.among)):
+        found.append("the smallest worker count of this line is Unstable: give measure.warmUp and duration more time")
+    return [point_warnings.warning(WarningReason.NO_EFFICIENCY, f"{_NO_EFFICIENCY}{sentence}") for sentence in found]
+
+
+def _line_elsewhere(entry: MeasuredPoint, beside: Beside) -> str | None:
+    """Why no efficiency was computed: what was not the same; None where nothing was."""
+    for other in efficiency.lines(entry, beside.among):
+        across = other.point.key.pool != entry.point.key.pool
+        if not other.environment.is_comparable(entry.environment, across_pools=across):
+            differing = environments.differences((other.environment, entry.environment), beside.known)
+            return (
+                f"other worker counts of this line ran in another environment ({differing}): restrict the pool to "
+                "equal nodes"
+            )
+    return None
+
+
+def _baseless(plan: Plan, baseline: str) -> str | None:
+    """Why a pool is no base of an efficiency, as the rest of a sentence; None where it is one."""
+    pool = next((pool.spec for pool in plan.pools if pool.name == baseline), None)
+    if pool is None:
+        return "is not in this study: name it in the same block"
+    return None if pool.measured_by is None else "is never run itself: name a pool that is measured"

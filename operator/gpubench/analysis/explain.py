@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each headline figure of a point in a row: its formula, the inputs, and where these come from.
+
+The figures are those of the status, computed by its functions. Must not happen: inputs that do not give their figure.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import NamedTuple
+
+from gpubench import workloads
+from gpubench.analysis import bills, estimates, prices, relative, results
+from gpubench.api.benchmark import GpuBenchmarkSpec
+from gpubench.api.goals import Goal, RelativeBase
+from gpubench.api.point_result import AmountInterval, Basis, Estimate, PointResult
+from gpubench.cost import derived as money
+from gpubench.cost import price, waterfall
+from gpubench.cost.amount import Rate
+from gpubench.formula import Formula
+from gpubench.plan import derived
+from gpubench.plan.plan import Plan, Point
+from gpubench.report import bills as bill_texts
+from gpubench.report import figures, tables
+from gpubench.scheduler import judgement
+from gpubench.scheduler.ledger import AttemptRecord, Ledger
+from gpubench.stats import bandwidth, efficiency, intervals, training
+from gpubench.units import workers_text
+from gpubench.values import Value
+
+_ABOVE = "the rows above"
+_BASE = "by definition: this is the base"
+NO_PRICE = "the pool has neither price nor ownership: give it one"
+NO_INTERVAL = f"no interval: fewer than {intervals.REPEATS_FOR_INTERVAL} repeats, or they scatter too far"
+
+_Figure = Estimate | AmountInterval
+_Number = str | float | Decimal | intervals.Interval | Rate
+_Inputs = Mapping[str, _Number]
+
+
+class Row(Value):
+    """One figure. Without a formula it is as its origin has it."""
+
+    field: str  # where the status has it, such as cost.perMillionSamples
+    text: str
+    figure: _Figure | None = None
+    formula: str | None = None
+    source: str | None = None  # of the formula
+    inputs: tuple[str, ...] = ()  # `throughput = 1,900 (1,885–1,915)`
+    origin: str  # of the inputs
+
+
+class Explained(Value):
+    """A point as the status has it, and its figures."""
+
+    point: PointResult
+    rows: tuple[Row, ...]
+
+
+class _Place(NamedTuple):
+    """The point that is explained, among the others of its plan."""
+
+    points: relative.Points
+    position: int  # in the plan
+    attempts: Sequence[AttemptRecord]  # those with a measurement
+    plan: Plan
+    point: Point
+    result: PointResult
+    entry: efficiency.MeasuredPoint | None
+
+    def origin(self) -> str:
+        if self.point.basis is Basis.IMPORTED and self.plan.imported is not None:
+            return f"published by {self.plan.imported.origin}: {self.plan.imported.source}"
+        source = derived.source_of(self.plan, self.point)
+        if source is None:
+            return f"ledger, attempts {', '.join(one.key for one in self.attempts)}"
+        return f"not run, {self.point.basis.value.lower()} from {tables.describe(self.points.results[source])}"
+
+
+def explained(plan: Plan, ledger: Ledger, spec: GpuBenchmarkSpec, *, index: int) -> Explained:
+    """The figures of one of the plan's points; no rows where it has none, and was billed nothing."""
+    states = judgement.of_ledger(plan, ledger, spec.limits)
+    known, entries = ledger.environment_by_key(), results.measured_points(plan, states)
+    found = results.point_results(plan, states, spec.goals, baseline=spec.baseline, known=known)
+    by_trial, trials = ledger.by_trial(), plan.repeats_of_points()[index]
+    measured = [record for trial in trials if (record := states[trial.id].measured) is not None]
+    points = relative.Points(plan, found, entries, known)
+    place = _Place(points, index, measured, plan, plan.points[index], found[index], entries[index])
+    rows = (*_speed(place), *_scaling(place), *_training(place), *_cost(place, spec.goals))
+    rows += (*_relative(place, spec.baseline), *_bill(plan, place.point, bills.ended_at(trials, by_trial)))
+    return Explained(point=bills.with_bills(plan, found, by_trial)[index], rows=rows)
+
+
+def _speed(place: _Place) -> Iterator[Row]:
+    rate, found, key = place.result.throughput, place.result.bandwidth, place.point.key
+    if rate is not None:
+        yield _over_repeats(place, "throughput", rate, () if place.entry is None else place.entry.values)
+    if rate is not None and found is not None:
+        size, speed = bandwidth.ELEMENT_BYTES[key.precision], estimates.interval(rate)
+        inputs: _Inputs = {"throughput": speed, "bytes of an element": size, "workers": key.workers}
+        yield _by(bandwidth.BUS, inputs, _row("bandwidth.bus", found.bus, _ABOVE))
+
+
+def _scaling(place: _Place) -> Iterator[Row]:
+    entry, imported = place.entry, place.plan.imported
+    published = imported.at(place.position) if imported is not None else None
+    for found in place.result.scaling:
+        field, figure, base = f"scaling.{found.kind}", found.efficiency, None
+        if entry is not None and (published is None or published.efficiency is None):
+            base = efficiency.base(entry, [one for one in place.points.entries if one is not None], kind=found.kind)
+        if entry is None or base is None or base is entry:
+            yield _row(field, figure, place.origin() if base is None else _BASE)
+            continue
+        means = {"throughput": intervals.mean(entry.values), "base throughput": intervals.mean(base.values)}
+        inputs: _Inputs = {**means, "workers": entry.point.key.workers, "base workers": base.point.key.workers}
+        origin = f"{_ABOVE}; the base is {workers_text(base.point.key.workers)} on {base.point.key.pool}"
+        row, confidence = _row(field, figure, origin), efficiency.confidence(entry, base)
+        yield _by(efficiency.EFFICIENCY, inputs, row, confidence=confidence)
+
+
+def _training(place: _Place) -> Iterator[Row]:
+    trained, region = place.result.training, place.plan.timed_region
+    if trained is not None and trained.seconds is not None:
+        runs = [one.result.training for one in place.attempts if one.result and one.result.training]
+        values = [seconds for run in runs if (seconds := training.timed_seconds(run, region)) is not None]
+        row = _over_repeats(place, "training.seconds", trained.seconds, values)
+        yield row.model_copy(update={"origin": f"{row.origin}; {figures.timed_region(region)}"})
+
+
+def _cost(place: _Place, goals: Sequence[Goal]) -> Iterator[Row]:
+    plan, result, cost = place.plan, place.result, place.result.cost
+    seconds = result.training.seconds if result.training is not None else None
+    if (result.throughput is None and seconds is None) or result.workload == workloads.MESSAGES:
+        return
+    rate, used = price.planned_rate(plan, result.pool), prices.of_pool(plan, plan.pool(result.pool))
+    origin = "; ".join((_ABOVE, *bill_texts.price_sentences([used] if used is not None else [])))
+    if rate is None:
+        yield Row(field="cost", text=figures.UNDEFINED, origin=price.without_exchange(plan, result.pool) or NO_PRICE)
+    paid: _Inputs = {} if rate is None else {"rate": rate, "nodes": plan.paid_nodes(place.point)}
+    speed: _Inputs = {} if result.throughput is None else {"throughput": estimates.interval(result.throughput)}
+    if cost is not None and cost.per_million_samples is not None:
+        inputs: _Inputs = {**paid, "samples": 1_000_000, **speed}
+        yield _by(money.COST_OF_SAMPLES, inputs, _row("cost.perMillionSamples", cost.per_million_samples, origin))
+    if cost is not None and cost.per_run is not None and seconds is not None:
+        inputs = {**paid, "seconds": estimates.interval(seconds)}
+        yield _by(money.COST_OF_RUN, inputs, _row("cost.perRun", cost.per_run, origin))
+    samples = {goal.name: goal.samples for goal in goals}
+    for goal in result.goals:
+        inputs, field = {"samples": samples[goal.name], **speed}, f"goals.{goal.name}"
+        yield _by(money.HOURS_TO_SAMPLES, inputs, _row(f"{field}.hours", goal.hours, _ABOVE))
+        if goal.cost is not None:
+            yield _by(money.COST_OF_SAMPLES, {**paid, **inputs}, _row(f"{field}.cost", goal.cost, origin))
+
+
+def _relative(place: _Place, named: RelativeBase | None) -> Iterator[Row]:
+    shown = place.result.relative
+    found = None if named is None else relative.related(place.points, named, index=place.position)
+    if found is None or shown is None:
+        return
+    is_base = found.base == place.position
+    origin = _BASE if is_base else f"the base is {tables.describe(place.points.results[found.base])}"
+    for name, ratio, figure in (("throughput", found.throughput, shown.throughput), ("time", found.time, shown.time)):
+        field = f"relative.{name}"
+        if ratio is not None and figure is not None and ratio.top is not None and ratio.bottom is not None:
+            inputs: _Inputs = {"mean": ratio.top.mean, "other mean": ratio.bottom.mean}
+            confidence = max(ratio.top.confidence, ratio.bottom.confidence)
+            yield _by(intervals.RATIO_OF_MEANS, inputs, _row(field, figure, origin), confidence=confidence)
+        elif figure is not None:
+            yield _row(field, figure, origin if is_base else f"{origin}, with the same runs")
+    if shown.cost is not None and found.time is not None and (paid := found.prices) is not None:
+        base_paid: _Inputs = {"base rate": paid.base_rate, "base nodes": paid.base_nodes}
+        inputs = {"relative time": found.time.interval, "rate": paid.rate, "nodes": paid.nodes, **base_paid}
+        yield _by(money.RELATIVE_COST, inputs, _row("relative.cost", shown.cost, origin))
+
+
+def _bill(plan: Plan, point: Point, records: Sequence[AttemptRecord]) -> Iterator[Row]:
+    paid = bills.paid(plan, point, records)
+    bill = None if paid is None else bills.bill_of(paid)
+    if paid is not None and bill is not None:
+        figure = AmountInterval(mean=bill.total, currency=bill.currency)
+        inputs: _Inputs = {"bills of attempts": " + ".join(_number(one.bill.total) for one in paid.attempts)}
+        at_least = f"; {bill.incomplete} held nodes for longer than is known" if bill.incomplete else ""
+        origin = f"ledger, attempts {', '.join(one.record.key for one in paid.attempts)}{at_least}"
+        yield _by(waterfall.TOTAL, inputs, _row("bill.total", figure, origin))
+
+
+#: Figures as `show` has them, by the first part of their field.
+_TEXTS: Mapping[str, Callable[[Estimate], str]] = {
+    "throughput": lambda found: f"{figures.throughput(found)} samples/s",
+    "scaling": figures.percent,
+    "bandwidth": lambda found: f"{figures.spread(found, per=1e9)} GB/s",
+    "training": figures.duration,
+    "goals": lambda found: f"at least {figures.bounded(found)} hours",
+    "relative": figures.relative,
+}
+
+
+def _row(field: str, figure: _Figure, origin: str) -> Row:
+    kind = field.partition(".")[0]
+    if isinstance(figure, Estimate):
+        text = _TEXTS[kind](figure)
+    else:
+        text = f"{figure.currency} {figure.mean}" if kind == "bill" else figures.money(figure)
+    return Row(field=field, text=text, figure=figure, origin=origin)
+
+
+def _by(formula: Formula, inputs: _Inputs, row: Row, *, confidence: float | None = None) -> Row:
+    """The row with its formula; `confidence` is that of an interval over repeats."""
+    source, found = formula.source, tuple(f"{name} = {_number(value)}" for name, value in inputs.items())
+    if confidence is not None and row.figure is not None:
+        source += f"; {NO_INTERVAL}" if row.figure.low is None else f"; at {100 * confidence:.4g} %"
+    return row.model_copy(update={"formula": formula.text, "source": source, "inputs": found})
+
+
+def _over_repeats(place: _Place, field: str, figure: Estimate, values: Sequence[float]) -> Row:
+    """A mean over repeats, with Student's interval where there is one; without values as its origin has it."""
+    if not values:
+        return _row(field, figure, place.origin())
+    row = _row(field, figure, f"{place.origin()}: {', '.join(map(_number, values))}")
+    confidence = place.entry.confidence if place.entry is not None else intervals.CONFIDENCE
+    student = intervals.student(values, confidence)
+    inputs: _Inputs = {"values": " + ".join(map(_number, values)), "repeats": len(values)}
+    if student is None:
+        return _by(intervals.MEAN, inputs, row, confidence=confidence)
+    inputs = {"mean": student.mean, "t": student.t, "deviation": student.deviation, "repeats": student.count}
+    return _by(intervals.STUDENT, inputs, row, confidence=confidence)
+
+
+def _number(value: _Number) -> str:
+    if isinstance(value, intervals.Interval):
+        ends = "" if value.low is None or value.high is None else f" ({_number(value.low)}–{_number(value.high)})"
+        return f"{_number(value.mean)}{ends}"
+    if isinstance(value, Rate):
+        return f"{value.currency} {_number(value.per_node_hour)}"
+    if isinstance(value, str):
+        return value
+    return f"{value:,}" if isinstance(value, int) else f"{float(value):,.7g}"

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long a study will take and what its attempts will be billed, before it has run: with an interval and its grounds.
+
+The time of an attempt is `plan.estimate`'s, its bill that of `money.billing`. All trials of a point err in the same
+direction, and so may all points: the ends of the whole are those at which every trial is at its short or its long end.
+What failures, preemptions and waiting add is not in it.
+"""
+
+import heapq
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import NamedTuple
+
+from gpubench.analysis import bills
+from gpubench.cost import billing, price
+from gpubench.cost.billing import Terms
+from gpubench.plan import estimate
+from gpubench.plan.estimate import Estimate
+from gpubench.plan.plan import Plan, Point, Trial
+from gpubench.scheduler import budget
+from gpubench.scheduler.ledger import Ledger, Outcome
+
+
+class Range(NamedTuple):
+    """An expected value and the ends of its interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
+class Amounts(NamedTuple):
+    """Expected money and the ends of its interval, in one currency."""
+
+    mean: Decimal
+    low: Decimal
+    high: Decimal
+    currency: str
+
+
+class Total(NamedTuple):
+    """What a whole plan costs in one currency."""
+
+    amounts: Amounts
+    least: Decimal  # what is expected if no point needs another repeat than those that all have
+    reserve: Decimal = Decimal(0)  # beyond the high end: without it the budget lets the dearest attempt not start last
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outlook:
+    """What is expected of one attempt at a point."""
+
+    seconds: Estimate
+    cost: Amounts | None  # None where the pool has no price
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forecast:
+    """Of a whole plan, if every attempt succeeds."""
+
+    points: tuple[Outlook | None, ...]  # None for one that is not run, or of which nothing can be assumed
+    seconds: Range | None  # None where that is so of a point that is run
+    least_seconds: float | None  # the expected time if no point needs another repeat than those that all have
+    cost: tuple[Total, ...]  # one for each currency; empty where a point that is run has no outlook
+    unpriced: tuple[str, ...]  # why a pool that has trials adds nothing to the cost, a sentence each
+
+
+class Earlier(NamedTuple):
+    """A study that has run, as its plan and ledger have it."""
+
+    plan: Plan
+    ledger: Ledger
+
+
+def forecast(plan: Plan, *, parallel_trials: int, earlier: Sequence[Earlier] = ()) -> Forecast:
+    """The forecast of a plan, from studies of before where they have attempts at the same points."""
+    points = tuple(_outlook(plan, point, earlier) if point.runs else None for point in plan.points)
+    least = tuple(filter(plan.is_certain, plan.trials))
+    return Forecast(
+        points=points,
+        seconds=_range(points, least, plan.trials, parallel=parallel_trials),
+        least_seconds=_makespan([_mean(points, trial) for trial in least], parallel=parallel_trials),
+        cost=_costs(plan, points, least),
+        unpriced=tuple(
+            price.without_exchange(plan, pool) or f"no cost for {pool}: neither price nor ownership is given"
+            for pool in sorted({plan.points[trial.point].key.pool for trial in plan.trials})
+            if price.planned_terms(plan, pool) is None
+        ),
+    )
+
+
+def earlier_seconds(plan: Plan, point: Point, earlier: Iterable[Earlier]) -> tuple[float, ...]:
+    """How long attempts of earlier studies held their nodes that did the same as one at this point and succeeded."""
+    found: list[float] = []
+    for study in earlier:
+        alike = {
+            trial.id
+            for trial in study.plan.trials
+            if estimate.is_alike(plan, point, study.plan, study.plan.points[trial.point])
+        }
+        found += [
+            max(held)
+            for record in study.ledger.records
+            if record.trial in alike and record.outcome is Outcome.SUCCEEDED and (held := bills.held_seconds(record))
+        ]
+    return tuple(found)
+
+
+def nodes_needed(plan: Plan) -> dict[str, int]:
+    """The most nodes that one attempt needs, by pool."""
+    needed: dict[str, int] = {}
+    for trial in plan.trials:
+        point = plan.points[trial.point]
+        needed[point.key.pool] = max(needed.get(point.key.pool, 0), point.nodes)
+    return needed
+
+
+def _outlook(plan: Plan, point: Point, earlier: Sequence[Earlier]) -> Outlook | None:
+    seconds = estimate.of_point(plan, point, earlier=earlier_seconds(plan, point, earlier))
+    return None if seconds is None else Outlook(seconds=seconds, cost=_cost(plan, point, seconds))
+
+
+def _cost(plan: Plan, point: Point, seconds: Estimate) -> Amounts | None:
+    """What one attempt is billed, each of its nodes rounded up by itself; setup is not in it."""
+    terms = price.planned_terms(plan, point.key.pool)
+    if terms is None:
+        return None
+    mean, low, high = (_billed(plan, point, terms, held) for held in (seconds.mean, seconds.low, seconds.high))
+    return Amounts(mean, low, high, terms.rate.currency)
+
+
+def _billed(plan: Plan, point: Point, terms: Terms, held: float) -> Decimal:
+    lives = [Decimal(f"{held:.3f}")] * point.nodes
+    return billing.attempt_bill(terms, node_seconds=lives, share=price.paid_share(plan, point)).total.value
+
+
+def _is_unknown(points: Sequence[Outlook | None], trials: Iterable[Trial]) -> bool:
+    return any(points[trial.point] is None for trial in trials)
+
+
+def _mean(points: Sequence[Outlook | None], trial: Trial) -> float | None:
+    outlook = points[trial.point]
+    return None if outlook is None else outlook.seconds.mean
+
+
+def _range(
+    points: Sequence[Outlook | None], least: Sequence[Trial], most: Sequence[Trial], *, parallel: int
+) -> Range | None:
+    if _is_unknown(points, most):
+        return None
+    known = {index: outlook.seconds for index, outlook in enumerate(points) if outlook is not None}
+    mean = _makespan([known[trial.point].mean for trial in most], parallel=parallel)
+    low = _makespan([known[trial.point].low for trial in least], parallel=parallel)
+    high = _makespan([known[trial.point].high for trial in most], parallel=parallel)
+    assert mean is not None
+    assert low is not None
+    assert high is not None
+    return Range(mean, low, high)
+
+
+def _makespan(seconds: Iterable[float | None], *, parallel: int) -> float | None:
+    """How long it takes if each trial starts, in order, as soon as one of so many places is free."""
+    places = [0.0] * parallel
+    for duration in seconds:
+        if duration is None:
+            return None
+        heapq.heapreplace(places, places[0] + duration)
+    return max(places)
+
+
+def _costs(plan: Plan, points: Sequence[Outlook | None], least: Sequence[Trial]) -> tuple[Total, ...]:
+    if _is_unknown(points, plan.trials):
+        return ()
+    mean = _sums(plan, points, plan.trials, end="mean")
+    low = _sums(plan, points, least, end="low")
+    high = _sums(plan, points, plan.trials, end="high")
+    few = _sums(plan, points, least, end="mean")
+    return tuple(
+        Total(
+            Amounts(mean[one], low[one], high[one], one), least=few[one], reserve=_reserve(plan, points, currency=one)
+        )
+        for one in mean
+    )
+
+
+def _reserve(plan: Plan, points: Sequence[Outlook | None], *, currency: str) -> Decimal:
+    """What a budget must have beyond the high ends, so that every attempt fits when it is its turn, the last one too.
+
+    An attempt starts only where there is room for as long as the plan's times last, or earlier attempts did, and for
+    stopping it (`budget.Purse`): that is more than it will be billed.
+    """
+    settings = estimate.trial_seconds(plan) or 0.0
+    found = Decimal(0)
+    for point, outlook in zip(plan.points, points, strict=True):
+        terms = price.planned_terms(plan, point.key.pool) if point.runs else None
+        if outlook is None or outlook.cost is None or terms is None or outlook.cost.currency != currency:
+            continue
+        needed = _billed(plan, point, terms, max(settings, outlook.seconds.high) + budget.STOPPING_SECONDS)
+        found = max(found, needed - outlook.cost.high)
+    return found
+
+
+def _sums(plan: Plan, points: Sequence[Outlook | None], trials: Sequence[Trial], *, end: str) -> dict[str, Decimal]:
+    """By currency: one end of the costs of these trials, and setup once for each pool."""
+    found: dict[str, Decimal] = {}
+    for trial in trials:
+        outlook = points[trial.point]
+        if outlook is not None and outlook.cost is not None:
+            currency = outlook.cost.currency
+            found[currency] = found.get(currency, Decimal(0)) + getattr(outlook.cost, end)
+    for pool in {plan.points[trial.point].key.pool for trial in trials}:
+        terms = price.planned_terms(plan, pool)
+        if terms is not None and terms.setup is not None:
+            found[terms.setup.currency] = found.get(terms.setup.currency, Decimal(0)) + terms.setup.value
+    return found

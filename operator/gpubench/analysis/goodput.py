@@ -1,0 +1,426 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the time of nodes went, how often they were taken away, and how long it took to be back at work; by pool.
+
+All from the records of attempts, so that it can be made again from the ledger. Seconds are those of nodes: a gang of
+four that waits for a minute has waited for four. What a node spends while it is held is told apart as a bill is
+(`money.waterfall`); an attempt without a result is lost as a whole, but for what a later one took over from its
+checkpoint. The goodput is the share of the held time that was measured work.
+
+Interruptions are counted per hour that a node was held by an attempt, of whatever end: there they could be seen. The
+rate's interval is Garwood's, which takes one for independent of the others.
+
+Must not happen: a share of time that nobody saw the whole of; a rate where nothing was held; an unknown time as 0.
+"""
+
+import itertools
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from enum import StrEnum
+from typing import NamedTuple
+
+from gpubench.analysis import bills, estimates
+from gpubench.api.goodput_result import Goodput, InterruptionCounts, NodeSeconds, PoolGoodput, RecoveryTime
+from gpubench.api.point_result import Estimate
+from gpubench.api.status_sizes import GOODPUT_POOLS_MAX, SENTENCE_MAX
+from gpubench.cost import billing, derived, price, waterfall
+from gpubench.cost.amount import Rate
+from gpubench.cost.waterfall import NodeTime, Part
+from gpubench.plan.plan import Plan, Point
+from gpubench.scheduler import conditions, retries
+from gpubench.scheduler.ledger import AttemptRecord, Interruption, Ledger, Outcome
+from gpubench.stats import rates
+from gpubench.units import duration_text
+
+
+class Use(StrEnum):
+    """What a node's time went into. Values are the fields of a status; all but the first sum to what was held."""
+
+    QUEUED = "queued"  # a pod had no node yet: nothing is held, nothing is paid
+    WAITING = "waiting"  # for the image, and for the gang's other pods
+    START_UP = "start_up"  # up to and with the first step
+    USEFUL = "useful"  # measured work that came to a result
+    OTHER = "other"  # of attempts with a result: warm-up, checks, gaps, the end
+    REPEATED = "repeated"  # starting up once more to go on from a checkpoint
+    LOST = "lost"  # of interrupted attempts, less what others took over
+    FAILED = "failed"  # of attempts that failed or were stopped, less what others took over
+    UNKNOWN = "unknown"
+
+
+Uses = Mapping[Use, Decimal]
+
+_BY_PART = {
+    Part.IMAGE_PULL: Use.WAITING,
+    Part.WAITING: Use.WAITING,
+    Part.START_UP: Use.START_UP,
+    Part.WARM_UP: Use.OTHER,
+    Part.MEASURED: Use.USEFUL,
+    Part.IDLE: Use.OTHER,
+    Part.UNKNOWN: Use.UNKNOWN,
+}
+_NOTHING = Decimal(0)
+
+
+class Shares(NamedTuple):
+    """Node-seconds of some attempts, as a comparison of prices needs them."""
+
+    counted: Decimal  # of work that counts, with what it takes to begin and to end it
+    lost: Decimal  # to interruptions: work that counts for nothing, and starting anew
+
+
+# --- one attempt ------------------------------------------------------------------------------------------------------
+
+
+def by_attempt(plan: Plan, ledger: Ledger) -> dict[str, Uses]:
+    """What each attempt that has ended did with its nodes, by its key."""
+    points = {trial.id: plan.points[trial.point] for trial in plan.trials}
+    found: dict[str, Uses] = {}
+    for trial, attempts in ledger.by_trial().items():
+        if trial in points:
+            taken = taken_over(attempts)
+            for record in attempts:
+                if record.outcome is not None:
+                    found[record.key] = of_attempt(record, points[trial], taken_over=taken.get(record.attempt, {}))
+    return found
+
+
+def taken_over(attempts: Sequence[AttemptRecord]) -> dict[int, dict[int, Decimal]]:
+    """Seconds of work that came to no result and that a later run went on from: by attempt, and by index of its run.
+
+    Only who came to a result says what it went on from: the work of all earlier runs together. It is taken to have been
+    done by the last one of the attempt that wrote the checkpoint, and what that had no time for by those before it.
+    """
+    resumed = next((one.result.resumed for one in attempts if one.result is not None and one.result.resumed), None)
+    if resumed is None:
+        return {}
+    left = Decimal(f"{resumed.useful_seconds:.3f}")
+    found: dict[int, dict[int, Decimal]] = {}
+    for record in reversed([one for one in attempts if one.attempt <= resumed.attempt]):
+        without_result = runs(record)[: None if record.result is None else -1]
+        for index, nodes in reversed([*enumerate(without_result)]):
+            seconds = min(left, max((node.held for node in nodes), default=_NOTHING))
+            found.setdefault(record.attempt, {})[index] = seconds
+            left -= seconds
+    return found
+
+
+def of_attempt(record: AttemptRecord, point: Point, *, taken_over: Mapping[int, Decimal] | None = None) -> Uses:
+    """What an attempt that has ended did with its nodes, in node-seconds; what nobody told is absent.
+
+    `taken_over` is how long its gang worked for what another run took over, by the index of the run.
+    """
+    found: dict[Use, Decimal] = {}
+
+    def add(use: Use, seconds: Decimal) -> None:
+        if seconds > 0 or use is Use.QUEUED:
+            found[use] = found.get(use, _NOTHING) + seconds
+
+    for scheduled, _, _ in record.pod_times:
+        add(Use.QUEUED, Decimal(f"{max(0.0, scheduled - (record.admitted_at or 0.0)):.3f}"))
+    for index, nodes in enumerate(runs(record)):
+        for node in nodes:
+            for use, seconds in _of_node(record, point, node, taken_over=(taken_over or {}).get(index, _NOTHING)):
+                add(use, seconds)
+    return found
+
+
+def _of_node(
+    record: AttemptRecord, point: Point, node: NodeTime, *, taken_over: Decimal
+) -> Iterable[tuple[Use, Decimal]]:
+    work = bills.work_of(record, point)
+    if node.is_lost or work is None:
+        useful = min(taken_over, node.held)
+        yield Use.USEFUL, useful
+        was_interrupted = node.is_lost or record.outcome is Outcome.PREEMPTED
+        yield Use.LOST if was_interrupted else Use.FAILED, node.held - useful
+    elif node.started is None or node.joined is None:  # what was measured is known all the same
+        useful = min(work.measured, node.held)
+        yield Use.USEFUL, useful
+        yield Use.UNKNOWN, node.held - useful
+    else:
+        again = record.result is not None and record.result.resumed is not None
+        for part, seconds in waterfall.spent(node, work):
+            yield Use.REPEATED if again and part is Part.START_UP else _BY_PART[part], seconds
+
+
+def node_times(record: AttemptRecord) -> tuple[NodeTime, ...]:
+    """How long each node of an attempt was held, in any of its runs."""
+    return tuple(itertools.chain.from_iterable(runs(record)))
+
+
+def runs(record: AttemptRecord) -> tuple[tuple[NodeTime, ...], ...]:
+    """How long each node was held by each run of an attempt: by those that Kueue has ended, oldest first, and its last.
+
+    Of a pod that was gone before its end was seen, and whose placement was written down while it ran, until the end of
+    the attempt: it was gone by then. A bill says less of it, for nobody knows how much earlier it went.
+    """
+    left = list(record.placed_at)
+    for scheduled, _, _ in record.pod_times:
+        if scheduled in left:
+            left.remove(scheduled)
+    lasted = (record.ended_at or record.created_at) - record.created_at
+    unseen = (NodeTime(held=Decimal(f"{bills.held(placed, lasted):.3f}")) for placed in left)
+    *ended_early, last = bills.runs(record)
+    return (*ended_early, (*last, *unseen))
+
+
+def is_seen(record: AttemptRecord, *, nodes: int) -> bool:
+    """Whether it is known how long each of its nodes was held."""
+    known = sum(not node.is_lost for node in node_times(record))
+    return not bills.is_incomplete(record, nodes=nodes) or known >= nodes
+
+
+def held(uses: Uses) -> Decimal:
+    """Node-seconds for which nodes were held."""
+    return sum((seconds for use, seconds in uses.items() if use is not Use.QUEUED), _NOTHING)
+
+
+def shares(uses: Uses) -> Shares:
+    """What of an attempt's time counts, and what was lost to interruptions."""
+    lost = uses.get(Use.LOST, _NOTHING) + uses.get(Use.REPEATED, _NOTHING)
+    return Shares(counted=held(uses) - lost - uses.get(Use.FAILED, _NOTHING), lost=lost)
+
+
+def first_step_at(record: AttemptRecord) -> float | None:
+    """When an attempt made its first step; None where it has no result, for nobody else tells."""
+    if record.result is None or not record.pod_times or record.pod_times[0][1] is None:
+        return None
+    return record.created_at + record.pod_times[0][1] + record.result.join_seconds + record.result.init_seconds
+
+
+# --- back at work -----------------------------------------------------------------------------------------------------
+
+
+class Recovery(NamedTuple):
+    """The seconds from the end of an interrupted attempt to the first step of the next one at its trial, in order."""
+
+    back_off: float  # that the operator waits before another retry
+    creation: float  # until the next Job: other trials, room in the pool, the operator itself
+    scheduling: float  # until its last pod had a node
+    pull: float  # until its last container had started
+    start_up: float  # until the first step
+
+    @property
+    def seconds(self) -> float:
+        """All of it."""
+        return math.fsum(self)
+
+
+def recoveries(plan: Plan, attempts: Sequence[AttemptRecord]) -> tuple[Recovery, ...]:
+    """How the trial of these attempts, oldest first, came back after each interruption, where that can be told."""
+    found = (
+        _recovery(plan, attempts[: index + 1], after)
+        for index, after in enumerate(attempts[1:])
+        if attempts[index].outcome is Outcome.PREEMPTED
+    )
+    return tuple(one for one in found if one is not None)
+
+
+def _recovery(plan: Plan, before: Sequence[AttemptRecord], after: AttemptRecord) -> Recovery | None:
+    began, first_step = before[-1].ended_at, first_step_at(after)
+    runs = [running for _, running, _ in after.pod_times if running is not None]
+    if began is None or first_step is None or not runs:
+        return None
+    until_created = max(0.0, after.created_at - began)
+    standing = retries.standing(before, plan.attempts, nodes=plan.point_of(after.trial).nodes)
+    back_off = min(until_created, max(0.0, standing.not_before - began))
+    placed = max(0.0, *(scheduled for scheduled, _, _ in after.pod_times))
+    started = max(placed, *runs)
+    return Recovery(
+        back_off=back_off,
+        creation=until_created - back_off,
+        scheduling=placed,
+        pull=started - placed,
+        start_up=max(0.0, first_step - after.created_at - started),
+    )
+
+
+def _recovery_time(found: Sequence[Recovery]) -> RecoveryTime | None:
+    if not found:
+        return None
+    parts = {
+        name: estimates.sampled(statistics.fmean(getattr(one, name) for one in found)) for name in Recovery._fields
+    }
+    return RecoveryTime(
+        count=len(found),
+        median=estimates.sampled(statistics.median(one.seconds for one in found)),
+        mean=estimates.sampled(statistics.fmean(one.seconds for one in found)),
+        **parts,
+    )
+
+
+# --- a study ----------------------------------------------------------------------------------------------------------
+
+
+def of_study(plan: Plan, ledger: Ledger) -> Goodput | None:
+    """What became of the node time of a study so far; None before an attempt has ended."""
+    trials = {trial.id: plan.points[trial.point] for trial in plan.trials}
+    uses = by_attempt(plan, ledger)
+    groups: dict[str, list[tuple[Point, AttemptRecord]]] = {}
+    back: dict[str, list[Recovery]] = {}
+    for trial, attempts in ledger.by_trial().items():
+        point = trials.get(trial)
+        ended = [record for record in attempts if record.outcome is not None]
+        if point is None or not ended:
+            continue
+        groups.setdefault(point.key.pool, []).extend((point, record) for record in ended)
+        back.setdefault(point.key.pool, []).extend(recoveries(plan, attempts))
+    if not groups:
+        return None
+    pools = [
+        _of_pool(plan, pool.name, groups[pool.name], uses, back[pool.name])
+        for pool in plan.pools
+        if pool.name in groups
+    ]
+    most_interrupted = sorted(pools, key=lambda pool: pool.interruptions.total, reverse=True)[:GOODPUT_POOLS_MAX]
+    return Goodput(
+        pools=tuple(pool for pool in pools if pool in most_interrupted),
+        recovery=_recovery_time([one for of_pool in back.values() for one in of_pool]),
+    )
+
+
+def _of_pool(
+    plan: Plan,
+    pool: str,
+    ended: Sequence[tuple[Point, AttemptRecord]],
+    uses: Mapping[str, Uses],
+    back: Sequence[Recovery],
+) -> PoolGoodput:
+    summed = _summed(uses[record.key] for _, record in ended)
+    counts = counted(record for _, record in ended)
+    hours = held(summed) / derived.SECONDS_PER_HOUR
+    unseen = sum(not is_seen(record, nodes=point.nodes) for point, record in ended)
+    share = _share(summed) if not unseen else None
+    rate = None if not share else _effective(plan, pool, share)
+    found = PoolGoodput(
+        pool=pool,
+        capacity_type=plan.pool(pool).spec.capacity_type,
+        attempts=len(ended),
+        incomplete=unseen or None,
+        interruptions=counts,
+        node_hours=_figure(hours),
+        per_node_hour=_rate(counts.total, hours),
+        per_paid_node_hour=_rate(counts.total, _paid_hours(plan, pool, ended)),
+        node_seconds=NodeSeconds(**{use.value: _figure(seconds) for use, seconds in summed.items()}),
+        goodput=None if share is None else _figure(share),
+        effective_price=None if rate is None else estimates.amount_text(rate.per_node_hour),
+        currency=None if rate is None else rate.currency,
+        recovery=_recovery_time(back),
+        sentence="",
+    )
+    return found.model_copy(update={"sentence": conditions.clamped(_sentence(found), SENTENCE_MAX)})
+
+
+def counted(records: Iterable[AttemptRecord]) -> InterruptionCounts:
+    """How many of these attempts were interrupted, by whom."""
+    preempted = [one for one in records if one.outcome is Outcome.PREEMPTED and one.drilled is None]
+    kinds = [record.interruption for record in preempted]
+    return InterruptionCounts(
+        total=len(preempted),
+        reclaimed=kinds.count(Interruption.RECLAIM),
+        evicted=kinds.count(Interruption.EVICTION),
+        nodes_lost=kinds.count(Interruption.NODE_LOST),
+    )
+
+
+def _summed(several: Iterable[Uses]) -> Uses:
+    found: dict[Use, Decimal] = {}
+    for uses in several:
+        for use, seconds in uses.items():
+            found[use] = found.get(use, _NOTHING) + seconds
+    return {use: found[use] for use in Use if use in found}
+
+
+def _share(uses: Uses) -> Decimal | None:
+    """The goodput; None where nothing was held."""
+    whole = held(uses)
+    return uses.get(Use.USEFUL, _NOTHING) / whole if whole > 0 else None
+
+
+def _effective(plan: Plan, pool: str, share: Decimal) -> Rate | None:
+    """The price of a node for an hour of measured work: of what it is held for, only that share is."""
+    rate = price.planned_rate(plan, pool)
+    return None if rate is None else Rate(per_node_hour=rate.per_node_hour / share, currency=rate.currency)
+
+
+def _paid_hours(plan: Plan, pool: str, ended: Iterable[tuple[Point, AttemptRecord]]) -> Decimal | None:
+    """Node-hours by the provider's increment and minimum; None without a price."""
+    terms = price.planned_terms(plan, pool)
+    if terms is None:
+        return None
+    billed = (
+        billing.attempt_bill(
+            terms, node_seconds=[node.held for node in node_times(record)], share=price.paid_share(plan, point)
+        ).billed_hours
+        for point, record in ended
+    )
+    return sum(billed, _NOTHING)
+
+
+def _rate(count: int, hours: Decimal | None) -> Estimate | None:
+    found = None if hours is None else rates.of_count(count, exposure=float(hours))
+    if found is None or found.low is None or found.high is None:
+        return None
+    return Estimate(
+        mean=estimates.sampled(found.mean), low=estimates.sampled(found.low), high=estimates.sampled(found.high)
+    )
+
+
+def _figure(value: Decimal) -> float:
+    return estimates.sampled(float(value))
+
+
+# --- words ------------------------------------------------------------------------------------------------------------
+
+
+def _sentence(found: PoolGoodput) -> str:
+    parts = [_how_often(found)]
+    if found.goodput is not None:
+        parts.append(f"{_percent(found.goodput)} of the node time was measured work{_lost(found)}")
+    elif found.incomplete:
+        whose = "1 attempt" if found.incomplete == 1 else f"{found.incomplete} attempts"
+        parts.append(f"how much of the node time was work cannot be told: pods of {whose} were gone before their end")
+    if found.recovery is not None:
+        of = "" if found.recovery.count == 1 else f" (median of {found.recovery.count})"
+        parts.append(f"back at work after {duration_text(found.recovery.median)}{of}")
+    return "; ".join(parts)
+
+
+def _how_often(found: PoolGoodput) -> str:
+    counts, rate = found.interruptions, found.per_node_hour
+    kind = f" ({found.capacity_type.value})"
+    what = "no attempt was interrupted"
+    if counts.total:
+        what = f"{counts.total} of {found.attempts} attempts {'was' if counts.total == 1 else 'were'} interrupted"
+        what += _kinds(counts)
+    if rate is None or rate.high is None or rate.low is None:
+        return f"{found.pool}{kind}: {what}"
+    hours = f"{found.node_hours:.3g} node-hours"
+    if not counts.total:
+        return f"{found.pool}{kind}: {what} in {hours}: fewer than {rate.high:.2g} per node-hour (95 %)"
+    interval = f"95 %: {rate.low:.2g}–{rate.high:.2g}"
+    return f"{found.pool}{kind}: {what} in {hours}: {rate.mean:.2g} per node-hour ({interval})"
+
+
+def _kinds(counts: InterruptionCounts) -> str:
+    told = [
+        f"{count} {word}"
+        for count, word in (
+            (counts.reclaimed, "reclaimed"),
+            (counts.evicted, "evicted"),
+            (counts.nodes_lost, "with a lost node"),
+        )
+        if count
+    ]
+    return f" ({', '.join(told)})" if told else ""
+
+
+def _lost(found: PoolGoodput) -> str:
+    lost = (found.node_seconds.lost or 0.0) + (found.node_seconds.repeated or 0.0)
+    hours = found.node_hours * 3600
+    return f", {_percent(lost / hours)} was lost to interruptions" if lost and hours else ""
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:.3g} %"

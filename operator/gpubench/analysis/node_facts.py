@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the labels, taints and resources of a node say: which GPU it has, how it is rented, who may run there.
+
+Each label has the page that documents it beside it. Must not happen: a fact that is guessed from a node's name.
+"""
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from gpubench import names, units
+from gpubench.api.pool import CapacityType, Toleration
+from gpubench.scheduler import interruptions
+
+GPU = "nvidia.com/gpu"
+MIG = "nvidia.com/mig-"  # how each resource of a GPU that is cut into instances begins
+SHARED = "nvidia.com/gpu.shared"  # a GPU that the device plugin lends to several pods in turns
+EFA = "vpc.amazonaws.com/efa"
+HUGE_PAGES = "hugepages-2Mi"
+HOSTNAME = "kubernetes.io/hostname"
+
+# https://docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus
+GKE_ACCELERATOR = "cloud.google.com/gke-accelerator"
+# https://github.com/NVIDIA/k8s-device-plugin/tree/main/docs/gpu-feature-discovery#generated-labels
+GPU_PRODUCT = "nvidia.com/gpu.product"
+# https://karpenter.sh/docs/concepts/scheduling/#well-known-labels
+KARPENTER_GPU, KARPENTER_GPU_MEMORY = "karpenter.k8s.aws/instance-gpu-name", "karpenter.k8s.aws/instance-gpu-memory"
+
+#: Labels that say how a node is rented, the surest first, and what their values mean.
+_CAPACITY: Mapping[str, Mapping[str, CapacityType]] = {
+    # https://docs.cloud.google.com/kubernetes-engine/docs/concepts/spot-vms
+    "cloud.google.com/gke-spot": {"true": CapacityType.SPOT},
+    # https://docs.cloud.google.com/kubernetes-engine/docs/how-to/preemptible-vms
+    "cloud.google.com/gke-preemptible": {"true": CapacityType.PREEMPTIBLE},
+    # https://docs.cloud.google.com/kubernetes-engine/docs/how-to/consuming-reservations
+    "cloud.google.com/reservation-name": {},  # whatever its value is: the reservation's name
+    # https://docs.cloud.google.com/kubernetes-engine/docs/concepts/node-auto-provisioning
+    "cloud.google.com/gke-provisioning": {
+        "standard": CapacityType.ON_DEMAND,
+        "spot": CapacityType.SPOT,
+        "preemptible": CapacityType.PREEMPTIBLE,
+    },
+    # https://karpenter.sh/docs/concepts/scheduling/#well-known-labels
+    "karpenter.sh/capacity-type": {
+        "on-demand": CapacityType.ON_DEMAND,
+        "spot": CapacityType.SPOT,
+        "reserved": CapacityType.RESERVED,
+    },
+    # https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html
+    "eks.amazonaws.com/capacityType": {
+        "ON_DEMAND": CapacityType.ON_DEMAND,
+        "SPOT": CapacityType.SPOT,
+        "CAPACITY_BLOCK": CapacityType.RESERVED,
+    },
+    # https://learn.microsoft.com/azure/aks/spot-node-pool
+    "kubernetes.azure.com/scalesetpriority": {"spot": CapacityType.SPOT, "regular": CapacityType.ON_DEMAND},
+}
+
+#: Labels by which a cloud's groups of nodes are told apart.
+NODE_GROUPS = (
+    "cloud.google.com/gke-nodepool",
+    "eks.amazonaws.com/nodegroup",
+    "karpenter.sh/nodepool",
+    "kubernetes.azure.com/agentpool",
+)
+
+#: How the identity that a cloud gives to a machine begins (`spec.providerID`), and what pools of it are called.
+_CLOUDS = {"gce": "gke", "aws": "eks", "azure": "aks"}
+
+#: GKE's names of accelerators whose own text lacks the memory by which they are told apart.
+_GKE_NAMES = {"nvidia-tesla-a100": "A100-40GB", "nvidia-h100-mega-80gb": "H100-80GB"}
+#: Karpenter's names of GPUs that exist with two sizes of memory.
+_TWO_SIZES = frozenset({"a100", "h100", "v100"})
+
+#: Taints that every GPU node, or every spot node, of a place has: whatever their values are, they are tolerated.
+_OF_THE_KIND = frozenset(
+    {
+        GPU,
+        "cloud.google.com/gke-spot",  # of nodes that auto-provisioning has made
+        "cloud.google.com/gke-preemptible",
+        "cloud.google.com/gke-provisioning",
+        "kubernetes.azure.com/scalesetpriority",
+    }
+)
+#: Taints that go by themselves: of a node that starts, fails or ends.
+_PASSING = (
+    "node.kubernetes.io/",
+    "node.cloudprovider.kubernetes.io/",
+    "karpenter.sh/",
+    "DeletionCandidateOfClusterAutoscaler",
+)
+_STARTING = ("/agent-not-ready", "/not-ready", "/startup-taint")
+_CONTROL_PLANE = frozenset({"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"})
+
+
+def labels(node: Mapping[str, Any]) -> Mapping[str, str]:
+    """The node's labels."""
+    return node["metadata"].get("labels") or {}
+
+
+def place(node: Mapping[str, Any]) -> str | None:
+    """The cloud that the machine belongs to: gke, eks or aks; None of a machine that says nothing of one."""
+    return _CLOUDS.get(str((node.get("spec") or {}).get("providerID") or "").partition(":")[0])
+
+
+def capacity(node: Mapping[str, Any]) -> tuple[CapacityType | None, dict[str, str]]:
+    """How the node is rented, and the label that says so; None where none does."""
+    found = labels(node)
+    for key, meanings in _CAPACITY.items():
+        if key in found and not meanings:
+            return CapacityType.RESERVED, {key: found[key]}
+        if (meaning := meanings.get(found.get(key, ""))) is not None:
+            return meaning, {key: found[key]}
+    return (None if place(node) is not None else CapacityType.OWNED), {}
+
+
+def accelerator(node: Mapping[str, Any]) -> str | None:
+    """What the node's GPU is called, from whoever labels it; None where nobody does."""
+    found = labels(node)
+    if (product := found.get(GPU_PRODUCT)) is not None:
+        return product.removeprefix("NVIDIA-").removeprefix("Tesla-")
+    if (named := found.get(GKE_ACCELERATOR)) is not None:
+        return _GKE_NAMES.get(named) or named.removeprefix("nvidia-").removeprefix("tesla-").upper()
+    if (named := found.get(KARPENTER_GPU)) is not None:
+        mebibytes = found.get(KARPENTER_GPU_MEMORY, "")
+        sized = f"-{round(int(mebibytes) / 1024)}GB" if named in _TWO_SIZES and mebibytes.isdecimal() else ""
+        return f"{named.upper()}{sized}"
+    return None
+
+
+def gpus(node: Mapping[str, Any]) -> int:
+    """Whole GPUs that pods can ask for."""
+    return int(amount(node, GPU))
+
+
+def amount(node: Mapping[str, Any], resource: str) -> Decimal:
+    """What pods can have of a resource of the node, in its base unit; 0 where it has none, or does not say."""
+    try:
+        return units.quantity_value(str(allocatable(node).get(resource, "0")))
+    except ValueError:
+        return Decimal(0)
+
+
+def allocatable(node: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What pods can have of the node."""
+    return (node.get("status") or {}).get("allocatable") or {}
+
+
+def matches(node: Mapping[str, Any], selector: Mapping[str, str]) -> bool:
+    """Whether the node has all labels of a selector."""
+    found = labels(node)
+    return all(found.get(key) == value for key, value in selector.items())
+
+
+def is_ready(node: Mapping[str, Any]) -> bool:
+    """Whether the node is ready and takes pods."""
+    if (node.get("spec") or {}).get("unschedulable"):
+        return False
+    conditions = (node.get("status") or {}).get("conditions") or []
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
+
+
+def is_control_plane(node: Mapping[str, Any]) -> bool:
+    """Whether it is kept for the control plane: by a taint, since on a machine of one's own the label says nothing."""
+    return any(taint["key"] in _CONTROL_PLANE for taint in _taints(node))
+
+
+def tolerations(node: Mapping[str, Any]) -> tuple[Toleration, ...]:
+    """What a pod must tolerate to run there, but for what is over when the node is well."""
+    found = {
+        Toleration(key=taint["key"], operator="Exists", effect=taint["effect"])
+        if taint["key"] in _OF_THE_KIND or not taint.get("value")
+        else Toleration(key=taint["key"], operator="Equal", value=taint["value"], effect=taint["effect"])
+        for taint in _taints(node)
+        if taint["effect"] != "PreferNoSchedule" and not _passes(taint["key"])
+    }
+    return tuple(sorted(found, key=lambda toleration: toleration.to_json()))
+
+
+def untolerated(node: Mapping[str, Any], accepted: Sequence[Toleration]) -> str | None:
+    """The key of a lasting taint that none of these tolerations is for; None where a pod with them may run there.
+
+    https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/#concepts
+    """
+    lasting = (taint for taint in _taints(node) if taint["effect"] != "PreferNoSchedule" and not _passes(taint["key"]))
+    for taint in lasting:
+        if not any(
+            one.key in (None, taint["key"])
+            and one.effect in (None, taint["effect"])
+            and (one.operator == "Exists" or (one.value or "") == (taint.get("value") or ""))
+            for one in accepted
+        ):
+            return str(taint["key"])
+    return None
+
+
+def is_of_the_kind(toleration: Toleration) -> bool:
+    """Whether every node of its kind has the taint; any other one was put there by somebody for a reason."""
+    return toleration.key in _OF_THE_KIND
+
+
+def instance_type(node: Mapping[str, Any]) -> str | None:
+    """The cloud's name for a machine like that; None of a machine of one's own, where it is no name of a machine."""
+    return labels(node).get(names.LABEL_INSTANCE_TYPE) if place(node) is not None else None
+
+
+def _taints(node: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    return (node.get("spec") or {}).get("taints") or ()
+
+
+def _passes(key: str) -> bool:
+    return key in interruptions.LEAVING or key.startswith(_PASSING) or key.endswith(_STARTING)

@@ -1,0 +1,365 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a cluster can run studies: what was asked of it, judged; each finding with what to do.
+
+Must not happen: a guess that passes for knowledge. What cannot be known from outside is a warning that says so.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+from gpubench import names, permissions
+from gpubench.analysis import node_facts
+from gpubench.api import schema
+from gpubench.api.pool import GpuPool
+from gpubench.units import processors, quantity_value
+from gpubench.values import Value
+
+Object = Mapping[str, Any]
+
+#: The chart's lowest version (Chart.yaml), and the newest that it has been tried with.
+VERSION_LEAST, VERSION_TRIED = (1, 33), (1, 37)
+#: Daemons that enforce NetworkPolicies, as their own projects name their DaemonSets.
+_ENFORCERS = ("calico-node", "cilium", "anetd", "antrea-agent", "kube-router", "weave-net", "ovnkube-node")
+_AWS_NODE, _AWS_AGENT = "aws-node", "aws-eks-nodeagent"  # Amazon's CNI, and the container of it that does
+_K3S = "k3s"  # enforces by itself, unless told not to; its nodes say so in place of an instance type
+_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+_NAMED_MAX = 3
+
+
+class State(StrEnum):
+    """How a finding is meant."""
+
+    OK = "ok"
+    WARNING = "warning"  # studies may run; or it cannot be known
+    FAILED = "failed"  # studies will not run, or not finish
+
+
+class Finding(Value):
+    """One line: what was looked at, what was found, and what to do about it."""
+
+    area: str
+    state: State
+    says: str
+    remedy: str | None = None
+
+
+class Answer(Value):
+    """What an account may do, as an access review has it."""
+
+    verb: str
+    resource: str  # with its group and subresource: `pods/log`, `jobs.batch`
+    namespace: str | None = None  # None: in all of them, or of no namespace
+    allowed: bool
+    scope: permissions.Scope = permissions.Scope.STUDIES
+
+
+def api_server(version: Object) -> Finding:
+    """Whether the API server is one of those that gpubench is made for."""
+    area, said = "API server", str(version.get("gitVersion", "of an unknown version"))
+    number = _number(version)
+    least, tried = (".".join(map(str, one)) for one in (VERSION_LEAST, VERSION_TRIED))
+    if number is None:
+        return Finding(area=area, state=State.WARNING, says=said, remedy=f"it should be Kubernetes {least} or newer")
+    if number < VERSION_LEAST:
+        return Finding(
+            area=area,
+            state=State.FAILED,
+            says=f"{said} is older than {least}",
+            remedy=f"update the cluster to Kubernetes {least} or newer: Jobs of gangs need successPolicy",
+        )
+    newer = f"; gpubench was tried up to {tried}" if number > VERSION_TRIED else ""
+    return Finding(area=area, state=State.OK, says=f"{said}{newer}")
+
+
+def _number(version: Object) -> tuple[int, int] | None:
+    """Major and minor; providers write `33+`."""
+    texts = [str(version.get(part, "")).rstrip("+") for part in ("major", "minor")]
+    return (int(texts[0]), int(texts[1])) if all(text.isdecimal() for text in texts) else None
+
+
+def definition(kind: schema.Kind, found: Object | None) -> Finding:
+    """Whether the cluster knows a kind, and in the revision that this program has."""
+    area = f"CRD {kind.kind}"
+    apply = "upgrade the chart (crds.enabled), or kubectl apply -f charts/gpubench/files/crds"
+    if found is None:
+        return Finding(
+            area=area, state=State.FAILED, says="the cluster does not know it", remedy=f"to install it: {apply}"
+        )
+    if not _holds(found, "Established"):
+        return Finding(
+            area=area,
+            state=State.FAILED,
+            says="it is there and not established",
+            remedy=f"kubectl describe crd {kind.plural}.{names.GROUP} says what the API server has against it",
+        )
+    served = {one["name"]: one for one in found["spec"]["versions"] if one.get("served")}
+    if names.VERSION not in served:
+        return Finding(
+            area=area,
+            state=State.FAILED,
+            says=f"it serves {', '.join(served) or 'nothing'}, and this gpubench speaks {names.VERSION}",
+            remedy=apply,
+        )
+    ours = set(_fields(schema.definition(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]))
+    theirs = set(_fields(served[names.VERSION]["schema"]["openAPIV3Schema"]))
+    if missing := sorted(ours - theirs):
+        says = f"of an older revision: it lacks {_listed(missing)}"
+        return Finding(area=area, state=State.WARNING, says=says, remedy=f"its newer fields are refused: {apply}")
+    if more := sorted(theirs - ours):
+        says = f"of a newer revision: it has {_listed(more)}"
+        remedy = "update this program (pip install -U gpubench): it refuses objects that use these fields"
+        return Finding(area=area, state=State.WARNING, says=says, remedy=remedy)
+    return Finding(area=area, state=State.OK, says=f"established, {names.VERSION}, of this revision")
+
+
+def _fields(node: Object, path: str = "") -> Iterator[str]:
+    """The paths of all fields of a schema."""
+    for name, field in (node.get("properties") or {}).items():
+        yield (own := f"{path}.{name}".lstrip("."))
+        yield from _fields(field, own)
+    if isinstance(node.get("items"), Mapping):
+        yield from _fields(node["items"], f"{path}[]")
+
+
+def rights(area: str, answers: Sequence[Answer] | None, *, account: str) -> Finding:
+    """Whether an account may do what it must; None where nobody would say."""
+    if answers is None:
+        return Finding(
+            area=area,
+            state=State.WARNING,
+            says=f"you may not ask what {account} may do",
+            remedy="ask an administrator to run this command, who may create subjectaccessreviews",
+        )
+    refused = [answer for answer in answers if not answer.allowed]
+    vital = [answer for answer in refused if answer.scope is not permissions.Scope.DRAINS]
+    if vital:
+        return Finding(
+            area=area,
+            state=State.FAILED,
+            says=f"{account} may not {_listed([_asked(answer) for answer in vital])}",
+            remedy="bind the roles of the chart (rbac.create) to it",
+        )
+    without = "; nodes cannot be cordoned (spec.drill of kind Drain, rbac.drains of the chart)" if refused else ""
+    return Finding(area=area, state=State.OK, says=f"{account} has all {len(answers) - len(refused)}{without}")
+
+
+def _asked(answer: Answer) -> str:
+    where = f" in {answer.namespace}" if answer.namespace else ""
+    return f"{answer.verb} {answer.resource}{where}"
+
+
+def person(answers: Sequence[Answer], *, namespace: str) -> Finding:
+    """What whoever asks may do with studies."""
+    area = "your permissions"
+    refused = [answer for answer in answers if not answer.allowed]
+    if not refused:
+        return Finding(area=area, state=State.OK, says=f"you may run and read studies in {namespace}")
+    return Finding(
+        area=area,
+        state=State.WARNING,
+        says=f"in {namespace} you may not {_listed([f'{one.verb} {one.resource}' for one in refused])}",
+        remedy="an administrator gives you the chart's role gpubench-edit, by its aggregation into edit",
+    )
+
+
+def operator(lease: Object | None, *, name: str, now: float, renewed: float | None) -> Finding:
+    """Whether an operator works: it holds its Lease, and has renewed it within its time."""
+    area = "operator"
+    start = "start it: kubectl get deploy,pods -A -l app.kubernetes.io/component=operator says how it stands"
+    spec = (lease or {}).get("spec") or {}
+    holder = spec.get("holderIdentity")
+    if lease is None:
+        says = f"there is no Lease {name}: none has ever run there"
+        return Finding(area=area, state=State.FAILED, says=says, remedy=f"{start}; --operator names another Lease")
+    if not holder or renewed is None:
+        return Finding(area=area, state=State.FAILED, says=f"nobody holds the Lease {name}", remedy=start)
+    late = now - renewed - float(spec.get("leaseDurationSeconds") or 0)
+    if late > 0:
+        says = f"{holder} has not renewed the Lease {name} for {now - renewed:.0f} s"
+        return Finding(area=area, state=State.FAILED, says=says, remedy=start)
+    return Finding(area=area, state=State.OK, says=f"{holder} holds the Lease {name}")
+
+
+def devices(nodes: Sequence[Object]) -> Finding:
+    """Whether nodes with GPUs offer them: what the device plugin is for."""
+    area = "device plugin"
+    offering = [node for node in nodes if node_facts.gpus(node)]
+    silent = [node for node in nodes if not node_facts.gpus(node) and _should_offer(node)]
+    if silent:
+        listed = _listed([node["metadata"]["name"] for node in silent])
+        return Finding(
+            area=area,
+            state=State.FAILED,
+            says=f"labels of {listed} name a GPU, and no {node_facts.GPU} is offered there",
+            remedy="install driver and device plugin there, or see why they do not run: kubectl get pods -A -o wide",
+        )
+    if not offering:
+        return Finding(
+            area=area,
+            state=State.WARNING,
+            says=f"no node offers {node_facts.GPU}",
+            remedy="nothing to do for pools of processors, and for nodes that come when a pod asks for them",
+        )
+    count = sum(map(node_facts.gpus, offering))
+    return Finding(area=area, state=State.OK, says=f"{count} {node_facts.GPU} on {_count(len(offering), 'node')}")
+
+
+def _should_offer(node: Object) -> bool:
+    """Whether a GPU is there that nobody offers in whatever form."""
+    offered = any(resource.startswith("nvidia.com/") for resource, _ in _positive(node))
+    return node_facts.accelerator(node) is not None and not offered
+
+
+def _positive(node: Object) -> Iterator[tuple[str, Any]]:
+    for resource, quantity in node_facts.allocatable(node).items():
+        if node_facts.amount(node, resource) > 0:
+            yield resource, quantity
+
+
+def network(daemon_sets: Sequence[Object], nodes: Sequence[Object]) -> Finding:
+    """Whether something that enforces NetworkPolicies is known to run. The API server takes them in any case."""
+    area = "NetworkPolicy"
+    for one in daemon_sets:
+        name = one["metadata"]["name"]
+        containers = {container["name"] for container in one["spec"]["template"]["spec"]["containers"]}
+        if name in _ENFORCERS or (name == _AWS_NODE and _AWS_AGENT in containers):
+            return Finding(area=area, state=State.OK, says=f"{name} runs, which enforces policies where it is told to")
+    if any(node_facts.labels(node).get(names.LABEL_INSTANCE_TYPE) == _K3S for node in nodes):
+        return Finding(area=area, state=State.OK, says="k3s enforces policies, unless it was told not to")
+    return Finding(
+        area=area,
+        state=State.WARNING,
+        says="nothing is known here that enforces policies",
+        remedy="studies run all the same; others could reach their pods, who then still need the study's token",
+    )
+
+
+def images(wanted: Mapping[str, str], nodes: Sequence[Object]) -> Iterator[Finding]:
+    """Images of pods by whom they are for; whether they can be pulled is known only of those that have been."""
+    present = {
+        name
+        for node in nodes
+        for image in (node.get("status") or {}).get("images") or []
+        for name in image.get("names") or []
+    }
+    for image in dict.fromkeys(wanted.values()):
+        users = _listed(sorted(user for user, one in wanted.items() if one == image))
+        if present & {image, f"docker.io/{image}", f"docker.io/library/{image}"}:
+            yield Finding(area="image", state=State.OK, says=f"{image} ({users}) is on a node already")
+        else:
+            yield Finding(
+                area="image",
+                state=State.WARNING,
+                says=f"{image} ({users}) is on no node yet: whether it can be pulled is not known, and was not tried",
+                remedy=f"try it: kubectl run pull --rm -it --restart=Never --image={image} --command -- true",
+            )
+
+
+def pool(one: GpuPool, nodes: Sequence[Object]) -> Finding:
+    """Whether a pod of a pool finds a node: by its selector, the taints there, and what is left for it."""
+    area, spec = f"pool {one.name}", one.spec
+    if spec.measured_by is not None:
+        return Finding(area=area, state=State.OK, says=f"never run: priced from {spec.measured_by.pool}")
+    matching = [node for node in nodes if node_facts.matches(node, spec.scheduling.node_selector)]
+    if not matching:
+        return Finding(
+            area=area,
+            state=State.WARNING,
+            says="no node has its labels",
+            remedy="nothing to do where an autoscaler brings them; else compare with gpubench pools discover --all",
+        )
+    refused = {node["metadata"]["name"]: why for node in matching if (why := _misfit(one, node)) is not None}
+    fitting = [node for node in matching if node["metadata"]["name"] not in refused]
+    if not fitting:
+        name, why = next(iter(refused.items()))
+        return Finding(
+            area=area,
+            state=State.FAILED,
+            says=f"none of its {_count(len(matching), 'node')} takes a pod: {name} {why}",
+            remedy="correct its slot, nodeResources or tolerations: gpubench pools discover --all proposes them",
+        )
+    ready = sum(map(node_facts.is_ready, fitting))
+    says = f"{ready} of {_count(len(matching), 'node')} ready" + (f", {len(refused)} take no pod" if refused else "")
+    if not ready:
+        return Finding(area=area, state=State.WARNING, says=says, remedy="kubectl describe node says what is wrong")
+    return Finding(area=area, state=State.OK, says=says)
+
+
+def _misfit(one: GpuPool, node: Object) -> str | None:
+    """Why a pod that takes all slots of a node does not get there; None where it does."""
+    spec = one.spec
+    taint = node_facts.untolerated(node, spec.scheduling.tolerations)
+    if taint is not None:
+        return f"has the taint {taint}, which the pool does not tolerate"
+    share = {"cpu": processors(spec.slot.cpu), "memory": quantity_value(spec.slot.memory)}
+    wanted = {resource: amount * spec.slots_per_node for resource, amount in share.items()}
+    if spec.slot.gpu_resource is not None:
+        wanted[spec.slot.gpu_resource] = quantity_value(str(spec.slots_per_node))
+    wanted |= {resource: quantity_value(quantity) for resource, quantity in spec.node_resources.items()}
+    for resource, amount in wanted.items():
+        if node_facts.amount(node, resource) < amount:
+            return f"has {node_facts.allocatable(node).get(resource, 'no')} {resource}, and all slots take {amount:f}"
+    return None
+
+
+def dns(slices: Sequence[Object]) -> Finding:
+    """Whether the cluster's DNS answers: pods of a gang find pod 0 by its name."""
+    ready = sum(
+        (endpoint.get("conditions") or {}).get("ready") is not False
+        for one in slices
+        for endpoint in one.get("endpoints") or []
+    )
+    if ready:
+        return Finding(area="DNS", state=State.OK, says=f"kube-dns has {_count(ready, 'ready endpoint')}")
+    return Finding(
+        area="DNS",
+        state=State.FAILED,
+        says="the Service kube-dns in kube-system has no ready endpoint",
+        remedy="gangs of several pods would end with JoinTimeout: see why CoreDNS does not run",
+    )
+
+
+def storage(classes: Sequence[Object]) -> Finding:
+    """Whether claims for data, records and checkpoints get a volume by themselves."""
+    area = "storage"
+    default = [
+        one["metadata"]["name"]
+        for one in classes
+        if (one["metadata"].get("annotations") or {}).get(_DEFAULT_CLASS) == "true"
+    ]
+    several = "checkpoints and records of gangs on several nodes need a claim that is ReadWriteMany"
+    if default:
+        return Finding(area=area, state=State.OK, says=f"{default[0]} is the default StorageClass; {several}")
+    says = (
+        f"none of {_listed([one['metadata']['name'] for one in classes])} is the default"
+        if classes
+        else "there is none"
+    )
+    return Finding(
+        area=area,
+        state=State.WARNING,
+        says=f"StorageClass: {says}",
+        remedy=f"studies run without; volumes for data must be made or their class named, and {several}",
+    )
+
+
+def unknown(area: str, what: str) -> Finding:
+    """What could not be asked."""
+    return Finding(
+        area=area, state=State.WARNING, says=f"not known: {what}", remedy="ask somebody who may to run this command"
+    )
+
+
+def _holds(body: Object, condition: str) -> bool:
+    found = (body.get("status") or {}).get("conditions") or []
+    return any(one["type"] == condition and one["status"] == "True" for one in found)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _listed(found: Sequence[str]) -> str:
+    more = f" and {len(found) - _NAMED_MAX} more" if len(found) > _NAMED_MAX else ""
+    return f"{', '.join(found[:_NAMED_MAX])}{more}"

@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: Apache-2.0
+"""GpuPools that a cluster's nodes suggest: nodes that are alike are one pool.
+
+Alike are nodes of one instance type (of one's own machines: with the same GPUs and processors) that are rented in the
+same way and have the same taints. What nodes cannot say (prices, how far a pool may grow) is left to a person.
+
+Must not happen: a pool whose selector also takes nodes of another kind, unless that is said of it; a node that is left
+out without a word.
+"""
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from gpubench import names
+from gpubench.analysis import node_facts
+from gpubench.api.pool import CapacityType, GpuPool, GpuPoolSpec, Scheduling, Slot
+from gpubench.values import Value
+
+Node = Mapping[str, Any]
+
+#: What daemons of every node ask for, of which its own figures know nothing: pods of a pool leave so much.
+DAEMON_PROCESSORS = Decimal("0.5")
+DAEMON_MEMORY = 1024**3
+_MEMORY_SHARE = Decimal("0.95")
+_SLOTS_MAX, _NODES_MAX = 64, 1000  # of the schema
+_CPU_SLOT_PROCESSORS = 4  # of a node without GPUs; a node with fewer is one slot
+_GIBIBYTE, _MEBIBYTE = 1024**3, 1024**2
+_IN_MEBIBYTES_BELOW = 4 * _GIBIBYTE
+#: Pages that a process of EFA needs: https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html
+_EFA_HUGE_PAGES = 5120 * _MEBIBYTE
+_NAMED_MAX = 3
+#: Added to a selector, one line after the other, until it takes these nodes alone.
+_FURTHER_LABELS: tuple[tuple[str, ...], ...] = (
+    (),
+    node_facts.NODE_GROUPS,
+    (node_facts.HOSTNAME,),
+    (names.LABEL_INSTANCE_TYPE,),
+    ("kubernetes.io/os",),
+)
+
+
+class Proposal(Value):
+    """A pool, the nodes that it was made of, and what a person must know, or fill in."""
+
+    pool: GpuPool
+    nodes: tuple[str, ...]
+    ready: int
+    instance_type: str | None = None
+    remarks: tuple[str, ...] = ()
+
+
+class Proposals(Value):
+    """All of them, and why nodes are in none."""
+
+    pools: tuple[Proposal, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+
+def proposals(nodes: Sequence[Node], *, existing: Sequence[GpuPool] = (), processors: bool = False) -> Proposals:
+    """GpuPools for the nodes of a cluster, as the API server lists them.
+
+    Nodes without GPUs are proposed where there are none with GPUs, or if `processors` are asked for. Nodes that a pool
+    in `existing` selects are left out.
+    """
+    left_out: dict[str, list[str]] = {}
+    groups: dict[tuple[object, ...], list[Node]] = {}
+    usable: list[Node] = []
+    for node in nodes:
+        reason = _unusable(node) or _taken(node, existing)
+        if reason is None:
+            usable.append(node)
+        else:
+            left_out.setdefault(reason, []).append(node["metadata"]["name"])
+    only_gpus = not processors and any(map(node_facts.gpus, nodes))
+    for node in usable:
+        if only_gpus and not node_facts.gpus(node):
+            left_out.setdefault("no GPU: --cpu proposes pools of processors, too", []).append(node["metadata"]["name"])
+        else:
+            groups.setdefault(_kind(node), []).append(node)
+    drafts = [_draft(group, nodes) for group in groups.values()]
+    return Proposals(
+        pools=_with_counterparts(_with_names(drafts)),
+        left_out=tuple(f"{_listed(found)}: {reason}" for reason, found in left_out.items()),
+    )
+
+
+def _unusable(node: Node) -> str | None:
+    """Why no gang could run on a node; None where nothing is known against it."""
+    if node_facts.is_control_plane(node):
+        return "kept for the control plane by its taint"
+    if node_facts.labels(node).get("kubernetes.io/os", "linux") != "linux":
+        return "does not run Linux"
+    return None if node_facts.gpus(node) else _without_gpus(node)
+
+
+def _without_gpus(node: Node) -> str | None:
+    """Why a node without a whole GPU that could be asked for is no node of processors either."""
+    resources = node_facts.allocatable(node)
+    if node_facts.SHARED in resources:
+        return f"lends its GPU to several pods in turns ({node_facts.SHARED}): figures of one would hold the others"
+    if any(resource.startswith(node_facts.MIG) for resource in resources):
+        return "its GPUs are cut into instances (MIG): write a GpuPool with slot.gpuResource by hand"
+    if node_facts.accelerator(node) is not None:
+        return f"its labels name a GPU, and it offers no {node_facts.GPU}: is the device plugin running there?"
+    if node_facts.amount(node, "cpu") - DAEMON_PROCESSORS < 1:
+        return "offers less than one processor beside what its daemons take"
+    return None
+
+
+def _taken(node: Node, existing: Sequence[GpuPool]) -> str | None:
+    """The pool that the node is in already."""
+    for pool in existing:
+        selector = pool.spec.scheduling.node_selector
+        if (
+            selector
+            and node_facts.matches(node, selector)
+            and (pool.spec.slot.gpu_resource is not None) == bool(node_facts.gpus(node))
+        ):
+            return f"in {names.POOL_KIND} {pool.name} already: --all proposes pools of such nodes, too"
+    return None
+
+
+def _kind(node: Node) -> tuple[object, ...]:
+    """What nodes of one pool have in common."""
+    own = (node_facts.accelerator(node), str(node_facts.amount(node, "cpu")))
+    return (
+        node_facts.labels(node).get(names.LABEL_POOL),
+        node_facts.place(node),
+        node_facts.instance_type(node) or own,
+        node_facts.gpus(node),
+        node_facts.capacity(node)[0],
+        tuple(node_facts.capacity(node)[1].items()),
+        node_facts.tolerations(node),
+    )
+
+
+def _draft(group: Sequence[Node], nodes: Sequence[Node]) -> Proposal:
+    """A proposal under a name that another one may have, too."""
+    first = group[0]
+    capacity, _ = node_facts.capacity(first)
+    accelerator = next(filter(None, map(node_facts.accelerator, group)), None)
+    gpus = node_facts.gpus(first)
+    slots = min(_SLOTS_MAX, gpus) if gpus else _processor_slots(group)
+    selector, remarks = _selector(group, nodes)
+    tolerations = node_facts.tolerations(first)
+    spec = GpuPoolSpec(
+        capacity_type=capacity or CapacityType.ON_DEMAND,
+        accelerator=(accelerator or "GPU") if gpus else None,
+        slots_per_node=slots,
+        max_nodes=min(_NODES_MAX, len(group)),
+        slot=_slot(group, slots, gpus=bool(gpus)),
+        node_resources=_network(group),
+        scheduling=Scheduling(node_selector=selector, tolerations=tolerations),
+    )
+    if capacity is None:
+        remarks += ("No label says how these nodes are rented: OnDemand is assumed. Correct capacityType.",)
+    if gpus and accelerator is None:
+        remarks += ("No label says which GPU this is: write its name as accelerator, such as A100-40GB.",)
+    remarks += tuple(
+        f"The taint {toleration.key} was put there by somebody: ask whether studies may run on these nodes."
+        for toleration in tolerations
+        if not node_facts.is_of_the_kind(toleration)
+    )
+    return Proposal(
+        pool=GpuPool(name=_name(first, accelerator=accelerator, gpus=gpus, capacity=capacity), spec=spec),
+        nodes=tuple(node["metadata"]["name"] for node in group),
+        ready=sum(map(node_facts.is_ready, group)),
+        instance_type=node_facts.instance_type(first),
+        remarks=remarks,
+    )
+
+
+def _processor_slots(group: Sequence[Node]) -> int:
+    whole = int(_least(group, "cpu") - DAEMON_PROCESSORS)
+    return max(1, min(_SLOTS_MAX, whole // _CPU_SLOT_PROCESSORS))
+
+
+def _slot(group: Sequence[Node], slots: int, *, gpus: bool) -> Slot:
+    """An equal share of what a node has left beside its daemons; whole processors, as ranks are pinned to them."""
+    processors = (_least(group, "cpu") - DAEMON_PROCESSORS) / slots
+    thousandths = max(1, int(processors * 1000))
+    memory = (_least(group, "memory") - DAEMON_MEMORY) * _MEMORY_SHARE / slots
+    return Slot(
+        gpu_resource=node_facts.GPU if gpus else None,
+        cpu=str(int(processors)) if processors >= 1 else f"{thousandths}m",
+        memory=f"{int(memory // _GIBIBYTE)}Gi" if memory >= _IN_MEBIBYTES_BELOW else _mebibytes(memory),
+    )
+
+
+def _mebibytes(size: Decimal) -> str:
+    return f"{max(1, int(size // _MEBIBYTE))}Mi"
+
+
+def _network(group: Sequence[Node]) -> dict[str, str]:
+    """The adapters of a fast network that a pod asks for, and the pages that go with them."""
+    adapters = int(_least(group, node_facts.EFA)) if node_facts.gpus(group[0]) else 0
+    if not adapters:
+        return {}
+    pages = _least(group, node_facts.HUGE_PAGES) >= _EFA_HUGE_PAGES
+    found = {node_facts.EFA: str(adapters)}
+    return found | ({node_facts.HUGE_PAGES: _mebibytes(Decimal(_EFA_HUGE_PAGES))} if pages else {})
+
+
+def _least(group: Sequence[Node], resource: str) -> Decimal:
+    return min(node_facts.amount(node, resource) for node in group)
+
+
+def _selector(group: Sequence[Node], nodes: Sequence[Node]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Labels that all nodes of the group have and no other node, as few as that takes; what to say of them."""
+    members = {node["metadata"]["name"] for node in group}
+    own = names.LABEL_POOL
+    if (given := node_facts.labels(group[0]).get(own)) is not None:
+        found = {own: given}
+    else:
+        _, capacity = node_facts.capacity(group[0])
+        found = _shared(group, _describing(group)) | capacity
+    for keys in _FURTHER_LABELS:
+        selector = found | _shared(group, keys)
+        others = [node["metadata"]["name"] for node in nodes if node_facts.matches(node, selector)]
+        others = [name for name in others if name not in members]
+        if selector and not others:
+            return selector, ()
+    listed = " ".join(sorted(members))
+    remark = f"No label tells these nodes from others. Give them one: kubectl label node {listed} {own}=NAME"
+    return found, (f"{remark} and write it into nodeSelector.",)
+
+
+def _describing(group: Sequence[Node]) -> tuple[str, ...]:
+    """Labels that say what kind of machine a node is. On a machine of one's own the instance type says nothing."""
+    if node_facts.place(group[0]) is None:
+        return (node_facts.GPU_PRODUCT,)
+    return (node_facts.GKE_ACCELERATOR, names.LABEL_INSTANCE_TYPE)
+
+
+def _shared(group: Sequence[Node], keys: Sequence[str]) -> dict[str, str]:
+    """Of these labels, those that all nodes of the group have with the same value."""
+    values = {key: {node_facts.labels(node).get(key) for node in group} for key in keys}
+    return {key: found.pop() or "" for key, found in values.items() if len(found) == 1 and None not in found}
+
+
+def _name(node: Node, *, accelerator: str | None, gpus: int, capacity: CapacityType | None) -> str:
+    """`gke-a100-40gb-x8-spot`; the pool's own label where somebody has given one."""
+    if (given := node_facts.labels(node).get(names.LABEL_POOL)) is not None:
+        return _as_name(given)
+    rented = {CapacityType.ON_DEMAND, CapacityType.OWNED, None}
+    parts = [
+        node_facts.place(node) or "own",
+        (accelerator or "gpu") if gpus else "cpu",
+        f"x{gpus}" if gpus > 1 else "",
+        "" if capacity in rented or capacity is None else capacity.value,
+    ]
+    return _as_name("-".join(filter(None, parts)))
+
+
+def _as_name(text: str) -> str:
+    kept = "".join(character if character.isascii() and character.isalnum() else "-" for character in text.lower())
+    return "-".join(filter(None, kept.split("-")))[: names.POOL_NAME_MAX].strip("-") or "pool"
+
+
+def _with_names(drafts: Sequence[Proposal]) -> tuple[Proposal, ...]:
+    """Each with a name of its own: with its instance type where two have the same, then with a number."""
+    wanted = [draft.pool.name for draft in drafts]
+    found: list[Proposal] = []
+    for draft in drafts:
+        name = draft.pool.name
+        if wanted.count(name) > 1 and draft.instance_type is not None:
+            spot = draft.pool.spec.capacity_type.value if name.endswith(("-spot", "-preemptible", "-reserved")) else ""
+            name = _as_name(f"{name.partition('-')[0]}-{draft.instance_type}-{spot}")
+        taken = {proposal.pool.name for proposal in found}
+        numbered = next(
+            (each for each in (name, *(f"{name}-{number}" for number in range(2, 1000))) if each not in taken), name
+        )
+        found.append(draft.model_copy(update={"pool": draft.pool.model_copy(update={"name": numbered})}))
+    return tuple(sorted(found, key=lambda proposal: proposal.pool.name))
+
+
+def _with_counterparts(found: Sequence[Proposal]) -> tuple[Proposal, ...]:
+    """What spot saves is told against the pool of the same machines on demand, where there is one."""
+    on_demand = {
+        proposal.instance_type: proposal.pool.name
+        for proposal in found
+        if proposal.instance_type is not None and proposal.pool.spec.capacity_type is CapacityType.ON_DEMAND
+    }
+    completed = []
+    for proposal in found:
+        spec = proposal.pool.spec
+        same = on_demand.get(proposal.instance_type) if proposal.instance_type else None
+        if same is not None and spec.capacity_type in (CapacityType.SPOT, CapacityType.PREEMPTIBLE):
+            pool = proposal.pool.model_copy(update={"spec": spec.model_copy(update={"on_demand_counterpart": same})})
+            completed.append(proposal.model_copy(update={"pool": pool}))
+        else:
+            completed.append(proposal)
+    return tuple(completed)
+
+
+def _listed(found: Sequence[str]) -> str:
+    """`a, b, c and 4 more`."""
+    more = f" and {len(found) - _NAMED_MAX} more" if len(found) > _NAMED_MAX else ""
+    return f"{', '.join(found[:_NAMED_MAX])}{more}"

@@ -1,0 +1,479 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The wire format of what a gang reports.
+
+Records are JSON objects, one a line on standard output, each with a checksum at its end (`gpubench.checksum`). The
+closing `result` or `failure` is also the pod's termination message, which needs no checksum: a program of the user's
+own may have written it. The log of an attempt that went on from a checkpoint has the epochs of earlier attempts once
+more, before its own. Readers skip records of kinds that they do not know.
+
+The termination message must stay below TERMINATION_MESSAGE_MAX bytes: over 4,096 the kubelet keeps the tail only, which
+is no JSON any more. Times are integer nanoseconds of one monotonic clock; no record holds a rate, which is computed.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Annotated, ClassVar, Final, Literal, Self, get_args
+
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, model_validator
+from pydantic.alias_generators import to_camel
+from pydantic_core import from_json
+
+from gpubench import checksum
+from gpubench.bounds import Count, Figure, Positive, Share
+from gpubench.checksum import VERSION, SchemaVersion
+from gpubench.notices import NOTICES_MAX, Notice
+from gpubench.values import Value, content_id
+
+TERMINATION_MESSAGE_MAX = 2048
+_MESSAGE_TEXT_MAX = 800
+_KUBELET_KEEPS = 4096  # bytes of a termination message, the last ones
+_TAIL_AT_LEAST = _KUBELET_KEEPS - 8  # what is no text at the cut is dropped, and white space at the ends
+_NO_BEGINNING = "its beginning is missing, for a kubelet keeps the last 4,096 bytes: write a shorter record"
+_NO_END = "its end is missing: it was not written in one piece, or there was no room on the node's disk"
+LINKS_MAX, LINKS_BETWEEN = 96, ", "
+_ENVIRONMENT_SHOWN_MAX = 16
+_ENVIRONMENT_CHARACTERS = 12
+
+
+class Environment(Value):
+    """What a measurement stands on. Two figures with different keys are never averaged.
+
+    The fields that `COMPARED` names make the comparability key; the rest is provenance beside it. What the operator
+    knows and a pod does not (instance type, zone, the digest that was really run) stands in the attempt's record.
+    """
+
+    kind: Literal["environment"] = "environment"
+    schema_version: SchemaVersion = VERSION
+    accelerator: str  # the GPU's name, or the processor's model on a CPU pool
+    driver: str | None = None
+    cuda: str | None = None
+    cudnn: str | None = None
+    nccl: str | None = None
+    transport: str  # of the all-reduce: gloo, or nccl and the network that it has chosen
+    tensorflow: str
+    horovod: str
+    image: str | None = None
+    python: str
+    keras: str
+    kernel: str
+    node: str | None = None
+    threads_per_rank: int
+    # GPUs are those of the pod, clocks and power limit those of the writing rank's GPU.
+    gpus: Count | None = None
+    gpu_uuids: Annotated[tuple[str, ...], Field(max_length=16)] = ()
+    gpu_megahertz: Count | None = None  # the clock of its multiprocessors that applications are held to
+    gpu_megahertz_max: Count | None = None  # the highest that the hardware has
+    gpu_memory_megahertz: Count | None = None  # the same of its memory
+    gpu_memory_megahertz_max: Count | None = None
+    power_limit_watts: Figure | None = None  # that the driver enforces
+    processor: str | None = None  # model
+    processor_flags: Annotated[tuple[str, ...], Field(max_length=64)] = ()  # instruction sets for arithmetic, sorted
+    processor_flags_digest: str | None = None  # of all flags: two machines that differ in any have different ones
+    processors: Figure | None = None  # that the pod may use
+    memory_bytes: Count | None = None  # that the pod may use
+
+    #: What the key is made of; a field more would give every stored figure another key.
+    COMPARED: ClassVar[tuple[str, ...]] = (
+        "accelerator",
+        "driver",
+        "cuda",
+        "cudnn",
+        "nccl",
+        "transport",
+        "tensorflow",
+        "horovod",
+        "image",
+        "threads_per_rank",
+    )
+
+    def key(self) -> str:
+        """The comparability key: a hash of hardware, libraries and image, blind to node and kernel."""
+        compared = {to_camel(name) for name in self.COMPARED}
+        facts = {name: value for name, value in self.to_wire().items() if name in compared}
+        return content_id(repr(sorted(facts.items())), characters=_ENVIRONMENT_CHARACTERS)
+
+
+def read_environment(line: str) -> Environment | None:
+    """The environment record in a line of a pod's log; None where the line is none."""
+    if '"environment"' not in line:
+        return None
+    try:
+        record = read_line(line.encode())
+    except checksum.Damaged:
+        return None
+    return record if isinstance(record, Environment) else None
+
+
+def environment_shown(text: str) -> str | None:
+    """`Result.environment` as results show it.
+
+    Our own key and a short text of a user's own program as they are, a long one as a hash, so that different texts stay
+    different; None for an empty text, which says nothing.
+    """
+    if len(text) <= _ENVIRONMENT_SHOWN_MAX and text.isprintable():
+        return text or None
+    return content_id(text, characters=_ENVIRONMENT_CHARACTERS)
+
+
+class Window(Value):
+    """`steps` training steps of one rank, from one device synchronisation to the next."""
+
+    kind: Literal["window"] = "window"
+    schema_version: SchemaVersion = VERSION
+    rank: Count
+    index: Count  # from 0, the same on every rank
+    steps: Positive
+    nanoseconds: Positive
+    warm_up: bool
+
+
+class Epoch(Value):
+    """One epoch of a training run, over the whole gang; written by rank 0."""
+
+    kind: Literal["epoch"] = "epoch"
+    schema_version: SchemaVersion = VERSION
+    index: Count  # from 0
+    steps: Count
+    samples: Count  # of all ranks
+    nanoseconds: Count  # of training, maximum over ranks
+    evaluation_nanoseconds: Count  # maximum over ranks
+    loss: Figure  # mean over the epoch's steps and ranks
+    evaluation_loss: Figure | None = None  # mean over the held-out samples; None without a held-out part
+    accuracy: Figure | None = None  # share of the held-out samples; None where the workload has none
+    evaluation_samples: int | None = None  # held out, of all ranks; None without any
+
+
+class Training(Value):
+    """The epochs of a training run in sums, small enough for a termination message."""
+
+    epochs: Positive
+    nanoseconds: Positive  # of training in all epochs
+    evaluation_nanoseconds: Count
+    first_nanoseconds: Positive  # of training in the first epoch
+    first_evaluation_nanoseconds: Count
+    first_samples: Positive
+    loss: Figure  # mean of the last epoch's steps
+    metric: Literal["accuracy", "loss"] | None = None  # on held-out samples; None without any
+    final: Figure | None = None
+    best: Figure | None = None
+
+    @model_validator(mode="after")
+    def _accuracy_is_a_share(self) -> Self:
+        for name, value in (("final", self.final), ("best", self.best)):
+            if self.metric == "accuracy" and value is not None and not 0 <= value <= 1:
+                raise ValueError(f"{name} is {value:g}, and an accuracy is a share: write a number from 0 to 1")
+        return self
+
+
+class Usage(Value):
+    """What one rank used while it was measured: means over samples of a fixed period. What cannot be told is absent.
+
+    A GPU's utilisation is the share of time with a kernel on it, as NVML counts it, not the share of its arithmetic.
+    """
+
+    kind: Literal["usage"] = "usage"
+    schema_version: SchemaVersion = VERSION
+    rank: int
+    samples: Count
+    period_seconds: Figure
+    processor: Figure  # processors used, 1 is one whole core
+    processor_high: Figure  # 95 % quantile of the samples
+    memory_bytes: Count  # resident, the largest sample
+    gpu: Share | None = None  # utilisation
+    gpu_low: Share | None = None  # 5 % quantile
+    gpu_memory_bytes: Count | None = None  # the largest sample
+    watts: Figure | None = None
+    watts_high: Figure | None = None  # 95 % quantile
+    celsius_high: Figure | None = None  # the largest sample
+    throttled: Share | None = None  # share of the samples in which something slowed it that nobody chose
+    throttle_reasons: tuple[str, ...] = ()  # those seen, by NVML's names
+    joules: Figure | None = None  # by the GPU's own energy counter, over the measured time
+    compute_seconds: tuple[Figure, ...] = ()  # of a step without communication, in each round of a look; see `diagnose`
+
+
+class Health(Value):
+    """A short test of one rank's device before the trial. What cannot be told is absent."""
+
+    kind: Literal["health"] = "health"
+    schema_version: SchemaVersion = VERSION
+    rank: int
+    arithmetic: Figure  # operations per second of a float32 matrix product
+    memory: Figure  # bytes per second, read and written, of adding one array to another
+    allreduce: Figure | None = None  # bytes per second, bus bandwidth; with several ranks
+    seconds: Figure  # that the test took
+
+
+class Checkpoint(Value):
+    """A checkpoint of a training run that is whole on its volume; written by rank 0."""
+
+    kind: Literal["checkpoint"] = "checkpoint"
+    schema_version: SchemaVersion = VERSION
+    step: Count  # steps of the whole training that it has behind it
+    seconds: Figure  # that it took, in which no rank trained
+    size_bytes: Positive
+    interval_seconds: Figure  # after which the next one is due
+    last: bool = False  # whether the pod was told to stop
+
+
+class Resumed(Value):
+    """That an attempt began from a checkpoint of an earlier one; written by rank 0 before its first window."""
+
+    kind: Literal["resumed"] = "resumed"
+    schema_version: SchemaVersion = VERSION
+    attempt: Positive  # the one that wrote the checkpoint
+    step: Positive  # steps of the whole training that it had behind it
+    useful_seconds: Figure  # of training up to there, in all earlier attempts; work that was lost is not in it
+    restore_seconds: Figure  # from looking for a checkpoint until training went on: reading, and tracing the step
+
+
+class Checkpoints(Value):
+    """The checkpoints of one attempt, as its result carries them."""
+
+    count: Count
+    seconds: Figure  # that all of them took, in which no rank trained; in no figure of training
+    interval_seconds: Figure | None = None  # after which one was due at last; None where none was written
+    lost_steps_max: Count  # steps from one to the next at most: no interruption could cost more of them
+
+
+class Machine(Value):
+    """Usage and health of a gang, as its result carries them: means over ranks where nothing else is said."""
+
+    processor: Figure | None = None
+    memory_bytes: Count | None = None  # largest
+    gpu: Share | None = None
+    gpu_memory_bytes: Count | None = None  # largest
+    watts: Figure | None = None  # of all ranks together
+    joules: Figure | None = None  # of all ranks together, in the windows that count
+    celsius_high: Figure | None = None  # largest
+    throttled: Share | None = None  # largest
+    arithmetic: Figure | None = None  # smallest, as the next two
+    memory: Figure | None = None
+    allreduce: Figure | None = None
+    weakest_rank: Count | None = None  # the one with the smallest arithmetic
+
+
+class Result(Value):
+    """A gang that finished: the sums over its measured windows, written by pod 0.
+
+    A window's time is the maximum over the ranks, so that `samples / nanoseconds` is the throughput of the gang
+    (total samples over total time, the harmonic way).
+    """
+
+    kind: Literal["result"] = "result"
+    schema_version: SchemaVersion = VERSION
+    trial: str
+    attempt: int
+    workers: Positive  # as Horovod reported it, checked against the assignment
+    steps: Positive  # measured steps, warm-up left out
+    samples: Positive  # measured samples of all ranks together
+    nanoseconds: Positive  # of the measured windows, or of training in all epochs; maximum over ranks each
+    windows: Positive
+    warm_up_windows: int
+    window_nanoseconds: tuple[int, int, int]  # 5 %, 50 % and 95 % quantile of a measured window
+    final_loss: Figure
+    weights_digest: str  # SHA-256 prefix of the trainable weights, equal on all ranks (checked before this is written)
+    environment: str  # Environment.key() of pod 0, equal on all pods
+    join_seconds: Figure  # from this launcher's start until the last pod had come
+    init_seconds: Figure  # imports, hvd.init(), model and first step; in mode Training that is the first epoch's
+    training: Training | None = None  # in mode Training
+    # Absent in results of programs of the user's own.
+    steady_from: Count | None = None  # index of the first window that counts, as it was detected
+    standard_error: Figure | None = None  # of the run's mean, relative, from its own windows: nothing of other runs
+    warm_up_nanoseconds: Count | None = None  # of the windows that do not count; maximum over ranks each
+    notices: Annotated[tuple[Notice, ...], Field(max_length=NOTICES_MAX)] = ()
+    machine: Machine | None = None
+    #: Where the training began from a checkpoint. Steps, samples, nanoseconds and `training` are those of the whole
+    #: training; windows, their quantiles and `machine` those of this attempt.
+    resumed: Resumed | None = None
+    checkpoints: Checkpoints | None = None  # where the training keeps any
+    #: Kinds of links that NCCL went over, of all ranks, such as `NET/AWS Libfabric/GDRDMA, P2P/CUMEM`. Beside the key:
+    #: a gang on one node has no NET, and is the base of the efficiency of one on two.
+    links: Annotated[str, Field(max_length=LINKS_MAX)] | None = None
+
+    @property
+    def settled(self) -> bool:
+        """Whether the run reached a steady state, as far as it was looked for."""
+        return not any(notice.kind == "Unsettled" for notice in self.notices)
+
+    def contradiction(self) -> str | None:
+        """The first field that cannot be true, with its value and the remedy; None where all can."""
+        said = dict(_numbers(self.to_wire()))
+        for place, value in said.items():
+            if value < (1 if place.startswith("windowNanoseconds") else 0):
+                return f"{place} is {value}: write what was counted or timed, which is more than that"
+        if self.resumed is not None:
+            said["resumed.usefulSeconds in nanoseconds"] = round(self.resumed.useful_seconds * 1e9) - 1
+        for place, other in _NOT_ABOVE.items():
+            if place in said and said[place] > said[other]:
+                return f"{place} is {said[place]}, more than {other} ({said[other]}), which it cannot be: correct one"
+        if self.nanoseconds < self.steps * _STEP_NANOSECONDS_MIN:
+            return f"nanoseconds is {self.nanoseconds}, and {self.steps} steps take longer: write nanoseconds"
+        return None
+
+
+#: Fields that are never above another one, where they are there.
+_NOT_ABOVE: Final = {
+    "windowNanoseconds.0": "windowNanoseconds.1",  # 5 %, 50 % and 95 % quantile
+    "windowNanoseconds.1": "windowNanoseconds.2",
+    "windowNanoseconds.2": "nanoseconds",
+    "training.nanoseconds": "nanoseconds",
+    "training.firstNanoseconds": "training.nanoseconds",
+    "training.firstEvaluationNanoseconds": "training.evaluationNanoseconds",
+    "training.firstSamples": "samples",
+    "resumed.attempt": "attempt",  # equal to it where a queue has the attempt run again
+    "resumed.usefulSeconds in nanoseconds": "nanoseconds",
+}
+_STEP_NANOSECONDS_MIN: Final = 100  # no forward and backward pass with its update takes less
+_SIGNED: Final = {"finalLoss", "loss", "final", "best", "celsiusHigh", "notices"}
+
+
+def _numbers(fields: Mapping[str, object], place: str = "") -> Iterator[tuple[str, float]]:
+    """Those of a record that cannot be negative, by their places."""
+    for name, one in fields.items():
+        if name in _SIGNED:
+            continue
+        if isinstance(one, dict):
+            yield from _numbers(one, f"{place}{name}.")
+        elif isinstance(one, list):
+            yield from _numbers({str(number): inner for number, inner in enumerate(one)}, f"{place}{name}.")
+        elif isinstance(one, int | float):
+            yield f"{place}{name}", one
+
+
+def _writable(text: str) -> str:
+    """With escapes for what UTF-8 does not have: names of files and what programs say may hold any bytes."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+#: What programs write around their words for a terminal.
+COLOURS: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+#: What happened, and what to do.
+Sentence = Annotated[str, AfterValidator(_writable)]
+
+
+class Failure(Value):
+    """A pod that did not: written by each pod that fails, in its own words."""
+
+    kind: Literal["failure"] = "failure"
+    schema_version: SchemaVersion = VERSION
+    trial: str
+    attempt: int
+    exit_code: int  # an exitcodes.ExitCode
+    rank: int | None = None  # the rank that failed first, where it is known
+    sentence: Sentence
+
+
+Record = Environment | Window | Epoch | Usage | Health | Checkpoint | Resumed | Result | Failure
+_RECORD: TypeAdapter[Record] = TypeAdapter(Annotated[Record, Field(discriminator="kind")])
+_KINDS = frozenset(record.model_fields["kind"].default for record in get_args(Record))
+
+Ending = Annotated[Result | Failure, Field(discriminator="kind")]
+_ENDING: TypeAdapter[Result | Failure] = TypeAdapter(Ending)
+
+
+class UnreadableMessage(ValueError):
+    """A termination message that is no record of ours: cut, empty, foreign or of another version."""
+
+
+class CutMessage(UnreadableMessage):
+    """One that begins or ends in the middle of a record."""
+
+
+def line(record: Value) -> str:
+    """A record as it is written to a log, without the end of the line."""
+    return checksum.seal(record.to_json())
+
+
+def read_line(text: bytes) -> Record | None:
+    """The record in a line of a log; None for one of a kind that is not known here. Else `checksum.Damaged`."""
+    content = checksum.opened(text)
+    try:
+        fields = json.loads(content)
+    except ValueError as error:
+        raise checksum.Damaged(f"it is no JSON: {error}") from error
+    except RecursionError as error:
+        raise checksum.Damaged("it is no record: it is nested too deeply") from error
+    if not isinstance(fields, dict) or not isinstance(fields.get("kind"), str):
+        raise checksum.Damaged("it is no record: an object with a kind is expected")
+    if fields["kind"] not in _KINDS:
+        return None
+    try:
+        return _RECORD.validate_json(content)
+    except ValidationError as error:
+        raise checksum.Damaged(f"it is no record: {_first(error)}") from error
+
+
+def termination_message(ending: Result | Failure) -> bytes:
+    """The bytes of a pod's termination message, always below TERMINATION_MESSAGE_MAX: a long sentence is cut."""
+    if isinstance(ending, Failure) and len(ending.sentence) > _MESSAGE_TEXT_MAX:
+        ending = ending.model_copy(update={"sentence": ending.sentence[: _MESSAGE_TEXT_MAX - 1] + "…"})
+    while len(message := line(ending).encode()) >= TERMINATION_MESSAGE_MAX:
+        # Only a sentence of many multi-byte characters comes here; a result has no text of free length.
+        if not isinstance(ending, Failure):
+            raise ValueError(
+                f"the result has {len(message)} bytes, and a termination message must stay below "
+                f"{TERMINATION_MESSAGE_MAX}: shorten its texts"
+            )
+        ending = ending.model_copy(update={"sentence": ending.sentence[: len(ending.sentence) // 2] + "…"})
+    return message
+
+
+def read_ending(message: str) -> Result | Failure:
+    """The record in a termination message; UnreadableMessage says what is wrong with it.
+
+    One without a checksum is taken, too: a program of the user's own may have written it.
+    """
+    if not (text := message.strip()):
+        raise UnreadableMessage("the termination message is empty")
+    if (missing := _missing_part(text)) is not None:
+        raise CutMessage(f"the termination message was cut: {missing}")
+    try:
+        ending = _ENDING.validate_json(checksum.opened(text) if checksum.is_sealed(text) else text)
+    except checksum.Damaged as error:
+        raise UnreadableMessage(f"the termination message is no record: {error}") from error
+    except ValidationError as error:
+        raise UnreadableMessage(f"the termination message is no record: {_first(error)}") from error
+    # A failure is heard however it was written: it is the reason that counts.
+    if isinstance(ending, Result) and (wrong := _misshapen(message) or ending.contradiction()):
+        raise UnreadableMessage(f"the result cannot be taken: {wrong}")
+    return ending
+
+
+def _misshapen(message: str) -> str | None:
+    """What is wrong with the text of a record that can be read all the same."""
+    if (size := len(message.encode())) >= TERMINATION_MESSAGE_MAX:
+        return f"its record has {size} bytes, and fewer than {TERMINATION_MESSAGE_MAX} are asked for: shorten its texts"
+    if "\ufffd" in message:  # what the runtime has put there
+        return "its record has bytes that are no UTF-8: write it in UTF-8"
+    objects = list[Counter[str]]()
+    json.loads(message, object_pairs_hook=lambda members: objects.append(Counter(name for name, _ in members)))
+    twice = next((name for names in objects for name, times in names.items() if times > 1), None)
+    return f"its field {twice} is written twice: write it once" if twice is not None else None
+
+
+def _missing_part(text: str) -> str | None:
+    """What is missing of a record; None where nothing is, and of what is none at all."""
+    if not text.startswith("{"):
+        may_be_tail = text.endswith("}") and len(text.encode()) >= _TAIL_AT_LEAST
+        return _NO_BEGINNING if checksum.is_sealed(text) or may_be_tail else None
+    try:
+        from_json(text)
+    except ValueError:
+        return _NO_END if _could_go_on(text) else None
+    return None
+
+
+def _could_go_on(text: str) -> bool:
+    try:
+        from_json(text, allow_partial=True)
+    except ValueError:
+        return False
+    return True
+
+
+def _first(error: ValidationError) -> str:
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"]) or "the text"
+    return f"{place}: {first['msg']}"

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is to be done now: the answer of `decide`, carried out in the order of its fields.
+
+Each part can be carried out twice without harm, and a decision that was carried out in part is simply made again.
+"""
+
+from typing import Literal
+
+from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.plan.assignment import Assignment
+from gpubench.scheduler.ledger import AttemptRecord
+from gpubench.values import Value
+
+
+class Gang(Value):
+    """An attempt that is to be started: one Job of `nodes` pods."""
+
+    assignment: Assignment
+    pool: str
+    nodes: int
+    slots: int  # of the pool that it holds
+
+
+class Description(Value):
+    """Pod 0 of an attempt that has ended: the head of its log has the full record of an environment."""
+
+    environment: str  # comparability key in the attempt's result
+    trial: str
+    attempt: int
+    pod: str
+
+
+class JobReference(Value):
+    """A Job as it was observed; the UID guards against another one of the same name."""
+
+    name: str
+    uid: str
+
+
+class PodReference(Value):
+    """A pod as it was observed; the UID guards against another one of the same name."""
+
+    name: str
+    uid: str | None = None  # None where it was not seen
+
+
+class Cordon(Value):
+    """A node that is to take no new pods for a while."""
+
+    node: str
+    until: float
+
+
+class Eviction(Value):
+    """A pod of an attempt that is to be evicted on purpose; before, its name is written on the attempt's Job."""
+
+    job: JobReference
+    pod: PodReference
+    cordon: Cordon | None = None  # before it is evicted
+
+
+class Happening(Value):
+    """An Event of Kubernetes about the benchmark."""
+
+    type: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+
+
+class Decision(Value):
+    """Records first (nothing may be lost), then Jobs, then the status, then what people are told."""
+
+    record: tuple[AttemptRecord, ...] = ()
+    delete: tuple[JobReference, ...] = ()  # with foreground propagation: the Job stays until its pods are gone
+    describe: tuple[Description, ...] = ()  # store the environment in its log; what cannot be read is left out
+    retire: tuple[JobReference, ...] = ()  # finished and recorded: give it a time to live
+    create: tuple[Gang, ...] = ()
+    short_of: tuple[str, ...] = ()  # pools on which a trial could start if only there were room
+    disrupt: tuple[Eviction, ...] = ()  # on purpose, as spec.drill asks
+    status: GpuBenchmarkStatus
+    happenings: tuple[Happening, ...] = ()
+    wake_at: float | None = None  # when to look again though nothing happens

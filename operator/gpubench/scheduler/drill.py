@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Interruptions on purpose, as `spec.drill` asks for them: which pod is evicted, and when.
+
+An attempt loses one pod when all of its pods have run together for long enough, once at most, and the study no more
+than `drill.times`. Which pod that is follows from the plan's seed, the trial and the attempt, so that an operator that
+was started anew chooses the same one. Before it is evicted its name is written on the attempt's Job, from where it
+comes into the ledger: an interruption that somebody wanted must never be counted as one of the pool's.
+
+Must not happen: a pod is evicted that belongs to no attempt of the study; an attempt is struck twice.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+from gpubench.api.attempts import Drill
+from gpubench.plan.plan import Point
+from gpubench.scheduler import evidence
+from gpubench.scheduler.decision import Cordon, Eviction, JobReference, PodReference
+from gpubench.scheduler.ledger import AttemptRecord, Ledger
+from gpubench.scheduler.observed import ObservedJob, ObservedPod
+from gpubench.units import duration_seconds
+
+CORDON_FOR = "60s"  # unless another is given
+_BY_EVICTION = "EvictionByEvictionAPI"  # the reason in DisruptionTarget where the eviction API was asked
+
+
+def evictions(
+    drill: Drill | None,
+    ledger: Ledger,
+    live: Sequence[ObservedJob],
+    *,
+    points: Mapping[str, Point],
+    seed: int,
+    now: float,
+) -> tuple[Eviction, ...]:
+    """Pods to evict now: those that were chosen before and are still there, then those of attempts that are due."""
+    if drill is None:
+        return ()
+    begun = [job for job in live if job.drilled is not None]
+    due = [
+        (moment, job)
+        for job in live
+        if job.drilled is None and (moment := _strikes_at(drill, job, points)) is not None and moment <= now
+    ]
+    due.sort(key=lambda pair: (pair[0], pair[1].key))
+    fresh = [job for _, job in due[: _left(drill, ledger, live)]]
+    return tuple(
+        Eviction(
+            job=JobReference(name=job.name, uid=job.uid),
+            pod=PodReference(name=pod.name, uid=pod.uid),
+            cordon=_cordon(drill, pod, now=now),
+        )
+        for job in (*begun, *fresh)
+        if (pod := _victim(job, nodes=points[job.trial].nodes, seed=seed)) is not None
+    )
+
+
+def next_at(
+    drill: Drill | None, ledger: Ledger, live: Sequence[ObservedJob], *, points: Mapping[str, Point], now: float
+) -> float | None:
+    """When the next attempt is due although nothing happens."""
+    if drill is None or not _left(drill, ledger, live):
+        return None
+    moments = (_strikes_at(drill, job, points) for job in live if job.drilled is None)
+    return min((moment for moment in moments if moment is not None and moment > now), default=None)
+
+
+def struck(job: ObservedJob) -> str | None:
+    """The pod of a disrupted attempt that was evicted on purpose; None where something else disrupted the attempt.
+
+    It was chosen, and it was evicted. The Job controller may have let it go since: then its word is what is left.
+    """
+    if job.drilled is None:
+        return None
+    seen = next((pod for pod in job.pods if pod.name == job.drilled), None)
+    if seen is not None and seen.disruption is not None:
+        return seen.name if seen.disruption.reason == _BY_EVICTION else None
+    return job.drilled if job.drilled in (job.failed_message or "") else None
+
+
+def count(records: Sequence[AttemptRecord]) -> int:
+    """Attempts that were interrupted on purpose."""
+    return sum(record.drilled is not None for record in records)
+
+
+def _left(drill: Drill, ledger: Ledger, live: Sequence[ObservedJob]) -> int:
+    """How many more attempts may be chosen: one that was, and has not ended yet, counts as well."""
+    return max(0, drill.times - count(ledger.records) - sum(job.drilled is not None for job in live))
+
+
+def _strikes_at(drill: Drill, job: ObservedJob, points: Mapping[str, Point]) -> float | None:
+    """When an attempt is due: all of its pods have run together for so long, and none of them is on its way out."""
+    since = evidence.all_running_since(job, nodes=points[job.trial].nodes)
+    is_ending = job.complete or job.deleting or job.failing_since is not None
+    if since is None or is_ending or not all(map(_stays, job.pods)):
+        return None
+    return since + duration_seconds(drill.every)
+
+
+def _victim(job: ObservedJob, *, nodes: int, seed: int) -> ObservedPod | None:
+    """The pod to evict; None where it is going already."""
+    if job.drilled is None:
+        index = _draw(f"{seed} {job.key}", below=nodes)
+        chosen = next((pod for pod in job.pods if pod.index == index), None)
+    else:
+        chosen = next((pod for pod in job.pods if pod.name == job.drilled), None)
+    return chosen if chosen is not None and _stays(chosen) else None
+
+
+def _cordon(drill: Drill, pod: ObservedPod, *, now: float) -> Cordon | None:
+    """The node of a pod, where it is drained: it is one that the study runs on."""
+    if drill.kind != "Drain" or pod.node is None:
+        return None
+    return Cordon(node=pod.node, until=now + duration_seconds(drill.cordon_for or CORDON_FOR))
+
+
+def _stays(pod: ObservedPod) -> bool:
+    return pod.end is None and pod.disruption is None and not pod.deleting
+
+
+def _draw(text: str, *, below: int) -> int:
+    """A number that follows from a text alone, on every machine and in every version of Python."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") % below

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The attempt ledger: one entry for each attempt, written when its Job exists, completed when it has ended.
+
+The ledger outlives Jobs and pods; status is derived from it. Each entry has its own key (`<trial>.<attempt>`), so that
+writing it twice changes nothing and no attempt can be counted twice. Entries live in ConfigMaps in the cluster and in
+one file of a results folder locally; this module knows the text, not the place.
+
+Beside the attempts lies the full environment that a figure stands on, once for each comparability key, under
+`environment.<key>`: a termination message holds the key only, and logs go with their pods.
+"""
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+
+from gpubench import checksum, records
+from gpubench.api.pool_health import Test
+from gpubench.records import Environment, Result
+from gpubench.values import Value
+
+SHARD_BYTES_MAX = 512 * 1024  # of a ConfigMap; etcd refuses objects over 1.5 MiB
+
+#: Environments that a study keeps: a pool of equal nodes has one. A program of a user's own could make up any number.
+ENVIRONMENTS_MAX = 64
+ENVIRONMENT_BYTES_MAX = 8 * 1024
+_ENVIRONMENT = "environment."  # no trial's id: those have eight characters
+
+
+class Outcome(StrEnum):
+    """How an attempt ended, as it is counted."""
+
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    PREEMPTED = "Preempted"
+    STOPPED = "Stopped"  # by the study itself, suspended or at the end of its budget: held against nobody
+
+
+class Interruption(StrEnum):
+    """Who took a preempted attempt its pods; how it is told is in `interruptions`."""
+
+    RECLAIM = "Reclaim"  # the provider wants the machine back
+    EVICTION = "Eviction"  # somebody or something of the cluster: a drain, an autoscaler, a higher priority
+    NODE_LOST = "NodeLost"  # it vanished, or fell silent, and nobody had said so
+
+
+class Reason(StrEnum):
+    """Why an attempt ended, in one word for programs."""
+
+    COMPLETED = "Completed"
+    DISRUPTED = "Disrupted"  # a pod of the gang carried DisruptionTarget
+    NODE_LOST = "NodeLost"  # a node of it is gone or silent, and no pod says DisruptionTarget
+    NODE_LEAVING = "NodeLeaving"  # a pod was told to end on a node that was about to go, without DisruptionTarget
+    SUSPENDED = "Suspended"
+    BUDGET_EXHAUSTED = "BudgetExhausted"  # what it would still be billed did not fit into limits.budget
+    BAD_ASSIGNMENT = "BadAssignment"
+    UNSUPPORTED_ACCELERATOR = "UnsupportedAccelerator"
+    OUT_OF_MEMORY = "OutOfMemory"
+    SIZE_MISMATCH = "SizeMismatch"
+    LOSS_NOT_FINITE = "LossNotFinite"
+    DATA_UNUSABLE = "DataUnusable"
+    CUSTOM_MODEL_FAILED = "CustomModelFailed"
+    WORKER_RAISED = "WorkerRaised"
+    JOIN_TIMEOUT = "JoinTimeout"
+    PEER_LOST = "PeerLost"
+    STALLED = "Stalled"
+    TERMINATED = "Terminated"
+    EXITED = "Exited"  # with a code that is none of ours
+    RESULT_LOST = "ResultLost"  # it succeeded and its result is nowhere
+    DISK_FULL = "DiskFull"  # no room for log, last words or scratch files, or the kubelet evicted a pod for its disk
+    IMAGE_INVALID = "ImageInvalid"  # a name that cannot be, or an image that must not be pulled and is not there
+    IMAGE_NOT_STARTED = "ImageNotStarted"  # the registry or the runtime says no; perhaps not the next time
+    POD_NOT_STARTED = "PodNotStarted"  # it has a node, whose kubelet did not start it in time and does not say why
+    VOLUME_NOT_MOUNTED = "VolumeNotMounted"  # a claim, a ConfigMap or a folder of the node is not there
+    CREATION_REFUSED = "CreationRefused"  # quota, Pod Security, a webhook
+    NO_CAPACITY = "NoCapacity"  # pods stayed pending until the scheduling time-out
+    TIMED_OUT = "TimedOut"
+    JOB_VANISHED = "JobVanished"  # somebody else deleted the Job
+    POD_VANISHED = "PodVanished"  # somebody else deleted a pod, and the others wait for it
+
+
+#: Of one pod, in seconds after its Job was created: when it got its node, when its container started (None where it
+#: never did), and when it had ended or the attempt had. A gang may have 4,096 pods, and its entry must fit a ConfigMap.
+PodTimes = tuple[float, float | None, float]
+
+
+class Usual(Value):
+    """What the tests of one kind on an attempt's pool were like when it ended, over all studies, its own left out."""
+
+    test: Test
+    median: float
+    deviation: float  # median absolute deviation from the median
+    tests: int
+    nodes: int | None = None  # that these were made on; None where it is not known
+    oldest_at: float
+
+
+class Segment(Value):
+    """A run of an attempt that ended because its Job was suspended again: Kueue has evicted it, and may admit it anew.
+
+    Seconds are counted from the Job's creation.
+    """
+
+    admitted_at: float
+    ended_at: float
+    nodes: tuple[str, ...] = ()
+    pod_times: tuple[PodTimes, ...] = ()
+
+
+class AttemptRecord(checksum.Stored):
+    """One attempt. Times are seconds since the epoch, from API timestamps."""
+
+    trial: str
+    attempt: int
+    job: str
+    job_uid: str
+    created_at: float
+    outcome: Outcome | None = None  # None while it runs
+    reason: Reason | None = None
+    disruption: str | None = None  # the reason in DisruptionTarget
+    interruption: Interruption | None = None  # of a preempted one, where it is known
+    drilled: str | None = None  # the pod of it that was evicted on purpose: no interruption of the pool's
+    sentence: str | None = None
+    exit_code: int | None = None
+    ended_at: float | None = None
+    nodes: tuple[str, ...] = ()  # known as soon as all of its pods have one: a node may be gone when the attempt ends
+    placed_at: tuple[float, ...] = ()  # with `nodes`: when each pod had its node, in seconds after the Job's creation
+    node_seconds: float | None = None  # pods' time on their nodes, summed: from scheduled to finished
+    pod_times: tuple[PodTimes, ...] = ()  # of its pods that had a node, in their order
+    image_id: str | None = None  # digest that pod 0 really ran
+    instance_types: tuple[str, ...] = ()  # distinct, of the nodes; empty where one of them is not known
+    zones: tuple[str, ...] = ()  # distinct, of the nodes, as far as they are known
+    result: Result | None = None
+    queue: str | None = None  # of Kueue, in which its Job was; absent where it was in none
+    admitted_at: float | None = None  # of the run that the fields above tell of: seconds after the Job's creation
+    segments: tuple[Segment, ...] = ()  # its runs before, each of which Kueue has ended
+    usual: tuple[Usual, ...] = ()  # frozen with the attempt: a status says the same whenever it is made
+
+    @property
+    def key(self) -> str:
+        """The entry's key in the ledger."""
+        return f"{self.trial}.{self.attempt}"
+
+
+class Ledger(Value):
+    """All entries of one study, at most one for each attempt and for each environment."""
+
+    records: tuple[AttemptRecord, ...] = ()
+    environments: tuple[Environment, ...] = ()
+
+    def by_trial(self) -> dict[str, tuple[AttemptRecord, ...]]:
+        """The attempts at each trial that has any, oldest first. Grouped once: a study may have 2,560 trials."""
+        groups: dict[str, list[AttemptRecord]] = {}
+        for record in sorted(self.records, key=lambda record: record.attempt):
+            groups.setdefault(record.trial, []).append(record)
+        return {trial: tuple(records) for trial, records in groups.items()}
+
+    def by_key(self) -> dict[str, AttemptRecord]:
+        """Every entry by its key."""
+        return {record.key: record for record in self.records}
+
+    def with_records(self, records: Iterable[AttemptRecord]) -> "Ledger":
+        """The ledger after writing; an entry that has ended is never written over."""
+        entries = self.by_key()
+        for record in records:
+            before = entries.get(record.key)
+            if before is None or before.outcome is None:
+                entries[record.key] = record
+        return self.model_copy(update={"records": tuple(entries.values())})
+
+    def with_environments(self, environments: Iterable[Environment]) -> "Ledger":
+        """The ledger after writing; the first copy of an environment stays, and what is too much is left out."""
+        found = self.environment_by_key()
+        for environment in environments:
+            if len(found) < ENVIRONMENTS_MAX and len(environment.to_json().encode()) <= ENVIRONMENT_BYTES_MAX:
+                found.setdefault(environment.key(), environment)
+        return self.model_copy(update={"environments": tuple(found.values())})
+
+    def environment_by_key(self) -> dict[str, Environment]:
+        """Every environment by its comparability key."""
+        return {environment.key(): environment for environment in self.environments}
+
+
+def to_entries(records: Iterable[AttemptRecord]) -> dict[str, str]:
+    """Entries as they are stored: key and JSON."""
+    return {record.key: record.to_text() for record in records}
+
+
+def environment_entries(environments: Iterable[Environment]) -> dict[str, str]:
+    """Environments as they are stored: key and JSON."""
+    return {f"{_ENVIRONMENT}{environment.key()}": records.line(environment) for environment in environments}
+
+
+def from_entries(shards: Iterable[Mapping[str, str]]) -> Ledger:
+    """The ledger in stored shards. ValueError when an attempt cannot be read: guessing would lose a count."""
+    attempts: list[AttemptRecord] = []
+    environments: list[Environment] = []
+    for shard in shards:
+        for key, text in shard.items():
+            if not key.startswith(_ENVIRONMENT):
+                attempts.append(AttemptRecord.from_text(text))
+            elif (environment := records.read_environment(text)) is not None:  # provenance: no study ends over it
+                environments.append(environment)
+    return Ledger(records=tuple(attempts), environments=tuple(environments))

@@ -1,0 +1,456 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Kubernetes objects of a study, as plain dicts: plan, ledger, Service, token, NetworkPolicy, Job.
+
+Built here, written by the edge.
+
+One Job is one attempt. An Indexed Job that may retry would replace only the failed index and leave the other ranks
+hanging, so the Job never retries (`backoffLimit: 0`) and the next attempt is a new Job.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpubench import exitcodes, names
+from gpubench.api.pod_template import ClaimVolume, Template, Volume
+from gpubench.api.pool import GpuPoolSpec
+from gpubench.plan.plan import Plan, Timing
+from gpubench.scheduler.decision import Gang
+from gpubench.scheduler.observed import Study
+from gpubench.units import times
+
+Manifest = dict[str, Any]
+
+GRACE_SECONDS = 25  # GKE's spot nodes give 15 s, others 30; the launcher needs less than these 15
+DEADLINE_SLACK_SECONDS = 120  # over both time-outs: the Job's own deadline matters only while no operator is there
+_SET_BY_THE_PLACE = frozenset(
+    {
+        *(names.ENV_POD_INDEX, names.ENV_POD_IP, names.ENV_POD_NAME, names.ENV_NODE_NAME),
+        *(names.ENV_RECORDS, names.ENV_RUNS_AGAIN, names.ENV_CHECKPOINTS, names.ENV_GANG_TOKEN),
+    }
+)
+_PLAN_KEY = "plan.json"
+_SCRATCH = "/tmp"  # noqa: S108  # an emptyDir of the pod: its root file system is read-only
+_LAUNCHER = ("python", "-m", "gpubench_jobs.launcher")
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108  # an emptyDir in memory
+# Below the pods' own /tmp, where no volume of a user's can be.
+_RESULTS, _RESULTS_PATH = "gpubench-results", f"{_SCRATCH}/gpubench-results"
+_CHECKPOINTS, _CHECKPOINTS_PATH = "gpubench-checkpoints", f"{_SCRATCH}/gpubench-checkpoints"
+# The group that a fresh claim is given to, whose root folder would be the administrator's alone: any number will do.
+_RESULTS_GROUP = 65532
+
+
+def plan_config_map(study: Study, plan: Plan) -> Manifest:
+    """The frozen plan; immutable, so that nothing can change a study that is under way."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": _metadata(study, names.plan_name(study.name, study.uid), names.COMPONENT_PLAN),
+        "immutable": True,
+        "data": {_PLAN_KEY: plan.to_text()},
+    }
+
+
+def read_plan(config_map: Mapping[str, Any]) -> Plan:
+    """The plan in its ConfigMap."""
+    return Plan.from_text(config_map["data"][_PLAN_KEY])
+
+
+def ledger_config_map(study: Study, shard: int, entries: Mapping[str, str]) -> Manifest:
+    """One shard of the attempt ledger."""
+    name = names.ledger_name(study.name, study.uid, shard=shard)
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": _metadata(study, name, names.COMPONENT_LEDGER),
+        "data": dict(entries),
+    }
+
+
+def service(study: Study) -> Manifest:
+    """The headless Service that gives every gang pod a name, before it is ready.
+
+    Pod 0 is looked up while it starts. One Service serves every attempt of the study.
+    """
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": _metadata(study, names.service_name(study.name, study.uid), names.COMPONENT_RENDEZVOUS),
+        "spec": {
+            "clusterIP": "None",
+            "publishNotReadyAddresses": True,
+            "selector": {names.LABEL_BENCHMARK_UID: study.uid, names.LABEL_COMPONENT: names.COMPONENT_GANG},
+            "ports": [{"name": "rendezvous", "port": names.PORT_RENDEZVOUS}],
+        },
+    }
+
+
+def token(study: Study, text: str) -> Manifest:
+    """The Secret by which the pods of a study know each other.
+
+    Its text is made at random by whoever creates it, and nobody but the pods reads it: not even the operator can.
+    Immutable: pods of one gang that start minutes apart must find the same.
+    """
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": _metadata(study, names.token_name(study.name, study.uid), names.COMPONENT_TOKEN),
+        "type": "Opaque",
+        "immutable": True,
+        "stringData": {names.TOKEN_KEY: text},
+    }
+
+
+def network_policy(study: Study, plan: Plan, *, scrapers: Sequence[str] = ()) -> Manifest:
+    """Who may reach the pods of a study: each other on every port, and whoever scrapes on the ports of metrics.
+
+    Every port among themselves, because ranks listen on random ones. `scrapers` are the namespaces that may scrape;
+    without any, everybody may. What pods themselves may reach is not narrowed: data and checkpoints may be anywhere.
+    """
+    gang = {names.LABEL_BENCHMARK_UID: study.uid, names.LABEL_COMPONENT: names.COMPONENT_GANG}
+    ranks = max((plan.points[trial.point].key.workers_per_node for trial in plan.trials), default=1)
+    port: Manifest = {"protocol": "TCP", "port": names.PORT_METRICS}
+    if ranks > 1:
+        port["endPort"] = names.PORT_METRICS + ranks - 1
+    metrics: Manifest = {"ports": [port]}
+    if scrapers:
+        named = {"key": names.LABEL_NAMESPACE_NAME, "operator": "In", "values": list(scrapers)}
+        metrics["from"] = [{"namespaceSelector": {"matchExpressions": [named]}}]
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": _metadata(study, names.network_policy_name(study.name, study.uid), names.COMPONENT_NETWORK),
+        "spec": {
+            "podSelector": {"matchLabels": gang},
+            "policyTypes": ["Ingress"],
+            "ingress": [{"from": [{"podSelector": {"matchLabels": gang}}]}, metrics],
+        },
+    }
+
+
+def gang_environment(study: Study, plan: Plan, gang: Gang) -> dict[str, str]:
+    """The environment of every pod of a gang, but for what only the place knows (index, address, node)."""
+    job = _job_name(study, gang)
+    environment = {
+        "TMPDIR": _SCRATCH,
+        names.ENV_ASSIGNMENT: gang.assignment.to_json(),
+        names.ENV_RENDEZVOUS_HOST: f"{job}-0.{names.service_name(study.name, study.uid)}.{study.namespace}",
+        names.ENV_TERMINATION_MESSAGE: names.TERMINATION_MESSAGE_PATH,
+        names.ENV_IMAGE: dict(plan.images)[gang.pool],
+    }
+    # None of the user's variables may replace one of ours, nor the index that the Job controller sets if it is absent.
+    variant = gang.assignment.variant
+    users = {
+        variable.name: variable.value
+        for variables in (*(template.env for template in templates(study, plan, gang.pool)), variant and variant.env)
+        for variable in variables or ()
+        if variable.name not in _SET_BY_THE_PLACE
+    }
+    return {**users, **environment}
+
+
+def volumes(study: Study, plan: Plan, pool: str) -> tuple[Volume, ...]:
+    """What is mounted in the gangs of a pool: a study's volume replaces its pool's of the same name or mountPath."""
+    found: tuple[Volume, ...] = ()
+    for template in templates(study, plan, pool):
+        names_taken = {volume.name for volume in template.volumes}
+        paths_taken = {volume.mount_path for volume in template.volumes}
+        kept = (volume for volume in found if volume.name not in names_taken and volume.mount_path not in paths_taken)
+        found = (*kept, *template.volumes)
+    return found
+
+
+def annotations(study: Study, plan: Plan, pool: str) -> dict[str, str]:
+    """The users' annotations of the pods: a study's replaces its pool's of the same key."""
+    return {key: value for template in templates(study, plan, pool) for key, value in template.annotations.items()}
+
+
+def templates(study: Study, plan: Plan, pool: str) -> tuple[Template, Template]:
+    """The pool's template and the study's, which lies over it."""
+    return plan.pool(pool).spec.template, study.spec.template
+
+
+def own_command(plan: Plan, gang: Gang) -> tuple[str, ...] | None:
+    """The program that a workload of the user's own is, in place of our launcher; None where it is none.
+
+    It has the launcher's environment, in every pod of the gang; pod 0 writes the result as its termination message.
+    """
+    custom = plan.point_of(gang.assignment.trial).key.custom
+    return custom.command if custom is not None else None
+
+
+def records_folder(study: Study, plan: Plan, gang: Gang) -> str | None:
+    """Where the pods of a gang keep their records on the study's results volume; None where they do not.
+
+    It belongs to this object alone: another one of the same name, or of the same content, has a folder of its own.
+    """
+    results = study.spec.results
+    if results is None or own_command(plan, gang) is not None:
+        return None
+    of_study = names.study_name(study.name, study.uid)
+    return "/".join(filter(None, (_RESULTS_PATH, results.path, of_study, names.LOGS_FOLDER)))
+
+
+def checkpoints_folder(study: Study, gang: Gang) -> str | None:
+    """Where the pods of a gang keep checkpoints of the study's trainings; None where they keep none."""
+    if study.spec.checkpoint is None or gang.assignment.checkpoint is None:
+        return None
+    return "/".join((_CHECKPOINTS_PATH, names.study_name(study.name, study.uid), names.CHECKPOINTS_FOLDER))
+
+
+def deadline_seconds(timing: Timing) -> int:
+    """After which a Job ends by itself, with the operator or without."""
+    return timing.scheduling_timeout + timing.attempt_timeout + DEADLINE_SLACK_SECONDS
+
+
+def job(study: Study, plan: Plan, gang: Gang, *, priority_class: str = "") -> Manifest:
+    """The Indexed Job of one attempt, its pods of that PriorityClass where there is one."""
+    pool = plan.pool(gang.pool).spec
+    assignment = gang.assignment
+    labels = {
+        names.LABEL_POOL: gang.pool,
+        names.LABEL_TRIAL: assignment.trial,
+        names.LABEL_ATTEMPT: str(assignment.attempt),
+        names.LABEL_NODES: str(gang.nodes),
+        names.LABEL_SLOTS: str(gang.slots),
+    }
+    metadata = _metadata(study, _job_name(study, gang), names.COMPONENT_GANG)
+    metadata["labels"] |= labels
+    of_pods = dict(metadata["labels"])
+    if study.spec.queue_name is not None:
+        metadata["labels"][names.LABEL_QUEUE] = study.spec.queue_name
+    pod = _pod(study, plan, gang, pool=pool)
+    if priority_class:
+        pod["priorityClassName"] = priority_class
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": metadata,
+        "spec": {
+            **({} if study.spec.queue_name is None else {"suspend": True}),  # until Kueue admits it
+            "completionMode": "Indexed",
+            "completions": gang.nodes,
+            "parallelism": gang.nodes,
+            "backoffLimit": 0,
+            "podReplacementPolicy": "Failed",  # a replacement never overlaps with its predecessor
+            "activeDeadlineSeconds": deadline_seconds(plan.timing),
+            "successPolicy": {"rules": [{"succeededIndexes": "0"}]},
+            "podFailurePolicy": {
+                "rules": [
+                    {
+                        "action": "FailJob",
+                        "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}],
+                    },
+                    {
+                        "action": "FailJob",
+                        "onExitCodes": {
+                            "containerName": names.CONTAINER,
+                            "operator": "In",
+                            "values": sorted(int(code) for code in exitcodes.DO_NOT_RETRY),
+                        },
+                    },
+                ]
+            },
+            "template": {
+                "metadata": {
+                    "labels": of_pods,
+                    "annotations": {
+                        **annotations(study, plan, gang.pool),
+                        names.ANNOTATION_KARPENTER: "true",
+                        names.ANNOTATION_AUTOSCALER: "false",
+                    },
+                },
+                "spec": pod,
+            },
+        },
+    }
+
+
+def _job_name(study: Study, gang: Gang) -> str:
+    return names.job_name(study.name, study.uid, trial=gang.assignment.trial, attempt=gang.assignment.attempt)
+
+
+def _metadata(study: Study, name: str, component: str) -> Manifest:
+    return {
+        "name": name,
+        "namespace": study.namespace,
+        "labels": {
+            names.LABEL_MANAGED_BY: names.MANAGED_BY,
+            names.LABEL_COMPONENT: component,
+            names.LABEL_BENCHMARK: study.name,
+            names.LABEL_BENCHMARK_UID: study.uid,
+        },
+        "ownerReferences": [
+            {
+                "apiVersion": names.API_VERSION,
+                "kind": names.BENCHMARK_KIND,
+                "name": study.name,
+                "uid": study.uid,
+                "controller": True,
+            }
+        ],
+    }
+
+
+def _pod(study: Study, plan: Plan, gang: Gang, *, pool: GpuPoolSpec) -> Manifest:
+    pod: Manifest = {
+        "subdomain": names.service_name(study.name, study.uid),
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": GRACE_SECONDS,
+        "automountServiceAccountToken": False,  # a worker needs no API
+        "enableServiceLinks": False,
+        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+        "containers": [_container(study, plan, gang, pool=pool)],
+        "volumes": [
+            {"name": "tmp", "emptyDir": {}},
+            {"name": "shm", "emptyDir": {"medium": "Memory"}},  # NCCL's and Gloo's shared memory; 64 MiB is too little
+            *(_volume(volume) for volume in volumes(study, plan, gang.pool)),
+        ],
+    }
+    for written in _written(study, plan, gang):
+        others = [volume for volume in pod["volumes"] if volume["name"] != written.name]
+        claim = {"claimName": written.claim.claim_name}
+        pod["volumes"] = [*others, {"name": written.name, "persistentVolumeClaim": claim}]
+        if not written.holds_data:  # a kubelet would change group and mode of each file of the data
+            pod["securityContext"] |= {"fsGroup": _RESULTS_GROUP, "fsGroupChangePolicy": "OnRootMismatch"}
+    if pool.scheduling.node_selector:
+        pod["nodeSelector"] = dict(pool.scheduling.node_selector)
+    if pool.scheduling.tolerations:
+        pod["tolerations"] = [toleration.to_wire() for toleration in pool.scheduling.tolerations]
+    apart = _apart(study, gang, exclusive=pool.exclusive_nodes)
+    if apart is not None:
+        pod["affinity"] = {"podAntiAffinity": apart}
+    node = plan.point_of(gang.assignment.trial).key.node
+    if node is not None:  # through the scheduler, unlike nodeName: it looks whether there is room, and waits for it
+        field = {"key": "metadata.name", "operator": "In", "values": [node]}
+        terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+        pod.setdefault("affinity", {})["nodeAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
+    return pod
+
+
+def _volume(volume: Volume) -> Manifest:
+    found: Manifest = {"name": volume.name}
+    if volume.persistent_volume_claim is not None:
+        found["persistentVolumeClaim"] = {"claimName": volume.persistent_volume_claim.claim_name, "readOnly": True}
+    elif volume.config_map is not None:
+        found["configMap"] = {"name": volume.config_map.name}
+    elif volume.host_path is not None:
+        found["hostPath"] = {"path": volume.host_path.path, "type": "Directory"}  # none is made where there is none
+    return found
+
+
+@dataclass(frozen=True)
+class _Written:
+    """A claim that the pods of a gang write on, and where it is mounted for that."""
+
+    name: str  # of the volume in the pod
+    claim: ClaimVolume
+    path: str
+    variable: str  # of the pod's environment, that says in which folder it may write
+    folder: str
+    holds_data: bool = False  # whether it is mounted for reading, too
+
+
+def _written(study: Study, plan: Plan, gang: Gang) -> tuple[_Written, ...]:
+    """The volumes for records and for checkpoints.
+
+    A claim that is mounted already, for data or for records, is the same volume once more: a pod that names one claim
+    in two volumes waits for ever (kubernetes/kubernetes, issues 82526 and 132921).
+    """
+    found: tuple[_Written, ...] = ()
+    data = {volume.persistent_volume_claim: volume.name for volume in volumes(study, plan, gang.pool)}
+    records, results = records_folder(study, plan, gang), study.spec.results
+    kept, checkpoint = checkpoints_folder(study, gang), study.spec.checkpoint
+    if results is not None and records is not None:
+        name = data.get(results.volume, _RESULTS)
+        found += (_Written(name, results.volume, _RESULTS_PATH, names.ENV_RECORDS, records, results.volume in data),)
+    if checkpoint is not None and kept is not None:
+        same = {one.claim: one.name for one in found}
+        claim = checkpoint.volume
+        name = data.get(claim) or same.get(claim, _CHECKPOINTS)
+        found += (_Written(name, claim, _CHECKPOINTS_PATH, names.ENV_CHECKPOINTS, kept, claim in data),)
+    return found
+
+
+def _apart(study: Study, gang: Gang, *, exclusive: bool) -> Manifest | None:
+    """Whom a pod of the gang must not meet on its node, or had better not.
+
+    Where nodes are exclusive, any gang of any namespace. Else its own siblings, as long as there are other nodes: two
+    pods of a gang on one node talk through its memory, and their point says so (`WarningReason.NODE_SHARED`).
+    """
+    host = {"topologyKey": "kubernetes.io/hostname"}
+    if exclusive:
+        gangs = {names.LABEL_COMPONENT: names.COMPONENT_GANG}
+        rule = {"labelSelector": {"matchLabels": gangs}, "namespaceSelector": {}} | host
+        return {"requiredDuringSchedulingIgnoredDuringExecution": [rule]}
+    if gang.nodes == 1:
+        return None
+    siblings = {
+        names.LABEL_BENCHMARK_UID: study.uid,
+        names.LABEL_TRIAL: gang.assignment.trial,
+        names.LABEL_ATTEMPT: str(gang.assignment.attempt),
+    }
+    term = {"labelSelector": {"matchLabels": siblings}} | host
+    return {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": term}]}
+
+
+def _container(study: Study, plan: Plan, gang: Gang, *, pool: GpuPoolSpec) -> Manifest:
+    variables, written = gang_environment(study, plan, gang), _written(study, plan, gang)
+    variables |= {one.variable: one.folder for one in written}
+    if study.spec.queue_name is not None:
+        variables[names.ENV_RUNS_AGAIN] = "true"
+    environment: list[Manifest] = [{"name": name, "value": _verbatim(value)} for name, value in variables.items()]
+    downward = {
+        names.ENV_POD_IP: "status.podIP",
+        names.ENV_POD_NAME: "metadata.name",
+        names.ENV_NODE_NAME: "spec.nodeName",
+    }
+    environment += [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in downward.items()]
+    secret = {"name": names.token_name(study.name, study.uid), "key": names.TOKEN_KEY}
+    environment.append({"name": names.ENV_GANG_TOKEN, "valueFrom": {"secretKeyRef": secret}})
+    resources = _resources(gang, pool)
+    container: Manifest = {
+        "name": names.CONTAINER,
+        "image": dict(plan.images)[gang.pool],
+        "command": [_verbatim(word) for word in own_command(plan, gang) or _LAUNCHER],
+        "env": environment,
+        "terminationMessagePath": names.TERMINATION_MESSAGE_PATH,
+        "ports": [
+            {"name": f"metrics-{local}", "containerPort": names.PORT_METRICS + local}
+            for local in range(gang.assignment.workers_per_node)
+        ],
+        # Requests equal limits: the Guaranteed class, in which a kubelet can give whole processors away.
+        "resources": {"requests": resources, "limits": resources},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [
+            {"name": "tmp", "mountPath": _SCRATCH},
+            {"name": "shm", "mountPath": _SHARED_MEMORY},
+            *(
+                {"name": volume.name, "mountPath": volume.mount_path, "readOnly": True}
+                for volume in volumes(study, plan, gang.pool)
+            ),
+        ],
+    }
+    container["volumeMounts"] += [{"name": one.name, "mountPath": one.path} for one in written]
+    policy = study.spec.template.image_pull_policy or pool.template.image_pull_policy
+    if policy is not None:
+        container["imagePullPolicy"] = policy
+    return container
+
+
+def _verbatim(text: str) -> str:
+    """Text that arrives as it is: the kubelet expands $(NAME), and makes $ of $$."""
+    return text.replace("$", "$$")
+
+
+def _resources(gang: Gang, pool: GpuPoolSpec) -> dict[str, str]:
+    """What one pod asks for: all slots of its node when nodes are exclusive, else those of its ranks."""
+    slots = gang.slots // gang.nodes
+    resources = {"cpu": times(pool.slot.cpu, slots), "memory": times(pool.slot.memory, slots)}
+    if pool.slot.gpu_resource is not None:
+        resources[pool.slot.gpu_resource] = str(slots)
+    return resources | dict(pool.node_resources)

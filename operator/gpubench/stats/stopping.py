@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many fresh runs a point needs, when that is decided while they come in, and the interval that is then true.
+
+Another run is made until the interval over runs is as narrow as wanted, or a maximum is reached. Looking after each run
+whether one may stop stops too early in just those studies whose runs happen to lie close together: their intervals are
+too narrow, and of nominal 95 % intervals fewer hold the truth (N. Starr, "The performance of a sequential procedure for
+the fixed-width interval estimation of the mean", Ann. Math. Stat. 37, 1966). C. Stein's two stages (Ann. Math. Stat.
+16, 1945) are exact and waste runs when the first stage has only three. So the rule here is the purely sequential one of
+Y. S. Chow and H. Robbins (Ann. Math. Stat. 36, 1965), with Student's t instead of the normal quantile, and with a
+stricter confidence both inside the rule and in the printed interval, such that the interval holds the truth at least as
+often as it says, whatever the spread of the runs is. How much stricter is in a table below: of normally distributed
+runs the mean is independent of all that the rule looks at, so coverage can be computed to four digits by simulating the
+variances alone. tests/support/sequential.py does it, prints the table, and tests/core/test_stopping.py checks it.
+
+Runs that are all equal are no knowledge of their spread: seconds that a program rounds, not a machine without noise.
+They have no interval, and more are asked for up to the maximum.
+
+Why Student's t and not the bootstrap: with three to ten runs the percentile bootstrap is a t interval with the wrong
+quantile, sqrt((n - 1) / n) times the normal one, and covers far too seldom (T. C. Hesterberg, "What teachers should
+know about the bootstrap", Am. Stat. 69, 2015). Means of many steps are close to normal, and three runs are too few to
+show otherwise.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpubench.stats import intervals
+from gpubench.stats.intervals import CONFIDENCE, REPEATS_FOR_INTERVAL, Interval
+
+#: The error that a single run may have, as a share of the wanted half-width.
+_SHARE_OF_RUN = 1.0
+#: By confidence and first runs, printed by tests/support/sequential.py; rounded down, which is the strict side.
+_STRICTNESS = {
+    0.8: {3: 0.60, 4: 0.69, 5: 0.74, 6: 0.78, 8: 0.82, 10: 0.86},
+    0.9: {3: 0.50, 4: 0.59, 5: 0.65, 6: 0.69, 8: 0.75, 10: 0.79},
+    0.95: {3: 0.42, 4: 0.51, 5: 0.57, 6: 0.62, 8: 0.69, 10: 0.73},
+    0.99: {3: 0.31, 4: 0.38, 5: 0.44, 6: 0.48, 8: 0.56, 10: 0.63},
+    0.999: {3: 0.24, 4: 0.28, 5: 0.31, 6: 0.37, 8: 0.45, 10: 0.52},
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """When a point has been measured often enough."""
+
+    relative_half_width: float  # of the interval, as a share of the mean
+    confidence: float = CONFIDENCE
+    first: int  # runs before anything is decided
+    last: int  # runs at most
+    strict: float | None = None  # the corrected confidence, where it was settled before: else it is computed
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether there is anything to decide."""
+        return self.last > max(self.first, REPEATS_FOR_INTERVAL)
+
+
+def another(values: Sequence[float], wanted: Wanted) -> bool:
+    """Whether one more fresh run is needed."""
+    if len(values) < wanted.first:
+        return True
+    if len(values) >= wanted.last:
+        return False
+    found = interval(values, wanted)
+    if found.low is None or found.high is None:
+        return True
+    return found.high - found.low > 2 * wanted.relative_half_width * abs(found.mean)
+
+
+def interval(values: Sequence[float], wanted: Wanted) -> Interval:
+    """The interval of runs that were ended by `another`, at least as sure as wanted; none where all are equal."""
+    if values and min(values) == max(values):
+        return Interval(mean=values[0])
+    return intervals.of_mean(values, confidence=confidence(wanted))
+
+
+def confidence(wanted: Wanted) -> float:
+    """At which intervals of such runs must be computed to be as sure as wanted; also that of a ratio."""
+    if wanted.strict is not None:
+        return wanted.strict
+    if not wanted.adaptive:
+        return wanted.confidence
+    return 1 - (1 - wanted.confidence) * _strictness(wanted)
+
+
+def run_error(wanted: Wanted) -> float:
+    """The relative standard error that a single run should reach with its own windows.
+
+    The variance of a run's value is that between runs plus the square of this. As large as the wanted half-width is
+    enough: where runs scatter more than that, more windows in a run make nothing narrower; where they scatter less,
+    some ten runs would do even if this error were all, and most runs are more exact than they must be, as they need
+    some windows to be known as steady. Half of it made figures a twentieth dearer where the cost of starting a run is
+    left out, and no cheaper where it counts (tests/benchmarks/interval_coverage.py).
+    """
+    return _SHARE_OF_RUN * wanted.relative_half_width
+
+
+def _strictness(wanted: Wanted) -> float:
+    """By what the probability of missing the truth must be multiplied. Between rows and columns the stricter one."""
+    column = min((level for level in _STRICTNESS if level >= wanted.confidence), default=max(_STRICTNESS))
+    rows = _STRICTNESS[column]
+    return rows[max(first for first in rows if first <= max(wanted.first, REPEATS_FOR_INTERVAL))]
