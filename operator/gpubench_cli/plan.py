@@ -24,7 +24,7 @@ from gpubench.moments import rfc3339
 from gpubench.plan import derived, estimate, freeze
 from gpubench.plan.estimate import Basis
 from gpubench.plan.plan import Plan, Point, Trial
-from gpubench.report import figures
+from gpubench.report import text
 from gpubench.report.tables import Column, Table
 from gpubench.schedule import cron, monthly
 from gpubench.scheduler import planning
@@ -216,8 +216,8 @@ def _point_table(plan: Plan, expected: Forecast) -> Table:
     def row(index: int, point: Point) -> tuple[str, ...]:
         return (
             *(cell(point) for _, cell in columns),
-            figures.UNDEFINED if point.skip else str(point.nodes),
-            priced.get(point.key.pool, figures.UNDEFINED),
+            text.UNDEFINED if point.skip else str(point.nodes),
+            priced.get(point.key.pool, text.UNDEFINED),
             *_outlook(expected.points[index]),
             _what_becomes(plan, point, trials=trials[index]),
         )
@@ -239,12 +239,12 @@ def _point_table(plan: Plan, expected: Forecast) -> Table:
 def _outlook(outlook: Outlook | None) -> tuple[str, str, str]:
     """What one trial of a point is expected to take and to cost, and from what that is known."""
     if outlook is None:
-        return (figures.UNDEFINED,) * 3
+        return (text.UNDEFINED,) * 3
     seconds, cost = outlook.seconds, outlook.cost
     time = f"{duration_text(seconds.mean)} ({duration_text(seconds.low)}–{duration_text(seconds.high)})"
     if cost is None:
-        return time, figures.UNDEFINED, seconds.basis.value
-    mean, low, high = (figures.number(amount, places=_MONEY_PLACES) for amount in (cost.mean, cost.low, cost.high))
+        return time, text.UNDEFINED, seconds.basis.value
+    mean, low, high = (text.number(amount, places=_MONEY_PLACES) for amount in (cost.mean, cost.low, cost.high))
     return time, f"{cost.currency} {mean} ({low}–{high})", seconds.basis.value
 
 
@@ -272,7 +272,7 @@ def _trial_table(plan: Plan) -> Table:
 
 
 def _key_columns(plan: Plan) -> tuple[tuple[Column, _Cell], ...]:
-    plain = {DataSource.SYNTHETIC.value, figures.UNDEFINED}
+    plain = {DataSource.SYNTHETIC.value, text.UNDEFINED}
     further = (entry for entry in _FURTHER_COLUMNS if any(entry[1](point) not in plain for point in plan.points))
     return (*_KEY_COLUMNS, *further)
 
@@ -295,7 +295,7 @@ def _data(data: Data) -> str:
 
 
 def _shown(value: object | None) -> str:
-    return figures.UNDEFINED if value is None else str(value)
+    return text.UNDEFINED if value is None else str(value)
 
 
 def sentences(plan: Plan, expected: Forecast, *, parallel: int, budget: str | None = None) -> list[str]:
@@ -380,7 +380,7 @@ def _budget(expected: Forecast, budget: str | None) -> list[str]:
     cost, limit, reserve = expected.cost[0].amounts, Decimal(budget), expected.cost[0].reserve
     verdict = "enough, as far as can be told" if cost.high + reserve <= limit else "may not be enough"
     if cost.high <= limit < cost.high + reserve:
-        room = figures.number(reserve, places=_MONEY_PLACES)
+        room = text.number(reserve, places=_MONEY_PLACES)
         verdict += f": an attempt starts only where there is room to stop it, {cost.currency} {room} more at the end"
     if cost.low > limit:
         verdict = "not enough: the study will stop before its end"
@@ -388,7 +388,7 @@ def _budget(expected: Forecast, budget: str | None) -> list[str]:
 
 
 def _from(least: Decimal, most: Decimal) -> str:
-    texts = dict.fromkeys(figures.number(amount, places=_MONEY_PLACES) for amount in (least, most))
+    texts = dict.fromkeys(text.number(amount, places=_MONEY_PLACES) for amount in (least, most))
     return " to ".join(texts)
 
 
@@ -403,7 +403,7 @@ def _rate(plan: Plan, pool: str) -> str:
     """The price of one node for one hour."""
     rate = price.planned_rate(plan, pool)
     if rate is None:
-        return figures.UNDEFINED
+        return text.UNDEFINED
     return f"{rate.currency} {price.rounded(rate.per_node_hour, digits=_MONEY_PLACES).normalize():f}"
 
 

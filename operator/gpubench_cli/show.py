@@ -17,7 +17,7 @@ from gpubench.analysis import bills as point_bills
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import Comparison, Condition, GpuBenchmarkStatus
 from gpubench.api.status_sizes import BILLED_POINTS_MAX
-from gpubench.report import answer, bills, figures, grounds, node_time, tables
+from gpubench.report import answer, bills, grounds, node_time, tables, text
 from gpubench.scheduler import conditions
 from gpubench.values import Value
 from gpubench_cli import refusal, results, terminal, yaml_text
@@ -210,7 +210,7 @@ def _trials(status: GpuBenchmarkStatus) -> str | None:
     """How far a study is that goes on; when it is over, its table says how often each point was measured."""
     if status.trials is None or conditions.holds(status.conditions, conditions.FINISHED):
         return None
-    return f"{status.trials.finished} of {figures.trials(status.trials)} trials"
+    return f"{status.trials.finished} of {text.trials(status.trials)} trials"
 
 
 def find(name: str, *, namespace: str | None, with_spec: bool, with_bills: bool = False) -> Shown:

@@ -18,7 +18,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
-from gpubench.report import figures
+from gpubench.report import text
 from gpubench.report.tables import Table
 from gpubench.sanitize import printable
 from gpubench.scheduler.decision import Gang, Happening
@@ -118,7 +118,7 @@ class Progression:
         if status.trials.finished != self._finished:
             self._finished_after = time.time() - self._began_at
         self._finished, self._total = status.trials.finished, status.trials.total
-        self._total_text = figures.trials(status.trials)
+        self._total_text = text.trials(status.trials)
         if self._progress is None or self._task is None:
             return
         self._progress.update(

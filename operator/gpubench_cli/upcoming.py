@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 from gpubench.api.schedule import ConcurrencyPolicy, GpuBenchmarkScheduleSpec, Monthly
 from gpubench.moments import rfc3339
 from gpubench.plan.plan import Plan
-from gpubench.report import figures
+from gpubench.report import text
 from gpubench.report.tables import Column, Table
 from gpubench.schedule import history
 from gpubench.schedule.cron import Timetable
@@ -68,7 +68,7 @@ def show(month: Monthly | None) -> None:
             rows=(
                 *((line.name, line.amount) for line in month.lines),
                 ("total", month.total),
-                ("its nodes, if they were never given back", month.always_on or figures.UNDEFINED),
+                ("its nodes, if they were never given back", month.always_on or text.UNDEFINED),
             ),
         )
     )

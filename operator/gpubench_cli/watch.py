@@ -13,7 +13,7 @@ from typing import Any
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.point_result import PointState
 from gpubench.moments import epoch_seconds
-from gpubench.report import figures, tables
+from gpubench.report import tables, text
 from gpubench.scheduler import conditions
 from gpubench_cli import refusal, show, terminal
 from gpubench_cluster import kube
@@ -125,7 +125,7 @@ class _Told:
     def _tell_trials(self, status: GpuBenchmarkStatus) -> None:
         if status.trials is not None and status.trials.finished > self._trials:
             self._trials = status.trials.finished
-            self._progression.line(f"{self._trials} of {figures.trials(status.trials)} trials have finished")
+            self._progression.line(f"{self._trials} of {text.trials(status.trials)} trials have finished")
 
     def _tell_points(self, status: GpuBenchmarkStatus) -> None:
         for index, point in enumerate(status.results):

@@ -42,7 +42,7 @@ from gpubench.api.point_result import (
     Relative,
     TrainingResult,
 )
-from gpubench.report import figures
+from gpubench.report import text
 from gpubench_cluster import kube
 from gpubench_operator import keys, logs
 
@@ -292,7 +292,7 @@ class _Point:
             result.data_path or "",
             "" if result.data_samples is None else str(result.data_samples),
             result.variant or "",
-            "" if (epochs := figures.epochs(result)) is None else str(epochs),
+            "" if (epochs := text.epochs(result)) is None else str(epochs),
         )
 
     def add(self, three: _Three, estimate: Estimate | None, *more: str, per: float = 1.0) -> None:

@@ -17,7 +17,7 @@ from gpubench.api.point_result import Judgement
 from gpubench.plan.freeze import freeze
 from gpubench.plan.plan import Plan
 from gpubench.records import Environment, Window
-from gpubench.report import figures, tables
+from gpubench.report import tables, text
 from gpubench.scheduler.decide import decide
 from gpubench.scheduler.observed import Observed, Study
 from gpubench_cli import results
@@ -30,7 +30,7 @@ Ran = Any
 
 
 @pytest.fixture
-def text(shortened_quickstart: str) -> str:
+def study_text(shortened_quickstart: str) -> str:
     return shortened_quickstart
 
 
@@ -83,17 +83,17 @@ def test_what_the_figures_stand_on_is_kept_once_beside_the_ledger(folder: Path) 
     assert kept.gpus is None
 
 
-def test_the_plan_is_the_one_that_the_cluster_would_freeze(text: str, folder: Path) -> None:
+def test_the_plan_is_the_one_that_the_cluster_would_freeze(study_text: str, folder: Path) -> None:
     ran = results.read_plan(folder)
-    frozen = frozen_from_objects(text, planned_at=ran.planned_at)
+    frozen = frozen_from_objects(study_text, planned_at=ran.planned_at)
     assert (ran.points, ran.trials, ran.pools) == (frozen.points, frozen.trials, frozen.pools)
 
 
-def test_the_same_ledger_gives_the_same_rows_in_the_cluster(text: str, folder: Path) -> None:
+def test_the_same_ledger_gives_the_same_rows_in_the_cluster(study_text: str, folder: Path) -> None:
     """The core decides about the objects as an API server has them, with the attempts of this run."""
     shown = results.read_summary(folder).status
-    plan = frozen_from_objects(text, planned_at=results.read_plan(folder).planned_at)
-    _, benchmark = yaml.safe_load_all(text)
+    plan = frozen_from_objects(study_text, planned_at=results.read_plan(folder).planned_at)
+    _, benchmark = yaml.safe_load_all(study_text)
     spec = validate.load_benchmark(benchmark).spec
     study = Study(namespace="default", name="quickstart", uid="u", generation=1, created_at=0.0, spec=spec)
     decision = decide(plan, results.read_ledger(folder), Observed(study=study, jobs=(), free=()), 0.0)
@@ -101,9 +101,9 @@ def test_the_same_ledger_gives_the_same_rows_in_the_cluster(text: str, folder: P
     assert decision.status.answer == shown.answer
 
 
-async def test_the_operator_gives_a_table_of_the_same_shape(text: str, folder: Path) -> None:
+async def test_the_operator_gives_a_table_of_the_same_shape(study_text: str, folder: Path) -> None:
     """The operator itself, over an API server in memory whose gangs all succeed: other figures, the same table."""
-    pool, benchmark = yaml.safe_load_all(text)
+    pool, benchmark = yaml.safe_load_all(study_text)
     world = memory_world.World()
     world.api.put(kube.POOLS, pool)
     metadata = world.api.all(kube.BENCHMARKS)[0]["metadata"]
@@ -120,11 +120,11 @@ async def test_the_operator_gives_a_table_of_the_same_shape(text: str, folder: P
     assert (there.phase, there.points_done) == (here.phase, here.points_done) == ("Succeeded", "2/2")
 
 
-def frozen_from_objects(text: str, *, planned_at: str) -> Plan:
+def frozen_from_objects(study_text: str, *, planned_at: str) -> Plan:
     """From the documents as `kubectl apply` sends them, not as the command line reads its files."""
-    pool, benchmark = yaml.safe_load_all(text)
+    pool, benchmark = yaml.safe_load_all(study_text)
     return freeze(validate.load_benchmark(benchmark).spec, (validate.load_pool(pool),), planned_at)
 
 
 def defined(row: Iterable[str]) -> list[bool]:
-    return [cell != figures.UNDEFINED for cell in row]
+    return [cell != text.UNDEFINED for cell in row]

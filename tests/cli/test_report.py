@@ -23,7 +23,7 @@ from gpubench.api import validate
 from gpubench.api.price_result import Spent
 from gpubench.plan.freeze import freeze
 from gpubench.plan.plan import Plan
-from gpubench.report import contents, figures, head, markdown, tables
+from gpubench.report import contents, head, markdown, tables, text
 from gpubench.report.document import Axis, Curves, Document, Mark, Series
 from gpubench.report.tables import Column
 from gpubench.scheduler import ledger, manifests
@@ -182,10 +182,10 @@ def test_characters_that_do_something_do_nothing_in_a_report(tmp_path: Path) -> 
     )
     status = found.status.model_copy(update={"results": points, "answer": hostile})
     document = contents.document([found.model_copy(update={"name": hostile, "status": status})])
-    for text in (page.render(document), markdown.render(document)):
-        assert "40GB" in text
-        assert not [one for one in text if one not in "\n\t" and (ord(one) < 0x20 or 0x7F <= ord(one) < 0xA0)]
-        assert "\u202e" not in text
+    for written_text in (page.render(document), markdown.render(document)):
+        assert "40GB" in written_text
+        assert not [one for one in written_text if one not in "\n\t" and (ord(one) < 0x20 or 0x7F <= ord(one) < 0xA0)]
+        assert "\u202e" not in written_text
 
 
 @given(some.text(some.characters(categories=("L", "N", "P", "S", "Zs")), max_size=60))
@@ -363,9 +363,9 @@ def test_the_head_says_what_was_to_be_decided_what_to_take_and_what_was_spent(tm
     assert found[1].startswith("To take: ")
     best = results.read_summary(folder).status.best
     assert best is not None
-    assert f" on {best.pool}, at least {figures.bounded(best.hours)} hours and " in found[1]
+    assert f" on {best.pool}, at least {text.bounded(best.hours)} hours and " in found[1]
     assert best.cost is not None
-    assert figures.money(best.cost) in found[1]
+    assert text.money(best.cost) in found[1]
     assert found[2] == "Spent: about USD 12.31 (of pods; of 1 attempt the end of a pod was not seen)."
     assert pages.of_page(html) == pages.of_markdown(md)
 

@@ -14,7 +14,7 @@ from gpubench.cost import price, staleness
 from gpubench.cost.amount import Amount, Rate
 from gpubench.cost.billing import BY_THE_SECOND, BillingRule, FeePeriod
 from gpubench.plan.plan import Plan
-from gpubench.report import figures, tables
+from gpubench.report import tables, text
 from world import world
 
 PRICE: dict[str, Any] = {"per_node_hour": "10", "currency": "EUR", "as_of": "2023-11-01", "source": "the price list"}
@@ -102,7 +102,7 @@ def test_costs_at_both_ends_of_a_range_stand_beside_the_cost() -> None:
     assert cost.per_million_samples is not None
     mean = Decimal(cost.per_million_samples.mean)
     shown = table.rows[0][titles.index("AT LOW–HIGH PRICE")]
-    assert shown == figures.between(mean * Decimal("0.8"), mean * Decimal("1.5"))
+    assert shown == text.between(mean * Decimal("0.8"), mean * Decimal("1.5"))
     assert tables.RANGE_NOTE in table.notes
     still = tables.results(status.results)
     assert "AT LOW–HIGH PRICE" not in [column.title for column in still.columns]

@@ -22,7 +22,7 @@ from gpubench.api.point_result import (
     Stopping,
     TrainingResult,
 )
-from gpubench.report import figures, tables
+from gpubench.report import tables, text
 from gpubench.stats import intervals
 
 
@@ -79,22 +79,22 @@ def test_digits_follow_the_width_of_the_interval() -> None:
     ],
 )
 def test_throughput(mean: float, low: float | None, high: float | None, shown: str) -> None:
-    assert figures.throughput(Estimate(mean=mean, low=low, high=high)) == shown
+    assert text.throughput(Estimate(mean=mean, low=low, high=high)) == shown
 
 
 def test_equal_repeats_have_no_digits_that_come_from_the_arithmetic() -> None:
     found = intervals.of_mean([0.97] * 3)
     assert found.low != found.high, "the sum of three 0.97 is not exact"
-    assert figures.percent(Estimate(mean=found.mean, low=found.low, high=found.high)) == "97.0 % (97.0–97.0)"
+    assert text.percent(Estimate(mean=found.mean, low=found.low, high=found.high)) == "97.0 % (97.0–97.0)"
 
 
 def test_an_open_end_of_a_cost_is_shown_as_open() -> None:
-    assert figures.money(AmountInterval(mean="0.020", low="0.010", currency="EUR")) == "EUR 0.0200 (≥ 0.0100)"
+    assert text.money(AmountInterval(mean="0.020", low="0.010", currency="EUR")) == "EUR 0.0200 (≥ 0.0100)"
 
 
 def test_the_baseline_is_100_percent_by_definition() -> None:
     scaling = Scaling(kind="weak", baseline_workers=1, efficiency=Estimate(mean=1.0))
-    assert figures.efficiency(scaling) == "100 % (base)"
+    assert text.efficiency(scaling) == "100 % (base)"
 
 
 def test_what_is_not_defined_is_a_dash_and_never_zero() -> None:
@@ -360,10 +360,10 @@ def test_machines_have_a_table_of_their_own() -> None:
 def test_what_a_machine_could_not_tell_is_a_dash_and_a_pool_without_gpus_has_no_columns_for_them() -> None:
     on_processors = make_point(host=HostUsage(processors=1.0))
     (row,) = machine_rows(on_processors)
-    assert row["RSS GB"] == figures.UNDEFINED
+    assert row["RSS GB"] == text.UNDEFINED
     assert "GPU %" not in row
     beside, other = machine_rows(on_processors, make_point(gpu=GPU))
-    assert (beside["GPU %"], other["PROCESSORS"]) == (figures.UNDEFINED, figures.UNDEFINED)
+    assert (beside["GPU %"], other["PROCESSORS"]) == (text.UNDEFINED, text.UNDEFINED)
 
 
 def test_a_study_of_before_has_no_table_of_machines() -> None:

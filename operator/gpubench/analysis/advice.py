@@ -27,7 +27,7 @@ from gpubench.cost.marginal import CostInterval
 from gpubench.cost.refusals import RefusedInput
 from gpubench.plan import derived, skips
 from gpubench.plan.plan import Plan, Point
-from gpubench.report import advisor, answer, figures
+from gpubench.report import advisor, answer, text
 from gpubench.report.advisor import Advice, Candidate, Considered, Gang, Line
 from gpubench.scheduler.ledger import Ledger, Outcome
 from gpubench.stats import compare, intervals, scaling_law, wanted
@@ -396,7 +396,7 @@ def _cost(plan: Plan, ledger: Ledger, entries: Sequence[_Entry], gangs: Sequence
         begun.add(gang.line.pool)
         totals[bill.currency] = totals.get(bill.currency, Decimal(0)) + bill.value * runs + setup
     amounts = [estimates.amounts(CostInterval(mean=value, currency=currency)) for currency, value in totals.items()]
-    return "about " + " and ".join("more than anybody pays" if one is None else figures.money(one) for one in amounts)
+    return "about " + " and ".join("more than anybody pays" if one is None else text.money(one) for one in amounts)
 
 
 def _pools_begun(plan: Plan, ledger: Ledger) -> set[str]:

@@ -14,7 +14,7 @@ from gpubench.api.benchmark_status import Best, BestShown
 from gpubench.api.point_result import AmountInterval, Estimate
 from gpubench.api.status_sizes import BEST_POOL_MAX
 from gpubench.cost.marginal import CostInterval
-from gpubench.report import figures
+from gpubench.report import text
 from gpubench.report.advisor import Candidate
 from gpubench.scheduler import conditions
 
@@ -44,8 +44,8 @@ def best(found: Sequence[Advised]) -> Best | None:
         cost=cost,
         shown=BestShown(
             pool=conditions.clamped(f"{gang.line.pool}{remark}", BEST_POOL_MAX),
-            cost=None if cost is None else figures.money(AmountInterval(mean=cost.mean, currency=cost.currency)),
-            time=f"{figures.bounded(Estimate(mean=float(hours.mean)))} h",
+            cost=None if cost is None else text.money(AmountInterval(mean=cost.mean, currency=cost.currency)),
+            time=f"{text.bounded(Estimate(mean=float(hours.mean)))} h",
         ),
     )
 

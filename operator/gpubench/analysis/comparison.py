@@ -24,7 +24,7 @@ from gpubench.api.point_result import Judgement, PointResult, PointState
 from gpubench.api.status_sizes import COMPARISON_MAX
 from gpubench.plan.baseline import Baseline, BaselinePoint
 from gpubench.plan.plan import Plan
-from gpubench.report import comparisons, figures, pairs, tables
+from gpubench.report import comparisons, pairs, tables, text
 from gpubench.report.pairs import Side
 from gpubench.scheduler import conditions
 from gpubench.stats import compare
@@ -233,5 +233,5 @@ def _of(count: int, total: int) -> str:
 
 
 def _speed(one: _Compared, ratio: Interval) -> str:
-    bounded = figures.bounded(estimates.estimate(ratio))
+    bounded = text.bounded(estimates.estimate(ratio))
     return f"{tables.describe(one.result)} has {bounded} times the speed it had"

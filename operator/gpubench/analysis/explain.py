@@ -20,7 +20,7 @@ from gpubench.formula import Formula
 from gpubench.plan import derived
 from gpubench.plan.plan import Plan, Point
 from gpubench.report import bills as bill_texts
-from gpubench.report import figures, tables
+from gpubench.report import tables, text
 from gpubench.scheduler import judgement
 from gpubench.scheduler.ledger import AttemptRecord, Ledger
 from gpubench.stats import bandwidth, efficiency, intervals, training
@@ -123,7 +123,7 @@ def _training(place: _Place) -> Iterator[Row]:
         runs = [one.result.training for one in place.attempts if one.result and one.result.training]
         values = [seconds for run in runs if (seconds := training.timed_seconds(run, region)) is not None]
         row = _over_repeats(place, "training.seconds", trained.seconds, values)
-        yield row.model_copy(update={"origin": f"{row.origin}; {figures.timed_region(region)}"})
+        yield row.model_copy(update={"origin": f"{row.origin}; {text.timed_region(region)}"})
 
 
 def _cost(place: _Place, goals: Sequence[Goal]) -> Iterator[Row]:
@@ -134,7 +134,7 @@ def _cost(place: _Place, goals: Sequence[Goal]) -> Iterator[Row]:
     rate, used = price.planned_rate(plan, result.pool), prices.of_pool(plan, plan.pool(result.pool))
     origin = "; ".join((_ABOVE, *bill_texts.price_sentences([used] if used is not None else [])))
     if rate is None:
-        yield Row(field="cost", text=figures.UNDEFINED, origin=price.without_exchange(plan, result.pool) or NO_PRICE)
+        yield Row(field="cost", text=text.UNDEFINED, origin=price.without_exchange(plan, result.pool) or NO_PRICE)
     paid: _Inputs = {} if rate is None else {"rate": rate, "nodes": plan.paid_nodes(place.point)}
     speed: _Inputs = {} if result.throughput is None else {"throughput": estimates.interval(result.throughput)}
     if cost is not None and cost.per_million_samples is not None:
@@ -185,22 +185,22 @@ def _bill(plan: Plan, point: Point, records: Sequence[AttemptRecord]) -> Iterato
 
 #: Figures as `show` has them, by the first part of their field.
 _TEXTS: Mapping[str, Callable[[Estimate], str]] = {
-    "throughput": lambda found: f"{figures.throughput(found)} samples/s",
-    "scaling": figures.percent,
-    "bandwidth": lambda found: f"{figures.spread(found, per=1e9)} GB/s",
-    "training": figures.duration,
-    "goals": lambda found: f"at least {figures.bounded(found)} hours",
-    "relative": figures.relative,
+    "throughput": lambda found: f"{text.throughput(found)} samples/s",
+    "scaling": text.percent,
+    "bandwidth": lambda found: f"{text.spread(found, per=1e9)} GB/s",
+    "training": text.duration,
+    "goals": lambda found: f"at least {text.bounded(found)} hours",
+    "relative": text.relative,
 }
 
 
 def _row(field: str, figure: _Figure, origin: str) -> Row:
     kind = field.partition(".")[0]
     if isinstance(figure, Estimate):
-        text = _TEXTS[kind](figure)
+        shown = _TEXTS[kind](figure)
     else:
-        text = f"{figure.currency} {figure.mean}" if kind == "bill" else figures.money(figure)
-    return Row(field=field, text=text, figure=figure, origin=origin)
+        shown = f"{figure.currency} {figure.mean}" if kind == "bill" else text.money(figure)
+    return Row(field=field, text=shown, figure=figure, origin=origin)
 
 
 def _by(formula: Formula, inputs: _Inputs, row: Row, *, confidence: float | None = None) -> Row:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from gpubench.api.point_result import AmountInterval, Estimate
 from gpubench.cost import amount, derived, marginal, refusals
 from gpubench.cost.amount import Amount, Rate
-from gpubench.report import figures
+from gpubench.report import text
 from gpubench.stats.intervals import Interval
 from gpubench.stats.scaling_law import Law, Reach, Undetermined
 from gpubench.units import workers_text
@@ -385,7 +385,7 @@ def _too_slow(candidates: Sequence[Candidate], *, samples: int, hours: Decimal) 
     if not candidates:
         return f"{needed}, and nothing was measured: measure {workers_text(1)} of a pool at least."
     fastest = min(candidates, key=lambda candidate: (candidate.hours.mean, candidate.option.gang.workers))
-    speed = figures.bounded(_estimate(fastest.option.throughput))
+    speed = text.bounded(_estimate(fastest.option.throughput))
     return f"{needed}, and the fastest gang, {_option(fastest.option)}, does {speed}: it takes {_hours_text(fastest)}."
 
 
@@ -424,7 +424,7 @@ def _gang(gang: Gang) -> str:
 
 def _hours_text(candidate: Candidate) -> str:
     hours = candidate.hours
-    return f"{figures.bounded(Estimate(mean=float(hours.mean), low=_float(hours.low), high=_float(hours.high)))} hours"
+    return f"{text.bounded(Estimate(mean=float(hours.mean), low=_float(hours.low), high=_float(hours.high)))} hours"
 
 
 def _cost_text(candidate: Candidate) -> str:
@@ -433,7 +433,7 @@ def _cost_text(candidate: Candidate) -> str:
     cost = candidate.cost
     if cost.mean >= _AMOUNT_MAX:
         return f"more than {candidate.currency} {_number(_AMOUNT_MAX - 1)}"
-    return figures.money(
+    return text.money(
         AmountInterval(
             mean=_text(cost.mean),
             low=None if cost.low is None else _text(cost.low),
@@ -456,11 +456,11 @@ def _text(value: Decimal) -> str:
 
 
 def _figure(value: Decimal) -> str:
-    return figures.bounded(Estimate(mean=float(value)))
+    return text.bounded(Estimate(mean=float(value)))
 
 
 def _percent(share: Decimal) -> str:
-    return figures.percent(Estimate(mean=float(share)))
+    return text.percent(Estimate(mean=float(share)))
 
 
 def _hours_of(limit: Decimal) -> str:

@@ -24,7 +24,7 @@ from gpubench.api.point_result import (
     TrainingResult,
 )
 from gpubench.api.sweep import DataSource
-from gpubench.report import figures, tables
+from gpubench.report import tables, text
 
 LENGTH_MAX = 2048  # of status.answer
 _TIED_NAMED = 4
@@ -59,7 +59,7 @@ def answer(results: tuple[PointResult, ...], *, advice: Sequence[str] = ()) -> s
 def work(point: PointResult) -> tuple[str, str, DataSource, str | None, int | None, int | None]:
     """What two points must have in common to be compared."""
     return (
-        point.workload, point.precision, point.data, point.data_path, point.data_samples, figures.epochs(point),
+        point.workload, point.precision, point.data, point.data_path, point.data_samples, text.epochs(point),
     )  # fmt: skip
 
 
@@ -136,13 +136,13 @@ def _qualities(run: Sequence[PointResult]) -> list[str]:
     if len(told) == 1:
         quality = _quality(told[0])
         assert quality is not None
-        return [f"{quality.metric.capitalize()} after the last epoch: {figures.quality(quality)}."]
+        return [f"{quality.metric.capitalize()} after the last epoch: {text.quality(quality)}."]
     return [_best(told, _Ranking(superlative=best[metrics.pop()], bounds=_goodness, text=_quality_text))]
 
 
 def _region(run: Sequence[PointResult]) -> list[str]:
     regions = dict.fromkeys(point.training.timed_region for point in run if point.training)
-    return [f"The time is that of {figures.timed_region(region)}." for region in regions]
+    return [f"The time is that of {text.timed_region(region)}." for region in regions]
 
 
 def _goals(run: Sequence[PointResult]) -> list[str]:
@@ -152,9 +152,9 @@ def _goals(run: Sequence[PointResult]) -> list[str]:
         best = max((point for point in run if point.goals), key=lambda point: _throughput(point).mean)
         goal = next((goal for goal in best.goals if goal.name == name), None)
         if goal is not None:
-            cost = f" and {figures.money(goal.cost)}" if goal.cost else ""
+            cost = f" and {text.money(goal.cost)}" if goal.cost else ""
             sentences.append(
-                f"Goal {name} would take at least {figures.bounded(goal.hours)} hours{cost} with {_named(best)}."
+                f"Goal {name} would take at least {text.bounded(goal.hours)} hours{cost} with {_named(best)}."
             )
     return sentences
 
@@ -174,7 +174,7 @@ def _scaling(measured: Sequence[PointResult]) -> list[str]:
             scaling, point = max(scaled, key=lambda pair: (pair[1].workers, pair[0].efficiency.mean))
             sentences.append(
                 f"Scaling efficiency from {scaling.baseline_workers} to {tables.shape(point)} on {pool}: "
-                f"{figures.efficiency(scaling)}, {scaling.kind} scaling."
+                f"{text.efficiency(scaling)}, {scaling.kind} scaling."
             )
     return sentences
 
@@ -257,7 +257,7 @@ def _goodness(point: PointResult) -> _Bounds:
 def _quality_text(point: PointResult) -> str:
     quality = _quality(point)
     assert quality is not None
-    return figures.quality(quality)
+    return text.quality(quality)
 
 
 def _negated(estimate: Estimate) -> _Bounds:
@@ -298,22 +298,20 @@ def _cheapness(cost: AmountInterval | None) -> _Bounds:
 
 def _money(cost: AmountInterval | None) -> str:
     assert cost is not None
-    return figures.money(cost)
+    return text.money(cost)
 
 
 _FASTEST = _Ranking(
     superlative="highest throughput",
     bounds=_throughput,
-    text=lambda point: f"{figures.throughput(point.throughput)} samples/s",
+    text=lambda point: f"{text.throughput(point.throughput)} samples/s",
 )
 _COST = _Ranking(
     superlative="lowest cost",
     bounds=lambda point: _cheapness(_sample_cost(point)),
     text=lambda point: f"{_money(_sample_cost(point))} per million samples",
 )
-_SHORTEST = _Ranking(
-    superlative="shortest run", bounds=_shortness, text=lambda point: figures.duration(_seconds(point))
-)
+_SHORTEST = _Ranking(superlative="shortest run", bounds=_shortness, text=lambda point: text.duration(_seconds(point)))
 _RUN_COST = _Ranking(
     superlative="lowest cost of a run",
     bounds=lambda point: _cheapness(_run_cost(point)),
@@ -322,7 +320,7 @@ _RUN_COST = _Ranking(
 _BUS = _Ranking(
     superlative="fastest all-reduce",
     bounds=_bus_bounds,
-    text=lambda point: f"{figures.spread(_bus(point), per=_GIGA)} GB/s bus bandwidth",
+    text=lambda point: f"{text.spread(_bus(point), per=_GIGA)} GB/s bus bandwidth",
 )
 
 

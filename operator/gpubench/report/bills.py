@@ -6,7 +6,7 @@ from decimal import ROUND_HALF_UP, Decimal
 
 from gpubench.api.point_result import PointBill, PointResult
 from gpubench.api.price_result import PriceUsed, Spent
-from gpubench.report import figures, tables
+from gpubench.report import tables, text
 from gpubench.report.tables import Column, Table
 
 #: Fields of a bill's parts, and what a table calls them, in the order in which the money is spent.
@@ -113,7 +113,7 @@ def _row(bill: PointBill, told: Sequence[str]) -> tuple[str, ...]:
     at_least = "≥ " if bill.incomplete else ""
     return (
         f"{at_least}{bill.currency} {_number(total)}",
-        figures.UNDEFINED if bill.per_run is None else f"{bill.currency} {_number(Decimal(bill.per_run))}",
+        text.UNDEFINED if bill.per_run is None else f"{bill.currency} {_number(Decimal(bill.per_run))}",
         str(bill.attempts),
         *(_percent(getattr(bill.parts, name), of=total) for name in told),
     )
@@ -122,7 +122,7 @@ def _row(bill: PointBill, told: Sequence[str]) -> tuple[str, ...]:
 def _percent(amount: str | None, *, of: Decimal) -> str:
     """A dash where the part was not told, and where the bill is nothing."""
     if amount is None or of == 0:
-        return figures.UNDEFINED
+        return text.UNDEFINED
     share = 100 * Decimal(amount) / of
     return f"{share.quantize(_PERCENT_PLACES, rounding=ROUND_HALF_UP):f}"
 

@@ -11,7 +11,7 @@ from typing import Protocol
 from gpubench import workloads
 from gpubench.api.benchmark_status import EnvironmentFacts
 from gpubench.api.point_result import PointResult, PointState
-from gpubench.report import figures, pairs
+from gpubench.report import pairs, text
 from gpubench.report.pairs import Pair, Side
 from gpubench.report.tables import Column, Table
 from gpubench.stats import compare, environment
@@ -136,7 +136,7 @@ def table(found: Sequence[Compared], *, by: Collection[str], notes: Sequence[str
             pairs.text_of(one.b, own),
             _figure(one.a, one.quantity),
             _figure(one.b, one.quantity),
-            figures.bounded(one.difference.ratio),
+            text.bounded(one.difference.ratio),
             one.difference.sentence,
         )
         for one in found
@@ -155,7 +155,7 @@ def _cell(point: PointResult, field: str) -> str:
         "workers": str(point.workers),
         "batch": str(point.batch_per_worker),
         "precision": point.precision,
-        "variant": point.variant or figures.UNDEFINED,
+        "variant": point.variant or text.UNDEFINED,
     }
     return cells[field]
 
@@ -163,6 +163,6 @@ def _cell(point: PointResult, field: str) -> str:
 def _figure(point: PointResult, quantity: Quantity) -> str:
     seconds = point.training.seconds if point.training is not None else None
     if quantity is Quantity.SECONDS and seconds is not None:
-        return figures.duration(seconds)
+        return text.duration(seconds)
     unit = "elements/s" if point.workload == workloads.MESSAGES else "samples/s"
-    return f"{figures.throughput(point.throughput)} {unit}"
+    return f"{text.throughput(point.throughput)} {unit}"

@@ -18,7 +18,7 @@ from gpubench.api.point_result import PointResult
 from gpubench.plan.plan import Plan
 from gpubench.precision import Precision
 from gpubench.records import Environment
-from gpubench.report import answer, bills, figures, grounds, head, node_time, pricing, reported, tables
+from gpubench.report import answer, bills, grounds, head, node_time, pricing, reported, tables, text
 from gpubench.report.charts import owning, paying, scaling, spending
 from gpubench.report.charts import points as charted
 from gpubench.report.charts.points import Entry, Work
@@ -151,11 +151,11 @@ def _studies(studies: Sequence[_Named]) -> tuple[Block, ...]:
             study.name,
             study.source,
             study.status.phase or "not started",
-            study.status.points_done or figures.UNDEFINED,
+            study.status.points_done or text.UNDEFINED,
             _trials(study),
-            figures.UNDEFINED if study.status.attempts is None else str(study.status.attempts.started),
-            study.status.started_at or figures.UNDEFINED,
-            study.status.finished_at or figures.UNDEFINED,
+            text.UNDEFINED if study.status.attempts is None else str(study.status.attempts.started),
+            study.status.started_at or text.UNDEFINED,
+            study.status.finished_at or text.UNDEFINED,
         )
         for study in studies
     )
@@ -168,7 +168,7 @@ def _studies(studies: Sequence[_Named]) -> tuple[Block, ...]:
 
 def _trials(study: _Named) -> str:
     counts = study.status.trials
-    return figures.UNDEFINED if counts is None else f"{counts.finished} of {figures.trials(counts)}"
+    return text.UNDEFINED if counts is None else f"{counts.finished} of {text.trials(counts)}"
 
 
 # --- assumptions ------------------------------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ def _assumed(plan: Plan, points: Sequence[PointResult]) -> tuple[str, ...]:
 def _timing(plan: Plan) -> str:
     timing = plan.timing
     if plan.mode is Mode.TRAINING:
-        return f"A trial trains whole epochs; its seconds are those of {figures.timed_region(plan.timed_region)}."
+        return f"A trial trains whole epochs; its seconds are those of {text.timed_region(plan.timed_region)}."
     warm_up = f"for {duration_text(timing.warm_up)} that are left out, and then " if timing.warm_up else ""
     return (
         f"A trial trains {warm_up}for {duration_text(timing.duration)} that count, in windows of about "

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import Best, GpuBenchmarkStatus
 from gpubench.api.goals import Goal, Objective
-from gpubench.report import bills, figures
+from gpubench.report import bills, text
 from gpubench.units import workers_text
 
 
@@ -42,14 +42,14 @@ def _objective(asked: Objective, goal: Goal, currency: str | None) -> str:
 def _best(best: Best) -> str:
     """`2 workers at batch 64 on a100: 5.26 (5.24–5.28) hours, USD 10.53 (10.47–10.58)`, and what to know of it."""
     setting = f" at {best.setting}" if best.setting else ""
-    cost = "at a price that is not known" if best.cost is None else figures.money(best.cost)
+    cost = "at a price that is not known" if best.cost is None else text.money(best.cost)
     marks = [
         *(["it was not measured, but is predicted"] if best.predicted else []),
         *([f"{_others(best.tied)} may be as good"] if best.tied else []),
         *([] if best.sure else ["whether it keeps the limit is not sure"]),
     ]
     remark = f"; {', and '.join(marks)}" if marks else ""
-    hours = figures.bounded(best.hours)
+    hours = text.bounded(best.hours)
     return f"{workers_text(best.workers)}{setting} on {best.pool}, at least {hours} hours and {cost}{remark}"
 
 

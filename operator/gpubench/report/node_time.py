@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.goodput_result import PoolGoodput
-from gpubench.report import figures
+from gpubench.report import text
 from gpubench.report.tables import Column, Table
 from gpubench.units import duration_text
 
@@ -74,17 +74,17 @@ def _row(pool: PoolGoodput, told: Sequence[str]) -> tuple[str, ...]:
         str(counts.evicted),
         str(counts.nodes_lost),
         _rate(pool),
-        figures.UNDEFINED if pool.recovery is None else duration_text(pool.recovery.median),
+        text.UNDEFINED if pool.recovery is None else duration_text(pool.recovery.median),
         f"{pool.node_hours:.3g}",
         *(_percent(getattr(pool.node_seconds, name), of=pool.node_hours * 3600) for name in told),
-        figures.UNDEFINED if pool.effective_price is None else f"{pool.currency} {float(pool.effective_price):.4g}",
+        text.UNDEFINED if pool.effective_price is None else f"{pool.currency} {float(pool.effective_price):.4g}",
     )
 
 
 def _rate(pool: PoolGoodput) -> str:
     rate = pool.per_node_hour
     if rate is None or rate.low is None or rate.high is None:
-        return figures.UNDEFINED
+        return text.UNDEFINED
     at_most = "≤ " if pool.incomplete else ""
     if not pool.interruptions.total:
         return f"0 (< {rate.high:.2g})"
@@ -92,4 +92,4 @@ def _rate(pool: PoolGoodput) -> str:
 
 
 def _percent(seconds: float | None, *, of: float) -> str:
-    return figures.UNDEFINED if seconds is None or not of else f"{100 * seconds / of:.1f}"
+    return text.UNDEFINED if seconds is None or not of else f"{100 * seconds / of:.1f}"

@@ -16,7 +16,7 @@ from gpubench.api.measuring import Mode, TimedRegion
 from gpubench.api.point_result import SOURCES, Basis, PointResult
 from gpubench.api.sweep import Custom, Variant
 from gpubench.plan.plan import Plan
-from gpubench.report import figures, tables
+from gpubench.report import tables, text
 from gpubench.stats import compare, intervals, wanted
 from gpubench.stats.compare import Quantity, Sample
 from gpubench.units import workers_text
@@ -206,8 +206,8 @@ def _key(side: Side, point: PointResult) -> dict[str, str]:
         _VARIANT: variant.to_json() if variant is not None else "",
         _WORKLOAD: custom.to_json() if custom is not None else "",
         "measure.mode": side.mode.value,
-        "epochs": str(figures.epochs(point)) if trains else "",
-        "timed region": figures.timed_region(side.timed_region) if trains else "",
+        "epochs": str(text.epochs(point)) if trains else "",
+        "timed region": text.timed_region(side.timed_region) if trains else "",
     }
 
 

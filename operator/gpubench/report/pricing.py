@@ -10,7 +10,7 @@ from gpubench.api.pool import CapacityType, GpuPool
 from gpubench.api.pool_price import ExchangeRate, Ownership, Price
 from gpubench.cost import price
 from gpubench.plan.plan import Plan
-from gpubench.report import figures
+from gpubench.report import text
 from gpubench.report.tables import Column
 
 _HOUR_PLACES = 4
@@ -36,11 +36,11 @@ def row(plan: Plan, pool: GpuPool) -> tuple[str, ...]:
     return (
         pool.name,
         CapacityType(spec.capacity_type).value,
-        spec.accelerator or figures.UNDEFINED,
+        spec.accelerator or text.UNDEFINED,
         hour(plan, pool),
         _made_of(pool),
-        figures.UNDEFINED if dated is None else dated.as_of,
-        (dated.source if dated is not None else "") or figures.UNDEFINED,
+        text.UNDEFINED if dated is None else dated.as_of,
+        (dated.source if dated is not None else "") or text.UNDEFINED,
     )
 
 
@@ -107,6 +107,6 @@ def _owned(owner: Ownership) -> str:
 
 def _amount(value: Decimal, currency: str) -> str:
     places = max(_HOUR_PLACES, _HOUR_DIGITS - 1 - value.adjusted()) if value else _HOUR_PLACES
-    shown = figures.number(value, places=places)
+    shown = text.number(value, places=places)
     whole, _, cents = shown.partition(".")
     return f"{currency} {whole}.{cents.rstrip('0').ljust(_CENTS, '0')}"

@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 
 from gpubench.api.point_result import Estimate, PointResult, Relative
-from gpubench.report import figures
+from gpubench.report import text
 from gpubench.units import workers_text
 
 TIME, COST = "RELATIVE TIME", "RELATIVE COST"
@@ -18,16 +18,16 @@ FLAT_FIELDS = (
 
 def time(point: PointResult) -> str:
     """The cell of RELATIVE TIME."""
-    return figures.UNDEFINED if point.relative is None else _cell(point.relative, point.relative.time)
+    return text.UNDEFINED if point.relative is None else _cell(point.relative, point.relative.time)
 
 
 def cost(point: PointResult) -> str:
     """The cell of RELATIVE COST."""
-    return figures.UNDEFINED if point.relative is None else _cell(point.relative, point.relative.cost)
+    return text.UNDEFINED if point.relative is None else _cell(point.relative, point.relative.cost)
 
 
 def _cell(relative: Relative, estimate: Estimate | None) -> str:
-    return figures.relative(estimate, base=relative.baseline_pool is None)
+    return text.relative(estimate, base=relative.baseline_pool is None)
 
 
 def titles(points: Sequence[PointResult]) -> tuple[str, ...]:

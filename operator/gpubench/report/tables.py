@@ -30,7 +30,7 @@ from gpubench.api.point_result import (
 )
 from gpubench.api.price_result import PriceUsed
 from gpubench.api.sweep import DataSource
-from gpubench.report import figures, relatives
+from gpubench.report import relatives, text
 from gpubench.units import workers_text
 from gpubench.values import Value
 
@@ -131,7 +131,7 @@ def goals(points: Sequence[PointResult]) -> Table:
     return Table(
         columns=(*(column for column, _ in columns), *figure_columns),
         rows=tuple(
-            (*(cell(point) for _, cell in columns), _goal(point, goal), figures.bounded(goal.hours), _money(goal.cost))
+            (*(cell(point) for _, cell in columns), _goal(point, goal), text.bounded(goal.hours), _money(goal.cost))
             for point in points
             for goal in point.goals
         ),
@@ -180,12 +180,12 @@ def shape(point: PointResult) -> str:
 def headline(point: PointResult) -> str | None:
     """The figure of a point that matters most, in a few words; None where it has none."""
     if point.bandwidth is not None:
-        return f"{figures.spread(point.bandwidth.bus, per=_GIGA)} GB/s bus bandwidth"
+        return f"{text.spread(point.bandwidth.bus, per=_GIGA)} GB/s bus bandwidth"
     if point.training is not None and point.training.seconds is not None:
         quality = point.training.quality
-        rest = f", {quality.metric} {figures.quality(quality)}" if quality is not None else ""
-        return f"{figures.duration(point.training.seconds)}{rest}"
-    return f"{figures.throughput(point.throughput)} samples/s" if point.throughput and not _is_message(point) else None
+        rest = f", {quality.metric} {text.quality(quality)}" if quality is not None else ""
+        return f"{text.duration(point.training.seconds)}{rest}"
+    return f"{text.throughput(point.throughput)} samples/s" if point.throughput and not _is_message(point) else None
 
 
 def _is_message(point: PointResult) -> bool:
@@ -234,7 +234,7 @@ def _throughput_columns(points: Sequence[PointResult], moved: Mapping[str, Price
 
     def efficiencies(point: PointResult) -> str:
         found = [_efficiency(one, name_kind=len(kinds) > 1, name_base=len(bases) > 1) for one in point.scaling]
-        return ", ".join(found) or figures.UNDEFINED
+        return ", ".join(found) or text.UNDEFINED
 
     return [
         # The elements of a message are no samples: allreduce has its own columns.
@@ -253,8 +253,8 @@ def _throughput_columns(points: Sequence[PointResult], moved: Mapping[str, Price
 
 def _throughput(point: PointResult) -> str:
     if _is_message(point):
-        return figures.UNDEFINED
-    return NOT_PUBLISHED if _is_withheld(point) else figures.throughput(point.throughput)
+        return text.UNDEFINED
+    return NOT_PUBLISHED if _is_withheld(point) else text.throughput(point.throughput)
 
 
 def _is_withheld(point: PointResult) -> bool:
@@ -265,20 +265,20 @@ def _is_withheld(point: PointResult) -> bool:
 
 def _training_columns(trained: Sequence[PointResult], moved: Mapping[str, PriceUsed]) -> list[tuple[Column, _Cell]]:
     runs = [point.training for point in trained if point.training]
-    unit = figures.time_unit(run.seconds.mean for run in runs if run.seconds)
+    unit = text.time_unit(run.seconds.mean for run in runs if run.seconds)
     metrics = dict.fromkeys(run.quality.metric for run in runs if run.quality)
     return [
         (
             Column(title="EPOCHS", numeric=True),
-            lambda point: _optional(figures.epochs(point)),
+            lambda point: _optional(text.epochs(point)),
         ),
         (
             Column(title="SECONDS/EPOCH", numeric=True),
-            lambda point: figures.spread(point.training.seconds_per_epoch if point.training else None),
+            lambda point: text.spread(point.training.seconds_per_epoch if point.training else None),
         ),
         (
             Column(title=unit.name.upper(), numeric=True),
-            lambda point: figures.spread(point.training.seconds if point.training else None, per=unit.seconds),
+            lambda point: text.spread(point.training.seconds if point.training else None, per=unit.seconds),
         ),
         *((Column(title=metric.upper(), numeric=True), _quality_cell(metric)) for metric in metrics),
         (
@@ -303,9 +303,9 @@ def _range_columns(
     def cell(point: PointResult) -> str:
         price, cost = moved.get(point.pool), amount(point.cost) if point.cost is not None else None
         if price is None or cost is None or price.low is None or price.high is None:
-            return figures.UNDEFINED
+            return text.UNDEFINED
         per_price = Decimal(cost.mean) / _price(price)
-        return figures.between(per_price * Decimal(price.low), per_price * Decimal(price.high))
+        return text.between(per_price * Decimal(price.low), per_price * Decimal(price.high))
 
     return [(Column(title="AT LOW–HIGH PRICE", numeric=True), cell)] if moved else []
 
@@ -317,7 +317,7 @@ def _price(one: PriceUsed) -> Decimal:
 def _quality_cell(metric: str) -> _Cell:
     def cell(point: PointResult) -> str:
         quality = point.training.quality if point.training else None
-        return figures.UNDEFINED if quality is None or quality.metric != metric else figures.quality(quality)
+        return text.UNDEFINED if quality is None or quality.metric != metric else text.quality(quality)
 
     return cell
 
@@ -326,11 +326,11 @@ _RELATIVE_CELLS: Mapping[str, _Cell] = {relatives.TIME: relatives.time, relative
 _BANDWIDTH_COLUMNS: tuple[tuple[Column, _Cell], ...] = (
     (
         Column(title="ALGBW GB/S", numeric=True),
-        lambda point: figures.spread(point.bandwidth.algorithm if point.bandwidth else None, per=_GIGA),
+        lambda point: text.spread(point.bandwidth.algorithm if point.bandwidth else None, per=_GIGA),
     ),
     (
         Column(title="BUSBW GB/S", numeric=True),
-        lambda point: figures.spread(point.bandwidth.bus if point.bandwidth else None, per=_GIGA),
+        lambda point: text.spread(point.bandwidth.bus if point.bandwidth else None, per=_GIGA),
     ),
 )
 
@@ -338,7 +338,7 @@ _BANDWIDTH_COLUMNS: tuple[tuple[Column, _Cell], ...] = (
 def _repeats(point: PointResult) -> str:
     missed = "+" if point.stopping is Stopping.MAXIMUM_REACHED else ""
     count = point.repeats or len(point.values)
-    return f"{count}{missed}" if count else figures.UNDEFINED
+    return f"{count}{missed}" if count else text.UNDEFINED
 
 
 _RUN_COLUMNS: tuple[tuple[Column, _Cell], ...] = (
@@ -372,22 +372,22 @@ def _gpu(point: PointResult) -> GpuUsage:
 
 def _sampled(value: float | None, *, per: float = 1.0) -> str:
     """The mean of samples: without an interval, so with few digits."""
-    return figures.UNDEFINED if value is None else figures.spread(Estimate(mean=value), per=per)
+    return text.UNDEFINED if value is None else text.spread(Estimate(mean=value), per=per)
 
 
 def _optional(value: object | None) -> str:
-    return figures.UNDEFINED if value is None else str(value)
+    return text.UNDEFINED if value is None else str(value)
 
 
 def _money(amount: AmountInterval | None) -> str:
-    return figures.UNDEFINED if amount is None else figures.money(amount)
+    return text.UNDEFINED if amount is None else text.money(amount)
 
 
 def _efficiency(scaling: Scaling, *, name_kind: bool, name_base: bool) -> str:
     kind = f"{scaling.kind} " if name_kind else ""
     base = f" of {scaling.baseline_workers}" if name_base else ""
     pool = f" on {scaling.baseline_pool}" if scaling.baseline_pool else ""
-    return f"{kind}{figures.efficiency(scaling)}{base}{pool}"
+    return f"{kind}{text.efficiency(scaling)}{base}{pool}"
 
 
 # --- notes ------------------------------------------------------------------------------------------------------------
@@ -398,7 +398,7 @@ def reading_notes(points: Sequence[PointResult]) -> list[str]:
     measured = [point for point in points if point.throughput or point.scaling]
     regions = dict.fromkeys(point.training.timed_region for point in points if point.training)
     notes = [BATCH_NOTE]
-    notes += [f"Seconds, and the cost of a run, are of {figures.timed_region(region)}." for region in regions]
+    notes += [f"Seconds, and the cost of a run, are of {text.timed_region(region)}." for region in regions]
     if any(point.training and point.training.quality for point in points):
         notes.append(QUALITY_NOTE)
     if any(point.throughput and point.throughput.low is not None for point in measured):

@@ -20,8 +20,8 @@ from gpubench.report.document import (
     Series,
     TitledTable,
 )
-from gpubench.report.figures import UNDEFINED
 from gpubench.report.tables import Column, Table
+from gpubench.report.text import UNDEFINED
 from gpubench.schedule import verdict
 from gpubench.schedule.history import Entry, Figure
 from gpubench.schedule.verdict import Measured

@@ -27,7 +27,7 @@ from gpubench.api.schedule import (
     Regression,
 )
 from gpubench.moments import rfc3339
-from gpubench.report import figures
+from gpubench.report import text
 from gpubench.schedule.history import Entry, Figure
 from gpubench.scheduler import conditions
 from gpubench.stats import changepoint, compare, environment
@@ -135,7 +135,7 @@ def _described(figure: Figure, *, since: Sequence[Measured], before: Sequence[Me
     nodes = tuple(sorted({node for one in since for node in one.figure.nodes}))
     moment = rfc3339(since[0].run.scheduled_at)
     sentence = (
-        f"{figure.text} has {figures.bounded(speed)} times the speed of before since {moment} ({since[0].run.name}): "
+        f"{figure.text} has {text.bounded(speed)} times the speed of before since {moment} ({since[0].run.name}): "
         f"{len(since)} runs against {len(before)}{_where(nodes, before)}"
     )
     return Regression(

@@ -14,7 +14,7 @@ from gpubench.api.pool import GpuPool
 from gpubench.api.pool_price import Ownership
 from gpubench.cost import breakeven, ownership, price
 from gpubench.cost.amount import Rate
-from gpubench.report import figures
+from gpubench.report import text
 from gpubench.report.charts import points
 from gpubench.report.charts.points import Entry
 from gpubench.report.document import Axis, Curves, Mark, Missing, Series
@@ -103,8 +103,8 @@ def _gain_marks(owner: Ownership, own: _PerNode, other: _PerNode, rate: Rate) ->
             y=float(one.gain),
             hollow=own.hollow or other.hollow,
             said=(
-                figures.percent(Estimate(mean=float(one.utilisation))),
-                figures.bounded(Estimate(mean=float(one.gain))),
+                text.percent(Estimate(mean=float(one.utilisation))),
+                text.bounded(Estimate(mean=float(one.gain))),
             ),
         )
         for one in told

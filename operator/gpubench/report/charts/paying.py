@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 from gpubench.api.point_result import PointBill
-from gpubench.report import bills, figures
+from gpubench.report import bills, text
 from gpubench.report.charts import points
 from gpubench.report.charts.points import Entry
 from gpubench.report.document import Axis, Bar, Bars, Missing
@@ -73,7 +73,7 @@ def _bars(found: Sequence[PointBill], *, study: str, currency: str, name: str) -
 
 
 def _bar(name: str, paid: Decimal, *, start: Decimal, currency: str, of: Decimal, hollow: bool) -> Bar:
-    share = f" ({figures.number(100 * paid / of, places=1)} %)" if of else ""
+    share = f" ({text.number(100 * paid / of, places=1)} %)" if of else ""
     return Bar(
         name=name, value=float(paid), start=float(start), hollow=hollow, said=f"{currency} {_number(paid)}{share}"
     )

@@ -12,7 +12,7 @@ from gpubench.api.point_result import Estimate, PointResult, PointState
 from gpubench.api.pool import GpuPool
 from gpubench.api.sweep import DataSource
 from gpubench.plan.plan import Plan
-from gpubench.report import figures, tables
+from gpubench.report import tables, text
 from gpubench.report.tables import NOT_PUBLISHED
 
 #: Series of one chart that can be told apart by colour, mark and line, also in grey.
@@ -55,8 +55,8 @@ def work(point: PointResult) -> Work:
         workload=point.workload,
         precision=point.precision,
         data="" if point.data is DataSource.SYNTHETIC else tables.data(point),
-        epochs=figures.epochs(point),
-        region="" if point.training is None else figures.timed_region(point.training.timed_region),
+        epochs=text.epochs(point),
+        region="" if point.training is None else text.timed_region(point.training.timed_region),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, TypeVar
 
 from gpubench import workloads
 from gpubench.api.point_result import Estimate, PointResult, Scaling
-from gpubench.report import figures
+from gpubench.report import text
 from gpubench.report.charts import points
 from gpubench.report.charts.points import Entry
 from gpubench.report.document import Axis, Curves, Mark, Missing, Series
@@ -226,19 +226,19 @@ def _mark(point: PointResult, kind: str, scale: _Scale) -> Mark | None:
 
 def _throughput_of(point: PointResult, kind: str) -> tuple[Estimate, str] | None:
     del kind
-    return None if point.throughput is None else (point.throughput, figures.throughput(point.throughput))
+    return None if point.throughput is None else (point.throughput, text.throughput(point.throughput))
 
 
 def _bandwidth_of(point: PointResult, kind: str) -> tuple[Estimate, str] | None:
     del kind
     if point.bandwidth is None:
         return None
-    return points.scaled(point.bandwidth.bus, 1 / _GIGA), figures.spread(point.bandwidth.bus, per=_GIGA)
+    return points.scaled(point.bandwidth.bus, 1 / _GIGA), text.spread(point.bandwidth.bus, per=_GIGA)
 
 
 def _efficiency_of(point: PointResult, kind: str) -> tuple[Estimate, str] | None:
     scaling: Scaling | None = next((one for one in point.scaling if one.kind == kind), None)
-    return None if scaling is None else (scaling.efficiency, figures.efficiency(scaling))
+    return None if scaling is None else (scaling.efficiency, text.efficiency(scaling))
 
 
 _THROUGHPUT = _Scale(

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from gpubench import workloads
 from gpubench.api.point_result import AmountInterval, Estimate, PointResult
 from gpubench.cost import marginal, price
-from gpubench.report import figures
+from gpubench.report import text
 from gpubench.report.charts import points
 from gpubench.report.charts.points import Entry
 from gpubench.report.document import Axis, Bar, Bars, Curves, Mark, Missing, Series
@@ -93,7 +93,7 @@ def _unpriced(entry: Entry) -> str | None:
 
 
 def _frontier(one: str, currency: str, question: _Question, offers: Sequence[_Offer], *, name: str) -> Curves:
-    unit = figures.time_unit(offer.seconds.mean for offer in offers)
+    unit = text.time_unit(offer.seconds.mean for offer in offers)
     best = _not_dominated(offers)
     groups = _pools_told_apart(offers, best)
     corners = tuple((offer.seconds.mean / unit.seconds, float(offer.cost.mean)) for offer in best)
@@ -124,7 +124,7 @@ def _frontier(one: str, currency: str, question: _Question, offers: Sequence[_Of
     )
 
 
-def _offered(offer: _Offer, unit: figures.TimeUnit, best: Sequence[_Offer]) -> Mark:
+def _offered(offer: _Offer, unit: text.TimeUnit, best: Sequence[_Offer]) -> Mark:
     seconds = points.scaled(offer.seconds, 1 / unit.seconds)
     point = offer.entry.point
     return Mark(
@@ -138,8 +138,8 @@ def _offered(offer: _Offer, unit: figures.TimeUnit, best: Sequence[_Offer]) -> M
         hollow=points.is_hollow(point),
         said=(
             points.shape_name(offer.entry),
-            figures.bounded(offer.seconds, per=unit.seconds),
-            figures.money(offer.cost),
+            text.bounded(offer.seconds, per=unit.seconds),
+            text.money(offer.cost),
         ),
     )
 
@@ -187,7 +187,7 @@ def _bars(
                 low=_float(cost.low),
                 high=_float(cost.high),
                 hollow=points.is_hollow(entry.point),
-                said=figures.money(cost),
+                said=text.money(cost),
             )
             for entry, cost in shown
         ),
