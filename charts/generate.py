@@ -23,12 +23,11 @@ import yaml
 
 import chart_page
 import dashboard_files
-from gpubench import names
+from gpubench import names, permissions
 from gpubench.api import reference, schema
 from gpubench.report import contents
 from gpubench_cli import __main__ as program
 from gpubench_cli import plots, report
-from gpubench_operator import permissions
 
 ROOT = Path(__file__).resolve().parents[1]
 CHART = Path("charts/gpubench")
@@ -75,7 +74,9 @@ def generated_files() -> dict[Path, str]:
         CHART_FILES / "rbac" / "clusterrole.yaml": yaml_file(
             permissions.cluster_role(), source="operator/gpubench/permissions.py"
         ),
-        CHART_FILES / "permissions.yaml": yaml_file(permissions.by_scope(), source="operator/gpubench/permissions.py"),
+        CHART_FILES / "permissions.yaml": yaml_file(
+            permissions.rules_by_scope(), source="operator/gpubench/permissions.py"
+        ),
         **chart_files(),
         **monitoring(),
         REFERENCE / "objects.md": reference.objects_page(),

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the operator may do in a cluster: exactly what it does, each rule with its reason.
 
-The chart's roles are generated from here (`gpubench_operator.permissions`), the tests run the operator under them, and
-`gpubench doctor` asks for each of them. Discovery (`/api`, `/apis`), which kopf reads at start, is granted to every
-account by Kubernetes itself.
+The chart's roles are generated from here, the tests run the operator under them, and `gpubench doctor` asks for each of
+them. Discovery (`/api`, `/apis`), which kopf reads at start, is granted to every account by Kubernetes itself.
 """
 
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gpubench import names
 
@@ -147,3 +146,22 @@ RULES: tuple[Rule, ...] = (
         scope=Scope.OWN,
     ),
 )
+
+
+def cluster_role() -> dict[str, Any]:
+    """The ClusterRole of the operator."""
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": "gpubench-operator"},
+        "rules": [_wire(rule) for rule in RULES],
+    }
+
+
+def rules_by_scope() -> dict[str, list[dict[str, Any]]]:
+    """The rules of each scope, of which the chart makes its roles."""
+    return {scope.value: [_wire(rule) for rule in RULES if rule.scope is scope] for scope in Scope}
+
+
+def _wire(rule: Rule) -> dict[str, Any]:
+    return {"apiGroups": list(rule.groups), "resources": list(rule.resources), "verbs": list(rule.verbs)}

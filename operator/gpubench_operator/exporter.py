@@ -11,6 +11,7 @@ until its status is another one. To write all of them at every scrape took 50 s 
 
 import functools
 import importlib.metadata
+import logging
 import platform
 import zlib
 from collections import Counter
@@ -44,9 +45,9 @@ from gpubench.api.point_result import (
 )
 from gpubench.report import text
 from gpubench_cluster import kube
-from gpubench_operator import keys, logs
+from gpubench_operator import queue
 
-_log = logs.logger(__name__)
+_log = logging.getLogger(__name__)
 
 #: A value and its labels, in the order of the metric's.
 _Sample = tuple[tuple[str, ...], float]
@@ -58,7 +59,7 @@ class _Seen(registry.Collector):
     """A benchmark as it was last seen: what its series are made of."""
 
     def __init__(
-        self, key: keys.Key, raw: Mapping[str, Any], status: GpuBenchmarkStatus, budget: tuple[str, float] | None
+        self, key: queue.Key, raw: Mapping[str, Any], status: GpuBenchmarkStatus, budget: tuple[str, float] | None
     ) -> None:
         self._study = (key.namespace, key.name)
         self._raw = raw
@@ -97,9 +98,9 @@ class Figures(registry.Collector):
     """The statuses of all benchmarks, as metrics."""
 
     def __init__(self) -> None:
-        self._statuses: dict[keys.Key, _Seen] = {}
+        self._statuses: dict[queue.Key, _Seen] = {}
 
-    def observe(self, key: keys.Key, benchmark: kube.Object) -> None:
+    def observe(self, key: queue.Key, benchmark: kube.Object) -> None:
         """Take a benchmark's status, and its budget, as they are now."""
         raw = benchmark.get("status") or {}
         budget = _budget(benchmark.get("spec") or {}, raw)
@@ -112,11 +113,11 @@ class Figures(registry.Collector):
             self._statuses.pop(key, None)
             _log.warning("unreadable status", extra={"key": str(key), "sentence": str(error.errors()[0]["msg"])})
 
-    def drop(self, key: keys.Key) -> None:
+    def drop(self, key: queue.Key) -> None:
         """The benchmark is gone, and its series with it."""
         self._statuses.pop(key, None)
 
-    def studies(self) -> set[keys.Key]:
+    def studies(self) -> set[queue.Key]:
         """The benchmarks that have series."""
         return set(self._statuses)
 

@@ -5,6 +5,7 @@ Must not happen: a Job without its record, or a pod that starts before what it n
 """
 
 import asyncio
+import logging
 import secrets
 import time
 from collections.abc import Callable, Iterable
@@ -14,11 +15,11 @@ from gpubench import names
 from gpubench.plan.plan import Plan
 from gpubench.scheduler import conditions, decision, ledger, manifests, observed
 from gpubench_cluster import kube
-from gpubench_operator import logs, observe, settings, slots, store, story
+from gpubench_operator import events, observe, pool, settings, store
 
 _TOKEN_BYTES = 32
 
-_log = logs.logger(__name__)
+_log = logging.getLogger(__name__)
 
 
 class Started(NamedTuple):
@@ -37,8 +38,8 @@ class Gangs:
         *,
         options: settings.Settings,
         shelves: store.Store,
-        held: slots.SlotLedger,
-        tale: story.Story,
+        held: pool.SlotLedger,
+        tale: events.Story,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._api = api
@@ -109,7 +110,7 @@ class Gangs:
                 f"no NetworkPolicy keeps others from the study's pods, which believe nobody without the study's token: "
                 f"{said}: let the operator create one, or make one for pods with the label {names.LABEL_BENCHMARK_UID}"
             )
-            happening = decision.Happening(type="Warning", reason=story.NETWORK_OPEN, message=sentence[:1024])
+            happening = decision.Happening(type="Warning", reason=events.NETWORK_OPEN, message=sentence[:1024])
             await self._story.tell_of(study, happening, now=self._clock())
 
     async def _create_job(self, study: observed.Study, plan: Plan, gang: decision.Gang) -> ledger.AttemptRecord:
@@ -118,8 +119,8 @@ class Gangs:
         try:
             created = await self._api.create(kube.JOBS, body)
         except kube.PermanentError as error:
-            happening = decision.Happening(type="Warning", reason=story.JOB_REFUSED, message=str(error)[:1024])
-            await self._story.tell(story.of_study(study), happening, now=self._clock())
+            happening = decision.Happening(type="Warning", reason=events.JOB_REFUSED, message=str(error)[:1024])
+            await self._story.tell(events.of_study(study), happening, now=self._clock())
             if isinstance(error, kube.Forbidden):  # quota or permissions: somebody may change them
                 raise
             self._slots.release(study.uid, job=kube.name_of(body))
@@ -129,7 +130,7 @@ class Gangs:
         else:
             _log.info(
                 "job created",
-                extra=logs.of_study(
+                extra=observe.log_fields(
                     study,
                     trial=gang.assignment.trial,
                     attempt=gang.assignment.attempt,
@@ -153,8 +154,8 @@ class Gangs:
             raise kube.TemporaryError(f"Job {study.namespace}/{name} went away just now", delay=0.2)
         if not kube.is_owned_by(found, study.uid):
             sentence = f"Job {name} belongs to somebody else: remove it, and the study goes on"
-            happening = decision.Happening(type="Warning", reason=story.NAME_TAKEN, message=sentence)
-            await self._story.tell(story.of_study(study), happening, now=self._clock())
+            happening = decision.Happening(type="Warning", reason=events.NAME_TAKEN, message=sentence)
+            await self._story.tell(events.of_study(study), happening, now=self._clock())
             raise kube.PermanentError(sentence)
         if "deletionTimestamp" in found["metadata"]:
             raise kube.TemporaryError(f"Job {study.namespace}/{name} is still being deleted", delay=2.0)

@@ -12,15 +12,15 @@ requests have no time-out, and it reads the wall clock.
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import NamedTuple
 
 from gpubench_cluster import kube
-from gpubench_operator import logs
 
-_log = logs.logger(__name__)
+_log = logging.getLogger(__name__)
 
 
 class Terms(NamedTuple):

@@ -3,23 +3,51 @@
 
 Any field may be missing: objects are written by other versions, and a pod that the kubelet has not seen yet has hardly
 a status. A missing field becomes None, never a guess.
+
+The nodes that gangs run on: instance type and zone, from labels that every cloud gives them, and whether they live.
+
+Nodes come and go, spot ones within minutes: what was seen once is remembered, and a node that nobody has seen yet is
+looked for when a pod is on it. What is not known is None. Whether a node lives is read from the poll of the pools, and
+read anew for those nodes that a verdict may hang on: a machine that is gone has no pod that says so.
+
+Must not happen: an attempt recorded as of an unknown type because another study's look had only just begun to ask, or
+because the API server was away for a moment. The record is for good, so a look waits, or is repeated later. A look that
+lacks nothing waits for nobody.
+
+One node stays unknown all the same: of an attempt whose only look falls within the seconds after a list that did not
+have the node yet. Who waited for it then would wait in vain for each node that is gone.
+
+What a look asks the API server beside the study's own objects: why pods are missing, do not start, or wait.
+
+No answer holds a study up: what nobody says is not known.
+
+The full records of environments, from the heads of logs of pods that have ended.
+
+A log that cannot be read is no error of a study: it is said once, tried again while the decision asks for it, and then
+left. Memory here only keeps requests apart; a new process tries again, and what was read is in the ledger.
 """
 
-from collections.abc import Iterable, Mapping
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
 from gpubench import names
-from gpubench.analysis import comparison
+from gpubench.analysis import comparison, environments
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import Condition, GpuBenchmarkStatus
 from gpubench.api.pool import GpuPool, GpuPoolSpec
 from gpubench.api.pool_health import PoolTests
+from gpubench.records import Environment
 from gpubench.report import pairs
-from gpubench.scheduler import conditions, observed
+from gpubench.scheduler import conditions, decision, interruptions, observed
 from gpubench_cluster import kube
+from gpubench_operator import queue
 
 _INDEX = "batch.kubernetes.io/job-completion-index"
 
@@ -27,6 +55,8 @@ _OF_WAITING = ("Pending", "Preempted", "Evicted")  # reasons of Kueue's Events b
 
 #: The code that the kubelet itself reports for a container whose end it has not seen.
 _END_UNKNOWN = 137
+
+_log = logging.getLogger(__name__)
 
 
 def study(benchmark: kube.Object) -> observed.Study:
@@ -353,3 +383,277 @@ def seconds(timestamp: str | None) -> float | None:
 def timestamp(moment: float) -> str:
     """An API timestamp of a moment."""
     return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+_ASKED_AGAIN = 10.0  # seconds; a node that is not listed may be gone for good
+_SEEN_JUST_NOW = 2.0  # seconds; several looks may follow upon one event
+_ONE_BY_ONE_MAX = 8  # nodes that are asked for by their names; of more, all are listed
+REMEMBERED_MAX = 20_000
+
+
+class Nodes:
+    """What is known of the cluster's nodes. One instance serves all studies."""
+
+    def __init__(self, api: kube.Kube, *, clock: Callable[[], float] = time.time) -> None:
+        self._api = api
+        self._clock = clock
+        self.known: dict[str, observed.ObservedNode] = {}
+        self._asked_at: float | None = None
+        self._asking = asyncio.Lock()
+        self._asked = 0  # questions that have come to an end
+        self._failed: kube.TemporaryError | None = None  # that of the last one, where it was no answer
+        self._seen_at: dict[str, float] = {}  # when it was last seen whether a node lives
+        self._used_by: dict[queue.Key, frozenset[str]] = {}
+        self._changed: set[str] = set()  # nodes that came into trouble, or out of it, and nobody was told yet
+
+    def note(self, bodies: Iterable[kube.Object], *, all_there_are: bool = False) -> None:
+        """Nodes as somebody has listed them just now; metadata is enough for what they are, not for how they are."""
+        listed = set()
+        for body in bodies:
+            name = kube.name_of(body)
+            listed.add(name)
+            self._keep(node(body, self.known.get(name)))
+            if "status" in body:
+                self._seen_at[name] = self._clock()
+        if all_there_are:
+            self._gone(self.known.keys() - listed)
+        for name in list(self.known)[: max(0, len(self.known) - REMEMBERED_MAX)]:
+            del self.known[name]
+            self._seen_at.pop(name, None)
+
+    def use(self, key: queue.Key, nodes: Iterable[str]) -> None:
+        """A study has attempts under way on these nodes now; on none, and it is forgotten."""
+        if used := frozenset(nodes):
+            self._used_by[key] = used
+        else:
+            self._used_by.pop(key, None)
+
+    def affected(self) -> set[queue.Key]:
+        """The studies of which a node has come into trouble, or out of it, since this was asked last."""
+        changed, self._changed = self._changed, set()
+        return {key for key, used in self._used_by.items() if used & changed}
+
+    async def of_jobs(
+        self,
+        jobs: Iterable[observed.ObservedJob],
+        *,
+        placed: Iterable[str] = (),
+        in_question: Collection[str] = (),
+    ) -> tuple[observed.ObservedNode, ...]:
+        """The nodes of the pods of these Jobs, and those that their attempts were placed on, as far as they are known.
+
+        Those in question are as they are now.
+        """
+        wanted = {pod.node for job in jobs for pod in job.pods if pod.node is not None} | set(placed)
+        if wanted - self.known.keys():
+            await self._answered(wanted)
+        await self._look_at(wanted & set(in_question))
+        return tuple(self.known[name] for name in sorted(wanted & self.known.keys()))
+
+    async def _look_at(self, names: Collection[str]) -> None:
+        """See whether these nodes live, unless that was seen just now."""
+        now = self._clock()
+        due = sorted(name for name in names if not 0 <= now - self._seen_at.get(name, float("-inf")) < _SEEN_JUST_NOW)
+        try:
+            if len(due) > _ONE_BY_ONE_MAX:
+                self.note(await self._api.list(kube.NODES), all_there_are=True)
+                return
+            for name in due:
+                found = await self._api.list(kube.NODES, fields={"metadata.name": name})
+                self.note(found)
+                if not found:
+                    self._gone({name} & self.known.keys())
+        except kube.PermanentError as error:
+            _log.warning("nodes not looked at", extra={"sentence": str(error)})
+
+    def _keep(self, node: observed.ObservedNode) -> None:
+        before = self.known.pop(node.name, None)  # to the end: what has not been seen for longest is forgotten first
+        self.known[node.name] = node
+        if _trouble(before) != _trouble(node):
+            self._changed.add(node.name)
+
+    def _gone(self, names: Iterable[str]) -> None:
+        """Nodes that were there and are not any more: it is remembered what they were, and since when they are gone."""
+        for name in names:
+            self._seen_at[name] = self._clock()
+            if self.known[name].gone_since is None:
+                self._keep(self.known[name].model_copy(update={"gone_since": self._clock()}))
+
+    async def _answered(self, wanted: set[str]) -> None:
+        """Whoever comes while it is asked waits for the same answer, or for none: never for a second time-out."""
+        before = self._asked
+        async with self._asking:
+            if self._asked > before and self._failed is not None:
+                raise kube.TemporaryError(str(self._failed), delay=self._failed.delay)
+            if wanted - self.known.keys():
+                failed = None
+                try:
+                    await self._ask()
+                except kube.TemporaryError as error:
+                    failed = error
+                self._asked, self._failed = self._asked + 1, failed
+                if failed is not None:
+                    raise failed
+
+    async def _ask(self) -> None:
+        """One list for all; kube.TemporaryError where the cluster does not answer."""
+        now = self._clock()
+        if self._asked_at is not None and self._asked_at <= now < self._asked_at + _ASKED_AGAIN:
+            return
+        try:
+            self.note(await self._api.list(kube.NODES, metadata_only=True))
+        except (
+            kube.PermanentError
+        ) as error:  # not permitted, say: figures are none the worse for it, but for what may be averaged
+            _log.warning("nodes not listed", extra={"sentence": str(error)})
+        self._asked_at = now
+
+
+def _trouble(node: observed.ObservedNode | None) -> tuple[bool, bool, str | None]:
+    """What of a node could be the end of a gang on it."""
+    if node is None:
+        return False, False, None
+    return node.gone_since is not None, node.ready is False, interruptions.leaving(node)
+
+
+_MOUNTED_AFTER = 15.0  # seconds that a kubelet may take to mount volumes and pull the image before it is asked why
+_MOUNT_FAILURE_REPEATS = 300.0  # a kubelet tells of a volume that it cannot mount every two minutes or more often
+_FEWER_PODS_AFTER = 3.0  # seconds that the Job controller may take to create pods before it is asked why
+_KUEUE_AGAIN = 5.0  # it may be installed while a study waits for it
+
+
+class Questions:
+    """Asks for all studies; what it was told of the cluster is remembered for a moment."""
+
+    def __init__(self, api: kube.Kube, *, clock: Callable[[], float] = time.time) -> None:
+        self._api = api
+        self._clock = clock
+        self._kueue, self._kueue_asked_at = False, float("-inf")
+
+    async def why_pods_are_missing(
+        self, study: observed.Study, bodies: list[kube.Object], seen: tuple[observed.ObservedJob, ...]
+    ) -> tuple[tuple[observed.ObservedJob, ...], float | None]:
+        """What quota, Pod Security or a webhook said, for Jobs that have had fewer pods than they want for a while."""
+        wanted = {kube.uid_of(body): pods_wanted(body) for body in bodies}
+        now, look_again = self._clock(), None
+        answered: list[observed.ObservedJob] = []
+        for job in seen:
+            if len({pod.index for pod in job.pods}) < wanted[job.uid]:
+                wait = job.begun_at + _FEWER_PODS_AFTER - now
+                if wait > 0:
+                    look_again = queue.earliest(look_again, wait)
+                else:
+                    look_again = queue.earliest(look_again, _FEWER_PODS_AFTER)
+                    said = await self._creation_failure(study, job)
+                    answered.append(job.model_copy(update={"creation_failure": said}))
+                    continue
+            answered.append(job)
+        return tuple(answered), look_again
+
+    async def _creation_failure(self, study: observed.Study, job: observed.ObservedJob) -> str | None:
+        fields = {"involvedObject.uid": job.uid, "reason": "FailedCreate"}
+        try:
+            events = await self._api.list(kube.EVENTS, namespace=study.namespace, fields=fields)
+        except kube.PermanentError as error:  # the pods may come all the same
+            return f"why is not known: {error}"
+        latest = max(events, key=lambda event: event.get("lastTimestamp") or "", default=None)
+        return None if latest is None else latest.get("message")
+
+    async def why_pods_do_not_start(
+        self, study: observed.Study, seen: tuple[observed.ObservedJob, ...]
+    ) -> tuple[tuple[observed.ObservedJob, ...], float | None]:
+        """What the kubelets said of volumes, where pods have had a node for a while and no container: one request."""
+        now = self._clock()
+        since = [pod.scheduled_at for job in seen for pod in job.pods if pod.is_being_created and pod.scheduled_at]
+        if not since:
+            return seen, None
+        wait = min(since) + _MOUNTED_AFTER - now
+        if wait > 0:
+            return seen, wait
+        fields = {"involvedObject.kind": "Pod", "reason": "FailedMount"}
+        try:
+            events = await self._api.list(kube.EVENTS, namespace=study.namespace, fields=fields)
+        except kube.PermanentError as error:  # the pods may start all the same
+            _log.warning("events not read", extra=log_fields(study, sentence=str(error)))
+            return seen, _MOUNTED_AFTER
+        said = mount_failures(events, since=now - _MOUNT_FAILURE_REPEATS)
+        return tuple(with_mount_failures(job, said) for job in seen), _MOUNTED_AFTER
+
+    async def what_kueue_says(
+        self, study: observed.Study, seen: tuple[observed.ObservedJob, ...]
+    ) -> tuple[observed.ObservedJob, ...]:
+        """What Kueue said of Jobs that wait in its queue: in Events, for which no permission of its own is needed."""
+        if study.spec.queue_name is None or not any(job.suspended for job in seen):
+            return seen
+        try:
+            fields = {"involvedObject.kind": names.KUEUE_WORKLOAD}
+            events = await self._api.list(kube.EVENTS, namespace=study.namespace, fields=fields)
+        except kube.PermanentError as error:  # it may admit them all the same
+            _log.warning("events not read", extra=log_fields(study, sentence=str(error)))
+            return seen
+        return tuple(
+            job.model_copy(update={"queue_message": said_by_kueue(events, job=job.name)}) if job.suspended else job
+            for job in seen
+        )
+
+    async def is_kueue_there(self, study: observed.Study) -> bool:
+        """Whether somebody will ever admit what waits in a queue; asked again after a while."""
+        if study.spec.queue_name is None:
+            return True
+        now = self._clock()
+        if not 0 <= now - self._kueue_asked_at < _KUEUE_AGAIN:
+            try:
+                self._kueue = await self._api.serves(names.KUEUE_GROUP)
+            except kube.PermanentError as error:  # nobody may ask here: then it is not said that it is absent
+                _log.warning("discovery refused", extra=log_fields(study, sentence=str(error)))
+                self._kueue = True
+            self._kueue_asked_at = now
+        return self._kueue
+
+
+_REMEMBERED_MAX = 10_000
+
+
+class Reader:
+    """Reads logs, none of them too often."""
+
+    def __init__(self, api: kube.Kube, *, clock: Callable[[], float] = time.time) -> None:
+        self._api = api
+        self._clock = clock
+        self._not_before: dict[tuple[str, str], float] = {}  # by namespace and pod; never again where infinite
+
+    async def read(self, study: observed.Study, wanted: Iterable[decision.Description]) -> tuple[Environment, ...]:
+        """Those that could be read now."""
+        now = self._clock()
+        due = [one for one in wanted if self._not_before.get((study.namespace, one.pod), 0.0) <= now]
+        found = await asyncio.gather(*(self._read(study, one, now=now) for one in due))
+        return tuple(environment for environment in found if environment is not None)
+
+    async def _read(self, study: observed.Study, one: decision.Description, *, now: float) -> Environment | None:
+        again, log = now + environments.TRIED_AGAIN_SECONDS, _log.info
+        try:
+            head = await self._api.log_head(
+                pod=one.pod, namespace=study.namespace, container=names.CONTAINER, limit=environments.LOG_HEAD_BYTES
+            )
+        except kube.ApiError as error:
+            head, sentence = None, f"its log cannot be read: {error}"
+            log = _log.warning if isinstance(error, kube.PermanentError) else log
+        else:
+            if (environment := environments.in_log(head or "", one.environment)) is not None:
+                return environment
+            again = math.inf
+            sentence = "it is gone" if head is None else "the head of its log has no such record"
+        self._remember((study.namespace, one.pod), again)
+        extra = {"namespace": study.namespace, "benchmark": study.name, "environment": one.environment, "pod": one.pod}
+        log("environment not read", extra={**extra, "sentence": sentence})
+        return None
+
+    def _remember(self, pod: tuple[str, str], again: float) -> None:
+        self._not_before[pod] = again
+        if len(self._not_before) > _REMEMBERED_MAX:  # the oldest are of studies that are long over
+            del self._not_before[next(iter(self._not_before))]
+
+
+def log_fields(study: observed.Study, **more: object) -> dict[str, object]:
+    """The fields of a log record about a benchmark, for `extra`."""
+    return {"namespace": study.namespace, "benchmark": study.name, **more}

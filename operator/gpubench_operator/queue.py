@@ -5,20 +5,25 @@ The problem: one study gives a storm of events, and each of them only says "look
 client-go's work queue: a key waits at most once, is handled by one worker at a time, and a key that comes up while it
 is handled is handled once more. Deadlines are wake-ups in a heap; a failure is a wake-up after a growing, jittered
 delay. The catch: nothing may be lost, so a key that fails for ever is tried for ever, at the longest delay.
+
+What stands in the queue: the name of something that is to be looked at.
+
+When to look again although no event comes.
 """
 
 import asyncio
 import contextlib
 import heapq
+import logging
 import random
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
-from typing import Generic, TypeVar
+from enum import StrEnum
+from typing import Generic, NamedTuple, TypeVar
 
 from gpubench_cluster import kube
-from gpubench_operator import logs
 
-Key = TypeVar("Key", bound=Hashable)
+K = TypeVar("K", bound=Hashable)
 
 _FIRST_DELAY = 0.5
 _LONGEST_DELAY = 60.0
@@ -26,15 +31,15 @@ _LONGEST_DELAY = 60.0
 #: Told about each reconcile: its outcome ("done", "retried", "failed") and its seconds.
 Report = Callable[[str, float], None]
 
-_log = logs.logger(__name__)
+_log = logging.getLogger(__name__)
 
 
-class WorkQueue(Generic[Key]):
+class WorkQueue(Generic[K]):
     """Keys, workers, wake-ups. All methods belong to one event loop; none but `run` and `work_once` waits."""
 
     def __init__(
         self,
-        handle: Callable[[Key], Awaitable[float | None]],
+        handle: Callable[[K], Awaitable[float | None]],
         *,
         clock: Callable[[], float],
         interval: float = 0.0,
@@ -50,15 +55,15 @@ class WorkQueue(Generic[Key]):
         self._interval = interval
         self._report = report or _silent
         self._jitter = jitter
-        self._ready: deque[Key] = deque()
-        self._waiting: set[Key] = set()  # in _ready
-        self._working: set[Key] = set()
-        self._again: set[Key] = set()  # came up while it was handled
-        self._wake_at: dict[Key, float] = {}  # the earliest wake-up of a key; others in the heap are void
-        self._heap: list[tuple[float, int, Key]] = []
+        self._ready: deque[K] = deque()
+        self._waiting: set[K] = set()  # in _ready
+        self._working: set[K] = set()
+        self._again: set[K] = set()  # came up while it was handled
+        self._wake_at: dict[K, float] = {}  # the earliest wake-up of a key; others in the heap are void
+        self._heap: list[tuple[float, int, K]] = []
         self._sequence = 0  # orders wake-ups of the same moment, so that keys need no order
-        self._not_before: dict[Key, float] = {}
-        self._failures: dict[Key, int] = {}
+        self._not_before: dict[K, float] = {}
+        self._failures: dict[K, int] = {}
         self._waiters: set[asyncio.Future[None]] = set()
         self._closed = False
 
@@ -67,7 +72,7 @@ class WorkQueue(Generic[Key]):
         """Keys that could be handled now and are not."""
         return len(self._ready)
 
-    def add(self, key: Key) -> None:
+    def add(self, key: K) -> None:
         """Look at this key as soon as possible."""
         if key in self._waiting:
             return
@@ -82,7 +87,7 @@ class WorkQueue(Generic[Key]):
         self._waiting.add(key)
         self._notify()
 
-    def add_after(self, key: Key, delay: float) -> None:
+    def add_after(self, key: K, delay: float) -> None:
         """Look at this key after `delay` seconds at the latest."""
         if delay <= 0:
             self.add(key)
@@ -132,7 +137,7 @@ class WorkQueue(Generic[Key]):
                 self.add(key)
         return True
 
-    async def _attempt(self, key: Key) -> str:
+    async def _attempt(self, key: K) -> str:
         """One call of the handler, and what follows from its end."""
         try:
             delay = await self._handle(key)
@@ -157,17 +162,17 @@ class WorkQueue(Generic[Key]):
             self.add_after_work(key, delay)
         return "done"
 
-    def add_after_work(self, key: Key, delay: float) -> None:
+    def add_after_work(self, key: K, delay: float) -> None:
         """A wake-up of a key that is being handled: it must not be taken for an event that came meanwhile."""
         self._wake(key, self._clock() + max(delay, 0.0))
 
-    def _backoff(self, key: Key) -> float:
+    def _backoff(self, key: K) -> float:
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         ceiling = min(_FIRST_DELAY * 2.0 ** min(failures, 20), _LONGEST_DELAY)
         return ceiling * (0.5 + 0.5 * self._jitter())
 
-    def _wake(self, key: Key, moment: float) -> None:
+    def _wake(self, key: K, moment: float) -> None:
         before = self._wake_at.get(key)
         if before is not None and before <= moment:
             return
@@ -205,3 +210,61 @@ class WorkQueue(Generic[Key]):
 def _silent(outcome: str, seconds: float) -> None:
     """The report of a queue that nobody asks."""
     del outcome, seconds
+
+
+class Kind(StrEnum):
+    """Which reconcile function a key belongs to."""
+
+    BENCHMARK = "benchmark"
+    SCHEDULE = "schedule"
+    POOLS = "pools"  # all of them at once: their status comes from one list of nodes
+    RESYNC = "resync"
+    CORDONS = "cordons"  # all nodes that are cordoned on purpose
+
+
+class Key(NamedTuple):
+    """One thing to look at."""
+
+    kind: Kind
+    namespace: str = ""
+    name: str = ""
+
+    def __str__(self) -> str:
+        return "/".join(part for part in self if part)
+
+
+POOLS = Key(Kind.POOLS)
+RESYNC = Key(Kind.RESYNC)
+CORDONS = Key(Kind.CORDONS)
+
+
+def benchmark_key(namespace: str, name: str) -> Key:
+    """The key of a GpuBenchmark."""
+    return Key(Kind.BENCHMARK, namespace, name)
+
+
+def schedule_key(namespace: str, name: str) -> Key:
+    """The key of a GpuBenchmarkSchedule."""
+    return Key(Kind.SCHEDULE, namespace, name)
+
+
+class Met:
+    """Which object a name stood for when it was looked at last: it may come back as another one."""
+
+    def __init__(self) -> None:
+        self._uids: dict[Key, str] = {}
+
+    def instead(self, key: Key, uid: str | None) -> str | None:
+        """The UID of the object that has gone since the last look; `uid` is of the one that is there now, if any."""
+        before = self._uids.pop(key, None)
+        if uid is not None:
+            self._uids[key] = uid
+        return None if before == uid else before
+
+
+AFTER_REFUSAL = 30.0  # seconds: somebody may have raised a quota or removed what was in the way; no event says so
+
+
+def earliest(*delays: float | None) -> float | None:
+    """The shortest of some delays; None where there is none."""
+    return min((delay for delay in delays if delay is not None), default=None)

@@ -8,6 +8,7 @@ slot ledger and reserving in it nothing waits, so that two studies cannot take t
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Iterable
 
@@ -21,25 +22,7 @@ from gpubench.plan.plan import Plan
 from gpubench.records import Environment
 from gpubench.scheduler import capacity, conditions, decide, decision, evidence, happenings, ledger, observed, planning
 from gpubench_cluster import kube
-from gpubench_operator import (
-    cordons,
-    delays,
-    descriptions,
-    drills,
-    exporter,
-    gangs,
-    histories,
-    keys,
-    logs,
-    nodes,
-    observe,
-    questions,
-    settings,
-    slots,
-    status_writer,
-    store,
-    story,
-)
+from gpubench_operator import drill, events, exporter, gangs, observe, pool, queue, settings, status_writer, store
 
 _AFTER_START = 2.0  # look again after a start although no event came
 _TERMINATING = 5.0  # look again at Jobs whose study is gone
@@ -57,7 +40,7 @@ _ENDS = frozenset(
     }
 )
 
-_log = logs.logger(__name__)
+_log = logging.getLogger(__name__)
 
 
 class Reconciler:
@@ -69,8 +52,8 @@ class Reconciler:
         *,
         options: settings.Settings,
         figures: exporter.Figures,
-        wake: Callable[[keys.Key], None],
-        machines: nodes.Nodes | None = None,
+        wake: Callable[[queue.Key], None],
+        machines: observe.Nodes | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._api = api
@@ -79,26 +62,26 @@ class Reconciler:
         self._wake = wake
         self._clock = clock
         self.store = store.Store(api)
-        self._machines = machines or nodes.Nodes(api, clock=clock)
-        self._descriptions = descriptions.Reader(api, clock=clock)
-        self._histories = histories.Histories(api)
-        self._questions = questions.Questions(api, clock=clock)
-        self.slots = slots.SlotLedger()
+        self._machines = machines or observe.Nodes(api, clock=clock)
+        self._descriptions = observe.Reader(api, clock=clock)
+        self._histories = pool.Histories(api)
+        self._questions = observe.Questions(api, clock=clock)
+        self.slots = pool.SlotLedger()
         self._status = status_writer.StatusWriter(api, interval=options.status_interval_seconds)
-        self._story = story.Story(api, identity=options.identity)
+        self._story = events.Story(api, identity=options.identity)
         self._gangs = gangs.Gangs(
             api, options=options, shelves=self.store, held=self.slots, tale=self._story, clock=clock
         )
-        self._drills = drills.Drills(
-            api, cordons=cordons.Cordons(api, wake=wake, clock=clock), tale=self._story, clock=clock
+        self._drills = drill.Drills(
+            api, cordons=drill.Cordons(api, wake=wake, clock=clock), tale=self._story, clock=clock
         )
-        self._met = keys.Met()
+        self._met = queue.Met()
 
     async def rebuild(self) -> None:
         """Fill the slot ledger from all Jobs; no study may be looked at before."""
         selector = {names.LABEL_MANAGED_BY: names.MANAGED_BY, names.LABEL_COMPONENT: names.COMPONENT_GANG}
         jobs, pods = await asyncio.gather(self._list(kube.JOBS, selector), self._list(kube.PODS, selector))
-        jobs_of: dict[tuple[keys.Key, str], list[observed.ObservedJob]] = {}
+        jobs_of: dict[tuple[queue.Key, str], list[observed.ObservedJob]] = {}
         for (key, uid), bodies in _by_study(jobs).items():
             jobs_of.setdefault((key, uid), []).extend(observe.jobs(bodies, pods=pods))
         for (key, uid), bodies in _by_study(pods).items():
@@ -107,7 +90,7 @@ class Reconciler:
             self.slots.correct(key, uid, seen)
             self._wake(key)
 
-    async def reconcile(self, key: keys.Key) -> float | None:
+    async def reconcile(self, key: queue.Key) -> float | None:
         """One look; the seconds until the next one is due without an event."""
         body = await self._api.get(kube.BENCHMARKS, name=key.name, namespace=key.namespace)
         uid = kube.uid_of(body) if body is not None else None
@@ -121,7 +104,7 @@ class Reconciler:
             study = observe.study(body)
         except ValidationError as error:
             self._leave_line(key)
-            await self._stop(body, reason=story.INVALID_SPEC, sentence=observe.unreadable(error))
+            await self._stop(body, reason=events.INVALID_SPEC, sentence=observe.unreadable(error))
             return leftover
         try:
             wake = await self._look(key, body, study)
@@ -129,18 +112,18 @@ class Reconciler:
             raise  # it keeps its place in line
         except kube.PermanentError as error:
             self._leave_line(key)
-            await self._stop(body, reason=story.STUCK, sentence=str(error))
+            await self._stop(body, reason=events.STUCK, sentence=str(error))
             wake = _STUCK
         except Exception:
             self._leave_line(key)  # nobody may wait for a study that cannot be looked at
             raise
-        return delays.earliest(leftover, wake)
+        return queue.earliest(leftover, wake)
 
     async def tell(self, benchmark: kube.Object, happening: decision.Happening) -> None:
         """An Event about a benchmark."""
-        await self._story.tell(story.subject(benchmark), happening, now=self._clock())
+        await self._story.tell(events.subject(benchmark), happening, now=self._clock())
 
-    async def _look(self, key: keys.Key, body: kube.Object, study: observed.Study) -> float | None:
+    async def _look(self, key: queue.Key, body: kube.Object, study: observed.Study) -> float | None:
         selector = {names.LABEL_BENCHMARK_UID: study.uid}
         shelf, listed, pods = await asyncio.gather(
             self.store.read(study),
@@ -156,12 +139,12 @@ class Reconciler:
                 return await self._conclude(key, body, study, begun)
             shelf, refused = await asyncio.gather(self.store.freeze(study, begun), self._gangs.serve(study, begun))
             is_served = True
-            _log.info("planned", extra=logs.of_study(study, points=len(begun.points), trials=len(begun.trials)))
+            _log.info("planned", extra=observe.log_fields(study, points=len(begun.points), trials=len(begun.trials)))
         assert shelf.plan is not None  # read or frozen above
         seen = observe.jobs(jobs, pods=pods)
         seen, look_again = await self._questions.why_pods_are_missing(study, jobs, seen)
         seen, ask_again = await self._questions.why_pods_do_not_start(study, seen)
-        look_again = delays.earliest(look_again, ask_again)
+        look_again = queue.earliest(look_again, ask_again)
         seen = await self._questions.what_kueue_says(study, seen)
         has_kueue = await self._questions.is_kueue_there(study)
         machines = await self._nodes_of(key, shelf.recorded, seen)
@@ -207,11 +190,11 @@ class Reconciler:
             again = decide.decide(shelf.plan, recorded, found, self._clock())
             made = made.model_copy(update={"status": again.status})
         if not was_finished and not await self._put_into_histories(study, shelf.plan, shelf.recorded, made):
-            look_again = delays.earliest(look_again, _HISTORY_AGAIN)
+            look_again = queue.earliest(look_again, _HISTORY_AGAIN)
         await self._retire(study, made.retire)
         wake = await self._conclude(key, body, study, made)
         evict_again = await self._drills.evict(study, made.disrupt)
-        return delays.earliest(wake, look_again, evict_again, None if refused is None else delays.AFTER_REFUSAL)
+        return queue.earliest(wake, look_again, evict_again, None if refused is None else queue.AFTER_REFUSAL)
 
     async def _plan(self, study: observed.Study) -> Plan | decision.Decision:
         """The plan to freeze, or what the study waits for."""
@@ -236,7 +219,7 @@ class Reconciler:
         }
 
     async def _nodes_of(
-        self, key: keys.Key, recorded: ledger.Ledger, seen: Iterable[observed.ObservedJob]
+        self, key: queue.Key, recorded: ledger.Ledger, seen: Iterable[observed.ObservedJob]
     ) -> tuple[observed.ObservedNode, ...]:
         """The nodes of the attempts under way, also of those whose pods are gone; as they are now where it matters."""
         entries = recorded.by_key()
@@ -274,11 +257,11 @@ class Reconciler:
             await self.store.append(study, made.record)
             for record in made.record:
                 if record.outcome is not None:
-                    _log.info("attempt ended", extra=logs.of_study(study, **_ending_fields(record)))
+                    _log.info("attempt ended", extra=observe.log_fields(study, **_ending_fields(record)))
             for reference in made.delete:
                 name, uid = reference.name, reference.uid
                 gone = await self._api.delete(kube.JOBS, name=name, namespace=study.namespace, uid=uid)
-                _log.info("job deleted", extra=logs.of_study(study, job=reference.name, found=gone))
+                _log.info("job deleted", extra=observe.log_fields(study, job=reference.name, found=gone))
         except kube.PermanentError:
             self._gangs.release(study, made.create)  # they will not be started
             raise
@@ -291,9 +274,9 @@ class Reconciler:
         try:
             await self.store.keep_environments(study, read)
         except kube.PermanentError as error:  # provenance: no study ends over it
-            _log.warning("environment not kept", extra=logs.of_study(study, sentence=str(error)))
+            _log.warning("environment not kept", extra=observe.log_fields(study, sentence=str(error)))
             return ()
-        _log.info("environment kept", extra=logs.of_study(study, environments=[one.key() for one in read]))
+        _log.info("environment kept", extra=observe.log_fields(study, environments=[one.key() for one in read]))
         return read
 
     async def _retire(self, study: observed.Study, references: Iterable[decision.JobReference]) -> None:
@@ -306,7 +289,7 @@ class Reconciler:
             await self._api.patch(kube.JOBS, ttl, name=reference.name, namespace=study.namespace)
 
     async def _conclude(
-        self, key: keys.Key, body: kube.Object, study: observed.Study, made: decision.Decision
+        self, key: queue.Key, body: kube.Object, study: observed.Study, made: decision.Decision
     ) -> float | None:
         """What people are told, then the status; the seconds until the next look.
 
@@ -321,7 +304,7 @@ class Reconciler:
         if conditions.holds(made.status.conditions, conditions.FINISHED) and written.wait is None:
             self._settle(study, changed=written.changed)
         wake = None if made.wake_at is None else max(made.wake_at - now, 0.05)
-        return delays.earliest(
+        return queue.earliest(
             wake, written.wait, _AFTER_START if made.create else None, _UNTOLD if self._story.owes(study.uid) else None
         )
 
@@ -346,9 +329,9 @@ class Reconciler:
         self._histories.forget(study.uid)
         self._status.forget(study.uid)
         if changed:
-            _log.info("finished", extra=logs.of_study(study))
+            _log.info("finished", extra=observe.log_fields(study))
 
-    async def _tidy_predecessors(self, key: keys.Key, uid: str | None) -> float | None:
+    async def _tidy_predecessors(self, key: queue.Key, uid: str | None) -> float | None:
         """Slots of deleted studies of this name: held until the last of their pods is gone."""
         self.slots.leave(key, but=uid)
         left = None
@@ -367,14 +350,14 @@ class Reconciler:
         self._wake_waiting(but=key)
         return left
 
-    def _forget(self, key: keys.Key) -> None:
+    def _forget(self, key: queue.Key) -> None:
         """The object is gone, or going; owner references do the cleaning."""
         self._figures.drop(key)
         self._machines.use(key, ())
         self._leave_line(key)
         self._meet(key, None)
 
-    def _meet(self, key: keys.Key, uid: str | None) -> None:
+    def _meet(self, key: queue.Key, uid: str | None) -> None:
         """What is remembered of the study that had this name at the last look goes with it."""
         if (gone := self._met.instead(key, uid)) is not None:
             for keeper in (self.store, self._histories, self._status, self._story):
@@ -401,12 +384,12 @@ class Reconciler:
         body = await self._api.get(kube.BENCHMARKS, name=name, namespace=study.namespace)
         return None if body is None else observe.reference(body)
 
-    def _leave_line(self, key: keys.Key) -> None:
+    def _leave_line(self, key: queue.Key) -> None:
         """Nobody waits for this study any more."""
         self.slots.leave(key)
         self._wake_waiting(but=key)
 
-    def _wake_waiting(self, *, but: keys.Key) -> None:
+    def _wake_waiting(self, *, but: queue.Key) -> None:
         """Those who may have their chance now; `but` is being looked at and knows."""
         for key in sorted(self.slots.to_wake() - {but}):
             self._wake(key)
@@ -423,12 +406,12 @@ class Reconciler:
         return self._options.watch_namespaces or (None,)
 
 
-def _by_study(bodies: Iterable[kube.Object]) -> dict[tuple[keys.Key, str], list[kube.Object]]:
+def _by_study(bodies: Iterable[kube.Object]) -> dict[tuple[queue.Key, str], list[kube.Object]]:
     """Jobs or pods by the key and the UID of the study in their labels."""
-    found: dict[tuple[keys.Key, str], list[kube.Object]] = {}
+    found: dict[tuple[queue.Key, str], list[kube.Object]] = {}
     for body in bodies:
         labels = body["metadata"].get("labels") or {}
-        key = keys.benchmark(kube.namespace_of(body) or "", labels.get(names.LABEL_BENCHMARK, ""))
+        key = queue.benchmark_key(kube.namespace_of(body) or "", labels.get(names.LABEL_BENCHMARK, ""))
         found.setdefault((key, labels.get(names.LABEL_BENCHMARK_UID, "")), []).append(body)
     return found
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a scrape of the operator gives of schedules: made from their statuses, without any memory but those."""
 
+import logging
 from collections.abc import Iterable, Iterator
 
 from prometheus_client import core, registry
@@ -9,18 +10,18 @@ from pydantic import ValidationError
 from gpubench import metrics
 from gpubench.api.schedule import GpuBenchmarkScheduleStatus
 from gpubench_cluster import kube
-from gpubench_operator import exporter, keys, logs, observe
+from gpubench_operator import exporter, observe, queue
 
-_log = logs.logger(__name__)
+_log = logging.getLogger(__name__)
 
 
 class ScheduleFigures(registry.Collector):
     """The statuses of all schedules, as metrics."""
 
     def __init__(self) -> None:
-        self._statuses: dict[keys.Key, GpuBenchmarkScheduleStatus] = {}
+        self._statuses: dict[queue.Key, GpuBenchmarkScheduleStatus] = {}
 
-    def observe(self, key: keys.Key, schedule: kube.Object) -> None:
+    def observe(self, key: queue.Key, schedule: kube.Object) -> None:
         """Take a schedule's status as it is now."""
         try:
             self._statuses[key] = GpuBenchmarkScheduleStatus.model_validate(schedule.get("status") or {})
@@ -28,11 +29,11 @@ class ScheduleFigures(registry.Collector):
             self._statuses.pop(key, None)
             _log.warning("unreadable status", extra={"key": str(key), "sentence": str(error.errors()[0]["msg"])})
 
-    def drop(self, key: keys.Key) -> None:
+    def drop(self, key: queue.Key) -> None:
         """The schedule is gone, and its series with it."""
         self._statuses.pop(key, None)
 
-    def schedules(self) -> set[keys.Key]:
+    def schedules(self) -> set[queue.Key]:
         """The schedules that have series."""
         return set(self._statuses)
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import aiohttp
 import prometheus_client
 
-from gpubench_operator import exporter, keys, server
+from gpubench_operator import exporter, queue, server
 
 STUDIES = (0, 10, 100, 1000)
 POINTS = 20
@@ -82,8 +82,8 @@ def study() -> dict[str, Any]:
     }
 
 
-def key(number: int) -> keys.Key:
-    return keys.benchmark("default", f"study-{number:04}")
+def key(number: int) -> queue.Key:
+    return queue.benchmark_key("default", f"study-{number:04}")
 
 
 async def watch(waits: list[float]) -> None:

@@ -11,7 +11,8 @@ import sys
 import time
 from pathlib import Path
 
-from gpubench_operator import logs, process, settings
+from gpubench_operator import main as operator
+from gpubench_operator import settings
 
 OFFSET_FILE = "CHAOS_CLOCK_OFFSET"  # not GPUBENCH_: the operator knows no such setting
 
@@ -32,8 +33,8 @@ class SteppedClock:
 def main() -> int:
     """Run until a signal comes; the exit code."""
     options = settings.load()
-    logs.configure(style=options.log_format, level=options.log_level)
-    return asyncio.run(process.run(options, clock=SteppedClock(Path(os.environ[OFFSET_FILE]))))
+    operator.configure_logs(style=options.log_format, level=options.log_level)
+    return asyncio.run(operator.run(options, clock=SteppedClock(Path(os.environ[OFFSET_FILE]))))
 
 
 if __name__ == "__main__":

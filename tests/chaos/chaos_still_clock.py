@@ -9,7 +9,8 @@ import os
 import sys
 from pathlib import Path
 
-from gpubench_operator import logs, process, settings
+from gpubench_operator import main as operator
+from gpubench_operator import settings
 
 CLOCK_FILE = "CHAOS_STILL_CLOCK"  # not GPUBENCH_: the operator knows no such setting
 
@@ -17,9 +18,9 @@ CLOCK_FILE = "CHAOS_STILL_CLOCK"  # not GPUBENCH_: the operator knows no such se
 def main() -> int:
     """Run until a signal comes; the exit code."""
     options = settings.load()
-    logs.configure(style=options.log_format, level=options.log_level)
+    operator.configure_logs(style=options.log_format, level=options.log_level)
     path = Path(os.environ[CLOCK_FILE])
-    return asyncio.run(process.run(options, clock=lambda: float(path.read_text(encoding="ascii"))))
+    return asyncio.run(operator.run(options, clock=lambda: float(path.read_text(encoding="ascii"))))
 
 
 if __name__ == "__main__":

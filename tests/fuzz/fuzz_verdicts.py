@@ -12,14 +12,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from gpubench.scheduler import conditions
-from gpubench_operator import story
+from gpubench_operator import events
 
 REFUSING = frozenset({400, 409, 413, 422})  # 409: a name that is taken, a uid that nobody has
 #: What the API server answers with a 500, to any kind of object.
 _RESOURCE_VERSION_IS_SET = "resourceVersion should not be set on objects to be created"
 #: Reasons of an accepted study that show a fault: its schema and its type disagree, or the API server refuses what is
 #: made of it although it could have refused the study.
-_FAULTY_REASONS = frozenset({story.INVALID_SPEC, story.STUCK})
+_FAULTY_REASONS = frozenset({events.INVALID_SPEC, events.STUCK})
 _INSIDE = re.compile(
     r"Traceback|panic|goroutine|runtime error|object at 0x|<class '|pydantic|\.py:|"
     r"failed rule:|rule evaluation error|no such key|no such overload|cost exceeds|cost budget|"

@@ -7,7 +7,7 @@ import memory_kube
 from gpubench import names
 from gpubench.scheduler import decision
 from gpubench_cluster import kube
-from gpubench_operator import cordons, keys
+from gpubench_operator import drill, queue
 from memory_world import NOW, Clock
 
 
@@ -19,12 +19,12 @@ class Place:
         self.api = memory_kube.MemoryKube(self.clock)
         for name in ("one", "two"):
             self.api.put(kube.NODES, {"metadata": {"name": name}, "spec": dict(spec)})
-        self.woken: list[keys.Key] = []
+        self.woken: list[queue.Key] = []
         self.start_operator()
 
     def start_operator(self) -> None:
         """A new process: it remembers nothing."""
-        self.cordons = cordons.Cordons(self.api, wake=self.woken.append, clock=self.clock)
+        self.cordons = drill.Cordons(self.api, wake=self.woken.append, clock=self.clock)
 
     async def cordon(self, node: str, *, seconds: float = 60.0) -> bool:
         until = decision.Cordon(node=node, until=self.clock() + seconds)
@@ -42,11 +42,11 @@ async def test_a_node_takes_no_pods_until_its_time_is_over() -> None:
     here = Place()
     assert await here.cordon("one")
     assert (here.cordoned(), here.marks()) == (["one"], ["2027-01-15T08:01:00Z default/quick"])
-    assert here.woken == [keys.CORDONS]
-    assert await here.cordons.reconcile(keys.CORDONS) == 60.0
+    assert here.woken == [queue.CORDONS]
+    assert await here.cordons.reconcile(queue.CORDONS) == 60.0
     assert here.cordoned() == ["one"]
     here.clock.now += 60.0
-    assert await here.cordons.reconcile(keys.CORDONS) is None
+    assert await here.cordons.reconcile(queue.CORDONS) is None
     assert (here.cordoned(), here.marks()) == ([], [])
 
 
@@ -56,7 +56,7 @@ async def test_an_operator_that_comes_later_lets_it_take_pods_again() -> None:
     await here.cordon("two", seconds=90.0)
     here.clock.now = NOW + 70.0
     here.start_operator()
-    assert await here.cordons.reconcile(keys.CORDONS) == 20.0
+    assert await here.cordons.reconcile(queue.CORDONS) == 20.0
     assert here.cordoned() == ["two"]
 
 
@@ -64,7 +64,7 @@ async def test_what_somebody_else_has_cordoned_is_left_alone() -> None:
     here = Place(unschedulable=True)
     assert not await here.cordon("one")
     here.clock.now += 1000.0
-    assert await here.cordons.reconcile(keys.CORDONS) is None
+    assert await here.cordons.reconcile(queue.CORDONS) is None
     assert (here.cordoned(), here.marks(), here.woken) == (["one", "two"], [], [])
 
 
@@ -73,7 +73,7 @@ async def test_a_node_that_is_cordoned_again_gets_the_later_time() -> None:
     await here.cordon("one")
     here.clock.now += 50.0
     assert await here.cordon("one")
-    assert await here.cordons.reconcile(keys.CORDONS) == 60.0
+    assert await here.cordons.reconcile(queue.CORDONS) == 60.0
 
 
 async def test_a_node_that_is_gone_is_no_error() -> None:
@@ -88,5 +88,5 @@ async def test_a_mark_that_nobody_can_read_keeps_no_node_from_work() -> None:
     (body, _) = here.api.all(kube.NODES)
     body["metadata"]["annotations"][names.ANNOTATION_CORDONED] = "soon"
     here.api.put(kube.NODES, body)
-    assert await here.cordons.reconcile(keys.CORDONS) is None
+    assert await here.cordons.reconcile(queue.CORDONS) is None
     assert here.cordoned() == []

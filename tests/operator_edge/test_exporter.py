@@ -19,10 +19,10 @@ from gpubench.api.benchmark import POINTS_MAX
 from gpubench.api.goodput_result import NodeSeconds
 from gpubench.api.point_result import BillParts
 from gpubench_cluster import kube
-from gpubench_operator import exporter, keys, server
+from gpubench_operator import exporter, queue, server
 from memory_world import World
 
-KEY = keys.benchmark("default", "b")
+KEY = queue.benchmark_key("default", "b")
 POINT: dict[str, Any] = {
     "workload": "resnet50",
     "pool": "spot",
@@ -240,7 +240,7 @@ def test_series_vanish_with_their_object() -> None:
 
 def test_a_status_of_another_version_is_left_out_and_harms_no_other() -> None:
     figures = exporter.Figures()
-    figures.observe(keys.benchmark("default", "odd"), benchmark(results=[{"workload": 3}]))
+    figures.observe(queue.benchmark_key("default", "odd"), benchmark(results=[{"workload": 3}]))
     figures.observe(KEY, benchmark(results=[POINT]))
     assert len(scrape(figures)[metrics.THROUGHPUT.name]) == 1
 
@@ -510,11 +510,11 @@ async def test_what_is_kept_written_of_studies_is_what_a_registry_would_write(ac
 
     odd = {**TRAINED, "workload": 'a "\\\n# HELP gpubench_trials b'}
     for number, results in enumerate(([], [POINT], [TRAINED, odd], [POINT, TRAINED])):
-        figures.observe(keys.benchmark("default", f"b-{number}"), benchmark(results=results))
+        figures.observe(queue.benchmark_key("default", f"b-{number}"), benchmark(results=results))
         await require_same()
-    figures.observe(keys.benchmark("default", "b-3"), benchmark(results=[{**POINT, "workers": 4}]))
+    figures.observe(queue.benchmark_key("default", "b-3"), benchmark(results=[{**POINT, "workers": 4}]))
     await require_same()
-    figures.drop(keys.benchmark("default", "b-2"))
+    figures.drop(queue.benchmark_key("default", "b-2"))
     await require_same()
     await serving.stop()
 

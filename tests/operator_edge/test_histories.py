@@ -10,12 +10,12 @@ import pytest
 import studies
 from gpubench.records import Machine
 from gpubench_cluster import kube
-from gpubench_operator import keys, observe, pools, settings
+from gpubench_operator import observe, pool, queue, settings
 from memory_kube import MemoryKube
 from memory_world import KEY, Placement, World
 
 USUAL, SLOW = 19.5e12, 13.0e12
-LATER = keys.benchmark("default", "later")
+LATER = queue.benchmark_key("default", "later")
 SPEC: dict[str, Any] = {
     "sweep": [{"workloads": ["mnist_cnn"], "pools": ["pretend"], "workers": [1], "batchPerWorker": [64]}],
     "limits": {"parallelTrials": 1},
@@ -40,7 +40,7 @@ def world(placed: Callable[[int], Placement], *, repeats: int = 6, **spec: Any) 
     return World(placed=placed, repeats=repeats, **{**SPEC, **spec})
 
 
-async def finish(here: World, key: keys.Key) -> dict[str, Any]:
+async def finish(here: World, key: queue.Key) -> dict[str, Any]:
     """The status of a study that has finished."""
     for _ in range(200):
         await here.look(key)
@@ -50,7 +50,7 @@ async def finish(here: World, key: keys.Key) -> dict[str, Any]:
     raise AssertionError(f"not finished: {status_of(here, key)}")
 
 
-def status_of(here: World, key: keys.Key) -> dict[str, Any]:
+def status_of(here: World, key: queue.Key) -> dict[str, Any]:
     found = next(body for body in here.api.all(kube.BENCHMARKS) if kube.name_of(body) == key.name)
     status: dict[str, Any] = found.get("status") or {}
     return status
@@ -153,12 +153,12 @@ async def test_the_status_of_a_pool_keeps_its_history_when_its_nodes_are_counted
     here = world(figures(USUAL), repeats=2)
     await finish(here, KEY)
     before = pool_health(here)
-    counting = pools.PoolReconciler(
+    counting = pool.PoolReconciler(
         here.api, options=settings.load({"GPUBENCH_IDENTITY": "test"}), plans=here.operator.store, clock=here.clock
     )
-    await counting.reconcile(keys.POOLS)
-    (pool,) = here.api.all(kube.POOLS)
-    assert pool["status"]["conditions"]
+    await counting.reconcile(queue.POOLS)
+    (counted,) = here.api.all(kube.POOLS)
+    assert counted["status"]["conditions"]
     assert pool_health(here) == before != []
 
 

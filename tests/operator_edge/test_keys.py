@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """A name may stand for one object after another; each of them is to be forgotten once."""
 
-from gpubench_operator import keys
+from gpubench_operator import queue
 
-KEY = keys.benchmark("team", "study")
+KEY = queue.benchmark_key("team", "study")
 
 
 def test_an_object_that_is_gone_is_named_once() -> None:
-    met = keys.Met()
+    met = queue.Met()
     assert [met.instead(KEY, uid) for uid in (None, "a", "a", None, None)] == [None, None, None, "a", None]
 
 
 def test_an_object_that_another_one_has_replaced_is_named_once() -> None:
-    met = keys.Met()
+    met = queue.Met()
     assert [met.instead(KEY, uid) for uid in ("a", "b", "b")] == [None, "a", None]
 
 
 def test_one_name_says_nothing_of_another() -> None:
-    met = keys.Met()
+    met = queue.Met()
     met.instead(KEY, "a")
-    assert met.instead(keys.schedule("team", "study"), None) is None
+    assert met.instead(queue.schedule_key("team", "study"), None) is None
     assert met.instead(KEY, None) == "a"

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from gpubench_operator import logs
+from gpubench_operator import main
 
 HOSTILE = 'x\x1b[2J\r\n2026-11-01 info finished namespace=other\x9b31m\u2028"}'
 
@@ -17,7 +17,7 @@ def record(message: str, **fields: object) -> logging.LogRecord:
     return made
 
 
-@pytest.mark.parametrize("formatter", [logs.JsonLines(), logs.Text()], ids=["json", "text"])
+@pytest.mark.parametrize("formatter", [main.JsonLines(), main.Text()], ids=["json", "text"])
 def test_a_text_of_anybodys_makes_no_line_and_moves_no_cursor(formatter: logging.Formatter) -> None:
     line = formatter.format(record(f"told {HOSTILE}", sentence=HOSTILE, benchmark="quick"))
     assert len(line.splitlines()) == 1
@@ -26,5 +26,5 @@ def test_a_text_of_anybodys_makes_no_line_and_moves_no_cursor(formatter: logging
 
 
 def test_a_program_still_reads_what_was_said() -> None:
-    line = json.loads(logs.JsonLines().format(record("told", sentence="a\nb \x1b[2J ü")))
+    line = json.loads(main.JsonLines().format(record("told", sentence="a\nb \x1b[2J ü")))
     assert line["sentence"] == "a\nb \x1b[2J ü"

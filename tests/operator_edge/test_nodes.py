@@ -11,7 +11,7 @@ import memory_kube
 from gpubench import names
 from gpubench.scheduler.observed import ObservedJob, ObservedNode
 from gpubench_cluster import kube
-from gpubench_operator import keys, nodes
+from gpubench_operator import observe, queue
 from memory_world import NOW, Clock
 
 
@@ -25,12 +25,12 @@ def job_on(*names_of_nodes: str | None) -> ObservedJob:
     return builders.observed_job(pods=pods)
 
 
-def cluster(*bodies: kube.Object) -> tuple[memory_kube.MemoryKube, nodes.Nodes, Clock]:
+def cluster(*bodies: kube.Object) -> tuple[memory_kube.MemoryKube, observe.Nodes, Clock]:
     clock = Clock()
     api = memory_kube.MemoryKube(clock)
     for body in bodies:
         api.put(kube.NODES, body)
-    return api, nodes.Nodes(api, clock=clock), clock
+    return api, observe.Nodes(api, clock=clock), clock
 
 
 async def test_the_nodes_of_a_gang_are_looked_up_and_no_others() -> None:
@@ -140,8 +140,8 @@ async def test_studies_that_wait_for_one_answer_do_not_wait_for_one_time_out_aft
 
 def test_memory_is_bounded() -> None:
     _, tested, _ = cluster()
-    tested.note(node(f"n{number}") for number in range(nodes.REMEMBERED_MAX + 5))
-    assert len(tested.known) == nodes.REMEMBERED_MAX
+    tested.note(node(f"n{number}") for number in range(observe.REMEMBERED_MAX + 5))
+    assert len(tested.known) == observe.REMEMBERED_MAX
     assert "n0" not in tested.known
 
 
@@ -157,7 +157,7 @@ def living(name: str, *taints: str, ready: str = "True") -> kube.Object:
     return body
 
 
-async def seen(tested: nodes.Nodes, *names_of_nodes: str, in_question: tuple[str, ...] = ()) -> list[ObservedNode]:
+async def seen(tested: observe.Nodes, *names_of_nodes: str, in_question: tuple[str, ...] = ()) -> list[ObservedNode]:
     return list(await tested.of_jobs([job_on(*names_of_nodes)], in_question=in_question))
 
 
@@ -168,7 +168,7 @@ async def test_a_node_in_question_is_seen_as_it_is_now_and_others_as_they_were()
         api.put(kube.NODES, living(name, "spot", ready="Unknown"))
     (one,) = await seen(tested, "one")
     assert (one.ready, one.taints) == (True, ())
-    tested = nodes.Nodes(api, clock=Clock())
+    tested = observe.Nodes(api, clock=Clock())
     tested.note([living("two")])
     one, two = await seen(tested, "one", "two", in_question=("one",))
     assert (one.ready, one.silent_since, one.taints) == (False, NOW, ("spot",))
@@ -221,7 +221,7 @@ async def test_nodes_that_may_not_be_listed_are_neither_gone_nor_silent() -> Non
     assert (one.ready, one.gone_since) == (True, None)
 
 
-KEY, OTHER = keys.benchmark("default", "one"), keys.benchmark("default", "other")
+KEY, OTHER = queue.benchmark_key("default", "one"), queue.benchmark_key("default", "other")
 
 
 def test_studies_are_told_of_nodes_that_came_into_trouble_once_and_only_of_their_own() -> None:

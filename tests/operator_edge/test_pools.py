@@ -6,13 +6,13 @@ import prometheus_client
 import studies
 from gpubench import metrics, names
 from gpubench_cluster import kube
-from gpubench_operator import keys, pool_exporter, pools, settings
+from gpubench_operator import pool, pool_exporter, queue, settings
 from memory_world import KEY, World
 
 
-def reconciler(world: World, **options: str) -> pools.PoolReconciler:
+def reconciler(world: World, **options: str) -> pool.PoolReconciler:
     settled = settings.load({"GPUBENCH_IDENTITY": "test", **options})
-    return pools.PoolReconciler(world.api, options=settled, plans=world.operator.store, clock=world.clock)
+    return pool.PoolReconciler(world.api, options=settled, plans=world.operator.store, clock=world.clock)
 
 
 def image(world: World, name: str | None) -> None:
@@ -28,10 +28,10 @@ async def test_another_image_of_a_pool_is_told_to_a_study_under_way() -> None:
     world = World()
     image(world, "registry/jobs:1")
     await world.look()
-    await reconciler(world).reconcile(keys.POOLS)
+    await reconciler(world).reconcile(queue.POOLS)
     assert warnings(world) == []
     image(world, "registry/jobs:2")
-    await reconciler(world).reconcile(keys.POOLS)
+    await reconciler(world).reconcile(queue.POOLS)
     (said,) = warnings(world)
     assert "GpuPool pretend was changed" in said
 
@@ -40,7 +40,7 @@ async def test_the_image_that_the_installation_fills_in_is_no_change() -> None:
     world = World()
     world.start_operator(GPUBENCH_JOBS_IMAGE="registry/jobs:1")
     await world.look()
-    await reconciler(world, GPUBENCH_JOBS_IMAGE="registry/jobs:1").reconcile(keys.POOLS)
+    await reconciler(world, GPUBENCH_JOBS_IMAGE="registry/jobs:1").reconcile(queue.POOLS)
     assert warnings(world) == []
 
 
@@ -49,14 +49,14 @@ async def test_a_pool_whose_status_is_refused_does_not_stop_the_others() -> None
     world.api.put(kube.POOLS, studies.pool("second"))
     world.api.put(kube.POOLS, {**studies.pool("unreadable"), "spec": {"slotsPerNode": "many"}})
     world.api.patch_refusals["pretend"] = kube.PermanentError("status.nodes: Invalid value", code=422)
-    await reconciler(world).reconcile(keys.POOLS)
+    await reconciler(world).reconcile(queue.POOLS)
     assert {kube.name_of(body) for body in world.api.all(kube.POOLS) if "status" in body} == {"second", "unreadable"}
 
 
 async def test_a_pool_that_cannot_be_read_says_why() -> None:
     world = World()
     world.api.put(kube.POOLS, {**studies.pool("of-a-newer-version"), "spec": {**studies.pool()["spec"], "racks": 4}})
-    await reconciler(world).reconcile(keys.POOLS)
+    await reconciler(world).reconcile(queue.POOLS)
     status = next(body["status"] for body in world.api.all(kube.POOLS) if kube.name_of(body) == "of-a-newer-version")
     (ready,) = status["conditions"]
     assert (ready["type"], ready["status"], ready["reason"]) == ("Ready", "Unknown", "Unreadable")
@@ -68,8 +68,8 @@ async def test_a_study_is_looked_at_when_a_node_of_its_gang_falls_silent() -> No
     await world.look()
     world.progress()  # its pods run
     await world.look()
-    woken: list[keys.Key] = []
-    tested = pools.PoolReconciler(
+    woken: list[queue.Key] = []
+    tested = pool.PoolReconciler(
         world.api,
         options=settings.load({"GPUBENCH_IDENTITY": "test"}),
         plans=world.operator.store,
@@ -77,14 +77,14 @@ async def test_a_study_is_looked_at_when_a_node_of_its_gang_falls_silent() -> No
         wake=woken.append,
         clock=world.clock,
     )
-    await tested.reconcile(keys.POOLS)
+    await tested.reconcile(queue.POOLS)
     assert woken == []
     for body in world.api.all(kube.NODES):
         silent = {"conditions": [{"type": "Ready", "status": "Unknown", "lastTransitionTime": "2027-01-15T08:00:00Z"}]}
         world.api.put(kube.NODES, {**body, "status": silent})
-    await tested.reconcile(keys.POOLS)
+    await tested.reconcile(queue.POOLS)
     assert woken == [KEY]
-    await tested.reconcile(keys.POOLS)
+    await tested.reconcile(queue.POOLS)
     assert woken == [KEY]
 
 
@@ -101,7 +101,7 @@ async def test_pools_have_series_of_what_the_cluster_shows_and_studies_hold_and_
     figures = pool_exporter.PoolFigures(held=slots.held, waiting=slots.waiting)
     registry = prometheus_client.CollectorRegistry()
     registry.register(figures)
-    tested = pools.PoolReconciler(
+    tested = pool.PoolReconciler(
         world.api,
         options=settings.load({"GPUBENCH_IDENTITY": "test"}),
         plans=world.operator.store,
@@ -112,7 +112,7 @@ async def test_pools_have_series_of_what_the_cluster_shows_and_studies_hold_and_
     def value(metric: metrics.Metric, **labels: str) -> float | None:
         return registry.get_sample_value(metric.name, {"pool": "pretend", **labels})
 
-    await tested.reconcile(keys.POOLS)
+    await tested.reconcile(queue.POOLS)
     assert value(metrics.POOL_NODES) == 4
     assert value(metrics.POOL_READY_NODES) == value(metrics.POOL_SLOTS) == 1
     held = sum(slots.held().values())
@@ -131,5 +131,5 @@ async def test_pools_have_series_of_what_the_cluster_shows_and_studies_hold_and_
 
     for name in ("pretend", "unreadable"):
         world.api.remove(kube.POOLS, name=name)
-    await tested.reconcile(keys.POOLS)
+    await tested.reconcile(queue.POOLS)
     assert list(registry.collect()) == []

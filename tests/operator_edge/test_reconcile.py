@@ -6,7 +6,7 @@ import pytest
 import studies
 from gpubench import names
 from gpubench_cluster import kube
-from gpubench_operator import keys, observe
+from gpubench_operator import observe, queue
 from memory_world import KEY, NOW, Fate, World
 
 
@@ -120,7 +120,7 @@ async def test_each_study_has_a_token_of_its_own_that_is_written_once() -> None:
     world.api.put(kube.BENCHMARKS, studies.benchmark("other"))
     await world.look()
     before = world.api.all(kube.SECRETS)
-    await world.look(keys.benchmark("default", "other"))
+    await world.look(queue.benchmark_key("default", "other"))
     await world.finish()
     tokens = [body["stringData"][names.TOKEN_KEY] for body in world.api.all(kube.SECRETS)]
     assert len(set(tokens)) == 2
@@ -146,7 +146,7 @@ def sweep(*workers: int) -> list[dict[str, Any]]:
 async def test_a_large_gang_is_served_when_the_small_ones_under_way_have_ended() -> None:
     world = World(repeats=10, sweep=sweep(2))
     world.api.put(kube.BENCHMARKS, studies.benchmark("large", repeats=3, sweep=sweep(4)))
-    large = keys.benchmark("default", "large")
+    large = queue.benchmark_key("default", "large")
     await world.look()
     await world.look(large)  # two of four nodes are taken: it stands in line
     assert [name.split("-")[0] for name in world.jobs_created()] == ["quick"]
@@ -171,7 +171,7 @@ async def test_a_large_gang_is_served_when_the_small_ones_under_way_have_ended()
 @pytest.mark.parametrize("fate", ["deleted", "suspended", "unreadable"])
 async def test_a_study_that_waits_no_more_is_in_nobodys_way(fate: str) -> None:
     world = World(repeats=10, sweep=sweep(2))
-    large = keys.benchmark("default", "large")
+    large = queue.benchmark_key("default", "large")
     stored = world.api.put(kube.BENCHMARKS, studies.benchmark("large", sweep=sweep(4)))
     await world.look()
     await world.look(large)
@@ -198,7 +198,7 @@ async def test_slots_are_held_again_after_a_restart() -> None:
     world.api.put(kube.BENCHMARKS, studies.benchmark("other"))
     world.start_operator()
     await world.operator.rebuild()
-    await world.look(keys.benchmark("default", "other"))
+    await world.look(queue.benchmark_key("default", "other"))
     assert len(world.jobs_created()) == 1
 
 
@@ -273,19 +273,19 @@ async def test_a_deleted_study_gives_its_slots_back_only_when_its_jobs_are_gone(
     world.api.remove(kube.BENCHMARKS, name="quick", namespace="default")
     assert await world.look() is not None  # its Job is still there
     world.api.put(kube.BENCHMARKS, studies.benchmark("other"))
-    await world.look(keys.benchmark("default", "other"))
+    await world.look(queue.benchmark_key("default", "other"))
     assert len(world.jobs_created()) == 1
     world.progress()  # pods
     world.api.remove(kube.JOBS, name=world.jobs_created()[0], namespace="default")
     assert await world.look() is not None  # the garbage collector takes Jobs first, and pods run on for a while
     world.start_operator()
     await world.operator.rebuild()
-    await world.look(keys.benchmark("default", "other"))
+    await world.look(queue.benchmark_key("default", "other"))
     assert len(world.jobs_created()) == 1
     for pod in world.api.all(kube.PODS):
         world.api.remove(kube.PODS, name=kube.name_of(pod), namespace="default")
     assert await world.look() is None
-    await world.look(keys.benchmark("default", "other"))
+    await world.look(queue.benchmark_key("default", "other"))
     assert len(world.jobs_created()) == 2
     assert KEY not in world.figures.studies()
 

@@ -11,10 +11,10 @@ from gpubench import names
 from gpubench.api.schedule import GpuBenchmarkScheduleStatus
 from gpubench.schedule import history, runs, status
 from gpubench_cluster import kube
-from gpubench_operator import exporter, handlers, keys, observe, schedule_exporter, schedules, settings, story
+from gpubench_operator import events, exporter, observe, queue, schedule, schedule_exporter, settings, watch
 from memory_world import Clock
 
-KEY = keys.schedule("default", "often")
+KEY = queue.schedule_key("default", "often")
 BEGIN = 1_800_000_000  # a whole hour
 MINUTE = 60
 LOOK = 30
@@ -50,7 +50,7 @@ class World:
     def start_operator(self) -> None:
         """A new process: it remembers nothing."""
         options = settings.load({"GPUBENCH_IDENTITY": "test"})
-        self.operator = schedules.ScheduleReconciler(self.api, options=options, figures=self.figures, clock=self.clock)
+        self.operator = schedule.ScheduleReconciler(self.api, options=options, figures=self.figures, clock=self.clock)
 
     async def look(self) -> float | None:
         try:
@@ -202,7 +202,7 @@ async def test_a_name_that_is_taken_is_told_and_the_run_starts_when_it_is_free()
     foreign = {"metadata": {"name": at(10), "namespace": "default"}, "spec": {"sweep": SWEEP}}
     world.api.put(kube.BENCHMARKS, foreign)
     await world.run(11)
-    assert story.NAME_TAKEN in world.events()
+    assert events.NAME_TAKEN in world.events()
     assert world.status.last_schedule_time is None
     world.api.remove(kube.BENCHMARKS, name=at(10), namespace="default")
     await world.run(2)
@@ -214,7 +214,7 @@ async def test_a_creation_that_is_refused_is_told_and_tried_again() -> None:
     world.api.refusals[names.BENCHMARK_PLURAL] = kube.Forbidden("exceeded quota")
     await world.run(10)
     assert world.created == []
-    assert schedules.FAILED_CREATE in world.events()
+    assert schedule.FAILED_CREATE in world.events()
     await world.run(1)
     assert world.created == [at(10)]
 
@@ -287,7 +287,7 @@ async def test_a_history_of_another_writer_is_read_anew() -> None:
     """Two operators for a moment: the one that writes later finds the shard changed, and loses no entry."""
     world, other = World(), None
     await world.run(12)
-    other = schedules.ScheduleReconciler(
+    other = schedule.ScheduleReconciler(
         world.api,
         options=settings.load({"GPUBENCH_IDENTITY": "other"}),
         figures=schedule_exporter.ScheduleFigures(),
@@ -300,8 +300,8 @@ async def test_a_history_of_another_writer_is_read_anew() -> None:
 
 
 def test_a_run_that_has_finished_or_is_gone_wakes_its_schedule() -> None:
-    woken: list[keys.Key] = []
-    handler = handlers.Handlers(wake=woken.append, figures=exporter.Figures())
+    woken: list[queue.Key] = []
+    handler = watch.Handlers(wake=woken.append, figures=exporter.Figures())
     labels = {names.LABEL_SCHEDULE: "often"}
     metadata = {"name": at(10), "namespace": "default", "uid": "u", "generation": 1, "labels": labels}
     running = {"metadata": metadata, "status": {"observedGeneration": 1}}

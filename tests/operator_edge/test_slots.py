@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from gpubench.scheduler import observed
-from gpubench_operator import keys, slots
+from gpubench_operator import pool, queue
 
-A, B, C = (keys.benchmark("default", name) for name in "abc")
+A, B, C = (queue.benchmark_key("default", name) for name in "abc")
 
 
 def job(name: str, *, pool: str = "p", count: int = 2, complete: bool = False) -> observed.ObservedJob:
@@ -12,7 +12,7 @@ def job(name: str, *, pool: str = "p", count: int = 2, complete: bool = False) -
 
 
 def test_who_is_first_in_the_line_of_a_pool_keeps_it_from_others_and_no_other_pool() -> None:
-    ledger = slots.SlotLedger()
+    ledger = pool.SlotLedger()
     ledger.wait(A, "a", pools=("p",))
     ledger.wait(B, "b", pools=("p", "q"))
     assert ledger.kept_for_others("a") == {"q"}
@@ -21,7 +21,7 @@ def test_who_is_first_in_the_line_of_a_pool_keeps_it_from_others_and_no_other_po
 
 
 def test_who_was_served_and_wants_more_goes_to_the_end() -> None:
-    ledger = slots.SlotLedger()
+    ledger = pool.SlotLedger()
     for key, uid in ((A, "a"), (B, "b")):
         ledger.wait(key, uid, pools=("p",))
     ledger.reserve(A, "a", job="j", pool="p", slots=1)
@@ -31,14 +31,14 @@ def test_who_was_served_and_wants_more_goes_to_the_end() -> None:
 
 
 def test_waiting_on_keeps_the_place() -> None:
-    ledger = slots.SlotLedger()
+    ledger = pool.SlotLedger()
     for key, uid in ((A, "a"), (B, "b"), (A, "a")):
         ledger.wait(key, uid, pools=("p",))
     assert ledger.kept_for_others("a") == set()
 
 
 def test_slots_that_come_free_wake_the_first_in_line_of_their_pool_only() -> None:
-    ledger = slots.SlotLedger()
+    ledger = pool.SlotLedger()
     ledger.correct(C, "c", [job("j", pool="q")])
     ledger.wait(A, "a", pools=("p",))
     ledger.wait(B, "b", pools=("q",))
@@ -49,7 +49,7 @@ def test_slots_that_come_free_wake_the_first_in_line_of_their_pool_only() -> Non
 
 
 def test_who_leaves_the_line_lets_the_next_one_know() -> None:
-    ledger = slots.SlotLedger()
+    ledger = pool.SlotLedger()
     ledger.wait(A, "a", pools=("p",))
     ledger.wait(B, "b", pools=("p",))
     ledger.leave(A)
@@ -58,7 +58,7 @@ def test_who_leaves_the_line_lets_the_next_one_know() -> None:
 
 
 def test_a_new_study_of_the_name_does_not_inherit_the_place_of_the_old_one() -> None:
-    ledger = slots.SlotLedger()
+    ledger = pool.SlotLedger()
     ledger.wait(A, "old", pools=("p",))
     ledger.wait(B, "b", pools=("p",))
     ledger.leave(A, but="new")
@@ -66,7 +66,7 @@ def test_a_new_study_of_the_name_does_not_inherit_the_place_of_the_old_one() -> 
 
 
 def test_what_was_not_created_after_all_is_free_again() -> None:
-    ledger = slots.SlotLedger()
+    ledger = pool.SlotLedger()
     ledger.reserve(A, "a", job="j", pool="p", slots=3)
     ledger.wait(B, "b", pools=("p",))
     ledger.release("a", job="j")

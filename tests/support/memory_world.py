@@ -12,10 +12,10 @@ import studies
 from gpubench import names, records
 from gpubench.records import Machine
 from gpubench_cluster import kube
-from gpubench_operator import exporter, keys, observe, reconcile, settings
+from gpubench_operator import exporter, observe, queue, reconcile, settings
 
 NOW = 1_800_000_000.0
-KEY = keys.benchmark("default", "quick")
+KEY = queue.benchmark_key("default", "quick")
 
 
 class Fate(Enum):
@@ -71,7 +71,7 @@ class World:
             labels = {names.LABEL_INSTANCE_TYPE: "large", names.LABEL_ZONE: f"zone-{index}"}
             self.api.put(kube.NODES, {"metadata": {"name": f"node-{index}", "labels": labels}})
         self.figures = exporter.Figures()
-        self.woken: list[keys.Key] = []
+        self.woken: list[queue.Key] = []
         self.start_operator()
 
     def start_operator(self, **environment: str) -> None:
@@ -81,7 +81,7 @@ class World:
             self.api, options=options, figures=self.figures, wake=self.woken.append, clock=self.clock
         )
 
-    async def look(self, key: keys.Key = KEY) -> float | None:
+    async def look(self, key: queue.Key = KEY) -> float | None:
         """One reconcile."""
         return await self.operator.reconcile(key)
 

@@ -5,13 +5,14 @@ The name of an Event is made from what it says, so that an operator that was res
 says it once: the second creation is answered with "exists", which is as good.
 """
 
+import logging
 from collections import OrderedDict
 
 from gpubench import names
 from gpubench.scheduler import decision, observed
 from gpubench.values import Value, content_id
 from gpubench_cluster import kube
-from gpubench_operator import logs, observe
+from gpubench_operator import observe
 
 COMPONENT = "gpubench-operator"
 _MESSAGE_MAX = 1024  # the API server takes no more
@@ -27,7 +28,7 @@ STUCK = "Stuck"  # the API server refuses what the study needs
 EVICTION_REFUSED = "EvictionRefused"  # of spec.drill: a PodDisruptionBudget, or a permission that is missing
 NODE_CORDONED = "NodeCordoned"  # of spec.drill
 
-_log = logs.logger(__name__)
+_log = logging.getLogger(__name__)
 
 
 class Story:
@@ -52,7 +53,7 @@ class Story:
         """The Event about a study, and in the log when it is new."""
         if await self.tell(of_study(study), happening, now=now):
             log = _log.warning if happening.type == "Warning" else _log.debug
-            log("told", extra=logs.of_study(study, reason=happening.reason, sentence=happening.message))
+            log("told", extra=observe.log_fields(study, reason=happening.reason, sentence=happening.message))
 
     async def tell_the_untold(self, uid: str) -> None:
         """Write what could not be written about this object before."""

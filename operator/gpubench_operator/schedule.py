@@ -6,6 +6,7 @@ may go, a benchmark exists before the status says so. A run's name is its schedu
 finds it there has succeeded, whoever made it.
 """
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -23,22 +24,13 @@ from gpubench.schedule.history import Entry
 from gpubench.schedule.runs import Run
 from gpubench.scheduler import conditions, decision
 from gpubench_cluster import kube
-from gpubench_operator import (
-    keys,
-    logs,
-    observe,
-    schedule_exporter,
-    settings,
-    status_writer,
-    store,
-    story,
-)
+from gpubench_operator import events, observe, queue, schedule_exporter, settings, status_writer, store
 
 FAILED_CREATE = "FailedCreate"  # as CronJob's controller calls it
 _STUCK = 60.0
 _AFTER_REFUSAL = 30.0  # somebody may have raised a quota or changed the template; no event says the former
 
-_log = logs.logger(__name__)
+_log = logging.getLogger(__name__)
 
 
 class _Shelf(NamedTuple):
@@ -82,11 +74,11 @@ class ScheduleReconciler:
         self._clock = clock
         self._store = store.Store(api)
         self._status = status_writer.StatusWriter(api, interval=0.0)
-        self._story = story.Story(api, identity=options.identity)
+        self._story = events.Story(api, identity=options.identity)
         self._shelves: dict[str, _Shelf] = {}  # by the schedule's UID
-        self._met = keys.Met()
+        self._met = queue.Met()
 
-    async def reconcile(self, key: keys.Key) -> float | None:
+    async def reconcile(self, key: queue.Key) -> float | None:
         """One look; the seconds until the next one is due without an event."""
         body = await self._api.get(kube.SCHEDULES, name=key.name, namespace=key.namespace)
         if body is None or "deletionTimestamp" in body["metadata"]:
@@ -101,18 +93,18 @@ class ScheduleReconciler:
         except ValidationError as error:
             sentence = observe.unreadable(error)
             _log.warning("unreadable schedule", extra={"key": str(key), "sentence": sentence})
-            await self._tell(body, [_warning(story.INVALID_SPEC, sentence)])
+            await self._tell(body, [_warning(events.INVALID_SPEC, sentence)])
             return _STUCK
         return await self._look(key, seen)
 
-    def _meet(self, key: keys.Key, uid: str | None) -> None:
+    def _meet(self, key: queue.Key, uid: str | None) -> None:
         """What is remembered of the schedule that had this name at the last look goes with it."""
         if (gone := self._met.instead(key, uid)) is not None:
             self._shelves.pop(gone, None)
             self._status.forget(gone)
             self._story.forget(gone)
 
-    async def _look(self, key: keys.Key, seen: _Seen) -> float | None:
+    async def _look(self, key: queue.Key, seen: _Seen) -> float | None:
         shelf = await self._shelf(seen)
         found = {kube.uid_of(body): body for body in await self._children(seen)}
         now = self._clock()
@@ -141,7 +133,7 @@ class ScheduleReconciler:
 
     async def _conclude(
         self,
-        key: keys.Key,
+        key: queue.Key,
         seen: _Seen,
         decided: runs.Decision,
         shelf: _Shelf,
@@ -206,7 +198,7 @@ class ScheduleReconciler:
         if "deletionTimestamp" in found["metadata"]:  # of a schedule of before that had this name
             raise kube.TemporaryError(f"benchmark {seen.namespace}/{name} is still being deleted", delay=2.0)
         sentence = f"the benchmark {name} belongs to somebody else: remove it, and the run starts"
-        return _Made(happenings=(_warning(story.NAME_TAKEN, sentence),)), _AFTER_REFUSAL
+        return _Made(happenings=(_warning(events.NAME_TAKEN, sentence),)), _AFTER_REFUSAL
 
     async def _pools(self) -> tuple[GpuPool, ...]:
         found = []
@@ -288,7 +280,7 @@ class ScheduleReconciler:
         return shelf
 
     async def _tell(self, body: kube.Object, told: Sequence[decision.Happening]) -> None:
-        subject = story.subject(body, kind=names.SCHEDULE_KIND)
+        subject = events.subject(body, kind=names.SCHEDULE_KIND)
         for happening in told:
             await self._story.tell(subject, happening, now=self._clock())
 

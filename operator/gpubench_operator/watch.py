@@ -14,7 +14,7 @@ from kubernetes.aio.client import configuration
 from gpubench import names
 from gpubench.scheduler import conditions
 from gpubench_cluster import kube
-from gpubench_operator import exporter, keys, settings
+from gpubench_operator import exporter, queue, settings
 
 _SELECTOR = f"{names.LABEL_MANAGED_BY}={names.MANAGED_BY},{names.LABEL_COMPONENT}={names.COMPONENT_GANG}"
 
@@ -31,15 +31,15 @@ class Backoffs:
 class Handlers:
     """What events do: they put keys into the queue."""
 
-    def __init__(self, *, wake: Callable[[keys.Key], None], figures: exporter.Figures) -> None:
+    def __init__(self, *, wake: Callable[[queue.Key], None], figures: exporter.Figures) -> None:
         self._wake = wake
         self._figures = figures
-        self._seen: dict[keys.Key, tuple[str, int]] = {}  # UID and generation that were last put into the queue
+        self._seen: dict[queue.Key, tuple[str, int]] = {}  # UID and generation that were last put into the queue
 
     def benchmark(self, event: dict[str, Any], **_: Any) -> None:
         """A benchmark came, changed or went. Its status is our own writing and no reason to look."""
         body = event["object"]
-        key = keys.benchmark(kube.namespace_of(body) or "", kube.name_of(body))
+        key = queue.benchmark_key(kube.namespace_of(body) or "", kube.name_of(body))
         self._wake_schedule_of(body, gone=event["type"] == "DELETED")
         if event["type"] == "DELETED":
             self._seen.pop(key, None)
@@ -57,7 +57,7 @@ class Handlers:
     def schedule(self, event: dict[str, Any], **_: Any) -> None:
         """A schedule came, changed or went. Its status is our own writing and no reason to look."""
         body = event["object"]
-        key = keys.schedule(kube.namespace_of(body) or "", kube.name_of(body))
+        key = queue.schedule_key(kube.namespace_of(body) or "", kube.name_of(body))
         metadata = body["metadata"]
         identity = (metadata["uid"], metadata.get("generation", 1))
         if event["type"] == "DELETED":
@@ -72,13 +72,13 @@ class Handlers:
         """A run that has finished, or is gone, may let the next one start, and belongs into the history."""
         name = (body["metadata"].get("labels") or {}).get(names.LABEL_SCHEDULE)
         if name and (gone or is_settled(body)):
-            self._wake(keys.schedule(kube.namespace_of(body) or "", name))
+            self._wake(queue.schedule_key(kube.namespace_of(body) or "", name))
 
     def gang(self, event: dict[str, Any], **_: Any) -> None:
         """A Job, or a pod of one, changed: its labels say whose it is."""
         labels = event["object"]["metadata"].get("labels") or {}
         namespace = kube.namespace_of(event["object"]) or ""
-        self._wake(keys.benchmark(namespace, labels.get(names.LABEL_BENCHMARK, "")))
+        self._wake(queue.benchmark_key(namespace, labels.get(names.LABEL_BENCHMARK, "")))
 
     def pool(self, event: dict[str, Any], **_: Any) -> None:
         """A pool changed: its status is made anew, and studies that may wait for a new one look again.
@@ -86,18 +86,18 @@ class Handlers:
         One that came while no watch ran is in the list with which the next one begins, and is not called ADDED there.
         """
         metadata = event["object"]["metadata"]
-        key = keys.Key(keys.Kind.POOLS, name=metadata["name"])
+        key = queue.Key(queue.Kind.POOLS, name=metadata["name"])
         if event["type"] == "DELETED":
             self._seen.pop(key, None)
-            self._wake(keys.POOLS)
+            self._wake(queue.POOLS)
             return
         before, identity = self._seen.get(key), (metadata["uid"], metadata.get("generation", 1))
         if before == identity:
             return
         self._seen[key] = identity
-        self._wake(keys.POOLS)
+        self._wake(queue.POOLS)
         if before is None or before[0] != identity[0]:
-            self._wake(keys.RESYNC)
+            self._wake(queue.RESYNC)
 
 
 def is_settled(body: kube.Object) -> bool:

@@ -3,45 +3,54 @@
 
 A signal ends it in order: no new reconcile, those under way end, the Lease is given back. A lost Lease ends it at once:
 another operator may lead within seconds, and nothing that this one still has in mind may be written.
+
+Structured logs: one event with its fields, as a JSON line or as text.
+
+What changes something is logged once, with namespace, benchmark and trial as fields. Specs and statuses are never
+dumped: they are in the API server, and environment variables in them are nobody's business here.
+
+Must not happen: a text of anybody's that makes a line of its own, or moves the cursor of whoever reads.
 """
 
 import asyncio
 import contextlib
+import json
+import logging
 import os
 import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, Literal
 
 import kopf
 import prometheus_client
 from kubernetes.aio.client import configuration
 
+from gpubench.sanitize import one_line, printable
 from gpubench_cluster import kube
 from gpubench_operator import (
-    cordons,
+    drill,
     exporter,
-    handlers,
-    keys,
     leader,
-    logs,
-    nodes,
+    observe,
+    pool,
     pool_exporter,
-    pools,
     queue,
     reconcile,
+    schedule,
     schedule_exporter,
-    schedules,
     server,
     settings,
+    watch,
 )
 
 _INTERVAL = 0.2  # seconds between two looks at one study: a gang's pods change all at once
 _STOP_SECONDS = 10.0  # for the reconciles under way; a pod gets 30
 _LEASE_LOST = 1
 
-_log = logs.logger(__name__)
+_log = logging.getLogger(__name__)
 
 
 class Process:
@@ -62,11 +71,11 @@ class Process:
         self.api = kube.Kube(
             credentials, manager="gpubench-operator", timeout=options.request_seconds, count=self._count
         )
-        self.queue: queue.WorkQueue[keys.Key] = queue.WorkQueue(
+        self.queue: queue.WorkQueue[queue.Key] = queue.WorkQueue(
             self._reconcile, clock=time.monotonic, interval=_INTERVAL, report=self.health.reconciled
         )
         self.health.queue_depth.set_function(lambda: float(self.queue.depth))
-        machines = nodes.Nodes(self.api, clock=clock)
+        machines = observe.Nodes(self.api, clock=clock)
         self.studies = reconcile.Reconciler(
             self.api, options=options, figures=self.figures, wake=self.queue.add, machines=machines, clock=clock
         )
@@ -75,7 +84,7 @@ class Process:
         registry.register(pool_figures)
         schedule_figures = schedule_exporter.ScheduleFigures()
         registry.register(schedule_figures)
-        self.pools = pools.PoolReconciler(
+        self.pools = pool.PoolReconciler(
             self.api,
             options=options,
             plans=self.studies.store,
@@ -84,8 +93,8 @@ class Process:
             wake=self.queue.add,
             clock=clock,
         )
-        self.schedules = schedules.ScheduleReconciler(self.api, options=options, figures=schedule_figures, clock=clock)
-        self.cordons = cordons.Cordons(self.api, wake=self.queue.add, clock=clock)
+        self.schedules = schedule.ScheduleReconciler(self.api, options=options, figures=schedule_figures, clock=clock)
+        self.cordons = drill.Cordons(self.api, wake=self.queue.add, clock=clock)
         self.elector = leader.Elector(
             self.api,
             leader.Terms(
@@ -107,9 +116,9 @@ class Process:
         ):
             if not await until_it_works(attempt, what=what, stop=self.stop):
                 return
-        self.queue.add(keys.POOLS)
-        self.queue.add(keys.CORDONS)  # those of a process of before
-        self.queue.add_after(keys.RESYNC, self.options.resync_seconds)
+        self.queue.add(queue.POOLS)
+        self.queue.add(queue.CORDONS)  # those of a process of before
+        self.queue.add_after(queue.RESYNC, self.options.resync_seconds)
         working = asyncio.create_task(self.queue.run(workers=self.options.workers), name="queue")
         watching = await self._watch()
         _log.info("leading", extra={"identity": self.options.identity})
@@ -128,8 +137,8 @@ class Process:
         """kopf, embedded. It takes the signals for itself when it starts; they are taken back."""
         existing = asyncio.all_tasks()
         tasks = await kopf.spawn_tasks(
-            registry=handlers.registry(handlers.Handlers(wake=self.queue.add, figures=self.figures), self.credentials),
-            settings=handlers.kopf_settings(self.options),
+            registry=watch.registry(watch.Handlers(wake=self.queue.add, figures=self.figures), self.credentials),
+            settings=watch.kopf_settings(self.options),
             clusterwide=not self.options.watch_namespaces,
             namespaces=self.options.watch_namespaces,
             standalone=True,
@@ -137,33 +146,33 @@ class Process:
         catch_signals(self.stop)
         return asyncio.create_task(kopf.run_tasks(tasks, ignored=existing), name="kopf")
 
-    async def _reconcile(self, key: keys.Key) -> float | None:
+    async def _reconcile(self, key: queue.Key) -> float | None:
         if not self.elector.holds:
             raise kube.TemporaryError("the Lease is not certain just now", delay=1.0)
-        if key.kind is keys.Kind.BENCHMARK:
+        if key.kind is queue.Kind.BENCHMARK:
             return await self.studies.reconcile(key)
-        if key.kind is keys.Kind.SCHEDULE:
+        if key.kind is queue.Kind.SCHEDULE:
             return await self.schedules.reconcile(key)
-        if key.kind is keys.Kind.POOLS:
+        if key.kind is queue.Kind.POOLS:
             return await self.pools.reconcile(key)
-        if key.kind is keys.Kind.CORDONS:
+        if key.kind is queue.Kind.CORDONS:
             return await self.cordons.reconcile(key)
         return await self._resync(key)
 
-    async def _resync(self, key: keys.Key) -> float | None:
+    async def _resync(self, key: queue.Key) -> float | None:
         """Look at every unfinished study, whatever events were missed; and drop the series of those that are gone."""
         del key
-        found: set[keys.Key] = set()
+        found: set[queue.Key] = set()
         for namespace in self.options.watch_namespaces or (None,):
             for body in await self.api.list(kube.BENCHMARKS, namespace=namespace):
-                benchmark = keys.benchmark(kube.namespace_of(body) or "", kube.name_of(body))
+                benchmark = queue.benchmark_key(kube.namespace_of(body) or "", kube.name_of(body))
                 found.add(benchmark)
                 self.figures.observe(benchmark, body)
-                if not handlers.is_settled(body):
+                if not watch.is_settled(body):
                     self.queue.add(benchmark)
         for gone in self.figures.studies() - found:
             self.queue.add(gone)
-        self.queue.add(keys.CORDONS)
+        self.queue.add(queue.CORDONS)
         return self.options.resync_seconds
 
     async def _crds_are_there(self) -> None:
@@ -270,3 +279,67 @@ async def until_it_works(attempt: Callable[[], Awaitable[None]], *, what: str, s
                 await stop.wait()
         delay = min(delay * 2, 10.0)
     return False
+
+
+#: What every LogRecord has; all else in a record came in by `extra` and is a field.
+_ORDINARY = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+def configure_logs(*, style: Literal["json", "text"], level: str) -> None:
+    """Send everything to standard error. kopf's own chatter is left out below warnings: it speaks of each event."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines() if style == "json" else Text())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    quiet = logging.WARNING if level != "debug" else logging.INFO
+    for noisy in ("kopf", "asyncio", "aiohttp.access", "aiohttp_retry", "kubernetes"):
+        logging.getLogger(noisy).setLevel(quiet)
+
+
+def fields(record: logging.LogRecord) -> dict[str, object]:
+    """The fields of an event, in the order in which they were given."""
+    return {name: value for name, value in vars(record).items() if name not in _ORDINARY and value is not None}
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line of one record."""
+        line: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "event": record.getMessage(),
+            **{name: value for name, value in fields(record).items() if not name.startswith(("k8s", "settings"))},
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return printable(json.dumps(line, default=str, ensure_ascii=False))
+
+
+class Text(logging.Formatter):
+    """`12:00:01.250 info created namespace=default benchmark=three-cnns`, for a terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line of one record, in local time."""
+        moment = datetime.fromtimestamp(record.created, UTC).astimezone().strftime("%H:%M:%S.%f")[:-3]
+        shown = "".join(
+            f" {name}={one_line(str(value))}"
+            for name, value in fields(record).items()
+            if not name.startswith(("k8s", "settings"))
+        )
+        line = f"{moment} {record.levelname.lower()} {one_line(record.getMessage())}{shown}"
+        return f"{line}\n{printable(self.formatException(record.exc_info))}" if record.exc_info else line
+
+
+def main() -> int:
+    """Run until a signal comes; the exit code: 0 after a signal, 1 for a lost Lease or a bug, 2 for a bad setting."""
+    try:
+        options = settings.load()
+    except settings.BadSetting as error:
+        sys.stderr.write(f"gpubench_operator: {error}\n")  # logs are not set up yet
+        return 2
+    configure_logs(style=options.log_format, level=options.log_level)
+    return asyncio.run(run(options))

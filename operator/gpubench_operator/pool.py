@@ -1,0 +1,324 @@
+# SPDX-License-Identifier: Apache-2.0
+"""GpuPools: their status from the cluster's nodes, and a word to studies whose pool has changed under them.
+
+Nodes are listed from time to time, not watched: thousands of kubelets report every few seconds, and what a pool has is
+no question of seconds. No study is decided by what stands in these statuses; they are for people. But a study that has
+a gang on a node that came into trouble is looked at again.
+
+What the tests before the trials have found on each pool, over all studies: read from, and written to, its status.
+
+Read when an attempt is about to be recorded, and only then; written when it is in the ledger, before the status of its
+study says so. A process that has just started puts all that its unfinished studies have found there again, which
+changes nothing where it is there already: so a crash between two writes loses no test. What this object remembers
+spares requests and decides nothing.
+
+Must not happen: a study that stops because of a pool's history: it is advice, and a pool that cannot be asked now is
+asked at the next look. Tests of a pool that was deleted, which another one of its name would get with a restart. And a
+history that is written anew by a version that cannot read all of it.
+
+Which slots of which pool are held, over all studies: what keeps two studies from half-placing two gangs.
+
+The ledger lives in memory, is rebuilt from all Jobs at start and corrected by each study's own list of Jobs. Whoever
+reads it, decides by it and reserves must not wait in between.
+
+Each pool has a line of studies that found too little room on it. Nobody takes slots of a pool while another study is
+the first in its line: a study of small gangs would otherwise take back, at each look, what a large gang waits for. A
+study that was served and wants more goes to the end, so that studies take turns. A study whose gang can never be placed
+(a dead node holds the slots) is in the way on that pool only.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+from pydantic import ValidationError
+
+from gpubench.analysis import health_history, pool_status
+from gpubench.analysis.health import Reading
+from gpubench.api.condition import Condition
+from gpubench.api.pool import GpuPool, GpuPoolStatus
+from gpubench.plan.plan import Plan
+from gpubench.scheduler import decision, observed
+from gpubench.scheduler.ledger import AttemptRecord, Ledger
+from gpubench_cluster import kube
+from gpubench_operator import events, observe, pool_exporter, queue, settings, status_writer, store
+
+_log = logging.getLogger(__name__)
+
+
+class PoolReconciler:
+    """Keeps the status of all pools."""
+
+    def __init__(
+        self,
+        api: kube.Kube,
+        *,
+        options: settings.Settings,
+        plans: store.Store,
+        figures: pool_exporter.PoolFigures | None = None,
+        machines: observe.Nodes | None = None,
+        wake: Callable[[queue.Key], None] | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._api = api
+        self._options = options
+        self._plans = plans
+        self._figures = figures or pool_exporter.PoolFigures()
+        self._wake = wake
+        self._machines = machines or observe.Nodes(api, clock=clock)
+        self._clock = clock
+        self._status = status_writer.StatusWriter(api, interval=0.0)
+        self._story = events.Story(api, identity=options.identity)
+
+    async def reconcile(self, key: queue.Key) -> float | None:
+        """One look at all pools."""
+        del key  # one list of nodes serves all pools
+        bodies = await self._api.list(kube.POOLS)
+        seen: dict[str, tuple[GpuPool | None, GpuPoolStatus]] = {}
+        if bodies:
+            listed = await self._api.list(kube.NODES)
+            self._machines.note(listed, all_there_are=True)
+            self._tell_affected()
+            for body in bodies:
+                seen[kube.name_of(body)] = await self._write_status(body, listed)
+            await self._tell_changes({kube.name_of(body): body for body in bodies})
+        self._figures.replace(seen)
+        return self._options.node_poll_seconds
+
+    def _tell_affected(self) -> None:
+        """A node that is gone, silent or about to go is an event that no pod of it may ever tell."""
+        for key in sorted(self._machines.affected()):
+            if self._wake is not None:
+                self._wake(key)
+
+    async def _write_status(self, body: kube.Object, listed: list[kube.Object]) -> tuple[GpuPool | None, GpuPoolStatus]:
+        """The pool, where it can be read, and what is said of it."""
+        before, pool = _conditions(body), None
+        try:
+            pool = observe.pool(body)
+            seen = pool_status.pool_status(pool, listed, self._clock(), before)
+        except ValidationError as error:
+            sentence = observe.unreadable(error)
+            _log.warning("unreadable pool", extra={"pool": kube.name_of(body), "sentence": sentence})
+            seen = pool_status.unreadable(sentence, self._clock(), before)
+        health = (body.get("status") or {}).get("health") or []  # written when attempts end: `histories`
+        status = {**seen, "health": health}
+        try:
+            await self._status.write(kube.POOLS, body, status, now=self._clock())
+        except kube.ApiError as error:  # the next poll tries again; the other pools go on
+            log = _log.error if isinstance(error, kube.PermanentError) else _log.info
+            log("status not written", extra={"pool": kube.name_of(body), "sentence": str(error)})
+        return pool, GpuPoolStatus.model_validate(seen)
+
+    async def _tell_changes(self, bodies: dict[str, kube.Object]) -> None:
+        """A study goes on with the pools as it found them; whoever changed one should know that."""
+        for benchmark, plan in await self._live():
+            for name, what in _changes(plan, bodies, default_image=self._options.jobs_image).items():
+                sentence = f"GpuPool {name} was {what}: this study goes on with the pool as it was when it started"
+                happening = decision.Happening(type="Warning", reason=events.POOL_CHANGED, message=sentence)
+                await self._story.tell(events.subject(benchmark), happening, now=self._clock())
+
+    async def _live(self) -> list[tuple[kube.Object, Plan]]:
+        plans = self._plans.remembered()
+        if not plans:
+            return []
+        bodies = [
+            body
+            for namespace in self._options.watch_namespaces or (None,)
+            for body in await self._api.list(kube.BENCHMARKS, namespace=namespace, metadata_only=True)
+        ]
+        return [(body, plans[kube.uid_of(body)]) for body in bodies if kube.uid_of(body) in plans]
+
+
+def _changes(plan: Plan, bodies: dict[str, kube.Object], *, default_image: str | None) -> dict[str, str]:
+    """Pools of a plan that are not what they were."""
+    changes: dict[str, str] = {}
+    for frozen in plan.pools:
+        if frozen.name not in bodies:
+            changes[frozen.name] = "deleted"
+            continue
+        try:
+            now = observe.pool(bodies[frozen.name], default_image=default_image)
+        except ValidationError:
+            continue
+        if now != frozen:
+            changes[frozen.name] = "changed"
+    return changes
+
+
+def _conditions(body: kube.Object) -> tuple[Condition, ...]:
+    try:
+        return GpuPoolStatus.model_validate(body.get("status") or {}).conditions
+    except ValidationError:
+        return ()
+
+
+class Histories:
+    """The histories of all pools. One instance serves all studies."""
+
+    def __init__(self, api: kube.Kube) -> None:
+        self._api = api
+        self._put: dict[str, set[str]] = {}  # keys of attempts whose tests are there, by the study's UID
+        self._writing = asyncio.Lock()  # two studies of one pool would otherwise read, and one of them write in vain
+
+    def forget(self, uid: str) -> None:
+        """The study is gone or over."""
+        self._put.pop(uid, None)
+
+    async def of_ending(
+        self, plan: Plan, recorded: Ledger, jobs: Iterable[observed.ObservedJob]
+    ) -> tuple[observed.PoolHistory, ...]:
+        """The histories of pools on which an attempt has ended that is not recorded yet."""
+        if not plan.health_check:
+            return ()
+        entries = recorded.by_key()
+        ending = {job.pool for job in jobs if _has_ended(job) and _is_open(entries.get(job.key))}
+        return tuple([await self._read(pool) for pool in sorted(ending)])
+
+    async def put(self, uid: str, plan: Plan, recorded: Ledger) -> bool:
+        """Put the tests of a study's recorded attempts into the histories of their pools.
+
+        False where a pool could not be asked or written just now: those tests are to be put there later.
+        """
+        if not plan.health_check:
+            return True
+        there = self._put.setdefault(uid, set())
+        news = [record for record in recorded.records if record.result is not None and record.key not in there]
+        late: set[str] = set()
+        for pool, readings in health_history.by_pool(plan, news).items():
+            try:
+                await self._write(pool, readings)
+            except kube.TemporaryError as error:
+                _log.info("history not written yet", extra={"pool": pool, "sentence": str(error)})
+                late.update(reading.trial for reading in readings)
+        there.update(record.key for record in news if record.trial not in late)
+        return not late
+
+    async def _read(self, pool: str) -> observed.PoolHistory:
+        try:
+            body = await self._get(pool)
+        except kube.TemporaryError as error:
+            _log.warning("history not read", extra={"pool": pool, "sentence": str(error)})
+            body = None
+        return observed.PoolHistory(pool=pool, kinds=() if body is None else observe.pool_tests(body).kinds)
+
+    async def _write(self, pool: str, readings: Sequence[Reading]) -> None:
+        async with self._writing:
+            body = await self._get(pool)
+            if body is None:
+                return  # a pool that is deleted takes its history with it
+            before, unreadable = observe.pool_tests(body)
+            if unreadable:
+                sentence = f"{unreadable} of its entries are of another version, and writing would lose them"
+                _log.warning("history not written", extra={"pool": pool, "sentence": sentence})
+                return
+            created_at = observe.seconds(body["metadata"].get("creationTimestamp")) or 0.0
+            after = health_history.merged(before, [reading for reading in readings if reading.ended_at >= created_at])
+            if after == before:
+                return
+            patch = {
+                "metadata": {"resourceVersion": kube.version_of(body)},
+                "status": {"health": [kind.to_wire() for kind in after]},
+            }
+            try:
+                await self._api.patch(kube.POOLS, patch, name=pool, subresource="status")
+            except kube.PermanentError as error:
+                _log.warning("history not written", extra={"pool": pool, "sentence": str(error)})
+
+    async def _get(self, pool: str) -> kube.Object | None:
+        try:
+            return await self._api.get(kube.POOLS, name=pool)
+        except kube.PermanentError as error:
+            _log.warning("history not read", extra={"pool": pool, "sentence": str(error)})
+            return None
+
+
+def _has_ended(job: observed.ObservedJob) -> bool:
+    return job.complete or any(pod.end is not None for pod in job.pods)
+
+
+def _is_open(entry: AttemptRecord | None) -> bool:
+    return entry is None or entry.outcome is None
+
+
+class SlotLedger:
+    """Slots held by Jobs, those included that are about to be created; and who waits for some."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, dict[str, tuple[str, int]]] = {}  # study's UID -> Job's name -> pool and slots
+        self._keys: dict[str, queue.Key] = {}  # study's UID -> its key
+        self._lines: dict[str, dict[str, queue.Key]] = {}  # pool -> UIDs and keys of studies, in the order of arrival
+        self._changed: set[str] = set()  # pools of which slots came free, or whose line has moved on
+
+    def correct(self, key: queue.Key, uid: str, jobs: Iterable[observed.ObservedJob]) -> None:
+        """Replace what is known of one study by its own list of Jobs."""
+        before = _total([self._held.get(uid, {})])
+        held = {job.name: (job.pool, job.slots) for job in jobs if job.holds_slots}
+        if held:
+            self._held[uid], self._keys[uid] = held, key
+        else:
+            self._held.pop(uid, None)
+            self._keys.pop(uid, None)
+        after = _total([held])
+        self._changed |= {pool for pool, slots in before.items() if after.get(pool, 0) < slots}
+
+    def reserve(self, key: queue.Key, uid: str, *, job: str, pool: str, slots: int) -> None:
+        """Hold slots for a Job that is about to be created. Who is served has had its turn in the line."""
+        self._held.setdefault(uid, {})[job] = (pool, slots)
+        self._keys[uid] = key
+        self._step_out(pool, uid)
+
+    def release(self, uid: str, *, job: str) -> None:
+        """Give the slots of a Job back that was not created after all."""
+        pool, _ = self._held.get(uid, {}).pop(job, ("", 0))
+        self._changed.add(pool)
+
+    def held(self) -> dict[str, int]:
+        """Slots held in each pool."""
+        return _total([dict(jobs) for jobs in list(self._held.values())])  # also asked by scrapes, from their thread
+
+    def waiting(self) -> dict[str, int]:
+        """Studies in the line of each pool."""
+        return {pool: len(line) for pool, line in list(self._lines.items())}
+
+    def studies_of(self, key: queue.Key) -> tuple[str, ...]:
+        """UIDs of studies under this key that hold slots: more than one after a deletion and a new start."""
+        return tuple(uid for uid, owner in self._keys.items() if owner == key)
+
+    def wait(self, key: queue.Key, uid: str, *, pools: Collection[str]) -> None:
+        """Stand in the lines of exactly these pools; a place that the study has already is kept."""
+        for pool in pools:
+            self._lines.setdefault(pool, {}).setdefault(uid, key)
+        for pool in self._lines.keys() - set(pools):
+            self._step_out(pool, uid)
+
+    def leave(self, key: queue.Key, *, but: str | None = None) -> None:
+        """Leave all lines: every study of this key, except the one with the UID `but`."""
+        for pool, line in self._lines.items():
+            for uid in [uid for uid, owner in line.items() if owner == key and uid != but]:
+                self._step_out(pool, uid)
+
+    def kept_for_others(self, uid: str) -> frozenset[str]:
+        """Pools of which this study may take nothing now: another one is the first in line."""
+        return frozenset(pool for pool, line in self._lines.items() if line and next(iter(line)) != uid)
+
+    def to_wake(self) -> frozenset[queue.Key]:
+        """The first in line of each pool of which slots came free, or whose line moved on, since this was asked."""
+        changed, self._changed = self._changed, set()
+        return frozenset(next(iter(line.values())) for pool in changed if (line := self._lines.get(pool)))
+
+    def _step_out(self, pool: str, uid: str) -> None:
+        line = self._lines.get(pool, {})
+        if uid in line:
+            del line[uid]
+            self._changed.add(pool)
+
+
+def _total(held: Iterable[Mapping[str, tuple[str, int]]]) -> dict[str, int]:
+    """Slots of each pool."""
+    total: dict[str, int] = {}
+    for jobs in held:
+        for pool, slots in jobs.values():
+            total[pool] = total.get(pool, 0) + slots
+    return total
