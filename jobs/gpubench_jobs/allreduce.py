@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from gpubench.exitcodes import ExitCode
 from gpubench.plan.assignment import Assignment
-from gpubench.precision import Precision
+from gpubench.workloads import Precision
 from gpubench_jobs import train
 from gpubench_jobs.failures import RankError
 

@@ -7,7 +7,7 @@ Set before anything else touches TensorFlow: afterwards it refuses.
 import tensorflow as tf
 
 from gpubench.exitcodes import ExitCode
-from gpubench.precision import Precision
+from gpubench.workloads import Precision
 from gpubench_jobs import channel, cuda_driver
 from gpubench_jobs.failures import RankError
 

@@ -8,7 +8,7 @@ import sys
 
 from gpubench.exitcodes import ExitCode
 from gpubench.plan import assignment as assignments
-from gpubench.precision import Precision
+from gpubench.workloads import Precision
 from gpubench_jobs import cuda_driver, distribution
 from gpubench_jobs.failures import LossNotFinite, RankError, no_room, room_wanted, said
 

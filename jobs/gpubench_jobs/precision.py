@@ -4,7 +4,7 @@
 import keras
 import tensorflow as tf
 
-from gpubench.precision import Precision
+from gpubench.workloads import Precision
 
 #: tf_cnn_benchmarks multiplied the loss by this for float16, fixed, for all its convolutional models.
 _FLOAT16_LOSS_SCALE = 128.0

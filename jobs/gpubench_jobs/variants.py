@@ -13,7 +13,7 @@ import keras
 import tensorflow as tf
 
 from gpubench.plan.assignment import Assignment
-from gpubench.precision import Precision
+from gpubench.workloads import Precision
 from gpubench_jobs import distribution, precision, slices, train
 from gpubench_jobs.models.recipe import Recipe
 

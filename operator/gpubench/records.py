@@ -13,17 +13,16 @@ is no JSON any more. Times are integer nanoseconds of one monotonic clock; no re
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Annotated, ClassVar, Final, Literal, Self, get_args
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Final, Literal, Self, TypeVar, get_args
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 from pydantic_core import from_json
 
-from gpubench import checksum
-from gpubench.bounds import Count, Figure, Positive, Share
+from gpubench import checksum, units
 from gpubench.checksum import VERSION, SchemaVersion
-from gpubench.notices import NOTICES_MAX, Notice
 from gpubench.values import Value, content_id
 
 TERMINATION_MESSAGE_MAX = 2048
@@ -35,6 +34,13 @@ _NO_END = "its end is missing: it was not written in one piece, or there was no 
 LINKS_MAX, LINKS_BETWEEN = 96, ", "
 _ENVIRONMENT_SHOWN_MAX = 16
 _ENVIRONMENT_CHARACTERS = 12
+_ABSENT = "none"
+
+# A user's own program may write anything: what is within these bounds can be squared, summed and written as JSON.
+Figure = Annotated[float, Field(allow_inf_nan=False, ge=-1e100, le=1e100)]
+Count = Annotated[int, Field(ge=0, le=10**18)]  # 10^18 nanoseconds are 31 years
+Positive = Annotated[int, Field(gt=0, le=10**18)]
+Share = Annotated[float, Field(allow_inf_nan=False, ge=0, le=1)]
 
 
 class Environment(Value):
@@ -87,6 +93,22 @@ class Environment(Value):
         "image",
         "threads_per_rank",
     )
+    #: What is recorded beside the key; where a run took place, and on which card of a kind, is no difference.
+    PROVENANCE: ClassVar[tuple[str, ...]] = (
+        "python",
+        "keras",
+        "kernel",
+        "gpus",
+        "gpu_megahertz",
+        "gpu_megahertz_max",
+        "gpu_memory_megahertz",
+        "gpu_memory_megahertz_max",
+        "power_limit_watts",
+        "processor",
+        "processor_flags_digest",
+        "processors",
+        "memory_bytes",
+    )
 
     def key(self) -> str:
         """The comparability key: a hash of hardware, libraries and image, blind to node and kernel."""
@@ -115,6 +137,65 @@ def environment_shown(text: str) -> str | None:
     if len(text) <= _ENVIRONMENT_SHOWN_MAX and text.isprintable():
         return text or None
     return content_id(text, characters=_ENVIRONMENT_CHARACTERS)
+
+
+_FIELD_NAMES = {
+    "cuda": "CUDA",
+    "cudnn": "cuDNN",
+    "nccl": "NCCL",
+    "tensorflow": "TensorFlow",
+    "horovod": "Horovod",
+    "python": "Python",
+    "keras": "Keras",
+    "gpus": "number of GPUs",
+    "gpu_uuids": "GPUs",
+    "gpu_megahertz": "clock of the GPU in MHz",
+    "gpu_megahertz_max": "highest clock of the GPU in MHz",
+    "gpu_memory_megahertz": "clock of the GPU's memory in MHz",
+    "gpu_memory_megahertz_max": "highest clock of the GPU's memory in MHz",
+    "power_limit_watts": "power limit in watts",
+    "processor_flags": "instruction sets",
+    "processor_flags_digest": "processor flags",
+    "memory_bytes": "memory in bytes",
+}
+
+
+def environment_differences(
+    *environments: Environment, fields: Sequence[str] = Environment.COMPARED
+) -> tuple[str, ...]:
+    """What these environments differ in, each as `driver 550.54 and 560.35`; empty where their keys are equal.
+
+    With `fields=Environment.PROVENANCE` what is recorded beside the key.
+    """
+    found = []
+    for field in fields:
+        values = dict.fromkeys(_shown(getattr(environment, field)) for environment in environments)
+        if len(values) > 1:
+            found.append(f"{environment_field_name(field)} {units.listed(tuple(values))}")
+    return tuple(found)
+
+
+def environment_facts(record: Environment, *, fields: Sequence[str]) -> dict[str, str]:
+    """What a record says of these fields, by their names in words; what is absent is left out."""
+    values = {environment_field_name(field): _shown(getattr(record, field)) for field in fields}
+    return {name: value for name, value in values.items() if value != _ABSENT}
+
+
+def environment_field_name(field: str) -> str:
+    """A field in words."""
+    return _FIELD_NAMES.get(field, field.replace("_", " "))
+
+
+def _shown(value: object) -> str:
+    match value:
+        case None | ():
+            return _ABSENT
+        case tuple():
+            return ", ".join(map(str, value))
+        case float():
+            return f"{value:g}"
+        case _:
+            return str(value)
 
 
 class Window(Value):
@@ -254,6 +335,90 @@ class Machine(Value):
     weakest_rank: Count | None = None  # the one with the smallest arithmetic
 
 
+# --- notices ---
+
+#: Most notices of one result: the termination message must hold them.
+NOTICES_MAX = 4
+
+
+class Unsettled(Value):
+    """The run never reached a steady state: its figure is over all of its windows, and is not ranked."""
+
+    kind: Literal["Unsettled"] = "Unsettled"
+    change: Figure  # relative change of the time of a step from the first to the last counted windows
+
+
+class Trend(Value):
+    """The run settled, and still became slower or faster while it was measured."""
+
+    kind: Literal["Trend"] = "Trend"
+    change: Figure  # the same
+
+
+class Bimodal(Value):
+    """Windows fall into two groups: the machine changed to and fro between two speeds."""
+
+    kind: Literal["Bimodal"] = "Bimodal"
+    ratio: Figure  # time of a step in the slow group over that in the fast one
+    share: Share  # of the windows, in the slow group
+
+
+class Outliers(Value):
+    """Single windows took far longer than the rest: a pause."""
+
+    kind: Literal["Outliers"] = "Outliers"
+    count: Count
+    windows: Count  # counted, in all
+    worst: Figure  # the slowest window's time over the median
+
+
+class Straggler(Value):
+    """One rank computes more slowly than the others, which wait for it."""
+
+    kind: Literal["Straggler"] = "Straggler"
+    rank: Count
+    cost: Figure  # by what share a step is longer than at the other ranks' median
+
+
+class LossRose(Value):
+    """A training ended with a loss more than 1 % above the one it began with."""
+
+    kind: Literal["LossRose"] = "LossRose"
+    first: Figure  # mean loss of the first epoch
+    last: Figure
+
+
+Notice = Annotated[Unsettled | Trend | Bimodal | Outliers | Straggler | LossRose, Field(discriminator="kind")]
+
+
+def notice_message(notice: Notice) -> str:
+    """What was found and what to do, in at most 180 characters."""
+    match notice:
+        case Unsettled(change=change):
+            return f"never settled (step time {change:+.1%} over the run): give measure.warmUp and duration more time"
+        case Trend(change=change):
+            return f"step time went {change:+.1%} while it was measured: look for heat or neighbours, or warm up longer"
+        case Bimodal(ratio=ratio, share=share):
+            return (
+                f"two speeds: {share:.0%} of the windows took {ratio:.2f} times as long as the others: look for clocks "
+                "that change, or neighbours"
+            )
+        case Outliers(count=count, windows=windows, worst=worst):
+            return (
+                f"{count} of {windows} windows stand out, the slowest took {worst:.1f} times the median: look for "
+                "pauses on the node"
+            )
+        case Straggler(rank=rank, cost=cost):
+            return f"rank {rank} computes {cost:.0%} slower than the others, which wait for it: look at its node"
+        case LossRose(first=first, last=last):
+            return f"the loss rose from {first:.4g} to {last:.4g}: check the learning rate and the data"
+
+
+def notice_figures(notice: Notice) -> dict[str, float]:
+    """The numbers of a notice by their names; which rank it is about is none of them."""
+    return {name: value for name, value in notice if name not in ("kind", "rank")}
+
+
 class Result(Value):
     """A gang that finished: the sums over its measured windows, written by pod 0.
 
@@ -366,6 +531,7 @@ class Failure(Value):
 
 
 Record = Environment | Window | Epoch | Usage | Health | Checkpoint | Resumed | Result | Failure
+_Kind = TypeVar("_Kind")
 _RECORD: TypeAdapter[Record] = TypeAdapter(Annotated[Record, Field(discriminator="kind")])
 _KINDS = frozenset(record.model_fields["kind"].default for record in get_args(Record))
 
@@ -403,6 +569,40 @@ def read_line(text: bytes) -> Record | None:
         return _RECORD.validate_json(content)
     except ValidationError as error:
         raise checksum.Damaged(f"it is no record: {_first(error)}") from error
+
+
+@dataclass(frozen=True, kw_only=True)
+class Log:
+    """What a pod wrote."""
+
+    records: tuple[Record, ...]  # in their order; lines with a problem are left out
+    unknown: int  # lines of kinds that are not known here, with their checksums
+    problems: tuple[tuple[int, str], ...]  # number of the line, from 1, and a sentence
+    cut: bool = False  # whether the last of them is a line without its end: its writer may have been stopped
+
+    def of_kind(self, kind: type[_Kind]) -> tuple[_Kind, ...]:
+        """The records of one kind, in their order."""
+        return tuple(record for record in self.records if isinstance(record, kind))
+
+
+def read_log(content: bytes) -> Log:
+    """The records in a log's bytes."""
+    *lines, rest = content.split(b"\n")
+    found: list[Record] = []
+    problems: list[tuple[int, str]] = []
+    unknown = 0
+    for number, line in enumerate(lines, start=1):
+        try:
+            record = read_line(line)
+        except checksum.Damaged as error:
+            problems.append((number, str(error)))
+            continue
+        unknown += record is None
+        if record is not None:
+            found.append(record)
+    if rest:
+        problems.append((len(lines) + 1, "it has no end: its writer was stopped in the middle, or bytes are missing"))
+    return Log(records=tuple(found), unknown=unknown, problems=tuple(problems), cut=bool(rest))
 
 
 def termination_message(ending: Result | Failure) -> bytes:

@@ -5,6 +5,9 @@ Objects of Kubernetes hold such quantities as text; inside the program they are 
 """
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Annotated
 
@@ -77,6 +80,11 @@ def workers_text(workers: int) -> str:
     return "1 worker" if workers == 1 else f"{workers} workers"
 
 
+def listed(values: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return " and ".join((", ".join(values[:-1]), values[-1])) if len(values) > 1 else "".join(values)
+
+
 def times(quantity: str, count: int) -> str:
     """A quantity of Kubernetes multiplied by a whole number, in the same unit (`80Gi` x 8 is `640Gi`)."""
     amount, suffix = _split(quantity)
@@ -95,3 +103,21 @@ def _split(quantity: str) -> tuple[Decimal, str]:
     if match is None or match.group(2) not in _FACTORS:
         raise ValueError(f"{quantity!r} is not a quantity of Kubernetes: write a number with Ki, Mi, Gi, m or nothing")
     return Decimal(match.group(1)), match.group(2)
+
+
+def rfc3339(seconds: float) -> str:
+    """`2026-11-01T12:00:00Z` for a moment, to the second, as metav1.Time has it."""
+    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def epoch_seconds(text: str) -> float:
+    """Seconds since the epoch of an API timestamp, with or without a fraction (metav1.Time, metav1.MicroTime)."""
+    return datetime.fromisoformat(text).timestamp()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Formula:
+    """Arithmetic with names for its numbers, and who published it."""
+
+    text: str
+    source: str

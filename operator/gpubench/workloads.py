@@ -39,6 +39,15 @@ class Inputs(StrEnum):
     NONE = "none"  # a message of the all-reduce
 
 
+class Precision(StrEnum):
+    """The arithmetic of a training step: float32 means float32: TensorFloat-32 is used only where it is asked for."""
+
+    FLOAT32 = "float32"
+    TENSOR_FLOAT32 = "tensor_float32"
+    MIXED_FLOAT16 = "mixed_float16"
+    MIXED_BFLOAT16 = "mixed_bfloat16"
+
+
 #: Training samples that are made for Generated data, where nobody says how many.
 GENERATED_SAMPLES = {
     Inputs.MNIST: 10_000,

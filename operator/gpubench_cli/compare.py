@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from gpubench import records
 from gpubench.records import Environment
 from gpubench.report import comparisons, pairs
 from gpubench.report.comparisons import Compared
 from gpubench.report.pairs import Side
-from gpubench.stats import compare, environment, intervals
+from gpubench.stats import compare, intervals
 from gpubench_cli import refusal, results, show, terminal
 from gpubench_cli.refusal import Refusal
 
@@ -171,7 +172,7 @@ def _beside_the_key(one: Compared, a: _Found, b: _Found) -> str | None:
     these, those = a.records.get(one.a.environment or ""), b.records.get(one.b.environment or "")
     if these is None or those is None:
         return None
-    unlike = environment.differences(these, those, fields=environment.PROVENANCE)
+    unlike = records.environment_differences(these, those, fields=Environment.PROVENANCE)
     return f"What was recorded beside them also differs: {'; '.join(unlike)}." if unlike else None
 
 

@@ -16,7 +16,7 @@ from gpubench.analysis import preflight
 from gpubench.analysis.preflight import Answer, Finding, State
 from gpubench.api import schema, validate
 from gpubench.api.pool import GpuPool
-from gpubench.moments import epoch_seconds
+from gpubench.units import epoch_seconds
 from gpubench_cli import refusal, terminal
 from gpubench_cluster import kube
 

@@ -16,14 +16,14 @@ from typing import Any, Protocol
 
 import yaml
 
-from gpubench import checksum, names, pod_log, records
+from gpubench import checksum, names, records
 from gpubench.analysis import audit
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
-from gpubench.moments import rfc3339
 from gpubench.plan.plan import Plan
 from gpubench.records import Environment, Failure
 from gpubench.scheduler import conditions, ledger, manifests
 from gpubench.scheduler.ledger import AttemptRecord, Ledger
+from gpubench.units import rfc3339
 from gpubench_cli import refusal, results, show, terminal
 from gpubench_cli.refusal import Refusal
 from gpubench_cli.results import Exported, LogName, ResultsFolder, Summary
@@ -178,7 +178,7 @@ def _is_record(line: bytes) -> bool:
 
 def _has_its_beginning(own: bytes, attempt: AttemptRecord) -> bool:
     """Whether a log begins as its pod began. The kubelet rotates logs, and its API gives the newest part alone."""
-    written = pod_log.read(own).records
+    written = records.read_log(own).records
     if not written:
         return attempt.result is None
     if attempt.result is not None:

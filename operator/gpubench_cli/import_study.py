@@ -12,13 +12,13 @@ import uuid
 from pathlib import Path
 
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
-from gpubench.moments import rfc3339
 from gpubench.plan import importing
 from gpubench.plan.freeze import freeze
 from gpubench.plan.plan import Plan
 from gpubench.scheduler import decide as decisions
 from gpubench.scheduler.ledger import Ledger
 from gpubench.scheduler.observed import Observed
+from gpubench.units import rfc3339
 from gpubench_cli import documents, import_measurements, refusal, results, run, show, terminal
 from gpubench_cli.refusal import Refusal
 from gpubench_cli.results import ResultsFolder, Summary

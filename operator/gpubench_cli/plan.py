@@ -20,7 +20,6 @@ from gpubench.analysis.forecast import Forecast, Outlook
 from gpubench.api.pool import GpuPool
 from gpubench.api.sweep import Data, DataSource
 from gpubench.cost import price, staleness
-from gpubench.moments import rfc3339
 from gpubench.plan import derived, estimate, freeze
 from gpubench.plan.estimate import Basis
 from gpubench.plan.plan import Plan, Point, Trial
@@ -28,7 +27,7 @@ from gpubench.report import text
 from gpubench.report.tables import Column, Table
 from gpubench.schedule import cron, monthly
 from gpubench.scheduler import planning
-from gpubench.units import duration_text, workers_text
+from gpubench.units import duration_text, rfc3339, workers_text
 from gpubench_cli import documents, history, machine, refusal, small, terminal, upcoming, volumes
 from gpubench_cli.documents import Benchmark, Schedule, StudyFile
 from gpubench_cli.run import adapted_study, as_here, as_study, given_pools

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gpubench.analysis import repricing
 from gpubench.api.pool import GpuPool
-from gpubench.moments import rfc3339
+from gpubench.units import rfc3339
 from gpubench_cli import documents, export, refusal, results, show, stored, terminal
 from gpubench_cli.refusal import Refusal
 from gpubench_cli.results import Repriced, ResultsFolder

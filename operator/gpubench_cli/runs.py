@@ -16,10 +16,10 @@ from pydantic import ValidationError
 
 from gpubench import names
 from gpubench.api.schedule import GpuBenchmarkScheduleStatus
-from gpubench.moments import rfc3339
 from gpubench.report import markdown
 from gpubench.schedule import history, page
 from gpubench.schedule.history import Entry, Figure
+from gpubench.units import rfc3339
 from gpubench_cli import refusal, report, terminal
 from gpubench_cli.refusal import Refusal
 

@@ -10,12 +10,12 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from gpubench.api.schedule import ConcurrencyPolicy, GpuBenchmarkScheduleSpec, Monthly
-from gpubench.moments import rfc3339
 from gpubench.plan.plan import Plan
 from gpubench.report import text
 from gpubench.report.tables import Column, Table
 from gpubench.schedule import history
 from gpubench.schedule.cron import Timetable
+from gpubench.units import rfc3339
 from gpubench_cli import terminal
 from gpubench_cli.documents import Schedule
 

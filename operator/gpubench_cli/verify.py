@@ -15,13 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from gpubench import pod_log
+from gpubench import records
 from gpubench.analysis import audit, repricing
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.plan.freeze import freeze
 from gpubench.plan.plan import Plan
-from gpubench.pod_log import Log
-from gpubench.records import Environment, Epoch, Window
+from gpubench.records import Environment, Epoch, Log, Window
 from gpubench.scheduler import conditions
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome
 from gpubench_cli import documents, import_study, refusal, results, terminal
@@ -99,7 +98,7 @@ class Examined:
 
     def log(self, place: str, content: bytes, *, tolerant: bool) -> Log:
         """The records of a log; with tolerance it is no finding that its last line has no end."""
-        read = pod_log.read(content)
+        read = records.read_log(content)
         problems = read.problems[:-1] if read.cut and tolerant else read.problems
         self.findings += [f"{place}:{number}: {sentence}" for number, sentence in problems]
         return read

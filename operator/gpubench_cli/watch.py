@@ -12,9 +12,9 @@ from typing import Any
 
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.point_result import PointState
-from gpubench.moments import epoch_seconds
 from gpubench.report import tables, text
 from gpubench.scheduler import conditions
+from gpubench.units import epoch_seconds
 from gpubench_cli import refusal, show, terminal
 from gpubench_cluster import kube
 

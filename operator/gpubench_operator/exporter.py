@@ -22,7 +22,7 @@ import prometheus_client
 from prometheus_client import core, exposition, registry
 from pydantic import ValidationError
 
-from gpubench import metrics, moments, workloads
+from gpubench import metrics, units, workloads
 from gpubench.api.benchmark_status import (
     AttemptCounts,
     Best,
@@ -189,7 +189,7 @@ def _add_progress(samples: _Samples, study: tuple[str, str], status: GpuBenchmar
 
     for metric, moment in ((metrics.STARTED, status.started_at), (metrics.FINISHED, status.finished_at)):
         if moment is not None:
-            add(metric, moments.epoch_seconds(moment))
+            add(metric, units.epoch_seconds(moment))
     for condition in status.conditions:
         add(metrics.CONDITION, float(condition.status == "True"), condition.type)
     if status.trials is not None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from gpubench import moments, names
+from gpubench import names, units
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.pool import GpuPool
@@ -144,7 +144,7 @@ class ScheduleReconciler:
         """What people are told, then the status: afterwards nobody would know what is news."""
         spec = seen.schedule.spec
         pools = await self._pools()
-        planned_at = moments.rfc3339(seen.schedule.created_at)
+        planned_at = units.rfc3339(seen.schedule.created_at)
         after = status.status(
             spec,
             decided,
@@ -311,7 +311,7 @@ def benchmark(schedule: kube.Object, scheduled_at: int) -> kube.Object:
             },
             "annotations": {
                 **(of_template.get("annotations") or {}),
-                names.ANNOTATION_SCHEDULED: moments.rfc3339(scheduled_at),
+                names.ANNOTATION_SCHEDULED: units.rfc3339(scheduled_at),
             },
             "ownerReferences": [_owner(schedule)],
         },

@@ -25,7 +25,7 @@ import horovod.tensorflow as hvd
 import keras
 
 import gpu_graph
-from gpubench.precision import Precision
+from gpubench.workloads import Precision
 from gpubench_jobs import models
 
 #: At the borders: images come as NHWC, and the last layer sees what the convolutions leave.

@@ -34,8 +34,7 @@ import tensorflow as tf
 
 from gpubench import workloads
 from gpubench.api.sweep import Data, DataSource
-from gpubench.precision import Precision
-from gpubench.workloads import TRAINING_SAMPLES, Inputs
+from gpubench.workloads import TRAINING_SAMPLES, Inputs, Precision
 from gpubench_jobs import data, models, precision, train
 from gpubench_jobs.data import pipeline, synthetic
 from gpubench_jobs.data.feed import OnDevice, streamed

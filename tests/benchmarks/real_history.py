@@ -36,9 +36,9 @@ import installation
 import studies
 from cluster import Cluster, Image, Node
 from gpubench import names
-from gpubench.moments import rfc3339
 from gpubench.schedule import history
 from gpubench.schedule.history import Entry
+from gpubench.units import rfc3339
 from gpubench_cluster import kube
 
 RUNS = 14

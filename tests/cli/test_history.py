@@ -14,10 +14,10 @@ import histories
 from gpubench import names
 from gpubench.api.benchmark_status import EnvironmentFacts
 from gpubench.api.schedule import GpuBenchmarkScheduleSpec
-from gpubench.moments import rfc3339
 from gpubench.schedule import status
 from gpubench.schedule.history import Entry
 from gpubench.schedule.runs import Decision
+from gpubench.units import rfc3339
 from gpubench_cli import runs
 
 SPEC = GpuBenchmarkScheduleSpec.model_validate(

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 import memory_world
-from gpubench import pod_log
+from gpubench import records
 from gpubench.api import validate
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.point_result import Judgement
@@ -65,7 +65,7 @@ def test_pods_were_apart(folder: Path) -> None:
     """Both pods of the gang of two wrote windows of their own rank, and no container image is claimed."""
     trial = next(trial for trial in results.read_plan(folder).trials if trial.point == 1)
     for index in (0, 1):
-        written = pod_log.read((folder / "logs" / f"{trial.id}.1.{index}.jsonl").read_bytes())
+        written = records.read_log((folder / "logs" / f"{trial.id}.1.{index}.jsonl").read_bytes())
         assert {window.rank for window in written.of_kind(Window)} == {index}
         (environment,) = written.of_kind(Environment)
         assert environment.image is None

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from gpubench import pod_log
+from gpubench import records
 from gpubench.records import Checkpoint, Epoch
 from gpubench.scheduler.ledger import Outcome
 from gpubench_cli import __main__ as program
@@ -84,7 +84,7 @@ def test_the_next_attempt_went_on_and_the_figures_are_of_the_whole_training(resu
     assert result is not None
     assert result.resumed is not None
     assert result.resumed.attempt == 1
-    kept = pod_log.read(next(resumed_folder.glob("logs/*.1.0.jsonl")).read_bytes()).of_kind(Checkpoint)
+    kept = records.read_log(next(resumed_folder.glob("logs/*.1.0.jsonl")).read_bytes()).of_kind(Checkpoint)
     assert result.resumed.step >= kept[-1].step > 0  # a whole one may have been killed before its record
     assert result.training is not None
     assert result.training.epochs == EPOCHS
@@ -117,4 +117,4 @@ def test_an_epoch_that_was_changed_where_it_was_told_again_is_found(resumed_fold
     examined = verify.examine(folder)
     assert any("result.nanoseconds" in finding for finding in examined.findings)
     assert examined.epochs_elsewhere >= 1
-    assert len(pod_log.read(path.read_bytes()).of_kind(Epoch)) == EPOCHS
+    assert len(records.read_log(path.read_bytes()).of_kind(Epoch)) == EPOCHS

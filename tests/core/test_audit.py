@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import builders
-from gpubench import pod_log, records
+from gpubench import records
 from gpubench.analysis import audit
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.records import Checkpoint, Epoch, Machine, Result, Resumed, Window
@@ -85,8 +85,8 @@ def a_window(index: int, steps: int) -> Window:
     return Window(rank=0, index=index, steps=steps, nanoseconds=steps * 99_000_000, warm_up=False)
 
 
-def a_log(*written: Value) -> pod_log.Log:
-    return pod_log.read("".join(records.line(one) + "\n" for one in written).encode())
+def a_log(*written: Value) -> records.Log:
+    return records.read_log("".join(records.line(one) + "\n" for one in written).encode())
 
 
 def second_attempt(*, resumed: Resumed = RESUMED, epochs: tuple[Epoch, ...] | None = None) -> tuple[Value, ...]:

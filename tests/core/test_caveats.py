@@ -13,9 +13,8 @@ from gpubench.api import point_warning, status_sizes
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.point_result import Basis, GpuUsage, HostUsage, PointResult, PointState
 from gpubench.api.point_warning import WarningReason
-from gpubench.notices import Bimodal, LossRose, Notice, Outliers, Straggler, Trend, Unsettled
 from gpubench.plan.plan import Plan
-from gpubench.records import Machine, Result
+from gpubench.records import Bimodal, LossRose, Machine, Notice, Outliers, Result, Straggler, Trend, Unsettled
 from gpubench.report import answer, tables
 from gpubench.scheduler.decide import decide
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, Reason

@@ -10,8 +10,8 @@ import builders
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.point_result import Basis, PointResult, PointState
 from gpubench.api.pool import GpuPool
-from gpubench.notices import Unsettled
 from gpubench.plan.plan import Plan, PointKey
+from gpubench.records import Unsettled
 from world import Fate, World, world
 
 PRICE = {"currency": "USD", "as_of": "2026-11-01"}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import series
-from gpubench.notices import Bimodal, Outliers, Straggler, Trend, Unsettled
+from gpubench.records import Bimodal, Outliers, Straggler, Trend, Unsettled
 from gpubench.stats import diagnose
 
 STUDIES = 300

@@ -18,7 +18,6 @@ from gpubench.scheduler import ledger
 from gpubench.scheduler.decide import decide
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, Reason
 from gpubench.scheduler.observed import ObservedNode
-from gpubench.stats import environment as words
 from gpubench.stats.efficiency import Ground
 
 HERE = builders.environment()
@@ -56,7 +55,7 @@ def test_every_field_is_either_compared_or_provenance() -> None:
     fields = set(Environment.model_fields) - {"kind", "schema_version"}
     assert set(PROVENANCE) | set(Environment.COMPARED) == fields
     assert not set(PROVENANCE) & set(Environment.COMPARED)
-    assert set(words.PROVENANCE) < set(PROVENANCE)
+    assert set(Environment.PROVENANCE) < set(PROVENANCE)
 
 
 @pytest.mark.parametrize(
@@ -87,18 +86,18 @@ def test_the_record_is_found_behind_what_libraries_say_and_only_with_its_own_key
 
 def test_differences_are_told_with_both_values() -> None:
     other = builders.environment(driver="560.35.03", cudnn=None)
-    assert words.differences(HERE, other) == ("driver 550.54.15 and 560.35.03", "cuDNN 9 and none")
-    assert words.differences(HERE, builders.environment(kernel="6.1", node="node-9")) == ()
+    assert records.environment_differences(HERE, other) == ("driver 550.54.15 and 560.35.03", "cuDNN 9 and none")
+    assert records.environment_differences(HERE, builders.environment(kernel="6.1", node="node-9")) == ()
 
 
 def test_three_environments_are_told_in_one_list() -> None:
     others = [builders.environment(driver=driver) for driver in ("1", "2", "1", "3")]
-    assert words.differences(*others) == ("driver 1, 2 and 3",)
+    assert records.environment_differences(*others) == ("driver 1, 2 and 3",)
 
 
 def test_provenance_is_told_where_it_is_asked_for() -> None:
     other = builders.environment(kernel="6.1", power_limit_watts=300.0, gpu_uuids=("GPU-1",), node="node-9")
-    told = words.differences(HERE, other, fields=words.PROVENANCE)
+    told = records.environment_differences(HERE, other, fields=Environment.PROVENANCE)
     assert told == ("kernel 5.15.0 and 6.1", "power limit in watts none and 300")
 
 

@@ -17,13 +17,13 @@ from gpubench.analysis.explain import Explained, Row
 from gpubench.api.pool import GpuPool
 from gpubench.cost import derived
 from gpubench.cost.amount import Rate
-from gpubench.formula import Formula
 from gpubench.plan.plan import Plan
-from gpubench.precision import Precision
 from gpubench.scheduler.ledger import Ledger, Outcome
 from gpubench.scheduler.observed import Disruption
 from gpubench.stats import bandwidth, intervals
 from gpubench.stats.intervals import Interval
+from gpubench.units import Formula
+from gpubench.workloads import Precision
 from world import World
 
 RATES = {0: (1000.0, 1010.0, 990.0), 1: (1900.0, 1890.0, 1910.0)}

@@ -4,16 +4,22 @@
 import pytest
 
 from gpubench import records
-from gpubench.notices import NOTICES_MAX, Bimodal, LossRose, Notice, Outliers, Straggler, Unsettled
 from gpubench.records import (
     LINKS_MAX,
+    NOTICES_MAX,
+    Bimodal,
     Checkpoint,
     Checkpoints,
     Epoch,
+    LossRose,
     Machine,
+    Notice,
+    Outliers,
     Result,
     Resumed,
+    Straggler,
     Training,
+    Unsettled,
     Usage,
     Window,
 )

@@ -15,10 +15,9 @@ from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.point_result import Estimate, PointResult, Relative
 from gpubench.api.point_warning import WarningReason
 from gpubench.api.pool import GpuPool
-from gpubench.notices import Unsettled
 from gpubench.plan import scaled
 from gpubench.plan.plan import Plan
-from gpubench.records import Training
+from gpubench.records import Training, Unsettled
 from gpubench.report import relatives, tables
 from gpubench.scheduler import judgement
 from gpubench.scheduler.ledger import Ledger

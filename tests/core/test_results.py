@@ -14,12 +14,12 @@ from gpubench.api import status_sizes
 from gpubench.api.measuring import TimedRegion
 from gpubench.api.point_result import PointResult, PointState
 from gpubench.plan.plan import Plan
-from gpubench.precision import Precision
 from gpubench.records import Result, Training
 from gpubench.scheduler.ledger import AttemptRecord, Outcome, Reason
 from gpubench.scheduler.retries import standing
 from gpubench.stats import bandwidth
 from gpubench.stats.intervals import Interval
+from gpubench.workloads import Precision
 
 ONE_POINT = builders.spec(builders.block(workers=[1]))
 

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 import series
-from gpubench.notices import Bimodal
+from gpubench.records import Bimodal
 from gpubench.stats import diagnose, run_length
 
 WANTED = 0.005

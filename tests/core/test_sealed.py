@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import builders
-from gpubench import checksum, pod_log, records
+from gpubench import checksum, records
 from gpubench.records import Environment, Window
 from gpubench.scheduler import ledger
 from gpubench.scheduler.ledger import AttemptRecord
@@ -82,13 +82,13 @@ def test_what_another_version_wrote_is_refused_with_both_versions() -> None:
 def test_a_kind_that_is_not_known_is_passed_over_but_not_in_silence() -> None:
     line = checksum.seal('{"kind":"weather","schemaVersion":1}').encode()
     assert records.read_line(line) is None
-    assert pod_log.read(LINE + b"\n" + line + b"\n").unknown == 1
+    assert records.read_log(LINE + b"\n" + line + b"\n").unknown == 1
     with pytest.raises(checksum.Damaged):
         records.read_line(line.replace(b"weather", b"wether"))
 
 
 def test_every_line_of_a_log_is_a_record_or_a_problem() -> None:
-    found = pod_log.read(LINE + b"\nTraceback\n\n" + LINE[:-1] + b"\n" + LINE)
+    found = records.read_log(LINE + b"\nTraceback\n\n" + LINE[:-1] + b"\n" + LINE)
     assert found.of_kind(Window) == (WINDOW,)
     assert found.of_kind(Environment) == ()
     assert [number for number, _ in found.problems] == [2, 3, 4, 5]

@@ -22,7 +22,7 @@ import tensorflow as tf
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
 from gpubench.api.sweep import Variant
-from gpubench.precision import Precision
+from gpubench.workloads import Precision
 from gpubench_jobs import assembly, models
 from gpubench_jobs import precision as precisions
 

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from gangs import Pods, make_assignment
 from gpubench.exitcodes import ExitCode
-from gpubench.precision import Precision
+from gpubench.workloads import Precision
 from gpubench_jobs import allreduce, slices
 from gpubench_jobs.failures import RankError
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gpubench.precision import Precision
+from gpubench.workloads import Precision
 from gpubench_jobs import models
 
 TESTS = Path(__file__).parents[1]

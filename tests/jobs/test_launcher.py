@@ -16,7 +16,6 @@ import pytest
 import builders
 from gangs import Pods, make_assignment, wait_until
 from gpubench import names, records
-from gpubench import pod_log as logs
 from gpubench.analysis import audit
 from gpubench.exitcodes import ExitCode
 from gpubench.scheduler import starts
@@ -337,7 +336,7 @@ def test_the_records_that_a_gang_keeps_on_a_volume_give_its_result_again(pods: P
     assert [file.read_bytes() for file in files] == [(pod.folder / "stdout").read_bytes() for pod in gang]
     assert "results volume" not in gang[0].log + gang[1].log
 
-    kept = {index: logs.read(file.read_bytes()) for index, file in enumerate(files)}
+    kept = {index: records.read_log(file.read_bytes()) for index, file in enumerate(files)}
     assert [one.problems for one in kept.values()] == [(), ()]
     result = gang[0].result
     record = builders.attempt(trial=trial.id, outcome=Outcome.SUCCEEDED, reason=Reason.COMPLETED, result=result)
@@ -346,7 +345,7 @@ def test_the_records_that_a_gang_keeps_on_a_volume_give_its_result_again(pods: P
     assert list(audit.of_attempt(plan, faster, kept)) != []
     content = bytearray(files[1].read_bytes())
     content[len(content) // 2] ^= 1
-    assert logs.read(bytes(content)).problems != ()
+    assert records.read_log(bytes(content)).problems != ()
 
 
 def test_a_volume_that_cannot_be_written_costs_no_figure(pods: Pods) -> None:
@@ -364,7 +363,7 @@ def test_a_pod_that_fails_keeps_its_last_words_on_the_volume(pods: Pods, tmp_pat
     assert pod.wait() == ExitCode.BAD_ASSIGNMENT
     kept = (tmp_path / "volume" / "trial1.1.0.jsonl").read_bytes()
     assert kept == (pod.folder / "stdout").read_bytes()
-    assert logs.read(kept).records == (pod.failure,)
+    assert records.read_log(kept).records == (pod.failure,)
 
 
 #: A launcher that tells, as the interpreter sees them, of files that get their name and of requests to pod 0.

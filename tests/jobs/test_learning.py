@@ -20,8 +20,7 @@ import pytest
 import tensorflow as tf
 
 from gpubench import workloads
-from gpubench.precision import Precision
-from gpubench.workloads import Workload
+from gpubench.workloads import Precision, Workload
 from gpubench_jobs import evaluate, models, precision, train
 from gpubench_jobs.agreement import HeldOut
 from gpubench_jobs.data import generated, pipeline

@@ -15,7 +15,7 @@ import pytest
 import tensorflow as tf
 
 from gpubench import workloads
-from gpubench.precision import Precision
+from gpubench.workloads import Precision
 from gpubench_jobs import models, precision, train
 from gpubench_jobs.data import synthetic
 from gpubench_jobs.data.feed import Feed

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from gpubench.precision import Precision
+from gpubench.workloads import Precision
 from gpubench_jobs import precision
 from gpubench_jobs.normalization import FusedBatchNormalization
 

@@ -23,7 +23,7 @@ import sessions
 import waiting_model
 from gangs import Pod, Pods, make_assignment, wait_until
 from gpubench import records
-from gpubench.notices import Straggler
+from gpubench.records import Straggler
 from gpubench.stats import run_length
 from gpubench_jobs import agreement, sampling
 

@@ -17,7 +17,7 @@ import tensorflow as tf
 import plain_keras
 from gangs import make_assignment
 from gpubench import workloads
-from gpubench.precision import Precision
+from gpubench.workloads import Precision
 from gpubench_jobs import assembly, data, models, precision
 from gpubench_jobs.data import pipeline
 

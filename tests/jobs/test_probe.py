@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from gangs import make_assignment
 from gpubench import workloads
-from gpubench.precision import Precision
+from gpubench.workloads import Precision
 from gpubench_jobs import assembly, models, pacing, precision, probe, train
 from gpubench_jobs.data import synthetic
 from gpubench_jobs.data.feed import held

@@ -16,7 +16,7 @@ from typing import BinaryIO
 import pytest
 
 from gangs import wait_until
-from gpubench import checksum, names, pod_log, records
+from gpubench import checksum, names, records
 from gpubench_jobs import recording
 
 #: A folder that the kernel makes: nobody can create a file in it, whoever he is.
@@ -58,7 +58,7 @@ def test_the_file_holds_each_line_and_nothing_is_left_beside_it(path: Path, told
     assert told == []
     assert path.read_text().splitlines() == list(LINES)
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
-    read = pod_log.read(path.read_bytes())
+    read = records.read_log(path.read_bytes())
     assert (len(read.records), read.problems) == (len(LINES), ())
 
 
@@ -98,7 +98,7 @@ def test_a_changed_byte_of_the_file_is_found(path: Path, told: list[str]) -> Non
     kept(path, told)
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
-    assert len(pod_log.read(bytes(content)).problems) == 1
+    assert len(records.read_log(bytes(content)).problems) == 1
 
 
 def test_another_pods_file_is_never_written_over(path: Path, told: list[str]) -> None:

@@ -13,7 +13,7 @@ import sessions
 from gangs import make_assignment
 from gpubench import workloads
 from gpubench.exitcodes import ExitCode
-from gpubench.precision import Precision
+from gpubench.workloads import Precision
 from gpubench_jobs import devices, distribution, explain, models, pacing, precision, train
 from gpubench_jobs.data import synthetic
 from gpubench_jobs.data.feed import Feed, streamed

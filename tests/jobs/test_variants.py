@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from gangs import Pods, make_assignment
 from gpubench.exitcodes import ExitCode
-from gpubench.precision import Precision
+from gpubench.workloads import Precision
 from gpubench_jobs import explain, models, precision, slices, variants
 from gpubench_jobs.models.recipe import Recipe
 

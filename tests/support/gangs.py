@@ -14,9 +14,8 @@ from pathlib import Path
 import psutil
 
 from gpubench import names, records
-from gpubench import pod_log as logs
 from gpubench.plan import assignment as assignments
-from gpubench.pod_log import Log
+from gpubench.records import Log
 
 #: The one patience of all tests here, many times what anything took: a gang on two busy cores needed 25 s to import
 #: TensorFlow twice. It is only ever used up by a test that fails.
@@ -68,14 +67,14 @@ class Pod:
     @property
     def wrote(self) -> Log:
         """Its records, each of which must be whole."""
-        found = logs.read((self.folder / "stdout").read_bytes())
+        found = records.read_log((self.folder / "stdout").read_bytes())
         assert not found.problems, found.problems
         return found
 
     @property
     def wrote_until_killed(self) -> Log:
         """The same of one that may have been stopped in the middle of a line."""
-        found = logs.read((self.folder / "stdout").read_bytes())
+        found = records.read_log((self.folder / "stdout").read_bytes())
         assert not found.problems or found.cut, found.problems
         return found
 

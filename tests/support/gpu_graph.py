@@ -17,7 +17,7 @@ from tensorflow.core.protobuf import config_pb2, device_properties_pb2, meta_gra
 from tensorflow.python.grappler import cluster, tf_optimizer
 
 from gpubench import workloads
-from gpubench.precision import Precision
+from gpubench.workloads import Precision
 from gpubench_jobs import distribution, models, normalization, precision, train
 from gpubench_jobs.data import synthetic
 from gpubench_jobs.models.recipe import Normalization

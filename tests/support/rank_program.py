@@ -22,7 +22,7 @@ from gangs import make_assignment
 from gpubench import workloads
 from gpubench.api.sweep import Communication, Variant
 from gpubench.plan.assignment import Assignment
-from gpubench.precision import Precision
+from gpubench.workloads import Precision
 from gpubench_jobs import distribution, evaluate, models, precision, train, variants
 from gpubench_jobs.data import synthetic
 from gpubench_jobs.data.feed import Feed, streamed

@@ -20,8 +20,7 @@ from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.plan import expand, freeze, importing
 from gpubench.plan.plan import Plan, Point
-from gpubench.pod_log import Log
-from gpubench.records import Checkpoint, Environment, Epoch, Failure, Health, Result, Resumed, Usage, Window
+from gpubench.records import Checkpoint, Environment, Epoch, Failure, Health, Log, Result, Resumed, Usage, Window
 from gpubench.scheduler import conditions, judgement
 from gpubench.scheduler import decide as decisions
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome

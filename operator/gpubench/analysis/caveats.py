@@ -8,15 +8,25 @@ the worst of them. What the others were like stays in the records of the attempt
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from gpubench import notices, workloads
+from gpubench import workloads
 from gpubench.analysis import environments, point_warnings, training_results
 from gpubench.analysis.health import Weak
 from gpubench.api import status_sizes
 from gpubench.api.point_result import PointResult, Stopping
 from gpubench.api.point_warning import PointWarning, WarningReason
-from gpubench.notices import Bimodal, LossRose, Notice, Outliers, Straggler, Trend, Unsettled
 from gpubench.plan.plan import Plan, Point
-from gpubench.records import Environment
+from gpubench.records import (
+    Bimodal,
+    Environment,
+    LossRose,
+    Notice,
+    Outliers,
+    Straggler,
+    Trend,
+    Unsettled,
+    notice_figures,
+    notice_message,
+)
 from gpubench.scheduler import stopped
 from gpubench.scheduler.conditions import clamped
 from gpubench.scheduler.ledger import AttemptRecord
@@ -90,12 +100,12 @@ def of_repeats(point: Point, records: Sequence[AttemptRecord]) -> list[PointWarn
             found.append(
                 point_warnings.warning(
                     WarningReason(worst.kind),
-                    f"{share}{notices.sentence(worst)}{place}",
+                    f"{share}{notice_message(worst)}{place}",
                     trial=record.trial,
                     rank=worst.rank if isinstance(worst, Straggler) else None,
                     node=node,
                     repeats=carriers,
-                    figures=notices.figures(worst),
+                    figures=notice_figures(worst),
                 )
             )
     return found

@@ -8,7 +8,7 @@ provenance: where it cannot be had, no figure changes and nothing waits for it.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from gpubench import records
+from gpubench import records, units
 from gpubench.api import status_sizes
 from gpubench.api.benchmark_status import EnvironmentFacts
 from gpubench.records import Environment
@@ -16,7 +16,6 @@ from gpubench.scheduler import conditions
 from gpubench.scheduler.decision import Description
 from gpubench.scheduler.ledger import ENVIRONMENTS_MAX, AttemptRecord, Ledger
 from gpubench.scheduler.observed import ObservedJob, ObservedNode
-from gpubench.stats import environment as words
 from gpubench.stats.efficiency import Ground
 
 LOG_HEAD_BYTES = 64 * 1024  # of pod 0's log; what libraries print before the record is a few kilobytes
@@ -96,15 +95,15 @@ def differences(grounds: Sequence[Ground], known: Mapping[str, Environment]) -> 
     keys = tuple(dict.fromkeys(ground.environment for ground in grounds))
     if len(keys) > 1:
         facts = [known[key] for key in keys if key in known]
-        in_words = words.differences(*facts) if len(facts) == len(keys) else ()
+        in_words = records.environment_differences(*facts) if len(facts) == len(keys) else ()
         shown = tuple(records.environment_shown(key) or "none" for key in keys)
-        found += in_words or (f"environment {words.listed(shown)}",)
+        found += in_words or (f"environment {units.listed(shown)}",)
     digests = tuple(dict.fromkeys(_short(ground.image_id) or "unknown" for ground in grounds))
     if len(digests) > 1:
-        found.append(f"image digest {words.listed(digests)}")
+        found.append(f"image digest {units.listed(digests)}")
     types = tuple(dict.fromkeys(ground.instance_type for ground in grounds if ground.instance_type))
     if len(types) > 1:
-        found.append(f"instance type {words.listed(types)}")
+        found.append(f"instance type {units.listed(types)}")
     return "; ".join(found)
 
 

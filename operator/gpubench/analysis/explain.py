@@ -16,7 +16,6 @@ from gpubench.api.point_result import AmountInterval, Basis, Estimate, PointResu
 from gpubench.cost import derived as money
 from gpubench.cost import price, waterfall
 from gpubench.cost.amount import Rate
-from gpubench.formula import Formula
 from gpubench.plan import derived
 from gpubench.plan.plan import Plan, Point
 from gpubench.report import bills as bill_texts
@@ -24,7 +23,7 @@ from gpubench.report import tables, text
 from gpubench.scheduler import judgement
 from gpubench.scheduler.ledger import AttemptRecord, Ledger
 from gpubench.stats import bandwidth, efficiency, intervals, training
-from gpubench.units import workers_text
+from gpubench.units import Formula, workers_text
 from gpubench.values import Value
 
 _ABOVE = "the rows above"

@@ -17,7 +17,6 @@ from gpubench.api.benchmark_status import (
 from gpubench.api.point_result import FINDINGS, Basis, Judgement, PointResult, PointState
 from gpubench.api.price_result import Spent
 from gpubench.api.sweep import Variant
-from gpubench.moments import rfc3339
 from gpubench.plan.plan import Plan, PointKey
 from gpubench.report import answer
 from gpubench.scheduler import conditions, drill, needed
@@ -26,7 +25,7 @@ from gpubench.scheduler.ledger import Ledger, Outcome
 from gpubench.scheduler.observed import Study
 from gpubench.scheduler.retries import Standing, TrialStanding
 from gpubench.scheduler.waiting import Pending
-from gpubench.units import workers_text
+from gpubench.units import rfc3339, workers_text
 
 _OPEN = frozenset({PointState.PENDING, PointState.RUNNING})
 _NOT_DONE = _OPEN | {PointState.NOT_RUN}

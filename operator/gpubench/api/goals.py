@@ -9,9 +9,9 @@ from gpubench import names, workloads
 from gpubench.api import patterns, rules
 from gpubench.api.rules import Rule
 from gpubench.api.sweep import Batch, PoolName, Workers
-from gpubench.precision import Precision
 from gpubench.units import DecimalText
 from gpubench.values import Value
+from gpubench.workloads import Precision
 
 
 class CompareTo(Value):

@@ -10,8 +10,8 @@ from gpubench import workloads
 from gpubench.api import patterns, rules
 from gpubench.api.pod_template import EnvironmentVariable
 from gpubench.api.rules import Rule
-from gpubench.precision import Precision
 from gpubench.values import Value
+from gpubench.workloads import Precision
 
 # Written out, not built from the catalogue at run time, so that a type checker sees the names; a test compares them.
 WorkloadName = Literal[

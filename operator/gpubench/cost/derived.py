@@ -15,7 +15,7 @@ from decimal import Decimal
 from gpubench.cost import amount, refusals
 from gpubench.cost.amount import Amount, Rate
 from gpubench.cost.refusals import Number, RefusedInput
-from gpubench.formula import Formula
+from gpubench.units import Formula
 
 SECONDS_PER_HOUR = Decimal(3600)
 

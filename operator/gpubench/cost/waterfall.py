@@ -21,7 +21,7 @@ from enum import StrEnum
 from gpubench.cost import billing, derived
 from gpubench.cost.billing import Terms
 from gpubench.cost.refusals import RefusedInput
-from gpubench.formula import Formula
+from gpubench.units import Formula
 
 
 class Part(StrEnum):

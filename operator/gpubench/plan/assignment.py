@@ -13,8 +13,8 @@ from pydantic import Field
 
 from gpubench.api.measuring import Mode
 from gpubench.api.sweep import Data, Variant
-from gpubench.precision import Precision
 from gpubench.values import Value
+from gpubench.workloads import Precision
 
 
 class Checkpointing(Value):

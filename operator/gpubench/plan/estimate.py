@@ -20,9 +20,9 @@ from gpubench.api.measuring import Mode
 from gpubench.api.pool import GpuPoolSpec
 from gpubench.api.sweep import DataSource
 from gpubench.plan.plan import Plan, Point, PointKey
-from gpubench.precision import Precision
 from gpubench.units import processors
 from gpubench.values import Value
+from gpubench.workloads import Precision
 
 START_UP_SECONDS = 15  # imports, rendezvous, the first step of a small model; a large one on a slow processor: a minute
 _START_UP_LOW, _START_UP_HIGH = 5, 120

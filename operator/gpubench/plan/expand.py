@@ -12,7 +12,7 @@ from gpubench.api.pool import GpuPoolSpec
 from gpubench.api.sweep import Custom, Placement, SweepBlock, Variant
 from gpubench.plan import derived, skips
 from gpubench.plan.plan import Point, PointKey
-from gpubench.precision import Precision
+from gpubench.workloads import Precision
 
 Line = Literal["weak", "strong"]
 

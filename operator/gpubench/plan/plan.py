@@ -22,8 +22,8 @@ from gpubench.api.sweep import Custom, Data, Variant
 from gpubench.plan.assignment import Checkpointing
 from gpubench.plan.baseline import Baseline
 from gpubench.plan.imported import Imported
-from gpubench.precision import Precision
 from gpubench.values import Value, content_id
+from gpubench.workloads import Precision
 
 
 class PointKey(Value):

@@ -27,7 +27,7 @@ from gpubench.api.measuring import Measure, Mode, Repeats
 from gpubench.api.pod_template import Template
 from gpubench.api.pool import GpuPool
 from gpubench.api.sweep import Data, DataSource, SweepBlock
-from gpubench.precision import Precision
+from gpubench.workloads import Precision
 
 _SUFFIX = "-small"
 _STEP_GMAC = 3000.0  # times the scale: of one worker, about a second and a half on one core at 0.01

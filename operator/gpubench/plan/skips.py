@@ -9,7 +9,7 @@ from gpubench.api.measuring import Measure, Mode
 from gpubench.api.pool import GpuPoolSpec
 from gpubench.api.sweep import DataSource, Variant
 from gpubench.plan.plan import Point, PointKey
-from gpubench.precision import Precision
+from gpubench.workloads import Precision
 
 _MESSAGES = frozenset({Precision.FLOAT32, Precision.MIXED_FLOAT16})
 

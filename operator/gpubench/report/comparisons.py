@@ -8,13 +8,13 @@ environments that is passed over in silence.
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from gpubench import workloads
+from gpubench import records, workloads
 from gpubench.api.benchmark_status import EnvironmentFacts
 from gpubench.api.point_result import PointResult, PointState
 from gpubench.report import pairs, text
 from gpubench.report.pairs import Pair, Side
 from gpubench.report.tables import Column, Table
-from gpubench.stats import compare, environment
+from gpubench.stats import compare
 from gpubench.stats.compare import Difference, Quantity, Verdict
 from gpubench.values import Value
 
@@ -83,7 +83,7 @@ def differing(
         here, there = _values(these, field), _values(those, field)
         other = here != there if a.environment != b.environment else here and there and not {*here} & {*there}
         if field != "environment" and other:
-            unlike.append(f"{environment.field_name(field)} {_listed(here)} against {_listed(there)}")
+            unlike.append(f"{records.environment_field_name(field)} {_listed(here)} against {_listed(there)}")
     if a.environment == b.environment:
         return f"the environments differ: {', '.join(unlike)}" if unlike else None
     where = f"the environments differ ({a.environment or 'unknown'} and {b.environment or 'unknown'})"

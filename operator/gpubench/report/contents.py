@@ -11,12 +11,12 @@ from collections import Counter
 from collections.abc import Container, Iterator, Sequence
 from decimal import Decimal
 
+from gpubench import records
 from gpubench.api.benchmark_status import EnvironmentFacts
 from gpubench.api.condition import Condition
 from gpubench.api.measuring import Mode
 from gpubench.api.point_result import PointResult
 from gpubench.plan.plan import Plan
-from gpubench.precision import Precision
 from gpubench.records import Environment
 from gpubench.report import answer, bills, grounds, head, node_time, pricing, reported, tables, text
 from gpubench.report.charts import owning, paying, scaling, spending
@@ -25,9 +25,9 @@ from gpubench.report.charts.points import Entry, Work
 from gpubench.report.document import Block, Code, Document, Listing, Paragraph, Section, TitledTable
 from gpubench.report.reported import Reported
 from gpubench.report.tables import Column, Table
-from gpubench.stats import environment
 from gpubench.units import duration_text
 from gpubench.values import content_id
+from gpubench.workloads import Precision
 
 _STUDY_COLUMN = Column(title="STUDY")
 _FACT_COLUMNS = (Column(title="FACT"), Column(title="VALUE"))
@@ -376,7 +376,7 @@ def _facts(one: EnvironmentFacts, record: Environment | None) -> tuple[tuple[str
     """What is compared first, then what was recorded beside it."""
     found = grounds.facts(one)
     if record is not None:
-        found.update(environment.told(record, fields=environment.PROVENANCE))
+        found.update(records.environment_facts(record, fields=Environment.PROVENANCE))
     return tuple(found.items()) or (("record", "was not read"),)
 
 

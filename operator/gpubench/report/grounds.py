@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from gpubench.api.benchmark_status import EnvironmentFacts
 from gpubench.api.point_result import PointResult
-from gpubench.stats.environment import field_name
+from gpubench.records import environment_field_name
 
 _DIGEST_CHARACTERS = 12
 _HASH = "environment"
@@ -25,10 +25,10 @@ def sentences(environments: Sequence[EnvironmentFacts], results: Sequence[PointR
 def facts(one: EnvironmentFacts) -> dict[str, str]:
     """Facts by their names in words; what is not known is left out."""
     found = {name: str(value) for name, value in one if value is not None and name != _HASH}
-    return {field_name(name): value for name, value in found.items()}
+    return {environment_field_name(name): value for name, value in found.items()}
 
 
 def _told(name: str, value: str) -> str:
-    if name == field_name("accelerator"):
+    if name == environment_field_name("accelerator"):
         return value
     return f"{name} {value.removeprefix('sha256:')[:_DIGEST_CHARACTERS] if name == 'image digest' else value}"

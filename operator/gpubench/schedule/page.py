@@ -7,7 +7,6 @@ HTML and Markdown are made of it as of every report. Must not happen: runs of tw
 from collections.abc import Sequence
 
 from gpubench.api.schedule import GpuBenchmarkScheduleStatus
-from gpubench.moments import rfc3339
 from gpubench.report.document import (
     Axis,
     Block,
@@ -26,6 +25,7 @@ from gpubench.schedule import verdict
 from gpubench.schedule.history import Entry, Figure
 from gpubench.schedule.verdict import Measured
 from gpubench.stats.compare import Quantity
+from gpubench.units import rfc3339
 
 _SECONDS_PER_DAY = 86_400
 #: Points that are drawn: those that have been measured most often. All of them are in the table.

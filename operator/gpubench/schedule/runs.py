@@ -10,9 +10,9 @@ follows from its scheduled time, and a creation that finds it there has succeede
 from typing import Literal
 
 from gpubench.api.schedule import ConcurrencyPolicy, GpuBenchmarkScheduleSpec
-from gpubench.moments import rfc3339
 from gpubench.schedule import cron, due
 from gpubench.scheduler.decision import Happening
+from gpubench.units import rfc3339
 from gpubench.values import Value
 
 # Reasons of Events, CronJob's where it has one.

@@ -21,14 +21,13 @@ from gpubench.api.schedule import (
     ScheduleCondition,
     SlowNode,
 )
-from gpubench.moments import rfc3339
 from gpubench.schedule import verdict
 from gpubench.schedule.history import Entry
 from gpubench.schedule.runs import Decision
 from gpubench.scheduler import conditions
 from gpubench.scheduler.decision import Happening
 from gpubench.stats import changepoint
-from gpubench.units import duration_text
+from gpubench.units import duration_text, rfc3339
 
 # Types of conditions.
 READY = "Ready"

@@ -16,6 +16,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from gpubench import records, units
 from gpubench.api.benchmark_status import EnvironmentFacts
 from gpubench.api.point_result import Estimate
 from gpubench.api.schedule import (
@@ -26,12 +27,12 @@ from gpubench.api.schedule import (
     KeyChange,
     Regression,
 )
-from gpubench.moments import rfc3339
 from gpubench.report import text
 from gpubench.schedule.history import Entry, Figure
 from gpubench.scheduler import conditions
-from gpubench.stats import changepoint, compare, environment
+from gpubench.stats import changepoint, compare
 from gpubench.stats.changepoint import Level
+from gpubench.units import rfc3339
 
 #: The newest runs that are looked at: what was a year ago is history, and each look must stay cheap.
 RUNS_LOOKED_AT = 200
@@ -156,7 +157,7 @@ def _where(nodes: Sequence[str], before: Sequence[Measured]) -> str:
     if not nodes:
         return ""
     fast = {node for one in before for node in one.figure.nodes}
-    named = environment.listed(tuple(nodes[:NODES_NAMED_MAX])) + (" and others" if len(nodes) > NODES_NAMED_MAX else "")
+    named = units.listed(tuple(nodes[:NODES_NAMED_MAX])) + (" and others" if len(nodes) > NODES_NAMED_MAX else "")
     same = ", where it was faster before" if fast & set(nodes) else ", none of them among the nodes of before"
     return f", on {named}{same if fast else ''}"
 
@@ -170,7 +171,7 @@ def _difference(before: Measured, after: Measured) -> str | None:
     for field in EnvironmentFacts.model_fields:
         here, there = these.get(field), those.get(field)
         if field != "environment" and here != there:
-            told.append(f"{environment.field_name(field)} {_or_none(here)} -> {_or_none(there)}")
+            told.append(f"{records.environment_field_name(field)} {_or_none(here)} -> {_or_none(there)}")
     if not told:
         told = [f"environment {_or_none(before.figure.environment)} -> {_or_none(after.figure.environment)}"]
     return conditions.clamped(", ".join(told), REGRESSION_SENTENCE_MAX)

@@ -6,7 +6,7 @@ from typing import Literal
 
 from gpubench.api import benchmark_status
 from gpubench.api.condition import Condition
-from gpubench.moments import rfc3339
+from gpubench.units import rfc3339
 
 # Types. Finished is the one to wait for in scripts; Succeeded then says how.
 FINISHED = "Finished"

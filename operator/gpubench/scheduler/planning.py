@@ -11,13 +11,13 @@ from gpubench.api.benchmark import POINTS_MAX
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.pool import GpuPool
 from gpubench.cost import price
-from gpubench.moments import rfc3339
 from gpubench.plan.freeze import freeze
 from gpubench.plan.plan import Plan
 from gpubench.scheduler import conditions, spending
 from gpubench.scheduler.decision import Decision
 from gpubench.scheduler.observed import Study
 from gpubench.stats import wanted
+from gpubench.units import rfc3339
 
 POOL_GRACE_SECONDS = 30.0  # one `kubectl apply` of several files may bring the study before its pools
 PLAN_BYTES_MAX = 1_048_000  # a ConfigMap takes 1 MiB, its keys included

@@ -8,9 +8,9 @@ Algorithm bandwidth is the bytes of one message over the time of one all-reduce;
 
 from dataclasses import dataclass
 
-from gpubench.formula import Formula
-from gpubench.precision import Precision
 from gpubench.stats.intervals import Interval
+from gpubench.units import Formula
+from gpubench.workloads import Precision
 
 BUS = Formula(
     text="throughput x bytes of an element / workers x 2 x (workers - 1) / workers",

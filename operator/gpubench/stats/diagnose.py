@@ -24,7 +24,7 @@ from collections.abc import Sequence
 
 from scipy import special
 
-from gpubench.notices import Bimodal, Notice, Outliers, Straggler, Trend, Unsettled
+from gpubench.records import Bimodal, Notice, Outliers, Straggler, Trend, Unsettled
 from gpubench.stats import autocorrelation, drift, outliers, speeds, steady
 
 #: Stricter than one in a hundred: the correlation of a short series is known too badly for such a p to be exact.

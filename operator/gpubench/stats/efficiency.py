@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from gpubench.formula import Formula
 from gpubench.plan.plan import Point
 from gpubench.stats import intervals
 from gpubench.stats.intervals import CONFIDENCE, Interval
+from gpubench.units import Formula
 
 EFFICIENCY = Formula(
     text="throughput x base workers / (workers x base throughput)",

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from gpubench import records
-from gpubench.notices import NOTICES_MAX, LossRose, Notice
+from gpubench.records import NOTICES_MAX, LossRose, Notice
 from gpubench.stats import diagnose, machine, run_length, steady
 from gpubench.stats.quantiles import quantile
 from gpubench.values import Value

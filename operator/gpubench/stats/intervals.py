@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from scipy import special
 
-from gpubench.formula import Formula
+from gpubench.units import Formula
 
 CONFIDENCE = 0.95
 REPEATS_FOR_INTERVAL = (
