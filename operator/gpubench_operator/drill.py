@@ -101,12 +101,12 @@ class Drills:
         api: kube.Kube,
         *,
         cordons: Cordons,
-        tale: events.Story,
+        recorder: events.EventRecorder,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._api = api
         self._cordons = cordons
-        self._story = tale
+        self._recorder = recorder
         self._clock = clock
 
     async def evict(self, study: observed.Study, chosen: Iterable[decision.Eviction]) -> float | None:
@@ -128,7 +128,7 @@ class Drills:
                 sentence = f"pod {pod.name} cannot be evicted, as spec.drill asks: {error}{_remedy(eviction, error)}"
                 sentence = conditions.clamped(sentence, 1024)
                 happening = decision.Happening(type="Warning", reason=events.EVICTION_REFUSED, message=sentence)
-                await self._story.tell(events.of_study(study), happening, now=self._clock())
+                await self._recorder.emit(events.subject_of(study), happening, now=self._clock())
                 asked = error.delay if isinstance(error, kube.TemporaryError) else queue.AFTER_REFUSAL
                 again = queue.earliest(again, asked or _EVICTED_AGAIN)
             else:
@@ -146,7 +146,7 @@ class Drills:
         else:
             sentence = f"node {asked.node} is gone, or cordoned by somebody else: only its pod is evicted"
         happening = decision.Happening(type="Normal", reason=events.NODE_CORDONED, message=sentence)
-        await self._story.tell(events.of_study(study), happening, now=self._clock())
+        await self._recorder.emit(events.subject_of(study), happening, now=self._clock())
 
 
 def _remedy(eviction: decision.Eviction, error: Exception) -> str:

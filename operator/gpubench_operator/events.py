@@ -31,60 +31,60 @@ NODE_CORDONED = "NodeCordoned"  # of spec.drill
 _log = logging.getLogger(__name__)
 
 
-class Story:
+class EventRecorder:
     """Writes Events, each once. No study waits for one: what could not be written is kept for later."""
 
     def __init__(self, api: kube.Kube, *, identity: str) -> None:
         self._api = api
         self._identity = identity
-        self._told: OrderedDict[str, None] = OrderedDict()  # names, so that a repeated decision costs no request
-        self._untold: OrderedDict[str, kube.Object] = OrderedDict()  # names and Events
+        self._emitted: OrderedDict[str, None] = OrderedDict()  # names, so that a repeated decision costs no request
+        self._pending: OrderedDict[str, kube.Object] = OrderedDict()  # names and Events
 
-    async def tell(self, subject: "Subject", happening: decision.Happening, *, now: float) -> bool:
+    async def emit(self, subject: "Subject", happening: decision.Happening, *, now: float) -> bool:
         """Create the Event unless it is there; False when it was told before."""
         body = event(subject, happening, identity=self._identity, now=now)
         name = f"{subject.namespace}/{kube.name_of(body)}"
-        if name in self._told or name in self._untold:
+        if name in self._emitted or name in self._pending:
             return False
         await self._write(name, body)
         return True
 
-    async def tell_of(self, study: observed.Study, happening: decision.Happening, *, now: float) -> None:
+    async def emit_about(self, study: observed.Study, happening: decision.Happening, *, now: float) -> None:
         """The Event about a study, and in the log when it is new."""
-        if await self.tell(of_study(study), happening, now=now):
+        if await self.emit(subject_of(study), happening, now=now):
             log = _log.warning if happening.type == "Warning" else _log.debug
             log("told", extra=observe.log_fields(study, reason=happening.reason, sentence=happening.message))
 
-    async def tell_the_untold(self, uid: str) -> None:
+    async def emit_pending(self, uid: str) -> None:
         """Write what could not be written about this object before."""
-        for name, body in [*self._untold.items()]:
+        for name, body in [*self._pending.items()]:
             if _is_about(body, uid):
                 await self._write(name, body)
 
-    def owes(self, uid: str) -> bool:
+    def has_pending(self, uid: str) -> bool:
         """Whether something about this object could not be written yet."""
-        return any(_is_about(body, uid) for body in self._untold.values())
+        return any(_is_about(body, uid) for body in self._pending.values())
 
     def forget(self, uid: str) -> None:
         """The object is gone: nothing is left to be told about it."""
-        for name in [name for name, body in self._untold.items() if _is_about(body, uid)]:
-            del self._untold[name]
+        for name in [name for name, body in self._pending.items() if _is_about(body, uid)]:
+            del self._pending[name]
 
     async def _write(self, name: str, body: kube.Object) -> None:
         try:
             await self._api.create(kube.EVENTS, body)
         except kube.TemporaryError as error:
-            self._untold[name] = body
-            if len(self._untold) > _REMEMBERED:
-                self._untold.popitem(last=False)
+            self._pending[name] = body
+            if len(self._pending) > _REMEMBERED:
+                self._pending.popitem(last=False)
             _log.info("event kept for later", extra={"event": name, "sentence": str(error)})
             return
         except kube.PermanentError as error:  # a study is not stopped for an Event
             _log.warning("event refused", extra={"event": name, "sentence": str(error)})
-        self._untold.pop(name, None)
-        self._told[name] = None
-        if len(self._told) > _REMEMBERED:
-            self._told.popitem(last=False)
+        self._pending.pop(name, None)
+        self._emitted[name] = None
+        if len(self._emitted) > _REMEMBERED:
+            self._emitted.popitem(last=False)
 
 
 def _is_about(body: kube.Object, uid: str) -> bool:
@@ -113,7 +113,7 @@ def subject(body: kube.Object, *, kind: str = names.BENCHMARK_KIND) -> Subject:
     )
 
 
-def of_study(study: observed.Study) -> Subject:
+def subject_of(study: observed.Study) -> Subject:
     """The same of a study that has been read."""
     return Subject(namespace=study.namespace, name=study.name, uid=study.uid, generation=study.generation)
 

@@ -39,14 +39,14 @@ class Gangs:
         options: settings.Settings,
         shelves: store.Store,
         held: pool.SlotLedger,
-        tale: events.Story,
+        recorder: events.EventRecorder,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._api = api
         self._options = options
         self._store = shelves
         self._slots = held
-        self._story = tale
+        self._recorder = recorder
         self._clock = clock
 
     async def start(
@@ -111,7 +111,7 @@ class Gangs:
                 f"{said}: let the operator create one, or make one for pods with the label {names.LABEL_BENCHMARK_UID}"
             )
             happening = decision.Happening(type="Warning", reason=events.NETWORK_OPEN, message=sentence[:1024])
-            await self._story.tell_of(study, happening, now=self._clock())
+            await self._recorder.emit_about(study, happening, now=self._clock())
 
     async def _create_job(self, study: observed.Study, plan: Plan, gang: decision.Gang) -> ledger.AttemptRecord:
         """The Job of one attempt, and its record. What was refused for good is a record too: it counts as failed."""
@@ -120,7 +120,7 @@ class Gangs:
             created = await self._api.create(kube.JOBS, body)
         except kube.PermanentError as error:
             happening = decision.Happening(type="Warning", reason=events.JOB_REFUSED, message=str(error)[:1024])
-            await self._story.tell(events.of_study(study), happening, now=self._clock())
+            await self._recorder.emit(events.subject_of(study), happening, now=self._clock())
             if isinstance(error, kube.Forbidden):  # quota or permissions: somebody may change them
                 raise
             self._slots.release(study.uid, job=kube.name_of(body))
@@ -155,7 +155,7 @@ class Gangs:
         if not kube.is_owned_by(found, study.uid):
             sentence = f"Job {name} belongs to somebody else: remove it, and the study goes on"
             happening = decision.Happening(type="Warning", reason=events.NAME_TAKEN, message=sentence)
-            await self._story.tell(events.of_study(study), happening, now=self._clock())
+            await self._recorder.emit(events.subject_of(study), happening, now=self._clock())
             raise kube.PermanentError(sentence)
         if "deletionTimestamp" in found["metadata"]:
             raise kube.TemporaryError(f"Job {study.namespace}/{name} is still being deleted", delay=2.0)

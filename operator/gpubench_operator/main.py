@@ -75,9 +75,9 @@ class Process:
             self._reconcile, clock=time.monotonic, interval=_INTERVAL, report=self.health.reconciled
         )
         self.health.queue_depth.set_function(lambda: float(self.queue.depth))
-        machines = observe.Nodes(self.api, clock=clock)
+        nodes = observe.NodeStates(self.api, clock=clock)
         self.studies = reconcile.Reconciler(
-            self.api, options=options, figures=self.figures, wake=self.queue.add, machines=machines, clock=clock
+            self.api, options=options, figures=self.figures, wake=self.queue.add, nodes=nodes, clock=clock
         )
         slots = self.studies.slots
         pool_figures = pool_exporter.PoolFigures(held=slots.held, waiting=slots.waiting)
@@ -89,7 +89,7 @@ class Process:
             options=options,
             plans=self.studies.store,
             figures=pool_figures,
-            machines=machines,
+            nodes=nodes,
             wake=self.queue.add,
             clock=clock,
         )

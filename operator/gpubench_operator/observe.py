@@ -391,7 +391,7 @@ _ONE_BY_ONE_MAX = 8  # nodes that are asked for by their names; of more, all are
 REMEMBERED_MAX = 20_000
 
 
-class Nodes:
+class NodeStates:
     """What is known of the cluster's nodes. One instance serves all studies."""
 
     def __init__(self, api: kube.Kube, *, clock: Callable[[], float] = time.time) -> None:
@@ -522,7 +522,7 @@ _FEWER_PODS_AFTER = 3.0  # seconds that the Job controller may take to create po
 _KUEUE_AGAIN = 5.0  # it may be installed while a study waits for it
 
 
-class Questions:
+class Diagnostics:
     """Asks for all studies; what it was told of the cluster is remembered for a moment."""
 
     def __init__(self, api: kube.Kube, *, clock: Callable[[], float] = time.time) -> None:
@@ -530,7 +530,7 @@ class Questions:
         self._clock = clock
         self._kueue, self._kueue_asked_at = False, float("-inf")
 
-    async def why_pods_are_missing(
+    async def with_creation_failures(
         self, study: observed.Study, bodies: list[kube.Object], seen: tuple[observed.ObservedJob, ...]
     ) -> tuple[tuple[observed.ObservedJob, ...], float | None]:
         """What quota, Pod Security or a webhook said, for Jobs that have had fewer pods than they want for a while."""
@@ -559,7 +559,7 @@ class Questions:
         latest = max(events, key=lambda event: event.get("lastTimestamp") or "", default=None)
         return None if latest is None else latest.get("message")
 
-    async def why_pods_do_not_start(
+    async def with_mount_failures(
         self, study: observed.Study, seen: tuple[observed.ObservedJob, ...]
     ) -> tuple[tuple[observed.ObservedJob, ...], float | None]:
         """What the kubelets said of volumes, where pods have had a node for a while and no container: one request."""
@@ -579,7 +579,7 @@ class Questions:
         said = mount_failures(events, since=now - _MOUNT_FAILURE_REPEATS)
         return tuple(with_mount_failures(job, said) for job in seen), _MOUNTED_AFTER
 
-    async def what_kueue_says(
+    async def with_queue_messages(
         self, study: observed.Study, seen: tuple[observed.ObservedJob, ...]
     ) -> tuple[observed.ObservedJob, ...]:
         """What Kueue said of Jobs that wait in its queue: in Events, for which no permission of its own is needed."""
@@ -596,7 +596,7 @@ class Questions:
             for job in seen
         )
 
-    async def is_kueue_there(self, study: observed.Study) -> bool:
+    async def has_kueue(self, study: observed.Study) -> bool:
         """Whether somebody will ever admit what waits in a queue; asked again after a while."""
         if study.spec.queue_name is None:
             return True
@@ -614,7 +614,7 @@ class Questions:
 _REMEMBERED_MAX = 10_000
 
 
-class Reader:
+class EnvironmentReader:
     """Reads logs, none of them too often."""
 
     def __init__(self, api: kube.Kube, *, clock: Callable[[], float] = time.time) -> None:

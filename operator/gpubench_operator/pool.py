@@ -57,7 +57,7 @@ class PoolReconciler:
         options: settings.Settings,
         plans: store.Store,
         figures: pool_exporter.PoolFigures | None = None,
-        machines: observe.Nodes | None = None,
+        nodes: observe.NodeStates | None = None,
         wake: Callable[[queue.Key], None] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -66,10 +66,10 @@ class PoolReconciler:
         self._plans = plans
         self._figures = figures or pool_exporter.PoolFigures()
         self._wake = wake
-        self._machines = machines or observe.Nodes(api, clock=clock)
+        self._nodes = nodes or observe.NodeStates(api, clock=clock)
         self._clock = clock
         self._status = status_writer.StatusWriter(api, interval=0.0)
-        self._story = events.Story(api, identity=options.identity)
+        self._recorder = events.EventRecorder(api, identity=options.identity)
 
     async def reconcile(self, key: queue.Key) -> float | None:
         """One look at all pools."""
@@ -78,7 +78,7 @@ class PoolReconciler:
         seen: dict[str, tuple[GpuPool | None, GpuPoolStatus]] = {}
         if bodies:
             listed = await self._api.list(kube.NODES)
-            self._machines.note(listed, all_there_are=True)
+            self._nodes.note(listed, all_there_are=True)
             self._tell_affected()
             for body in bodies:
                 seen[kube.name_of(body)] = await self._write_status(body, listed)
@@ -88,7 +88,7 @@ class PoolReconciler:
 
     def _tell_affected(self) -> None:
         """A node that is gone, silent or about to go is an event that no pod of it may ever tell."""
-        for key in sorted(self._machines.affected()):
+        for key in sorted(self._nodes.affected()):
             if self._wake is not None:
                 self._wake(key)
 
@@ -117,7 +117,7 @@ class PoolReconciler:
             for name, what in _changes(plan, bodies, default_image=self._options.jobs_image).items():
                 sentence = f"GpuPool {name} was {what}: this study goes on with the pool as it was when it started"
                 happening = decision.Happening(type="Warning", reason=events.POOL_CHANGED, message=sentence)
-                await self._story.tell(events.subject(benchmark), happening, now=self._clock())
+                await self._recorder.emit(events.subject(benchmark), happening, now=self._clock())
 
     async def _live(self) -> list[tuple[kube.Object, Plan]]:
         plans = self._plans.remembered()

@@ -248,13 +248,13 @@ def schedule_key(namespace: str, name: str) -> Key:
     return Key(Kind.SCHEDULE, namespace, name)
 
 
-class Met:
+class SeenObjects:
     """Which object a name stood for when it was looked at last: it may come back as another one."""
 
     def __init__(self) -> None:
         self._uids: dict[Key, str] = {}
 
-    def instead(self, key: Key, uid: str | None) -> str | None:
+    def replaced(self, key: Key, uid: str | None) -> str | None:
         """The UID of the object that has gone since the last look; `uid` is of the one that is there now, if any."""
         before = self._uids.pop(key, None)
         if uid is not None:

@@ -53,7 +53,7 @@ class Reconciler:
         options: settings.Settings,
         figures: exporter.Figures,
         wake: Callable[[queue.Key], None],
-        machines: observe.Nodes | None = None,
+        nodes: observe.NodeStates | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._api = api
@@ -62,20 +62,20 @@ class Reconciler:
         self._wake = wake
         self._clock = clock
         self.store = store.Store(api)
-        self._machines = machines or observe.Nodes(api, clock=clock)
-        self._descriptions = observe.Reader(api, clock=clock)
+        self._nodes = nodes or observe.NodeStates(api, clock=clock)
+        self._descriptions = observe.EnvironmentReader(api, clock=clock)
         self._histories = pool.Histories(api)
-        self._questions = observe.Questions(api, clock=clock)
+        self._diagnostics = observe.Diagnostics(api, clock=clock)
         self.slots = pool.SlotLedger()
         self._status = status_writer.StatusWriter(api, interval=options.status_interval_seconds)
-        self._story = events.Story(api, identity=options.identity)
+        self._recorder = events.EventRecorder(api, identity=options.identity)
         self._gangs = gangs.Gangs(
-            api, options=options, shelves=self.store, held=self.slots, tale=self._story, clock=clock
+            api, options=options, shelves=self.store, held=self.slots, recorder=self._recorder, clock=clock
         )
         self._drills = drill.Drills(
-            api, cordons=drill.Cordons(api, wake=wake, clock=clock), tale=self._story, clock=clock
+            api, cordons=drill.Cordons(api, wake=wake, clock=clock), recorder=self._recorder, clock=clock
         )
-        self._met = queue.Met()
+        self._seen_objects = queue.SeenObjects()
 
     async def rebuild(self) -> None:
         """Fill the slot ledger from all Jobs; no study may be looked at before."""
@@ -121,7 +121,7 @@ class Reconciler:
 
     async def tell(self, benchmark: kube.Object, happening: decision.Happening) -> None:
         """An Event about a benchmark."""
-        await self._story.tell(events.subject(benchmark), happening, now=self._clock())
+        await self._recorder.emit(events.subject(benchmark), happening, now=self._clock())
 
     async def _look(self, key: queue.Key, body: kube.Object, study: observed.Study) -> float | None:
         selector = {names.LABEL_BENCHMARK_UID: study.uid}
@@ -142,12 +142,12 @@ class Reconciler:
             _log.info("planned", extra=observe.log_fields(study, points=len(begun.points), trials=len(begun.trials)))
         assert shelf.plan is not None  # read or frozen above
         seen = observe.jobs(jobs, pods=pods)
-        seen, look_again = await self._questions.why_pods_are_missing(study, jobs, seen)
-        seen, ask_again = await self._questions.why_pods_do_not_start(study, seen)
+        seen, look_again = await self._diagnostics.with_creation_failures(study, jobs, seen)
+        seen, ask_again = await self._diagnostics.with_mount_failures(study, seen)
         look_again = queue.earliest(look_again, ask_again)
-        seen = await self._questions.what_kueue_says(study, seen)
-        has_kueue = await self._questions.is_kueue_there(study)
-        machines = await self._nodes_of(key, shelf.recorded, seen)
+        seen = await self._diagnostics.with_queue_messages(study, seen)
+        has_kueue = await self._diagnostics.has_kueue(study)
+        nodes = await self._nodes_of(key, shelf.recorded, seen)
         was_finished = conditions.holds(study.conditions, conditions.FINISHED)
         if not was_finished:  # what a process of before may not have put
             await self._histories.put(study.uid, shelf.plan, shelf.recorded)
@@ -160,7 +160,7 @@ class Reconciler:
             jobs=seen,
             free=self._free(study, shelf.plan),
             histories=known,
-            nodes=machines,
+            nodes=nodes,
             node_silent_seconds=self._options.node_silent_seconds,
             queue_is_served=has_kueue,
             refused=refused,
@@ -228,8 +228,8 @@ class Reconciler:
         placed = {job.key: entries[job.key].nodes if job.key in entries else () for job in live}
         where = {name for names_of in placed.values() for name in names_of}
         asked = {name for job in live for name in evidence.nodes_in_question(job, placed=placed[job.key])}
-        found = await self._machines.of_jobs(jobs, placed=where, in_question=asked)
-        self._machines.use(key, where | {pod.node for job in live for pod in job.pods if pod.node is not None})
+        found = await self._nodes.of_jobs(jobs, placed=where, in_question=asked)
+        self._nodes.use(key, where | {pod.node for job in live for pod in job.pods if pod.node is not None})
         return found
 
     async def _put_into_histories(
@@ -296,7 +296,7 @@ class Reconciler:
         A transition is known by the conditions in the status: one that was written and not told would never be told.
         """
         now = self._clock()
-        await self._story.tell_the_untold(study.uid)
+        await self._recorder.emit_pending(study.uid)
         await self._tell(study, made.happenings)
         written = await self._status.write(kube.BENCHMARKS, body, made.status.to_wire(), now=now)
         if written.changed:
@@ -305,13 +305,16 @@ class Reconciler:
             self._settle(study, changed=written.changed)
         wake = None if made.wake_at is None else max(made.wake_at - now, 0.05)
         return queue.earliest(
-            wake, written.wait, _AFTER_START if made.create else None, _UNTOLD if self._story.owes(study.uid) else None
+            wake,
+            written.wait,
+            _AFTER_START if made.create else None,
+            _UNTOLD if self._recorder.has_pending(study.uid) else None,
         )
 
     async def _tell(self, study: observed.Study, news: Iterable[decision.Happening]) -> None:
         """Events; one that was told already costs nothing."""
         for happening in news:
-            await self._story.tell_of(study, happening, now=self._clock())
+            await self._recorder.emit_about(study, happening, now=self._clock())
 
     async def _stop(self, body: kube.Object, *, reason: str, sentence: str) -> None:
         """The study cannot go on until somebody changes something: an Event and a condition say what."""
@@ -353,14 +356,14 @@ class Reconciler:
     def _forget(self, key: queue.Key) -> None:
         """The object is gone, or going; owner references do the cleaning."""
         self._figures.drop(key)
-        self._machines.use(key, ())
+        self._nodes.use(key, ())
         self._leave_line(key)
         self._meet(key, None)
 
     def _meet(self, key: queue.Key, uid: str | None) -> None:
         """What is remembered of the study that had this name at the last look goes with it."""
-        if (gone := self._met.instead(key, uid)) is not None:
-            for keeper in (self.store, self._histories, self._status, self._story):
+        if (gone := self._seen_objects.replaced(key, uid)) is not None:
+            for keeper in (self.store, self._histories, self._status, self._recorder):
                 keeper.forget(gone)
 
     async def _pools(self) -> tuple[GpuPool, ...]:

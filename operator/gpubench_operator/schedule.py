@@ -74,9 +74,9 @@ class ScheduleReconciler:
         self._clock = clock
         self._store = store.Store(api)
         self._status = status_writer.StatusWriter(api, interval=0.0)
-        self._story = events.Story(api, identity=options.identity)
+        self._recorder = events.EventRecorder(api, identity=options.identity)
         self._shelves: dict[str, _Shelf] = {}  # by the schedule's UID
-        self._met = queue.Met()
+        self._seen_objects = queue.SeenObjects()
 
     async def reconcile(self, key: queue.Key) -> float | None:
         """One look; the seconds until the next one is due without an event."""
@@ -87,7 +87,7 @@ class ScheduleReconciler:
             return None
         self._meet(key, kube.uid_of(body))
         self._figures.observe(key, body)
-        await self._story.tell_the_untold(kube.uid_of(body))
+        await self._recorder.emit_pending(kube.uid_of(body))
         try:
             seen = _read(body)
         except ValidationError as error:
@@ -99,10 +99,10 @@ class ScheduleReconciler:
 
     def _meet(self, key: queue.Key, uid: str | None) -> None:
         """What is remembered of the schedule that had this name at the last look goes with it."""
-        if (gone := self._met.instead(key, uid)) is not None:
+        if (gone := self._seen_objects.replaced(key, uid)) is not None:
             self._shelves.pop(gone, None)
             self._status.forget(gone)
-            self._story.forget(gone)
+            self._recorder.forget(gone)
 
     async def _look(self, key: queue.Key, seen: _Seen) -> float | None:
         shelf = await self._shelf(seen)
@@ -282,7 +282,7 @@ class ScheduleReconciler:
     async def _tell(self, body: kube.Object, told: Sequence[decision.Happening]) -> None:
         subject = events.subject(body, kind=names.SCHEDULE_KIND)
         for happening in told:
-            await self._story.tell(subject, happening, now=self._clock())
+            await self._recorder.emit(subject, happening, now=self._clock())
 
 
 class _Made(NamedTuple):

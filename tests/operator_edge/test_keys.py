@@ -7,17 +7,17 @@ KEY = queue.benchmark_key("team", "study")
 
 
 def test_an_object_that_is_gone_is_named_once() -> None:
-    met = queue.Met()
-    assert [met.instead(KEY, uid) for uid in (None, "a", "a", None, None)] == [None, None, None, "a", None]
+    seen = queue.SeenObjects()
+    assert [seen.replaced(KEY, uid) for uid in (None, "a", "a", None, None)] == [None, None, None, "a", None]
 
 
 def test_an_object_that_another_one_has_replaced_is_named_once() -> None:
-    met = queue.Met()
-    assert [met.instead(KEY, uid) for uid in ("a", "b", "b")] == [None, "a", None]
+    seen = queue.SeenObjects()
+    assert [seen.replaced(KEY, uid) for uid in ("a", "b", "b")] == [None, "a", None]
 
 
 def test_one_name_says_nothing_of_another() -> None:
-    met = queue.Met()
-    met.instead(KEY, "a")
-    assert met.instead(queue.schedule_key("team", "study"), None) is None
-    assert met.instead(KEY, None) == "a"
+    seen = queue.SeenObjects()
+    seen.replaced(KEY, "a")
+    assert seen.replaced(queue.schedule_key("team", "study"), None) is None
+    assert seen.replaced(KEY, None) == "a"

@@ -25,12 +25,12 @@ def job_on(*names_of_nodes: str | None) -> ObservedJob:
     return builders.observed_job(pods=pods)
 
 
-def cluster(*bodies: kube.Object) -> tuple[memory_kube.MemoryKube, observe.Nodes, Clock]:
+def cluster(*bodies: kube.Object) -> tuple[memory_kube.MemoryKube, observe.NodeStates, Clock]:
     clock = Clock()
     api = memory_kube.MemoryKube(clock)
     for body in bodies:
         api.put(kube.NODES, body)
-    return api, observe.Nodes(api, clock=clock), clock
+    return api, observe.NodeStates(api, clock=clock), clock
 
 
 async def test_the_nodes_of_a_gang_are_looked_up_and_no_others() -> None:
@@ -157,7 +157,9 @@ def living(name: str, *taints: str, ready: str = "True") -> kube.Object:
     return body
 
 
-async def seen(tested: observe.Nodes, *names_of_nodes: str, in_question: tuple[str, ...] = ()) -> list[ObservedNode]:
+async def seen(
+    tested: observe.NodeStates, *names_of_nodes: str, in_question: tuple[str, ...] = ()
+) -> list[ObservedNode]:
     return list(await tested.of_jobs([job_on(*names_of_nodes)], in_question=in_question))
 
 
@@ -168,7 +170,7 @@ async def test_a_node_in_question_is_seen_as_it_is_now_and_others_as_they_were()
         api.put(kube.NODES, living(name, "spot", ready="Unknown"))
     (one,) = await seen(tested, "one")
     assert (one.ready, one.taints) == (True, ())
-    tested = observe.Nodes(api, clock=Clock())
+    tested = observe.NodeStates(api, clock=Clock())
     tested.note([living("two")])
     one, two = await seen(tested, "one", "two", in_question=("one",))
     assert (one.ready, one.silent_since, one.taints) == (False, NOW, ("spot",))

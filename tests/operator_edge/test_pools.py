@@ -73,7 +73,7 @@ async def test_a_study_is_looked_at_when_a_node_of_its_gang_falls_silent() -> No
         world.api,
         options=settings.load({"GPUBENCH_IDENTITY": "test"}),
         plans=world.operator.store,
-        machines=world.operator._machines,
+        nodes=world.operator._nodes,
         wake=woken.append,
         clock=world.clock,
     )
