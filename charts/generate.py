@@ -32,7 +32,7 @@ from gpubench_cli import plots, report
 ROOT = Path(__file__).resolve().parents[1]
 CHART = Path("charts/gpubench")
 CHART_FILES = CHART / "files"
-REFERENCE = Path("operator/reference")
+REFERENCE = Path("docs/reference")
 STUDIES = ROOT / "jobs/studies"
 #: Charts of a report of a published study: the study, the chart's name, the file.
 PICTURES = (
