@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From rows of CSV files to what a plan takes over (`gpubench.plan.imported`): each row finds its point of the study.
+"""From rows of CSV files to what a plan takes over (`gpubench.plan.plan`): each row finds its point of the study.
 
 A row names as many fields of a point as tell it apart from the study's others; a field that it leaves empty may be
 anything. Where it names a variant that the study does not have, the point is added: what was measured there has no
@@ -17,9 +17,8 @@ from pydantic import ValidationError
 
 from gpubench.api.benchmark import POINTS_MAX
 from gpubench.api.measuring import Mode
-from gpubench.plan import derived
-from gpubench.plan.imported import Added, Imported, ImportedPoint, Run, Speed
-from gpubench.plan.plan import Plan, Point
+from gpubench.plan import expand
+from gpubench.plan.plan import AddedPoint, Imported, ImportedPoint, ImportedRun, ImportedSpeed, Plan, Point
 from gpubench_cli import import_rows
 from gpubench_cli.import_rows import Row
 from gpubench_cli.refusal import Refusal
@@ -73,7 +72,7 @@ def imported(plan: Plan, measurements: Path) -> Imported:
         return Imported.model_validate(
             {
                 **{name: read.headings[name] for name in import_rows.HEADINGS},
-                "added": tuple(Added(like=like, variant=variant) for like, variant in added),
+                "added": tuple(AddedPoint(like=like, variant=variant) for like, variant in added),
                 "points": tuple(_point(plan, index, rows) for index, rows in sorted(by_point.items())),
             }
         )
@@ -161,7 +160,7 @@ def _point(plan: Plan, index: int, rows: Sequence[Row]) -> ImportedPoint:
         raise Refusal(f"{ordered[0].place}: {name}: {first['msg']}") from error
 
 
-def _run(plan: Plan, row: Row, point: Point | None) -> Run | None:
+def _run(plan: Plan, row: Row, point: Point | None) -> ImportedRun | None:
     """One repeat; None where the row has figures of the point alone."""
     found = {name: _number(row, name) for name in OF_A_RUN if name in row.cells}
     if not found:
@@ -178,7 +177,7 @@ def _run(plan: Plan, row: Row, point: Point | None) -> Run | None:
     if "seconds" in found and point is not None and point.key.epochs is None:
         raise Refusal(f"{row.place}: seconds of how many epochs? Set epochs in the study's sweep")
     try:
-        return Run.model_validate({name: float(value) for name, value in found.items()})
+        return ImportedRun.model_validate({name: float(value) for name, value in found.items()})
     except ValidationError as error:
         first = error.errors()[0]
         name = str(first["loc"][0])
@@ -188,7 +187,7 @@ def _run(plan: Plan, row: Row, point: Point | None) -> Run | None:
 _OF_TRAINING = ("seconds", "first_epoch_seconds", "evaluation_seconds", "training_loss", "accuracy")
 
 
-def _speed(plan: Plan, index: int, rows: Sequence[Row]) -> Speed | None:
+def _speed(plan: Plan, index: int, rows: Sequence[Row]) -> ImportedSpeed | None:
     times, pool = _one(rows, "times_as_fast"), _one(rows, "as_pool", number=False)
     if times is None and pool is None:
         return None
@@ -199,20 +198,20 @@ def _speed(plan: Plan, index: int, rows: Sequence[Row]) -> Speed | None:
         raise Refusal(f"{place}: times_as_fast is {times}: write a number above 0")
     if index >= len(plan.points):
         raise Refusal(f"{place}: times_as_fast of a variant that the study does not have says nothing: leave it out")
-    return Speed(times=times, over=_same_on(pool, plan.points, index, place=place))
+    return ImportedSpeed(times=times, over=_same_on(pool, plan.points, index, place=place))
 
 
 def _same_on(pool: str, points: Sequence[Point], index: int, *, place: str) -> int:
     """The point that trains the same on this pool, without a variant: with as many workers where there are several."""
     of = points[index]
-    line = derived.line_of(of)
+    line = expand.line_of(of)
     variant = {"variant": of.key.variant}
     found = [
         other
         for other, point in enumerate(points)
         if point.key.pool == pool
         and point.key.variant is None
-        and derived.same_training(line, of.key, point.key.model_copy(update=variant))
+        and expand.same_training(line, of.key, point.key.model_copy(update=variant))
     ]
     if len(found) > 1:
         found = [other for other in found if points[other].key.workers == of.key.workers]

@@ -12,8 +12,8 @@ import uuid
 from pathlib import Path
 
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
-from gpubench.plan import importing
-from gpubench.plan.freeze import freeze
+from gpubench.plan import expand
+from gpubench.plan.expand import freeze
 from gpubench.plan.plan import Plan
 from gpubench.scheduler import decide as decisions
 from gpubench.scheduler.ledger import Ledger
@@ -75,7 +75,7 @@ def run_command(arguments: argparse.Namespace) -> int:
     study = run.as_study(benchmark, now=now)
     planned = freeze(study.spec, pools, rfc3339(now))
     found = import_measurements.imported(planned, arguments.measurements)
-    plan = importing.with_measurements(planned, found)
+    plan = expand.with_measurements(planned, found)
     status = decisions.decide(plan, Ledger(), Observed(study=study), now).status
     folder = _write(arguments, plan, status, name=study.name)
     terminal.tell(f"imported from {found.origin}: {len(found.points)} points")

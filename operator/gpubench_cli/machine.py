@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 
 from gpubench.api.pool import GpuPoolSpec
-from gpubench.plan import narrow
+from gpubench.plan import expand
 from gpubench.plan.plan import Plan, Point
 from gpubench.scheduler import capacity
 from gpubench.units import processors, quantity_value
@@ -112,7 +112,7 @@ def cores_per_slot(pool: GpuPoolSpec) -> int:
 
 def skip_what_this_machine_is_not(plan: Plan, machine: Machine) -> Plan:
     """The plan with the points that this machine cannot run marked as skipped, and without their trials."""
-    return narrow.narrowed(plan, lambda point: _reason(point, plan.pool(point.key.pool).spec, machine))
+    return expand.narrowed(plan, lambda point: _reason(point, plan.pool(point.key.pool).spec, machine))
 
 
 def _reason(point: Point, pool: GpuPoolSpec, machine: Machine) -> str | None:

@@ -20,7 +20,7 @@ from gpubench.analysis.forecast import Forecast, Outlook
 from gpubench.api.pool import GpuPool
 from gpubench.api.sweep import Data, DataSource
 from gpubench.cost import price, staleness
-from gpubench.plan import derived, estimate, freeze
+from gpubench.plan import estimate, expand
 from gpubench.plan.estimate import Basis
 from gpubench.plan.plan import Plan, Point, Trial
 from gpubench.report import text
@@ -91,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
         return refusal.EXIT_DONE
     benchmark = adapted.benchmark
     pools = _with_missing(study_file, benchmark, adapted.pools, local=arguments.local)
-    plan = freeze.freeze(benchmark.spec, pools, rfc3339(time.time()))
+    plan = expand.freeze(benchmark.spec, pools, rfc3339(time.time()))
     parallel = benchmark.spec.limits.parallel_trials
     if arguments.local:
         sources = volumes.Sources(given=volumes.given(arguments.volume), config_maps=study_file.config_maps)
@@ -116,7 +116,7 @@ def _run_schedule(arguments: argparse.Namespace, study_file: StudyFile, schedule
     due = upcoming.runs(table, now)
     benchmark = schedule.run(names.run_name(schedule.name, due[0]))
     pools = _with_missing(study_file, benchmark, given_pools(study_file, arguments.pools), local=False)
-    plan = freeze.freeze(benchmark.spec, pools, rfc3339(now), monthly.nodes_assumed(pools))
+    plan = expand.freeze(benchmark.spec, pools, rfc3339(now), monthly.nodes_assumed(pools))
     _refuse_unpriced(benchmark, plan)
     month = monthly.projected(schedule.spec, pools, (), planned_at=rfc3339(now))
     if arguments.output != "table":
@@ -280,7 +280,7 @@ def _what_becomes(plan: Plan, point: Point, *, trials: Sequence[Trial]) -> str:
     """The number of trials, or why there are none: the measured point that stands for this one."""
     if point.skip is not None:
         return "skipped"
-    source = derived.source_of(plan, point)
+    source = expand.source_of(plan, point)
     if source is None:
         return _trials(plan, trials)
     key = plan.points[source].key

@@ -16,8 +16,8 @@ from pydantic import ValidationError
 
 from gpubench import names
 from gpubench.api.schedule import GpuBenchmarkScheduleStatus
-from gpubench.report import markdown
-from gpubench.schedule import history, page
+from gpubench.report import markdown, schedule_page
+from gpubench.schedule import history
 from gpubench.schedule.history import Entry, Figure
 from gpubench.units import rfc3339
 from gpubench_cli import refusal, report, terminal
@@ -80,7 +80,7 @@ def show(place: Place, arguments: argparse.Namespace) -> int:
         metadata = {"name": arguments.name, "namespace": place.namespace, "uid": str(body["metadata"]["uid"])}
         _print(arguments.output, metadata, status, entries)
         return refusal.EXIT_DONE
-    document = page.document(arguments.name, entries, status, source=f"namespace {place.namespace}")
+    document = schedule_page.document(arguments.name, entries, status, source=f"namespace {place.namespace}")
     for path, text in (
         (arguments.out, report.html(document) if arguments.out is not None else ""),
         (arguments.markdown, markdown.render(document)),
@@ -168,6 +168,6 @@ def _table(status: GpuBenchmarkScheduleStatus, entries: tuple[Entry, ...]) -> No
     ):
         terminal.write(line)
     if entries:
-        terminal.print_table(page.runs(entries))
+        terminal.print_table(schedule_page.runs(entries))
     else:
         terminal.write("no run has finished yet")

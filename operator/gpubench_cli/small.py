@@ -14,7 +14,7 @@ import yaml
 from gpubench import names
 from gpubench.api import validate
 from gpubench.api.pool import GpuPool, GpuPoolSpec, Slot
-from gpubench.plan import scaled
+from gpubench.plan import expand
 from gpubench.values import Value
 from gpubench_cli.documents import Benchmark, StudyFile
 from gpubench_cli.machine import Machine, this_machine
@@ -61,9 +61,9 @@ def adapt(
     if pool is not None:
         place = _pool(pool, pools)
         pools = (place,)
-        spec = scaled.on_pool(spec, pool) if scale is None else scaled.once(spec, place)
+        spec = expand.on_pool(spec, pool) if scale is None else expand.each_once(spec, place)
     if scale is not None:
-        spec, name = scaled.scaled(spec, scale), scaled.name(benchmark.name)
+        spec, name = expand.scaled(spec, scale), expand.scaled_name(benchmark.name)
         sentence = (
             f"{name} is the small form of {benchmark.name} (scale {scale:g}): its figures show that the study runs, "
             "and say nothing about its answers"

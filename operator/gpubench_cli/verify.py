@@ -18,7 +18,7 @@ from typing import TypeVar
 from gpubench import records
 from gpubench.analysis import audit, repricing
 from gpubench.api.benchmark import GpuBenchmarkSpec
-from gpubench.plan.freeze import freeze
+from gpubench.plan.expand import freeze
 from gpubench.plan.plan import Plan
 from gpubench.records import Environment, Epoch, Log, Window
 from gpubench.scheduler import conditions

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from gpubench.api.pod_template import Volume
-from gpubench.plan import narrow
+from gpubench.plan import expand
 from gpubench.plan.assignment import Assignment
 from gpubench.plan.plan import Plan, Point, PointKey
 from gpubench.scheduler import manifests
@@ -110,7 +110,7 @@ def skip_what_has_no_folder(study: Study, plan: Plan, sources: Sources) -> Plan:
         needed = (_volume_of(word, mounted) for word in _command(point.key))
         return next((why for volume in needed if volume and (why := sources.reason(volume)) is not None), None)
 
-    return narrow.narrowed(plan, reason)
+    return expand.narrowed(plan, reason)
 
 
 def in_place(assignment: Assignment, volumes: Sequence[Volume], *, sources: Sources, scratch: Path) -> Assignment:

@@ -19,7 +19,7 @@ from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.pool import GpuPool
 from gpubench.api.schedule import GpuBenchmarkScheduleSpec, GpuBenchmarkScheduleStatus
 from gpubench.report import pairs
-from gpubench.schedule import fleet, history, monthly, runs, status
+from gpubench.schedule import history, monthly, runs
 from gpubench.schedule.history import Entry
 from gpubench.schedule.runs import Run
 from gpubench.scheduler import conditions, decision
@@ -145,18 +145,18 @@ class ScheduleReconciler:
         spec = seen.schedule.spec
         pools = await self._pools()
         planned_at = units.rfc3339(seen.schedule.created_at)
-        after = status.status(
+        after = runs.status(
             spec,
             decided,
             shelf.entries,
             monthly=monthly.projected(spec, pools, shelf.entries, planned_at=planned_at),
             missing_pools=monthly.pools_not_there(spec, pools),
-            slow_nodes=fleet.slow_nodes(shelf.entries),
+            slow_nodes=history.slow_nodes(shelf.entries),
             before=seen.before.conditions,
             generation=seen.body["metadata"].get("generation", 1),
             now=now,
         )
-        news = status.happenings(
+        news = runs.happenings(
             seen.before.conditions, seen.before.key_changes, after, slow_before=seen.before.slow_nodes
         )
         problem = () if decided.problem is None else (decided.problem,)

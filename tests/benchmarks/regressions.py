@@ -4,7 +4,7 @@
     python tests/benchmarks/regressions.py [--histories 1000] [--seed 1]
 
 Nothing is measured: histories of 20 runs are drawn, each run's speed with 2 % noise, and judged after every run by
-`schedule.verdict`, as an operator judges them. In half of the tables the speed falls by a share from run 12 on. A
+`schedule.history`, as an operator judges them. In half of the tables the speed falls by a share from run 12 on. A
 regression counts as found when it is reported after run 12, 13 or 14, for the first time, and dated to run 11, 12 or
 13. A false alarm is any regression in a history without a change, after any of its 20 runs. In brackets Clopper and
 Pearson's 95 % interval of each share. Which noise a machine has nobody knows beforehand: beside the normal one, for

@@ -28,7 +28,7 @@ import studies
 from chaos_proxy import Proxy
 from cluster import ApiError, Cluster, Image, Node
 from gpubench import names
-from gpubench.plan import freeze
+from gpubench.plan import expand
 from gpubench_cluster import kube
 
 NAMESPACE = "chaos"
@@ -294,7 +294,7 @@ def brought_up(folder: Path, *, with_real: bool) -> Iterator[Place]:
     """Everything started and installed; everything stopped in the end."""
     nodes = _nodes(with_real=with_real)
     images = {
-        freeze.DEFAULT_IMAGE: stand_in_image(folder),
+        expand.DEFAULT_IMAGE: stand_in_image(folder),
         REAL_IMAGE: Image(path=(Path(sys.executable).parent,), env=_python_path()),
     }
     with Cluster.start(

@@ -31,7 +31,7 @@ import studies
 from cluster import ApiError, Cluster, Image, Node
 from gpubench import names
 from gpubench.api import schema
-from gpubench.plan import freeze
+from gpubench.plan import expand
 from gpubench_cluster import kube
 
 Found = TypeVar("Found")
@@ -165,7 +165,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         Node(name="pretend-0", labels={"pool": "pretend"}, capacity={"cpu": "8"}, pretend=True),
         Node(name="process-0", labels={"pool": "process"}, cores=(0,)),
     )
-    with Cluster.start(folder / "cluster", nodes=nodes, images={freeze.DEFAULT_IMAGE: image}) as cluster:
+    with Cluster.start(folder / "cluster", nodes=nodes, images={expand.DEFAULT_IMAGE: image}) as cluster:
         create_restricted(cluster, NAMESPACE)
         yield cluster
 

@@ -15,7 +15,7 @@ import command_line
 import measured
 import once
 import quickstart
-from gpubench.plan.freeze import freeze
+from gpubench.plan.expand import freeze
 from gpubench_cli import documents
 
 #: Measured: 70 s on two idle cores; six times as much for a machine that compiles beside it.

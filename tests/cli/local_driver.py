@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import builders
-from gpubench.plan.freeze import freeze
+from gpubench.plan.expand import freeze
 from gpubench_cli import local, machine
 from gpubench_cli.gang import Place
 from gpubench_cli.refusal import Stopped

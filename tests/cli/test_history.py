@@ -14,7 +14,7 @@ import histories
 from gpubench import names
 from gpubench.api.benchmark_status import EnvironmentFacts
 from gpubench.api.schedule import GpuBenchmarkScheduleSpec
-from gpubench.schedule import status
+from gpubench.schedule import runs as schedule_runs
 from gpubench.schedule.history import Entry
 from gpubench.schedule.runs import Decision
 from gpubench.units import rfc3339
@@ -51,7 +51,7 @@ class Kept:
         self.asked.append((path, query))
         if "configmaps" in path:
             return {"items": [{"data": {entry.name: entry.to_text() for entry in self.entries}}]}
-        made = status.status(SPEC, Decision(), self.entries, monthly=None, generation=1, now=histories.BEGIN)
+        made = schedule_runs.status(SPEC, Decision(), self.entries, monthly=None, generation=1, now=histories.BEGIN)
         return {"metadata": {"name": "nightly", "uid": "the-uid"}, "status": made.to_wire()}
 
 

@@ -22,7 +22,7 @@ import derived_figures
 import measured
 from command_line import called as command
 from derived_figures import Derived
-from gpubench.plan.freeze import freeze
+from gpubench.plan.expand import freeze
 from gpubench_cli import documents
 
 ROOT = Path(__file__).parents[2]

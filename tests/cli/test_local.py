@@ -20,7 +20,7 @@ import command_line
 from gpubench.analysis import audit
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.point_result import PointState, Stopping
-from gpubench.plan.freeze import freeze
+from gpubench.plan.expand import freeze
 from gpubench.scheduler.decision import Gang, Happening
 from gpubench.scheduler.ledger import Outcome, Reason
 from gpubench_cli import local, results

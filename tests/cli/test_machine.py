@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import builders
-from gpubench.plan.freeze import freeze
+from gpubench.plan.expand import freeze
 from gpubench.plan.plan import Plan
 from gpubench.units import processors
 from gpubench_cli import machine

@@ -28,7 +28,7 @@ from gpubench.api.point_result import (
     Scaling,
 )
 from gpubench.api.price_result import PriceUsed, Spent
-from gpubench.plan.freeze import freeze
+from gpubench.plan.expand import freeze
 from gpubench.plan.plan import Plan
 from gpubench.scheduler.ledger import Outcome
 from gpubench_cli import __main__ as program

@@ -14,7 +14,7 @@ from gpubench import records
 from gpubench.api import validate
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.point_result import Judgement
-from gpubench.plan.freeze import freeze
+from gpubench.plan.expand import freeze
 from gpubench.plan.plan import Plan
 from gpubench.records import Environment, Window
 from gpubench.report import tables, text

@@ -21,7 +21,7 @@ import pages
 from gpubench.analysis import audit
 from gpubench.api import validate
 from gpubench.api.price_result import Spent
-from gpubench.plan.freeze import freeze
+from gpubench.plan.expand import freeze
 from gpubench.plan.plan import Plan
 from gpubench.report import contents, head, markdown, tables, text
 from gpubench.report.document import Axis, Curves, Document, Mark, Series

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpubench.plan.freeze import freeze
+from gpubench.plan.expand import freeze
 from gpubench_cli import __main__ as program
 from gpubench_cli import documents, small
 from gpubench_cli.machine import Gpu, Machine

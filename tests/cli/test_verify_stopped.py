@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from gpubench.plan.freeze import freeze
+from gpubench.plan.expand import freeze
 from gpubench.records import Environment
 from gpubench.scheduler.ledger import AttemptRecord, Outcome
 from gpubench.scheduler.observed import Study

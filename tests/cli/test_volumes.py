@@ -15,7 +15,7 @@ import builders
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.pod_template import Volume
 from gpubench.api.point_result import PointState
-from gpubench.plan.freeze import freeze
+from gpubench.plan.expand import freeze
 from gpubench.plan.plan import Plan
 from gpubench.scheduler import starts
 from gpubench.scheduler.decision import Gang, Happening

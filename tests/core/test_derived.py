@@ -8,7 +8,7 @@ import pytest
 import builders
 from gpubench.api.point_result import Basis
 from gpubench.api.pool import GpuPool
-from gpubench.plan import derived
+from gpubench.plan import expand
 from gpubench.plan.plan import Plan, Point
 
 FOUR_SLOTS: dict[str, Any] = {"slots_per_node": 4}
@@ -26,7 +26,7 @@ def sources(plan: Plan, pool: str = "copy") -> list[tuple[Basis, int | None]]:
     """Basis of each point of a pool, and the workers of the point that stands for it."""
     found = []
     for point in of_pool(plan, pool):
-        index = derived.source_of(plan, point)
+        index = expand.source_of(plan, point)
         found.append((point.basis, None if index is None else plan.points[index].key.workers))
     return found
 
@@ -44,7 +44,7 @@ def test_a_point_is_repriced_from_as_many_workers_and_never_run() -> None:
 
 def test_a_measured_point_has_no_source() -> None:
     plan = plan_of(builders.block(pools=["cpu", "copy"]), pools=(builders.pool(**FOUR_SLOTS), copy()))
-    assert [derived.source_of(plan, point) for point in of_pool(plan, "cpu")] == [None, None]
+    assert [expand.source_of(plan, point) for point in of_pool(plan, "cpu")] == [None, None]
 
 
 def test_one_slot_stands_for_four_workers_at_the_same_batch_each() -> None:
@@ -60,7 +60,7 @@ def test_under_a_global_batch_the_global_batch_is_equal() -> None:
     )
     plan = plan_of(*blocks, pools=(builders.pool(**FOUR_SLOTS), copy(workers=4)))
     (point,) = of_pool(plan, "copy")
-    index = derived.source_of(plan, point)
+    index = expand.source_of(plan, point)
     assert index is not None
     assert plan.points[index].key.global_batch == 64
 
@@ -75,7 +75,7 @@ def test_of_two_shapes_the_one_on_the_fewest_nodes_stands() -> None:
     blocks = builders.block(workers=[2], workersPerNode=1), builders.block(pools=["cpu", "copy"], workers=[2])
     plan = plan_of(*blocks, pools=(builders.pool(**FOUR_SLOTS), copy()))
     (point,) = of_pool(plan, "copy")
-    index = derived.source_of(plan, point)
+    index = expand.source_of(plan, point)
     assert index is not None
     assert plan.points[index].nodes == 1
 
@@ -145,4 +145,4 @@ def test_what_nothing_stands_for_is_skipped_with_a_sentence(
     (point,) = of_pool(plan, "copy")
     assert point.skip is not None
     assert point.skip.startswith(sentence)
-    assert derived.source_of(plan, point) is None
+    assert expand.source_of(plan, point) is None

@@ -8,8 +8,8 @@ import pytest
 import builders
 import histories
 from gpubench.api.sweep import Placement
-from gpubench.plan import expand, freeze
-from gpubench.schedule import fleet
+from gpubench.plan import expand
+from gpubench.schedule import history
 from gpubench.schedule.history import Figure
 from gpubench.scheduler import planning
 from gpubench.stats import efficiency
@@ -19,7 +19,7 @@ NODES = tuple(f"node-{number}" for number in range(6))
 
 def planned(nodes: tuple[str, ...] = NODES, **block: Any) -> Any:
     spec = builders.spec(builders.block(**{"workers": [1], "placement": "EachNode", **block}))
-    return freeze.freeze(spec, (builders.pool(),), "2026-11-01T00:00:00Z", {builders.pool().name: nodes})
+    return expand.freeze(spec, (builders.pool(),), "2026-11-01T00:00:00Z", {builders.pool().name: nodes})
 
 
 def test_each_node_is_a_point_of_its_own() -> None:
@@ -42,7 +42,7 @@ def test_points_without_placement_have_the_ids_that_they_had() -> None:
 def test_a_plan_that_is_made_again_has_the_same_nodes() -> None:
     plan = planned()
     spec = builders.spec(builders.block(workers=[1], placement="EachNode"))
-    again = freeze.freeze(spec, plan.pools, plan.planned_at, expand.nodes_of(plan.points))
+    again = expand.freeze(spec, plan.pools, plan.planned_at, expand.nodes_of(plan.points))
     assert again == plan
 
 
@@ -64,29 +64,29 @@ HEALTHY = [1000.0, 1004.0, 997.0, 1001.0, 995.0, 1003.0]
 
 def test_the_slow_one_of_six_nodes_is_named() -> None:
     speeds = [*HEALTHY[:3], 700.0, *HEALTHY[4:]]
-    (slow,) = fleet.slow_nodes([histories.entry(1, checked(speeds))])
+    (slow,) = history.slow_nodes([histories.entry(1, checked(speeds))])
     assert (slow.node, slow.pool, slow.nodes) == ("node-3", "pool", 6)
     assert slow.speed == pytest.approx(0.7, abs=0.01)
 
 
 @pytest.mark.parametrize("speed", [1000.0, 950.0, 1500.0])
 def test_a_healthy_node_is_not_named(speed: float) -> None:
-    assert fleet.slow_nodes([histories.entry(1, checked([*HEALTHY[:3], speed, *HEALTHY[4:]]))]) == ()
+    assert history.slow_nodes([histories.entry(1, checked([*HEALTHY[:3], speed, *HEALTHY[4:]]))]) == ()
 
 
 def test_nodes_in_other_environments_are_not_held_against_each_other() -> None:
     figures = checked(HEALTHY)
     figures[3] = figures[3].model_copy(update={"mean": 700.0, "environment": "older driver"})
-    assert fleet.slow_nodes([histories.entry(1, figures)]) == ()
+    assert history.slow_nodes([histories.entry(1, figures)]) == ()
 
 
 def test_the_newest_run_decides() -> None:
     slow = histories.entry(1, checked([*HEALTHY[:3], 700.0, *HEALTHY[4:]]))
-    assert fleet.slow_nodes([slow, histories.entry(2, checked(HEALTHY))]) == ()
+    assert history.slow_nodes([slow, histories.entry(2, checked(HEALTHY))]) == ()
 
 
 def test_a_node_that_scatters_widely_among_others_that_do_is_not_named() -> None:
-    assert fleet.slow_nodes([histories.entry(1, checked([1000, 700, 1300, 850, 1150, 1000]))]) == ()
+    assert history.slow_nodes([histories.entry(1, checked([1000, 700, 1300, 850, 1150, 1000]))]) == ()
 
 
 def test_nodes_that_are_measured_one_by_one_are_on_no_scaling_line() -> None:
@@ -95,7 +95,7 @@ def test_nodes_that_are_measured_one_by_one_are_on_no_scaling_line() -> None:
         builders.block(workers=[workers], placement=placement)
         for workers, placement in ((1, "EachNode"), (1, "Anywhere"), (2, "Anywhere"))
     ]
-    plan = freeze.freeze(
+    plan = expand.freeze(
         builders.spec(*blocks), (builders.pool(),), "2026-11-01T00:00:00Z", {builders.pool().name: NODES}
     )
     measured = [

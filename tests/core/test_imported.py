@@ -7,9 +7,8 @@ import builders
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.point_result import Basis, PointResult, PointState
 from gpubench.api.pool import GpuPool
-from gpubench.plan import importing
-from gpubench.plan.imported import Added, Imported, ImportedPoint, Run
-from gpubench.plan.plan import Plan
+from gpubench.plan import expand
+from gpubench.plan.plan import AddedPoint, Imported, ImportedPoint, ImportedRun, Plan
 from gpubench.scheduler import conditions
 from gpubench.scheduler.decide import decide
 from gpubench.scheduler.decision import Decision
@@ -19,18 +18,18 @@ from gpubench.scheduler.observed import Observed
 PRICE = {"per_node_hour": "0.36", "currency": "USD", "as_of": "2026-11-01"}
 
 
-def runs(*rates: float) -> tuple[Run, ...]:
-    return tuple(Run(samples_per_second=rate) for rate in rates)
+def runs(*rates: float) -> tuple[ImportedRun, ...]:
+    return tuple(ImportedRun(samples_per_second=rate) for rate in rates)
 
 
-def imported(*points: ImportedPoint, added: tuple[Added, ...] = ()) -> Imported:
+def imported(*points: ImportedPoint, added: tuple[AddedPoint, ...] = ()) -> Imported:
     return Imported(publisher="Somebody", source="a log book", published="2018-05", points=points, added=added)
 
 
 def plan_of(found: Imported, *pools: GpuPool, workers: tuple[int, ...] = (1, 2)) -> Plan:
     named = pools or (builders.pool(price=PRICE, slots_per_node=4),)
     block = builders.block(pools=[pool.name for pool in named], workers=list(workers))
-    return importing.with_measurements(builders.plan(builders.spec(block), *named), found)
+    return expand.with_measurements(builders.plan(builders.spec(block), *named), found)
 
 
 def decided(plan: Plan) -> Decision:
@@ -60,7 +59,7 @@ def test_nothing_is_run_and_the_study_is_over_at_once() -> None:
 def test_a_plan_with_imported_figures_is_read_as_it_was_stored() -> None:
     plan = plan_of(
         imported(ImportedPoint(point=0, runs=runs(100)), ImportedPoint(point=2, runs=runs(50), note="by hand"),
-                 added=(Added(like=0, variant="other"),))
+                 added=(AddedPoint(like=0, variant="other"),))
     )  # fmt: skip
     assert Plan.from_text(plan.to_text()) == plan
     assert plan.points[2].key.variant is not None

@@ -8,16 +8,15 @@ import pytest
 import builders
 from gpubench.api.measuring import Mode
 from gpubench.api.sweep import Data, DataSource
-from gpubench.plan import order
+from gpubench.plan import expand
 from gpubench.plan.assignment import Assignment
-from gpubench.plan.expand import expand
 from gpubench.plan.plan import Plan, Point
 from gpubench.scheduler import starts
 
 
 def points(*blocks: dict[str, object], **pools: dict[str, object]) -> tuple[Point, ...]:
     named = {name: builders.pool(name, **spec).spec for name, spec in (pools or {"cpu": {}}).items()}
-    return expand(builders.spec(*blocks), named)
+    return expand.expand(builders.spec(*blocks), named)
 
 
 def test_a_block_is_the_cross_product_of_its_lists() -> None:
@@ -224,7 +223,7 @@ def test_workers_fit_one_node_or_fill_whole_nodes(
 
 def test_repeats_are_interleaved_so_that_drift_is_no_difference() -> None:
     found = points(builders.block(workers=[1, 2, 4]))
-    trials = order.interleaved(found, repeats=3, seed=7)
+    trials = expand.interleaved(found, repeats=3, seed=7)
     assert [trial.repeat for trial in trials] == [0] * 3 + [1] * 3 + [2] * 3
     for repeat in range(3):
         assert sorted(trial.point for trial in trials if trial.repeat == repeat) == [0, 1, 2]
@@ -232,8 +231,8 @@ def test_repeats_are_interleaved_so_that_drift_is_no_difference() -> None:
 
 def test_the_seed_alone_decides_the_order() -> None:
     found = points(builders.block(workers=[1, 2, 4], workloads=["mnist_cnn", "mnist_mlp"]))
-    orders = {seed: order.interleaved(found, repeats=3, seed=seed) for seed in range(5)}
-    assert orders[3] == order.interleaved(found, repeats=3, seed=3)
+    orders = {seed: expand.interleaved(found, repeats=3, seed=seed) for seed in range(5)}
+    assert orders[3] == expand.interleaved(found, repeats=3, seed=3)
     assert len(set(orders.values())) == 5
 
 

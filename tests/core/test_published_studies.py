@@ -21,8 +21,8 @@ from gpubench.api.measuring import Mode
 from gpubench.api.point_result import Basis
 from gpubench.api.sweep import DataSource
 from gpubench.cost import price
-from gpubench.plan import derived
-from gpubench.plan.freeze import freeze
+from gpubench.plan import expand
+from gpubench.plan.expand import freeze
 from gpubench.plan.plan import Plan, Point
 from gpubench_cli import documents
 
@@ -136,7 +136,7 @@ def test_points_that_were_copied_or_extrapolated_stand_on_the_same_machines_as_i
     kinds = {key_of_row(row): row["kind"] for row in rows_of("sweeps.csv", PARKOPEDIA)}
     for point in plan.points:
         kind = kinds[key_of_point(plan, point)]
-        source = derived.source_of(plan, point)
+        source = expand.source_of(plan, point)
         if kind == "measured":
             assert (point.basis, source) == (Basis.MEASURED, None)
             continue

@@ -14,7 +14,7 @@ import pytest
 
 import histories
 from gpubench.api.schedule import GpuBenchmarkScheduleSpec
-from gpubench.schedule import history, status, verdict
+from gpubench.schedule import history, runs
 from gpubench.schedule.runs import Decision
 
 RECORDED: dict[str, Any] = json.loads(Path(__file__).with_name("recorded_history.json").read_text(encoding="utf-8"))
@@ -34,7 +34,7 @@ def test_every_recorded_run_is_read_and_has_its_figure_nodes_and_environment() -
 
 
 def test_the_slowdown_is_dated_to_the_run_before_which_it_was_made() -> None:
-    (found,) = verdict.regressions(ENTRIES, tolerance=histories.TOLERANCE)
+    (found,) = history.regressions(ENTRIES, tolerance=histories.TOLERANCE)
     assert found.run == FIRST_SLOW.name
     assert (found.runs_before, found.runs_since) == (SLOW_FROM - 1, len(ENTRIES) - SLOW_FROM + 1)
     assert found.nodes == ("cpu-0", "cpu-1")
@@ -48,7 +48,7 @@ def test_it_is_reported_from_the_first_slow_run_on_and_never_before() -> None:
     found = {
         count: regressions[0].run
         for count in range(1, len(ENTRIES) + 1)
-        if (regressions := verdict.regressions(ENTRIES[:count], tolerance=histories.TOLERANCE))
+        if (regressions := history.regressions(ENTRIES[:count], tolerance=histories.TOLERANCE))
     }
     assert list(found) == list(range(SLOW_FROM, len(ENTRIES) + 1))
     assert found.pop(SLOW_FROM) == ENTRIES[SLOW_FROM - 2].name
@@ -60,7 +60,7 @@ def test_the_condition_says_since_when() -> None:
     spec = GpuBenchmarkScheduleSpec.model_validate(
         {"schedule": "* * * * *", "benchmarkTemplate": {"spec": {"sweep": sweep}}}
     )
-    made = status.status(spec, Decision(), ENTRIES, monthly=None, generation=1, now=ENTRIES[-1].finished_at)
-    regressed = next(one for one in made.conditions if one.type == status.REGRESSED)
-    assert (regressed.status, regressed.reason) == ("True", status.SLOWER)
+    made = runs.status(spec, Decision(), ENTRIES, monthly=None, generation=1, now=ENTRIES[-1].finished_at)
+    regressed = next(one for one in made.conditions if one.type == runs.REGRESSED)
+    assert (regressed.status, regressed.reason) == ("True", runs.SLOWER)
     assert f"({FIRST_SLOW.name}): {len(ENTRIES) - SLOW_FROM + 1} runs against {SLOW_FROM - 1}" in regressed.message

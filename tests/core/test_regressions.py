@@ -8,7 +8,7 @@ import pytest
 
 import histories
 from gpubench.api.benchmark_status import EnvironmentFacts
-from gpubench.schedule import verdict
+from gpubench.schedule import history
 from gpubench.stats import changepoint
 from histories import FOUND_BY, SLOW_FROM, SLOWDOWN, TOLERANCE, entry, figure, of_speeds
 
@@ -35,7 +35,7 @@ def steady(count: int, *, level: float = 1000.0, seed: int = 3) -> list[float]:
 def test_says_since_when_by_how_much_and_on_which_nodes() -> None:
     nodes = ["a", "b", "c"] * 3 + ["d"] * 4
     entries = of_speeds([*steady(9), *steady(4, level=800)], nodes=nodes)
-    (found,) = verdict.regressions(entries, tolerance=TOLERANCE)
+    (found,) = history.regressions(entries, tolerance=TOLERANCE)
     assert histories.number_of(found) == 10
     assert found.speed.mean == pytest.approx(0.8, abs=0.01)
     assert found.nodes == ("d",)
@@ -45,39 +45,39 @@ def test_says_since_when_by_how_much_and_on_which_nodes() -> None:
 
 def test_slower_nodes_that_were_fast_before_are_told_from_other_nodes() -> None:
     entries = of_speeds([*steady(9), *steady(4, level=800)], nodes=["a"] * 13)
-    (found,) = verdict.regressions(entries, tolerance=TOLERANCE)
+    (found,) = history.regressions(entries, tolerance=TOLERANCE)
     assert "on a, where it was faster before" in found.sentence
 
 
 def test_one_bad_run_is_no_regression() -> None:
-    assert verdict.regressions(of_speeds([*steady(12), 500.0]), tolerance=TOLERANCE) == ()
+    assert history.regressions(of_speeds([*steady(12), 500.0]), tolerance=TOLERANCE) == ()
 
 
 def test_a_slowdown_that_has_gone_again_is_none() -> None:
     speeds = [*steady(8), *steady(4, level=800), *steady(6, seed=5)]
-    assert verdict.regressions(of_speeds(speeds[:12]), tolerance=TOLERANCE)
-    assert verdict.regressions(of_speeds(speeds), tolerance=TOLERANCE) == ()
+    assert history.regressions(of_speeds(speeds[:12]), tolerance=TOLERANCE)
+    assert history.regressions(of_speeds(speeds), tolerance=TOLERANCE) == ()
 
 
 def test_a_slowdown_that_went_half_way_still_is_one_since_it_began() -> None:
     speeds = [*steady(8), *steady(5, level=700), *steady(6, level=850)]
-    (found,) = verdict.regressions(of_speeds(speeds), tolerance=TOLERANCE)
+    (found,) = history.regressions(of_speeds(speeds), tolerance=TOLERANCE)
     assert histories.number_of(found) == 9
 
 
 def test_steps_that_each_are_within_the_tolerance_add_up() -> None:
     speeds = [*steady(8), *steady(8, level=960), *steady(8, level=920)]
-    assert verdict.regressions(of_speeds(speeds[:16]), tolerance=TOLERANCE) == ()
-    (found,) = verdict.regressions(of_speeds(speeds), tolerance=TOLERANCE)
+    assert history.regressions(of_speeds(speeds[:16]), tolerance=TOLERANCE) == ()
+    (found,) = history.regressions(of_speeds(speeds), tolerance=TOLERANCE)
     assert histories.number_of(found) == 17
 
 
 def test_a_change_within_the_tolerance_is_none_however_sure() -> None:
-    assert verdict.regressions(of_speeds([*steady(30), *steady(30, level=970)]), tolerance=TOLERANCE) == ()
+    assert history.regressions(of_speeds([*steady(30), *steady(30, level=970)]), tolerance=TOLERANCE) == ()
 
 
 def test_faster_is_no_regression() -> None:
-    assert verdict.regressions(of_speeds([*steady(10), *steady(5, level=1200)]), tolerance=TOLERANCE) == ()
+    assert history.regressions(of_speeds([*steady(10), *steady(5, level=1200)]), tolerance=TOLERANCE) == ()
 
 
 def test_of_a_training_more_seconds_are_slower() -> None:
@@ -85,7 +85,7 @@ def test_of_a_training_more_seconds_are_slower() -> None:
         entry(number, [figure(seconds, quantity="Seconds")])
         for number, seconds in enumerate([*steady(9, level=60), *steady(4, level=75)], start=1)
     ]
-    (found,) = verdict.regressions(entries, tolerance=TOLERANCE)
+    (found,) = history.regressions(entries, tolerance=TOLERANCE)
     assert found.speed.mean == pytest.approx(0.8, abs=0.01)
 
 
@@ -103,8 +103,8 @@ def test_no_verdict_across_environments_but_the_change_is_reported() -> None:
         )
         for number, speed in enumerate(speeds, start=1)
     ]
-    assert verdict.regressions(entries, tolerance=TOLERANCE) == ()
-    (change,) = verdict.key_changes(entries)
+    assert history.regressions(entries, tolerance=TOLERANCE) == ()
+    (change,) = history.key_changes(entries)
     assert change.sentence == "driver 550.54 -> 560.35"
     assert change.run == entries[9].name
 
@@ -115,8 +115,8 @@ def test_another_instance_type_or_image_is_another_environment(field: str) -> No
         entry(number, [figure(speed, **{field: "x" if number < 10 else "y"})])
         for number, speed in enumerate([*steady(9), *steady(9, level=800)], start=1)
     ]
-    assert verdict.regressions(entries, tolerance=TOLERANCE) == ()
-    (change,) = verdict.key_changes(entries)
+    assert history.regressions(entries, tolerance=TOLERANCE) == ()
+    (change,) = history.key_changes(entries)
     assert "x -> y" in change.sentence
 
 
@@ -127,7 +127,7 @@ def test_runs_before_and_after_another_environment_are_still_comparable() -> Non
         entry(number, [figure(speed, environment=key)])
         for number, (speed, key) in enumerate(zip(speeds, keys, strict=True), start=1)
     ]
-    (found,) = verdict.regressions(entries, tolerance=TOLERANCE)
+    (found,) = history.regressions(entries, tolerance=TOLERANCE)
     assert histories.number_of(found) == 11
 
 
@@ -136,14 +136,14 @@ def test_runs_that_never_settled_are_left_out() -> None:
         entry(number, [figure(speed, settled=number <= 9)])
         for number, speed in enumerate([*steady(9), *steady(4, level=800)], start=1)
     ]
-    assert verdict.regressions(entries, tolerance=TOLERANCE) == ()
+    assert history.regressions(entries, tolerance=TOLERANCE) == ()
 
 
 def test_a_point_that_the_template_does_not_have_any_more_is_not_judged() -> None:
     slow = [*steady(9), *steady(4, level=800)]
     entries = [entry(number, [figure(speed, point="old")]) for number, speed in enumerate(slow, start=1)]
     entries += [entry(number, [figure(1000.0, point="new")]) for number in range(14, 16)]
-    assert verdict.regressions(entries, tolerance=TOLERANCE) == ()
+    assert history.regressions(entries, tolerance=TOLERANCE) == ()
 
 
 def test_a_level_begins_where_the_series_changes() -> None:
@@ -169,5 +169,5 @@ def test_the_statistic_is_the_largest_two_sample_t() -> None:
 
 def test_the_first_slow_run_may_be_the_last_but_one() -> None:
     speeds = [*steady(SLOW_FROM - 1), *steady(2, level=850)]
-    (found,) = verdict.regressions(of_speeds(speeds), tolerance=TOLERANCE)
+    (found,) = history.regressions(of_speeds(speeds), tolerance=TOLERANCE)
     assert histories.number_of(found) == SLOW_FROM

@@ -15,7 +15,7 @@ from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.point_result import Estimate, PointResult, Relative
 from gpubench.api.point_warning import WarningReason
 from gpubench.api.pool import GpuPool
-from gpubench.plan import scaled
+from gpubench.plan import expand
 from gpubench.plan.plan import Plan
 from gpubench.records import Training, Unsettled
 from gpubench.report import relatives, tables
@@ -439,6 +439,6 @@ def test_each_figure_is_explained_by_what_was_divided(mode: str) -> None:
 
 def test_a_small_form_keeps_no_base_that_it_does_not_have() -> None:
     spec = a_spec()
-    assert scaled.scaled(spec, 0.01).baseline == spec.baseline
-    assert scaled.scaled(a_spec(baseline={"batchPerWorker": 64}), 0.01).baseline is None
-    assert scaled.on_pool(spec, "a100").baseline is None
+    assert expand.scaled(spec, 0.01).baseline == spec.baseline
+    assert expand.scaled(a_spec(baseline={"batchPerWorker": 64}), 0.01).baseline is None
+    assert expand.on_pool(spec, "a100").baseline is None

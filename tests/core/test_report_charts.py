@@ -20,7 +20,7 @@ from gpubench.api.point_result import (
     Scaling,
 )
 from gpubench.cost import breakeven, price
-from gpubench.plan.freeze import freeze
+from gpubench.plan.expand import freeze
 from gpubench.report.charts import owning, paying, points, scaling, spending
 from gpubench.report.charts.points import Entry
 from gpubench.report.document import Axis, Bars, Curves, Missing

@@ -8,7 +8,7 @@ import pytest
 import builders
 from gpubench import names, workloads
 from gpubench.api.sweep import Data, DataSource, SweepBlock
-from gpubench.plan import scaled
+from gpubench.plan import expand
 
 TRAINING = {"mode": "Training"}
 VOLUME = {"source": "Volume", "path": "/data/mnist"}
@@ -19,11 +19,11 @@ GPUS = builders.pool(
 
 
 def small(*blocks: dict[str, Any], scale: float = 0.01, **spec: Any) -> tuple[SweepBlock, ...]:
-    return scaled.scaled(builders.spec(*blocks, **spec), scale).sweep
+    return expand.scaled(builders.spec(*blocks, **spec), scale).sweep
 
 
 def once(*blocks: dict[str, Any], pool: Any = TWO_SLOTS, **spec: Any) -> tuple[SweepBlock, ...]:
-    return scaled.once(builders.spec(*blocks, **spec), pool).sweep
+    return expand.each_once(builders.spec(*blocks, **spec), pool).sweep
 
 
 @pytest.mark.parametrize(
@@ -88,16 +88,16 @@ def test_times_are_scaled_but_long_enough_to_measure() -> None:
     spec = builders.spec(
         measure={"duration": "20m", "warmUp": "0s", "window": "10s", "timedRegion": region, "repeats": {"min": 5}}
     )
-    measure = scaled.scaled(spec, 0.01).measure
+    measure = expand.scaled(spec, 0.01).measure
     assert (measure.duration, measure.warm_up, measure.window, measure.repeats.min) == ("12s", "0s", "1s", 1)
-    assert scaled.scaled(spec, 0.001).measure.duration == "5s"
+    assert expand.scaled(spec, 0.001).measure.duration == "5s"
     assert (measure.timed_region.evaluation, measure.timed_region.first_epoch) == ("Outside", "Included")
 
 
 def test_goals_and_prices_stay() -> None:
     goals = [{"name": "whole", "workload": "mnist_cnn", "samples": 60_000}]
     spec = builders.spec(goals=goals, currency="USD")
-    found = scaled.scaled(spec, 0.01)
+    found = expand.scaled(spec, 0.01)
     assert (found.goals, found.currency) == (spec.goals, "USD")
 
 
@@ -152,12 +152,12 @@ def test_only_volumes_with_an_own_workload_stay() -> None:
     spec = builders.spec(
         builders.block(data=VOLUME), builders.block(workloads=["Custom"], custom=custom), template={"volumes": volumes}
     )
-    assert [volume.name for volume in scaled.scaled(spec, 0.01).template.volumes] == ["own"]
+    assert [volume.name for volume in expand.scaled(spec, 0.01).template.volumes] == ["own"]
 
 
 @pytest.mark.parametrize("name", ["quick", "a" * 40, "a" * 33 + "-bcdefg"])
 def test_its_name_says_what_it_is_and_is_short_enough(name: str) -> None:
-    found = scaled.name(name)
+    found = expand.scaled_name(name)
     assert found.endswith("-small")
     assert "--" not in found
     assert len(found) <= names.BENCHMARK_NAME_MAX
@@ -165,5 +165,5 @@ def test_its_name_says_what_it_is_and_is_short_enough(name: str) -> None:
 
 def test_the_pool_alone_changes_nothing_else() -> None:
     spec = builders.spec(builders.block(workers=[1, 8], precision=["mixed_float16"]))
-    (block,) = scaled.on_pool(spec, "here").sweep
+    (block,) = expand.on_pool(spec, "here").sweep
     assert block == spec.sweep[0].model_copy(update={"pools": ("here",)})

@@ -8,7 +8,7 @@ from typing import Any
 import histories
 from gpubench.api.benchmark_status import EnvironmentFacts
 from gpubench.api.schedule import GpuBenchmarkScheduleSpec, GpuBenchmarkScheduleStatus
-from gpubench.schedule import runs, status
+from gpubench.schedule import runs
 from gpubench.schedule.history import Entry
 from gpubench.schedule.runs import Decision, Run
 from gpubench.scheduler import conditions
@@ -26,7 +26,7 @@ SPEC = GpuBenchmarkScheduleSpec.model_validate(
 
 def made(entries: Sequence[Entry], decided: Decision | None = None, **changes: Any) -> GpuBenchmarkScheduleStatus:
     spec = SPEC.model_copy(update=changes.pop("spec", {}))
-    return status.status(spec, decided or Decision(), entries, monthly=None, generation=1, now=NOW, **changes)
+    return runs.status(spec, decided or Decision(), entries, monthly=None, generation=1, now=NOW, **changes)
 
 
 def of(found: GpuBenchmarkScheduleStatus, type_: str) -> tuple[str, str]:
@@ -43,32 +43,32 @@ SLOW = histories.of_speeds([*steady(9), *steady(4, level=800)])
 
 
 def test_regressed_is_unknown_until_there_are_enough_runs() -> None:
-    assert of(made(SLOW[:5]), status.REGRESSED) == ("Unknown", status.TOO_FEW_RUNS)
-    assert of(made(SLOW[:6]), status.REGRESSED) == ("False", status.NOT_SLOWER)
+    assert of(made(SLOW[:5]), runs.REGRESSED) == ("Unknown", runs.TOO_FEW_RUNS)
+    assert of(made(SLOW[:6]), runs.REGRESSED) == ("False", runs.NOT_SLOWER)
 
 
 def test_regressed_says_since_when() -> None:
     found = made(SLOW)
-    assert of(found, status.REGRESSED) == ("True", status.SLOWER)
+    assert of(found, runs.REGRESSED) == ("True", runs.SLOWER)
     assert found.regressions[0].run == SLOW[9].name
-    assert SLOW[9].name in next(one.message for one in found.conditions if one.type == status.REGRESSED)
+    assert SLOW[9].name in next(one.message for one in found.conditions if one.type == runs.REGRESSED)
 
 
 def test_a_run_that_is_slower_than_the_baseline_of_its_template_is_a_regression() -> None:
     judged = SLOW[0].model_copy(update={"baseline": "Fail", "baseline_sentence": "1 of 1 points is slower"})
-    assert of(made([judged]), status.REGRESSED) == ("True", status.SLOWER_THAN_BASELINE)
+    assert of(made([judged]), runs.REGRESSED) == ("True", runs.SLOWER_THAN_BASELINE)
     passed = judged.model_copy(update={"baseline": "Pass"})
-    assert of(made([passed]), status.REGRESSED) == ("False", status.NOT_SLOWER)
+    assert of(made([passed]), runs.REGRESSED) == ("False", runs.NOT_SLOWER)
 
 
 def test_the_beginning_and_the_end_of_a_regression_are_told_once() -> None:
     healthy, slow = made(SLOW[:9]), made(SLOW)
-    (told,) = status.happenings(healthy.conditions, healthy.key_changes, slow)
-    assert (told.type, told.reason) == ("Warning", status.REGRESSED)
-    assert status.happenings(slow.conditions, slow.key_changes, slow) == ()
+    (told,) = runs.happenings(healthy.conditions, healthy.key_changes, slow)
+    assert (told.type, told.reason) == ("Warning", runs.REGRESSED)
+    assert runs.happenings(slow.conditions, slow.key_changes, slow) == ()
     again = made(histories.of_speeds([*steady(9), *steady(4, level=800), *steady(6)]))
-    (told,) = status.happenings(slow.conditions, slow.key_changes, again)
-    assert (told.type, told.reason) == ("Normal", status.RECOVERED)
+    (told,) = runs.happenings(slow.conditions, slow.key_changes, again)
+    assert (told.type, told.reason) == ("Normal", runs.RECOVERED)
 
 
 def test_another_driver_is_told_once() -> None:
@@ -78,30 +78,30 @@ def test_another_driver_is_told_once() -> None:
         for number in range(1, 5)
     ]
     before, after = made(entries[:2]), made(entries)
-    (told,) = status.happenings(before.conditions, before.key_changes, after)
-    assert (told.reason, told.message.split(" since ")[0]) == (status.KEY_CHANGED, "driver 550 -> 560")
-    assert status.happenings(after.conditions, after.key_changes, after) == ()
+    (told,) = runs.happenings(before.conditions, before.key_changes, after)
+    assert (told.reason, told.message.split(" since ")[0]) == (runs.KEY_CHANGED, "driver 550 -> 560")
+    assert runs.happenings(after.conditions, after.key_changes, after) == ()
 
 
 def test_ready_says_why_nothing_runs() -> None:
     problem = runs.decide(
         runs.Schedule(name="s", created_at=0, spec=SPEC.model_copy(update={"schedule": "0 0 30 2 *"})), (), NOW
     )
-    assert of(made([], problem), status.READY) == ("False", runs.UNPARSEABLE)
-    assert of(made([], spec={"suspend": True}), status.READY) == ("False", status.SUSPENDED)
-    assert of(made([], Decision(next_at=int(NOW) + 60)), status.READY) == ("True", status.SCHEDULED)
+    assert of(made([], problem), runs.READY) == ("False", runs.UNPARSEABLE)
+    assert of(made([], spec={"suspend": True}), runs.READY) == ("False", runs.SUSPENDED)
+    assert of(made([], Decision(next_at=int(NOW) + 60)), runs.READY) == ("True", runs.SCHEDULED)
 
 
 def test_ready_says_for_which_pools_the_runs_wait() -> None:
     found = made([], Decision(next_at=int(NOW) + 60), missing_pools=("a", "b", "c", "d"))
-    assert of(found, status.READY) == ("True", status.WAITING_FOR_POOLS)
+    assert of(found, runs.READY) == ("True", runs.WAITING_FOR_POOLS)
     (ready, _) = found.conditions
     assert ready.message.endswith(", and waits for GpuPool a, b, c and 1 more, not there: apply it")
 
 
 def test_a_condition_keeps_its_time_as_long_as_it_holds() -> None:
     before = made(SLOW)
-    later = status.status(
+    later = runs.status(
         SPEC, Decision(), SLOW, monthly=None, before=before.conditions, generation=2, now=NOW + histories.HOUR
     )
     assert [one.last_transition_time for one in later.conditions] == [
@@ -134,4 +134,4 @@ def test_no_status_is_larger_than_its_schema() -> None:
     assert len(found.regressions) == 16
     assert GpuBenchmarkScheduleStatus.model_validate(found.to_wire()) == found
     assert all(len(one.message) <= 1024 for one in found.conditions)
-    assert conditions.holds(found.conditions, status.REGRESSED)
+    assert conditions.holds(found.conditions, runs.REGRESSED)

@@ -10,8 +10,7 @@ from gpubench import names, records
 from gpubench.api import status_sizes, validate
 from gpubench.api.benchmark_status import EnvironmentFacts
 from gpubench.api.pool import GpuPool
-from gpubench.plan.baseline import Baseline, BaselinePoint
-from gpubench.plan.plan import Plan
+from gpubench.plan.plan import Baseline, BaselinePoint, Plan
 from gpubench.records import Epoch, Training
 from gpubench.scheduler import conditions, planning
 from gpubench.scheduler.decision import Decision

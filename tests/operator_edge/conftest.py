@@ -26,7 +26,7 @@ import studies
 import telling_program
 from cluster import ApiError, Cluster, Image, Node
 from gpubench import names
-from gpubench.plan import freeze
+from gpubench.plan import expand
 from gpubench_cluster import kube
 
 Found = TypeVar("Found")
@@ -183,7 +183,7 @@ def equipped(tmp_path_factory: pytest.TempPathFactory, stand_in_image: Image, te
     """A cluster with both kinds of nodes, and gpubench installed."""
     return kept.running(
         "equipped",
-        _equipped(tmp_path_factory, {freeze.DEFAULT_IMAGE: stand_in_image, studies.TELLING_IMAGE: telling_image}),
+        _equipped(tmp_path_factory, {expand.DEFAULT_IMAGE: stand_in_image, studies.TELLING_IMAGE: telling_image}),
     )
 
 

@@ -15,8 +15,8 @@ import installation
 import studies
 from cluster import Cluster, Image, Node
 from gpubench import names
-from gpubench.plan import freeze
-from gpubench.schedule import status
+from gpubench.plan import expand
+from gpubench.schedule import runs
 from gpubench_cluster import kube
 
 SLOW = "fleet-3"
@@ -33,7 +33,7 @@ WAIT_SECONDS = 120.0
 @pytest.fixture
 def fleet(tmp_path: Path, stand_in_image: Image) -> Iterator[Cluster]:
     nodes = tuple(Node(name=name, labels={"pool": "fleet"}, cores=(0,)) for name in NODES)
-    with Cluster.start(tmp_path / "cluster", nodes=nodes, images={freeze.DEFAULT_IMAGE: stand_in_image}) as cluster:
+    with Cluster.start(tmp_path / "cluster", nodes=nodes, images={expand.DEFAULT_IMAGE: stand_in_image}) as cluster:
         log = tmp_path / "operator.log"
         with installation.running_operator(cluster, log=log, settings=SETTINGS):
             yield cluster
@@ -97,6 +97,6 @@ def test_a_fleet_check_over_six_nodes_names_the_slow_one(fleet: Cluster) -> None
 
     def is_told() -> bool:
         events = fleet.request("GET", kube.EVENTS.path(namespace="default"))["items"]
-        return any(event["reason"] == status.SLOW_NODE for event in events)
+        return any(event["reason"] == runs.SLOW_NODE for event in events)
 
     wait(is_told, what="an Event about it")

@@ -8,7 +8,7 @@ from typing import Any
 
 import studies
 from gpubench import names
-from gpubench.plan import freeze
+from gpubench.plan import expand
 from gpubench_cluster import kube
 
 # Annotated instead of imported: fixtures of conftest.py have no module that a test could import.
@@ -28,7 +28,7 @@ def said(place: Place, reason: str, *, of: str = "quick") -> list[str]:
 def sleeper(node: str, *, cpu: str) -> kube.Object:
     """A pod of somebody else's, which takes a node."""
     resources = {"requests": {"cpu": cpu}, "limits": {"cpu": cpu}}
-    container = {"name": "c", "image": freeze.DEFAULT_IMAGE, "command": ["sleep", "3600"], "resources": resources}
+    container = {"name": "c", "image": expand.DEFAULT_IMAGE, "command": ["sleep", "3600"], "resources": resources}
     return {
         "metadata": {"name": "foreign"},
         "spec": {

@@ -9,7 +9,7 @@ import memory_kube
 import studies
 from gpubench import names
 from gpubench.api.schedule import GpuBenchmarkScheduleStatus
-from gpubench.schedule import history, runs, status
+from gpubench.schedule import history, runs
 from gpubench_cluster import kube
 from gpubench_operator import events, exporter, observe, queue, schedule, schedule_exporter, settings, watch
 from memory_world import Clock
@@ -229,20 +229,20 @@ async def test_replace_deletes_the_run_under_way() -> None:
 async def test_a_study_that_became_slower_is_told_in_condition_event_and_metric() -> None:
     world = World()
     await world.run(95)
-    assert status.REGRESSED not in world.events()
+    assert runs.REGRESSED not in world.events()
     world.speed = 800.0
     await world.run(30)
     found = world.status
     (slower,) = found.regressions
     assert slower.run == at(100)
-    assert [one.status for one in found.conditions if one.type == status.REGRESSED] == ["True"]
-    assert world.events().count(status.REGRESSED) == 1
+    assert [one.status for one in found.conditions if one.type == runs.REGRESSED] == ["True"]
+    assert world.events().count(runs.REGRESSED) == 1
     samples = {
         (sample.name, sample.labels.get("condition")): sample.value
         for family in world.figures.collect()
         for sample in family.samples
     }
-    assert samples["gpubench_schedule_condition", status.REGRESSED] == 1
+    assert samples["gpubench_schedule_condition", runs.REGRESSED] == 1
     assert samples["gpubench_schedule_slower_points", None] == 1
 
 
@@ -250,7 +250,7 @@ async def test_a_schedule_that_cannot_be_read_says_so_and_starts_nothing() -> No
     world = World(schedule="0 0 30 2 *")
     await world.run(30)
     assert world.created == []
-    assert [one.reason for one in world.status.conditions if one.type == status.READY] == [runs.UNPARSEABLE]
+    assert [one.reason for one in world.status.conditions if one.type == runs.READY] == [runs.UNPARSEABLE]
     assert world.events() == [runs.UNPARSEABLE]
 
 
@@ -259,7 +259,7 @@ async def test_a_schedule_whose_pool_is_not_there_says_which_and_goes_on() -> No
     world.api.remove(kube.POOLS, name="pool")
     await world.run(11)
     (ready, _) = world.status.conditions
-    assert (ready.status, ready.reason) == ("True", status.WAITING_FOR_POOLS)
+    assert (ready.status, ready.reason) == ("True", runs.WAITING_FOR_POOLS)
     assert "waits for GpuPool pool, not there" in ready.message
     assert world.status.monthly is not None
     assert world.status.monthly.sentence.startswith("no cost: GpuPool pool is not there")

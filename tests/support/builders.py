@@ -6,7 +6,7 @@ from typing import Any
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.point_result import PointResult
 from gpubench.api.pool import GpuPool, GpuPoolSpec
-from gpubench.plan.freeze import freeze
+from gpubench.plan.expand import freeze
 from gpubench.plan.plan import Plan
 from gpubench.records import Environment, Failure, Result, Training, termination_message
 from gpubench.scheduler.ledger import AttemptRecord, Outcome, Reason

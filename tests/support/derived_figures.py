@@ -18,7 +18,7 @@ from gpubench.cost import billing, breakeven, derived, ownership, price
 from gpubench.cost.amount import Amount, Rate
 from gpubench.cost.billing import BillingRule
 from gpubench.cost.derived import Relative, SamplesPerUnit
-from gpubench.plan import derived as sources
+from gpubench.plan import expand
 from gpubench.plan.plan import Plan, PointKey
 from gpubench.report import efficiencies
 from gpubench_cli import stored
@@ -67,7 +67,7 @@ def _value(study: "_Study", row: Mapping[str, str], index: int) -> Decimal:
         case "mean-efficiency":
             value = derived.mean_efficiency(study.efficiencies(index))
         case "extrapolated-throughput":
-            source = sources.source_of(study.plan, study.plan.points[index])
+            source = expand.source_of(study.plan, study.plan.points[index])
             assert source is not None
             workers = study.plan.points[source].key.workers
             value = derived.extrapolated(
@@ -162,7 +162,7 @@ class _Study:
 
     def _trains_the_same(self, index: int, key: PointKey) -> bool:
         point = self.plan.points[index]
-        return sources.same_training(sources.line_of(point), point.key, key)
+        return expand.same_training(expand.line_of(point), point.key, key)
 
     def throughput(self, index: int) -> Decimal:
         found = self.results[index].throughput
@@ -202,7 +202,7 @@ class _Study:
 
     def efficiencies(self, index: int, *, base_workers: int | None = None) -> list[Decimal]:
         """Those of all points of more workers than the base on the point's line: by default the smallest base."""
-        line = sources.line_of(self.plan.points[index])
+        line = expand.line_of(self.plan.points[index])
         alike = [
             result
             for point, result in zip(self.plan.points, self.results, strict=True)

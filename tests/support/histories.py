@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gpubench.api.benchmark_status import EnvironmentFacts
 from gpubench.api.schedule import Regression
-from gpubench.schedule import verdict
+from gpubench.schedule import history
 from gpubench.schedule.history import Entry, Figure
 
 BEGIN = 1_793_577_600  # 2026-11-02T00:00Z
@@ -90,7 +90,7 @@ def simulated(source: random.Random, *, slowdown: float, noise: str = "normal", 
 def watched(entries: Sequence[Entry], *, until: int = RUNS) -> Found:
     """Judged after each run, as an operator does, until the first regression is reported."""
     for number in range(1, until + 1):
-        if found := verdict.regressions(entries[:number], tolerance=TOLERANCE):
+        if found := history.regressions(entries[:number], tolerance=TOLERANCE):
             return Found(at=number, dated=number_of(found[0]))
     return Found(at=None, dated=None)
 

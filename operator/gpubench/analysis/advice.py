@@ -25,7 +25,7 @@ from gpubench.cost import billing, price
 from gpubench.cost.amount import Amount
 from gpubench.cost.marginal import CostInterval
 from gpubench.cost.refusals import RefusedInput
-from gpubench.plan import derived, skips
+from gpubench.plan import expand
 from gpubench.plan.plan import Plan, Point
 from gpubench.report import advisor, answer, text
 from gpubench.report.advisor import Advice, Candidate, Considered, Gang, Line
@@ -173,7 +173,7 @@ def _advice(plan: Plan, found: Considered, objective: Objective, goal: Goal) -> 
 
 def _measured(plan: Plan, one: _Entry) -> Gang:
     assert one.result.throughput is not None
-    source = derived.source_of(plan, one.point) if one.point.basis is Basis.REPRICED else one.number
+    source = expand.source_of(plan, one.point) if one.point.basis is Basis.REPRICED else one.number
     return Gang(
         line=_line(_keys(one.point)[0]),
         workers=one.point.key.workers,
@@ -207,7 +207,7 @@ def _predicted(
             continue
         batch, rest = (key.batch, 0) if key.kind == "weak" else divmod(key.batch, workers)
         divided = bool(batch) and not rest
-        place = skips.of_place(
+        place = expand.of_place(
             key.pool, spec, workers=workers, workers_per_node=per_node, batch=key.batch, divided=divided
         )
         if place is None:

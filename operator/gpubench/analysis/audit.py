@@ -18,7 +18,7 @@ from gpubench import exitcodes
 from gpubench.analysis.status import point_text
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
-from gpubench.plan import expand, freeze, importing
+from gpubench.plan import expand
 from gpubench.plan.plan import Plan, Point
 from gpubench.records import Checkpoint, Environment, Epoch, Failure, Health, Log, Result, Resumed, Usage, Window
 from gpubench.scheduler import conditions, judgement
@@ -62,9 +62,9 @@ def has_windows(plan: Plan, trial: str) -> bool:
 
 def of_plan(plan: Plan, spec: GpuBenchmarkSpec) -> Iterator[Finding]:
     """Whether a plan is one of this study: its points, its times, its seed. What was skipped depends on the place."""
-    again = freeze.freeze(spec, plan.pools, plan.planned_at, expand.nodes_of(plan.points))
+    again = expand.freeze(spec, plan.pools, plan.planned_at, expand.nodes_of(plan.points))
     if plan.imported is not None:
-        again = importing.with_measurements(again, plan.imported)
+        again = expand.with_measurements(again, plan.imported)
     if [point.key for point in again.points] != [point.key for point in plan.points]:
         yield Finding("points", "they are not those of the study file")
     stored, found = (_only(wire, wire.keys() - _OF_THE_PLACE) for wire in (plan.to_wire(), again.to_wire()))

@@ -22,8 +22,7 @@ from gpubench.api.benchmark_status import Comparison, ComparisonCounts, Environm
 from gpubench.api.goals import CompareTo
 from gpubench.api.point_result import Judgement, PointResult, PointState
 from gpubench.api.status_sizes import COMPARISON_MAX
-from gpubench.plan.baseline import Baseline, BaselinePoint
-from gpubench.plan.plan import Plan
+from gpubench.plan.plan import Baseline, BaselinePoint, Plan
 from gpubench.report import comparisons, pairs, tables, text
 from gpubench.report.pairs import Side
 from gpubench.scheduler import conditions

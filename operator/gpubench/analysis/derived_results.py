@@ -20,7 +20,7 @@ from gpubench.api import status_sizes
 from gpubench.api.point_result import SOURCES, Basis, Estimate, PointResult, PointState
 from gpubench.api.point_warning import PointWarning, WarningReason
 from gpubench.cost import derived as formulas
-from gpubench.plan import derived
+from gpubench.plan import expand
 from gpubench.plan.plan import Plan, Point
 from gpubench.report import efficiencies, tables
 from gpubench.scheduler import conditions
@@ -34,7 +34,7 @@ def derived_result(plan: Plan, point: Point, blank: PointResult, *, results: Seq
 
     `blank` is the point without any figure.
     """
-    index = derived.source_of(plan, point)
+    index = expand.source_of(plan, point)
     if point.skip is not None or index is None:
         return blank.model_copy(update={"state": PointState.SKIPPED, "reason": point.skip or _NO_SOURCE})
     source = results[index]
@@ -64,14 +64,14 @@ def _extrapolated(
     plan: Plan, point: Point, blank: PointResult, *, source: PointResult, results: Sequence[PointResult]
 ) -> PointResult:
     assert source.throughput is not None  # the caller has looked
-    line = derived.line_of(point)
+    line = expand.line_of(point)
     alike = same_training(plan, point, results)
     if any(result.state in _OPEN for result in alike):
         return blank.model_copy(update={"state": PointState.PENDING})  # the mean would still change
     found = [Decimal(e) for e in efficiencies.of_line(alike, line=line, baseline_workers=source.workers)]
     if not found:
         reason = (
-            f"no point on several workers gives an efficiency of {blank.workload} at {derived.batch_text(point)} "
+            f"no point on several workers gives an efficiency of {blank.workload} at {expand.batch_text(point)} "
             f"relative to {workers_text(source.workers)}, from which {blank.pool} is extrapolated: "
             f"{_why_none(source, alike)}"
         )
@@ -97,11 +97,11 @@ def _extrapolated(
 
 def same_training(plan: Plan, point: Point, results: Sequence[PointResult]) -> list[PointResult]:
     """The measured points whose efficiencies a derived one may be extrapolated by."""
-    line = derived.line_of(point)
+    line = expand.line_of(point)
     return [
         result
         for other, result in zip(plan.points, results, strict=True)
-        if other.basis in SOURCES and derived.same_training(line, other.key, point.key)
+        if other.basis in SOURCES and expand.same_training(line, other.key, point.key)
     ]
 
 

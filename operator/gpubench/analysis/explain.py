@@ -16,7 +16,7 @@ from gpubench.api.point_result import AmountInterval, Basis, Estimate, PointResu
 from gpubench.cost import derived as money
 from gpubench.cost import price, waterfall
 from gpubench.cost.amount import Rate
-from gpubench.plan import derived
+from gpubench.plan import expand
 from gpubench.plan.plan import Plan, Point
 from gpubench.report import bills as bill_texts
 from gpubench.report import tables, text
@@ -69,7 +69,7 @@ class _Place(NamedTuple):
     def origin(self) -> str:
         if self.point.basis is Basis.IMPORTED and self.plan.imported is not None:
             return f"published by {self.plan.imported.origin}: {self.plan.imported.source}"
-        source = derived.source_of(self.plan, self.point)
+        source = expand.source_of(self.plan, self.point)
         if source is None:
             return f"ledger, attempts {', '.join(one.key for one in self.attempts)}"
         return f"not run, {self.point.basis.value.lower()} from {tables.describe(self.points.results[source])}"

@@ -16,9 +16,8 @@ from gpubench.analysis import estimates, point_warnings, training_results
 from gpubench.api.measuring import Mode
 from gpubench.api.point_result import Estimate, GpuUsage, PointResult, PointState, Quality, Scaling, TrainingResult
 from gpubench.api.point_warning import PointWarning, WarningReason
-from gpubench.plan import derived
-from gpubench.plan.imported import ImportedPoint, Run
-from gpubench.plan.plan import Plan, Point
+from gpubench.plan import expand
+from gpubench.plan.plan import ImportedPoint, ImportedRun, Plan, Point
 from gpubench.report.tables import NOT_PUBLISHED
 from gpubench.stats import intervals
 from gpubench.stats.efficiency import Ground, MeasuredPoint
@@ -69,7 +68,7 @@ def imported_result(plan: Plan, index: int, blank: PointResult, *, among: Sequen
     )
 
 
-def _runs(plan: Plan, index: int) -> tuple[Run, ...]:
+def _runs(plan: Plan, index: int) -> tuple[ImportedRun, ...]:
     found = plan.imported.at(index) if plan.imported is not None else None
     return found.runs if found is not None else ()
 
@@ -111,7 +110,7 @@ def _printed(plan: Plan, point: Point, published: str) -> Scaling:
     """An efficiency as it was published, relative to the base that gpubench would have taken."""
     pool = point.key.pool
     baseline = plan.pool(pool).spec.scaling_baseline or pool
-    line = derived.line_of(point)
+    line = expand.line_of(point)
     bases = [other for other in plan.points if other.key.pool == baseline and _is_base(line, other, of=point)]
     return Scaling(
         kind=line,
@@ -123,13 +122,13 @@ def _printed(plan: Plan, point: Point, published: str) -> Scaling:
 
 def _is_base(line: Literal["weak", "strong"], other: Point, *, of: Point) -> bool:
     """Whether a point may be the base of another one's efficiency: it trains the same on fewer workers."""
-    return other.key.workers < of.key.workers and derived.same_training(line, other.key, of.key)
+    return other.key.workers < of.key.workers and expand.same_training(line, other.key, of.key)
 
 
 # --- training ---------------------------------------------------------------------------------------------------------
 
 
-def _training(plan: Plan, point: Point, runs: Sequence[Run]) -> TrainingResult | None:
+def _training(plan: Plan, point: Point, runs: Sequence[ImportedRun]) -> TrainingResult | None:
     """Whole epochs; None where nobody says how long they took."""
     seconds = _of_all(run.seconds for run in runs)
     if plan.mode is not Mode.TRAINING or not seconds or point.key.epochs is None:
@@ -149,7 +148,7 @@ def _training(plan: Plan, point: Point, runs: Sequence[Run]) -> TrainingResult |
     )
 
 
-def _quality(runs: Sequence[Run]) -> Quality | None:
+def _quality(runs: Sequence[ImportedRun]) -> Quality | None:
     accuracies = _of_all(run.accuracy for run in runs)
     if not accuracies:
         return None
@@ -158,7 +157,7 @@ def _quality(runs: Sequence[Run]) -> Quality | None:
     )
 
 
-def _gpu(runs: Sequence[Run]) -> GpuUsage | None:
+def _gpu(runs: Sequence[ImportedRun]) -> GpuUsage | None:
     utilization = _mean(run.gpu_utilization for run in runs)
     return None if utilization is None else GpuUsage(utilization=utilization)
 

@@ -26,7 +26,7 @@ from gpubench.api.point_warning import WarningReason
 from gpubench.cost import derived, price
 from gpubench.cost.amount import Amount, Rate
 from gpubench.cost.refusals import RefusedInput
-from gpubench.plan import derived as sources
+from gpubench.plan import expand
 from gpubench.plan.plan import Plan, Point
 from gpubench.records import Environment
 from gpubench.report import pairs, tables
@@ -162,7 +162,7 @@ def _has_batch(other: Point, named: RelativeBase, *, of: Point) -> bool:
         return other.key.batch_per_worker == named.batch_per_worker
     if named.global_batch is not None:
         return other.key.global_batch == named.global_batch
-    if sources.line_of(of) == "weak":
+    if expand.line_of(of) == "weak":
         return other.key.batch_per_worker == of.key.batch_per_worker
     return other.key.global_batch == of.key.global_batch
 
@@ -194,7 +194,7 @@ def _obstacle(points: Points, *, index: int, base: int) -> str | None:
 
 def _runs(plan: Plan, index: int) -> int:
     """The point whose runs a point stands on: its own, unless it was not run."""
-    source = sources.source_of(plan, plan.points[index])
+    source = expand.source_of(plan, plan.points[index])
     return index if source is None else source
 
 

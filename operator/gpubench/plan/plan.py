@@ -4,26 +4,126 @@
 Everything later reads the plan, never the pools: a changed price or a new version of the operator changes no study that
 is under way. What many points repeat at length (data, variant, workload of the user's own) stands once in the stored
 JSON, and the points have its index: so it fits a ConfigMap.
+
+A baseline is frozen into it as values, so that it may be deleted the day after. So are figures that were measured
+elsewhere (`Imported`): they become results by the same functions as measured ones, and nothing is run for such a plan.
 """
 
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from gpubench import checksum
 from gpubench.api.attempts import AttemptLimits
-from gpubench.api.measuring import Mode, Repeats, TimedRegion
+from gpubench.api.benchmark import POINTS_MAX
+from gpubench.api.benchmark_status import EnvironmentFacts
+from gpubench.api.measuring import REPEATS_MAX, Mode, Repeats, TimedRegion
 from gpubench.api.point_result import Basis
 from gpubench.api.pool import GpuPool
 from gpubench.api.pool_price import ExchangeRate
 from gpubench.api.sweep import Custom, Data, Variant
 from gpubench.plan.assignment import Checkpointing
-from gpubench.plan.baseline import Baseline
-from gpubench.plan.imported import Imported
+from gpubench.units import DecimalText
 from gpubench.values import Value, content_id
 from gpubench.workloads import Precision
+
+# --- baseline ------------------------------------------------------------
+
+
+class BaselinePoint(Value):
+    """A measured point of the baseline that the plan has, too."""
+
+    point: int  # index into Plan.points
+    quantity: Literal["Throughput", "Seconds"]  # measure.compare.Quantity
+    repeats: int
+    mean: float  # over the repeats
+    deviation: float | None = None  # standard deviation of the repeats, where there are 3 or more
+    environment: str | None = None  # as results show it
+    instance_type: str | None = None  # as results show it
+    settled: bool = True  # figures of runs that never settled are not ranked
+
+
+class Baseline(Value):
+    """The benchmark that `spec.compareTo` names, as it was when the study was planned."""
+
+    benchmark: str
+    tolerance: DecimalText
+    confidence: float = 0.95  # at which intervals over its repeats are computed: more where these were added as needed
+    points: tuple[BaselinePoint, ...] = ()
+    environments: tuple[EnvironmentFacts, ...] = ()
+    absent: str | None = None  # why there is nothing to compare with, in a sentence
+
+
+# --- imported ------------------------------------------------------------
+
+
+#: A day, a month or a year: publications seldom say more.
+PUBLISHED_PATTERN = r"^[0-9]{4}(-[0-9]{2}){0,2}$"
+
+_Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+_Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+_Text = Annotated[str, Field(min_length=1, max_length=400)]
+
+
+class ImportedRun(Value):
+    """One repeat of a point; what of it nobody published is absent."""
+
+    samples_per_second: _Positive | None = None
+    seconds: _Positive | None = None  # of the study's timed region
+    first_epoch_seconds: _Positive | None = None  # training seconds
+    evaluation_seconds: _NotNegative | None = None  # of all evaluations
+    training_loss: _NotNegative | None = None  # of the last epoch
+    accuracy: _Share | None = None  # on held-out data, after the last epoch
+    gpu_utilization: _Share | None = None
+
+
+class ImportedSpeed(Value):
+    """How many times as fast as another point, where nothing but that was published."""
+
+    times: DecimalText
+    over: int  # index into Plan.points
+
+
+class ImportedPoint(Value):
+    """What is known of one point."""
+
+    point: int  # index into Plan.points
+    runs: tuple[ImportedRun, ...] = Field((), max_length=REPEATS_MAX)
+    efficiency: DecimalText | None = None  # relative to the pool's base, where that was published itself
+    speed: ImportedSpeed | None = None
+    note: _Text | None = None
+
+
+class AddedPoint(Value):
+    """A point that the study does not ask for: like one of its own, but for the variant's name."""
+
+    like: int  # index into the points of the study
+    variant: str
+
+
+class Imported(Value):
+    """Everything that was taken over, and from whom."""
+
+    publisher: _Text
+    source: _Text
+    published: str = Field(pattern=PUBLISHED_PATTERN)
+    points: tuple[ImportedPoint, ...] = Field(min_length=1, max_length=POINTS_MAX)
+    added: tuple[AddedPoint, ...] = ()
+
+    @property
+    def origin(self) -> str:
+        """Whose figures these are, and from when."""
+        return f"{self.publisher}, {self.published}"
+
+    def at(self, point: int) -> ImportedPoint | None:
+        """What is known of a point; None where nothing was published."""
+        return next((one for one in self.points if one.point == point), None)
+
+
+# --- plan ------------------------------------------------------------
 
 
 class PointKey(Value):

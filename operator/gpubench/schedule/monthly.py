@@ -19,7 +19,7 @@ from gpubench.api.schedule import FeePer, GpuBenchmarkScheduleSpec, Monthly, Mon
 from gpubench.cost import billing, price, recurring
 from gpubench.cost.amount import Amount
 from gpubench.cost.refusals import RefusedInput
-from gpubench.plan.freeze import freeze
+from gpubench.plan.expand import freeze
 from gpubench.plan.plan import Plan
 from gpubench.schedule import cron
 from gpubench.schedule.cron import InvalidSchedule

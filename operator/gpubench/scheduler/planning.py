@@ -11,7 +11,7 @@ from gpubench.api.benchmark import POINTS_MAX
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.pool import GpuPool
 from gpubench.cost import price
-from gpubench.plan.freeze import freeze
+from gpubench.plan.expand import freeze
 from gpubench.plan.plan import Plan
 from gpubench.scheduler import conditions, spending
 from gpubench.scheduler.decision import Decision

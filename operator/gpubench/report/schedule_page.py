@@ -21,9 +21,8 @@ from gpubench.report.document import (
 )
 from gpubench.report.tables import Column, Table
 from gpubench.report.text import UNDEFINED
-from gpubench.schedule import verdict
-from gpubench.schedule.history import Entry, Figure
-from gpubench.schedule.verdict import Measured
+from gpubench.schedule import history
+from gpubench.schedule.history import Entry, Figure, Measured
 from gpubench.stats.compare import Quantity
 from gpubench.units import rfc3339
 
@@ -107,7 +106,7 @@ def _verdict(status: GpuBenchmarkScheduleStatus) -> list[Block]:
 
 def _charts(entries: Sequence[Entry]) -> tuple[Curves, ...]:
     """The points that were measured most often, each over time, a line for each environment."""
-    measured = sorted(verdict.series(entries).values(), key=len, reverse=True)[:_DRAWN_MAX]
+    measured = sorted(history.series(entries).values(), key=len, reverse=True)[:_DRAWN_MAX]
     return tuple(_chart(number, one) for number, one in enumerate(measured, start=1))
 
 
