@@ -207,7 +207,7 @@ def _predicted(
             continue
         batch, rest = (key.batch, 0) if key.kind == "weak" else divmod(key.batch, workers)
         divided = bool(batch) and not rest
-        place = expand.of_place(
+        place = expand.not_placed(
             key.pool, spec, workers=workers, workers_per_node=per_node, batch=key.batch, divided=divided
         )
         if place is None:

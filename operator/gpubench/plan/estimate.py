@@ -64,7 +64,7 @@ class Basis(StrEnum):
     """What an estimate stands on."""
 
     HISTORY = "history"  # earlier attempts at the same point
-    SETTINGS = "settings"  # the study's own times
+    SETTINGS = "settings"  # the benchmark's own times
     ARITHMETIC = "FLOPs"  # a count of arithmetic
 
 
@@ -91,8 +91,8 @@ def of_point(plan: Plan, point: Point, *, earlier: Sequence[float] = ()) -> Esti
     None where nothing can be assumed: a training of a model, or on a device, whose arithmetic is not known here.
     """
     if earlier:
-        return _of_history(earlier)
-    return _of_arithmetic(plan, point) if plan.mode is Mode.TRAINING else _of_settings(plan, point)
+        return _from_history(earlier)
+    return _from_arithmetic(plan, point) if plan.mode is Mode.TRAINING else _from_settings(plan, point)
 
 
 def is_alike(plan: Plan, point: Point, other: Plan, other_point: Point) -> bool:
@@ -100,18 +100,14 @@ def is_alike(plan: Plan, point: Point, other: Plan, other_point: Point) -> bool:
     if point.key != other_point.key or plan.mode is not other.mode:
         return False
     mine, theirs = plan.pool(point.key.pool).spec, other.pool(point.key.pool).spec
-    times = ("warm_up", "duration", "window")
     return (
         (mine.accelerator, mine.slot) == (theirs.accelerator, theirs.slot)
-        and all(getattr(plan.timing, name) == getattr(other.timing, name) for name in times)
+        and all(getattr(plan.timing, name) == getattr(other.timing, name) for name in ("warm_up", "duration", "window"))
         and (plan.repeats and plan.repeats.until) == (other.repeats and other.repeats.until)
     )
 
 
-# --- from earlier attempts --------------------------------------------------------------------------------------------
-
-
-def _of_history(earlier: Sequence[float]) -> Estimate:
+def _from_history(earlier: Sequence[float]) -> Estimate:
     """The mean of earlier attempts, and the interval that the next one lies in.
 
     Mean and t s sqrt(1 + 1/n), Student's prediction interval for one further value (G. J. Hahn and W. Q. Meeker,
@@ -119,39 +115,25 @@ def _of_history(earlier: Sequence[float]) -> Estimate:
     """
     count = len(earlier)
     mean = math.fsum(earlier) / count
+    attempts = "1 earlier attempt" if count == 1 else f"{count} earlier attempts"
     if count < _ATTEMPTS_FOR_INTERVAL:
-        attempts = "1 earlier attempt" if count == 1 else f"{count} earlier attempts"
-        return Estimate(
-            mean=mean,
-            low=min(earlier) / _FEW_ATTEMPTS,
-            high=max(earlier) * _FEW_ATTEMPTS,
-            basis=Basis.HISTORY,
-            sentence=f"{attempts}, assumed to tell it within a factor of {_FEW_ATTEMPTS:g}",
-        )
-    deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in earlier) / (count - 1))
-    half = float(special.stdtrit(count - 1, (1 + _CONFIDENCE) / 2)) * deviation * math.sqrt(1 + 1 / count)
-    return Estimate(
-        mean=mean,
-        low=max(0.0, mean - half),
-        high=mean + half,
-        basis=Basis.HISTORY,
-        sentence=f"{count} earlier attempts (95 % prediction interval)",
-    )
+        low, high = min(earlier) / _FEW_ATTEMPTS, max(earlier) * _FEW_ATTEMPTS
+        sentence = f"{attempts}, assumed to tell it within a factor of {_FEW_ATTEMPTS:g}"
+    else:
+        deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in earlier) / (count - 1))
+        half = float(special.stdtrit(count - 1, (1 + _CONFIDENCE) / 2)) * deviation * math.sqrt(1 + 1 / count)
+        low, high, sentence = max(0.0, mean - half), mean + half, f"{attempts} (95 % prediction interval)"
+    return Estimate(mean=mean, low=low, high=high, basis=Basis.HISTORY, sentence=sentence)
 
 
-# --- from the study's own times ---------------------------------------------------------------------------------------
-
-
-def _of_settings(plan: Plan, point: Point) -> Estimate:
+def _from_settings(plan: Plan, point: Point) -> Estimate:
     timing = plan.timing
-    planned = trial_seconds(plan)
-    assert planned is not None  # only asked for in mode Throughput
     adaptive = plan.repeats is not None and not point.key.is_own_program
     shortest = min(timing.duration, _WINDOWS_MIN * timing.window) if adaptive else timing.duration
-    step = _seconds(point.key, plan.pool(point.key.pool).spec, samples=point.key.global_batch)
+    step = _seconds(plan, point.key, samples=point.key.global_batch)
     slow = 0.0 if step is None else 2 * step[2]  # the first step, and the one that the last window still waits for
     return Estimate(
-        mean=planned,
+        mean=START_UP_SECONDS + timing.warm_up + timing.duration,
         low=_START_UP_LOW + timing.warm_up + shortest,
         high=_START_UP_HIGH + timing.warm_up + timing.duration + slow,
         basis=Basis.SETTINGS,
@@ -160,12 +142,13 @@ def _of_settings(plan: Plan, point: Point) -> Estimate:
     )
 
 
-# --- from arithmetic --------------------------------------------------------------------------------------------------
-
-
-def _of_arithmetic(plan: Plan, point: Point) -> Estimate | None:
-    samples = _samples(point.key)
-    found = None if samples is None else _seconds(point.key, plan.pool(point.key.pool).spec, samples=samples)
+def _from_arithmetic(plan: Plan, point: Point) -> Estimate | None:
+    key = point.key
+    if key.custom is not None or key.epochs is None:
+        return None
+    table = workloads.TRAINING_SAMPLES if key.data.source is DataSource.VOLUME else workloads.GENERATED_SAMPLES
+    samples = key.data.samples or table.get(workloads.find(key.workload).inputs)
+    found = None if samples is None else _seconds(plan, key, samples=samples * key.epochs)
     if found is None:
         return None
     mean, low, high = found
@@ -180,23 +163,11 @@ def _of_arithmetic(plan: Plan, point: Point) -> Estimate | None:
     )
 
 
-def _samples(key: PointKey) -> int | None:
-    """That a training trains on, over its epochs; None where nobody knows."""
-    if key.custom is not None or key.epochs is None:
-        return None
-    inputs = workloads.find(key.workload).inputs
-    table = workloads.TRAINING_SAMPLES if key.data.source is DataSource.VOLUME else workloads.GENERATED_SAMPLES
-    each = key.data.samples or table.get(inputs)
-    return None if each is None else each * key.epochs
-
-
-def _seconds(key: PointKey, pool: GpuPoolSpec, *, samples: int) -> tuple[float, float, float] | None:
+def _seconds(plan: Plan, key: PointKey, *, samples: int) -> tuple[float, float, float] | None:
     """Seconds of training on so many samples of all workers together: expected, at the least, at the most."""
-    peak = _peak(pool, key.precision)
-    if key.custom is not None or peak is None:
-        return None
-    forward = workloads.find(key.workload).forward_gmac * 1e9
-    if not forward:
+    peak = _peak(plan.pool(key.pool).spec, key.precision)
+    forward = 0.0 if key.custom is not None else workloads.find(key.workload).forward_gmac * 1e9
+    if peak is None or not forward:
         return None
     at_peak = samples * forward * _OPERATIONS * _PASSES / (peak * key.workers)
     steps = samples / key.global_batch
@@ -216,5 +187,4 @@ def _peak(pool: GpuPoolSpec, precision: Precision) -> float | None:
     if not fitting:
         return None
     float32, tensor_float32, half = _PEAKS[max(fitting, key=len)]
-    by_precision = {Precision.FLOAT32: float32, Precision.TENSOR_FLOAT32: tensor_float32}
-    return by_precision.get(precision, half) * _TERA
+    return {Precision.FLOAT32: float32, Precision.TENSOR_FLOAT32: tensor_float32}.get(precision, half) * _TERA

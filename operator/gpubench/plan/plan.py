@@ -29,14 +29,14 @@ from gpubench.units import DecimalText
 from gpubench.values import Value, content_id
 from gpubench.workloads import Precision
 
-# --- baseline ------------------------------------------------------------
+# --- what is frozen beside the points ---------------------------------------------------------------------------------
 
 
 class BaselinePoint(Value):
     """A measured point of the baseline that the plan has, too."""
 
     point: int  # index into Plan.points
-    quantity: Literal["Throughput", "Seconds"]  # measure.compare.Quantity
+    quantity: Literal["Throughput", "Seconds"]  # stats.compare.Quantity
     repeats: int
     mean: float  # over the repeats
     deviation: float | None = None  # standard deviation of the repeats, where there are 3 or more
@@ -46,7 +46,7 @@ class BaselinePoint(Value):
 
 
 class Baseline(Value):
-    """The benchmark that `spec.compareTo` names, as it was when the study was planned."""
+    """The benchmark that `spec.compareTo` names, as it was at planning: values, so that it may be deleted."""
 
     benchmark: str
     tolerance: DecimalText
@@ -56,12 +56,6 @@ class Baseline(Value):
     absent: str | None = None  # why there is nothing to compare with, in a sentence
 
 
-# --- imported ------------------------------------------------------------
-
-
-#: A day, a month or a year: publications seldom say more.
-PUBLISHED_PATTERN = r"^[0-9]{4}(-[0-9]{2}){0,2}$"
-
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 _Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
@@ -69,10 +63,10 @@ _Text = Annotated[str, Field(min_length=1, max_length=400)]
 
 
 class ImportedRun(Value):
-    """One repeat of a point; what of it nobody published is absent."""
+    """One repeat of a point that was measured elsewhere; what of it nobody published is absent."""
 
     samples_per_second: _Positive | None = None
-    seconds: _Positive | None = None  # of the study's timed region
+    seconds: _Positive | None = None  # of the benchmark's timed region
     first_epoch_seconds: _Positive | None = None  # training seconds
     evaluation_seconds: _NotNegative | None = None  # of all evaluations
     training_loss: _NotNegative | None = None  # of the last epoch
@@ -98,14 +92,18 @@ class ImportedPoint(Value):
 
 
 class AddedPoint(Value):
-    """A point that the study does not ask for: like one of its own, but for the variant's name."""
+    """A point that the benchmark does not ask for: like one of its own, but for the variant's name."""
 
-    like: int  # index into the points of the study
+    like: int  # index into the points of the benchmark
     variant: str
 
 
+#: A day, a month or a year: publications seldom say more.
+PUBLISHED_PATTERN = r"^[0-9]{4}(-[0-9]{2}){0,2}$"
+
+
 class Imported(Value):
-    """Everything that was taken over, and from whom."""
+    """Everything that was taken over, and from whom. Must not happen: a figure that was not published."""
 
     publisher: _Text
     source: _Text
@@ -123,7 +121,7 @@ class Imported(Value):
         return next((one for one in self.points if one.point == point), None)
 
 
-# --- plan ------------------------------------------------------------
+# --- points, trials, the plan -----------------------------------------------------------------------------------------
 
 
 class PointKey(Value):
@@ -234,28 +232,30 @@ class Plan(checksum.Stored):
         wire: dict[str, Any] = super().to_wire()
         for field, listed in self.STORED_ONCE.items():
             indices: dict[Value, int] = {}
-            values = []
             for point, stored in zip(self.points, wire["points"], strict=True):
-                value = getattr(point.key, field)
-                if value is None:
-                    continue
-                if value not in indices:
-                    indices[value] = len(indices)
-                    values.append(stored["key"][field])
-                stored["key"][field] = indices[value]
-            if values:
-                wire[listed] = values
+                if (value := getattr(point.key, field)) is not None:
+                    stored["key"][field] = indices.setdefault(value, len(indices))
+            if indices:
+                wire[listed] = [value.to_wire() for value in indices]
         return wire
 
     @model_validator(mode="before")
     @classmethod
-    def _with_what_is_shared(cls, wire: Any) -> Any:
+    def _with_shared_values(cls, wire: Any) -> Any:
         """A stored plan with values in place of their indices; one that has the values themselves is left as it is."""
         if not isinstance(wire, dict) or not any(listed in wire for listed in cls.STORED_ONCE.values()):
             return wire
         shared = {field: wire.get(listed, ()) for field, listed in cls.STORED_ONCE.items()}
+        points = [
+            {
+                **point,
+                "key": {
+                    field: shared[field][value] if field in shared else value for field, value in point["key"].items()
+                },
+            }
+            for point in wire["points"]
+        ]
         rest = {name: value for name, value in wire.items() if name not in cls.STORED_ONCE.values()}
-        points = [{**point, "key": _resolved(point["key"], shared)} for point in wire["points"]]
         return {**rest, "points": points}
 
     def pool(self, name: str) -> GpuPool:
@@ -287,7 +287,3 @@ class Plan(checksum.Stored):
     def point_of(self, trial_id: str) -> Point:
         """The point that a trial repeats."""
         return self.points[next(trial.point for trial in self.trials if trial.id == trial_id)]
-
-
-def _resolved(key: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: shared[name][value] if name in shared else value for name, value in key.items()}
