@@ -192,7 +192,7 @@ def test_a_pool_fits_the_nodes_that_its_selector_finds(place: str, nodes_of: str
 
 
 def test_the_guides_kind_cluster_has_the_nodes_that_the_quickstart_selects() -> None:
-    guide = (Path(__file__).parents[2] / "operator/GUIDE.md").read_text()
+    guide = (Path(__file__).parents[2] / "docs/tutorials/kind.md").read_text()
     written = guide.partition("cat > kind.yaml <<'END'\n")[2].partition("\nEND\n")[0]
     (pool,) = documents.read(POOLS.parent / "quickstart.yaml").pools
     labelled = [node for node in yaml.safe_load(written)["nodes"] if "labels" in node]

@@ -175,8 +175,8 @@ def test_a_number_without_a_documented_name_is_never_written() -> None:
         point_warnings.warning(WarningReason.TREND, "it became slower", figures={"slope": 1.0})
 
 
-def test_every_reason_and_the_names_of_its_numbers_are_in_the_readme() -> None:
-    page = (Path(__file__).resolve().parents[2] / "operator" / "README.md").read_text(encoding="utf-8")
+def test_every_reason_and_the_names_of_its_numbers_are_documented() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "warnings.md").read_text(encoding="utf-8")
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line[:3] == "| `"]
     named = {row[0].strip("`"): tuple(part.strip("` ") for part in row[-1].split(",") if part.strip()) for row in rows}
     assert {reason.value: named.get(reason.value) for reason in WarningReason} == {
