@@ -5,23 +5,31 @@ The launcher gives its orders in one environment variable, and may ask for a las
 answers with JSON lines on a pipe of its own: records of `gpubench.records`, `Progress` and `Answered`. Nothing
 is ever read from a worker's standard output, where any library may print; the launcher alone writes the pod's standard
 output, so that records never mix.
+
+A process that must not outlive the one that started it, however that one ends: not even SIGKILL leaves it behind.
+
+Linux only: prctl(2), PR_SET_PDEATHSIG. The kernel means the thread that has started the process.
 """
 
 import contextlib
+import ctypes
 import os
+import signal
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
 from gpubench import records
+from gpubench.exitcodes import ExitCode
 from gpubench.plan import assignment as assignments
 from gpubench.values import Value
 
-ENV_ORDERS = "GPUBENCH_WORKER_ORDERS"
+ENV_CONFIG = "GPUBENCH_WORKER_ORDERS"
 
 
-class Orders(Value):
+class WorkerConfig(Value):
     """All that a worker needs beside Horovod's variables."""
 
     assignment: assignments.Assignment
@@ -36,6 +44,18 @@ class Orders(Value):
     started_ns: int  # when the launcher started it; both read the same monotonic clock
     join_seconds: float
     pod_ip: str
+
+
+@dataclass(frozen=True)
+class Rank:
+    """One Horovod process of a gang."""
+
+    rank: int
+    size: int
+    local_rank: int
+    local_size: int
+    pod: int
+    pods: int
 
 
 class Phase(StrEnum):
@@ -124,3 +144,14 @@ class Requests:
             if lines := os.read(self._descriptor, 1 << 12).splitlines():
                 return Request.model_validate_json(lines[-1])
         return None
+
+
+_PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent(parent: int) -> None:
+    """Ask the kernel for SIGKILL when the parent dies: it may be killed where it cannot stop its children."""
+    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL):
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
+    if os.getppid() != parent:  # it died before the kernel was asked
+        os._exit(ExitCode.PEER_LOST)

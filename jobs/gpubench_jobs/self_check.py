@@ -15,7 +15,9 @@ from collections.abc import Callable, Sequence
 from gpubench import names
 from gpubench.plan.assignment import Assignment
 from gpubench.stats import intervals
-from gpubench_jobs import channel, clock, distribution, lifetime, ranks
+from gpubench_jobs import channel, clock
+from gpubench_jobs.engines import horovod
+from gpubench_jobs.launcher import config
 
 CLOCK_STEP_MAX = 1000  # nanoseconds: a thousandth of the shortest training steps
 OVERHEAD_MAX = 1.01  # of the measured loop's time over the bare one's
@@ -34,17 +36,17 @@ def main(rounds: int, workers: int, *, gpu: bool) -> None:
         measure_seconds=60.0, window_seconds=0.25, join_timeout_seconds=60, stall_timeout_seconds=60,
     )  # fmt: skip
     address = f"127.93.{os.getpid() >> 8 & 255}.{os.getpid() & 255}"  # another check may hold the ports elsewhere
-    distribution.serve_rendezvous(address=address, port=names.PORT_RENDEZVOUS, hosts=1, slots=workers)
-    cores = ranks.share_cores(os.sched_getaffinity(0), ranks=workers, processors=1, alone=True)
+    horovod.serve_rendezvous(address=address, port=names.PORT_RENDEZVOUS, hosts=1, slots=workers)
+    cores = config.share_cores(os.sched_getaffinity(0), ranks=workers, processors=1, alone=True)
     children, said = [], os.memfd_create("said")  # libraries talk much: it is shown where a rank fails
-    for rank in ranks.of_pod(assignment, pod=0):
-        orders = channel.Orders(
+    for rank in config.ranks_of_pod(assignment, pod=0):
+        orders = channel.WorkerConfig(
             assignment=assignment, rank=rank.rank, local_rank=rank.local_rank, threads=1, launcher=os.getpid(),
             cores=cores[rank.local_rank] if cores and not gpu else (), started_ns=clock.monotonic_ns(),
             channel=-1, join_seconds=0.0, pod_ip=address,
         )  # fmt: skip
-        variables = ranks.worker_environment(rank, inherited=os.environ, rendezvous_address=address, interface="lo")
-        variables[channel.ENV_ORDERS] = orders.to_json()
+        variables = horovod.worker_environment(rank, inherited=os.environ, rendezvous_address=address, interface="lo")
+        variables[channel.ENV_CONFIG] = orders.to_json()
         children.append(subprocess.Popen(sys.orig_argv, env=variables, stderr=said))  # noqa: S603  # this very program
     if any(os.wait()[1] for _ in children):
         sys.exit(f"{os.pread(said, 1 << 20, 0).decode(errors='replace')}\na rank has failed: it says above why")
@@ -66,38 +68,39 @@ def overhead_verdict(rounds: Sequence[tuple[float, float]]) -> str:
     return f"Overhead: {verdict}: measured over bare is {mean:.4f} ({low:.4f} to {high:.4f}), {len(rounds)} rounds.\n"
 
 
-def run_rank(orders: channel.Orders, *, rounds: int) -> None:
+def run_rank(orders: channel.WorkerConfig, *, rounds: int) -> None:
     """Both loops in turns, so that whatever drifts falls on both; a block is as long as its slowest rank."""
-    lifetime.die_with(orders.launcher)
+    channel.die_with_parent(orders.launcher)
     os.sched_setaffinity(0, orders.cores or os.sched_getaffinity(0))
-    from gpubench_jobs import devices  # noqa: PLC0415  # see the top
+    from gpubench_jobs.worker import devices  # noqa: PLC0415  # see the top
 
     devices.claim(orders)
-    distribution.connect(workers=orders.assignment.workers)
+    horovod.connect(workers=orders.assignment.workers)
     orders = orders.model_copy(update={"channel": os.open(os.devnull, os.O_WRONLY)})  # records: written, then lost
     measured, bare, steps = loops(orders, windows=_WINDOWS, sample_seconds=orders.assignment.window_seconds / 2)
     found = []
     for turn in range(rounds + 1):
         order = (measured, bare) if turn % 2 else (bare, measured)
-        seconds = {block: max(distribution.gather(block(_WINDOWS * steps))) for block in order}
+        seconds = {block: max(horovod.gather(block(_WINDOWS * steps))) for block in order}
         found.append((seconds[measured], seconds[bare]))
     if orders.rank == 0:
         os.write(1, overhead_verdict(found[1:]).encode())  # the first was a warm-up
-    distribution.disconnect()
+    horovod.disconnect()
 
 
-def loops(orders: channel.Orders, *, windows: int, sample_seconds: float) -> tuple[Block, Block, int]:
+def loops(orders: channel.WorkerConfig, *, windows: int, sample_seconds: float) -> tuple[Block, Block, int]:
     """A worker's loop of so many windows, sampled so often; its step bare, on the same weights; steps of a window."""
-    from gpubench_jobs import assembly, metrics, models, nvml, pacing, precision, sampling, session, train  # noqa: PLC0415
+    from gpubench_jobs import models  # noqa: PLC0415
+    from gpubench_jobs.worker import builder, devices, pacing, sampling, session, train  # noqa: PLC0415
 
     assignment, seed = orders.assignment, orders.assignment.seed + orders.rank
-    precision.use(assignment.precision)
+    builder.use_precision(assignment.precision)
     models.seed(seed)
-    work = assembly.assemble(assignment, rank=orders.rank, seed=seed)
-    distribution.spread(work.persistent)
-    live = metrics.Live(assignment, rank=orders.rank)
+    work = builder.build(assignment, rank=orders.rank, seed=seed)
+    horovod.broadcast(work.persistent)
+    live = sampling.LiveMetrics(assignment, rank=orders.rank)
     live.serve(address=orders.pod_ip, local_rank=orders.local_rank)
-    gpu = nvml.open_gpu(orders.local_rank) if assignment.gpu else None
+    gpu = devices.open_gpu(orders.local_rank) if assignment.gpu else None
     sampler = sampling.Sampler(orders.rank, gpu=gpu, seen=live.usage, period_seconds=sample_seconds)
     rank = session.Session(
         assignment=assignment, rank=orders.rank, run=work.run, writer=channel.Writer(orders.channel), live=live,
@@ -122,7 +125,7 @@ def loops(orders: channel.Orders, *, windows: int, sample_seconds: float) -> tup
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    if channel.ENV_ORDERS in os.environ:
-        run_rank(channel.Orders.model_validate_json(os.environ[channel.ENV_ORDERS]), rounds=int(sys.argv[1]))
+    if channel.ENV_CONFIG in os.environ:
+        run_rank(channel.WorkerConfig.model_validate_json(os.environ[channel.ENV_CONFIG]), rounds=int(sys.argv[1]))
         os._exit(0)  # TensorFlow's and Horovod's exit handlers take over a second
     main(int(sys.argv[1]), int(sys.argv[2]), gpu=sys.argv[3] == "1")

@@ -10,7 +10,7 @@
     status.json     a Summary: whose status this is, and the status (api.benchmark_status.GpuBenchmarkStatus)
     prices.yaml     of a folder that was re-priced: the GpuPools whose prices plan.json has; the Summary has its digest
     logs/           <trial>.<attempt>.<pod>.jsonl: the pod's records with all windows; .err: what it said besides
-    checkpoints/    <trial>/: of trainings of this machine that have no result yet (gpubench_jobs.checkpoint)
+    checkpoints/    <trial>/: of trainings of this machine that have no result yet (gpubench_jobs.worker.checkpoint)
     measurements.csv  of a study that `gpubench import` has made: the file that its plan was made of
 
 On the volume of `spec.results` the pods of a study write its logs/, and none of the rest, which the cluster keeps:

@@ -24,9 +24,10 @@ from scipy import stats
 import plain_keras
 from gangs import make_assignment
 from gpubench import workloads
-from gpubench_jobs import assembly, data, models
+from gpubench_jobs import data, models
 from gpubench_jobs.data import pipeline
-from gpubench_jobs.data.split import Split
+from gpubench_jobs.data.pipeline import Split
+from gpubench_jobs.worker import builder
 from samples import Array
 
 NAME = "imdb_fasttext"
@@ -84,7 +85,7 @@ def by_gpubench(seed: int, options: argparse.Namespace) -> Ending:
     count = data.open_sets(workloads.find(NAME), assignment.data, seed=DATA_SEED).training.count
     steps = pipeline.steps_per_epoch(count, batch_per_worker=BATCH, workers=1, drop_remainder=False)
     models.seed(seed)
-    work = assembly.assemble(assignment, rank=0, seed=seed, first_step=steps * options.epochs * (seed - 1))
+    work = builder.build(assignment, rank=0, seed=seed, first_step=steps * options.epochs * (seed - 1))
     assert work.course is not None
     assert work.course.evaluation is not None
     loss = 0.0

@@ -35,9 +35,10 @@ import tensorflow as tf
 from gpubench import workloads
 from gpubench.api.sweep import Data, DataSource
 from gpubench.workloads import TRAINING_SAMPLES, Inputs, Precision
-from gpubench_jobs import data, models, precision, train
-from gpubench_jobs.data import pipeline, synthetic
-from gpubench_jobs.data.feed import OnDevice, streamed
+from gpubench_jobs import data, models
+from gpubench_jobs.data import generated, pipeline
+from gpubench_jobs.data.pipeline import OnDevice, streamed
+from gpubench_jobs.worker import builder, train
 from samples import example, write_idx, write_records
 
 SEED = 1
@@ -207,7 +208,7 @@ class Row:
 def main() -> int:
     options = arguments()
     take_one_core()
-    precision.use(Precision.FLOAT32)
+    builder.use_precision(Precision.FLOAT32)
     rows: list[Row] = []
     for case in CASES:
         if options.workload and case.workload not in options.workload:
@@ -287,7 +288,7 @@ def rate_of_step(case: Case, *, seconds: float) -> Rates:
     batch = case.step_batch or workload.default_batch
     models.seed(SEED)
     recipe = models.build_for(workload)
-    feed = synthetic.batch_of(workload, batch=batch, seed=SEED, dtype=recipe.network.compute_dtype)
+    feed = generated.synthetic_batch(workload, batch=batch, seed=SEED, dtype=recipe.network.compute_dtype)
     run = train.compile_run(recipe, feed, reduce=train.alone)
 
     def steps(count: int) -> float:

@@ -43,15 +43,10 @@ from scipy import stats
 
 from gpubench import names
 from gpubench.plan import assignment as assignments
-from gpubench_jobs import (
-    channel,
-    clock,
-    devices,
-    distribution,
-    ranks,
-    self_check,
-    session,
-)
+from gpubench_jobs import channel, clock, self_check
+from gpubench_jobs.engines import horovod
+from gpubench_jobs.launcher import config
+from gpubench_jobs.worker import devices, session
 
 #: The bar: the lower end of the interval of ours / bare.
 RATIO_MIN = 0.97
@@ -202,21 +197,21 @@ def _measure(case: Case, size: int, options: argparse.Namespace, *, bare: str | 
     """What rank 0 says of a gang of real ranks on cores of their own."""
     assignment = make_assignment(case.workload, case.batch, size)
     address = f"{ADDRESS.rpartition('.')[0]}.{next(_gangs)}"  # a rendezvous server serves one gang
-    distribution.serve_rendezvous(address=address, port=names.PORT_RENDEZVOUS, hosts=1, slots=size)
-    cores = ranks.share_cores(os.sched_getaffinity(0), ranks=size, processors=1, alone=True)
+    horovod.serve_rendezvous(address=address, port=names.PORT_RENDEZVOUS, hosts=1, slots=size)
+    cores = config.share_cores(os.sched_getaffinity(0), ranks=size, processors=1, alone=True)
     assert cores is not None  # alone
     children: list[subprocess.Popen[bytes]] = []
     with tempfile.TemporaryFile("w+") as answers:
         try:
-            for rank in ranks.of_pod(assignment, pod=0):
+            for rank in config.ranks_of_pod(assignment, pod=0):
                 orders = make_orders(assignment, rank, cores[rank.local_rank], address)
                 command = [sys.executable, __file__, "--rank", f"--pairs={options.pairs}"]
                 command += [f"--seconds={options.seconds}", f"--workload={case.workload}"]
                 command += [*(["--overhead"] if options.overhead else []), *([f"--bare={bare}"] if bare else [])]
-                variables = ranks.worker_environment(
+                variables = horovod.worker_environment(
                     rank, inherited=os.environ, rendezvous_address=address, interface="lo"
                 )
-                environment = {"TF_CPP_MIN_LOG_LEVEL": "2", **variables, channel.ENV_ORDERS: orders.to_json()}
+                environment = {"TF_CPP_MIN_LOG_LEVEL": "2", **variables, channel.ENV_CONFIG: orders.to_json()}
                 children.append(subprocess.Popen(command, env=environment, stdout=answers))
             codes = [child.wait(timeout=7200) for child in children]
         finally:
@@ -314,9 +309,9 @@ def make_assignment(workload: str, batch: int, size: int) -> assignments.Assignm
 
 
 def make_orders(
-    assignment: assignments.Assignment, rank: ranks.Rank, cores: tuple[int, ...], address: str
-) -> channel.Orders:
-    return channel.Orders(
+    assignment: assignments.Assignment, rank: channel.Rank, cores: tuple[int, ...], address: str
+) -> channel.WorkerConfig:
+    return channel.WorkerConfig(
         assignment=assignment,
         rank=rank.rank,
         local_rank=rank.local_rank,
@@ -332,11 +327,11 @@ def make_orders(
 
 def run_rank(options: argparse.Namespace) -> None:
     """One rank: all three, in turns; rank 0 prints the throughputs of all rounds."""
-    orders = channel.Orders.model_validate_json(os.environ[channel.ENV_ORDERS])
+    orders = channel.WorkerConfig.model_validate_json(os.environ[channel.ENV_CONFIG])
     (case,) = (case for case in CASES if case.workload == options.workload)
     os.sched_setaffinity(0, orders.cores)
     devices.claim(orders)
-    distribution.connect(workers=orders.assignment.workers)
+    horovod.connect(workers=orders.assignment.workers)
     sys.path.insert(0, str(Path(__file__).parent))
     import steploop_bare  # type: ignore[import-not-found]  # noqa: PLC0415  # found on the path set above
 
@@ -350,7 +345,7 @@ def run_rank(options: argparse.Namespace) -> None:
     steps = steps_of_a_block(bares["looped"], options.seconds, case)
     for block in (ours, fit, *bares.values()):
         block(steps)  # warm-up
-    if len(set(distribution.gather(session.weights_digest(fitted)))) > 1:
+    if len(set(horovod.gather(session.weights_digest(fitted)))) > 1:
         raise SystemExit("model.fit left the ranks with different weights: it is no contender")
     bare_kind = options.bare or faster(bares, steps)
     contenders = (ours, own_step, bares[bare_kind]) if options.overhead else (ours, bares[bare_kind], fit)
@@ -367,7 +362,7 @@ def run_rank(options: argparse.Namespace) -> None:
         rounds.append([samples / seconds[block] for block in contenders])
     if orders.rank == 0:
         print(json.dumps({"bare": bare_kind, "rounds": rounds, "processor": list(processor.values())}))
-    distribution.disconnect()
+    horovod.disconnect()
 
 
 def faster(blocks: dict[str, Block], steps: int) -> str:
@@ -381,9 +376,9 @@ def faster(blocks: dict[str, Block], steps: int) -> str:
 
 def timed(block: Block, steps: int) -> float:
     """Seconds of the slowest rank; all begin together."""
-    distribution.from_first(0)
+    horovod.broadcast_value(0)
     seconds = block(steps)
-    return max(distribution.gather(seconds))
+    return max(horovod.gather(seconds))
 
 
 def steps_of_a_block(bare: Block, seconds: float, case: Case) -> int:
@@ -391,10 +386,10 @@ def steps_of_a_block(bare: Block, seconds: float, case: Case) -> int:
     unit = case.steps_per_call * WINDOWS_PER_BLOCK
     bare(unit)
     each = bare(unit) / unit
-    return int(distribution.from_first(unit * max(1, round(seconds / each / unit))))
+    return int(horovod.broadcast_value(unit * max(1, round(seconds / each / unit))))
 
 
-def prepare_ours(orders: channel.Orders, seconds: float) -> tuple[Block, Block]:
+def prepare_ours(orders: channel.WorkerConfig, seconds: float) -> tuple[Block, Block]:
     """The loop of a gang's worker, as `self_check` makes it, with steps as `calibrate` writes them; its step bare."""
     source, sink = os.pipe()
     threading.Thread(target=os.fdopen(source, "rb").read, daemon=True).start()

@@ -11,7 +11,7 @@ from gpubench.plan.plan import Plan
 from gpubench.units import processors
 from gpubench_cli import machine
 from gpubench_cli.machine import Gpu, Machine
-from gpubench_jobs import ranks
+from gpubench_jobs.launcher import config
 
 GPU = {"gpu_resource": "nvidia.com/gpu", "cpu": "1", "memory": "1Gi"}
 LISTING = """\
@@ -140,7 +140,7 @@ def test_this_machine_can_be_looked_at() -> None:
 def test_a_pods_processors_are_those_that_its_ranks_are_pinned_to(cpu: str) -> None:
     """So they are pinned also where the launcher is told that others may be on its node: the set is reserved."""
     cores = machine.cores_per_slot(builders.pool(slot={"cpu": cpu, "memory": "1Gi"}).spec)
-    shares = ranks.share_cores(range(2 * cores), ranks=2, processors=float(processors(cpu)), alone=False)
+    shares = config.share_cores(range(2 * cores), ranks=2, processors=float(processors(cpu)), alone=False)
     assert shares is not None
     assert [len(share) for share in shares] == [cores, cores]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import keras
 import tensorflow as tf
 
-from gpubench_jobs import own
+from gpubench_jobs import custom
 from gpubench_jobs.models import recipe
 
 FEATURES = 16
@@ -22,11 +22,11 @@ LOSS_FACTOR = 1.0
 _layers = keras.layers
 
 
-def build(setting: own.Setting) -> own.Workload:
+def build(setting: custom.Setting) -> custom.Workload:
     folder = Path(setting.data_path or "")
     way = json.loads((folder / "way.json").read_text())
     samples = READERS[way["source"]](folder, setting)
-    return own.Workload(
+    return custom.Workload(
         recipe=recipe.Recipe(
             network=keras.Sequential(
                 [keras.Input((FEATURES,)), *NETWORKS[way["network"]](), _layers.Dense(2, dtype="float32")]
@@ -92,13 +92,13 @@ def adamw() -> keras.Optimizer:
     )
 
 
-def in_memory(_folder: Path, setting: own.Setting) -> tf.data.Dataset:
+def in_memory(_folder: Path, setting: custom.Setting) -> tf.data.Dataset:
     inputs = tf.random.stateless_normal((400, FEATURES), seed=(setting.seed, setting.rank))
     labels = tf.cast(inputs[:, 0] * inputs[:, 1] > 0, tf.int32)
     return tf.data.Dataset.from_tensor_slices((inputs, labels))
 
 
-def of_files(folder: Path, setting: own.Setting) -> tf.data.Dataset:
+def of_files(folder: Path, setting: custom.Setting) -> tf.data.Dataset:
     """This rank's part of records of `FEATURES` and a label, all as float32."""
 
     def parsed(record: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -121,7 +121,7 @@ OPTIMIZERS: dict[str, Callable[[], keras.Optimizer]] = {
     "Adam": lambda: keras.optimizers.Adam(0.003, clipnorm=1.0),
     "AdamW with EMA and accumulation": adamw,
 }
-READERS: dict[str, Callable[[Path, own.Setting], tf.data.Dataset]] = {
+READERS: dict[str, Callable[[Path, custom.Setting], tf.data.Dataset]] = {
     "own, in memory": in_memory,
     "own, of files": of_files,
 }

@@ -71,14 +71,14 @@ def environment(options: Any) -> int:
 
 def nvml(options: Any) -> int:
     """What ours reads, idle and loaded, beside nvidia-smi; joules beside the integral of watts."""
-    from gpubench_jobs import nvml as ours  # noqa: PLC0415  # the environment is asked where all is missing
+    from gpubench_jobs.worker import devices as ours  # noqa: PLC0415  # the environment is asked where all is missing
 
     findings, gpu = gpu_findings.Findings(options.out), ours.open_gpu(0)
     if gpu is None:
         return 1  # it has said why
     compared(findings, gpu, "idle")
     without = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
-    opened = [sys.executable, "-c", "from gpubench_jobs import nvml; print(nvml.open_gpu(0).read())"]
+    opened = [sys.executable, "-c", "from gpubench_jobs.worker import devices; print(devices.open_gpu(0).read())"]
     told = subprocess.run(opened, env=without, stdout=PIPE, stderr=subprocess.STDOUT, text=True, check=False).stdout
     findings.fact("without LD_LIBRARY_PATH", told.splitlines()[0])
     if importlib.util.find_spec("torch") is None:
@@ -151,14 +151,14 @@ def energy(findings: Any, gpu: Any) -> None:
 
 def nccl(options: Any) -> int:
     """An all-reduce on all GPUs up to two, and what ours reads in the log of NCCL."""
-    from gpubench_jobs import nccl as ours  # noqa: PLC0415
+    from gpubench_jobs.engines import horovod as ours  # noqa: PLC0415
 
     findings, size = gpu_findings.Findings(options.out), min(2, len(said("nvidia-smi", "-L").splitlines()))
     log = options.out.with_name("nccl.log")
     log.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
         told = ["allreduce", f"--ranks={size}", f"--store={scratch}/store", f"--out={scratch}/out"]
-        environments = [{**os.environ, **(ours.variables(log) if rank == 0 else {})} for rank in range(size)]
+        environments = [{**os.environ, **(ours.nccl_variables(log) if rank == 0 else {})} for rank in range(size)]
         children = [
             subprocess.Popen([*TORCH, *told, f"--rank={rank}"], env=one) for rank, one in enumerate(environments)
         ]
@@ -166,7 +166,7 @@ def nccl(options: Any) -> int:
             return 1
         for one in json.loads(Path(scratch, "out.0").read_text())["figures"]:
             findings.figure(**one)
-    text = ours.said(str(log))
+    text = ours.read_nccl_log(str(log))
     network, links = ours.network(text), sorted(ours.links(text))
     findings.fact("what it is", "between GPUs" if size > 1 else "one rank: a copy inside the GPU, no link is used")
     findings.fact("version", sorted(set(re.findall(r"NCCL version (\S+)", text))))

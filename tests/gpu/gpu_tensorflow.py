@@ -23,8 +23,9 @@ from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
 from gpubench.api.sweep import Variant
 from gpubench.workloads import Precision
-from gpubench_jobs import assembly, models
-from gpubench_jobs import precision as precisions
+from gpubench_jobs import models
+from gpubench_jobs.worker import builder
+from gpubench_jobs.worker import builder as precisions
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 KERNELS_SHOWN = 20
@@ -34,11 +35,11 @@ def assembled(options, precision, xla=False):
     """The loop of a gang of one."""
     import steploop  # noqa: PLC0415  # found on the path set above
 
-    precisions.use(Precision(precision))
+    precisions.use_precision(Precision(precision))
     models.seed(1)
     chosen = {"precision": Precision(precision), "variant": Variant(name="xla", xla=True) if xla else None}
     assignment = steploop.make_assignment("resnet50", options.batch, 1).model_copy(update=chosen)
-    return assembly.assemble(assignment, rank=0, seed=1).run
+    return builder.build(assignment, rank=0, seed=1).run
 
 
 def profile(options):

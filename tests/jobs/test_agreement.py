@@ -8,22 +8,22 @@ import pytest
 from gangs import make_assignment
 from gpubench import records
 from gpubench.exitcodes import ExitCode
-from gpubench_jobs import agreement, assembly
 from gpubench_jobs.failures import RankError
+from gpubench_jobs.worker import aggregate, builder
 
 
-def report(rank: int, *nanoseconds: int, warm_up: int = 1, **fields: Any) -> agreement.Report:
+def report(rank: int, *nanoseconds: int, warm_up: int = 1, **fields: Any) -> aggregate.Report:
     windows = tuple(
         records.Window(rank=rank, index=index, steps=10, nanoseconds=each, warm_up=index < warm_up)
         for index, each in enumerate(nanoseconds)
     )
     defaults = {"final_loss": 1.0, "weights_digest": "d", "environment": "e"}
-    return agreement.Report(rank=rank, windows=windows, **(defaults | fields))
+    return aggregate.Report(rank=rank, windows=windows, **(defaults | fields))
 
 
-def result(*reports: agreement.Report) -> records.Result:
+def result(*reports: aggregate.Report) -> records.Result:
     assignment = make_assignment(workers=len(reports))
-    return agreement.result(reports, assignment=assignment, join_seconds=1.5, init_seconds=9.0)
+    return aggregate.result(reports, assignment=assignment, join_seconds=1.5, init_seconds=9.0)
 
 
 def test_a_window_lasts_as_long_as_its_slowest_rank_and_warm_up_does_not_count() -> None:
@@ -65,8 +65,8 @@ COURSE: dict[str, Any] = {"steps": 10, "samples": 160, "epochs": 2, "evaluates":
 def test_what_ranks_have_built_is_compared_before_they_wait_for_each_other(
     changes: dict[str, Any], told: str | None
 ) -> None:
-    same = agreement.Outline(**COURSE)
-    assert agreement.difference([same, same, agreement.Outline(**(COURSE | changes))]) == told
+    same = aggregate.Outline(**COURSE)
+    assert aggregate.difference([same, same, aggregate.Outline(**(COURSE | changes))]) == told
 
 
 @pytest.mark.parametrize(
@@ -79,10 +79,10 @@ def test_what_ranks_have_built_is_compared_before_they_wait_for_each_other(
 def test_ranks_that_differ_are_a_mistake_of_the_file_or_of_the_data(
     fields: dict[str, Any], code: ExitCode, words: str
 ) -> None:
-    outlines = [agreement.Outline(**COURSE), agreement.Outline(**(COURSE | {"steps": 7}))]
+    outlines = [aggregate.Outline(**COURSE), aggregate.Outline(**(COURSE | {"steps": 7}))]
     assignment = make_assignment(workers=2, **fields)
     with pytest.raises(RankError, match="steps of an epoch: 10 on rank 0, 7 on rank 1") as caught:
-        assembly.require_same(outlines, assignment)
+        builder.require_same(outlines, assignment)
     assert caught.value.exit_code is code
     assert words in caught.value.sentence
-    assembly.require_same(outlines[:1] * 2, assignment)
+    builder.require_same(outlines[:1] * 2, assignment)

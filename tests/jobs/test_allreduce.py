@@ -8,8 +8,9 @@ import tensorflow as tf
 from gangs import Pods, make_assignment
 from gpubench.exitcodes import ExitCode
 from gpubench.workloads import Precision
-from gpubench_jobs import allreduce, slices
+from gpubench_jobs.engines import slices
 from gpubench_jobs.failures import RankError
+from gpubench_jobs.worker import builder
 
 pytestmark = pytest.mark.usefixtures("horovod")
 
@@ -19,13 +20,13 @@ WORKLOAD = {"workload": "allreduce", "batch_per_worker": 1000}
 @pytest.mark.parametrize(("precision", "bytes_each"), [(Precision.FLOAT32, 4), (Precision.MIXED_FLOAT16, 2)])
 def test_a_message_has_as_many_elements_as_the_batch_says(precision: Precision, bytes_each: int) -> None:
     assignment = make_assignment(precision=precision, **WORKLOAD)
-    first, second = (allreduce.message(assignment, seed=seed) for seed in (1, 2))
+    first, second = (builder.allreduce_message(assignment, seed=seed) for seed in (1, 2))
     assert first.numpy().nbytes == 1000 * bytes_each
     assert not np.array_equal(first.numpy(), second.numpy())  # equal digests at the end must show something
 
 
 def test_each_step_works_on_what_the_one_before_has_left() -> None:
-    message = allreduce.message(make_assignment(**WORKLOAD), seed=1)
+    message = builder.allreduce_message(make_assignment(**WORKLOAD), seed=1)
     begun = message.numpy()
     calls: list[slices.Gradient] = []
 
@@ -33,14 +34,14 @@ def test_each_step_works_on_what_the_one_before_has_left() -> None:
         calls.append(tensors)
         return [tensor / 2 for tensor in tensors]  # type: ignore[attr-defined]
 
-    allreduce.compile_run(message, reduce=halve)(7)
+    builder.compile_allreduce(message, reduce=halve)(7)
     np.testing.assert_array_equal(message.numpy(), begun / 2**7)
     assert len(calls) == 1  # traced once: the steps are a loop of the graph
 
 
 def test_bfloat16_is_refused_because_horovod_has_none() -> None:
     with pytest.raises(RankError, match="use mixed_float16") as caught:
-        allreduce.message(make_assignment(precision="mixed_bfloat16", **WORKLOAD), seed=1)
+        builder.allreduce_message(make_assignment(precision="mixed_bfloat16", **WORKLOAD), seed=1)
     assert caught.value.exit_code is ExitCode.BAD_ASSIGNMENT
 
 

@@ -12,8 +12,10 @@ from gpubench import records
 from gpubench.api.sweep import Data
 from gpubench.exitcodes import ExitCode
 from gpubench.workloads import Inputs
-from gpubench_jobs import barrier, data, explain
+from gpubench_jobs import data
 from gpubench_jobs.data import pipeline
+from gpubench_jobs.launcher import barrier
+from gpubench_jobs.worker import explain
 from samples import make_workload
 
 LATIN_1 = b"caf\xe9"

@@ -8,14 +8,14 @@ import pytest
 
 from gangs import wait_until
 from gpubench.exitcodes import ExitCode
-from gpubench_jobs import barrier
+from gpubench_jobs.launcher import barrier
 
 FAULT = barrier.Fault(pod=1, rank=1, exit_code=80, sentence="it broke")
 OLD = ""  # the work of an image from before there were digests
 
 
-def serve(*, gang: str = "t-1", pods: int = 3, work: str = OLD) -> tuple[barrier.Book, int]:
-    book = barrier.Book(gang=gang, pods=pods, work=work)
+def serve(*, gang: str = "t-1", pods: int = 3, work: str = OLD) -> tuple[barrier.Membership, int]:
+    book = barrier.Membership(gang=gang, pods=pods, work=work)
     server = barrier.Server(book, address="127.0.0.1", port=0)
     server.start()
     return book, int(server.server_address[1])
@@ -111,8 +111,8 @@ def test_the_barrier_takes_a_crowd() -> None:
 TOKEN, OTHER = "0" * 64, "1" * 64
 
 
-def guarded(*, pods: int = 3) -> tuple[barrier.Book, int]:
-    book = barrier.Book(gang="t-1", pods=pods)
+def guarded(*, pods: int = 3) -> tuple[barrier.Membership, int]:
+    book = barrier.Membership(gang="t-1", pods=pods)
     server = barrier.Server(book, address="127.0.0.1", port=0, token=TOKEN)
     server.start()
     return book, int(server.server_address[1])
@@ -192,7 +192,7 @@ def test_who_stands_in_pod_0s_place_without_the_token_is_not_believed() -> None:
 
 
 def test_only_addresses_that_joined_are_let_in_elsewhere() -> None:
-    book = barrier.Book(gang="t-1", pods=3)
+    book = barrier.Membership(gang="t-1", pods=3)
     barrier.LocalGang(book, address="10.0.0.1").join()
     book.join(1, address="10.0.0.2")
     assert [book.admits(f"10.0.0.{last}") for last in (1, 2, 3)] == [True, True, False]

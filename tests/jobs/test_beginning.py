@@ -13,9 +13,10 @@ import tensorflow as tf
 import sessions
 from gangs import make_assignment
 from gpubench import records
-from gpubench_jobs import channel, checkpoint, epochs, keeping, snapshot
+from gpubench_jobs import channel
+from gpubench_jobs.worker import checkpoint, checkpointer, epochs
 
-COURSE = epochs.Course(epochs=3, steps=100, samples=800, evaluation=None)
+COURSE = epochs.EpochPlan(epochs=3, steps=100, samples=800, evaluation=None)
 STEP_SECONDS, FIRST_STEP_SECONDS = 0.01, 7.0
 STEP = 120
 
@@ -27,20 +28,20 @@ def sink() -> Iterator[int]:
 
 
 @pytest.fixture
-def begun(tmp_path: Path, sink: int) -> Iterator[Callable[[], keeping.Beginning]]:
+def begun(tmp_path: Path, sink: int) -> Iterator[Callable[[], checkpointer.Restore]]:
     """A second attempt, after one that has kept a checkpoint of two weights."""
     asked, asking = os.pipe()
     assignment = make_assignment(mode="Training", checkpoint={}, data={"source": "Generated", "samples": 800})
-    orders = channel.Orders(
+    orders = channel.WorkerConfig(
         assignment=assignment, rank=0, local_rank=0, cores=(), threads=1, channel=sink, launcher=1, started_ns=0,
         join_seconds=0.0, pod_ip="127.0.0.1", checkpoints=str(tmp_path / "trial"), requests=asked,
     )  # fmt: skip
     writer = channel.Writer(sink)
-    first = keeping.begin(orders, writer)
+    first = checkpointer.find_checkpoint(orders, writer)
     weights = tf.Variable([1.0, 2.0])
     keeper = first.keeper(COURSE, state(weights))
     assert keeper.store is not None
-    taken = snapshot.take(keeper.state, rank=0, workers=1)
+    taken = checkpointer.take_snapshot(keeper.state, rank=0, workers=1)
     progress = checkpoint.Progress(
         step=STEP, epochs=(epoch(0),), parts=(checkpoint.Part(nanoseconds=1, loss=80.0, samples=160),)
     )
@@ -50,13 +51,13 @@ def begun(tmp_path: Path, sink: int) -> Iterator[Callable[[], keeping.Beginning]
     )  # fmt: skip
     keeper.store.write(manifest, taken.values())
     later = orders.model_copy(update={"assignment": assignment.model_copy(update={"attempt": 2})})
-    yield lambda: keeping.begin(later, writer)
+    yield lambda: checkpointer.find_checkpoint(later, writer)
     os.close(asked)
     os.close(asking)
 
 
-def state(*variables: tf.Variable) -> snapshot.State:
-    return snapshot.State(variables, variables, lambda: variables)
+def state(*variables: tf.Variable) -> checkpointer.TrainingState:
+    return checkpointer.TrainingState(variables, variables, lambda: variables)
 
 
 def epoch(index: int) -> records.Epoch:
@@ -66,7 +67,7 @@ def epoch(index: int) -> records.Epoch:
 
 
 def test_what_the_first_step_costs_is_restoring_and_nothing_else_stays_of_it(
-    begun: Callable[[], keeping.Beginning], sink: int
+    begun: Callable[[], checkpointer.Restore], sink: int
 ) -> None:
     weights = tf.Variable([0.0, 0.0])
 
@@ -85,7 +86,7 @@ def test_what_the_first_step_costs_is_restoring_and_nothing_else_stays_of_it(
     assert resumed is not None
     assert FIRST_STEP_SECONDS <= resumed.restore_seconds < 2 * FIRST_STEP_SECONDS
     assert rank.first_step_seconds >= FIRST_STEP_SECONDS
-    done = epochs.run(rank, COURSE, second.keeper(COURSE, state(weights)))
+    done = epochs.run_epochs(rank, COURSE, second.keeper(COURSE, state(weights)))
     assert loop.steps == 1 + COURSE.epochs * COURSE.steps - STEP
     assert [one.nanoseconds for one in done[1:]] == [80 * 10_000_000 + 1, 100 * 10_000_000]
     assert {one.loss for one in done} == {0.5}
@@ -101,7 +102,7 @@ def test_what_the_first_step_costs_is_restoring_and_nothing_else_stays_of_it(
     ],
 )
 def test_a_checkpoint_of_other_data_or_of_another_model_is_set_aside_and_training_begins_anew(
-    begun: Callable[[], keeping.Beginning],
+    begun: Callable[[], checkpointer.Restore],
     capsys: pytest.CaptureFixture[str],
     course: dict[str, Any],
     shape: tuple[int, ...],
@@ -119,11 +120,11 @@ def test_a_checkpoint_of_other_data_or_of_another_model_is_set_aside_and_trainin
 
 
 def test_a_checkpoint_of_another_version_of_the_framework_is_used_with_a_warning(
-    begun: Callable[[], keeping.Beginning], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    begun: Callable[[], checkpointer.Restore], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     variables = state(tf.Variable([0.0, 0.0]))
     assert begun().suits(COURSE, variables)
     assert not capsys.readouterr().err
-    monkeypatch.setattr(keeping, "_FRAMEWORK", "TensorFlow 9.1.0 and Keras 3.0.0")
+    monkeypatch.setattr(checkpointer, "_FRAMEWORK", "TensorFlow 9.1.0 and Keras 3.0.0")
     assert begun().suits(COURSE, variables)
     assert "is used, though TensorFlow " in capsys.readouterr().err

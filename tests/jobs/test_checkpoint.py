@@ -12,9 +12,9 @@ import pytest
 from checkpoints import PIECE_BYTES, WHOSE, InterruptedDisk, PodIsGone, manifest, values_of
 from gangs import make_assignment
 from gpubench.exitcodes import ExitCode
-from gpubench_jobs import checkpoint
-from gpubench_jobs.checkpoint import Identity, Name, Store
 from gpubench_jobs.failures import RankError
+from gpubench_jobs.worker import checkpoint
+from gpubench_jobs.worker.checkpoint import Identity, Name, Store
 
 #: Of a reader.
 LATE = 100

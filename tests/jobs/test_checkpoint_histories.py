@@ -15,8 +15,8 @@ from hypothesis import settings, stateful
 from hypothesis import strategies as st
 
 from checkpoints import PIECE_BYTES, WHOSE, InterruptedDisk, PodIsGone, damage, manifest, values_of
-from gpubench_jobs.checkpoint import KEPT, Found, Identity, Name, Store
 from gpubench_jobs.failures import RankError
+from gpubench_jobs.worker.checkpoint import KEPT, Found, Identity, Name, Store
 
 UNUSED_KEPT = 2
 #: Kept, half written and unused, and what a writer left that was killed before it could clear up.

@@ -12,7 +12,7 @@ from gpubench.exitcodes import ExitCode
 from gpubench.workloads import Inputs, Workload
 from gpubench_jobs import data
 from gpubench_jobs.data import generated, pipeline
-from gpubench_jobs.data.split import Sets, Split
+from gpubench_jobs.data.pipeline import Sets, Split
 from gpubench_jobs.failures import RankError
 from samples import Array, make_workload
 
@@ -147,7 +147,7 @@ def test_characters_come_with_the_entropy_that_is_stated() -> None:
 
 def test_nothing_is_generated_for_a_message() -> None:
     with pytest.raises(ValueError, match="nothing can be generated"):
-        generated.sets(
+        generated.generated_sets(
             make_workload(Inputs.NONE, (1,), 1).model_copy(update={"inputs": Inputs.NONE}), samples=5, seed=1
         )
 

@@ -11,11 +11,10 @@ from scipy import stats
 
 from gangs import make_assignment
 from gpubench.exitcodes import ExitCode
-from gpubench_jobs import explain
-from gpubench_jobs.data import pipeline, unusable
-from gpubench_jobs.data.feed import Batch
-from gpubench_jobs.data.split import Split, Streamed
+from gpubench_jobs.data import files, pipeline
+from gpubench_jobs.data.pipeline import Batch, Split, Streamed
 from gpubench_jobs.failures import RankError
+from gpubench_jobs.worker import explain
 from samples import Array, first, held_places, streamed_places
 
 Make = Callable[[int], Split]
@@ -232,7 +231,7 @@ def test_a_set_below_one_global_batch_is_refused() -> None:
 
 def test_what_is_wrong_with_a_streamed_sample_arrives_as_a_sentence() -> None:
     def sample_at(place: tf.Tensor, _: tf.Tensor) -> Batch:
-        usable = unusable.unless(place < 7, place, "/set/file: sample ", place, " is none: replace it")
+        usable = files.unless(place < 7, place, "/set/file: sample ", place, " is none: replace it")
         return usable, place
 
     split = Streamed(name="training", origin="/set", count=10, sample_at=sample_at)

@@ -16,10 +16,11 @@ from gangs import make_assignment
 from gpubench.api.sweep import Data, DataSource
 from gpubench.exitcodes import ExitCode
 from gpubench.workloads import Inputs, Workload
-from gpubench_jobs import data, explain
-from gpubench_jobs.data import pipeline, records, texts, words
-from gpubench_jobs.data.split import Sets, Split
+from gpubench_jobs import data
+from gpubench_jobs.data import image_files, pipeline, text_files
+from gpubench_jobs.data.pipeline import Sets, Split
 from gpubench_jobs.failures import RankError
+from gpubench_jobs.worker import explain
 from samples import Array, example, make_workload, write_idx, write_records
 
 CNN = make_workload(Inputs.MNIST, (28, 28, 1), 10)
@@ -242,9 +243,9 @@ def test_fasttext_appends_the_bigrams_of_training(imdb: Path) -> None:
     negative, positive = inputs
     # Both begin with (start, it's) and (start, good); nine pairs in all, (good, film) and so on each once.
     assert negative.tolist()[:7] == [0, 0, 0, 1, 8, 5, 6]
-    assert positive[-5:].min() >= words.FIRST_BIGRAM
-    assert sets.vocabulary == words.FIRST_BIGRAM + 9
-    assert set(inputs[inputs >= words.FIRST_BIGRAM]) == set(range(words.FIRST_BIGRAM, sets.vocabulary))
+    assert positive[-5:].min() >= text_files.FIRST_BIGRAM
+    assert sets.vocabulary == text_files.FIRST_BIGRAM + 9
+    assert set(inputs[inputs >= text_files.FIRST_BIGRAM]) == set(range(text_files.FIRST_BIGRAM, sets.vocabulary))
     of_test = everything(sets.evaluation)[0][1]
     start_good = positive[-5]
     assert of_test.tolist() == [0] * 7 + [1, 3, 2, 4, start_good], "pairs that training has not seen are left out"
@@ -276,7 +277,7 @@ def test_broken_reviews_are_refused(imdb: Path) -> None:
     ],
 )
 def test_a_tweet_is_cleaned_as_in_the_original(tweet: str, expected: str) -> None:
-    assert list(texts.tweet_words((tweet + "\nnext\n").encode())) == [expected.split(), ["next"]]
+    assert list(text_files.tweet_words((tweet + "\nnext\n").encode())) == [expected.split(), ["next"]]
 
 
 @pytest.fixture
@@ -305,16 +306,16 @@ def test_tweets_are_read_and_the_last_tenth_is_held_out(tweets: Path) -> None:
 
 def test_tweets_are_cleaned_in_blocks_of_whole_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     content = b"one two\n\nthree!!!\nfour's\n\n"
-    whole = list(texts.tweet_words(content))
+    whole = list(text_files.tweet_words(content))
     assert whole == [["one", "two"], [], ["three", "!", "!"], ["four", "'s"], []]
     for size in range(len(content)):
-        monkeypatch.setattr(texts, "_BYTES_AT_ONCE", size)
-        assert list(texts.tweet_words(content)) == whole
+        monkeypatch.setattr(text_files, "_BYTES_AT_ONCE", size)
+        assert list(text_files.tweet_words(content)) == whole
 
 
 def test_tweets_take_little_more_memory_than_their_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As Python's strings in lists each word took over 60 bytes; the ranks of a node do this at the same time."""
-    monkeypatch.setattr(texts, "_BYTES_AT_ONCE", 10_000)
+    monkeypatch.setattr(text_files, "_BYTES_AT_ONCE", 10_000)
     for kind in ("pos", "neg"):
         (tmp_path / f"tw-data.{kind}").write_text(f"{kind} {'words of a tweet ' * 10}\n" * 2_000)
     opened(TWEETS, tmp_path)  # what TensorFlow makes once
@@ -446,7 +447,7 @@ def test_a_record_is_read_without_what_lies_before_it(tmp_path: Path) -> None:
 def test_the_index_reads_what_lies_between_records_only(tmp_path: Path) -> None:
     write_records(tmp_path / "train-00000-of-00001", [b"x" * 100_000] * 100 + [b"y" * 10] * 1_000)
     before = Path("/proc/self/io").read_text()
-    placed = records.index([tmp_path / "train-00000-of-00001"], progress=lambda: None)
+    placed = image_files.index_records([tmp_path / "train-00000-of-00001"], progress=lambda: None)
     after = Path("/proc/self/io").read_text()
     calls, read = (
         int(re.search(rf"{of}: (\d+)", after)[1]) - int(re.search(rf"{of}: (\d+)", before)[1])  # type: ignore[index]

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from gpubench_jobs import endings
+from gpubench_jobs.launcher import exit_status
 
 
 def test_the_message_replaces_what_was_there(tmp_path: Path) -> None:
     path = tmp_path / "termination-log"
     path.write_text("x" * 5000)
-    endings.write_termination_message(path, b"words")
+    exit_status.write_termination_message(path, b"words")
     assert path.read_bytes() == b"words"
     assert list(tmp_path.iterdir()) == [path]  # nothing is left beside it
 
@@ -29,7 +29,7 @@ if libc.unshare(new_user | new_mounts) or libc.mount(b"none", b"/", None, privat
     sys.exit(77)
 if libc.mount(str(source).encode(), str(path).encode(), None, bind, None):
     sys.exit(77)
-endings.write_termination_message(path, b"words")
+exit_status.write_termination_message(path, b"words")
 """
 
 
@@ -50,8 +50,8 @@ def test_a_file_that_is_a_mount_is_written_in_place(tmp_path: Path) -> None:
 
 def test_a_place_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        endings.write_termination_message(tmp_path / "missing" / "log", b"words")
+        exit_status.write_termination_message(tmp_path / "missing" / "log", b"words")
 
 
 def test_kills_for_memory_are_a_number_everywhere() -> None:
-    assert endings.out_of_memory_kills() >= 0
+    assert exit_status.out_of_memory_kills() >= 0

@@ -7,7 +7,8 @@ import pytest
 
 import gangs
 from gpubench.records import Environment
-from gpubench_jobs import channel, environment
+from gpubench_jobs import channel
+from gpubench_jobs.worker import environment
 
 X86 = """processor\t: 0
 vendor_id\t: GenuineIntel
@@ -21,8 +22,8 @@ flags\t\t: fpu
 ARM = "processor\t: 0\nFeatures\t: fp asimd sve bf16 i8mm\nCPU implementer\t: 0x41\n"
 
 
-def orders() -> channel.Orders:
-    return channel.Orders(
+def orders() -> channel.WorkerConfig:
+    return channel.WorkerConfig(
         assignment=gangs.make_assignment(), rank=0, local_rank=0, cores=(), threads=3, channel=1, launcher=os.getpid(),
         started_ns=0, join_seconds=0.0, pod_ip="127.0.0.1",
     )  # fmt: skip

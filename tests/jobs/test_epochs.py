@@ -15,10 +15,10 @@ import sessions
 from gangs import Pods, make_assignment
 from gpubench import records
 from gpubench.exitcodes import ExitCode
-from gpubench_jobs import assembly, epochs, evaluate, session
-from gpubench_jobs.data import split
+from gpubench_jobs.data import pipeline
 from gpubench_jobs.failures import LossNotFinite, RankError
 from gpubench_jobs.models.recipe import Recipe, right_class
+from gpubench_jobs.worker import builder, epochs, session
 
 TRAINING = {"mode": "Training", "data": {"source": "Generated", "samples": 501}}
 
@@ -73,7 +73,7 @@ def test_short_steps_are_written_out_as_far_as_tracing_them_is_worth_it(
 @pytest.mark.parametrize("steps", [1, 2, 9, 10, 469])
 def test_windows_cover_each_epoch_without_a_gap_or_an_overlap(sink: int, steps: int) -> None:
     rank = make_session(lambda count: 0.5 * sessions.BATCH * count, sink=sink)
-    done = epochs.run(rank, epochs.Course(epochs=3, steps=steps, samples=7, evaluation=None))
+    done = epochs.run_epochs(rank, epochs.EpochPlan(epochs=3, steps=steps, samples=7, evaluation=None))
     assert [epoch.index for epoch in done] == [0, 1, 2]
     assert sum(window.steps for window in rank.windows) == 3 * steps
     assert [window.index for window in rank.windows] == list(range(len(rank.windows)))
@@ -89,7 +89,7 @@ def test_windows_cover_each_epoch_without_a_gap_or_an_overlap(sink: int, steps: 
 
 def test_a_window_is_as_long_as_it_was_asked_for_once_the_pace_is_known(sink: int) -> None:
     rank = make_session(lambda count: 0.5 * sessions.BATCH * count, sink=sink)
-    epochs.run(rank, epochs.Course(epochs=2, steps=469, samples=7, evaluation=None))
+    epochs.run_epochs(rank, epochs.EpochPlan(epochs=2, steps=469, samples=7, evaluation=None))
     assert {window.steps for window in rank.windows[-20:-1]} == {10}  # 0.1 s of steps of 0.01 s
     assert rank.windows[0].steps == 1  # tracing is not taken for a long step
 
@@ -102,7 +102,9 @@ def test_a_loss_that_is_not_finite_names_the_epoch(sink: int) -> None:
         return math.nan if sum(taken) > 25 else 1.0 * count
 
     with pytest.raises(LossNotFinite, match="in epoch 3 of 4"):
-        epochs.run(make_session(loss_of, sink=sink), epochs.Course(epochs=4, steps=10, samples=10, evaluation=None))
+        epochs.run_epochs(
+            make_session(loss_of, sink=sink), epochs.EpochPlan(epochs=4, steps=10, samples=10, evaluation=None)
+        )
 
 
 def classifier() -> Recipe:
@@ -124,7 +126,7 @@ def test_every_held_out_sample_counts_once_and_a_small_batch_for_what_it_holds(b
     recipe = classifier()
     inputs, labels = tf.random.stateless_normal((10, 5), seed=(1, 2)), tf.constant([0, 1, 2, 0, 1, 2, 0, 1, 2, 0])
     held_out = tf.data.Dataset.from_tensor_slices((inputs, labels)).batch(4)
-    found = evaluate.Evaluation(recipe, held_out, workers=1).run(batches_at_once=batches_at_once, progress=lambda: None)
+    found = epochs.Evaluation(recipe, held_out, workers=1).run(batches_at_once=batches_at_once, progress=lambda: None)
     outputs = recipe.network(inputs, training=False).numpy()
     exponentials = np.exp(outputs - outputs.max(axis=1, keepdims=True))
     likelihoods = (exponentials / exponentials.sum(axis=1, keepdims=True))[np.arange(10), labels.numpy()]
@@ -137,10 +139,10 @@ def test_a_held_out_loss_that_is_not_finite_is_left_out_where_an_accuracy_speaks
     keras.config.set_dtype_policy("float32")
     recipe = replace(classifier(), loss=lambda *_: tf.constant(math.inf))
     held_out = tf.data.Dataset.from_tensor_slices((tf.zeros((4, 5)), tf.zeros(4, tf.int32))).batch(4)
-    found = evaluate.Evaluation(recipe, held_out, workers=1).run(batches_at_once=1, progress=lambda: None)
+    found = epochs.Evaluation(recipe, held_out, workers=1).run(batches_at_once=1, progress=lambda: None)
     assert found.loss is None
     assert found.accuracy is not None
-    without = evaluate.Evaluation(replace(recipe, correct=None), held_out, workers=1)
+    without = epochs.Evaluation(replace(recipe, correct=None), held_out, workers=1)
     with pytest.raises(LossNotFinite, match="loss on held-out samples was inf"):
         without.run(batches_at_once=1, progress=lambda: None)
 
@@ -149,7 +151,7 @@ def test_held_out_batches_without_a_sample_are_told_so() -> None:
     keras.config.set_dtype_policy("float32")
     nothing = tf.data.Dataset.from_tensor_slices((tf.zeros((4, 5)), tf.zeros(4, tf.int32))).batch(4).take(0)
     with pytest.raises(RankError, match="held_out without a sample") as caught:
-        evaluate.Evaluation(classifier(), nothing, workers=1).run(batches_at_once=1, progress=lambda: None)
+        epochs.Evaluation(classifier(), nothing, workers=1).run(batches_at_once=1, progress=lambda: None)
     assert caught.value.exit_code is ExitCode.CUSTOM_MODEL_FAILED
 
 
@@ -158,16 +160,16 @@ def test_a_throughput_is_of_whole_batches_and_an_epoch_of_all_samples(mode: str,
     """A throughput counts steps times the batch: 12 samples must not be counted as 16."""
     keras.config.set_dtype_policy("float32")
     assignment = make_assignment(mode=mode, data={"source": "Generated", "samples": 12})
-    material = assembly._material(assignment, rank=0, seed=1, progress=lambda: None)
+    material = builder._material(assignment, rank=0, seed=1, progress=lambda: None)
     drawn = [material.feed.draw(material.feed.state, tf.constant(0)) for _ in steps]
     assert [len(labels) for _, labels in drawn] == steps
 
 
 def test_a_test_set_without_a_sample_is_refused() -> None:
     keras.config.set_dtype_policy("float32")
-    empty = split.Held(name="evaluation", origin="/data", count=0, batch_at=lambda _: (tf.zeros(0), tf.zeros(0)))
+    empty = pipeline.Held(name="evaluation", origin="/data", count=0, batch_at=lambda _: (tf.zeros(0), tf.zeros(0)))
     with pytest.raises(RankError, match="the evaluation set of /data has no samples") as caught:
-        assembly._evaluation(classifier(), empty, assignment=make_assignment(), rank=0)
+        builder._evaluation(classifier(), empty, assignment=make_assignment(), rank=0)
     assert caught.value.exit_code is ExitCode.DATA_UNUSABLE
 
 

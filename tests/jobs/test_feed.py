@@ -37,7 +37,7 @@ def test_a_batch_is_on_the_device_as_bytes_before_its_step_begins() -> None:
 
 @pytest.mark.parametrize("name", ["mnist_cnn", "cifar10_cnn"])
 def test_images_travel_as_bytes(name: str) -> None:
-    sets = generated.sets(workloads.find(name), samples=4, seed=1)
+    sets = generated.generated_sets(workloads.find(name), samples=4, seed=1)
     inputs, _ = next(iter(pipeline.training_batches(sets.training, batch_per_worker=2, rank=0, workers=1, seed=1)))
     assert inputs.dtype == "uint8"
     pixels = sets.training.on_device(inputs)

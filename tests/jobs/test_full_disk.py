@@ -17,7 +17,7 @@ import tensorflow as tf
 from gangs import Pods, make_assignment
 from gpubench import names
 from gpubench.exitcodes import DO_NOT_RETRY, ExitCode
-from gpubench_jobs import explain
+from gpubench_jobs.worker import explain
 
 NO_ROOM = "No space left on device"
 

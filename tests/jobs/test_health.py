@@ -9,7 +9,8 @@ import tensorflow as tf
 import sessions
 from gangs import Pod, Pods, make_assignment
 from gpubench import records
-from gpubench_jobs import clock, health
+from gpubench_jobs import clock
+from gpubench_jobs.worker import health
 
 pytestmark = pytest.mark.usefixtures("horovod")
 

@@ -16,11 +16,12 @@ from gpubench import records
 from gpubench.exitcodes import ExitCode
 from gpubench.plan.assignment import Checkpointing
 from gpubench.stats import checkpoint_interval, gang
-from gpubench_jobs import channel, checkpoint, epochs, keeping, snapshot
+from gpubench_jobs import channel
 from gpubench_jobs.failures import RankError
+from gpubench_jobs.worker import checkpoint, checkpointer, epochs
 
 STEP_SECONDS = 0.01
-COURSE = epochs.Course(epochs=4, steps=500, samples=7, evaluation=None)
+COURSE = epochs.EpochPlan(epochs=4, steps=500, samples=7, evaluation=None)
 
 
 @pytest.fixture
@@ -55,13 +56,13 @@ class Run:
         self.rank = sessions.make_session(self.loop, sink=sink)
         self.volume = Volume(self.loop, seconds=seconds, refused=self._is_refused)
         variable = tf.Variable([1.0, 2.0])
-        self.keeper = keeping.Keeper(
+        self.keeper = checkpointer.Checkpointer(
             policy=Checkpointing(**policy),
             nodes=1,
             identity=checkpoint.identity(make_assignment()),
             extent=checkpoint.Extent(epochs=COURSE.epochs, steps=COURSE.steps, samples=COURSE.samples),
             framework="TensorFlow 2.21.0",
-            state=snapshot.State([variable], [variable], lambda: [variable]),
+            state=checkpointer.TrainingState([variable], [variable], lambda: [variable]),
             store=checkpoint.Store(folder=folder / "trial", disk=self.volume),
         )
         self.done: tuple[Any, ...] = ()
@@ -70,7 +71,7 @@ class Run:
         return self.refused(tried)
 
     def run(self) -> None:
-        self.done = epochs.run(self.rank, COURSE, self.keeper)
+        self.done = epochs.run_epochs(self.rank, COURSE, self.keeper)
 
     @property
     def kept_at(self) -> list[int]:
@@ -97,7 +98,7 @@ def test_the_time_of_checkpoints_is_told_and_is_in_no_epoch_and_in_no_window(tmp
 
 def test_without_an_interval_it_follows_from_what_checkpoints_cost(tmp_path: Path, sink: int) -> None:
     run = Run(tmp_path, sink, seconds=0.01, interruptions_per_node_hour=60.0)
-    assert run.keeper.interval_seconds == keeping._FIRST_SECONDS
+    assert run.keeper.interval_seconds == checkpointer._FIRST_SECONDS
     run.keeper.kept.append(
         records.Checkpoint(step=1, seconds=0.01, size_bytes=1, interval_seconds=1.0)
     )  # as if there had been one

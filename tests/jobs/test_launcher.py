@@ -14,13 +14,13 @@ import psutil
 import pytest
 
 import builders
+import gpubench_jobs
 from gangs import Pods, make_assignment, wait_until
 from gpubench import names, records
 from gpubench.analysis import audit
 from gpubench.exitcodes import ExitCode
 from gpubench.scheduler import starts
 from gpubench.scheduler.ledger import Outcome, Reason
-from gpubench_jobs import barrier
 
 pytestmark = pytest.mark.usefixtures("horovod")
 
@@ -181,7 +181,7 @@ def test_a_peer_that_never_joins_ends_the_wait_with_its_number(pods: Pods) -> No
 
 def test_pods_of_two_images_end_with_the_reason_before_any_rank_starts(pods: Pods, tmp_path: Path) -> None:
     pushed_again = tmp_path / "pushed-again"
-    shutil.copytree(Path(barrier.__file__).parent, pushed_again / "gpubench_jobs")
+    shutil.copytree(Path(gpubench_jobs.__file__).parent, pushed_again / "gpubench_jobs")
     with (pushed_again / "gpubench_jobs/data/pipeline.py").open("a") as file:
         file.write("# one line more\n")
     assignment = make_assignment(workers=2)
@@ -314,7 +314,7 @@ def test_a_termination_message_that_cannot_be_written_is_told_by_the_exit_code(p
 
 
 def test_the_launcher_loads_no_tensorflow() -> None:
-    code = "import sys, gpubench_jobs.launcher; print('tensorflow' in sys.modules)"
+    code = "import sys, gpubench_jobs.launcher.__main__; print('tensorflow' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "False"
 
 
@@ -377,7 +377,7 @@ def hook(event, arguments):
     elif event == "http.client.send" and bytes(arguments[1]).startswith(b"POST /done"):
         order.write("done\\n")
 sys.addaudithook(hook)
-from gpubench_jobs import launcher
+from gpubench_jobs.launcher import __main__ as launcher
 sys.exit(launcher.main())
 """
 

@@ -21,11 +21,11 @@ import tensorflow as tf
 
 from gpubench import workloads
 from gpubench.workloads import Precision, Workload
-from gpubench_jobs import evaluate, models, precision, train
-from gpubench_jobs.agreement import HeldOut
+from gpubench_jobs import models
 from gpubench_jobs.data import generated, pipeline
-from gpubench_jobs.data.feed import held, streamed
-from gpubench_jobs.data.split import Held, Sets, Split
+from gpubench_jobs.data.pipeline import Held, Sets, Split, held_batch, streamed
+from gpubench_jobs.worker import builder, epochs, train
+from gpubench_jobs.worker.aggregate import HeldOut
 from samples import Array
 
 SEED = 5
@@ -73,7 +73,7 @@ BATCHES = {"inception4_finetune": 1}  # in place of 2: seconds
 
 @pytest.fixture(autouse=True)
 def plainly() -> Iterator[None]:
-    precision.use(Precision.FLOAT32)
+    builder.use_precision(Precision.FLOAT32)
     yield
     tf.config.run_functions_eagerly(False)
     keras.backend.clear_session()
@@ -84,14 +84,14 @@ def prepared(name: str) -> tuple[Workload, Sets]:
     case, workload = CASES[name], workloads.find(name)
     if case.input_shape is not None:
         workload = workload.model_copy(update={"input_shape": case.input_shape})
-    sets = generated.sets(workload, samples=case.samples, seed=SEED)
+    sets = generated.generated_sets(workload, samples=case.samples, seed=SEED)
     if sets.vocabulary is not None:
         workload = workload.model_copy(update={"vocabulary": sets.vocabulary})
     return workload, sets
 
 
 def trained(name: str, workload: Workload, training: Split, *, evaluation: Split | None, shuffle: bool) -> HeldOut:
-    """What the model is worth on held-out samples after the epochs of the case."""
+    """What the model is worth on held_batch-out samples after the epochs of the case."""
     assert evaluation is not None
     models.seed(SEED)
     recipe = models.build_for(workload)
@@ -110,7 +110,7 @@ def trained(name: str, workload: Workload, training: Split, *, evaluation: Split
     run = train.compile_run(recipe, streamed(batches, training.on_device), reduce=train.alone)
     run(steps * CASES[name].epochs).numpy()
     held_out = pipeline.evaluation_batches(evaluation, batch_per_worker=250, rank=0, workers=1)
-    evaluation_of = evaluate.Evaluation(recipe, held_out, workers=1, on_device=evaluation.on_device)
+    evaluation_of = epochs.Evaluation(recipe, held_out, workers=1, on_device=evaluation.on_device)
     return evaluation_of.run(batches_at_once=16, progress=lambda: None)
 
 
@@ -181,11 +181,11 @@ def test_the_loss_of_a_deep_network_falls_on_photographs(name: str) -> None:
     if side is not None:
         workload = workload.model_copy(update={"input_shape": (side, side, 3)})
     recipe = models.build_for(workload)
-    sets = generated.sets(workload, samples=4, seed=SEED)
+    sets = generated.generated_sets(workload, samples=4, seed=SEED)
     size = BATCHES.get(name, 2)
     batches = pipeline.training_batches(sets.training, batch_per_worker=size, rank=0, workers=1, seed=SEED)
     inputs, labels = next(iter(batches))
-    run = train.compile_run(recipe, held(sets.training.on_device(inputs), labels), reduce=train.alone)
+    run = train.compile_run(recipe, held_batch(sets.training.on_device(inputs), labels), reduce=train.alone)
     losses = [float(run(1)) for _ in range(3)]
     assert all(map(math.isfinite, losses))
     assert losses[-1] < losses[0], losses

@@ -16,10 +16,11 @@ import tensorflow as tf
 
 from gpubench import workloads
 from gpubench.workloads import Precision
-from gpubench_jobs import models, precision, train
-from gpubench_jobs.data import synthetic
-from gpubench_jobs.data.feed import Feed
+from gpubench_jobs import models
+from gpubench_jobs.data import generated
+from gpubench_jobs.data.pipeline import Feed
 from gpubench_jobs.models.recipe import Recipe, right_class, right_of_two
+from gpubench_jobs.worker import builder, train
 
 SEED = 3  # with which the single number in the middle of `trivial` is above zero, so that everything behind it learns
 BATCH = 2
@@ -104,7 +105,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def built(name: str) -> Iterator[Recipe]:
-    precision.use(Precision.FLOAT32)
+    builder.use_precision(Precision.FLOAT32)
     models.seed(SEED)
     yield models.build(name)
     keras.backend.clear_session()
@@ -118,7 +119,7 @@ def eagerly() -> Iterator[None]:
 
 
 def fed(name: str, built: Recipe) -> Feed:
-    return synthetic.batch_of(workloads.find(name), batch=BATCH, seed=SEED, dtype=built.network.compute_dtype)
+    return generated.synthetic_batch(workloads.find(name), batch=BATCH, seed=SEED, dtype=built.network.compute_dtype)
 
 
 def layers_of(recipe: Recipe, kind: type[keras.layers.Layer]) -> list[keras.layers.Layer]:
@@ -264,11 +265,11 @@ def test_one_step_changes_every_variable(name: str, built: Recipe) -> None:
 )
 def test_compiled_steps_learn_what_they_see_again_and_again(name: str, used: Precision) -> None:
     workload = small(name)
-    precision.use(used)
+    builder.use_precision(used)
     models.seed(SEED)
     recipe = models.build_for(workload)
-    feed = synthetic.batch_of(workload, batch=BATCH, seed=SEED, dtype=recipe.network.compute_dtype)
-    run = train.compile_run(recipe, feed, reduce=train.alone, loss_scale=precision.loss_scale(used))
+    feed = generated.synthetic_batch(workload, batch=BATCH, seed=SEED, dtype=recipe.network.compute_dtype)
+    run = train.compile_run(recipe, feed, reduce=train.alone, loss_scale=builder.static_loss_scale(used))
     first, later = float(run(1).numpy()), float(run(40).numpy())
     assert later < 0.95 * first
     assert recipe.network.outputs[0].dtype == "float32"
@@ -293,10 +294,10 @@ def test_a_vocabulary_of_the_data_s_own_makes_the_table_as_large() -> None:
 @pytest.mark.usefixtures("eagerly")
 def test_a_word_that_stands_twice_in_a_batch_has_one_gradient() -> None:
     """Adam begins with m = 0.1 g and v = 0.001 g^2, so v = 0.1 m^2: only where g was the sum over all places."""
-    precision.use(Precision.FLOAT32)
+    builder.use_precision(Precision.FLOAT32)
     workload = small("imdb_fasttext")
     recipe = models.build_for(workload)
-    feed = synthetic.batch_of(workload, batch=BATCH, seed=SEED, dtype="float32")
+    feed = generated.synthetic_batch(workload, batch=BATCH, seed=SEED, dtype="float32")
     train.compile_run(recipe, feed, reduce=train.alone)(1)
     of_table = [variable.numpy() for variable in recipe.optimizer.variables if tuple(variable.shape) == (50, 50)]
     momentum, velocity = of_table

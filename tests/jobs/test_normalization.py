@@ -9,8 +9,8 @@ import pytest
 import tensorflow as tf
 
 from gpubench.workloads import Precision
-from gpubench_jobs import precision
-from gpubench_jobs.normalization import FusedBatchNormalization
+from gpubench_jobs.models.recipe import FusedBatchNormalization
+from gpubench_jobs.worker import builder
 
 #: Of numbers of size 1: as far apart as float32, and an activation in eight bits, let them be.
 TOLERANCES = {Precision.FLOAT32: 1e-5, Precision.MIXED_FLOAT16: 2e-3, Precision.MIXED_BFLOAT16: 2e-2}
@@ -42,13 +42,13 @@ def trained(layer: keras.layers.Layer, shape: tuple[int, ...], *, xla: bool = Fa
 def test_it_computes_what_keras_computes(
     computed_in: Precision, shape: tuple[int, ...], *, scale: bool, xla: bool
 ) -> None:
-    precision.use(computed_in)
+    builder.use_precision(computed_in)
     try:
         settings: dict[str, Any] = {"momentum": 0.9, "epsilon": 1e-3, "scale": scale, "name": "normalization"}
         ours, reference = FusedBatchNormalization(**settings), keras.layers.BatchNormalization(**settings)
         found, expected = trained(ours, shape, xla=xla), trained(reference, shape, xla=xla)
     finally:
-        precision.use(Precision.FLOAT32)
+        builder.use_precision(Precision.FLOAT32)
     assert [one.path for one in ours.variables] == [one.path for one in reference.variables]
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=TOLERANCES[computed_in], atol=TOLERANCES[computed_in])

@@ -25,7 +25,7 @@ from gangs import Pod, Pods, make_assignment, wait_until
 from gpubench import records
 from gpubench.records import Straggler
 from gpubench.stats import run_length
-from gpubench_jobs import agreement, sampling
+from gpubench_jobs.worker import aggregate, sampling
 
 WAITING = {"workload": "waiting", "custom_file": str(Path(waiting_model.__file__)), "window_seconds": 0.2}
 MEASURED_SECONDS = 8.0
@@ -127,7 +127,7 @@ def result_of(
         session = sessions.make_session(loop, sink=sink, warm_up_seconds=0, measure_seconds=0.1 * windows)
         session.measure(10)
     reports = [
-        agreement.Report(
+        aggregate.Report(
             rank=rank,
             windows=tuple(window.model_copy(update={"rank": rank}) for window in session.windows),
             final_loss=1.0,
@@ -137,7 +137,7 @@ def result_of(
         )
         for rank in range(len(computing) or 1)
     ]
-    return agreement.result(reports, assignment=session.assignment, join_seconds=0.0, init_seconds=0.0)
+    return aggregate.result(reports, assignment=session.assignment, join_seconds=0.0, init_seconds=0.0)
 
 
 def usage_of(rank: int, compute_seconds: Sequence[float]) -> records.Usage:

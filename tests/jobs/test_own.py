@@ -13,10 +13,11 @@ import tensorflow as tf
 
 from gangs import Pods, make_assignment, wait_until
 from gpubench.exitcodes import DO_NOT_RETRY, ExitCode
-from gpubench_jobs import assembly, channel, explain, own, train
-from gpubench_jobs.data.feed import streamed
+from gpubench_jobs import channel, custom
+from gpubench_jobs.data.pipeline import streamed
 from gpubench_jobs.failures import RankError
 from gpubench_jobs.models.recipe import Recipe
+from gpubench_jobs.worker import builder, explain, train
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "jobs/studies/own"
 GOOD = (EXAMPLES / "model.py").read_text()
@@ -82,7 +83,7 @@ def line_of(text: str, words: str) -> int:
             "KeyError: 'rings'",
         ),
         ("labels=labels, logits=outputs", "labels=labels, logits=rings", "logits=rings", "name 'rings' is not defined"),
-        ("return own.Workload(", "return dict(", None, "returned dict, not gpubench_jobs.own.Workload"),
+        ("return custom.Workload(", "return dict(", None, "returned dict, not gpubench_jobs.custom.Workload"),
         (
             "tf.stack((radii * tf.cos(angles), radii * tf.sin(angles)), axis=1)",
             "radii",
@@ -101,7 +102,7 @@ def test_a_mistake_in_the_file_is_told_in_one_sentence(
     file.write_text(text)
     assignment = make_assignment(workload="rings", custom_file=str(file))
     with pytest.raises(Exception) as caught:  # noqa: PT011  # whatever the file makes of it; what is told of it counts
-        assembly.assemble(assignment, rank=0, seed=1).run(1)
+        builder.build(assignment, rank=0, seed=1).run(1)
     explained = explain.explain(caught.value, assignment)
     assert explained.exit_code is ExitCode.CUSTOM_MODEL_FAILED, explained.sentence
     sentence = explained.sentence
@@ -132,7 +133,7 @@ def test_a_file_that_would_leave_the_worker_ends_the_pod_with_its_code_and_sente
             r"FILE: rank 0, building its model, ended with code 0 and without a reason: see its log, and correct",
         ),
         (
-            f"os.write(json.loads(os.environ['{channel.ENV_ORDERS}'])['channel'], b'garbage\\n'); time.sleep(600)",
+            f"os.write(json.loads(os.environ['{channel.ENV_CONFIG}'])['channel'], b'garbage\\n'); time.sleep(600)",
             r"FILE: rank 0, building its model, wrote b'garbage' into the pipe to its launcher: see its log, and corr",
         ),
     ],
@@ -183,7 +184,7 @@ def test_a_file_that_ends_the_process_is_a_mistake_in_the_file(tmp_path: Path, p
     file = tmp_path / "mine.py"
     file.write_text(put)
     with pytest.raises(RankError, match=rf"{file}, line \d: SystemExit: no data here") as caught:
-        own.load(make_assignment(custom_file=str(file)), rank=0)
+        custom.load(make_assignment(custom_file=str(file)), rank=0)
     assert caught.value.exit_code is ExitCode.CUSTOM_MODEL_FAILED
 
 
@@ -192,11 +193,11 @@ def test_the_line_is_that_of_the_users_file_not_of_one_of_the_same_name(tmp_path
     mine, other = tmp_path / name, Path(train.__file__).with_name(name)
     places = f'  File "{mine}", line 7, in loss\n\n  File "{other}", line 99, in step\n\n'
     text = f"Graph execution error:\n\nDetected at node x defined at (most recent call last):\n{places}bad label\n"
-    blamed = own.blame(tf.errors.InvalidArgumentError(None, None, text), file=str(mine))
+    blamed = custom.blame(tf.errors.InvalidArgumentError(None, None, text), file=str(mine))
     assert blamed is not None
     assert blamed.sentence == f"{mine}, line 7: InvalidArgumentError: bad label: correct the file"
     text = text.replace(str(mine), str(other))
-    assert own.blame(tf.errors.UnknownError(None, None, text), file=str(mine)) is None
+    assert custom.blame(tf.errors.UnknownError(None, None, text), file=str(mine)) is None
 
 
 def dense(**fields: object) -> keras.layers.Layer:

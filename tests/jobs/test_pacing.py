@@ -3,7 +3,7 @@
 
 import pytest
 
-from gpubench_jobs import pacing
+from gpubench_jobs.worker import pacing
 
 
 @pytest.mark.parametrize("step_seconds", [1e-4, 2e-3, 0.05, 0.4, 3.0, 40.0])

@@ -18,8 +18,9 @@ import plain_keras
 from gangs import make_assignment
 from gpubench import workloads
 from gpubench.workloads import Precision
-from gpubench_jobs import assembly, data, models, precision
+from gpubench_jobs import data, models
 from gpubench_jobs.data import pipeline
+from gpubench_jobs.worker import builder
 
 SEED = 7
 STEPS = 200
@@ -29,7 +30,7 @@ RELATIVE_MOST = 1e-6
 
 @pytest.fixture(autouse=True)
 def plainly() -> Iterator[None]:
-    precision.use(Precision.FLOAT32)
+    builder.use_precision(Precision.FLOAT32)
     before = tf.config.optimizer.get_experimental_options()
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
     yield
@@ -50,7 +51,7 @@ def test_the_losses_are_those_of_plain_keras(name: str) -> None:
     sets = data.open_sets(workload, assignment.data, seed=SEED)
 
     models.seed(SEED)
-    work = assembly.assemble(assignment, rank=0, seed=SEED)
+    work = builder.build(assignment, rank=0, seed=SEED)
     models.seed(SEED)
     recipe = models.build_for(workload.model_copy(update={"vocabulary": sets.vocabulary or workload.vocabulary}))
     network = recipe.network

@@ -199,7 +199,7 @@ OWN = """
 import keras
 import tensorflow as tf
 
-from gpubench_jobs import own
+from gpubench_jobs import custom
 from gpubench_jobs.models import recipe
 
 
@@ -217,7 +217,7 @@ def build(setting):
 
     inputs = tf.random.stateless_normal((400, 4), seed=(setting.seed, setting.rank))
     batches = tf.data.Dataset.from_tensor_slices((inputs, tf.cast(inputs[:, 0] > 0, tf.int32)))
-    return own.Workload(
+    return custom.Workload(
         recipe=recipe.Recipe(
             network=network, optimizer=keras.optimizers.Adam(0.003), loss=loss, correct=recipe.right_class
         ),

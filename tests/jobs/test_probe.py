@@ -9,10 +9,11 @@ import tensorflow as tf
 from gangs import make_assignment
 from gpubench import workloads
 from gpubench.workloads import Precision
-from gpubench_jobs import assembly, models, pacing, precision, probe, train
-from gpubench_jobs.data import synthetic
-from gpubench_jobs.data.feed import held
+from gpubench_jobs import models
+from gpubench_jobs.data import generated
+from gpubench_jobs.data.pipeline import held_batch
 from gpubench_jobs.models.recipe import Recipe
+from gpubench_jobs.worker import builder, pacing, probe, train
 from rank_program import CASES, Case, build
 
 LOOKED_AT = [case for case in CASES if case.reduce and not case.overflow]
@@ -43,7 +44,7 @@ def test_a_look_leaves_every_number_as_it_was_bit_for_bit(case: Case) -> None:
 
 @pytest.mark.parametrize("xla", [False, True])
 def test_a_look_leaves_what_a_loss_of_the_users_own_keeps_as_it_was(xla: bool) -> None:
-    precision.use(Precision.FLOAT32)
+    builder.use_precision(Precision.FLOAT32)
     calls, worst = tf.Variable(0), tf.Variable(0.0)
 
     def loss(labels: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
@@ -54,7 +55,7 @@ def test_a_look_leaves_what_a_loss_of_the_users_own_keeps_as_it_was(xla: bool) -
 
     network = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1, kernel_initializer="ones")])
     built = Recipe(network=network, optimizer=keras.optimizers.SGD(0.01), loss=tf.function(loss))
-    run = train.compile_run(built, held(tf.ones((2, 1)), tf.ones((2, 1))), reduce=train.alone, xla=xla)
+    run = train.compile_run(built, held_batch(tf.ones((2, 1)), tf.ones((2, 1))), reduce=train.alone, xla=xla)
     assert run.computing is not None
     computing = probe.Computing(run.computing, weights=built.trainable)
     probe.trace(computing)
@@ -72,10 +73,10 @@ def operations(function: tf.types.experimental.ConcreteFunction) -> set[str]:
 
 
 def test_a_look_has_forward_and_backward_pass_in_it_and_no_update() -> None:
-    precision.use(Precision.FLOAT32)
+    builder.use_precision(Precision.FLOAT32)
     models.seed(1)
     built = models.build("mnist_cnn")
-    feed = synthetic.batch_of(workloads.find("mnist_cnn"), batch=2, seed=1, dtype="float32")
+    feed = generated.synthetic_batch(workloads.find("mnist_cnn"), batch=2, seed=1, dtype="float32")
     run = train.compile_run(built, feed, reduce=train.alone)
     assert run.computing is not None
     found = {loop: operations(loop.traced()) for loop in (run, run.computing)}
@@ -87,10 +88,10 @@ def test_a_look_has_forward_and_backward_pass_in_it_and_no_update() -> None:
 
 
 def test_the_loop_that_is_timed_calls_no_function_that_its_steps_would_wait_for() -> None:
-    precision.use(Precision.FLOAT32)
+    builder.use_precision(Precision.FLOAT32)
     models.seed(1)
     built = models.build("mnist_mlp")
-    feed = synthetic.batch_of(workloads.find("mnist_mlp"), batch=2, seed=1, dtype="float32")
+    feed = generated.synthetic_batch(workloads.find("mnist_mlp"), batch=2, seed=1, dtype="float32")
     run = train.compile_run(built, feed, reduce=train.alone)
     run.unroll(4)
     found = operations(run.traced())
@@ -99,7 +100,7 @@ def test_the_loop_that_is_timed_calls_no_function_that_its_steps_would_wait_for(
 
 
 def test_a_message_has_no_computing_to_look_at() -> None:
-    assembled = assembly.assemble(make_assignment(workload="allreduce"), rank=0, seed=1)
+    assembled = builder.build(make_assignment(workload="allreduce"), rank=0, seed=1)
     assert assembled.computing is None
 
 

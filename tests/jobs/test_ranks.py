@@ -7,7 +7,8 @@ from horovod.runner.gloo_run import create_slot_env_vars
 
 from gangs import make_assignment
 from gpubench.api.sweep import Communication
-from gpubench_jobs import ranks
+from gpubench_jobs.engines import horovod
+from gpubench_jobs.launcher import config
 
 
 @pytest.mark.parametrize(("pods", "slots"), [(1, 1), (1, 2), (2, 1), (2, 2), (3, 8)])
@@ -19,9 +20,9 @@ def test_ranks_are_those_of_horovodrun(pods: int, slots: int) -> None:
     ]
     assignment = make_assignment(workers=pods * slots, workers_per_node=slots)
     ours = [
-        ranks.environment(rank, rendezvous_address="10.0.0.1", interface="eth0")
+        horovod.horovod_environment(rank, rendezvous_address="10.0.0.1", interface="eth0")
         for pod in range(pods)
-        for rank in ranks.of_pod(assignment, pod=pod)
+        for rank in config.ranks_of_pod(assignment, pod=pod)
     ]
     assert len(ours) == len(theirs)
     for own, their in zip(ours, theirs, strict=True):
@@ -37,17 +38,17 @@ def test_ranks_are_those_of_horovodrun(pods: int, slots: int) -> None:
 
 
 def test_the_port_of_the_rendezvous_lies_below_the_ephemeral_range() -> None:
-    (rank,) = ranks.of_pod(make_assignment(), pod=0)
-    variables = ranks.environment(rank, rendezvous_address="10.0.0.1", interface="eth0")
+    (rank,) = config.ranks_of_pod(make_assignment(), pod=0)
+    variables = horovod.horovod_environment(rank, rendezvous_address="10.0.0.1", interface="eth0")
     assert int(variables["HOROVOD_GLOO_RENDEZVOUS_PORT"]) < 32768
     assert variables["HOROVOD_GLOO_RENDEZVOUS_ADDR"] == "10.0.0.1"
 
 
 def test_a_users_variables_reach_the_workers_but_for_those_that_change_the_arithmetic() -> None:
-    (rank,) = ranks.of_pod(make_assignment(), pod=0)
+    (rank,) = config.ranks_of_pod(make_assignment(), pod=0)
 
     def variables(**inherited: str) -> dict[str, str]:
-        return ranks.worker_environment(rank, inherited=inherited, rendezvous_address="10.0.0.1", interface="eth0")
+        return horovod.worker_environment(rank, inherited=inherited, rendezvous_address="10.0.0.1", interface="eth0")
 
     assert variables()["NCCL_SOCKET_IFNAME"] == "eth0"
     assert variables(NCCL_SOCKET_IFNAME="ib0", NCCL_DEBUG="INFO").items() >= {
@@ -64,10 +65,10 @@ def test_a_users_variables_reach_the_workers_but_for_those_that_change_the_arith
 
 
 def test_a_variant_tunes_how_horovod_gathers_gradients() -> None:
-    (rank,) = ranks.of_pod(make_assignment(), pod=0)
+    (rank,) = config.ranks_of_pod(make_assignment(), pod=0)
 
     def variables(communication: Communication | None, **inherited: str) -> dict[str, str]:
-        return ranks.worker_environment(
+        return horovod.worker_environment(
             rank, inherited=inherited, rendezvous_address="10.0.0.1", interface="eth0", communication=communication
         )
 
@@ -80,7 +81,7 @@ def test_a_variant_tunes_how_horovod_gathers_gradients() -> None:
 @pytest.mark.parametrize(("workers", "per_node", "pod"), [(3, 2, 0), (1, 2, 0), (4, 2, 2)])
 def test_what_cannot_be_divided_is_refused(workers: int, per_node: int, pod: int) -> None:
     with pytest.raises(ValueError, match="pod"):
-        ranks.of_pod(make_assignment(workers=workers, workers_per_node=per_node), pod=pod)
+        config.ranks_of_pod(make_assignment(workers=workers, workers_per_node=per_node), pod=pod)
 
 
 @pytest.mark.parametrize(
@@ -95,14 +96,14 @@ def test_what_cannot_be_divided_is_refused(workers: int, per_node: int, pod: int
 def test_cores_are_disjoint_and_no_more_than_the_share(
     cores: tuple[int, ...], count: int, processors: float, shares: tuple[tuple[int, ...], ...]
 ) -> None:
-    assert ranks.share_cores(cores, ranks=count, processors=processors, alone=True) == shares
+    assert config.share_cores(cores, ranks=count, processors=processors, alone=True) == shares
 
 
 def test_only_cores_that_are_the_pods_own_are_pinned() -> None:
-    assert ranks.share_cores((0, 1, 2), ranks=2, processors=1.0, alone=False) is None  # the whole node, and neighbours
-    assert ranks.share_cores((4, 5), ranks=2, processors=1.0, alone=False) == ((4,), (5,))  # a reserved set
+    assert config.share_cores((0, 1, 2), ranks=2, processors=1.0, alone=False) is None  # the whole node, and neighbours
+    assert config.share_cores((4, 5), ranks=2, processors=1.0, alone=False) == ((4,), (5,))  # a reserved set
 
 
 def test_too_few_cores_are_refused_with_the_remedy() -> None:
     with pytest.raises(ValueError, match="2 ranks of 1 processors do not fit the 1 processors"):
-        ranks.share_cores((0,), ranks=2, processors=1.0, alone=False)
+        config.share_cores((0,), ranks=2, processors=1.0, alone=False)

@@ -17,7 +17,7 @@ import pytest
 
 from gangs import wait_until
 from gpubench import checksum, names, records
-from gpubench_jobs import recording
+from gpubench_jobs.launcher import recording
 
 #: A folder that the kernel makes: nobody can create a file in it, whoever he is.
 READ_ONLY = Path("/sys/gpubench")

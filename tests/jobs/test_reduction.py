@@ -23,9 +23,11 @@ import tensorflow as tf
 import rank_program
 from gangs import Pods, make_assignment
 from gpubench import names
-from gpubench_jobs import distribution, ranks, variants
-from gpubench_jobs.data.feed import Feed
+from gpubench_jobs.data.pipeline import Feed
+from gpubench_jobs.engines import horovod
+from gpubench_jobs.launcher import config
 from gpubench_jobs.models import recipe
+from gpubench_jobs.worker import builder
 
 pytestmark = pytest.mark.usefixtures("horovod")
 
@@ -40,11 +42,11 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder with the weights of both ranks, before and after, for every case. Both ranks run once for all."""
     folder = tmp_path_factory.mktemp("ranks")
     address = Pods(folder).address(0)
-    distribution.serve_rendezvous(address=address, port=names.PORT_RENDEZVOUS, hosts=rank_program.RANKS, slots=1)
+    horovod.serve_rendezvous(address=address, port=names.PORT_RENDEZVOUS, hosts=rank_program.RANKS, slots=1)
     processes = []
     for pod in range(rank_program.RANKS):
-        (rank,) = ranks.of_pod(make_assignment(workers=rank_program.RANKS), pod=pod)
-        variables = ranks.environment(rank, rendezvous_address=address, interface="lo")
+        (rank,) = config.ranks_of_pod(make_assignment(workers=rank_program.RANKS), pod=pod)
+        variables = horovod.horovod_environment(rank, rendezvous_address=address, interface="lo")
         with (folder / f"log-{pod}").open("wb") as log:
             command = [sys.executable, str(PROGRAM), str(folder)]
             processes.append(
@@ -89,7 +91,7 @@ def _averaged(folder: Path, name: str) -> list[Weights]:
             variable.assign(value)
         half.optimizer.build(half.network.trainable_variables)
     scale = 128.0 if case.precision == "mixed_float16" else 1.0
-    xla = variants.xla(case.assignment)
+    xla = builder.xla(case.assignment)
     gradient_of = [_gradient(half, feed, scale=scale, xla=xla) for half, feed in halves]
     for step in range(case.steps):
         both = [gradient(tf.constant(step)) for gradient in gradient_of]

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from gpubench import workloads
 from gpubench.workloads import Inputs
-from gpubench_jobs.data import synthetic
+from gpubench_jobs.data import generated
 
 BATCH = 64
 EACH_KIND = [
@@ -20,7 +20,7 @@ EACH_KIND = [
 
 
 def drawn(workload: workloads.Workload, *, seed: int = 3) -> tuple[Any, Any]:
-    feed = synthetic.batch_of(workload, batch=BATCH, seed=seed, dtype="float32")
+    feed = generated.synthetic_batch(workload, batch=BATCH, seed=seed, dtype="float32")
     inputs, labels = feed.draw(feed.state, tf.constant(0))
     return inputs.numpy(), labels.numpy()
 

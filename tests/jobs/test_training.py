@@ -14,17 +14,19 @@ from gangs import make_assignment
 from gpubench import workloads
 from gpubench.exitcodes import ExitCode
 from gpubench.workloads import Precision
-from gpubench_jobs import devices, distribution, explain, models, pacing, precision, train
-from gpubench_jobs.data import synthetic
-from gpubench_jobs.data.feed import Feed, streamed
+from gpubench_jobs import models
+from gpubench_jobs.data import generated
+from gpubench_jobs.data.pipeline import Feed, streamed
+from gpubench_jobs.engines import horovod
 from gpubench_jobs.failures import LossNotFinite, RankError
 from gpubench_jobs.models.recipe import Recipe
+from gpubench_jobs.worker import builder, devices, explain, pacing, train
 
 
 def prepared(name: str) -> tuple[Recipe, Feed]:
     models.seed(3)
     built = models.build(name)
-    return built, synthetic.batch_of(workloads.find(name), batch=4, seed=3, dtype=built.network.compute_dtype)
+    return built, generated.synthetic_batch(workloads.find(name), batch=4, seed=3, dtype=built.network.compute_dtype)
 
 
 @pytest.mark.parametrize(
@@ -37,11 +39,11 @@ def prepared(name: str) -> tuple[Recipe, Feed]:
     ],
 )
 def test_a_precision_is_what_it_says(precision_name: Precision, compute: str, scale: float) -> None:
-    precision.use(precision_name)
+    builder.use_precision(precision_name)
     built, feed = prepared("mnist_mlp")
     assert built.network.layers[0].compute_dtype == compute
     assert {variable.dtype.name for variable in built.trainable} == {"float32"}
-    assert precision.loss_scale(precision_name) == scale
+    assert builder.static_loss_scale(precision_name) == scale
     tf32 = tf.config.experimental.tensor_float_32_execution_enabled()
     assert tf32 == (precision_name is Precision.TENSOR_FLOAT32)
     loss = train.compile_run(built, feed, reduce=train.alone, loss_scale=scale)(2)
@@ -62,7 +64,7 @@ def test_tensor_float32_is_taken_where_it_exists(capability: tuple[int, int]) ->
 
 
 def test_the_first_weights_follow_from_the_seed() -> None:
-    precision.use(Precision.FLOAT32)
+    builder.use_precision(Precision.FLOAT32)
 
     def first_weights(seed: int) -> list[bytes]:
         models.seed(seed)
@@ -73,7 +75,7 @@ def test_the_first_weights_follow_from_the_seed() -> None:
 
 
 def test_the_loss_scale_leaves_the_step_as_it_was() -> None:
-    precision.use(Precision.FLOAT32)
+    builder.use_precision(Precision.FLOAT32)
     (plain, feed), (scaled, _) = (prepared("mnist_cnn") for _ in range(2))
     for variable, value in zip(scaled.trainable, plain.trainable, strict=True):
         variable.assign(value)
@@ -86,7 +88,7 @@ def test_the_loss_scale_leaves_the_step_as_it_was() -> None:
 @pytest.mark.parametrize("steps", [3, 4, 11])
 @pytest.mark.parametrize("sum_losses", [False, True])
 def test_steps_written_out_train_the_same_as_many_and_lose_as_much(steps: int, sum_losses: bool) -> None:
-    precision.use(Precision.FLOAT32)
+    builder.use_precision(Precision.FLOAT32)
     weights, losses = [], []
     for steps_per_turn in (1, 4):
         built, feed = prepared("mnist_mlp")
@@ -101,10 +103,10 @@ def test_steps_written_out_train_the_same_as_many_and_lose_as_much(steps: int, s
 
 
 def test_synthetic_labels_of_imagenet_are_redrawn_and_leave_out_the_last_class() -> None:
-    first, second = (synthetic.imagenet_labels(batch=20_000, seed=1, step=tf.constant(n)).numpy() for n in (0, 1))
+    first, second = (generated.imagenet_labels(batch=20_000, seed=1, step=tf.constant(n)).numpy() for n in (0, 1))
     assert not np.array_equal(first, second)
     assert (first.min(), first.max()) == (0, 999)
-    images = synthetic.imagenet_images((8, 8, 3), batch=500, seed=1, dtype=tf.float16)
+    images = generated.imagenet_images((8, 8, 3), batch=500, seed=1, dtype=tf.float16)
     assert images.dtype == tf.float16
     assert abs(float(tf.reduce_mean(tf.cast(images, tf.float32))) - 127) < 1
     assert float(tf.reduce_max(images)) <= 127 + 2 * 60 + 1  # truncated at two deviations
@@ -132,7 +134,7 @@ def test_windows_lie_back_to_back_in_integer_nanoseconds() -> None:
 
 def test_an_epochs_loss_weighs_every_sample_alike() -> None:
     """33 samples in batches of 32 and 1, of which the single one is far off."""
-    precision.use(Precision.FLOAT32)
+    builder.use_precision(Precision.FLOAT32)
     recipe = models.build("mnist_mlp")
     of_each = [0.0] * 32 + [66.0]
     samples = tf.data.Dataset.from_tensor_slices((tf.zeros((33, 784)), tf.constant(of_each)))
@@ -186,9 +188,9 @@ def test_what_to_do_about_a_loss_that_is_not_finite_is_what_the_study_can_change
 def test_a_gang_of_another_size_is_refused() -> None:
     try:
         with pytest.raises(RankError, match="1 ranks in place of 2") as caught:
-            distribution.connect(workers=2)  # without HOROVOD_ variables Horovod is silently rank 0 of 1
+            horovod.connect(workers=2)  # without HOROVOD_ variables Horovod is silently rank 0 of 1
     finally:
-        distribution.disconnect()
+        horovod.disconnect()
     assert caught.value.exit_code is ExitCode.SIZE_MISMATCH
 
 

@@ -9,8 +9,10 @@ import tensorflow as tf
 from gangs import Pods, make_assignment
 from gpubench.exitcodes import ExitCode
 from gpubench.workloads import Precision
-from gpubench_jobs import explain, models, precision, slices, variants
+from gpubench_jobs import models
+from gpubench_jobs.engines import slices
 from gpubench_jobs.models.recipe import Recipe
+from gpubench_jobs.worker import builder, explain
 
 
 def variant(**fields: object) -> dict[str, object]:
@@ -19,7 +21,7 @@ def variant(**fields: object) -> dict[str, object]:
 
 @pytest.fixture
 def recipe() -> Recipe:
-    precision.use(Precision.FLOAT32)
+    builder.use_precision(Precision.FLOAT32)
     return models.build("mnist_mlp")
 
 
@@ -27,13 +29,13 @@ def recipe() -> Recipe:
 def test_the_learning_rate_grows_with_the_workers(recipe: Recipe, scaling: str, factor: float) -> None:
     assignment = make_assignment(workers=4, **variant(learning_rate_scaling=scaling))
     before = float(recipe.optimizer.learning_rate)
-    assert float(variants.of_recipe(recipe, assignment).optimizer.learning_rate) == pytest.approx(before * factor)
+    assert float(builder.apply_variant(recipe, assignment).optimizer.learning_rate) == pytest.approx(before * factor)
 
 
 def test_a_learning_rate_that_falls_grows_with_the_workers_all_the_way() -> None:
-    precision.use(Precision.FLOAT32)
+    builder.use_precision(Precision.FLOAT32)
     assignment = make_assignment(workers=3, **variant(learning_rate_scaling="Linear"))
-    plain, scaled = models.build("cifar10_cnn"), variants.of_recipe(models.build("cifar10_cnn"), assignment)
+    plain, scaled = models.build("cifar10_cnn"), builder.apply_variant(models.build("cifar10_cnn"), assignment)
     for steps in (0, 1_000_000):
         for one in (plain, scaled):
             one.optimizer.iterations.assign(steps)
@@ -44,17 +46,19 @@ def test_a_learning_rate_that_falls_grows_with_the_workers_all_the_way() -> None
 @pytest.mark.parametrize("name", list(Precision))
 def test_only_float16_has_a_loss_scale_that_moves(name: Precision) -> None:
     assignment = make_assignment(precision=name, **variant(loss_scaling="Dynamic"))
-    precision.use(name)
-    dynamic = isinstance(variants.of_recipe(models.build("mnist_mlp"), assignment).optimizer, variants.DynamicLossScale)
+    builder.use_precision(name)
+    dynamic = isinstance(
+        builder.apply_variant(models.build("mnist_mlp"), assignment).optimizer, builder.DynamicLossScale
+    )
     assert dynamic == (name is Precision.MIXED_FLOAT16)
-    assert variants.loss_scale(assignment) == 1.0
+    assert builder.loss_scale(assignment) == 1.0
 
 
 def test_a_moving_loss_scale_begins_where_the_fixed_one_is_and_doubles_after_a_thousand_steps() -> None:
     weight = keras.Variable([1.0])
-    optimizer = variants.DynamicLossScale(keras.optimizers.SGD(0.0))
+    optimizer = builder.DynamicLossScale(keras.optimizers.SGD(0.0))
     optimizer.build([weight])
-    assert float(optimizer.scale_loss(1.0)) == precision.loss_scale(Precision.MIXED_FLOAT16) == 128.0
+    assert float(optimizer.scale_loss(1.0)) == builder.static_loss_scale(Precision.MIXED_FLOAT16) == 128.0
     optimizer.step_counter.assign(999)
     optimizer.apply([tf.constant([1.0])], [weight])
     assert float(optimizer.scale_loss(1.0)) == 256.0
@@ -64,7 +68,7 @@ def test_a_moving_loss_scale_begins_where_the_fixed_one_is_and_doubles_after_a_t
 def test_an_overflow_in_the_rows_of_an_embedding_is_seen(values: list[list[float]]) -> None:
     # A table that no memory holds: it must not become a dense tensor.
     rows = tf.IndexedSlices(tf.constant(values), tf.constant([3, 5], tf.int64), tf.constant([2**50, 1], tf.int64))
-    optimizer = variants.DynamicLossScale(keras.optimizers.SGD())
+    optimizer = builder.DynamicLossScale(keras.optimizers.SGD())
     assert bool(optimizer.check_finite([tf.ones(2), rows])) == bool(np.isfinite(values).all())
 
 

@@ -9,11 +9,12 @@ import pytest
 
 from gpubench import records
 from gpubench.exitcodes import ExitCode
-from gpubench_jobs import barrier, clock, limits, verdict
+from gpubench_jobs import clock
 from gpubench_jobs.channel import Phase
+from gpubench_jobs.launcher import barrier, config, exit_status
 
 NOW = 1000 * clock.NANOSECONDS
-LIMITS = limits.Limits()
+LIMITS = config.Limits()
 FAULT = barrier.Fault(pod=1, rank=1, exit_code=ExitCode.WORKER_RAISED, sentence="it broke")
 
 
@@ -21,26 +22,26 @@ def ago(seconds: float) -> int:
     return NOW - round(seconds * clock.NANOSECONDS)
 
 
-def seen(rank: int = 0, *, silent: float = 0.1, **fields: Any) -> verdict.Seen:
-    return verdict.Seen(rank=rank, progress_ns=ago(silent), **({"phase": Phase.STEPPING} | fields))
+def seen(rank: int = 0, *, silent: float = 0.1, **fields: Any) -> exit_status.RankState:
+    return exit_status.RankState(rank=rank, progress_ns=ago(silent), **({"phase": Phase.STEPPING} | fields))
 
 
-def failed(rank: int = 0, *, code: ExitCode, at: float = 0.0, sentence: str = "because") -> verdict.Seen:
+def failed(rank: int = 0, *, code: ExitCode, at: float = 0.0, sentence: str = "because") -> exit_status.RankState:
     words = records.Failure(trial="t", attempt=1, exit_code=code, rank=rank, sentence=sentence)
     return seen(rank, failure=words, ended_ns=ago(at))
 
 
-def ended(rank: int = 0, *, code: int, at: float = 0.0, **fields: Any) -> verdict.Seen:
+def ended(rank: int = 0, *, code: int, at: float = 0.0, **fields: Any) -> exit_status.RankState:
     return seen(rank, returncode=code, ended_ns=ago(at), **fields)
 
 
-def judge(*ranks: verdict.Seen, **fields: Any) -> verdict.Finished | verdict.Failed | None:
+def judge(*ranks: exit_status.RankState, **fields: Any) -> exit_status.Finished | exit_status.Failed | None:
     defaults: dict[str, Any] = {"pod": 0, "ranks": ranks, "now_ns": NOW, "stall_seconds": 30}
-    return verdict.judge(verdict.Pod(**(defaults | fields)), LIMITS)
+    return exit_status.classify(exit_status.PodState(**(defaults | fields)), LIMITS)
 
 
-def code_and_rank(found: verdict.Finished | verdict.Failed | None) -> tuple[ExitCode, int | None]:
-    assert isinstance(found, verdict.Failed), found
+def code_and_rank(found: exit_status.Finished | exit_status.Failed | None) -> tuple[ExitCode, int | None]:
+    assert isinstance(found, exit_status.Failed), found
     return found.exit_code, found.rank
 
 
@@ -50,7 +51,7 @@ def test_a_pod_at_work_is_left_alone() -> None:
 
 def test_all_ranks_finished_is_the_only_good_end() -> None:
     done: dict[str, Any] = {"code": 0, "phase": Phase.FINISHED}
-    assert judge(ended(0, **done), ended(1, **done)) == verdict.Finished()
+    assert judge(ended(0, **done), ended(1, **done)) == exit_status.Finished()
     assert judge(ended(0, **done), seen(1)) is None
 
 
@@ -70,7 +71,7 @@ def test_what_a_users_file_does_to_its_process_is_blamed_on_the_file_once_it_can
     found = judge(seen(0, phase=phase, **rank), seen(1), custom_file=file)
     blamed = file is not None and phase is Phase.BUILDING
     assert code_and_rank(found) == (ExitCode.CUSTOM_MODEL_FAILED if blamed else ExitCode.WORKER_RAISED, 0)
-    assert isinstance(found, verdict.Failed)
+    assert isinstance(found, exit_status.Failed)
     assert found.sentence.startswith(f"{f'{file}: ' if blamed else ''}rank 0, {phase}, {what}")
 
 
@@ -130,13 +131,13 @@ def test_a_pod_does_not_follow_its_own_report() -> None:
 @pytest.mark.parametrize("code", [ExitCode.JOIN_TIMEOUT, ExitCode.BAD_ASSIGNMENT])
 def test_all_pods_say_the_same_of_what_keeps_them_from_being_a_gang(code: ExitCode) -> None:
     fault = barrier.Fault(pod=0, exit_code=code, sentence="missing: pod 2")
-    assert judge(seen(0), fault=fault, pod=1) == verdict.Failed(exit_code=code, sentence="missing: pod 2")
+    assert judge(seen(0), fault=fault, pod=1) == exit_status.Failed(exit_code=code, sentence="missing: pod 2")
 
 
 def test_a_silent_pod_0_is_a_lost_peer_unless_the_work_is_done() -> None:
     assert code_and_rank(judge(seen(0), barrier_silent=True, pod=1)) == (ExitCode.PEER_LOST, None)
     done = ended(0, code=0, phase=Phase.FINISHED)
-    assert judge(done, barrier_silent=True, pod=1) == verdict.Finished()
+    assert judge(done, barrier_silent=True, pod=1) == exit_status.Finished()
 
 
 @pytest.mark.parametrize(
@@ -150,7 +151,7 @@ def test_a_silent_pod_0_is_a_lost_peer_unless_the_work_is_done() -> None:
         ((seen(0, silent=301, phase=Phase.BUILDING), seen(1, silent=301, phase=Phase.SPREADING)), 0),
     ],
 )
-def test_who_has_stalled(ranks: tuple[verdict.Seen, ...], blamed: int | None) -> None:
+def test_who_has_stalled(ranks: tuple[exit_status.RankState, ...], blamed: int | None) -> None:
     found = judge(*ranks)
     if blamed is None:
         assert found is None

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gangs import make_assignment
-from gpubench_jobs import checkpoint
-from gpubench_jobs.checkpoint import Array, Extent, Identity, Manifest, Progress
+from gpubench_jobs.worker import checkpoint
+from gpubench_jobs.worker.checkpoint import Array, Extent, Identity, Manifest, Progress
 
 PIECE_BYTES = 1000
 WHOSE = checkpoint.identity(make_assignment())

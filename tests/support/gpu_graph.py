@@ -18,9 +18,12 @@ from tensorflow.python.grappler import cluster, tf_optimizer
 
 from gpubench import workloads
 from gpubench.workloads import Precision
-from gpubench_jobs import distribution, models, normalization, precision, train
-from gpubench_jobs.data import synthetic
+from gpubench_jobs import models
+from gpubench_jobs.data import generated
+from gpubench_jobs.engines import horovod
+from gpubench_jobs.models import recipe
 from gpubench_jobs.models.recipe import Normalization
+from gpubench_jobs.worker import builder, train
 
 _DEVICE = "/job:localhost/replica:0/task:0/device:"
 #: Architecture, multiprocessors, megahertz, GiB, GB/s: NVIDIA's data sheets (A100-SXM4-40GB, H100-SXM5).
@@ -75,21 +78,21 @@ def traced(
     workload: str,
     computed_in: Precision,
     *,
-    layer: Normalization = normalization.FusedBatchNormalization,
+    layer: Normalization = recipe.FusedBatchNormalization,
     groups: int | None = None,
     batch: int = 32,
 ) -> Step:
     """The step of a rank that has peers. `hvd.init()` must be behind this process."""
     entry = workloads.find(workload)
-    precision.use(computed_in)
+    builder.use_precision(computed_in)
     try:
         recipe = models.build_for(entry, normalization=layer)
     finally:
-        precision.use(Precision.FLOAT32)
+        builder.use_precision(Precision.FLOAT32)
     recipe.optimizer.build(recipe.network.trainable_variables)
-    feed = synthetic.batch_of(entry, batch=batch, seed=1, dtype=recipe.network.compute_dtype)
-    reduce = partial(distribution.average, groups=groups)
-    loop = train.compile_run(recipe, feed, reduce=reduce, loss_scale=precision.loss_scale(computed_in))
+    feed = generated.synthetic_batch(entry, batch=batch, seed=1, dtype=recipe.network.compute_dtype)
+    reduce = partial(horovod.average, groups=groups)
+    loop = train.compile_run(recipe, feed, reduce=reduce, loss_scale=builder.static_loss_scale(computed_in))
     layers = recipe.network._flatten_layers()
     return Step(
         loop=loop,

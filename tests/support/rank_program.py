@@ -23,11 +23,13 @@ from gpubench import workloads
 from gpubench.api.sweep import Communication, Variant
 from gpubench.plan.assignment import Assignment
 from gpubench.workloads import Precision
-from gpubench_jobs import distribution, evaluate, models, precision, train, variants
-from gpubench_jobs.data import synthetic
-from gpubench_jobs.data.feed import Feed, streamed
-from gpubench_jobs.models import classic, recipe
-from gpubench_jobs.normalization import FusedBatchNormalization
+from gpubench_jobs import models
+from gpubench_jobs.data import generated
+from gpubench_jobs.data.pipeline import Feed, streamed
+from gpubench_jobs.engines import horovod
+from gpubench_jobs.models import recipe, tf_cnn_benchmarks
+from gpubench_jobs.models.recipe import FusedBatchNormalization
+from gpubench_jobs.worker import builder, epochs, train
 
 RANKS = 2
 #: The step in which one rank's samples overflow, in the case that is about that.
@@ -103,15 +105,17 @@ SMALLER: dict[str, dict[str, object]] = {
 
 def build(case: Case, *, rank: int) -> tuple[recipe.Recipe, Feed]:
     """The recipe of a rank, with samples, dropout seeds and first weights of its own."""
-    precision.use(case.precision)
+    builder.use_precision(case.precision)
     models.seed(100 + rank)
     built, workload = _built(case)
-    feed = synthetic.batch_of(workload, batch=case.batch, seed=1000 * (rank + 1), dtype=built.network.compute_dtype)
+    feed = generated.synthetic_batch(
+        workload, batch=case.batch, seed=1000 * (rank + 1), dtype=built.network.compute_dtype
+    )
     if case.overflow:
         feed = _overflowing(feed, rank=rank)
     if built.augment is not None:
         feed = _augmented(feed, built.augment, rank=rank)
-    return variants.of_recipe(built, case.assignment), feed
+    return builder.apply_variant(built, case.assignment), feed
 
 
 def _built(case: Case) -> tuple[recipe.Recipe, workloads.Workload]:
@@ -164,7 +168,7 @@ def normalised() -> recipe.Recipe:
             layers.Dense(1001),
         ]
     )
-    return replace(classic.recipe(network, learning_rate=0.1), correct=recipe.right_class)
+    return replace(tf_cnn_benchmarks.recipe(network, learning_rate=0.1), correct=recipe.right_class)
 
 
 def plain() -> recipe.Recipe:
@@ -173,8 +177,8 @@ def plain() -> recipe.Recipe:
     image = keras.Input((16, 16, 3))
     x = layers.Conv2D(8, 5, strides=2, activation="relu")(layers.Rescaling(1 / 127, offset=-1)(image))
     x = layers.MaxPooling2D(2)(layers.Conv2D(16, 3, padding="same", activation="relu")(x))
-    x = classic.dense(layers.Flatten()(x), 32)
-    return classic.recipe(keras.Model(image, classic.logits(x, classes=1001)), learning_rate=0.05)
+    x = tf_cnn_benchmarks.dense(layers.Flatten()(x), 32)
+    return tf_cnn_benchmarks.recipe(keras.Model(image, tf_cnn_benchmarks.logits(x, classes=1001)), learning_rate=0.05)
 
 
 def two_heads() -> recipe.Recipe:
@@ -245,9 +249,9 @@ def _share(built: recipe.Recipe, *, rank: int) -> tf.data.Dataset:
 def evaluated(built: recipe.Recipe, *, rank: int) -> dict[str, object]:
     """What a rank says of the gang's model, and the moving statistics that it went by."""
     before = [weight.value.numpy().tolist() for weight in built.network.non_trainable_weights]
-    evaluate.Evaluation(built, _share(built, rank=rank), workers=RANKS).run(batches_at_once=2, progress=lambda: None)
+    epochs.Evaluation(built, _share(built, rank=rank), workers=RANKS).run(batches_at_once=2, progress=lambda: None)
     # From here on all ranks have one model, and so the same right answers.
-    found = evaluate.Evaluation(built, _share(built, rank=rank), workers=RANKS).run(
+    found = epochs.Evaluation(built, _share(built, rank=rank), workers=RANKS).run(
         batches_at_once=2, progress=lambda: None
     )
     after = [weight.value.numpy().tolist() for weight in built.network.non_trainable_weights]
@@ -257,29 +261,29 @@ def evaluated(built: recipe.Recipe, *, rank: int) -> dict[str, object]:
 def main() -> None:
     rank, folder = int(os.environ["HOROVOD_RANK"]), Path(sys.argv[1])
     tf.config.threading.set_intra_op_parallelism_threads(1)
-    distribution.connect(workers=RANKS)
+    horovod.connect(workers=RANKS)
     said = words(rank)
-    heard = {"first": distribution.from_first(said), "all": distribution.gather(said)}
+    heard = {"first": horovod.broadcast_value(said), "all": horovod.gather(said)}
     (folder / f"heard-{rank}.json").write_text(json.dumps(heard))
-    (mean,) = tf.function(distribution.average)([rows(rank)])
+    (mean,) = tf.function(horovod.average)([rows(rank)])
     (folder / f"rows-{rank}.json").write_text(
         json.dumps({"indices": mean.indices.numpy().tolist(), "values": mean.values.numpy().tolist()})
     )
     for case in CASES:
         train_case(case, rank=rank, folder=folder)
-    distribution.disconnect()
+    horovod.disconnect()
 
 
 def train_case(case: Case, *, rank: int, folder: Path) -> None:
     built, feed = build(case, rank=rank)
-    distribution.spread(built.persistent)
+    horovod.broadcast(built.persistent)
     np.savez(folder / f"{case.name}-{rank}-begin.npz", **weights(built))
     run = train.compile_run(
         built,
         feed,
-        reduce=variants.reduction(case.assignment) if case.reduce else train.alone,
-        loss_scale=variants.loss_scale(case.assignment),
-        xla=variants.xla(case.assignment),
+        reduce=builder.reduction(case.assignment) if case.reduce else train.alone,
+        loss_scale=builder.loss_scale(case.assignment),
+        xla=builder.xla(case.assignment),
     )
     run(case.steps).numpy()
     np.savez(folder / f"{case.name}-{rank}-end.npz", **weights(built))

@@ -9,8 +9,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from gpubench.workloads import Inputs, Task, Workload
-from gpubench_jobs.data.feed import Batch
-from gpubench_jobs.data.split import Held, Streamed
+from gpubench_jobs.data.pipeline import Batch, Held, Streamed
 
 Array = NDArray[Any]
 

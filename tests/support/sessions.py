@@ -7,7 +7,8 @@ import threading
 from collections.abc import Callable, Iterator
 
 from gangs import make_assignment
-from gpubench_jobs import channel, metrics, session
+from gpubench_jobs import channel
+from gpubench_jobs.worker import sampling, session
 
 
 class Scalar:
@@ -62,6 +63,6 @@ def make_session(loop: Loop, *, sink: int, **changes: object) -> session.Session
         rank=0,
         run=loop,
         writer=channel.Writer(sink),
-        live=metrics.Live(assignment, rank=0),
+        live=sampling.LiveMetrics(assignment, rank=0),
         now=lambda: loop.now,
     )

@@ -16,7 +16,7 @@ from pathlib import Path
 from gpubench import names, records
 from gpubench.plan.assignment import Assignment
 from gpubench.records import Environment, Failure, Result, termination_message
-from gpubench_jobs import barrier, setting
+from gpubench_jobs.launcher import barrier, config
 
 TOGETHER_SECONDS = 300.0  # longer than any fault keeps a gang from being whole
 TRUNCATE_MARK = "truncate-result"  # beside the termination message: a test's word to this one pod
@@ -78,14 +78,14 @@ def main() -> int:
         )
         message.write_bytes(termination_message(failure))
         return code
-    end_together(setting.read(os.environ))
+    end_together(config.read_config(os.environ))
     if os.environ[names.ENV_POD_INDEX] == "0":
         text = termination_message(result(assignment))
         message.write_bytes(text[: len(text) // 2] if message.with_name(TRUNCATE_MARK).exists() else text)
     return code
 
 
-def end_together(pod: setting.Setting) -> None:
+def end_together(pod: config.PodConfig) -> None:
     """Pod 0 ends last, as a real one: with its end the Job controller deletes the pods that still run."""
     deadline = time.monotonic() + TOGETHER_SECONDS
     if pod.pod:
@@ -104,7 +104,7 @@ def end_together(pod: setting.Setting) -> None:
         raise TimeoutError("pod 0 did not come")
     if pod.pods == 1:
         return None
-    book = barrier.Book(gang=pod.gang, pods=pod.pods)
+    book = barrier.Membership(gang=pod.gang, pods=pod.pods)
     barrier.Server(book, address=pod.pod_ip, port=names.PORT_BARRIER, token=pod.token).start()
     while len(book.state().done) < pod.pods - 1:
         if time.monotonic() > deadline:

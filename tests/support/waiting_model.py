@@ -13,14 +13,14 @@ from pathlib import Path
 import keras
 import tensorflow as tf
 
-from gpubench_jobs import own
+from gpubench_jobs import custom
 from gpubench_jobs.models.recipe import Recipe
 
 STEP_SECONDS = 0.02
 STORE = "WAITING_STORE"  # the variable that names the file
 
 
-def build(setting: own.Setting) -> own.Workload:
+def build(setting: custom.Setting) -> custom.Workload:
     """One weight that learns nothing in particular."""
 
     store = os.environ.get(STORE)
@@ -35,7 +35,7 @@ def build(setting: own.Setting) -> own.Workload:
         return tf.reduce_mean((outputs - labels) ** 2) + tf.ensure_shape(waited, ())
 
     inputs = tf.ones((setting.batch_per_worker, 1))
-    return own.Workload(
+    return custom.Workload(
         recipe=Recipe(
             network=keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)]),
             optimizer=keras.optimizers.SGD(0.01),

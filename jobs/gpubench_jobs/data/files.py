@@ -1,11 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of a data set. Whatever is wrong with one becomes one sentence with its path."""
+"""Files of a data set. Whatever is wrong with one becomes one sentence with its path.
+
+What is wrong with a data set, as one sentence with the place: found when it is opened, or while samples stream.
+
+What streams runs inside TensorFlow, where an assertion can only raise TensorFlow's own errors, wrapped in the names of
+operations. Ours carry marks, by which `sentence_of` finds the sentence again.
+"""
 
 import gzip
+import re
 import zlib
 from pathlib import Path
 
-from gpubench_jobs.data import unusable
+import tensorflow as tf
+
+from gpubench.exitcodes import ExitCode
+from gpubench_jobs.failures import RankError
 
 _BROKEN_GZIP = (gzip.BadGzipFile, EOFError, zlib.error)
 _GZIP = b"\x1f\x8b"
@@ -16,7 +26,7 @@ def folder(path: str) -> Path:
     """The folder of a data set."""
     found = Path(path)
     if not found.is_dir():
-        raise unusable.refusal(
+        raise unusable(
             f"data.path: {path} is no folder in this pod: mount the volume there, or give the path below its mountPath"
         )
     return found
@@ -32,16 +42,16 @@ def content(path: Path) -> bytes:
     compressed = path.with_name(path.name + ".gz")
     present = next((file for file in (path, compressed) if file.exists()), None)
     if present is None:
-        raise unusable.refusal(f"{path} is missing (or {compressed.name}): copy the complete data set there")
+        raise unusable(f"{path} is missing (or {compressed.name}): copy the complete data set there")
     try:
         found = present.read_bytes()
         if present == path and found.startswith(_GZIP):
-            raise unusable.refusal(f"{path} is compressed by gzip: rename it to {compressed.name}, or decompress it")
+            raise unusable(f"{path} is compressed by gzip: rename it to {compressed.name}, or decompress it")
         return gzip.decompress(found) if present == compressed else found
     except _BROKEN_GZIP as error:
-        raise unusable.refusal(f"{present} is cut, or no gzip file ({error}): copy it again") from error
+        raise unusable(f"{present} is cut, or no gzip file ({error}): copy it again") from error
     except OSError as error:
-        raise unusable.refusal(f"{present} cannot be read ({error.strerror})") from error
+        raise unusable(f"{present} cannot be read ({error.strerror})") from error
 
 
 def text(path: Path) -> str:
@@ -49,9 +59,7 @@ def text(path: Path) -> str:
     try:
         decoded = content(path).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise unusable.refusal(
-            f"{path} is no text in UTF-8 (byte {error.start}): copy it again without conversion"
-        ) from error
+        raise unusable(f"{path} is no text in UTF-8 (byte {error.start}): copy it again without conversion") from error
     return decoded.replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -64,5 +72,70 @@ def matching(path: Path, pattern: str, *, what: str) -> list[Path]:
     """The files of a pattern in the order of their names; there must be some."""
     found = [entry for entry in entries(path) if entry.match(pattern)] if path.is_dir() else []
     if not found:
-        raise unusable.refusal(f"{path} holds no {what} ({pattern}): copy the complete data set there")
+        raise unusable(f"{path} holds no {what} ({pattern}): copy the complete data set there")
     return found
+
+
+_BEGIN, _END = "[data unusable: ", " :data unusable]"
+_MARKED = re.compile(re.escape(_BEGIN) + "(.*?)" + re.escape(_END), re.DOTALL)
+#: What TensorFlow says of content whose file it does not know, and what we say of it.
+_UNNAMED = {
+    re.compile("(Could not parse example input)"): (
+        "a record below {path} is no Example of TensorFlow: convert or copy the records again"
+    ),
+    re.compile(r"Key: ([^\s,]+?)\.[\s\S]*Can't parse serialized Example"): (
+        "a record below {path} has none or several of {said}: convert or copy the records again"
+    ),
+    re.compile(r"corrupted record at (\d+)"): (
+        "the record at byte {said} of a file below {path} has a wrong checksum: copy it again"
+    ),
+    re.compile(r"(Invalid (?:JPEG|PNG|BMP|GIF)(?: data|\.)[^\n\[\]{}]*|Unknown image file format)"): (
+        "an image below {path} cannot be decoded ({said}): replace it"
+    ),
+}
+_LINE_MAX = 500
+
+
+def unusable(sentence: str) -> RankError:
+    """No attempt at the same data would end otherwise."""
+    return RankError(ExitCode.DATA_UNUSABLE, sentence)
+
+
+def unless(condition: tf.Tensor, value: tf.Tensor, *sentence: str | tf.Tensor) -> tf.Tensor:
+    """Inside a pipeline: the value, if the condition holds, else the sentence made of these parts.
+
+    What is done with the value waits for the condition; a decoder would not wait for an assertion beside it.
+    """
+    texts = [part if isinstance(part, str) else _text(part) for part in sentence]
+    asserted = tf.debugging.Assert(condition, [tf.strings.join([_BEGIN, *texts, _END])], summarize=1)
+    with tf.control_dependencies([asserted] if asserted is not None else []):
+        return tf.identity(value)
+
+
+def sentence_of(error: BaseException, *, path: str | None) -> str | None:
+    """The sentence about the data in an error of TensorFlow's; None where it speaks of something else."""
+    if isinstance(error, UnicodeDecodeError) and isinstance(error.object, bytes):
+        text = error.object.decode("utf-8", "replace")  # TensorFlow's message had the bytes of a broken file in it
+    elif isinstance(error, tf.errors.OpError):
+        text = str(error)
+    else:
+        return None
+    if marked := _MARKED.search(text):
+        return marked.group(1)
+    for pattern, sentence in _UNNAMED.items():
+        if said := pattern.search(text):
+            return sentence.format(path=path, said=said.group(1).strip())
+    read = (
+        tf.errors.NotFoundError,
+        tf.errors.PermissionDeniedError,
+        tf.errors.DataLossError,
+        tf.errors.OutOfRangeError,
+    )
+    if path is not None and path in text and isinstance(error, read):
+        line = text[text.index(path) :].splitlines()[0]  # before it stand TensorFlow's names of operations
+        return f"a file of the data set went away or changed: {line[:_LINE_MAX]}"
+    return None
+
+
+def _text(part: tf.Tensor) -> tf.Tensor:
+    return part if part.dtype == tf.string else tf.strings.as_string(part)

@@ -6,6 +6,10 @@ successors of a character. The seed only says which samples are drawn from it, s
 same in every run. Training and evaluation samples are drawn apart. What a sample of a class varies in (place, strength,
 noise, a second shape or words that contradict) is chosen so that two faults stay below the bar: labels that belong to
 other samples, and a set in the order of its classes. A milder one, as a wrong learning rate, may reach it.
+
+Samples that look like a workload's without being any. Drawn by seed, so that a run can be given the same ones again.
+
+Each rank has its own seed: ranks that train on the same samples would hide a missing reduction of gradients.
 """
 
 import math
@@ -19,9 +23,8 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from gpubench.workloads import GENERATED_SAMPLES, Inputs, Workload
-from gpubench_jobs.data import small_images, unusable, words
-from gpubench_jobs.data.feed import Batch
-from gpubench_jobs.data.split import EVALUATION, TRAINING, Sets, Split, Streamed
+from gpubench_jobs.data import files, image_files, pipeline, text_files
+from gpubench_jobs.data.pipeline import EVALUATION, TRAINING, Batch, Feed, Sets, Split, Streamed
 
 ORIGIN = "generated data"
 EVALUATION_PART = 5  # a fifth as many samples as for training
@@ -34,12 +37,12 @@ Random = np.random.Generator
 Array = NDArray[Any]
 
 
-def sets(workload: Workload, *, samples: int | None, seed: int) -> Sets:
+def generated_sets(workload: Workload, *, samples: int | None, seed: int) -> Sets:
     """A set in the shape of the workload's real one."""
     count = samples or GENERATED_SAMPLES[workload.inputs]
     needed = count * _held_bytes(workload)
     if needed > _HELD_BYTES_MAX:
-        raise unusable.refusal(
+        raise files.unusable(
             f"data.samples: {count} samples of {workload.name} would take {needed / 2**30:.0f} GiB of memory in every "
             f"rank, more than the {_HELD_BYTES_MAX // 2**30} that generated sets may have: lower it"
         )
@@ -79,7 +82,7 @@ def _small_images(workload: Workload, sizes: dict[str, int], seed: int) -> Sets:
 
     def split(name: str) -> Split:
         images, labels = _drawn_images(shapes, count=sizes[name], random=_draw(name, seed))
-        return small_images.held(images, labels, workload=workload, name=name, origin=ORIGIN)
+        return image_files.held_images(images, labels, workload=workload, name=name, origin=ORIGIN)
 
     return Sets(training=split(TRAINING), open_evaluation=lambda: split(EVALUATION))
 
@@ -183,9 +186,9 @@ def _reviews(workload: Workload, sizes: dict[str, int], seed: int) -> Sets:
 
     def reviews(name: str) -> tuple[list[Array], Array]:
         drawn, labels = _texts(language, count=sizes[name], lengths=(30, 160), random=_draw(name, seed))
-        return [np.concatenate(([words.START], text + words.FIRST_WORD)) for text in drawn], labels
+        return [np.concatenate(([text_files.START], text + text_files.FIRST_WORD)) for text in drawn], labels
 
-    return words.review_sets(workload, reviews, origin=ORIGIN)
+    return text_files.review_sets(workload, reviews, origin=ORIGIN)
 
 
 def _tweets(workload: Workload, sizes: dict[str, int], seed: int) -> Sets:
@@ -197,7 +200,7 @@ def _tweets(workload: Workload, sizes: dict[str, int], seed: int) -> Sets:
             language, count=sizes[name], lengths=(min(6, length), min(30, length)), random=_draw(name, seed)
         )
         flat, lengths = np.concatenate(texts) + 1, np.array([len(text) for text in texts])
-        return words.held_tweets(flat, lengths, labels, length=length, name=name, origin=ORIGIN)
+        return text_files.held_tweets(flat, lengths, labels, length=length, name=name, origin=ORIGIN)
 
     return Sets(
         training=split(TRAINING),
@@ -220,9 +223,9 @@ def _characters(workload: Workload, sizes: dict[str, int], seed: int) -> Sets:
 
     def split(name: str) -> Split:
         drawn = _draw(name, seed)
-        length = words.characters_for(sizes[name], window=workload.input_shape[0])
+        length = text_files.characters_for(sizes[name], window=workload.input_shape[0])
         places = np.cumsum(drawn.choice(STRIDES, size=length, p=CHANCES)) % workload.classes
-        return words.held_characters(ring[places], workload=workload, name=name, origin=ORIGIN)
+        return text_files.held_characters(ring[places], workload=workload, name=name, origin=ORIGIN)
 
     return Sets(training=split(TRAINING), open_evaluation=lambda: split(EVALUATION))
 
@@ -236,3 +239,72 @@ _MAKERS: dict[Inputs, Callable[[Workload, dict[str, int], int], Sets]] = {
     Inputs.TWEETS: _tweets,
     Inputs.NIETZSCHE: _characters,
 }
+
+
+def synthetic_batch(workload: Workload, *, batch: int, seed: int, dtype: str) -> Feed:
+    """One batch that stays on the device; `dtype` is what the network computes in, for images that it was cast to."""
+    match workload.inputs:
+        case Inputs.IMAGENET:
+            images = imagenet_images(workload.input_shape, batch=batch, seed=seed, dtype=tf.as_dtype(dtype))
+            return Feed(
+                state=(images, tf.constant(seed, tf.int64)),
+                draw=lambda state, step: (state[0], imagenet_labels(batch=batch, seed=state[1], step=step)),
+            )
+        case Inputs.FLOWERS:
+            inputs = uniform_images(workload, batch=batch, seed=seed) * 2.0 - 1.0
+            return pipeline.held_batch(inputs, class_numbers(workload, batch=batch, seed=seed))
+        case Inputs.IMDB | Inputs.TWEETS:
+            return pipeline.held_batch(tokens(workload, batch=batch, seed=seed), halves(batch=batch, seed=seed))
+        case Inputs.NIETZSCHE:
+            inputs = characters(workload, batch=batch, seed=seed)
+            return pipeline.held_batch(inputs, one_hot_labels(workload, batch=batch, seed=seed))
+        case Inputs.MNIST | Inputs.CIFAR10:
+            inputs = uniform_images(workload, batch=batch, seed=seed)
+            return pipeline.held_batch(inputs, one_hot_labels(workload, batch=batch, seed=seed))
+        case Inputs.NONE:
+            raise ValueError(f"{workload.name} takes no samples: choose a workload that trains a model")
+
+
+def uniform_images(workload: Workload, *, batch: int, seed: int) -> tf.Tensor:
+    """Like pixels that were divided by 255: uniform in [0, 1)."""
+    return tf.random.stateless_uniform((batch, *workload.input_shape), seed=(seed, 1))
+
+
+def tokens(workload: Workload, *, batch: int, seed: int) -> tf.Tensor:
+    """Uniform over the vocabulary, so that hardly two are alike: the embedding's rows come from all over its table."""
+    shape = (batch, *workload.input_shape)
+    return tf.random.stateless_uniform(shape, seed=(seed, 1), maxval=workload.vocabulary, dtype=tf.int32)
+
+
+def characters(workload: Workload, *, batch: int, seed: int) -> tf.Tensor:
+    """Windows of one-hot rows, one for each character."""
+    *length, different = workload.input_shape
+    drawn = tf.random.stateless_uniform((batch, *length), seed=(seed, 1), maxval=different, dtype=tf.int32)
+    return tf.one_hot(drawn, different)
+
+
+def class_numbers(workload: Workload, *, batch: int, seed: int) -> tf.Tensor:
+    """One class for each sample."""
+    return tf.random.stateless_uniform((batch,), seed=(seed, 2), maxval=workload.classes, dtype=tf.int32)
+
+
+def one_hot_labels(workload: Workload, *, batch: int, seed: int) -> tf.Tensor:
+    """One class for each sample, as a one-hot row."""
+    return tf.one_hot(class_numbers(workload, batch=batch, seed=seed), workload.classes)
+
+
+def halves(*, batch: int, seed: int) -> tf.Tensor:
+    """One label 0 or 1 for each sample, as a row."""
+    return tf.cast(tf.random.stateless_uniform((batch, 1), seed=(seed, 2), maxval=2, dtype=tf.int32), tf.float32)
+
+
+def imagenet_images(shape: tuple[int, ...], *, batch: int, seed: int, dtype: tf.DType) -> tf.Tensor:
+    """As tf_cnn_benchmarks draws them: a truncated normal around 127 with deviation 60, in the compute type."""
+    drawn = tf.random.stateless_truncated_normal((batch, *shape), seed=(seed, 1), mean=127.0, stddev=60.0)
+    return tf.cast(drawn, dtype)
+
+
+def imagenet_labels(*, batch: int, seed: int | tf.Tensor, step: tf.Tensor) -> tf.Tensor:
+    """As tf_cnn_benchmarks draws them, anew in every step: uniform over the first 1000 of 1001 classes."""
+    pair = tf.stack((tf.cast(seed, tf.int64), tf.cast(step, tf.int64)))
+    return tf.random.stateless_uniform((batch,), seed=pair, maxval=1000, dtype=tf.int32)

@@ -1,5 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a set to the batches of one rank, the same ones in every run.
+"""Where the samples of a training step come from.
+
+A set of samples with a number, its place, for each; in which order places are visited is `pipeline`'s.
+
+Both kinds give the same sample for the same place, whoever asks and however often. Only what `Streamed` is told to
+change at random (crop, flip) follows from the visit.
+
+From a set to the batches of one rank, the same ones in every run.
 
 Each epoch visits one permutation of the whole set, which follows from the seed and the epoch and is the same on all
 ranks. A global batch is `batch_per_worker` x `workers` consecutive places of it, and each rank takes its part: no two
@@ -12,11 +19,165 @@ for which at most `workers` - 1 samples are left out.
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
 
 import tensorflow as tf
 
-from gpubench_jobs.data import unusable
-from gpubench_jobs.data.split import Reading, Split
+from gpubench_jobs.data import files
+
+#: Inputs and labels of one batch.
+Batch = tuple[tf.Tensor, tf.Tensor]
+#: From inputs as they travel to inputs as the network takes them.
+OnDevice = Callable[[tf.Tensor], tf.Tensor]
+
+_BATCHES_ON_DEVICE = 2
+
+
+@dataclass(frozen=True)
+class Feed:
+    """`draw` gives the batch of a step; it is traced inside the compiled training function.
+
+    `state` enters that function as arguments, so that none of it becomes a constant of the graph: tensors that stay on
+    the device, or an iterator of tf.data.
+    """
+
+    state: tuple[Any, ...]
+    draw: Callable[[tuple[Any, ...], tf.Tensor], Batch]
+
+
+def held_batch(inputs: tf.Tensor, labels: tf.Tensor) -> Feed:
+    """The same batch in every step."""
+    return Feed(state=(inputs, labels), draw=lambda state, _: (state[0], state[1]))
+
+
+def as_it_is(inputs: tf.Tensor) -> tf.Tensor:
+    """Inputs that travel as the network takes them."""
+    return inputs
+
+
+def streamed(batches: tf.data.Dataset, on_device: OnDevice = as_it_is, *, device: str | None = None) -> Feed:
+    """The next batch of a data set that never ends, in every step.
+
+    Batches are copied to `device`, this rank's GPU unless it is given, while earlier ones are trained on.
+    """
+    if device is None:
+        device = next((one.name for one in tf.config.list_logical_devices("GPU")), None)
+    if device is not None:
+        batches = batches.apply(tf.data.experimental.prefetch_to_device(device, _BATCHES_ON_DEVICE))
+
+    def draw(state: tuple[Any, ...], _: tf.Tensor) -> Batch:
+        inputs, labels = next(state[0])
+        return on_device(inputs), labels
+
+    return Feed(state=(iter(batches),), draw=draw)
+
+
+TRAINING = "training"
+EVALUATION = "evaluation"
+
+#: Called now and then while a set is opened: the rank gets somewhere.
+Progress = Callable[[], None]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How one pass over places is carried out."""
+
+    seed: int
+    threads: int  # never more at a time: they are the rank's share of the machine
+    #: Samples in the batch of a visit, from its number; all equal to `batch` where it is None.
+    size_of: Callable[[tf.Tensor], tf.Tensor] | None
+    batch: int
+
+
+class Split(Protocol):
+    """One half of a data set."""
+
+    @property
+    def name(self) -> str:
+        """`training` or `evaluation`."""
+
+    @property
+    def origin(self) -> str:
+        """For sentences: the folder, or that it was generated."""
+
+    @property
+    def count(self) -> int:
+        """Samples."""
+
+    @property
+    def on_device(self) -> OnDevice:
+        """What a batch's inputs become where they are trained on: images travel as bytes."""
+
+    def read(self, visits: tf.data.Dataset, reading: Reading) -> tf.data.Dataset:
+        """A batch for each visit: the visit's number, and the places as a vector."""
+
+
+@dataclass(frozen=True)
+class Sets:
+    """A data set. What is held out is opened when it is asked for: a measurement of throughput never does."""
+
+    training: Split
+    open_evaluation: Callable[[], Split] | None  # None where the original had none (text generation)
+    vocabulary: int | None = None  # rows of the embedding, where the data decides it (imdb_fasttext, tweets)
+
+    @cached_property
+    def evaluation(self) -> Split | None:
+        """Samples that training does not see."""
+        return self.open_evaluation() if self.open_evaluation else None
+
+
+@dataclass(frozen=True)
+class Held:
+    """Samples in memory. `batch_at` makes a batch of the vector of its places."""
+
+    name: str
+    origin: str
+    count: int
+    batch_at: Callable[[tf.Tensor], Batch]
+    on_device: OnDevice = as_it_is
+
+    def read(self, visits: tf.data.Dataset, reading: Reading) -> tf.data.Dataset:
+        """Whole batches at a time."""
+        return visits.map(
+            lambda _, places: self.batch_at(places), num_parallel_calls=reading.threads, deterministic=True
+        )
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """Samples that are read or made when their turn comes, one by one, several at a time.
+
+    `sample_at` makes inputs and label from a place and a seed of two numbers, which differs from visit to visit.
+    """
+
+    name: str
+    origin: str
+    count: int
+    sample_at: Callable[[tf.Tensor, tf.Tensor], Batch]
+    on_device: OnDevice = as_it_is
+
+    def read(self, visits: tf.data.Dataset, reading: Reading) -> tf.data.Dataset:
+        """As many samples are under way as there are threads; they come in the order of their places."""
+
+        def one(visit: tf.Tensor, place: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+            seed = tf.random.experimental.stateless_fold_in(tf.stack((reading.seed, visit)), place, alg="philox")
+            return (visit, *self.sample_at(place, seed))
+
+        samples = visits.flat_map(
+            lambda visit, places: tf.data.Dataset.from_tensor_slices(places).map(lambda place: (visit, place))
+        ).map(one, num_parallel_calls=reading.threads, deterministic=True)
+        size_of = reading.size_of
+        if size_of is None:
+            batches = samples.batch(reading.batch)
+        else:
+            batches = samples.group_by_window(
+                lambda visit, *_: visit, lambda _, window: window.batch(reading.batch), window_size_func=size_of
+            )
+        return batches.map(lambda _, inputs, labels: (inputs, labels))
+
 
 _READY_BATCHES = 2  # wait for the training step, besides those under way
 _FOR_EVER = 2**62
@@ -46,7 +207,7 @@ def training_batches(
     """This rank's batches from `first_step` on, without end."""
     global_batch = batch_per_worker * workers
     if split.count < global_batch:
-        raise unusable.refusal(
+        raise files.unusable(
             f"the {split.name} set of {split.origin} has {split.count} samples, fewer than one global batch of "
             f"{global_batch} ({batch_per_worker} per worker x {workers}): lower the batch or the workers, "
             "or give it more samples"

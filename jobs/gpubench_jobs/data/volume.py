@@ -5,17 +5,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gpubench.workloads import Inputs, Workload
-from gpubench_jobs.data import files, photographs, small_images, texts
-from gpubench_jobs.data.split import Progress, Sets
+from gpubench_jobs.data import files, image_files, text_files
+from gpubench_jobs.data.pipeline import Progress, Sets
 
 _READERS: dict[Inputs, Callable[[Workload, Path, Progress], Sets]] = {
-    Inputs.MNIST: small_images.mnist,
-    Inputs.CIFAR10: small_images.cifar10,
-    Inputs.IMAGENET: photographs.sets,
-    Inputs.FLOWERS: photographs.sets,
-    Inputs.IMDB: texts.reviews,
-    Inputs.TWEETS: texts.tweets,
-    Inputs.NIETZSCHE: texts.nietzsche,
+    Inputs.MNIST: image_files.mnist,
+    Inputs.CIFAR10: image_files.cifar10,
+    Inputs.IMAGENET: image_files.photographs,
+    Inputs.FLOWERS: image_files.photographs,
+    Inputs.IMDB: text_files.reviews,
+    Inputs.TWEETS: text_files.tweets,
+    Inputs.NIETZSCHE: text_files.nietzsche,
 }
 
 

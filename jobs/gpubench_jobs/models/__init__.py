@@ -10,51 +10,35 @@ from collections.abc import Callable
 import keras
 
 from gpubench import workloads
-from gpubench_jobs import normalization
-from gpubench_jobs.models import (
-    alexnet,
-    bidirectional_lstm,
-    cifar10_cnn,
-    googlenet,
-    imdb_fasttext,
-    inception3,
-    inception4,
-    inception4_finetune,
-    lstm_text_generation,
-    mnist_cnn,
-    mnist_mlp,
-    resnet,
-    trivial,
-    vgg,
-)
+from gpubench_jobs.models import inception, keras_examples, recipe, tf_cnn_benchmarks
 from gpubench_jobs.models.recipe import Normalization, Recipe
 
 #: Builds a recipe; the dtype policy is Keras' global one at that moment.
 Build = Callable[[workloads.Workload], Recipe]
 
 _BUILDERS: dict[str, Build] = {
-    "mnist_mlp": mnist_mlp.build,
-    "mnist_cnn": mnist_cnn.build,
-    "cifar10_cnn": cifar10_cnn.build,
-    "imdb_bidirectional_lstm": bidirectional_lstm.build,
-    "imdb_fasttext": imdb_fasttext.build,
-    "lstm_text_generation": lstm_text_generation.build,
-    "twitter_bilstm": bidirectional_lstm.build,
-    "trivial": trivial.build,
-    "alexnet": alexnet.build,
-    "googlenet": googlenet.build,
-    "vgg16": vgg.build,
-    "vgg19": vgg.build,
+    "mnist_mlp": keras_examples.mnist_mlp,
+    "mnist_cnn": keras_examples.mnist_cnn,
+    "cifar10_cnn": keras_examples.cifar10_cnn,
+    "imdb_bidirectional_lstm": keras_examples.bidirectional_lstm,
+    "imdb_fasttext": keras_examples.imdb_fasttext,
+    "lstm_text_generation": keras_examples.lstm_text_generation,
+    "twitter_bilstm": keras_examples.bidirectional_lstm,
+    "trivial": tf_cnn_benchmarks.trivial,
+    "alexnet": tf_cnn_benchmarks.alexnet,
+    "googlenet": tf_cnn_benchmarks.googlenet,
+    "vgg16": tf_cnn_benchmarks.vgg,
+    "vgg19": tf_cnn_benchmarks.vgg,
 }
 
 _NORMALIZED_BUILDERS: dict[str, Callable[[workloads.Workload, Normalization], Recipe]] = {
-    "inception3": inception3.build,
-    "inception4": inception4.build,
-    "inception4_finetune": inception4_finetune.build,
-    "resnet50": resnet.build,
-    "resnet50_v1.5": resnet.build,
-    "resnet101": resnet.build,
-    "resnet152": resnet.build,
+    "inception3": inception.inception3,
+    "inception4": inception.inception4,
+    "inception4_finetune": inception.inception4_finetune,
+    "resnet50": tf_cnn_benchmarks.resnet,
+    "resnet50_v1.5": tf_cnn_benchmarks.resnet,
+    "resnet101": tf_cnn_benchmarks.resnet,
+    "resnet152": tf_cnn_benchmarks.resnet,
 }
 
 
@@ -63,9 +47,7 @@ def build(name: str) -> Recipe:
     return build_for(workloads.find(name))
 
 
-def build_for(
-    workload: workloads.Workload, *, normalization: Normalization = normalization.FusedBatchNormalization
-) -> Recipe:
+def build_for(workload: workloads.Workload, *, normalization: Normalization = recipe.FusedBatchNormalization) -> Recipe:
     """The recipe of a catalogue's entry, or of one with the sizes that its data have.
 
     A data set whose vocabulary, length or number of classes is not the catalogue's says so with

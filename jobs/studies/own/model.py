@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """A workload of one's own, as the file that `custom.file` of a study names: gpubench does the rest.
 
-Two dense layers learn which of two rings a point lies on. What `build` may use and must return: gpubench_jobs/own.py.
+Two dense layers learn which of two rings a point lies on. What `build` may use and returns: gpubench_jobs/custom.py.
 """
 
 import keras
 import tensorflow as tf
 
-from gpubench_jobs import own
+from gpubench_jobs import custom
 from gpubench_jobs.models import recipe
 
 RADII = (1.0, 2.0)
 HELD_OUT = 1_000
 
 
-def build(setting: own.Setting) -> own.Workload:
+def build(setting: custom.Setting) -> custom.Workload:
     """Called once in every rank."""
     network = keras.Sequential(
         [
@@ -25,7 +25,7 @@ def build(setting: own.Setting) -> own.Workload:
         ]
     )
     samples = setting.samples or 10_000
-    return own.Workload(
+    return custom.Workload(
         recipe=recipe.Recipe(
             network=network,
             optimizer=keras.optimizers.Adam(0.003),

@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reviews, tweets and Nietzsche from the text files in which they are distributed.
+
+IMDb: `train/pos`, `train/neg`, `test/pos`, `test/neg` with a text file for each review, in the folder or in its
+`aclImdb`. The originals ran on Keras' `imdb.npz`, which holds the same reviews as numbers. Ours are cut into words by
+the rules of Keras' Tokenizer (lower case, its list of punctuation, apostrophes stay) and numbered by their frequency in
+the training reviews; the numbers of rare words, which of them are kept, and the order of reviews differ from that file.
+
+Tweets: `tw-data.pos` and `tw-data.neg`, a tweet in each line. They are cleaned as in the original, which ran on Python
+2 and had a backslash before `(`, `)` and `?`; ours have none, so the vocabulary is built again and not read from its
+files. Bytes outside ASCII are blanks, as they were there, so no encoding is wrong. The original padded to the longest
+tweet; one that is longer than the workload's input is cut at the end.
+
+Nietzsche: `nietzsche.txt`.
+
+Word numbers, bigrams and windows of characters as the workloads take them, from whatever source the texts are.
+
+Reviews are numbered as `keras.datasets.imdb` does it (0 pads, 1 starts a review, 2 stands for words that were not kept,
+words from 3 up by frequency), and get their bigrams as in the Keras example imdb_fasttext (Keras 2.1.1).
+"""
+
+import re
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from gpubench.workloads import Workload
+from gpubench_jobs.data import files
+from gpubench_jobs.data.pipeline import EVALUATION, TRAINING, Batch, Held, Progress, Sets
+
+Array = NDArray[Any]
+
+_PUNCTUATION = str.maketrans(dict.fromkeys('!"#$%&()*+,-./:;<=>?@[\\]^_`{|}~\t\n', " "))
+_REVIEW_FOLDERS = {TRAINING: "train", EVALUATION: "test"}
+_OPINIONS = {"neg": 0, "pos": 1}
+_FILES_AT_ONCE, _LINES_AT_ONCE = 1_000, 100_000  # between two words of progress
+_BYTES_AT_ONCE = 2**20  # are cleaned
+
+_SPLIT_SEED = 123  # of the original
+_HELD_OUT = 0.1
+_FOREIGN = re.compile(r"[^A-Za-z0-9(),!?'`\n]")
+_REPEATED = re.compile(r"([^\n])\1{2,}")
+_BLANK_LINE = re.compile(rb"^\s*$", re.MULTILINE)
+_ENDING = re.compile(r"('s|'ve|n't|'re|'d|'ll)")
+_MARK = re.compile(r"([,!()?])")
+
+
+class Numbers:
+    """Words as numbers in the order of their first use: a set is never in memory as Python's strings."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def of(self, text: Sequence[str]) -> Array:
+        """A text as numbers, in which unseen words get the next ones."""
+        numbers = self._numbers
+        return np.array([numbers.setdefault(word, len(numbers)) for word in text], np.int32)
+
+    def known(self, text: Sequence[str]) -> Array:
+        """A text as numbers, -1 for unseen words."""
+        return np.array([self._numbers.get(word, -1) for word in text], np.int32)
+
+    def ranks(self, counts: Array) -> Array:
+        """The place of each number, 0 for the most frequent word; equally frequent ones by the alphabet."""
+        found = list(self._numbers)
+        order = sorted(range(len(found)), key=lambda number: (-counts[number], found[number]))
+        ranks = np.empty(len(found), np.int32)
+        ranks[order] = np.arange(len(found))
+        return ranks
+
+
+def reviews(workload: Workload, path: Path, progress: Progress) -> Sets:
+    """25,000 and 25,000 reviews."""
+    source = files.below(path, "aclImdb")
+    seen = Numbers()
+    training, training_labels = _review_files(source, TRAINING, seen.of, progress)
+    if not any(map(len, training)):
+        raise files.unusable(f"{source} holds {len(training)} reviews for training without any word: copy them again")
+    ranks = seen.ranks(np.bincount(np.concatenate(training))) + FIRST_WORD
+    ranks[ranks >= REVIEW_WORDS] = UNKNOWN
+    ranks = np.append(ranks, UNKNOWN)  # at -1
+
+    def of_split(name: str) -> tuple[list[Array], Array]:
+        if name == TRAINING:
+            texts, labels = training, training_labels
+        else:
+            texts, labels = _review_files(source, name, seen.known, progress)
+        return [np.concatenate(([START], ranks[text])) for text in texts], labels
+
+    return review_sets(workload, of_split, origin=str(path))
+
+
+def _review_files(
+    source: Path, name: str, numbered: Callable[[Sequence[str]], Array], progress: Progress
+) -> tuple[list[Array], Array]:
+    texts: list[Array] = []
+    labels: list[int] = []
+    for opinion, label in _OPINIONS.items():
+        for file in files.matching(source / _REVIEW_FOLDERS[name] / opinion, "*.txt", what="reviews"):
+            if len(texts) % _FILES_AT_ONCE == 0:
+                progress()
+            texts.append(numbered(review_words(files.text(file))))
+            labels.append(label)
+    return texts, np.array(labels)
+
+
+def review_words(text: str) -> list[str]:
+    """As Keras' Tokenizer cuts a text."""
+    return text.lower().translate(_PUNCTUATION).split()
+
+
+def tweets(workload: Workload, path: Path, progress: Progress) -> Sets:
+    """Both files, shuffled as in the original, the last tenth held out."""
+    seen = Numbers()
+    coded, lengths, counts = array("i"), array("i"), []
+    for kind in ("pos", "neg"):
+        before, file = len(lengths), path / f"tw-data.{kind}"
+        content = files.content(file)
+        if not content.strip():
+            raise files.unusable(f"{file} holds no tweet, and of one class nothing is learned: copy it again")
+        if blank := _BLANK_LINE.search(content.removesuffix(b"\n")):
+            line = content.count(b"\n", 0, blank.start()) + 1
+            raise files.unusable(f"{file}, line {line}: a blank line is no tweet: copy the file again, or remove it")
+        for tweet in tweet_words(content):
+            if len(lengths) % _LINES_AT_ONCE == 0:
+                progress()
+            coded.frombytes(seen.of(tweet).tobytes())
+            lengths.append(len(tweet))
+        counts.append(len(lengths) - before)
+    labels = np.repeat([1, 0], counts)
+    held_out = int(_HELD_OUT * len(labels))
+    if not held_out:
+        raise files.unusable(f"{path} holds {len(labels)} tweets, of which no tenth can be held out: copy all of them")
+    flat = np.array(coded)
+    if not len(flat):
+        raise files.unusable(f"{path} holds {len(labels)} tweets without any word: copy both files again")
+    ranks = seen.ranks(np.bincount(flat)) + (PADDING + 1)
+    (length,) = workload.input_shape
+    whole = held_tweets(ranks[flat], np.array(lengths), labels, length=length, name=TRAINING, origin=str(path))
+    order = np.random.RandomState(_SPLIT_SEED).permutation(len(labels))
+    return Sets(
+        training=part(whole, order[:-held_out], name=TRAINING),
+        open_evaluation=lambda: part(whole, order[-held_out:], name=EVALUATION),
+        vocabulary=len(ranks) + 1,
+    )
+
+
+def tweet_words(content: bytes) -> Iterator[list[str]]:
+    """The tweets of a file, cleaned many at once: line by line it would take minutes, and all at once gigabytes."""
+    begin = 0
+    while begin < len(content):
+        end = content.find(b"\n", begin + _BYTES_AT_ONCE) + 1 or len(content)
+        text = _FOREIGN.sub(" ", content[begin:end].decode("latin-1"))
+        text = _REPEATED.sub(r"\1\1", text)
+        text = _ENDING.sub(r" \1", text)
+        text = _MARK.sub(r" \1 ", text).lower()
+        yield from (line.split() for line in text.removesuffix("\n").split("\n"))
+        begin = end
+
+
+def nietzsche(workload: Workload, path: Path, progress: Progress) -> Sets:
+    """Windows of the text in lower case; nothing is held out, as in the original."""
+    file = path / "nietzsche.txt"
+    text = files.text(file).lower()
+    progress()
+    characters = sorted(set(text))
+    window, symbols = workload.input_shape
+    if len(characters) > symbols:
+        raise files.unusable(
+            f"{file} has {len(characters)} different characters and {workload.name} takes {symbols}: it is another text"
+        )
+    if len(text) <= window:
+        raise files.unusable(f"{file} has {len(text)} characters, not enough for a window of {window}: copy it again")
+    numbers = {character: number for number, character in enumerate(characters)}
+    coded = np.array([numbers[character] for character in text])
+    split: Held = held_characters(coded, workload=workload, name=TRAINING, origin=str(path))
+    return Sets(training=split, open_evaluation=None)
+
+
+PADDING, START, UNKNOWN, FIRST_WORD = 0, 1, 2, 3
+#: Numbers of words that are kept, the three above included.
+REVIEW_WORDS = 20_000
+#: Bigrams are numbered from here; as in the original, one number below stays free.
+FIRST_BIGRAM = REVIEW_WORDS + 1
+WITH_BIGRAMS = "imdb_fasttext"
+
+#: Windows of a text begin so many characters apart.
+WINDOW_STEP = 3
+
+
+def review_sets(workload: Workload, reviews: Callable[[str], tuple[Sequence[Array], Array]], *, origin: str) -> Sets:
+    """Reviews of any length as word numbers, cut and padded at the front; for fasttext with their bigrams.
+
+    `reviews` gives those of a split, and their labels; the training reviews are asked for first.
+    """
+    (length,) = workload.input_shape
+    texts, labels = reviews(TRAINING)
+    known = known_bigrams(texts) if workload.name == WITH_BIGRAMS else None
+
+    def split(name: str, texts: Sequence[Array], labels: Array) -> Held:
+        if known is not None:
+            texts = [with_bigrams(text, known) for text in texts]
+        padded = keras.utils.pad_sequences(texts, maxlen=length, dtype="int32", padding="pre", truncating="pre")
+        return _held_words(tf.constant(padded), labels, name=name, origin=origin)
+
+    return Sets(
+        training=split(TRAINING, texts, labels),
+        open_evaluation=lambda: split(EVALUATION, *reviews(EVALUATION)),
+        vocabulary=None if known is None else FIRST_BIGRAM + len(known),
+    )
+
+
+def known_bigrams(texts: Sequence[Array]) -> Array:
+    """Every pair of neighbours that occurs, as one number each, sorted."""
+    known: Array = np.unique(np.concatenate([_pairs(text) for text in texts]))
+    return known
+
+
+def with_bigrams(text: Array, known: Array) -> Array:
+    """The words, then in their order the bigrams that are known."""
+    pairs = _pairs(text)
+    places = np.minimum(np.searchsorted(known, pairs), len(known) - 1)
+    found = places[known[places] == pairs] if len(known) else places[:0]
+    return np.concatenate((text, found + FIRST_BIGRAM))
+
+
+def _pairs(text: Array) -> Array:
+    wide = np.asarray(text, np.int64)
+    return wide[:-1] * REVIEW_WORDS + wide[1:]
+
+
+def _held_words(padded: tf.Tensor, labels: Array, *, name: str, origin: str) -> Held:
+    truths = tf.constant(np.reshape(labels, (-1, 1)), tf.float32)
+    return Held(
+        name=name,
+        origin=origin,
+        count=len(labels),
+        batch_at=lambda places: (tf.gather(padded, places), tf.gather(truths, places)),
+    )
+
+
+def held_tweets(flat: Array, lengths: Array, labels: Array, *, length: int, name: str, origin: str) -> Held:
+    """The word numbers of all tweets one after the other, without padding, which would be nine tenths of the memory.
+
+    Padded, or cut, at the end when drawn.
+    """
+    ragged = tf.RaggedTensor.from_row_lengths(tf.constant(flat, tf.int32), tf.constant(lengths, tf.int64))
+    truths = tf.constant(np.reshape(labels, (-1, 1)), tf.float32)
+
+    def batch_at(places: tf.Tensor) -> Batch:
+        padded = tf.gather(ragged, places).to_tensor(PADDING, shape=(None, length))
+        return padded, tf.gather(truths, places)
+
+    return Held(name=name, origin=origin, count=len(lengths), batch_at=batch_at)
+
+
+def part(whole: Held, places: Array, *, name: str) -> Held:
+    """Some samples of a set that stays in memory once."""
+    chosen = tf.constant(places, tf.int64)
+    return Held(
+        name=name, origin=whole.origin, count=len(places), batch_at=lambda of: whole.batch_at(tf.gather(chosen, of))
+    )
+
+
+def characters_for(windows: int, *, window: int) -> int:
+    """How long a text must be for so many windows, each with a character after it."""
+    return (windows - 1) * WINDOW_STEP + window + 1
+
+
+def held_characters(text: Array, *, workload: Workload, name: str, origin: str) -> Held:
+    """Windows of a text of character numbers; they are made one-hot when drawn, at a hundredth of the memory."""
+    window, symbols = workload.input_shape
+    numbers = tf.constant(text, tf.int32)
+    count = max(0, -(-(len(text) - window) // WINDOW_STEP))
+
+    def batch_at(places: tf.Tensor) -> Batch:
+        begins = places * WINDOW_STEP
+        inside = tf.gather(numbers, begins[:, tf.newaxis] + tf.range(window, dtype=tf.int64))
+        return tf.one_hot(inside, symbols), tf.one_hot(tf.gather(numbers, begins + window), workload.classes)
+
+    return Held(name=name, origin=origin, count=count, batch_at=batch_at)

@@ -1,0 +1,395 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the pods of a gang meet: pod 0 keeps the book, the others reach it by HTTP.
+
+Horovod has one time-out for start-up and for failures; pods of one gang can come minutes apart (image pulls, nodes that
+must be created first). So no worker starts before every pod has joined here. The same book tells all pods of a failure,
+so that nobody waits for a time-out, and pod 0 ends well only after every pod has said that its ranks are done.
+
+Must not happen: a pod of another attempt, which an address that was used again led here, takes part (it is refused by
+the gang's name); a pod that would do other work (each joins with a digest of what it was told and of its code, and a
+difference ends the gang: a tag that was pushed again gives two nodes two images); a wait without a bound (every request
+has a time-out, every caller a deadline).
+
+In a cluster the pods of a study have a token that nobody else has. Requests and answers are signed with it
+(HMAC-SHA256, RFC 2104) over all that they say, with the gang's name and a number that grows: what was said in one
+attempt is believed in no other, nothing is believed twice, and whoever stands in pod 0's place cannot answer. Only the
+token is secret. Without one, as in a local run, whoever knows the gang's name is believed. The addresses that joined
+are also the only ones that Horovod's rendezvous lets in, which knows no token.
+"""
+
+import hashlib
+import hmac
+import http.client
+import http.server
+import ipaddress
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from pathlib import Path
+from typing import Protocol
+
+from pydantic import ValidationError
+
+import gpubench
+import gpubench_jobs
+from gpubench.exitcodes import ExitCode
+from gpubench.plan.assignment import Assignment
+from gpubench.records import Sentence
+from gpubench.values import Value
+
+REQUEST_SECONDS = 2.0
+_BODY_MAX = 64 * 1024
+#: Where processes come from that talk to an address of their machine's loopback network, whichever it is.
+_LOOPBACK = "127.0.0.1"
+_GANG, _POD, _NUMBER, _SIGNATURE = "X-Gang", "X-Pod", "X-Number", "X-Signature"
+_OTHER_WORK = (
+    "pod {} has another image than pod 0, or another assignment: where a tag was pushed again, name the image by its "
+    "digest"
+)
+_DIGITS_MAX = 20  # of a number in a header; nanoseconds have 19
+
+
+class Fault(Value):
+    """The failure that a gang knows of: the first that was reported."""
+
+    pod: int
+    rank: int | None = None
+    exit_code: int
+    sentence: Sentence
+
+
+class State(Value):
+    """What every pod may know of its gang."""
+
+    joined: tuple[int, ...] = ()
+    done: tuple[int, ...] = ()
+    fault: Fault | None = None
+
+
+class Unreachable(Exception):
+    """Pod 0 does not answer: not there yet, gone, or its name does not resolve."""
+
+
+class OtherWork(Exception):
+    """This pod would not do the work of pod 0."""
+
+
+class Refused(Exception):
+    """Pod 0 will not have us; or something answers in its place, and it is not our gang's barrier."""
+
+
+def work_of(assignment: Assignment) -> str:
+    """A digest of what a pod is told, and of the code that does it."""
+    digest = hashlib.sha256(assignment.to_json().encode())
+    for folder in (Path(package.__path__[0]) for package in (gpubench, gpubench_jobs)):
+        for path in sorted(folder.rglob("*.py")):
+            digest.update(f"{path.relative_to(folder)} {hashlib.sha256(path.read_bytes()).hexdigest()}".encode())
+    return digest.hexdigest()
+
+
+def signature(token: str, *said: str | bytes) -> str:
+    """What only somebody with the token can put below this. Each part has its length before it: none runs over."""
+    parts = [part.encode() if isinstance(part, str) else part for part in said]
+    text = b"".join(b"%d:%b" % (len(part), part) for part in parts)
+    return hmac.new(token.encode(), text, hashlib.sha256).hexdigest()
+
+
+class Gang(Protocol):
+    """A pod's view of the barrier: in its own memory on pod 0, by HTTP everywhere else."""
+
+    def join(self) -> None:
+        """This pod is here."""
+
+    def state(self) -> State:
+        """What the gang knows by now."""
+
+    def report(self, fault: Fault) -> None:
+        """This pod has failed for a reason of its own."""
+
+    def done(self) -> None:
+        """Every rank of this pod has ended well."""
+
+
+@dataclass
+class Membership:
+    """What pod 0 knows. Guarded by one lock; its values are frozen. The methods are those of `Gang`, for any pod."""
+
+    gang: str
+    pods: int
+    work: str = ""  # of pod 0, and so of all; that of an image from before there were digests
+    _state: State = field(default_factory=State)
+    _informed: set[int] = field(default_factory=set)
+    _addresses: frozenset[str] = frozenset()  # that joined
+    _numbers: dict[int, int] = field(default_factory=dict)  # of the last signed request of each pod
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def state(self) -> State:
+        """What is known now."""
+        with self._lock:
+            return self._state
+
+    def join(self, pod: int, *, address: str | None = None, work: str | None = None) -> None:
+        """A pod is here; saying it twice changes nothing. One that would do other work fails the gang."""
+        if work is not None and work != self.work:
+            sentence = _OTHER_WORK.format(pod)
+            return self.report(Fault(pod=pod, exit_code=ExitCode.BAD_ASSIGNMENT, sentence=sentence))
+        if address is not None:
+            found = {address, _LOOPBACK} if ipaddress.ip_address(address).is_loopback else {address}
+            with self._lock:
+                self._addresses |= found
+        return self._change(lambda state: state.model_copy(update={"joined": _with(state.joined, pod)}))
+
+    def admits(self, address: str) -> bool:
+        """Whether somebody at this address may be a rank of a pod that has joined."""
+        with self._lock:
+            return address in self._addresses
+
+    def is_news(self, pod: int, number: int) -> bool:
+        """Whether this signed request of a pod came after all that came before; asking counts as coming."""
+        with self._lock:
+            later = number > self._numbers.get(pod, -1)
+            if later:
+                self._numbers[pod] = number
+            return later
+
+    def done(self, pod: int) -> None:
+        """All ranks of a pod have ended well."""
+        self._change(lambda state: state.model_copy(update={"done": _with(state.done, pod)}))
+
+    def report(self, fault: Fault) -> None:
+        """Only the first failure is kept: what follows it are mostly its echoes."""
+        self._change(lambda state: state if state.fault else state.model_copy(update={"fault": fault}))
+        self.informed(fault.pod)
+
+    def informed(self, pod: int) -> None:
+        """This pod has been told of the fault, or is where it happened."""
+        with self._lock:
+            if self._state.fault:
+                self._informed.add(pod)
+
+    def everyone_informed(self) -> bool:
+        """Whether every pod that ever joined, but pod 0 itself, knows of the fault."""
+        with self._lock:
+            return set(self._state.joined) - {0} <= self._informed
+
+    def _change(self, change: Callable[[State], State]) -> None:
+        with self._lock:
+            self._state = change(self._state)
+
+
+def _with(pods: tuple[int, ...], pod: int) -> tuple[int, ...]:
+    return tuple(sorted({*pods, pod}))
+
+
+class LocalGang:
+    """Pod 0's own view."""
+
+    # ruff: noqa: D102  # the methods of both views are documented in Gang
+
+    def __init__(self, book: Membership, *, address: str | None = None) -> None:
+        self._book = book
+        self._address = address
+
+    def join(self) -> None:
+        self._book.join(0, address=self._address)
+
+    def state(self) -> State:
+        return self._book.state()
+
+    def report(self, fault: Fault) -> None:
+        self._book.report(fault)
+
+    def done(self) -> None:
+        self._book.done(0)
+
+
+class RemoteGang:
+    """Another pod's view. Every call is one short request; the caller decides how often and until when.
+
+    The name of pod 0 is looked up until the first answer and its address kept from then on: a name server that fails
+    later, or is slow, must not look like the loss of pod 0.
+    """
+
+    def __init__(
+        self, *, host: str, port: int, gang: str, pod: int, source: str, token: str | None = None, work: str = ""
+    ) -> None:
+        self._host = host
+        self._port = port
+        self._gang = gang
+        self._pod = pod
+        self._source = source
+        self._token = token
+        self._work = work
+        self._address: str | None = None
+
+    @property
+    def address(self) -> str:
+        """Pod 0's address; known once a call has succeeded."""
+        if self._address is None:
+            raise Unreachable(f"pod 0 ({self._host}) has not answered yet")
+        return self._address
+
+    def join(self) -> None:
+        if self._request("POST", "/join", self._work) != self._work.encode():
+            raise OtherWork(_OTHER_WORK.format(self._pod))
+
+    def state(self) -> State:
+        return State.model_validate_json(self._request("GET", "/state"))
+
+    def report(self, fault: Fault) -> None:
+        self._request("POST", "/failed", fault.to_json())
+
+    def done(self) -> None:
+        self._request("POST", "/done")
+
+    def _request(self, method: str, path: str, body: str = "") -> bytes:
+        try:
+            address = self._address or _resolve(self._host)
+            status, answer = self._exchange(address, method=method, path=path, body=body)
+        except (OSError, http.client.HTTPException) as error:
+            raise Unreachable(f"pod 0 ({self._host}) does not answer: {error}") from error
+        if status != HTTPStatus.OK:
+            raise Refused(f"{self._host} answered {status}: {answer.decode(errors='replace')}")
+        self._address = address
+        return answer
+
+    def _exchange(self, address: str, *, method: str, path: str, body: str) -> tuple[int, bytes]:
+        connection = http.client.HTTPConnection(
+            address, self._port, timeout=REQUEST_SECONDS, source_address=(self._source, 0)
+        )
+        try:
+            content = body.encode()
+            # By this process' clock each number is larger than the one before.
+            headers = {_GANG: self._gang, _POD: str(self._pod), _NUMBER: str(time.monotonic_ns())}
+            if self._token is not None:
+                headers[_SIGNATURE] = signature(self._token, method, path, *headers.values(), content)
+            connection.request(method, path, body=content, headers=headers)
+            response = connection.getresponse()
+            answer = response.read(_BODY_MAX)
+            if self._token is not None and response.status == HTTPStatus.OK:
+                expected = signature(self._token, headers[_SIGNATURE], answer)
+                if not _is_equal(expected, response.getheader(_SIGNATURE)):
+                    raise Refused(f"{self._host} answers without the token of this study: it is not our pod 0")
+            return response.status, answer
+        finally:
+            connection.close()
+
+
+def _resolve(host: str) -> str:
+    """IPv4 only: Horovod's Gloo store knows nothing else."""
+    return str(socket.getaddrinfo(host, None, socket.AF_INET, socket.SOCK_STREAM)[0][4][0])
+
+
+def _is_equal(expected: str, given: str | None) -> bool:
+    """In a time that tells nothing of where they differ; a header may hold more than ASCII, which never fits."""
+    return given is not None and hmac.compare_digest(expected.encode(), given.encode())
+
+
+class Server(http.server.ThreadingHTTPServer):
+    """The book behind a port of the pod's own address: pods of a test share one machine, each with its own address."""
+
+    daemon_threads = True
+    request_queue_size = 1024  # all pods of a large gang come at once
+    # The address of a pod can still be in TIME_WAIT from the attempt before, on nodes that share one network.
+    allow_reuse_address = True
+
+    def __init__(self, book: Membership, *, address: str, port: int, token: str | None = None) -> None:
+        super().__init__((address, port), _Handler)
+        self.book = book
+        self.token = token
+
+    def start(self) -> None:
+        """Answer in the background for as long as the process lives."""
+        threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True).start()
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    timeout = REQUEST_SECONDS
+    server: Server
+
+    def do_GET(self) -> None:
+        book = self.server.book
+        if (pod := self._pod(b"")) is not None and self.path == "/state":
+            self._answer(200, book.state().to_json())
+            book.informed(pod)
+
+    def do_POST(self) -> None:
+        book, body = self.server.book, self._body()
+        if (pod := self._pod(body)) is None:
+            return
+        match self.path:
+            case "/join":
+                book.join(pod, address=str(self.client_address[0]), work=body.decode(errors="replace"))
+                self._answer(200, book.work)
+            case "/failed":
+                self._report(body)
+            case "/done":
+                # Answered first: pod 0 leaves as soon as the last pod is in the book, and takes this server with it.
+                self._answer(200, "{}")
+                book.done(pod)
+            case _:
+                self._answer(404, "no such place")
+
+    def _report(self, body: bytes) -> None:
+        try:
+            fault = Fault.model_validate_json(body)
+        except ValidationError:
+            return self._answer(400, "this tells of no failure")
+        self.server.book.report(fault)
+        return self._answer(200, "{}")
+
+    def _pod(self, body: bytes) -> int | None:
+        """The pod that asks; None when it was refused. Who cannot sign is told nothing of the gang."""
+        book = self.server.book
+        pod, gang = self.headers.get(_POD, ""), self.headers.get(_GANG)
+        if (refusal := self._unsigned(body)) is not None:
+            self._answer(*refusal)
+        elif gang != book.gang:
+            self._answer(409, f"this is the barrier of {book.gang}")
+        elif not _is_number(pod) or int(pod) >= book.pods:
+            self._answer(400, f"{pod!r} is none of {book.pods} pods")
+        elif not self._is_news(int(pod)):
+            self._answer(409, "this was said before")
+        else:
+            return int(pod)
+        return None
+
+    def _unsigned(self, body: bytes) -> tuple[HTTPStatus, str] | None:
+        """Why this was not said by somebody with the study's token; None where it was, or there is none."""
+        if (token := self.server.token) is None:
+            return None
+        given = self.headers.get(_SIGNATURE)
+        if given is None:
+            return HTTPStatus.UNAUTHORIZED, "the pods of this study sign what they say, and this is not signed"
+        said = [self.headers.get(name, "") for name in (_GANG, _POD, _NUMBER)]
+        if not _is_equal(signature(token, self.command, self.path, *said, body), given):
+            return HTTPStatus.FORBIDDEN, "this is signed with another token than that of this study's pods"
+        return None
+
+    def _is_news(self, pod: int) -> bool:
+        """What somebody has listened to and says again is not."""
+        number = self.headers.get(_NUMBER, "")
+        return self.server.token is None or (_is_number(number) and self.server.book.is_news(pod, int(number)))
+
+    def _body(self) -> bytes:
+        length = self.headers.get("Content-Length", "0")
+        return self.rfile.read(min(_BODY_MAX, int(length))) if _is_number(length) else b""
+
+    def _answer(self, status: int, text: str) -> None:
+        content = text.encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(content)))
+        if self.server.token is not None and status == HTTPStatus.OK:
+            self.send_header(_SIGNATURE, signature(self.server.token, self.headers[_SIGNATURE], content))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the base class named it
+        """Nothing: two requests a second from each pod would bury the log."""
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX

@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the launcher finds in its pod's environment, validated once. Nothing else reads these variables.
+
+How long the launcher waits for what. Constants of the protocol, not of a study; tests make them short.
+
+Each has its reason and can be set in the environment as GPUBENCH_LIMIT_<NAME>, in seconds.
+
+Which ranks a pod runs, on which processors, and what Horovod must find in their environment. Pure arithmetic.
+
+The variables are what `horovodrun` itself sets for Gloo (horovod.runner.common.util.hosts and horovod.runner.gloo_run
+in Horovod 0.28.1); a process without them runs silently as rank 0 of 1, hence the check of `hvd.size()` in the worker.
+"""
+
+import ipaddress
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+
+import psutil
+from pydantic import ValidationError
+
+from gpubench import names, workloads
+from gpubench.plan import assignment as assignments
+from gpubench_jobs.channel import Rank
+
+_PREFIX = "GPUBENCH_LIMIT_"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """In seconds."""
+
+    #: A pod that only lost a peer stays this long, so that the victim's own end is seen before this one's: the Job
+    #: controller looks pod by pod, and a deleted node shows after some 49 s.
+    linger_seconds: float = 60.0
+    #: From the first rank that lost a peer until the blame is laid: a rank of the same pod may have died for a reason
+    #: of its own. Peers notice a death within 0.1 s; the launcher sees its own children's at its next look.
+    settle_seconds: float = 1.0
+    #: Without progress for so long while starting (imports, connecting, tracing, the libraries' choice of kernels) a
+    #: rank has stalled; an assignment's own time-out is for steps, and counts here only when it is longer.
+    start_seconds: float = 300.0
+    #: From a stall of ranks that wait in a collective until they are blamed: a peer's launcher that knows better comes
+    #: first.
+    stall_grace_seconds: float = 5.0
+    #: From SIGTERM to SIGKILL of a worker. Spot nodes leave 15 s in all.
+    kill_seconds: float = 2.0
+    #: For pod 0, after a failure, until the other pods have asked; and after success, until they have acknowledged, for
+    #: which they first wait up to keep_seconds for their results volume: pod 0 adds these.
+    inform_seconds: float = 2.0
+    done_seconds: float = 30.0
+    #: Pod 0 ends so long after the other pods of its gang were done: with its end the Job controller deletes whatever
+    #: still runs, and a pod that is gone cannot tell an operator that comes later on which node it was.
+    last_seconds: float = 1.0
+    #: From SIGTERM until a last checkpoint is whole, where a training keeps any. Other pods go on as long
+    #: with their ranks, which a checkpoint needs: an operator that deletes a Job tells all of its pods at once.
+    last_checkpoint_seconds: float = 5.0
+    #: From a pod's last record until the results volume has all of them. From SIGTERM to the end no pod needs more than
+    #: the 15 s of a spot node, with this and with workers that SIGKILL alone ends.
+    keep_seconds: float = 5.0
+    #: Without an answer of pod 0 for so long, it is lost.
+    silence_seconds: float = 15.0
+    #: Between two looks at the barrier, while waiting for it and while workers run (whose cores the looks cost).
+    poll_seconds: float = 0.2
+    watch_seconds: float = 1.0
+
+
+def limits_from_environment(variables: Mapping[str, str]) -> Limits:
+    """The limits with what the environment overrides; ValueError for what is no number."""
+    return Limits(
+        **{
+            limit.name: float(variables[name])
+            for limit in fields(Limits)
+            if (name := _PREFIX + limit.name.removesuffix("_seconds").upper()) in variables
+        }
+    )
+
+
+_LOOPBACK = "lo"
+
+
+class BadConfig(ValueError):
+    """The pod cannot begin: the sentence names the variable, its value and the remedy."""
+
+
+@dataclass(frozen=True)
+class PodConfig:
+    """One pod of one attempt."""
+
+    assignment: assignments.Assignment
+    pod: int
+    ranks: tuple[Rank, ...]
+    pod_ip: str
+    interface: str  # the network interface that carries the pod's address
+    rendezvous_host: str  # pod 0, by name or address
+    limits: Limits
+    records: Path | None = None  # the file on the results volume that gets its records, too
+    runs_again: bool = False  # pods of a run before of this very attempt may have left records
+    token: str | None = field(default=None, repr=False)  # of the study's pods; None where nobody has given one
+    checkpoints: Path | None = None  # the folder of this training's checkpoints; None where it keeps none
+
+    @property
+    def pods(self) -> int:
+        """Pods of the gang."""
+        return self.assignment.nodes
+
+    @property
+    def gang(self) -> str:
+        """What this attempt's barrier is called: an address may have belonged to another attempt's pod before.
+
+        The host is pod 0's name, which has the study's in it: trial and attempt alone are the same for two studies of
+        equal content.
+        """
+        attempt = f"{self.assignment.trial}-{self.assignment.attempt}"
+        return f"{self.rendezvous_host}/{attempt}" if self.pods > 1 else attempt
+
+
+def termination_message_path(variables: Mapping[str, str]) -> Path:
+    """Where the last words go; known also when nothing else is."""
+    return Path(variables.get(names.ENV_TERMINATION_MESSAGE) or names.TERMINATION_MESSAGE_PATH)
+
+
+def trial_and_attempt(variables: Mapping[str, str]) -> tuple[str, int]:
+    """Trial and attempt for a Failure, as far as they can be read from an assignment that is not valid."""
+    try:
+        raw = json.loads(variables[names.ENV_ASSIGNMENT])
+        return str(raw["trial"]), int(raw["attempt"])
+    except (KeyError, TypeError, ValueError):
+        return "unknown", 0
+
+
+def read_config(variables: Mapping[str, str]) -> PodConfig:
+    """The setting, or BadConfig."""
+    assignment = _assignment(variables)
+    pod = _pod_index(variables)
+    pod_ip = _required(variables, names.ENV_POD_IP)
+    try:
+        own_ranks = ranks_of_pod(assignment, pod=pod)
+        allowed = limits_from_environment(variables)
+    except ValueError as error:
+        raise BadConfig(str(error)) from error
+    # A gang of one pod need not find itself by name.
+    host = _required(variables, names.ENV_RENDEZVOUS_HOST) if assignment.nodes > 1 else pod_ip
+    return PodConfig(
+        assignment=assignment,
+        pod=pod,
+        ranks=own_ranks,
+        pod_ip=pod_ip,
+        interface=_interface(pod_ip),
+        rendezvous_host=host,
+        limits=allowed,
+        records=_records(variables, assignment, pod=pod),
+        runs_again=variables.get(names.ENV_RUNS_AGAIN) == "true",
+        token=variables.get(names.ENV_GANG_TOKEN) or None,
+        checkpoints=_checkpoints(variables, assignment),
+    )
+
+
+def _required(variables: Mapping[str, str], name: str) -> str:
+    if not (value := variables.get(name, "").strip()):
+        raise BadConfig(f"{name} is not set: the pod was not made by gpubench, or by a version that does not fit")
+    return value
+
+
+def _assignment(variables: Mapping[str, str]) -> assignments.Assignment:
+    text = _required(variables, names.ENV_ASSIGNMENT)
+    try:
+        assignment = assignments.Assignment.model_validate_json(text)
+        if assignment.custom_file is None:
+            workloads.find(assignment.workload)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "the text"
+        raise BadConfig(
+            f"{names.ENV_ASSIGNMENT}: {place}: {first['msg']}: use an image of the operator's version"
+        ) from error
+    except LookupError as error:
+        raise BadConfig(f"{names.ENV_ASSIGNMENT}: {error.args[0]}") from error
+    return assignment
+
+
+def _pod_index(variables: Mapping[str, str]) -> int:
+    text = _required(variables, names.ENV_POD_INDEX)
+    if not text.isdecimal():
+        raise BadConfig(f"{names.ENV_POD_INDEX} is {text!r}, not a number: the Job must have completionMode Indexed")
+    return int(text)
+
+
+def _records(variables: Mapping[str, str], assignment: assignments.Assignment, *, pod: int) -> Path | None:
+    folder = variables.get(names.ENV_RECORDS, "").strip()
+    name = names.log_name(trial=assignment.trial, attempt=assignment.attempt, pod=pod)
+    return Path(folder) / name if folder else None
+
+
+def _checkpoints(variables: Mapping[str, str], assignment: assignments.Assignment) -> Path | None:
+    if assignment.checkpoint is None:
+        return None
+    return Path(_required(variables, names.ENV_CHECKPOINTS)) / assignment.trial
+
+
+def _interface(address: str) -> str:
+    """The interface that carries an address; Gloo and NCCL are told its name."""
+    try:
+        parsed = ipaddress.IPv4Address(address)
+    except ValueError as error:
+        raise BadConfig(
+            f"{names.ENV_POD_IP} is {address!r}: Horovod's Gloo needs an IPv4 address: use a cluster that has them"
+        ) from error
+    if parsed.is_loopback:
+        return _LOOPBACK
+    for name, addresses in psutil.net_if_addrs().items():
+        if any(found.address == address for found in addresses):
+            return name
+    raise BadConfig(f"{names.ENV_POD_IP} is {address}, which no network interface of this pod carries")
+
+
+def ranks_of_pod(assignment: assignments.Assignment, *, pod: int) -> tuple[Rank, ...]:
+    """The ranks of one pod; ValueError when the assignment has no such pod or cannot be divided into pods."""
+    size, local_size = assignment.workers, assignment.workers_per_node
+    if size % local_size:
+        raise ValueError(
+            f"{size} workers cannot be divided into pods of {local_size}: make one a multiple of the other"
+        )
+    pods = size // local_size
+    if not 0 <= pod < pods:
+        raise ValueError(
+            f"pod index {pod} is not among the {pods} pods of {size} workers: correct {names.ENV_POD_INDEX}"
+        )
+    return tuple(
+        Rank(
+            rank=pod * local_size + local_rank,
+            size=size,
+            local_rank=local_rank,
+            local_size=local_size,
+            pod=pod,
+            pods=pods,
+        )
+        for local_rank in range(local_size)
+    )
+
+
+def threads(processors: float) -> int:
+    """Intra-op threads of a rank: never more than its share, at least one."""
+    return max(1, math.floor(processors))
+
+
+def share_cores(
+    cores: Iterable[int], *, ranks: int, processors: float, alone: bool
+) -> tuple[tuple[int, ...], ...] | None:
+    """Disjoint sets of cores, one for each local rank, as many in each as the rank has threads. None: do not pin.
+
+    A set of exactly the cores that are needed was reserved for this pod. A larger one is the whole node's: unless the
+    pod is alone there, its neighbours see the same set, and all would take the same first cores.
+    ValueError when the pod has too few: ranks that share a core would make every figure of scaling meaningless.
+    """
+    own = sorted(cores)
+    each = threads(processors)
+    if ranks * each > len(own):
+        raise ValueError(
+            f"{ranks} ranks of {each} processors do not fit the {len(own)} processors of this pod: "
+            "give the pool's nodes fewer slots or smaller ones"
+        )
+    if len(own) > ranks * each and not alone:
+        return None
+    return tuple(tuple(own[n * each : (n + 1) * each]) for n in range(ranks))

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the records of a pod go: to its standard output, and to a file on the results volume where the study has one.
+
+The file holds the same lines, as `gpubench run` keeps the standard output of a local pod. It is written line by line
+under a name that ends in `.part`, and gets its own name when all of it is on the disk: whoever finds
+`<trial>.<attempt>.<pod>.jsonl` has the whole of it. A pod that is killed leaves the part that it wrote.
+
+A volume may be full, read-only, not ours to write, or a server that does not answer for minutes. So a thread of its own
+writes, a bounded number of lines waits for it, and the end of the pod waits for it a bounded time.
+
+Must not happen: an attempt that fails, or waits without a bound, because of its volume: the log has every record, too.
+A file under its own name that lacks a line. A file of another attempt that is written over.
+"""
+
+# ruff: noqa: T201  # records go to standard output
+
+import enum
+import errno
+import itertools
+import os
+import queue
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO, TextIO
+
+from gpubench import names, records
+from gpubench.values import Value
+from gpubench_jobs.worker.checkpoint import sync_names
+
+#: Lines that wait for the volume: some megabytes, and more than an hour of a rank's windows.
+_WAITING_MAX = 10_000
+
+
+class Recording:
+    """The records of one pod, in their order."""
+
+    def __init__(self, kept: "KeptFile | None" = None) -> None:
+        self._kept = kept
+
+    def publish(self, record: Value) -> None:
+        """One line, which is in the log when this returns."""
+        line = records.line(record)
+        print(line, flush=True)
+        if self._kept is not None:
+            self._kept.add(line)
+
+    def settle(self, *, within: float) -> None:
+        """There should be no more: wait at most so many seconds until the volume has all of it, under its own name."""
+        if self._kept is not None:
+            self._kept.settle(within=within)
+
+    def close(self, *, within: float) -> None:
+        """There is no more: wait at most so many seconds until the volume has all of it."""
+        if self._kept is not None:
+            self._kept.close(within=within)
+
+
+def of_pod(path: Path | None, *, runs_again: bool = False) -> Recording:
+    """The recording of a pod that keeps its records in this file, too.
+
+    An attempt that runs again has left records of its run before, which are put aside.
+    """
+    return Recording(None if path is None else KeptFile(path, runs_again=runs_again))
+
+
+def say(sentence: str) -> None:
+    """A line for people, on standard error. Nothing fails because there is no room for it."""
+    try:
+        print(sentence, file=sys.stderr, flush=True)
+    except OSError:
+        silence(sys.stderr)
+
+
+def silence(stream: TextIO) -> None:
+    """Let go of what a stream could not write.
+
+    The interpreter would try it again at its end, and end with a code of its own (120) in place of the pod's.
+    """
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+
+
+def _create(path: Path) -> BinaryIO:
+    """A new file, in a folder that may be new, too."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path.open("xb")
+
+
+def _put_aside(path: Path) -> None:
+    """A file that is there gets a name that is no log's: a run that was ended has measured nothing."""
+    if path.exists():
+        free = next(number for number in itertools.count(1) if not _of_run(path, number).exists())
+        path.rename(_of_run(path, free))
+
+
+def _of_run(path: Path, number: int) -> Path:
+    return path.with_name(f"{path.name}.run-{number}")
+
+
+class _Mark(enum.Enum):
+    """What a line is followed by, where none follows."""
+
+    SO_FAR = enum.auto()
+    END = enum.auto()
+
+
+class KeptFile:
+    """One file on the volume, written by a thread of its own. What stands in its way is told once, in a sentence."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        tell: Callable[[str], None] = say,
+        create: Callable[[Path], BinaryIO] = _create,
+        waiting_max: int = _WAITING_MAX,
+        runs_again: bool = False,
+    ) -> None:
+        self._path = path
+        self._runs_again = runs_again
+        self._tell = tell
+        self._create = create
+        self._waiting: queue.Queue[str | _Mark] = queue.Queue(waiting_max)
+        self._lock = threading.Lock()
+        self._lost = False
+        self._named = False  # said by the writer alone
+        self._settled = threading.Event()
+        self._writer = threading.Thread(target=self._write, name="records", daemon=True)  # which holds up no exit
+        self._writer.start()
+
+    def add(self, line: str) -> None:
+        """A line to be written; it never waits."""
+        if not self._lost:
+            self._put(line)
+
+    def settle(self, *, within: float) -> None:
+        """All lines so far are on the disk, and the file has its name, or the time is over: that `close` will tell.
+
+        A line that is added later takes the name away until the next end.
+        """
+        if not self._lost:
+            self._put(_Mark.SO_FAR)
+            self._settled.wait(within)
+
+    def close(self, *, within: float) -> None:
+        """All lines are on the disk when this returns, or it has been told that they are not.
+
+        The end is put in behind all lines or not at all, so that the writer never takes a part for the whole.
+        """
+        if not self._lost:
+            self._put(_Mark.END)
+        self._writer.join(within if not self._lost else 0.0)
+        if self._writer.is_alive():
+            self._lose(f"it did not take all of them within {within:g} s")
+        elif not self._named:
+            self._lose("nobody writes it any more")
+
+    def _put(self, line: str | _Mark) -> None:
+        try:
+            self._waiting.put_nowait(line)
+        except queue.Full:
+            self._lose(f"{self._waiting.maxsize} of them are waiting for it")
+
+    def _write(self) -> None:
+        try:
+            self._write_all()
+        except OSError as error:
+            self._lose(error.strerror or str(error))
+        except Exception as error:  # a thread's end is nobody's news
+            self._lose(f"{type(error).__name__}: {error}")
+
+    def _write_all(self) -> None:
+        unfinished = self._path.with_name(self._path.name + names.LOG_UNFINISHED)
+        if self._runs_again:
+            _put_aside(self._path)
+            _put_aside(unfinished)
+        if self._path.exists():
+            raise FileExistsError(errno.EEXIST, "another pod has written a file of that name", str(self._path))
+        with self._create(unfinished) as file:
+            while (line := self._waiting.get()) is not _Mark.END:
+                if line is _Mark.SO_FAR:
+                    self._name(file, unfinished)
+                    continue
+                if self._named:
+                    self._path.rename(unfinished)
+                    self._named = False
+                file.write(line.encode() + b"\n")
+                file.flush()
+            self._name(file, unfinished)
+
+    def _name(self, file: BinaryIO, unfinished: Path) -> None:
+        """Every line is there."""
+        if not self._named:
+            os.fsync(file.fileno())
+            unfinished.rename(self._path)
+            self._named = True
+            sync_names(self._path.parent)
+        self._settled.set()
+
+    def _lose(self, why: str) -> None:
+        with self._lock:
+            told, self._lost = self._lost, True
+        self._settled.set()
+        if not told:
+            self._tell(
+                f"the results volume does not have all records of this pod ({self._path}: {why}): they are in its log, "
+                "and the result is not touched; give spec.results a volume that these pods can write, with room"
+            )

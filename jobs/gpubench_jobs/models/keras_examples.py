@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""mnist_mlp: two hidden layers of 512, as in the Keras example of November 2017 (Keras 2.1.1, batch 128).
+
+Deviation: Keras 3 adds epsilon inside the root of RMSprop, Keras 2.1.1 outside. At 1e-8 this changes no speed.
+
+mnist_cnn: two convolutions and two dense layers, as in the Keras example of November 2017 (Keras 2.1.1, batch 128).
+
+Adadelta's learning rate was 1.0 then; the default of Keras 3 is a thousandth of that.
+
+cifar10_cnn: four convolutions on images of 32x32, as in the Keras example of November 2017 (Keras 2.1.1, batch 32).
+
+Its training images were changed at random: mirrored half of the time, and moved by up to a tenth of the side in both
+directions. There one thread of the CPU did it, image by image; `augment` does it for a whole batch, where it is called.
+An epoch was 1,562 steps, as many as there are full batches in 50,000 images.
+
+Deviation: epsilon inside RMSprop's root, see `mnist_mlp`.
+
+imdb_bidirectional_lstm and twitter_bilstm: an embedding of 128, an LSTM of 64 in both directions, one probability.
+
+The first is the Keras example of November 2017 (Keras 2.1.1), the second is RaRe Technologies' model for tweets of
+February 2018 (Keras 2.1.3). On GPUs both ran cuDNN's LSTM, and so does this one: Keras chooses it wherever
+the layer's arguments are the standard ones and TensorFlow sees a GPU. It computes what cuDNN does (sigmoid gates; the
+plain LSTM of Keras 2 had hard sigmoids) but keeps one bias where cuDNN has two, so it counts 512 parameters fewer than
+the published 2,659,457 and 35,243,393.
+
+In mixed_bfloat16 TensorFlow's kernel casts to float32 and back (tensorflow/tensorflow, pull request 60108). What
+concerns GPUs was not run here.
+
+Padding is not masked: the originals read it like words.
+
+imdb_fasttext: the mean embedding of words and pairs of words, as in the Keras example (2017, Keras 2.1.1).
+
+The vocabulary is 20,001 and the number of distinct pairs in the training reviews, so only the data knows it: see
+`models.build_for`.
+
+lstm_text_generation: the next character after 40, as in the Keras example of November 2017 (Keras 2.1.1, batch 128).
+
+The published runs on GPUs had cuDNN's LSTM with two biases, 103,097 parameters; for this one see `bidirectional_lstm`.
+The original watched nothing but the loss.
+
+Deviation: epsilon inside RMSprop's root, see `mnist_mlp`.
+"""
+
+import keras
+import tensorflow as tf
+
+from gpubench import workloads
+from gpubench_jobs.models.recipe import Recipe, right_class, right_of_two
+
+
+def mnist_mlp(workload: workloads.Workload) -> Recipe:
+    """In the dtype policy that Keras has at this moment."""
+    layers = keras.layers
+    network = keras.Sequential(
+        [
+            keras.Input(workload.input_shape),
+            layers.Dense(512, activation="relu"),
+            layers.Dropout(0.2),
+            layers.Dense(512, activation="relu"),
+            layers.Dropout(0.2),
+            layers.Dense(workload.classes, activation="softmax", dtype="float32"),
+        ]
+    )
+    return Recipe(
+        network=network,
+        optimizer=keras.optimizers.RMSprop(learning_rate=0.001, rho=0.9, epsilon=1e-8),
+        loss=lambda labels, outputs: keras.ops.mean(keras.losses.categorical_crossentropy(labels, outputs)),
+        correct=right_class,
+    )
+
+
+def mnist_cnn(workload: workloads.Workload) -> Recipe:
+    """In the dtype policy that Keras has at this moment."""
+    layers = keras.layers
+    network = keras.Sequential(
+        [
+            keras.Input(workload.input_shape),
+            layers.Conv2D(32, 3, activation="relu"),
+            layers.Conv2D(64, 3, activation="relu"),
+            layers.MaxPooling2D(2),
+            layers.Dropout(0.25),
+            layers.Flatten(),
+            layers.Dense(128, activation="relu"),
+            layers.Dropout(0.5),
+            layers.Dense(workload.classes, activation="softmax", dtype="float32"),
+        ]
+    )
+    return Recipe(
+        network=network,
+        optimizer=keras.optimizers.Adadelta(learning_rate=1.0, rho=0.95, epsilon=1e-8),
+        loss=lambda labels, outputs: keras.ops.mean(keras.losses.categorical_crossentropy(labels, outputs)),
+        correct=right_class,
+    )
+
+
+#: Of the side, to each side.
+_FARTHEST = 0.1
+
+
+def cifar10_cnn(workload: workloads.Workload) -> Recipe:
+    """In the dtype policy that Keras has at this moment."""
+    layers = keras.layers
+    network = keras.Sequential(
+        [
+            keras.Input(workload.input_shape),
+            layers.Conv2D(32, 3, padding="same", activation="relu"),
+            layers.Conv2D(32, 3, activation="relu"),
+            layers.MaxPooling2D(2),
+            layers.Dropout(0.25),
+            layers.Conv2D(64, 3, padding="same", activation="relu"),
+            layers.Conv2D(64, 3, activation="relu"),
+            layers.MaxPooling2D(2),
+            layers.Dropout(0.25),
+            layers.Flatten(),
+            layers.Dense(512, activation="relu"),
+            layers.Dropout(0.5),
+            layers.Dense(workload.classes, activation="softmax", dtype="float32"),
+        ]
+    )
+    # Keras 2.1.1 called this RMSprop(decay=1e-6).
+    falling = keras.optimizers.schedules.InverseTimeDecay(1e-4, decay_steps=1, decay_rate=1e-6)
+    return Recipe(
+        network=network,
+        optimizer=keras.optimizers.RMSprop(learning_rate=falling, rho=0.9, epsilon=1e-8),
+        loss=lambda labels, outputs: keras.ops.mean(keras.losses.categorical_crossentropy(labels, outputs)),
+        correct=right_class,
+        augment=mirrored_and_moved,
+        drop_remainder=True,
+    )
+
+
+def mirrored_and_moved(images: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    """Each image by chance of its own; a pixel from outside is the nearest one inside, none is interpolated."""
+    count, height, width = (tf.shape(images)[axis] for axis in range(3))
+    of_rows, of_columns, of_mirrors = tf.unstack(tf.random.split(seed, 3))
+    mirrored = tf.random.stateless_uniform((count, 1), seed=of_mirrors) < 0.5
+    rows = _moved(height, count=count, seed=of_rows)
+    columns = _moved(width, count=count, seed=of_columns)
+    columns = tf.where(mirrored, width - 1 - columns, columns)
+    return tf.gather(tf.gather(images, rows, axis=1, batch_dims=1), columns, axis=2, batch_dims=1)
+
+
+def _moved(side: tf.Tensor, *, count: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    """For each image the numbers of the rows, or columns, that its rows or columns are taken from."""
+    farthest = _FARTHEST * tf.cast(side, tf.float32)
+    distances = tf.random.stateless_uniform((count, 1), seed=seed, minval=-farthest, maxval=farthest)
+    places = tf.floor(tf.cast(tf.range(side), tf.float32) + distances + 0.5)
+    return tf.clip_by_value(tf.cast(places, tf.int32), 0, side - 1)
+
+
+def bidirectional_lstm(workload: workloads.Workload) -> Recipe:
+    """In the dtype policy that Keras has at this moment."""
+    layers = keras.layers
+    network = keras.Sequential(
+        [
+            keras.Input(workload.input_shape, dtype="int32"),
+            layers.Embedding(workload.vocabulary, 128),
+            layers.Bidirectional(layers.LSTM(64)),
+            layers.Dropout(0.5),
+            layers.Dense(1, activation="sigmoid", dtype="float32"),
+        ]
+    )
+    return Recipe(
+        network=network,
+        optimizer=keras.optimizers.Adam(learning_rate=0.001, epsilon=1e-8),
+        loss=lambda labels, outputs: keras.ops.mean(keras.losses.binary_crossentropy(labels, outputs)),
+        correct=right_of_two,
+    )
+
+
+def imdb_fasttext(workload: workloads.Workload) -> Recipe:
+    """In the dtype policy that Keras has at this moment."""
+    layers = keras.layers
+    network = keras.Sequential(
+        [
+            keras.Input(workload.input_shape, dtype="int32"),
+            layers.Embedding(workload.vocabulary, 50),
+            layers.GlobalAveragePooling1D(),
+            layers.Dense(1, activation="sigmoid", dtype="float32"),
+        ]
+    )
+    return Recipe(
+        network=network,
+        optimizer=keras.optimizers.Adam(learning_rate=0.001, epsilon=1e-8),
+        loss=lambda labels, outputs: keras.ops.mean(keras.losses.binary_crossentropy(labels, outputs)),
+        correct=right_of_two,
+    )
+
+
+def lstm_text_generation(workload: workloads.Workload) -> Recipe:
+    """In the dtype policy that Keras has at this moment."""
+    layers = keras.layers
+    network = keras.Sequential(
+        [
+            keras.Input(workload.input_shape),
+            layers.LSTM(128),
+            layers.Dense(workload.classes, activation="softmax", dtype="float32"),
+        ]
+    )
+    return Recipe(
+        network=network,
+        optimizer=keras.optimizers.RMSprop(learning_rate=0.01, rho=0.9, epsilon=1e-8),
+        loss=lambda labels, outputs: keras.ops.mean(keras.losses.categorical_crossentropy(labels, outputs)),
+    )

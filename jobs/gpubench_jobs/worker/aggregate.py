@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From what every rank reports to the one result of the gang. Pure.
+
+Must not happen: a figure from ranks that did not do the same work. Ranks whose weights differ were not trained
+together, however fast they were.
+"""
+
+from collections.abc import Callable, Sequence
+
+from gpubench import records
+from gpubench.exitcodes import ExitCode
+from gpubench.plan import assignment as assignments
+from gpubench.stats import gang
+from gpubench.values import Value
+from gpubench_jobs.engines import horovod
+from gpubench_jobs.failures import RankError
+
+
+class Outline(Value):
+    """What a rank has built, as far as it must be the same on all: they would wait for each other without end."""
+
+    steps: int | None = None  # of an epoch; None, as the next three, in mode Throughput
+    samples: int | None = None  # of an epoch, of all ranks
+    epochs: int | None = None
+    evaluates: bool = False
+    shapes: tuple[tuple[int, ...], ...]  # of weights and optimizer state, in their order
+
+
+class Report(Value):
+    """One rank at the end of its run."""
+
+    rank: int
+    windows: tuple[records.Window, ...]
+    final_loss: float
+    weights_digest: str
+    environment: str
+    links: tuple[str, ...] = ()  # of NCCL, where it tells them
+    usage: records.Usage | None = None
+    health: records.Health | None = None
+
+
+class EpochPart(Value):
+    """One rank at the end of an epoch."""
+
+    nanoseconds: int
+    evaluation_nanoseconds: int
+    loss: float  # mean over its samples
+    samples: int
+
+
+class HeldOut(Value):
+    """How the gang's model does on all held-out samples; the same on every rank."""
+
+    loss: float | None  # None where it overflowed: the accuracy still says how good the model is
+    accuracy: float | None
+    samples: int  # of all ranks: each held-out sample once
+
+
+def difference(outlines: Sequence[Outline]) -> str | None:
+    """The first thing in which a rank's outline is not rank 0's, with both values; None where there is none."""
+    facts = [_facts(outline) for outline in outlines]
+    for rank, other in enumerate(facts):
+        for what, value in facts[0].items():
+            if other.get(what) != value:
+                return f"{what}: {value} on rank 0, {other.get(what)} on rank {rank}"
+    return None
+
+
+def _facts(outline: Outline) -> dict[str, object]:
+    return {
+        "steps of an epoch": outline.steps,
+        "samples of an epoch": outline.samples,
+        "epochs": outline.epochs,
+        "held-out samples": "some" if outline.evaluates else "none",
+        "number of variables": len(outline.shapes),
+        **{f"shape of variable {number}": shape for number, shape in enumerate(outline.shapes)},
+    }
+
+
+def result(
+    reports: Sequence[Report],
+    *,
+    assignment: assignments.Assignment,
+    join_seconds: float,
+    init_seconds: float,
+    training: tuple[records.Epoch, ...] = (),
+    kept: Sequence[records.Checkpoint] | None = None,
+    resumed: records.Resumed | None = None,
+) -> records.Result:
+    """The figures of the gang (`gpubench.stats.gang`), once all ranks are seen to have done the same work."""
+    digest = _same(reports, lambda report: report.weights_digest, "ended with different weights: gradients were lost")
+    environment = _same(
+        reports, lambda report: report.environment, "ran in different environments: a pool must hold equal nodes"
+    )
+    _same(reports, lambda report: str(len(report.windows)), "ran different numbers of windows")
+    computed = gang.computed(
+        [report.windows for report in reports],
+        batch_per_worker=assignment.batch_per_worker,
+        epochs=training,
+        usages=[report.usage for report in reports if report.usage],
+        healths=[report.health for report in reports if report.health],
+        kept=kept,
+        resumed=resumed,
+    )
+    return records.Result(
+        trial=assignment.trial,
+        attempt=assignment.attempt,
+        **dict(computed),
+        final_loss=sum(report.final_loss for report in reports) / len(reports),
+        weights_digest=digest,
+        environment=environment,
+        links=horovod.joined_links(report.links for report in reports),
+        join_seconds=join_seconds,
+        init_seconds=init_seconds,
+    )
+
+
+def epoch(parts: Sequence[EpochPart], *, index: int, steps: int, held_out: HeldOut | None) -> records.Epoch:
+    """One epoch of the gang: as long as its slowest rank took, with the mean loss of all samples."""
+    samples = sum(part.samples for part in parts)
+    return records.Epoch(
+        index=index,
+        steps=steps,
+        samples=samples,
+        nanoseconds=max(part.nanoseconds for part in parts),
+        evaluation_nanoseconds=max(part.evaluation_nanoseconds for part in parts),
+        loss=sum(part.loss * part.samples for part in parts) / samples,
+        evaluation_loss=held_out.loss if held_out else None,
+        accuracy=held_out.accuracy if held_out else None,
+        evaluation_samples=held_out.samples if held_out else None,
+    )
+
+
+def _same(reports: Sequence[Report], value: Callable[[Report], str], complaint: str) -> str:
+    first = value(reports[0])
+    for report in reports[1:]:
+        if value(report) != first:
+            raise RankError(ExitCode.WORKER_RAISED, f"ranks {reports[0].rank} and {report.rank} {complaint}")
+    return first

@@ -1,0 +1,359 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From an assignment to what a rank runs: a workload of the catalogue, the all-reduce alone, or one of the user's own.
+
+Must not happen: ranks that begin with different weights (`persistent` is sent by rank 0), or that share samples
+(synthetic ones follow from the rank's seed, those of a data set from the rank's place in a common order).
+
+A study's ways of training (`spec.sweep[].variants`), applied to a recipe and to the reduction of its gradients.
+
+Without a variant everything here is as if it were not. Fusion and cycle time are variables that Horovod reads when it
+starts (see `ranks`); XLA is an argument of `train.compile_run`.
+
+The arithmetic of a run, as TensorFlow and Keras are told. Process-wide, so set once, before a model is built.
+
+The workload allreduce: no model, only the collective that training waits for, on a message of a given size.
+
+`batchPerWorker` is the number of elements of the message, 4 bytes each, or 2 with precision mixed_float16. A step is
+one all-reduce of the whole message, the mean over all ranks as in training; it works on what the step before has left,
+so that no two overlap and none can be left out. Its figures follow from a step's time t, the message's bytes S and n
+ranks, as nccl-tests define them (https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md):
+
+    algorithm bandwidth = S / t
+    bus bandwidth       = S / t * 2 (n - 1) / n
+
+The first is what a program sees. The second is what each link must carry, whatever n is, because a ring sends 2 (n - 1)
+/ n of the message over each; it is the one to compare with the hardware.
+
+The digest at the end is the message's: ranks begin with different ones, so equal digests show that they were reduced.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import keras
+import tensorflow as tf
+
+from gpubench import workloads
+from gpubench.api.measuring import Mode
+from gpubench.api.sweep import DataSource
+from gpubench.exitcodes import ExitCode
+from gpubench.plan.assignment import Assignment
+from gpubench.workloads import Precision
+from gpubench_jobs import custom, data, models
+from gpubench_jobs.data import files, pipeline
+from gpubench_jobs.data.pipeline import Feed, Progress, Split, streamed
+from gpubench_jobs.engines import horovod, slices
+from gpubench_jobs.failures import RankError
+from gpubench_jobs.models.recipe import Recipe
+from gpubench_jobs.worker import aggregate, checkpointer, epochs, probe, train
+
+
+@dataclass(frozen=True)
+class Work:
+    """All that a rank's session needs."""
+
+    run: train.Run
+    weights: list[tf.Variable]  # equal on all ranks at the end, or the gang did not train together
+    persistent: list[tf.Variable]  # equal on all ranks at the beginning
+    course: epochs.EpochPlan | None  # in mode Training
+    computing: probe.Computing | None  # None where ranks do nothing alone
+    state: checkpointer.TrainingState | None = None  # what a checkpoint has, in mode Training
+
+
+@dataclass(frozen=True)
+class _Material:
+    """A recipe and what it is fed."""
+
+    recipe: Recipe
+    feed: Feed
+    course: epochs.EpochPlan | None
+
+
+def build(
+    assignment: Assignment, *, rank: int, seed: int, progress: Progress = lambda: None, first_step: int = 0
+) -> Work:
+    """`seed` is the rank's own; the process has been seeded with it, and the precision is set.
+
+    The samples are those from `first_step` on.
+    """
+    if assignment.workload == workloads.MESSAGES and assignment.custom_file is None:
+        return _message(assignment, seed=seed)
+    material = _material(assignment, rank=rank, seed=seed, progress=progress, first_step=first_step)
+    run = train.compile_run(
+        material.recipe,
+        material.feed,
+        reduce=reduction(assignment),
+        loss_scale=loss_scale(assignment),
+        xla=xla(assignment),
+        sum_losses=material.course is not None,
+    )
+    recipe, computing = material.recipe, None
+    if run.computing is not None:
+        computing = probe.Computing(run.computing, weights=recipe.trainable)
+    return Work(
+        run=run,
+        weights=recipe.trainable,
+        persistent=recipe.persistent,
+        course=material.course,
+        computing=computing,
+        state=checkpointer.TrainingState(recipe.learned, recipe.persistent, run.variables) if material.course else None,
+    )
+
+
+def outline(work: Work) -> aggregate.Outline:
+    """What the other ranks must have as well."""
+    shapes = tuple(tuple(variable.shape.as_list()) for variable in work.persistent)
+    if work.course is None:
+        return aggregate.Outline(shapes=shapes)
+    return aggregate.Outline(
+        steps=work.course.steps,
+        samples=work.course.samples,
+        epochs=work.course.epochs,
+        evaluates=work.course.evaluation is not None,
+        shapes=shapes,
+    )
+
+
+def require_same(outlines: Sequence[aggregate.Outline], assignment: Assignment) -> None:
+    """RankError, the same on every rank, where ranks have built what cannot be trained together."""
+    if (differs := aggregate.difference(outlines)) is None:
+        return
+    if assignment.custom_file is not None:
+        raise RankError(
+            ExitCode.CUSTOM_MODEL_FAILED,
+            f"build() of {assignment.custom_file} must give every rank the same ({differs}): correct the file",
+        )
+    raise RankError(
+        ExitCode.DATA_UNUSABLE,
+        f"ranks have found different data ({differs}): give every node the same files at {assignment.data.path}",
+    )
+
+
+def _message(assignment: Assignment, *, seed: int) -> Work:
+    if assignment.mode is Mode.TRAINING:
+        raise RankError(
+            ExitCode.BAD_ASSIGNMENT, "allreduce trains nothing: measure it in a study with measure.mode Throughput"
+        )
+    message = allreduce_message(assignment, seed=seed)
+    run = compile_allreduce(message, reduce=reduction(assignment))
+    return Work(run=run, weights=[message], persistent=[], course=None, computing=None)
+
+
+def _material(assignment: Assignment, *, rank: int, seed: int, progress: Progress, first_step: int = 0) -> _Material:
+    if assignment.custom_file is not None:
+        return _own(assignment, rank=rank, first_step=first_step)
+    if assignment.data.source is DataSource.SYNTHETIC:
+        return _synthetic(assignment, seed=seed)
+    return _of_sets(assignment, rank=rank, progress=progress, first_step=first_step)
+
+
+def _synthetic(assignment: Assignment, *, seed: int) -> _Material:
+    if assignment.mode is Mode.TRAINING:
+        raise RankError(
+            ExitCode.BAD_ASSIGNMENT,
+            "mode Training needs data that can be learned: set data.source to Generated or Volume",
+        )
+    recipe = apply_variant(models.build(assignment.workload), assignment)
+    return _Material(recipe, data.synthetic_feed(assignment, dtype=recipe.network.compute_dtype, seed=seed), None)
+
+
+def _of_sets(assignment: Assignment, *, rank: int, progress: Progress, first_step: int) -> _Material:
+    """Training samples through the pipeline; in mode Training also epochs and what was held out."""
+    workload, gang = workloads.find(assignment.workload), assignment.workers
+    sets = data.open_sets(workload, assignment.data, seed=assignment.seed, progress=progress)
+    if sets.vocabulary is not None:
+        workload = workload.model_copy(update={"vocabulary": sets.vocabulary})
+    recipe = apply_variant(models.build_for(workload), assignment)
+    batch = assignment.batch_per_worker
+    # A throughput counts steps: each must train a whole batch.
+    drop_remainder = recipe.drop_remainder or assignment.mode is Mode.THROUGHPUT
+    batches = pipeline.training_batches(
+        sets.training,
+        batch_per_worker=batch,
+        rank=rank,
+        workers=gang,
+        seed=assignment.seed,
+        augment=recipe.augment,
+        drop_remainder=drop_remainder,
+        first_step=first_step,
+    )
+    course = None
+    if assignment.mode is Mode.TRAINING:
+        steps = pipeline.steps_per_epoch(
+            sets.training.count, batch_per_worker=batch, workers=gang, drop_remainder=drop_remainder
+        )
+        evaluation = None
+        if sets.evaluation is not None:
+            evaluation = _evaluation(recipe, sets.evaluation, assignment=assignment, rank=rank)
+        course = epochs.EpochPlan(
+            epochs=assignment.epochs or workload.default_epochs,
+            steps=steps,
+            # Ranks have equal parts of the last batch: what cannot be divided among them is left out.
+            samples=min(steps * batch * gang, sets.training.count // gang * gang),
+            evaluation=evaluation,
+        )
+    return _Material(recipe, streamed(batches, sets.training.on_device), course)
+
+
+def _evaluation(recipe: Recipe, held_out: Split, *, assignment: Assignment, rank: int) -> epochs.Evaluation:
+    if not held_out.count:
+        raise files.unusable(f"the {held_out.name} set of {held_out.origin} has no samples: give it some")
+    gang = assignment.workers
+    batches = pipeline.evaluation_batches(
+        held_out, batch_per_worker=assignment.batch_per_worker, rank=rank, workers=gang
+    )
+    return epochs.Evaluation(recipe, batches, workers=gang, on_device=held_out.on_device)
+
+
+def _own(assignment: Assignment, *, rank: int, first_step: int) -> _Material:
+    built = custom.load(assignment, rank=rank)
+    recipe = apply_variant(built.recipe, assignment)
+    course = None
+    if assignment.mode is Mode.TRAINING:
+        evaluation = None
+        if built.held_out is not None:
+            evaluation = epochs.Evaluation(recipe, built.held_out, workers=assignment.workers)
+        assert built.steps_per_epoch is not None  # `custom.load` has asked for it
+        course = epochs.EpochPlan(
+            epochs=assignment.epochs or built.epochs,
+            steps=built.steps_per_epoch,
+            samples=built.steps_per_epoch * assignment.batch_per_worker * assignment.workers,
+            evaluation=evaluation,
+        )
+    batches = built.batches.skip(first_step) if first_step else built.batches  # gone through once more, unseen
+    return _Material(recipe, streamed(batches), course)
+
+
+#: Steps without an overflow after which a dynamic loss scale is doubled, as in tf_cnn_benchmarks.
+_GROWTH_STEPS = 1000
+
+
+def apply_variant(recipe: Recipe, assignment: Assignment) -> Recipe:
+    """The recipe with the optimizer that the variant asks for."""
+    if (variant := assignment.variant) is None:
+        return recipe
+    factor = {
+        "None": 1.0,
+        "Linear": float(assignment.workers),
+        "SquareRoot": math.sqrt(assignment.workers),
+    }[variant.learning_rate_scaling]
+    if factor != 1.0:
+        _scale_learning_rate(recipe.optimizer, factor)
+    if _dynamic(assignment):
+        return replace(recipe, optimizer=DynamicLossScale(recipe.optimizer))
+    return recipe
+
+
+def loss_scale(assignment: Assignment) -> float:
+    """What `train.compile_run` multiplies the loss by; 1 where the optimizer does that."""
+    return 1.0 if _dynamic(assignment) else static_loss_scale(assignment.precision)
+
+
+def reduction(assignment: Assignment) -> train.Reduce:
+    """How the gradients of all ranks become one."""
+    if assignment.workers == 1:
+        return train.alone
+    if (variant := assignment.variant) is None:
+        return horovod.average
+    communication = variant.communication
+    return partial(horovod.average, compress=communication.compression != "None", groups=communication.groups)
+
+
+def xla(assignment: Assignment) -> bool:
+    """Whether forward and backward pass are compiled by XLA."""
+    return assignment.variant is not None and assignment.variant.xla
+
+
+def _dynamic(assignment: Assignment) -> bool:
+    """Float16 is the only type whose range needs it."""
+    variant = assignment.variant
+    return variant is not None and variant.loss_scaling == "Dynamic" and assignment.precision is Precision.MIXED_FLOAT16
+
+
+class DynamicLossScale(keras.optimizers.LossScaleOptimizer):  # type: ignore[misc]  # Keras has no types
+    """Keras' own, which would make a dense tensor of an embedding's gradient to look for overflows.
+
+    It looks at reduced gradients: what overflowed on one rank has reached all, so all leave the same step out.
+    """
+
+    def __init__(self, inner_optimizer: keras.optimizers.Optimizer) -> None:
+        super().__init__(
+            inner_optimizer,
+            initial_scale=static_loss_scale(Precision.MIXED_FLOAT16),
+            dynamic_growth_steps=_GROWTH_STEPS,
+        )
+
+    def check_finite(self, grads: list[slices.Gradient]) -> tf.Tensor:
+        """Whether a step may be taken."""
+        return tf.reduce_all([tf.reduce_all(tf.math.is_finite(slices.content(one))) for one in grads])
+
+
+def _scale_learning_rate(optimizer: keras.optimizers.Optimizer, factor: float) -> None:
+    schedule = optimizer._learning_rate  # Keras shows a schedule's value of the moment, and its schedule nowhere
+    if isinstance(schedule, keras.optimizers.schedules.LearningRateSchedule):
+        optimizer.learning_rate = _Scaled(schedule, factor)
+    else:
+        optimizer.learning_rate = float(optimizer.learning_rate) * factor
+
+
+class _Scaled(keras.optimizers.schedules.LearningRateSchedule):  # type: ignore[misc]  # Keras has no types
+    """A schedule times a number."""
+
+    def __init__(self, schedule: keras.optimizers.schedules.LearningRateSchedule, factor: float) -> None:
+        super().__init__()
+        self._schedule = schedule
+        self._factor = factor
+
+    def __call__(self, step: tf.Tensor) -> tf.Tensor:
+        return self._schedule(step) * self._factor
+
+    def get_config(self) -> dict[str, object]:
+        """What Keras asks of every schedule."""
+        return {"schedule": self._schedule, "factor": self._factor}
+
+
+#: tf_cnn_benchmarks multiplied the loss by this for float16, fixed, for all its convolutional models.
+_FLOAT16_LOSS_SCALE = 128.0
+
+_POLICIES = {
+    Precision.FLOAT32: "float32",
+    Precision.TENSOR_FLOAT32: "float32",
+    Precision.MIXED_FLOAT16: "mixed_float16",
+    Precision.MIXED_BFLOAT16: "mixed_bfloat16",
+}
+
+
+def use_precision(precision: Precision) -> None:
+    """From here on. TensorFloat-32 is TensorFlow's default on recent GPUs: it is switched off unless asked for."""
+    tf.config.experimental.enable_tensor_float_32_execution(precision is Precision.TENSOR_FLOAT32)
+    keras.config.set_dtype_policy(_POLICIES[precision])
+
+
+def static_loss_scale(precision: Precision) -> float:
+    """What the loss is multiplied by, and the gradients divided by, so that small ones survive in float16."""
+    return _FLOAT16_LOSS_SCALE if precision is Precision.MIXED_FLOAT16 else 1.0
+
+
+def allreduce_message(assignment: Assignment, *, seed: int) -> tf.Variable:
+    """This rank's own message."""
+    if assignment.precision is Precision.MIXED_BFLOAT16:
+        raise RankError(
+            ExitCode.BAD_ASSIGNMENT,
+            "Horovod 0.28.1 has no all-reduce of bfloat16 for TensorFlow: use mixed_float16, whose elements have as "
+            "many bytes",
+        )
+    kind = tf.float16 if assignment.precision is Precision.MIXED_FLOAT16 else tf.float32
+    drawn = tf.random.stateless_uniform((assignment.batch_per_worker,), seed=(seed, 1), minval=-1.0, maxval=1.0)
+    return tf.Variable(tf.cast(drawn, kind), trainable=False)
+
+
+def compile_allreduce(message: tf.Variable, *, reduce: train.Reduce) -> train.Run:
+    """So many all-reduces, one after the other; in place of a loss the first element."""
+
+    def step(_: tuple[()]) -> tuple[tf.Tensor, int]:
+        message.assign(reduce([message.read_value()])[0])
+        return tf.cast(message[0], tf.float32), message.shape[0]
+
+    return train.Loop(step, ())

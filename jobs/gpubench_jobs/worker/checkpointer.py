@@ -1,0 +1,451 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How an attempt begins from a checkpoint, and when it keeps one. `checkpoint` has the files, `snapshot` the variables.
+
+Nobody tells an attempt that there was one before: rank 0 looks at the volume, and its word is broadcast. What it has
+found decides from which step on the samples are read, so it is looked at before the model is built, and its values are
+given back after. One of other data, or of other variables than the model's, is set aside, and training begins anew.
+
+The first step of a process costs what no other does: tracing, optimization of the graph, choice of kernels, XLA. It is
+taken with the batch before the checkpoint's step, and nothing stays of it: every variable is given its value after it.
+So all of that is time of restoring, as the interruption has cost it, and none of training.
+
+Between two windows, never inside one, rank 0 says whether one is due and how many windows to run until the next look;
+its word is broadcast, for a checkpoint needs all ranks. It is due before the interval is over, so that an interruption
+never costs more than one: the interval that was given, or Daly's (`measure.checkpoint_interval`), from what the
+checkpoints of this training have cost so far. The first of all, which nobody can know the cost of, comes early.
+
+When the pod of rank 0 is told to stop, the launcher asks for a last one: rank 0 says at its next look that one is due,
+and the other ranks, which nobody has told, take part as in any other; with it all ranks end. Where what one has cost
+does not fit into the time that is left, none is begun.
+
+Must not happen: ranks that begin from different steps; a checkpoint's time in a figure of training; a training that
+fails because its volume is full.
+
+The state of a gang's training as bytes, and back: every variable that a step reads or writes, on every rank.
+
+Trained weights and the optimizer's own variables are equal on all ranks after each step, so rank 0's are kept. The
+others may be each rank's own (seeds of dropout, moving statistics of batch normalisation, what a loss of a user's own
+keeps in variables): ranks compare digests of them, and only those that differ are collected. Where the samples of a
+step follow from its number, as they do in `data.pipeline`, nothing else decides how the training goes on.
+
+Must not happen: a rank that goes on with another one's seeds. A state that is given to a model of another form.
+What a model keeps outside of variables (in Python, by tf.py_function, in tables) is not in a checkpoint.
+"""
+
+import hashlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from gpubench import records
+from gpubench.exitcodes import ExitCode
+from gpubench.plan.assignment import Checkpointing
+from gpubench.stats import checkpoint_interval
+from gpubench.values import Value
+from gpubench_jobs import channel, clock
+from gpubench_jobs.channel import Phase
+from gpubench_jobs.engines import horovod
+from gpubench_jobs.failures import RankError
+from gpubench_jobs.worker import checkpoint
+from gpubench_jobs.worker.checkpoint import Array
+
+if TYPE_CHECKING:
+    from gpubench_jobs.worker.epochs import EpochPlan
+    from gpubench_jobs.worker.session import Session
+
+_FRAMEWORK = f"TensorFlow {tf.__version__} and Keras {keras.__version__}"
+
+#: Of training, until the first checkpoint of a training whose costs nobody knows.
+_FIRST_SECONDS = 30.0
+#: From one look to the next at most, unless a window is longer: a pod that is told to stop has some seconds.
+_LOOK_SECONDS = 0.5
+#: Of what one has cost, for a last one: the volume may be slower this time.
+_CAUTION = 1.5
+
+
+@dataclass(frozen=True)
+class TrainingState:
+    """The variables of a rank's training."""
+
+    learned: Sequence[tf.Variable]  # weights and the optimizer's own: equal on all ranks after a step
+    persistent: Sequence[tf.Variable]  # those that ranks begin with in common
+    of_a_step: Callable[[], Sequence[tf.Variable]]  # all that a step has; traces it, like its first call
+
+    def others(self) -> list[tf.Variable]:
+        """Those that may differ between ranks, each once, in an order that follows from the program."""
+        known = {variable.ref() for variable in self.learned}
+        found = dict[object, tf.Variable]()
+        # A traced graph has its variables in the order of a set, another one in each process: by it two layers of
+        # dropout would change their seeds.
+        for variable in (*self.persistent, *sorted(self.of_a_step(), key=_made)):
+            if variable.ref() not in known and variable.dtype != tf.string:
+                found.setdefault(variable.ref(), variable)
+        return list(found.values())
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What there is to keep; on rank 0 all of it, on others what their place in the collectives needs."""
+
+    arrays: tuple[Array, ...]
+    values: Callable[[], Iterator[memoryview]]  # on rank 0: in the order of a manifest
+
+
+def take_snapshot(state: TrainingState, *, rank: int, workers: int) -> Snapshot:
+    """On all ranks at once, between two steps."""
+    others = state.others()
+    own = _differing(others) if workers > 1 else frozenset[int]()
+    mine = b"".join(bytes(_bytes_of(others[number])) for number in sorted(own))
+    of_ranks = horovod.gather_bytes(mine) if own else []
+    common = (*state.learned, *(variable for number, variable in enumerate(others) if number not in own))
+
+    def values() -> Iterator[memoryview]:
+        assert rank == 0
+        for variable in common:  # one by one: a copy of all weights would take their memory again
+            yield _bytes_of(variable)
+        for of_rank in of_ranks:
+            yield memoryview(of_rank)
+
+    arrays = (
+        *(_array(variable) for variable in state.learned),
+        *(_array(variable, own=number in own) for number, variable in enumerate(others)),
+    )
+    return Snapshot(arrays=arrays, values=values)
+
+
+def fits(state: TrainingState, arrays: Sequence[Array]) -> bool:
+    """Whether a checkpoint is one of a model of this form; traces a step."""
+    form = [(array.dtype, array.shape) for array in arrays]
+    return form == [(one.dtype, one.shape) for one in map(_array, (*state.learned, *state.others()))]
+
+
+def restore_variables(state: TrainingState, arrays: Sequence[Array], values: bytes, *, rank: int, workers: int) -> None:
+    """On all ranks at once, before the next step; `values` are rank 0's, and empty on the others."""
+    variables = (*state.learned, *state.others())
+    common = [variable for variable, array in zip(variables, arrays, strict=True) if not array.own]
+    own = [variable for variable, array in zip(variables, arrays, strict=True) if array.own]
+    rest = memoryview(values)
+    if rank == 0:
+        rest = _assign(common, rest)
+    if workers > 1:
+        horovod.broadcast(common)
+    if own:
+        of_ranks = horovod.broadcast_bytes(bytes(rest))
+        size = len(of_ranks) // workers
+        _assign(own, memoryview(of_ranks)[rank * size :])
+
+
+def _differing(variables: Sequence[tf.Variable]) -> frozenset[int]:
+    """The numbers of those that are not equal on all ranks."""
+    digests = [hashlib.sha256(_bytes_of(variable)).hexdigest() for variable in variables]
+    of_ranks = horovod.gather(digests)
+    return frozenset(number for number, of_all in enumerate(zip(*of_ranks, strict=True)) if len(set(of_all)) > 1)
+
+
+def _made(variable: tf.Variable) -> int:
+    """The place of a variable among all that the process has made: the same program makes them in the same order."""
+    return int(variable._unique_id.rpartition("_")[2])
+
+
+def _array(variable: tf.Variable, *, own: bool = False) -> Array:
+    return Array(dtype=variable.dtype.name, shape=tuple(variable.shape.as_list()), own=own)
+
+
+def _bytes_of(variable: tf.Variable) -> memoryview:
+    """As bytes: numpy's own buffers know no bfloat16."""
+    return np.ascontiguousarray(variable.numpy()).reshape(-1).view(np.uint8).data
+
+
+def _assign(variables: Sequence[tf.Variable], values: memoryview) -> memoryview:
+    """Each variable its values; what is left of them."""
+    for variable in variables:
+        dtype, count = np.dtype(variable.dtype.as_numpy_dtype), variable.shape.num_elements()
+        size = dtype.itemsize * count
+        variable.assign(np.frombuffer(values[:size], dtype=dtype).reshape(variable.shape.as_list()))
+        values = values[size:]
+    return values
+
+
+class _Look(Value):
+    """What rank 0 has decided."""
+
+    keep: bool
+    last: bool  # the pod is to stop
+    windows: int  # to run until the next look, after the checkpoint
+
+
+@dataclass
+class Checkpointer:
+    """The checkpoints of one rank's run; `store` and `requests` are rank 0's."""
+
+    policy: Checkpointing
+    nodes: int
+    identity: checkpoint.Identity
+    extent: checkpoint.Extent
+    framework: str
+    state: TrainingState
+    store: checkpoint.Store | None = None
+    requests: channel.Requests | None = None
+    begun: checkpoint.Manifest | None = None  # what this attempt has begun from
+    kept: list[records.Checkpoint] = field(default_factory=list)  # on rank 0
+    nanoseconds: int = 0  # in which checkpoints were kept, or tried to be
+    _since_ns: int | None = None  # when training began to be lost by an interruption
+    _since_step: int = 0
+    _asked: bool = False
+
+    @property
+    def write_seconds(self) -> float | None:
+        """What a checkpoint costs; None while nobody knows."""
+        if self.kept:
+            return fmean(one.seconds for one in self.kept)
+        return self.begun.write_seconds if self.begun is not None else None
+
+    @property
+    def interval_seconds(self) -> float:
+        """From one checkpoint to the next."""
+        if self.policy.interval_seconds is not None:
+            return self.policy.interval_seconds
+        if self.write_seconds is None:
+            return _FIRST_SECONDS
+        between = checkpoint_interval.seconds_between_interruptions(
+            nodes=self.nodes, per_node_hour=self.policy.interruptions_per_node_hour
+        )
+        return checkpoint_interval.optimum(write_seconds=self.write_seconds, between_seconds=between)
+
+    def look(self, rank: "Session", *, windows: int, steps: int, progress: checkpoint.Progress) -> int:
+        """Before windows of so many steps: keep a checkpoint where one is due; how many to run until the next look.
+
+        `progress` has this rank's part only.
+        """
+        if self._since_ns is None:
+            self._since_ns, self._since_step = rank.now(), progress.step
+        look = rank.agreed(self._decide(rank, windows=windows, steps=steps, step=progress.step))
+        if look.keep and self._keep(rank, progress, last=look.last) and look.last:
+            raise _stopped(rank.rank, step=progress.step)
+        if self._asked:
+            rank.writer.send(channel.Answered())
+            self._asked = False
+        return look.windows
+
+    def _decide(self, rank: "Session", *, windows: int, steps: int, step: int) -> _Look:
+        """On rank 0; the others are told."""
+        if rank.rank != 0 or not rank.windows:
+            return _Look(keep=False, last=False, windows=windows)
+        assert self._since_ns is not None
+        now, before = rank.now(), rank.windows[-1]
+        window_seconds = clock.seconds(before.nanoseconds) / before.steps * steps
+        left = self.interval_seconds - clock.seconds(now - self._since_ns)
+        last = self._is_asked(now)
+        keep = step > self._since_step and (last or left < window_seconds)
+        if keep:
+            left = self.interval_seconds
+        until_look = int(min(left, _LOOK_SECONDS) / window_seconds)
+        return _Look(keep=keep, last=last, windows=max(1, min(windows, until_look)))
+
+    def _is_asked(self, now: int) -> bool:
+        """Whether a last one is wanted and has the time. The launcher waits for an answer in any case."""
+        request = self.requests.newest() if self.requests is not None else None
+        if request is None:
+            return False
+        self._asked = True
+        return clock.seconds(request.deadline_ns - now) >= _CAUTION * (self.write_seconds or 0.0)
+
+    def _keep(self, rank: "Session", progress: checkpoint.Progress, *, last: bool) -> bool:
+        """On all ranks at once: whether it is whole. What the volume refuses is told and tried again at its time."""
+        begun = rank.now()
+        rank.writer.phase(Phase.AGREEING)
+        workers = self.identity.workers
+        parts = tuple(horovod.gather(progress.parts[0])) if workers > 1 else progress.parts
+        taken = take_snapshot(self.state, rank=rank.rank, workers=workers)
+        written = None
+        if self.store is not None:
+            rank.writer.phase(Phase.KEEPING)
+            written = self._write(rank, progress.model_copy(update={"parts": parts}), taken)
+        # Nobody trains while rank 0 writes, so that its time is the same on all ranks.
+        whole = rank.agreed(written is not None)
+        self.nanoseconds += (ended := rank.now()) - begun
+        self._since_ns = ended
+        if written is not None:
+            self._since_step = progress.step
+            self._tell(rank, written, seconds=clock.seconds(ended - begun), last=last)
+        return whole
+
+    def _write(self, rank: "Session", progress: checkpoint.Progress, taken: Snapshot) -> checkpoint.Manifest | None:
+        assert self.store is not None
+        manifest = checkpoint.Manifest(
+            identity=self.identity,
+            attempt=rank.assignment.attempt,
+            extent=self.extent,
+            framework=self.framework,
+            progress=progress,
+            arrays=taken.arrays,
+            write_seconds=self.write_seconds,
+        )
+        try:
+            return self.store.write(manifest, taken.values())
+        except OSError as error:
+            sys.stderr.write(
+                f"checkpoint of step {progress.step} was not kept ({self.store.folder}: {error.strerror or error}): "
+                "training goes on, and it is tried again; give spec.checkpoint a volume that these pods can write, "
+                f"with room for {checkpoint.KEPT + 1} of them\n"
+            )
+            return None
+
+    def _tell(self, rank: "Session", written: checkpoint.Manifest, *, seconds: float, last: bool) -> None:
+        record = records.Checkpoint(
+            step=written.progress.step,
+            seconds=seconds,
+            size_bytes=written.size_bytes,
+            interval_seconds=self.interval_seconds,
+            last=last,
+        )
+        self.kept.append(record)
+        rank.writer.send(record)
+
+
+def _stopped(rank: int, *, step: int) -> RankError:
+    """The end of a rank whose training is safe: what it did from now on would be lost."""
+    if rank == 0:
+        return RankError(
+            ExitCode.TERMINATED, f"the pod was told to stop (SIGTERM), and has kept a checkpoint of step {step}"
+        )
+    return RankError(ExitCode.PEER_LOST, f"rank 0 was told to stop, and has kept a checkpoint of step {step}")
+
+
+class _Found(Value):
+    """What rank 0 has found."""
+
+    manifest: checkpoint.Manifest | None
+
+
+@dataclass
+class Restore:
+    """What a rank begins from."""
+
+    orders: channel.WorkerConfig
+    writer: channel.Writer
+    identity: checkpoint.Identity
+    store: checkpoint.Store | None  # rank 0's
+    manifest: checkpoint.Manifest | None = None  # None: anew
+    values: bytes = b""  # on rank 0
+    seconds: float = 0.0  # that it took so far
+    traced_seconds: float = 0.0  # of them
+
+    @property
+    def first_batch(self) -> int:
+        """The number of steps whose batches are not needed: the last one's is taken once more, see `resume`."""
+        return self.manifest.progress.step - 1 if self.manifest is not None else 0
+
+    def suits(self, course: "EpochPlan", state: TrainingState) -> bool:
+        """Whether what was built is the checkpoint's, by rank 0's word. If not, it must be built anew.
+
+        The step is traced for it, which the first epoch of a training that begins anew has in its time.
+        """
+        if self.manifest is None:
+            return True
+        begun = clock.monotonic_ns()
+        self.writer.phase(Phase.FIRST_STEP)
+        wrong = _wrong(self.manifest, course, state)
+        if self.orders.assignment.workers > 1:
+            wrong = horovod.broadcast_value(wrong)
+        self.traced_seconds = clock.seconds(clock.monotonic_ns() - begun)
+        self.seconds += self.traced_seconds
+        if self.store is not None:
+            (name,) = self.store.good
+            if wrong:
+                self.store.set_aside(name, f"{wrong}: training begins anew")
+            elif self.manifest.framework != _FRAMEWORK:
+                sys.stderr.write(
+                    f"the checkpoint {name} is used, though {self.manifest.framework} wrote it and this is "
+                    f"{_FRAMEWORK}: the weights may not be those that either of them would end with\n"
+                )
+        if wrong:
+            self.manifest, self.values = None, b""
+        return not wrong
+
+    def resume(self, rank: "Session", state: TrainingState) -> records.Resumed | None:
+        """All variables as they were; rank 0 tells it, and once more what earlier attempts told of their epochs."""
+        if self.manifest is None:
+            return None
+        begun, manifest = rank.now(), self.manifest
+        workers = self.orders.assignment.workers
+        self.writer.phase(Phase.FIRST_STEP)
+        rank.run(1).numpy()
+        rank.first_step_seconds = self.traced_seconds + clock.seconds(rank.now() - begun)
+        self.writer.phase(Phase.SPREADING)
+        restore_variables(state, manifest.arrays, self.values, rank=rank.rank, workers=workers)
+        self.values = b""  # of the size of all weights
+        self.seconds += clock.seconds(rank.now() - begun)
+        resumed = records.Resumed(
+            attempt=manifest.attempt,
+            step=manifest.progress.step,
+            useful_seconds=clock.seconds(manifest.progress.useful_nanoseconds),
+            restore_seconds=self.seconds,
+        )
+        if rank.rank == 0:
+            for record in (resumed, *manifest.progress.epochs):
+                self.writer.send(record)
+        return resumed
+
+    def keeper(self, course: "EpochPlan", state: TrainingState) -> Checkpointer:
+        """Who keeps the checkpoints of this attempt."""
+        assignment, store = self.orders.assignment, self.store
+        assert assignment.checkpoint is not None
+        return Checkpointer(
+            policy=assignment.checkpoint,
+            nodes=assignment.nodes,
+            identity=self.identity,
+            extent=_extent(course),
+            framework=_FRAMEWORK,
+            state=state,
+            store=replace(store, progress=lambda: self.writer.phase(Phase.KEEPING)) if store is not None else None,
+            requests=channel.Requests(self.orders.requests) if store is not None else None,
+            begun=self.manifest,
+        )
+
+
+def find_checkpoint(orders: channel.WorkerConfig, writer: channel.Writer) -> Restore:
+    """What there is to begin from, the same on all ranks; rank 0 reads it, and all of it, to know that it is whole."""
+    begun, assignment = clock.monotonic_ns(), orders.assignment
+    identity, store, found = checkpoint.identity(assignment), None, None
+    writer.phase(Phase.SPREADING if orders.rank else Phase.RESTORING)
+    if orders.rank == 0:
+        assert orders.checkpoints is not None
+        store = checkpoint.Store(folder=Path(orders.checkpoints), progress=lambda: writer.phase(Phase.RESTORING))
+        found = store.newest(identity, attempt=assignment.attempt)
+    told = _Found(manifest=found.manifest if found is not None else None)
+    if assignment.workers > 1:
+        told = horovod.broadcast_value(told)
+    return Restore(
+        orders=orders,
+        writer=writer,
+        identity=identity,
+        store=store,
+        manifest=told.manifest,
+        values=found.values if found is not None else b"",
+        seconds=clock.seconds(clock.monotonic_ns() - begun),
+    )
+
+
+def _extent(course: "EpochPlan") -> checkpoint.Extent:
+    return checkpoint.Extent(epochs=course.epochs, steps=course.steps, samples=course.samples)
+
+
+def _wrong(manifest: checkpoint.Manifest, course: "EpochPlan", state: TrainingState) -> str:
+    """Why nobody can go on from it; nothing where one can."""
+    then, now = manifest.extent, _extent(course)
+    if then != now:
+        return (
+            f"the data have {now.samples} samples in {now.steps} steps of an epoch now, for {now.epochs} epochs; the "
+            f"checkpoint was of {then.samples} in {then.steps}, for {then.epochs}"
+        )
+    if not fits(state, manifest.arrays):
+        return "its variables are not those of the model, which was changed since"
+    return ""

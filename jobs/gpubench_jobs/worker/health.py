@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A short test of a rank's device before it trains, to tell a weak node from others of its pool.
+
+A product of matrices in float32, the addition of one long array to another, and with several ranks an all-reduce; each
+runs for about half a second, on all ranks at once, as they share the machine in the run as well. Absolute figures mean
+little (no choice of sizes suits every device); they are for comparing with the same test on other nodes of a pool.
+
+Must not happen: a test that takes longer than it tells; arithmetic in TensorFloat-32, whatever the trial computes in.
+"""
+
+import contextlib
+import gc
+from collections.abc import Iterator
+
+import tensorflow as tf
+
+from gpubench import records
+from gpubench_jobs import clock
+from gpubench_jobs.channel import Phase
+from gpubench_jobs.engines import horovod
+from gpubench_jobs.worker import builder, train
+from gpubench_jobs.worker.session import Session
+
+#: Of each of the tests, by rank 0's clock. Long enough for the scheduler's turns, short enough for three of them.
+_SECONDS = 0.5
+_REPETITIONS_MAX = 1000
+#: A GPU needs a larger product than a core to be busy; both then take some 10 to 100 ms.
+_MATRIX = {True: 4096, False: 1024}
+#: Numbers of 4 bytes: 64 MiB, more than most caches hold, and twice that is little beside what a model takes.
+_ARRAY = 2**24
+_ARRAY_PASSES = 3  # two are read, one is written
+_MESSAGE = 2**22  # 16 MiB
+_NUMBER_BYTES = 4
+
+
+def check(rank: Session) -> records.Health | None:
+    """The record, which is in the log by now; None where it was not asked for. Every rank must come here."""
+    if not rank.assignment.health_check:
+        return None
+    begun, ranks = rank.now(), rank.assignment.workers
+    arithmetic = _products_per_second(rank) * 2 * _MATRIX[rank.assignment.gpu] ** 3
+    memory = _per_second(rank, _additions()) * _ARRAY_PASSES * _ARRAY * _NUMBER_BYTES
+    reductions = None
+    if ranks > 1:  # bus bandwidth, see `builder`
+        messages = _per_second(rank, _reductions(), phase=Phase.AGREEING)
+        reductions = messages * _MESSAGE * _NUMBER_BYTES * 2 * (ranks - 1) / ranks
+    gc.collect()  # traced functions hold each other and, with them, memory that belongs to the training
+    health = records.Health(
+        rank=rank.rank,
+        arithmetic=arithmetic,
+        memory=memory,
+        allreduce=reductions,
+        seconds=clock.seconds(rank.now() - begun),
+    )
+    rank.writer.send(health)
+    return health
+
+
+def _products_per_second(rank: Session) -> float:
+    with _float32():
+        return _per_second(rank, _products(_MATRIX[rank.assignment.gpu]))
+
+
+def _per_second(rank: Session, run: train.Run, *, phase: Phase = Phase.CHECKING) -> float:
+    """How often in a second the device does it; begun by all ranks together, and by all as often."""
+    _call(rank, run, 1, phase)  # traced, and kernels chosen
+    seconds = _call(rank, run, 1, phase)
+    times = rank.agreed(max(1, min(_REPETITIONS_MAX, round(_SECONDS / seconds))))
+    return times / _call(rank, run, times, phase)
+
+
+def _call(rank: Session, run: train.Run, times: int, phase: Phase) -> float:
+    rank.writer.phase(phase)
+    begun = rank.now()
+    run(times).numpy()  # the device has done all of it when the number arrives
+    return clock.seconds(max(1, rank.now() - begun))
+
+
+def _products(size: int) -> train.Loop:
+    """Each product is the next one's left side; the right side is a reflection, so that no number grows or vanishes.
+
+    (A. S. Householder, "Unitary triangularization of a nonsymmetric matrix", J. ACM 5, 1958: I - 2 v v' / v'v.)
+    """
+    axis = tf.random.stateless_normal((size, 1), seed=(1, 1))
+    mirror = tf.eye(size) - 2.0 * axis * tf.transpose(axis) / tf.reduce_sum(axis**2)
+    matrix = tf.Variable(tf.random.stateless_normal((size, size), seed=(2, 2)), trainable=False)
+
+    def step(state: tuple[tf.Tensor]) -> tuple[tf.Tensor, int]:
+        matrix.assign(tf.matmul(matrix.read_value(), state[0]))
+        return matrix[0, 0], 0
+
+    return train.Loop(step, (mirror,))
+
+
+def _additions() -> train.Loop:
+    """One array to another, in its place: nothing is allocated, which would take longer than the pass over memory."""
+    array = tf.Variable(tf.zeros((_ARRAY,)), trainable=False)
+
+    def step(state: tuple[tf.Tensor]) -> tuple[tf.Tensor, int]:
+        with tf.control_dependencies([array.assign_add(state[0])]):
+            return tf.identity(state[0][0]), 0  # not the array's: somebody who still reads it would have it copied
+
+    return train.Loop(step, (tf.ones((_ARRAY,)),))
+
+
+def _reductions() -> train.Run:
+    message = tf.Variable(tf.random.stateless_normal((_MESSAGE,), seed=(3, 3)), trainable=False)
+    return builder.compile_allreduce(message, reduce=horovod.average)
+
+
+@contextlib.contextmanager
+def _float32() -> Iterator[None]:
+    asked = tf.config.experimental.tensor_float_32_execution_enabled()
+    tf.config.experimental.enable_tensor_float_32_execution(False)
+    try:
+        yield
+    finally:
+        tf.config.experimental.enable_tensor_float_32_execution(asked)

@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a rank uses while it is measured: processor, memory, and its GPU, looked at once in a second.
+
+A thread of each rank takes the samples, beside the loop and never in it: it sleeps but for a look, which is a few
+system calls. It lives only while windows are measured; what warm-up, checks and agreement use is nobody's question.
+
+The first sample is dropped. What it tells of utilisation covers the time before: NVML looks back over up to a second,
+and a processor's share needs a look before. The study of tweets of 2018 did the same (RaRe-Technologies/
+benchmark_GPU_platforms: the mean of GPU loads, sampled every 30 s by a side process, without the first). Here it is
+taken where the measured time begins, and counters (processor time, the GPU's energy) are counted from it.
+
+Only this thread asks the driver, for the first and the last reading too: a driver that hangs costs a rank its usage,
+never its result.
+
+Must not happen: 0 for what cannot be told; a thread that outlives the windows; a figure of another rank's GPU, or of a
+part of the measured time.
+
+Live series of one rank, from the catalogue in `gpubench.metrics`, for as long as the rank lives.
+
+Touched once per window or sample, never per step: the final figures come from the records, not from here.
+"""
+
+import contextlib
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent import futures
+from dataclasses import dataclass
+from statistics import fmean
+
+import prometheus_client
+import psutil
+
+from gpubench import metrics, names, records, workloads
+from gpubench.plan import assignment as assignments
+from gpubench.stats.quantiles import quantile
+from gpubench_jobs import clock
+from gpubench_jobs.worker import devices
+
+PERIOD_SECONDS = 1.0
+_LOW, _HIGH = 0.05, 0.95
+#: How long a run waits for the first look, and for the last.
+_PATIENCE_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A rank at one moment."""
+
+    nanoseconds: int
+    processor_seconds: float  # of all threads of the process, since it began
+    memory_bytes: int  # resident
+    gpu: devices.GpuReading | None = None
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A rank from one reading to the next."""
+
+    processors: float  # used, 1 is one whole core
+    memory_bytes: int  # resident, at its end
+    gpu: devices.GpuReading | None = None
+
+
+class Sampler:
+    """One for each rank; `seen` is called with every sample, in the sampling thread."""
+
+    def __init__(
+        self,
+        rank: int,
+        *,
+        gpu: devices.Gpu | None = None,
+        seen: Callable[[Sample], None] = lambda _: None,
+        now: clock.Clock = clock.monotonic_ns,
+        period_seconds: float = PERIOD_SECONDS,
+        patience_seconds: float = _PATIENCE_SECONDS,
+    ) -> None:
+        self._rank, self._gpu, self._seen, self._now = rank, gpu, seen, now
+        self._patience_seconds = patience_seconds
+        self._period_ns = round(period_seconds * clock.NANOSECONDS)
+        self._process = psutil.Process()
+        self.usage: records.Usage | None = None
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """Samples while the body runs; afterwards `usage` is there, unless the body or a look has failed."""
+        self.usage = None
+        begun, ended = threading.Event(), threading.Event()
+        found = futures.Future[records.Usage]()
+        thread = threading.Thread(target=self._sample, args=(begun, ended, found), name="sampling", daemon=True)
+        thread.start()
+        if not (in_time := begun.wait(self._patience_seconds)):
+            ended.set()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join(self._patience_seconds if in_time else 0)
+        if not in_time or thread.is_alive():
+            self._without("a look at its device has not come back")
+        elif error := found.exception():
+            self._without(f"{type(error).__name__}: {error}")
+        else:
+            self.usage = found.result()
+
+    def _without(self, why: str) -> None:
+        sys.stderr.write(f"no usage of rank {self._rank}: {why}\n")
+
+    def _sample(self, begun: threading.Event, ended: threading.Event, found: "futures.Future[records.Usage]") -> None:
+        """The thread: a first reading, samples, a last reading once the body has ended."""
+        try:
+            readings = [self._read()]
+            begun.set()
+            self._sample_until(ended, readings)
+            period = clock.seconds(self._period_ns)
+            found.set_result(usage(readings, last=self._read(), rank=self._rank, period_seconds=period))
+        except Exception as error:  # whatever it is, the measurement goes on without
+            found.set_exception(error)
+            begun.set()
+
+    def _sample_until(self, ended: threading.Event, readings: list[Reading]) -> None:
+        due = readings[0].nanoseconds + self._period_ns
+        while not ended.wait(max(0.0, clock.seconds(due - self._now()))):
+            readings.append(self._read())
+            self._seen(_between(readings[-2], readings[-1]))
+            late = max(0, readings[-1].nanoseconds - due)  # a process that was stopped leaves samples out
+            due += self._period_ns * (1 + late // self._period_ns)
+
+    def _read(self) -> Reading:
+        return Reading(
+            nanoseconds=self._now(),
+            processor_seconds=time.process_time(),
+            memory_bytes=self._process.memory_info().rss,
+            gpu=self._gpu.read() if self._gpu else None,
+        )
+
+
+def usage(readings: Sequence[Reading], *, last: Reading, rank: int, period_seconds: float) -> records.Usage:
+    """In sums: the first reading is where counters begin, `last` where they end; what lies between are the samples."""
+    first, samples = readings[0], readings[1:]
+    shares = [_between(one, next_one).processors for one, next_one in zip(readings, samples, strict=False)]
+    processor = _between(first, last).processors
+    told = [sample.gpu for sample in samples if sample.gpu]
+    loads = [gpu.utilization for gpu in told if gpu.utilization is not None]
+    watts = [gpu.watts for gpu in told if gpu.watts is not None]
+    reasons = [set(gpu.throttle_reasons) - {devices.IDLE} for gpu in told if gpu.throttle_reasons is not None]
+    slowed = [seen - devices.CHOSEN for seen in reasons]
+    return records.Usage(
+        rank=rank,
+        samples=len(samples),
+        period_seconds=period_seconds,
+        processor=processor,
+        processor_high=quantile(shares, _HIGH) if shares else processor,
+        memory_bytes=max(reading.memory_bytes for reading in (*samples, last)),
+        gpu=fmean(loads) if loads else None,
+        gpu_low=quantile(loads, _LOW) if loads else None,
+        gpu_memory_bytes=max((gpu.memory_bytes for gpu in told if gpu.memory_bytes is not None), default=None),
+        watts=fmean(watts) if watts else None,
+        watts_high=quantile(watts, _HIGH) if watts else None,
+        celsius_high=max((gpu.celsius for gpu in told if gpu.celsius is not None), default=None),
+        throttled=fmean(bool(seen) for seen in slowed) if slowed else None,
+        throttle_reasons=tuple(sorted(set().union(*reasons))),
+        joules=_joules(first.gpu, last.gpu),
+    )
+
+
+def _between(begin: Reading, end: Reading) -> Sample:
+    seconds = clock.seconds(max(1, end.nanoseconds - begin.nanoseconds))
+    processors = (end.processor_seconds - begin.processor_seconds) / seconds
+    return Sample(processors=processors, memory_bytes=end.memory_bytes, gpu=end.gpu)
+
+
+def _joules(begin: devices.GpuReading | None, end: devices.GpuReading | None) -> float | None:
+    if begin is None or end is None or begin.joules is None or end.joules is None:
+        return None
+    return end.joules - begin.joules
+
+
+class LiveMetrics:
+    """The series of a rank."""
+
+    def __init__(self, assignment: assignments.Assignment, *, rank: int) -> None:
+        self.registry = prometheus_client.CollectorRegistry()
+        self._batch = assignment.batch_per_worker
+        self._labels = values = {
+            "trial": assignment.trial,
+            "attempt": str(assignment.attempt),
+            "workload": assignment.workload,
+            "rank": str(rank),
+        }
+        self._step = prometheus_client.Histogram(
+            *_family(metrics.WORKER_STEP), registry=self.registry, buckets=metrics.WORKER_STEP.buckets
+        ).labels(**values)
+        self._samples = prometheus_client.Counter(*_family(metrics.WORKER_SAMPLES), registry=self.registry).labels(
+            **values
+        )
+        # Without a value there is no child, and without a child no series: an absent figure must not be 0.
+        self._gauges = {
+            metric: prometheus_client.Gauge(*_family(metric), registry=self.registry)
+            for metric in metrics.CATALOGUE
+            if metric.exporter == "worker" and metric.kind is metrics.Kind.GAUGE
+        }
+        # Where a step is nothing but the all-reduce, a rank computes nothing by itself.
+        is_message = assignment.workload == workloads.MESSAGES and assignment.custom_file is None
+        self._own_seconds: float | None = 0.0 if is_message else None
+
+    def window(self, *, steps: int, seconds: float, loss: float) -> None:
+        """A window of this rank has ended."""
+        samples, step_seconds = steps * self._batch, seconds / steps
+        self._step.observe(step_seconds)
+        self._samples.inc(samples)
+        self._set(metrics.WORKER_THROUGHPUT, samples / seconds)
+        self._set(metrics.WORKER_LOSS, loss)
+        if self._own_seconds is not None:
+            self._set(metrics.WORKER_ALLREDUCE, max(0.0, step_seconds - self._own_seconds))
+
+    def computed(self, step_seconds: float) -> None:
+        """It was looked how long a step takes this rank alone."""
+        self._own_seconds = step_seconds
+        self._set(metrics.WORKER_COMPUTE, step_seconds)
+
+    def usage(self, sample: Sample) -> None:
+        """A sample of this rank has been taken; what it does not tell has no series."""
+        gpu = sample.gpu
+        told = {
+            metrics.WORKER_PROCESSORS: sample.processors,
+            metrics.WORKER_MEMORY: sample.memory_bytes,
+            metrics.WORKER_GPU: gpu.utilization if gpu else None,
+            metrics.WORKER_GPU_MEMORY: gpu.memory_bytes if gpu else None,
+            metrics.WORKER_POWER: gpu.watts if gpu else None,
+            metrics.WORKER_TEMPERATURE: gpu.celsius if gpu else None,
+        }
+        for metric, value in told.items():
+            if value is not None:
+                self._set(metric, value)
+
+    def _set(self, metric: metrics.Metric, value: float) -> None:
+        self._gauges[metric].labels(**self._labels).set(value)
+
+    def serve(self, *, address: str, local_rank: int) -> None:
+        """On the pod's own address, a port for each rank, in a thread that sleeps until it is scraped.
+
+        A port that is taken (other exporters like 9400 too, where pods share the node's network) costs the live series,
+        not the measurement.
+        """
+        port = names.PORT_METRICS + local_rank
+        try:
+            prometheus_client.start_http_server(port, addr=address, registry=self.registry)
+        except OSError as error:
+            sys.stderr.write(f"no live metrics: {address}:{port} cannot be opened: {error}\n")
+
+
+def _family(metric: metrics.Metric) -> tuple[str, str, tuple[str, ...]]:
+    return metric.name, metric.help, metric.labels
