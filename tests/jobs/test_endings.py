@@ -21,7 +21,7 @@ def test_the_message_replaces_what_was_there(tmp_path: Path) -> None:
 IN_A_MOUNT = """
 import ctypes, os, sys
 from pathlib import Path
-from gpubench_jobs import endings
+from gpubench_jobs.launcher import exit_status
 path, source = Path(sys.argv[1]), Path(sys.argv[2])
 libc = ctypes.CDLL(None, use_errno=True)
 new_user, new_mounts, bind, private, recursive = 0x10000000, 0x00020000, 4096, 1 << 18, 16384

@@ -14,7 +14,7 @@ from gpubench_jobs.data import generated, pipeline
 PROGRAM = """
 import json
 import tensorflow as tf
-from gpubench_jobs import train
+from gpubench_jobs.worker import train
 from gpubench_jobs.data.feed import streamed
 
 (processor,) = tf.config.list_physical_devices("CPU")

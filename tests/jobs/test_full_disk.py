@@ -26,7 +26,7 @@ import os, sys
 full = os.open("/dev/full", os.O_WRONLY)
 for descriptor in map(int, os.environ["FULL"].split()):
     os.dup2(full, descriptor)
-from gpubench_jobs import launcher
+from gpubench_jobs.launcher import __main__ as launcher
 sys.exit(launcher.main())
 """
 
@@ -58,7 +58,7 @@ with open(folder / "filler", "wb", buffering=0) as filler:
             filler.write(bytes(4096))
     except OSError:
         pass
-from gpubench_jobs import launcher
+from gpubench_jobs.launcher import __main__ as launcher
 sys.exit(launcher.main())
 """
 
@@ -120,11 +120,11 @@ def test_a_full_memory_is_still_one() -> None:
 ONLY_A_PART = """
 import resource, signal, sys
 from pathlib import Path
-from gpubench_jobs import endings
+from gpubench_jobs.launcher import exit_status
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))  # after ten bytes there is no room in any file
 try:
-    endings._write_in_place(Path(sys.argv[1]), b"words that need more")
+    exit_status._write_in_place(Path(sys.argv[1]), b"words that need more")
 except OSError as error:
     sys.exit(error.errno)
 """

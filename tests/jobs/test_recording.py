@@ -76,7 +76,7 @@ def test_before_its_end_there_is_a_part_with_each_line_that_was_added(path: Path
 KILLED = """
 import os, sys, time
 from pathlib import Path
-from gpubench_jobs import recording
+from gpubench_jobs.launcher import recording
 path, line = Path(sys.argv[1]), sys.argv[2]
 kept = recording.KeptFile(path)
 kept.add(line)
@@ -146,7 +146,7 @@ WITH_A_LIMIT = """
 import resource, sys
 from pathlib import Path
 from gpubench.measure import records
-from gpubench_jobs import recording
+from gpubench_jobs.launcher import recording
 resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
 found = recording.of_pod(Path(sys.argv[1]))
 for index in range(50):
@@ -172,7 +172,7 @@ ON_TWO_PAGES = """
 import ctypes, os, sys
 from pathlib import Path
 from gpubench.measure import records
-from gpubench_jobs import recording
+from gpubench_jobs.launcher import recording
 folder = Path(sys.argv[1])
 libc = ctypes.CDLL(None, use_errno=True)
 new_user, new_mounts, private, recursive = 0x10000000, 0x00020000, 1 << 18, 16384
