@@ -15,7 +15,7 @@ PROGRAM = """
 import json
 import tensorflow as tf
 from gpubench_jobs.worker import train
-from gpubench_jobs.data.feed import streamed
+from gpubench_jobs.data.pipeline import streamed
 
 (processor,) = tf.config.list_physical_devices("CPU")
 tf.config.set_logical_device_configuration(processor, [tf.config.LogicalDeviceConfiguration()] * 2)

@@ -145,7 +145,7 @@ def test_a_folder_that_is_none_is_told(tmp_path: Path, told: list[str]) -> None:
 WITH_A_LIMIT = """
 import resource, sys
 from pathlib import Path
-from gpubench.measure import records
+from gpubench import records
 from gpubench_jobs.launcher import recording
 resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
 found = recording.of_pod(Path(sys.argv[1]))
@@ -171,7 +171,7 @@ def test_a_volume_that_becomes_full_has_a_part_and_the_log_has_every_record(path
 ON_TWO_PAGES = """
 import ctypes, os, sys
 from pathlib import Path
-from gpubench.measure import records
+from gpubench import records
 from gpubench_jobs.launcher import recording
 folder = Path(sys.argv[1])
 libc = ctypes.CDLL(None, use_errno=True)
