@@ -29,7 +29,7 @@ def test_every_recorded_run_is_read_and_has_its_figure_nodes_and_environment() -
         (figure,) = entry.figures
         assert figure.settled
         assert figure.nodes == ("cpu-0", "cpu-1")
-        assert figure.ground == ENTRIES[0].figures[0].ground
+        assert figure.environment_key == ENTRIES[0].figures[0].environment_key
         assert [facts.environment for facts in entry.environments] == [figure.environment]
 
 

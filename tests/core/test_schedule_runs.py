@@ -84,7 +84,7 @@ class Simulation:
     @property
     def active(self) -> list[str]:
         self._age()
-        return [run.name for run in self.there.values() if run.is_active]
+        return [run.name for run in self.there.values() if run.finished_at is None]
 
     def _create(self, scheduled_at: int) -> None:
         name = names.run_name("s", scheduled_at)

@@ -113,7 +113,7 @@ def _charts(entries: Sequence[Entry]) -> tuple[Curves, ...]:
 def _chart(number: int, measured: Sequence[Measured]) -> Curves:
     first = measured[0].run.scheduled_at
     newest = measured[-1].figure
-    grounds = dict.fromkeys(one.figure.ground for one in measured)
+    environments = dict.fromkeys(one.figure.environment_key for one in measured)
     what = "Seconds" if newest.quantity is Quantity.SECONDS else "Samples per second"
     return Curves(
         name=f"point-{number}",
@@ -123,10 +123,10 @@ def _chart(number: int, measured: Sequence[Measured]) -> Curves:
         y=Axis(title=what, from_zero=True),
         series=tuple(
             Series(
-                name=" ".join(filter(None, ground)) or "unknown environment",
-                marks=tuple(_mark(one, first) for one in measured if one.figure.ground == ground),
+                name=" ".join(filter(None, key)) or "unknown environment",
+                marks=tuple(_mark(one, first) for one in measured if one.figure.environment_key == key),
             )
-            for ground in grounds
+            for key in environments
         ),
         columns=(Column(title="Environment"), Column(title="Run"), Column(title=what, numeric=True)),
     )

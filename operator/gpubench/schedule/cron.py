@@ -1,24 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cron expressions as CronJob reads them, and the moments that they name in a time zone.
+"""Cron expressions as CronJob reads them, the moments that they name in a time zone, and which run is due.
 
 The library is cronsim: typed, without dependencies, kept up by the author of Healthchecks and used by Home Assistant.
-croniter is as well kept again, but was declared abandoned in 2025, knows far more than cron (hashes, seconds, years),
-all of which would have to be refused, and has its own idea of changes of the clock. Neither has CronJob's: that is
-what github.com/robfig/cron/v3 does, which the controller uses. So the library reads the fields and walks the calendar
-without a time zone, and here it is decided which of the moments with that time on the clock are meant:
+croniter was declared abandoned in 2025, knows far more than cron (hashes, seconds, years), all of which would have to
+be refused, and has its own idea of changes of the clock. Neither does what CronJob does, which is what
+github.com/robfig/cron/v3 does. So the library reads the fields and walks the calendar without a time zone, and here it
+is decided which of the moments with that time on the clock are meant:
 
 * a time that the clock leaps over does not run;
 * a time that the clock shows twice runs twice.
 
 `tests/core/robfig_cron.csv` has what robfig/cron says itself. An expression is written anew for the library where the
-two read it differently (`_field`). Must not happen: an expression that is accepted here and means something else to
+two read it differently (`_item`). Must not happen: an expression that is accepted here and means something else to
 CronJob. Refused here and accepted there is `@every`, which CronJob does not document, and commas that divide nothing.
-
-Which run is due follows CronJob's controller: pkg/controller/cronjob/utils.go of Kubernetes 1.36
-(`mostRecentScheduleTime`, `nextScheduleTime`). Only the newest missed run is made up for, never all of them. More than
-a hundred missed ones: the page says that nothing is started then, the controller has warned and started the newest one
-since 1.21, and so does this; a schedule that stood still for ever after an outage of two hours was nothing that anybody
-wanted. Missed runs are counted, where the controller estimates them from the first two.
 """
 
 import functools
@@ -32,9 +26,6 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import cronsim
 
 from gpubench.values import Value
-
-# --- cron ------------------------------------------------------------
-
 
 #: https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/#schedule-syntax
 MACROS = {
@@ -51,15 +42,12 @@ MACROS = {
 _LEAP = timedelta(hours=3)
 _MINUTE = timedelta(minutes=1)
 
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
-
 
 class InvalidSchedule(ValueError):
     """An expression, or a time zone, that CronJob would not take."""
 
 
-class _Bounds(Value):
+class _Field(NamedTuple):
     """One of the five fields."""
 
     name: str
@@ -69,11 +57,11 @@ class _Bounds(Value):
 
 
 _FIELDS = (
-    _Bounds(name="minute", least=0, most=59),
-    _Bounds(name="hour", least=0, most=23),
-    _Bounds(name="day of the month", least=1, most=31),
-    _Bounds(name="month", least=1, most=12, words=_MONTHS),
-    _Bounds(name="day of the week", least=0, most=6, words=_DAYS),
+    _Field("minute", 0, 59),
+    _Field("hour", 0, 23),
+    _Field("day of the month", 1, 31),
+    _Field("month", 1, 12, ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")),
+    _Field("day of the week", 0, 6, ("sun", "mon", "tue", "wed", "thu", "fri", "sat")),
 )
 _ITEM = re.compile(r"([*?]|[0-9]{1,2}|[a-z]{3})(?:-([0-9]{1,2}|[a-z]{3}))?(?:/([0-9]{1,4}))?")
 
@@ -120,7 +108,7 @@ def timetable(schedule: str, *, time_zone: str | None = None) -> Timetable:
             f"spec.schedule {schedule!r} has {len(texts)} fields: write minute, hour, day of the month, month and "
             "day of the week, such as 0 */4 * * *"
         )
-    written = " ".join(_field(text, bounds) for text, bounds in zip(texts, _FIELDS, strict=True))
+    written = " ".join(_written(text, field) for text, field in zip(texts, _FIELDS, strict=True))
     found = Timetable(expression=written, time_zone=time_zone or "UTC")
     if next(_walls(found, datetime(2000, 1, 1), forwards=True), None) is None:  # noqa: DTZ001  # a wall clock's
         raise InvalidSchedule(f"spec.schedule {schedule!r} names a day that no year has: choose another one")
@@ -143,46 +131,45 @@ def runs_per_hour(table: Timetable) -> Fraction:
 # --- the fields, as the library is to read them -----------------------------------------------------------------------
 
 
-def _field(text: str, bounds: _Bounds) -> str:
-    items = [_item(item, text, bounds) for item in text.lower().split(",")]
+def _written(text: str, field: _Field) -> str:
+    items = [_item(item, text, field) for item in text.lower().split(",")]
     # To robfig/cron a star anywhere in a field makes it a field without a restriction, which matters for days.
     return "*" if "*" in items else ",".join(items)
 
 
-def _item(item: str, text: str, bounds: _Bounds) -> str:
+def _item(item: str, text: str, field: _Field) -> str:
     """One entry of a list, with its range written out.
 
     The library takes `*/2` for a field without a restriction (so that days of month and week must both match), and
     5-5/10 for 5/10; to robfig/cron the one restricts, and the other is 5.
     """
+
+    def invalid(remedy: str) -> InvalidSchedule:
+        return InvalidSchedule(f"spec.schedule has {text!r} for the {field.name}: {remedy}")
+
+    def number(word: str) -> int:
+        if word in field.words:
+            return field.least + field.words.index(word)
+        if not word.isdigit() or not field.least <= int(word) <= field.most:
+            raise invalid(f"it is from {field.least} to {field.most}")
+        return int(word)
+
     match = _ITEM.fullmatch(item)
     if match is None:
-        raise _refused(text, bounds, "write numbers, ranges such as 1-5, steps such as */15, or * for all")
+        raise invalid("write numbers, ranges such as 1-5, steps such as */15, or * for all")
     low, high, step_text = match.groups()
     step = int(step_text or 1)
     if step == 0:
-        raise _refused(text, bounds, "a step must be at least 1")
+        raise invalid("a step must be at least 1")
     if low in "*?":
         if high is not None:
-            raise _refused(text, bounds, "a range needs two ends, such as 1-5")
-        return "*" if step == 1 else f"{bounds.least}-{bounds.most}/{step}"
-    first = _number(low, text, bounds)
-    last = _number(high, text, bounds) if high is not None else bounds.most if step_text else first
+            raise invalid("a range needs two ends, such as 1-5")
+        return "*" if step == 1 else f"{field.least}-{field.most}/{step}"
+    first = number(low)
+    last = number(high) if high is not None else field.most if step_text else first
     if last < first:
-        raise _refused(text, bounds, "a range begins with its smaller end")
+        raise invalid("a range begins with its smaller end")
     return str(first) if last == first else f"{first}-{last}/{step}"
-
-
-def _number(word: str, text: str, bounds: _Bounds) -> int:
-    if word in bounds.words:
-        return bounds.least + bounds.words.index(word)
-    if not word.isdigit() or not bounds.least <= int(word) <= bounds.most:
-        raise _refused(text, bounds, f"it is from {bounds.least} to {bounds.most}")
-    return int(word)
-
-
-def _refused(text: str, bounds: _Bounds, remedy: str) -> InvalidSchedule:
-    return InvalidSchedule(f"spec.schedule has {text!r} for the {bounds.name}: {remedy}")
 
 
 # --- from times on the clock to moments -------------------------------------------------------------------------------
@@ -248,25 +235,25 @@ def _walls(table: Timetable, wall: datetime, *, forwards: bool) -> Iterator[date
         return  # days of months that have fewer: it never runs
 
 
-# --- due ------------------------------------------------------------
+# --- which run is due -------------------------------------------------------------------------------------------------
+#
+# The rules of CronJob's controller: https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ and
+# pkg/controller/cronjob/utils.go of Kubernetes 1.36 (`mostRecentScheduleTime`, `nextScheduleTime`). Only the newest
+# missed run is made up for, never all of them. After more than a hundred missed ones the page says that nothing starts;
+# the controller has warned and started the newest one since 1.21, and so does this. Missed runs are counted, where the
+# controller estimates them from the first two.
 
-
-#: Beyond so many missed runs somebody should look at clock and schedule.
+#: Beyond so many missed runs CronJob warns (TooManyMissedTimes): somebody should look at clock and schedule.
 MISSED_MAX = 100
 
 
 class Due(NamedTuple):
-    """What a look at a schedule finds, moments in seconds since the epoch."""
+    """What is due now, moments in seconds since the epoch."""
 
     run: int | None  # the scheduled time of the newest run that is neither made nor too old
     missed: int  # runs between the last one made and now, `run` among them; MISSED_MAX + 1 stands for more
     too_late: int | None  # a run that would be due, had it not missed startingDeadlineSeconds
     next: int | None  # the first one after now
-
-    @property
-    def too_many_missed(self) -> bool:
-        """Whether CronJob would warn (TooManyMissedTimes)."""
-        return self.missed > MISSED_MAX
 
 
 def due(table: Timetable, *, created: float, last: float | None, deadline_seconds: int | None, now: float) -> Due:

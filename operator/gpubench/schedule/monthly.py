@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a schedule costs a month: its nodes for each run, by the provider's minimum, and what is paid beside them.
 
-Source of the model: Max Woolf, November 2018, a cheap cron on preemptible machines; `money.recurring` has his formulas.
+Source of the model: Max Woolf, November 2018, a cheap cron on preemptible machines; `cost.recurring` has his formulas.
 Of a pool that scales to zero a node is billed from its boot until the autoscaler takes it away, and once for all trials
-of a run: so a run is one life of each node it needs, with `costs.coldStart` added to what its pods held. Hours of the
-month are the user's, and stand beside the amount. What comes out is an estimate; failures and preemptions are in it as
-far as they were in the runs that it rests on.
+of a run: so a run is one life of each node it needs, with `costs.coldStart` added to what its pods held. The hours of
+the month are the user's, and are shown beside the amount. The result is an estimate. Failures and preemptions are in it
+as far as they were in the runs that it is made from.
 """
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Literal, NamedTuple
 
@@ -22,7 +22,6 @@ from gpubench.cost.refusals import RefusedInput
 from gpubench.plan.expand import freeze
 from gpubench.plan.plan import Plan
 from gpubench.schedule import cron
-from gpubench.schedule.cron import InvalidSchedule
 from gpubench.schedule.history import Entry, Held
 from gpubench.units import duration_seconds, duration_text
 
@@ -30,9 +29,8 @@ Basis = Literal["Measured", "Given", "Estimated"]
 
 #: The newest runs that the length of a run is averaged over.
 RUNS_AVERAGED = 10
-_HOURS_PER_DAY = 24
-_PLACES = 6
-_SHOWN_PLACES = 2
+_SENTENCE_MAX = 480
+_PLACES = 6  # of an amount in a status
 _AMOUNT_END = 10**12  # of a DecimalText
 
 
@@ -49,23 +47,20 @@ def projected(
 ) -> Monthly | None:
     """The monthly cost; without amounts where they are not known. None where the schedule cannot be read."""
     try:
-        table = cron.timetable(spec.schedule, time_zone=spec.time_zone)
-    except InvalidSchedule:
+        hourly = cron.runs_per_hour(cron.timetable(spec.schedule, time_zone=spec.time_zone))
+    except cron.InvalidSchedule:
         return None
-    hourly = cron.runs_per_hour(table)
     hours = spec.costs.hours_per_month
     runs = Decimal(hourly.numerator * hours) / hourly.denominator
     known = Monthly(hours=hours, runs=_text(runs), sentence="")
-    plan = freeze(spec.benchmark_template.spec, pools, planned_at, nodes_assumed(pools))
-    if absent := pools_not_there(spec, pools):
-        return _without(known, f"no cost: {_not_there(absent)}")
-    basis, lives = _lives(spec, plan, entries)
-    if basis is None:
-        return _without(known, "no cost: how long a run takes is not known, set costs.expectedRun, such as 2m")
     try:
-        return _priced(known, spec, plan, lives, basis=basis, runs=runs)
+        if absent := pools_not_there(spec, pools):
+            named = ", ".join(absent)
+            raise RefusedInput(f"GpuPool {named} is not there: apply it, or correct benchmarkTemplate.spec.sweep")
+        plan = freeze(spec.benchmark_template.spec, pools, planned_at, nodes_assumed(pools))
+        return _priced(known, spec, plan, entries, runs=runs)
     except RefusedInput as error:
-        return _without(known, f"no cost: {error}")
+        return known.model_copy(update={"sentence": f"no cost: {error}"[:_SENTENCE_MAX]})
 
 
 def nodes_assumed(pools: Sequence[GpuPool]) -> dict[str, tuple[str, ...]]:
@@ -80,70 +75,55 @@ def pools_not_there(spec: GpuBenchmarkScheduleSpec, pools: Sequence[GpuPool]) ->
     return tuple(dict.fromkeys(name for name in named if name not in there))
 
 
-def _not_there(absent: Sequence[str]) -> str:
-    return f"GpuPool {', '.join(absent)} is not there: apply it, or correct benchmarkTemplate.spec.sweep"
-
-
-def _without(known: Monthly, sentence: str) -> Monthly:
-    return known.model_copy(update={"sentence": sentence[:480]})
-
-
 def _priced(
-    known: Monthly, spec: GpuBenchmarkScheduleSpec, plan: Plan, lives: Sequence[_Life], *, basis: Basis, runs: Decimal
+    known: Monthly, spec: GpuBenchmarkScheduleSpec, plan: Plan, entries: Sequence[Entry], *, runs: Decimal
 ) -> Monthly:
-    terms = {life.pool: price.planned_terms(plan, life.pool) for life in lives}
-    unpriced = sorted(pool for pool, found in terms.items() if found is None)
-    if unpriced:
-        return _without(known, f"no cost: GpuPool {unpriced[0]} is not there, or has neither price nor ownership")
-    priced = {pool: found for pool, found in terms.items() if found is not None}
-    of_nodes = _of_nodes(plan, lives, priced, runs=runs)
-    currency = spec.costs.currency or next((one.currency for _, one in of_nodes), None)
+    basis, lives = _lives(spec, plan, entries)
+    terms: dict[str, billing.Terms] = {}
+    for life in lives:
+        if (found := price.planned_terms(plan, life.pool)) is None:
+            raise RefusedInput(f"GpuPool {life.pool} is not there, or has neither price nor ownership")
+        terms[life.pool] = found
+    nodes = [
+        (f"{life.pool}: {line.name}", line.amount.times(runs))
+        for life in lives
+        for line in billing.attempt_bill(
+            terms[life.pool], node_seconds=[life.seconds] * life.nodes, share=_share(plan, life.pool)
+        ).lines
+    ]
+    currency = spec.costs.currency or next((paid.currency for _, paid in nodes), None)
     if currency is None:
-        return _without(known, "no cost: the study runs on no pool, give its GpuPools a price")
-    fees = {
-        per: [
-            (fee.name, Amount(value=Decimal(fee.amount) * Decimal(fee.count), currency=currency))
-            for fee in spec.costs.fees
-            if fee.per is per
-        ]
-        for per in FeePer
-    }
-    of_runs = [(name, paid.times(runs)) for name, paid in fees[FeePer.RUN]]
-    whole = recurring.monthly_cost([*of_nodes, *of_runs, *fees[FeePer.MONTH]])
-    compute = sum((paid.value for _, paid in of_nodes), Decimal(0))
-    per_run = compute + sum((paid.value for _, paid in of_runs), Decimal(0))
+        raise RefusedInput("the study runs on no pool, give its GpuPools a price")
+    fees = [(fee, Amount(value=Decimal(fee.amount) * Decimal(fee.count), currency=currency)) for fee in spec.costs.fees]
+    of_runs = [(fee.name, paid.times(runs)) for fee, paid in fees if fee.per is FeePer.RUN]
+    fixed = [(fee.name, paid) for fee, paid in fees if fee.per is FeePer.MONTH]
+    whole = recurring.monthly_cost([*nodes, *of_runs, *fixed])
     total = whole.total
-    one_run = per_run / runs if runs else None
-    always_on = _always_on(lives, priced, hours=known.hours)
+    compute = sum((paid.value for _, paid in nodes), Decimal(0))
+    one_run = (compute + sum((paid.value for _, paid in of_runs), Decimal(0))) / runs if runs else None
+    always_on = sum(
+        (
+            recurring.always_on_month(terms[life.pool].rate, hours=Decimal(known.hours)).times(life.nodes).value
+            for life in lives
+        ),
+        Decimal(0),
+    )
     if max(total.value, one_run or Decimal(0), always_on) >= _AMOUNT_END:
-        return _without(known, f"no cost: it would be {_AMOUNT_END:,} {total.currency} or more, check prices and rates")
+        raise RefusedInput(f"it would be {_AMOUNT_END:,} {total.currency} or more, check prices and rates")
     return known.model_copy(
         update={
             "basis": basis,
             "currency": total.currency,
             "compute": _text(compute),
             "per_run": None if one_run is None else _text(one_run),
-            "fixed": _text(sum((paid.value for _, paid in fees[FeePer.MONTH]), Decimal(0))),
+            "fixed": _text(sum((paid.value for _, paid in fixed), Decimal(0))),
             "total": _text(total.value),
             "always_on": _text(always_on),
             "lines": tuple(MonthlyLine(name=line.name, amount=_text(line.amount.value)) for line in whole.lines),
-            "shown": f"{total.currency} {price.rounded(total.value, digits=_SHOWN_PLACES)}",
+            "shown": f"{total.currency} {price.rounded(total.value, digits=2)}",
             "sentence": _sentence(known, lives, basis=basis),
         }
     )
-
-
-def _of_nodes(
-    plan: Plan, lives: Sequence[_Life], terms: Mapping[str, billing.Terms], *, runs: Decimal
-) -> list[tuple[str, Amount]]:
-    """What the nodes of all runs of a month are billed, pool by pool, with what their pools ask beside it."""
-    found = []
-    for life in lives:
-        bill = billing.attempt_bill(
-            terms[life.pool], node_seconds=[life.seconds] * life.nodes, share=_share(plan, life.pool)
-        )
-        found += [(f"{life.pool}: {line.name}", line.amount.times(runs)) for line in bill.lines]
-    return found
 
 
 def _share(plan: Plan, pool: str) -> Decimal:
@@ -151,30 +131,38 @@ def _share(plan: Plan, pool: str) -> Decimal:
     return max(price.paid_share(plan, point) for point in plan.points if point.runs and point.key.pool == pool)
 
 
-def _always_on(lives: Sequence[_Life], terms: Mapping[str, billing.Terms], *, hours: int) -> Decimal:
-    return sum(
-        (
-            recurring.always_on_month(terms[life.pool].rate, hours=Decimal(hours)).times(life.nodes).value
-            for life in lives
-        ),
-        Decimal(0),
-    )
-
-
 # --- how long a run holds its nodes -----------------------------------------------------------------------------------
 
 
-def _lives(
-    spec: GpuBenchmarkScheduleSpec, plan: Plan, entries: Sequence[Entry]
-) -> tuple[Basis | None, tuple[_Life, ...]]:
+def _lives(spec: GpuBenchmarkScheduleSpec, plan: Plan, entries: Sequence[Entry]) -> tuple[Basis, tuple[_Life, ...]]:
+    """From the newest runs that succeeded on the pools of today, else as the user says, else as the plan is estimated.
+
+    RefusedInput where nothing says it.
+    """
     needed = _nodes(plan)
     cold = Decimal(duration_seconds(spec.costs.cold_start))
-    if measured := _measured(entries, needed):
+    succeeded = [
+        entry for entry in entries if entry.succeeded and entry.held and {held.pool for held in entry.held} == {*needed}
+    ]
+    measured: dict[str, list[Held]] = {}
+    for entry in succeeded[-RUNS_AVERAGED:]:
+        for held in entry.held:
+            measured.setdefault(held.pool, []).append(held)
+    if measured:
         return "Measured", tuple(_average(pool, held, cold=cold) for pool, held in sorted(measured.items()))
     if spec.costs.expected_run is not None:
         given = Decimal(duration_seconds(spec.costs.expected_run))
         return "Given", tuple(_Life(pool, nodes, given) for pool, nodes in sorted(needed.items()))
-    return _estimated(plan, needed, cold, parallel=spec.benchmark_template.spec.limits.parallel_trials)
+    # All gangs are taken to be on the same nodes, but for those that measure one node by itself.
+    outlook = forecast.forecast(plan, parallel_trials=spec.benchmark_template.spec.limits.parallel_trials).points
+    seconds = dict.fromkeys(needed, 0.0)
+    for trial in plan.trials:
+        expected, key = outlook[trial.point], plan.points[trial.point].key
+        if expected is None:
+            raise RefusedInput("how long a run takes is not known, set costs.expectedRun, such as 2m")
+        seconds[key.pool] += expected.seconds.mean / (1 if key.node is None else needed[key.pool])
+    lives = (_Life(pool, nodes, _whole(seconds[pool]) + cold) for pool, nodes in sorted(needed.items()))
+    return "Estimated", tuple(lives)
 
 
 def _average(pool: str, held: Sequence[Held], *, cold: Decimal) -> _Life:
@@ -184,44 +172,13 @@ def _average(pool: str, held: Sequence[Held], *, cold: Decimal) -> _Life:
     return _Life(pool, nodes, _whole(of_all / len(held) / nodes) + cold)
 
 
-def _measured(entries: Sequence[Entry], needed: Mapping[str, int]) -> dict[str, list[Held]]:
-    """Of the newest runs that succeeded on the pools of today: nodes, and how long each run held them."""
-    whole = [
-        entry for entry in entries if entry.succeeded and entry.held and {held.pool for held in entry.held} == {*needed}
-    ]
-    found: dict[str, list[Held]] = {}
-    for entry in whole[-RUNS_AVERAGED:]:
-        for held in entry.held:
-            found.setdefault(held.pool, []).append(held)
-    return found
-
-
-def _estimated(
-    plan: Plan, needed: Mapping[str, int], cold: Decimal, *, parallel: int
-) -> tuple[Basis | None, tuple[_Life, ...]]:
-    """All gangs are taken to be on the same nodes, but for those that measure one node by itself."""
-    outlook = forecast.forecast(plan, parallel_trials=parallel).points
-    seconds = dict.fromkeys(needed, 0.0)
-    for trial in plan.trials:
-        expected, key = outlook[trial.point], plan.points[trial.point].key
-        if expected is None:
-            return None, ()
-        seconds[key.pool] += expected.seconds.mean / (1 if key.node is None else needed[key.pool])
-    return "Estimated", tuple(
-        _Life(pool, nodes, _whole(seconds[pool]) + cold) for pool, nodes in sorted(needed.items())
-    )
-
-
 def _nodes(plan: Plan) -> dict[str, int]:
     """The nodes that a run needs of each pool: the most of one attempt, or all that are measured one by one."""
-    measured = {
-        pool: len({one.key.node for one in plan.points if one.runs and one.key.pool == pool and one.key.node})
-        for pool in {point.key.pool for point in plan.points}
-    }
-    return {pool: max(nodes, measured[pool]) for pool, nodes in forecast.nodes_needed(plan).items()}
-
-
-# --- words ------------------------------------------------------------------------------------------------------------
+    single: dict[str, set[str]] = {}
+    for point in plan.points:
+        if point.runs and point.key.node:
+            single.setdefault(point.key.pool, set()).add(point.key.node)
+    return {pool: max(nodes, len(single.get(pool, ()))) for pool, nodes in forecast.nodes_needed(plan).items()}
 
 
 def _sentence(known: Monthly, lives: Sequence[_Life], *, basis: Basis) -> str:
@@ -234,7 +191,7 @@ def _sentence(known: Monthly, lives: Sequence[_Life], *, basis: Basis) -> str:
         "Given": "as costs.expectedRun says",
         "Estimated": "as is assumed of its trials",
     }[basis]
-    return f"{known.runs} runs in {known.hours} hours, each holding {where}, {how}"[:480]
+    return f"{known.runs} runs in {known.hours} hours, each holding {where}, {how}"[:_SENTENCE_MAX]
 
 
 def _whole(seconds: float) -> Decimal:
@@ -242,6 +199,4 @@ def _whole(seconds: float) -> Decimal:
 
 
 def _text(value: Decimal) -> str:
-    """An amount, or a number of runs, in a status."""
-    rounded = price.rounded(value, digits=_PLACES)
-    return f"{rounded.normalize():f}"
+    return f"{price.rounded(value, digits=_PLACES).normalize():f}"

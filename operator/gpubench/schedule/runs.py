@@ -2,20 +2,20 @@
 """What is to be done about a schedule now: which run starts, which ends, which is kept, which goes; and its status.
 
 The rules are those of CronJob's controller (pkg/controller/cronjob/cronjob_controllerv2.go of Kubernetes 1.36,
-`syncCronJob`), made from scratch at each look from the benchmarks that are there: what runs is never remembered, so
-that a restarted, or a second, operator decides the same. Each part can be carried out twice without harm: a run's name
-follows from its scheduled time, and a creation that finds it there has succeeded. The same runs give the same status
-whenever it is made, but for times of transitions.
+`syncCronJob`), applied to the benchmarks that are there: what runs is never remembered, so that a restarted, or a
+second, operator decides the same. Each part can be carried out twice without harm: a run's name follows from its
+scheduled time, and a creation that finds it there has succeeded. The same runs give the same status whenever it is
+made, but for times of transitions.
 """
 
 from collections.abc import Sequence
-from typing import Literal
 
 from gpubench.api.condition import Condition
 from gpubench.api.schedule import (
     ACTIVE_MAX,
     LAST_RESULTS_MAX,
     REGRESSION_SENTENCE_MAX,
+    REGRESSIONS_MAX,
     ActiveRun,
     ConcurrencyPolicy,
     GpuBenchmarkScheduleSpec,
@@ -35,21 +35,35 @@ from gpubench.stats import changepoint
 from gpubench.units import duration_text, rfc3339
 from gpubench.values import Value
 
-# --- runs ------------------------------------------------------------
+# Types of conditions.
+READY = "Ready"
+REGRESSED = "Regressed"
 
+# Reasons of conditions, and of the Events about them.
+SCHEDULED = "Scheduled"
+SUSPENDED = "Suspended"
+WAITING_FOR_POOLS = "WaitingForPools"  # as of a benchmark
+UNPARSEABLE = "UnparseableSchedule"
+UNKNOWN_TIME_ZONE = "UnknownTimeZone"
+SLOWER = "Slower"
+SLOWER_THAN_BASELINE = "SlowerThanBaseline"
+NOT_SLOWER = "NotSlower"
+TOO_FEW_RUNS = "TooFewRuns"
+SLOW_NODE = "SlowNode"
+KEY_CHANGED = "EnvironmentChanged"
+RECOVERED = "Recovered"
 
-# Reasons of Events, CronJob's where it has one.
+# Reasons of Events alone, CronJob's where it has one.
 CREATED = "SuccessfulCreate"
 DELETED = "SuccessfulDelete"
 COMPLETED = "SawCompletedBenchmark"
 MISSED = "MissSchedule"
 TOO_MANY_MISSED = "TooManyMissedTimes"
 STILL_ACTIVE = "BenchmarkAlreadyActive"
-UNPARSEABLE = "UnparseableSchedule"
-UNKNOWN_TIME_ZONE = "UnknownTimeZone"
 
 #: An operator's clock may lag behind the one by which somebody reads "due": CronJob adds as much.
 _PADDING = 0.1
+_SHOWN_IN_A_CONDITION = 3
 
 
 class Run(Value):
@@ -59,15 +73,10 @@ class Run(Value):
     uid: str
     scheduled_at: int
     created_at: float
-    finished_at: float | None = None  # None while it runs
+    finished_at: float | None = None  # None while it runs, also while it is deleted: until then its pods are there
     succeeded: bool = False
     deleting: bool = False
     archived: bool = False  # whether the history has it
-
-    @property
-    def is_active(self) -> bool:
-        """Whether it still runs; also while it is being deleted, as its pods are there until it is gone."""
-        return self.finished_at is None
 
 
 class Schedule(Value):
@@ -96,60 +105,69 @@ class Decision(Value):
 
 def decide(schedule: Schedule, runs: tuple[Run, ...], now: float) -> Decision:
     """What is to be done now. `runs` are all benchmarks of this schedule that are there."""
+    spec = schedule.spec
     archive = tuple(run for run in runs if run.finished_at is not None and not run.archived)
+    scheduled = [run.scheduled_at for run in runs]  # the status may be a write behind
+    if schedule.last_scheduled_at is not None:
+        scheduled.append(int(schedule.last_scheduled_at))
     made = Decision(
         archive=archive,
-        remove=_beyond_limits(schedule.spec, runs),
-        active=tuple(run for run in runs if run.is_active),
-        last_scheduled_at=_last(schedule, runs),
-        happenings=tuple(_completed(run) for run in archive),
+        remove=_beyond_limits(spec, runs),
+        active=tuple(run for run in runs if run.finished_at is None),
+        last_scheduled_at=max(scheduled, default=None),
+        happenings=tuple(
+            _normal(COMPLETED, f"{run.name} has finished and succeeded")
+            if run.succeeded
+            else _warning(COMPLETED, f"{run.name} has finished and did not succeed")
+            for run in archive
+        ),
     )
     try:
-        table = cron.timetable(schedule.spec.schedule, time_zone=schedule.spec.time_zone)
+        table = cron.timetable(spec.schedule, time_zone=spec.time_zone)
     except cron.InvalidSchedule as error:
-        return made.model_copy(update={"problem": _problem(str(error))})
-    if schedule.spec.suspend:
+        reason = UNKNOWN_TIME_ZONE if str(error).startswith("spec.timeZone") else UNPARSEABLE
+        return made.model_copy(update={"problem": _warning(reason, str(error))})
+    if spec.suspend:
         return made
-    found = cron.due(
+    due = cron.due(
         table,
         created=schedule.created_at,
         last=made.last_scheduled_at,
-        deadline_seconds=schedule.spec.starting_deadline_seconds,
+        deadline_seconds=spec.starting_deadline_seconds,
         now=now,
     )
-    made = made.model_copy(
-        update={"next_at": found.next, "wake_at": None if found.next is None else found.next + _PADDING}
-    )
-    return _started(schedule, made, found)
+    wake_at = None if due.next is None else due.next + _PADDING
+    return made.model_copy(update={"next_at": due.next, "wake_at": wake_at, **_started(spec, made, due)})
 
 
-def _started(schedule: Schedule, made: Decision, found: cron.Due) -> Decision:
-    """The decision with the run that is due, or with why it does not start."""
-    if found.run is None:
-        late = () if found.too_late is None else (_missed(found.too_late),)
-        return made.model_copy(update={"happenings": (*made.happenings, *late)})
-    told = (_too_many(),) if found.too_many_missed else ()
-    policy = schedule.spec.concurrency_policy
-    if policy is ConcurrencyPolicy.FORBID and made.active:
-        held_up = _held_up(found.run, made.active[0])
-        return made.model_copy(update={"happenings": (*made.happenings, *told, held_up)})
-    replaced = made.active if policy is ConcurrencyPolicy.REPLACE else ()
-    return made.model_copy(
-        update={
-            "replace": tuple(run for run in replaced if not run.deleting),
-            "active": () if replaced else made.active,
-            "start": found.run,
-            "happenings": (*made.happenings, *told),
-        }
-    )
-
-
-def _last(schedule: Schedule, runs: tuple[Run, ...]) -> int | None:
-    """The newest scheduled time of which a run was made: the status may be a write behind."""
-    known = [run.scheduled_at for run in runs]
-    if schedule.last_scheduled_at is not None:
-        known.append(int(schedule.last_scheduled_at))
-    return max(known, default=None)
+def _started(spec: GpuBenchmarkScheduleSpec, made: Decision, due: cron.Due) -> dict[str, object]:
+    """What the run that is due changes of a decision, or why it does not start."""
+    events = list(made.happenings)
+    if due.run is None:
+        if due.too_late is not None:
+            moment = rfc3339(due.too_late)
+            message = f"the run of {moment} is later than startingDeadlineSeconds and does not start any more"
+            events.append(_warning(MISSED, message))
+        return {"happenings": tuple(events)}
+    if due.missed > cron.MISSED_MAX:
+        message = (
+            f"more than {cron.MISSED_MAX} runs were missed: the newest one starts; set or decrease "
+            "startingDeadlineSeconds, or check the clocks"
+        )
+        events.append(_warning(TOO_MANY_MISSED, message))
+    if spec.concurrency_policy is ConcurrencyPolicy.FORBID and made.active:
+        message = (
+            f"the run of {rfc3339(due.run)} does not start while {made.active[0].name} is under way: "
+            "concurrencyPolicy Forbid"
+        )
+        return {"happenings": (*events, _normal(STILL_ACTIVE, message))}
+    replaced = made.active if spec.concurrency_policy is ConcurrencyPolicy.REPLACE else ()
+    return {
+        "replace": tuple(run for run in replaced if not run.deleting),
+        "active": () if replaced else made.active,
+        "start": due.run,
+        "happenings": tuple(events),
+    }
 
 
 def _beyond_limits(spec: GpuBenchmarkScheduleSpec, runs: tuple[Run, ...]) -> tuple[Run, ...]:
@@ -164,61 +182,15 @@ def _beyond_limits(spec: GpuBenchmarkScheduleSpec, runs: tuple[Run, ...]) -> tup
     return tuple(run for run in found if run.archived and not run.deleting)
 
 
-# --- what people are told ---------------------------------------------------------------------------------------------
+def _normal(reason: str, message: str) -> Happening:
+    return Happening(type="Normal", reason=reason, message=message)
 
 
-def _told(kind: Literal["Normal", "Warning"], reason: str, message: str) -> Happening:
-    return Happening(type=kind, reason=reason, message=message)
+def _warning(reason: str, message: str) -> Happening:
+    return Happening(type="Warning", reason=reason, message=message)
 
 
-def _completed(run: Run) -> Happening:
-    how = "succeeded" if run.succeeded else "did not succeed"
-    return _told("Normal" if run.succeeded else "Warning", COMPLETED, f"{run.name} has finished and {how}")
-
-
-def _missed(moment: int) -> Happening:
-    sentence = f"the run of {rfc3339(moment)} is later than startingDeadlineSeconds and does not start any more"
-    return _told("Warning", MISSED, sentence)
-
-
-def _too_many() -> Happening:
-    sentence = (
-        f"more than {cron.MISSED_MAX} runs were missed: the newest one starts; set or decrease "
-        "startingDeadlineSeconds, or check the clocks"
-    )
-    return _told("Warning", TOO_MANY_MISSED, sentence)
-
-
-def _held_up(moment: int, active: Run) -> Happening:
-    sentence = f"the run of {rfc3339(moment)} does not start while {active.name} is under way: concurrencyPolicy Forbid"
-    return _told("Normal", STILL_ACTIVE, sentence)
-
-
-def _problem(sentence: str) -> Happening:
-    reason = UNKNOWN_TIME_ZONE if sentence.startswith("spec.timeZone") else UNPARSEABLE
-    return _told("Warning", reason, sentence)
-
-
-# --- status ------------------------------------------------------------
-
-
-# Types of conditions.
-READY = "Ready"
-REGRESSED = "Regressed"
-
-# Reasons of conditions, and of the Events about them.
-SCHEDULED = "Scheduled"
-SUSPENDED = "Suspended"
-WAITING_FOR_POOLS = "WaitingForPools"  # as of a study
-SLOWER = "Slower"
-SLOWER_THAN_BASELINE = "SlowerThanBaseline"
-NOT_SLOWER = "NotSlower"
-TOO_FEW_RUNS = "TooFewRuns"
-SLOW_NODE = "SlowNode"
-KEY_CHANGED = "EnvironmentChanged"
-RECOVERED = "Recovered"
-
-_SHOWN_IN_A_CONDITION = 3
+# --- status -----------------------------------------------------------------------------------------------------------
 
 
 def status(
@@ -235,50 +207,32 @@ def status(
 ) -> GpuBenchmarkScheduleStatus:
     """The status after a decision has been carried out."""
     found = history.regressions(entries, tolerance=float(spec.regressions.tolerance))
+    judged = history.judged(entries)
     succeeded = [entry.finished_at for entry in entries if entry.succeeded]
     active = sorted(decided.active, key=lambda run: run.scheduled_at, reverse=True)
+    made = [
+        conditions.plain(type_, holds=holds, reason=reason, message=message, before=before, now=now)
+        for type_, (holds, reason, message) in (
+            (READY, _ready(spec, decided, missing_pools)),
+            (REGRESSED, _regressed(entries, found, judged=judged)),
+        )
+    ]
     return GpuBenchmarkScheduleStatus(
         observed_generation=generation,
-        conditions=tuple(
-            conditions_of(
-                spec, decided, entries, found, missing=missing_pools, before=before, generation=generation, now=now
-            ),
-        ),
+        conditions=tuple(ScheduleCondition(**dict(one), observed_generation=generation) for one in made),
         active=tuple(ActiveRun(name=run.name, scheduled_at=rfc3339(run.scheduled_at)) for run in active[:ACTIVE_MAX]),
         active_runs=len(active),
         last_schedule_time=None if decided.last_scheduled_at is None else rfc3339(decided.last_scheduled_at),
         last_successful_time=rfc3339(max(succeeded)) if succeeded else None,
         next_schedule_time=None if decided.next_at is None else rfc3339(decided.next_at),
         runs_kept=len(entries),
-        points_judged=history.judged(entries),
+        points_judged=judged,
         last_results=tuple(map(_last_run, reversed(entries[-LAST_RESULTS_MAX:]))),
-        regressions=history.shown(found),
+        regressions=found[:REGRESSIONS_MAX],
         key_changes=history.key_changes(entries),
         slow_nodes=tuple(slow_nodes),
         monthly=monthly,
     )
-
-
-def conditions_of(
-    spec: GpuBenchmarkScheduleSpec,
-    decided: Decision,
-    entries: Sequence[Entry],
-    found: Sequence[Regression],
-    *,
-    missing: Sequence[str] = (),
-    before: Sequence[Condition],
-    generation: int,
-    now: float,
-) -> list[ScheduleCondition]:
-    """Ready and Regressed."""
-    made = []
-    for type_, (holds, reason, message) in (
-        (READY, _ready(spec, decided, missing)),
-        (REGRESSED, _regressed(entries, found)),
-    ):
-        plain = conditions.plain(type_, holds=holds, reason=reason, message=message, before=before, now=now)
-        made.append(ScheduleCondition(**dict(plain), observed_generation=generation))
-    return made
 
 
 def happenings(
@@ -288,27 +242,21 @@ def happenings(
     *,
     slow_before: Sequence[SlowNode] = (),
 ) -> tuple[Happening, ...]:
-    """What is new in a status: a regression, its end, and what the figures stand on."""
-    told = []
-    known = {change.run for change in old_changes}
-    told += [
-        Happening(type="Normal", reason=KEY_CHANGED, message=f"{change.sentence} since {change.since} ({change.run})")
+    """What is new in a status: a changed environment, a slow node, a regression, its end."""
+    known, slow = {change.run for change in old_changes}, {one.node for one in slow_before}
+    events = [
+        _normal(KEY_CHANGED, f"{change.sentence} since {change.since} ({change.run})")
         for change in reversed(new.key_changes)
         if change.run not in known
     ]
-    slow = {one.node for one in slow_before}
-    told += [
-        Happening(type="Warning", reason=SLOW_NODE, message=one.sentence)
-        for one in new.slow_nodes
-        if one.node not in slow
-    ]
-    was = next((one for one in before if one.type == REGRESSED), None)
+    events += [_warning(SLOW_NODE, one.sentence) for one in new.slow_nodes if one.node not in slow]
+    was = next((one.status for one in before if one.type == REGRESSED), None)
     now = next(one for one in new.conditions if one.type == REGRESSED)
-    if now.status == "True" and (was is None or was.status != "True"):
-        told.append(Happening(type="Warning", reason=REGRESSED, message=now.message))
-    if now.status == "False" and was is not None and was.status == "True":
-        told.append(Happening(type="Normal", reason=RECOVERED, message=now.message))
-    return tuple(told)
+    if now.status == "True" and was != "True":
+        events.append(_warning(REGRESSED, now.message))
+    if now.status == "False" and was == "True":
+        events.append(_normal(RECOVERED, now.message))
+    return tuple(events)
 
 
 def _ready(spec: GpuBenchmarkScheduleSpec, decided: Decision, missing: Sequence[str]) -> tuple[bool, str, str]:
@@ -320,16 +268,13 @@ def _ready(spec: GpuBenchmarkScheduleSpec, decided: Decision, missing: Sequence[
         return True, SCHEDULED, "no further run is due"
     due = f"the next run is due at {rfc3339(decided.next_at)}"
     if missing:
-        return True, WAITING_FOR_POOLS, f"{due}, and waits for GpuPool {_few(missing)}, not there: apply it"
+        more = len(missing) - _SHOWN_IN_A_CONDITION
+        pools = ", ".join(missing[:_SHOWN_IN_A_CONDITION]) + (f" and {more} more" if more > 0 else "")
+        return True, WAITING_FOR_POOLS, f"{due}, and waits for GpuPool {pools}, not there: apply it"
     return True, SCHEDULED, due
 
 
-def _few(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:_SHOWN_IN_A_CONDITION])
-    return shown if len(names) <= _SHOWN_IN_A_CONDITION else f"{shown} and {len(names) - _SHOWN_IN_A_CONDITION} more"
-
-
-def _regressed(entries: Sequence[Entry], found: Sequence[Regression]) -> tuple[bool | None, str, str]:
+def _regressed(entries: Sequence[Entry], found: Sequence[Regression], *, judged: int) -> tuple[bool | None, str, str]:
     if found:
         shown = "; ".join(one.sentence for one in found[:_SHOWN_IN_A_CONDITION])
         more = len(found) - _SHOWN_IN_A_CONDITION
@@ -337,24 +282,25 @@ def _regressed(entries: Sequence[Entry], found: Sequence[Regression]) -> tuple[b
     newest = entries[-1] if entries else None
     if newest is not None and newest.baseline == "Fail":
         return True, SLOWER_THAN_BASELINE, f"{newest.name}: {newest.baseline_sentence or 'slower than its baseline'}"
-    if not history.judged(entries):
-        sentence = f"no point has {changepoint.SERIES_MIN} runs of one environment yet: nothing can be told"
-        if newest is not None and newest.baseline == "Pass":
-            return False, NOT_SLOWER, f"{newest.name}: {newest.baseline_sentence or 'keeps up with its baseline'}"
-        return None, TOO_FEW_RUNS, sentence
-    return False, NOT_SLOWER, "no point is slower than it was by more than the tolerance"
+    if judged:
+        return False, NOT_SLOWER, "no point is slower than it was by more than the tolerance"
+    if newest is not None and newest.baseline == "Pass":
+        return False, NOT_SLOWER, f"{newest.name}: {newest.baseline_sentence or 'keeps up with its baseline'}"
+    message = f"no point has {changepoint.SERIES_MIN} runs of one environment yet: nothing can be told"
+    return None, TOO_FEW_RUNS, message
 
 
 def _last_run(entry: Entry) -> LastRun:
-    took = duration_text(entry.finished_at - entry.created_at)
-    first = f"; {entry.figures[0].text}: {entry.figures[0].mean:.4g}" if entry.figures else ""
-    unit = " s" if entry.figures and entry.figures[0].quantity == "Seconds" else " samples/s" if entry.figures else ""
+    sentence = f"{entry.sentence}, after {duration_text(entry.finished_at - entry.created_at)}"
+    if entry.figures:
+        first = entry.figures[0]
+        sentence += f"; {first.text}: {first.mean:.4g} {'s' if first.quantity == 'Seconds' else 'samples/s'}"
     return LastRun(
         name=entry.name,
         scheduled_at=rfc3339(entry.scheduled_at),
         finished_at=rfc3339(entry.finished_at),
         succeeded=entry.succeeded,
-        sentence=conditions.clamped(f"{entry.sentence}, after {took}{first}{unit}", REGRESSION_SENTENCE_MAX),
+        sentence=conditions.clamped(sentence, REGRESSION_SENTENCE_MAX),
         spent=entry.spent,
         currency=entry.currency,
     )
