@@ -10,6 +10,9 @@ agree: OpenVINO inception v3 23.819 M, v4 42.648 M; timm inception_v4 42.7 M, 12
 
 from difflib import get_close_matches
 from enum import StrEnum
+from functools import partial
+
+from pydantic import Field
 
 from gpubench.values import Value
 
@@ -83,7 +86,8 @@ class Workload(Value):
     classes: int  # that a sample can belong to; characters that can come next
     vocabulary: int | None = None  # different word numbers, where a sample is made of such
     trainable_parameters: int  # at this vocabulary
-    total_parameters: int  # with the moving statistics of batch normalisation
+    #: With the moving statistics of batch normalisation; without such as many as are trained.
+    total_parameters: int = Field(default_factory=lambda fields: fields["trainable_parameters"])
     forward_gmac: float  # giga multiply-accumulates of one sample's forward pass; training takes about three times that
     default_batch: int  # per worker, of the original
     default_epochs: int = 1  # of the original; 1 where it counted steps
@@ -111,6 +115,8 @@ _PAIRS_ASSUMED = 1_200_000
 #: The workload that has no model and only sends messages.
 MESSAGES = "allreduce"
 
+_image_net = partial(Workload, task=Task.IMAGE_CLASSIFICATION, inputs=Inputs.IMAGENET, classes=1001)
+
 CATALOGUE: tuple[Workload, ...] = (
     Workload(
         name="mnist_mlp",
@@ -120,7 +126,6 @@ CATALOGUE: tuple[Workload, ...] = (
         input_shape=(784,),
         classes=10,
         trainable_parameters=669_706,
-        total_parameters=669_706,
         forward_gmac=0.000669,
         default_batch=128,
         default_epochs=20,
@@ -135,7 +140,6 @@ CATALOGUE: tuple[Workload, ...] = (
         input_shape=(28, 28, 1),
         classes=10,
         trainable_parameters=1_199_882,
-        total_parameters=1_199_882,
         forward_gmac=0.011992,
         default_batch=128,
         default_epochs=12,
@@ -151,7 +155,6 @@ CATALOGUE: tuple[Workload, ...] = (
         input_shape=(32, 32, 3),
         classes=10,
         trainable_parameters=1_250_858,
-        total_parameters=1_250_858,
         forward_gmac=0.020741,
         default_batch=32,
         default_epochs=20,
@@ -168,7 +171,6 @@ CATALOGUE: tuple[Workload, ...] = (
         classes=2,
         vocabulary=20_000,
         trainable_parameters=2_658_945,
-        total_parameters=2_658_945,
         forward_gmac=0.009831,
         default_batch=32,
         default_epochs=4,
@@ -185,7 +187,6 @@ CATALOGUE: tuple[Workload, ...] = (
         classes=2,
         vocabulary=_WORDS_BEFORE_PAIRS + _PAIRS_ASSUMED,
         trainable_parameters=61_000_101,
-        total_parameters=61_000_101,
         forward_gmac=0.00000005,
         default_batch=32,
         default_epochs=5,
@@ -201,7 +202,6 @@ CATALOGUE: tuple[Workload, ...] = (
         input_shape=(40, 57),
         classes=57,
         trainable_parameters=102_585,
-        total_parameters=102_585,
         forward_gmac=0.003796,
         default_batch=128,
         default_epochs=10,
@@ -218,92 +218,68 @@ CATALOGUE: tuple[Workload, ...] = (
         classes=2,
         vocabulary=274_562,
         trainable_parameters=35_242_881,
-        total_parameters=35_242_881,
         forward_gmac=0.011502,
         default_batch=32,
         default_epochs=4,
         optimizer=_ADAM,
         origin="RaRe Technologies, benchmark of GPU platforms, Keras 2.1.3 (February 2018)",
     ),
-    Workload(
+    _image_net(
         name="trivial",
-        task=Task.IMAGE_CLASSIFICATION,
-        inputs=Inputs.IMAGENET,
         about="Two dense layers and nothing else: the fixed cost of a step, and an all-reduce of 17 MB.",
         input_shape=(227, 227, 3),
-        classes=1001,
         trainable_parameters=4_263_877,
-        total_parameters=4_263_877,
         forward_gmac=0.004,
         default_batch=32,
         optimizer=_SGD,
         origin="tf_cnn_benchmarks trivial, mid 2018",
     ),
-    Workload(
+    _image_net(
         name="alexnet",
-        task=Task.IMAGE_CLASSIFICATION,
-        inputs=Inputs.IMAGENET,
         about="Little arithmetic for 62 million parameters: the interconnect shows. Without "
         "dropout, as the tool ran until 2018-08-09.",
         input_shape=(227, 227, 3),
-        classes=1001,
         trainable_parameters=61_842_345,
-        total_parameters=61_842_345,
         forward_gmac=0.839,
         default_batch=512,
         optimizer=_SGD_OF_ALEXNET,
         origin="tf_cnn_benchmarks alexnet (one tower), mid 2018",
     ),
-    Workload(
+    _image_net(
         name="googlenet",
-        task=Task.IMAGE_CLASSIFICATION,
-        inputs=Inputs.IMAGENET,
         about="Nine modules of four columns, biases and no normalisation, no auxiliary heads.",
         input_shape=(224, 224, 3),
-        classes=1001,
         trainable_parameters=6_999_577,
-        total_parameters=6_999_577,
         forward_gmac=1.583,
         default_batch=32,
         optimizer=_SGD,
         origin="tf_cnn_benchmarks googlenet (Inception v1), mid 2018",
     ),
-    Workload(
+    _image_net(
         name="vgg16",
-        task=Task.IMAGE_CLASSIFICATION,
-        inputs=Inputs.IMAGENET,
         about="Large gradients: 553 MB in each step, most of it one dense layer's. Without dropout, "
         "as the tool ran until 2018-08-09.",
         input_shape=(224, 224, 3),
-        classes=1001,
         trainable_parameters=138_361_641,
-        total_parameters=138_361_641,
         forward_gmac=15.47,
         default_batch=64,
         optimizer=_SGD,
         origin="tf_cnn_benchmarks vgg16, mid 2018",
     ),
-    Workload(
+    _image_net(
         name="vgg19",
-        task=Task.IMAGE_CLASSIFICATION,
-        inputs=Inputs.IMAGENET,
         about="vgg16 with three more convolutions. Without dropout, as the tool ran until 2018-08-09.",
         input_shape=(224, 224, 3),
-        classes=1001,
         trainable_parameters=143_671_337,
-        total_parameters=143_671_337,
         forward_gmac=19.632,
         default_batch=64,
         optimizer=_SGD,
         origin="tf_cnn_benchmarks vgg19, mid 2018",
     ),
-    Workload(
+    _image_net(
         name="inception3",
-        task=Task.IMAGE_CLASSIFICATION,
-        inputs=Inputs.IMAGENET,
         about="94 convolutions in many small columns; batch normalisation without gamma, auxiliary head off.",
         input_shape=(299, 299, 3),
-        classes=1001,
         trainable_parameters=23_819_401,
         total_parameters=23_853_833,
         forward_gmac=5.713,
@@ -311,14 +287,11 @@ CATALOGUE: tuple[Workload, ...] = (
         optimizer=_SGD,
         origin="tf_cnn_benchmarks inception3, mid 2018",
     ),
-    Workload(
+    _image_net(
         name="inception4",
-        task=Task.IMAGE_CLASSIFICATION,
-        inputs=Inputs.IMAGENET,
         about="149 convolutions; batch normalisation without gamma, no auxiliary head. Without "
         "dropout, as the tool ran until 2018-08-09.",
         input_shape=(299, 299, 3),
-        classes=1001,
         trainable_parameters=42_649_769,
         total_parameters=42_712_937,
         forward_gmac=12.254,
@@ -342,13 +315,10 @@ CATALOGUE: tuple[Workload, ...] = (
         "L2 term 4e-5 on kernels; loss of the auxiliary head x 0.4",
         origin="TF-Slim inception_v4, fine-tuned by Initialized Capital (TensorFlow 1.0, April 2017)",
     ),
-    Workload(
+    _image_net(
         name="resnet50",
-        task=Task.IMAGE_CLASSIFICATION,
-        inputs=Inputs.IMAGENET,
         about="53 convolutions without biases, batch normalisation after each.",
         input_shape=(224, 224, 3),
-        classes=1001,
         trainable_parameters=25_559_081,
         total_parameters=25_612_201,
         forward_gmac=3.858,
@@ -356,13 +326,10 @@ CATALOGUE: tuple[Workload, ...] = (
         optimizer=_SGD_OF_RESNETS,
         origin="tf_cnn_benchmarks resnet50 (v1: stride in the first 1x1), mid 2018",
     ),
-    Workload(
+    _image_net(
         name="resnet50_v1.5",
-        task=Task.IMAGE_CLASSIFICATION,
-        inputs=Inputs.IMAGENET,
         about="resnet50 with the stride moved into the 3x3: as many parameters, 6 % more arithmetic.",
         input_shape=(224, 224, 3),
-        classes=1001,
         trainable_parameters=25_559_081,
         total_parameters=25_612_201,
         forward_gmac=4.089,
@@ -370,13 +337,10 @@ CATALOGUE: tuple[Workload, ...] = (
         optimizer=_SGD_OF_RESNETS,
         origin="tf_cnn_benchmarks resnet50_v1.5 (stride in the 3x3), July 2018",
     ),
-    Workload(
+    _image_net(
         name="resnet101",
-        task=Task.IMAGE_CLASSIFICATION,
-        inputs=Inputs.IMAGENET,
         about="resnet50 with 23 blocks in place of 6 in the third stage.",
         input_shape=(224, 224, 3),
-        classes=1001,
         trainable_parameters=44_551_209,
         total_parameters=44_656_553,
         forward_gmac=7.57,
@@ -384,13 +348,10 @@ CATALOGUE: tuple[Workload, ...] = (
         optimizer=_SGD_OF_RESNETS,
         origin="tf_cnn_benchmarks resnet101 (v1), mid 2018",
     ),
-    Workload(
+    _image_net(
         name="resnet152",
-        task=Task.IMAGE_CLASSIFICATION,
-        inputs=Inputs.IMAGENET,
         about="resnet50 with 8 and 36 blocks in place of 4 and 6 in the second and third stage.",
         input_shape=(224, 224, 3),
-        classes=1001,
         trainable_parameters=60_194_857,
         total_parameters=60_346_281,
         forward_gmac=11.282,
@@ -407,7 +368,6 @@ CATALOGUE: tuple[Workload, ...] = (
         input_shape=(),
         classes=0,
         trainable_parameters=0,
-        total_parameters=0,
         forward_gmac=0.0,
         default_batch=16_777_216,
         optimizer="none",
