@@ -15,7 +15,7 @@ class Scope(StrEnum):
     """Where a permission is needed, so that an installation grants nothing wider and nothing that it does not use."""
 
     CLUSTER = "cluster"  # what belongs to no namespace
-    STUDIES = "studies"  # the namespaces whose studies are served
+    STUDIES = "studies"  # the namespaces whose benchmarks are served
     OWN = "own"  # the operator's own namespace
     DRAINS = "drains"  # as CLUSTER, and only where nodes may be cordoned on purpose
 
@@ -35,13 +35,13 @@ RULES: tuple[Rule, ...] = (
         groups=(names.GROUP,),
         resources=(names.BENCHMARK_PLURAL,),
         verbs=("get", "list", "watch"),
-        why="studies are watched, listed for the resync, and read afresh at each look; their spec is never written",
+        why="benchmarks are watched, listed for the resync, read afresh at each reconcile; their spec is never written",
     ),
     Rule(
         groups=(names.GROUP,),
         resources=(names.SCHEDULE_PLURAL,),
         verbs=("get", "list", "watch"),
-        why="schedules are watched, and read afresh at each look; never written",
+        why="schedules are watched, and read afresh at each reconcile; never written",
     ),
     Rule(
         groups=(names.GROUP,),
@@ -53,20 +53,20 @@ RULES: tuple[Rule, ...] = (
         groups=(names.GROUP,),
         resources=(names.BENCHMARK_PLURAL,),
         verbs=("create", "delete"),
-        why="each run of a schedule is a study: created when it is due, deleted beyond the history limits or replaced",
+        why="each run of a schedule is a benchmark: created when due, deleted beyond the history limits or replaced",
     ),
     Rule(
         groups=(names.GROUP,),
         resources=(names.POOL_PLURAL,),
         verbs=("get", "list", "watch"),
-        why="pools are read when a study is planned, when an attempt ends and when their status is made; never written",
+        why="pools are read when a benchmark is planned, when an attempt ends and for their status; never written",
         scope=Scope.CLUSTER,
     ),
     Rule(
         groups=(names.GROUP,),
         resources=(f"{names.BENCHMARK_PLURAL}/status",),
         verbs=("patch",),
-        why="what was found is written into the status",
+        why="conditions and results are written into the status",
     ),
     Rule(
         groups=(names.GROUP,),
@@ -85,19 +85,19 @@ RULES: tuple[Rule, ...] = (
         groups=("",),
         resources=("pods",),
         verbs=("list", "watch"),
-        why="how an attempt goes and ends is read from its pods, which the Job controller makes",
+        why="how an attempt runs and ends is read from its pods, which the Job controller makes",
     ),
     Rule(
         groups=("",),
         resources=("pods/eviction",),
         verbs=("create",),
-        why="spec.drill: a pod of the study's own attempts is evicted on purpose",
+        why="spec.drill: a pod of the benchmark's own attempts is evicted on purpose",
     ),
     Rule(
         groups=("",),
         resources=("pods/log",),
         verbs=("get",),
-        why="the head of pod 0's log has the full environment that a figure stands on; kept in the study's ledger",
+        why="the head of pod 0's log has the full environment of a result; kept in the benchmark's ledger",
     ),
     Rule(
         groups=("",),
@@ -105,30 +105,30 @@ RULES: tuple[Rule, ...] = (
         verbs=("create", "get", "list", "patch"),
         why="frozen plans and attempt ledgers",
     ),
-    Rule(groups=("",), resources=("services",), verbs=("create",), why="the headless Service of each study"),
+    Rule(groups=("",), resources=("services",), verbs=("create",), why="the headless Service of each benchmark"),
     Rule(
         groups=("",),
         resources=("secrets",),
         verbs=("create",),
-        why="the token by which the pods of a study know each other; the operator can read no Secret, nor this one",
+        why="the token by which the pods of a benchmark know each other; the operator can read no Secret, nor this one",
     ),
     Rule(
         groups=("networking.k8s.io",),
         resources=("networkpolicies",),
         verbs=("create",),
-        why="the NetworkPolicy of each study: its pods are reached by each other, and to be scraped, by nobody else",
+        why="the NetworkPolicy of each benchmark: its pods are reached by each other, and for scrapes, by nobody else",
     ),
     Rule(
         groups=("",),
         resources=("events",),
         verbs=("create", "list"),
-        why="studies tell their story; FailedCreate and FailedMount events say what a gang waits for",
+        why="Events of benchmarks are written; FailedCreate and FailedMount events say what a gang waits for",
     ),
     Rule(
         groups=("",),
         resources=("nodes",),
         verbs=("list",),
-        why="the status of a pool counts its nodes; their labels tell instance type and zone",
+        why="the status of a pool counts its nodes; their labels have instance type and zone",
         scope=Scope.CLUSTER,
     ),
     Rule(

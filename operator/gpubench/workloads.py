@@ -76,7 +76,7 @@ TRAINING_SAMPLES = {
 
 
 class Workload(Value):
-    """One model with its training recipe, as the studies of 2017-18 ran it."""
+    """One model with its training recipe, as the publications of 2017-18 ran it."""
 
     name: str
     task: Task

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one gang is told to do: the only thing that travels from the planner to the pods.
+"""The orders of one gang: the only thing that travels from the planner to the pods.
 
 It goes as JSON in the environment variable `GPUBENCH_ASSIGNMENT`, the same for every pod of the gang; a pod adds its
 own index from the Job controller. A pod needs nothing else: no API access, no mounted configuration.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long one attempt will hold its nodes, before it has run: with an interval, and with what it stands on.
+"""How long one attempt will hold its nodes, before it has run: with an interval, and its basis.
 
-From earlier attempts at the same point, where there are some. Else, in mode Throughput, from the times that the study
-itself sets, with an assumed start-up; in mode Training from a count of arithmetic and an assumed share of what the
-accelerator could do, which is hardly more than an order of magnitude. What an attempt costs is not known here.
+From earlier attempts at the same point, where there are some. Else, in mode Throughput, from the benchmark's own times,
+with an assumed start-up. In mode Training from a count of arithmetic and an assumed share of what the accelerator could
+do, which is hardly more than an order of magnitude. What an attempt costs is not known here.
 
 Must not happen: an assumption that is not said, or a number where nothing can be assumed.
 """
@@ -26,7 +26,7 @@ from gpubench.workloads import Precision
 
 START_UP_SECONDS = 15  # imports, rendezvous, the first step of a small model; a large one on a slow processor: a minute
 _START_UP_LOW, _START_UP_HIGH = 5, 120
-_WINDOWS_MIN = 12  # before which no run ends early: that of `measure.run_length`, which is above this layer
+_WINDOWS_MIN = 12  # before which no run ends early: as `stats` has it
 _CONFIDENCE = 0.95
 _ATTEMPTS_FOR_INTERVAL = 3
 _FEW_ATTEMPTS = 2.0  # with fewer: half as long to twice as long
@@ -61,7 +61,7 @@ _PEAKS: dict[str, tuple[float, float, float]] = {
 
 
 class Basis(StrEnum):
-    """What an estimate stands on."""
+    """What an estimate is made from."""
 
     HISTORY = "history"  # earlier attempts at the same point
     SETTINGS = "settings"  # the benchmark's own times

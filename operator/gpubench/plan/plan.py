@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plan of a study: its points, its trials in their order, and the pools as they were. Frozen when the study starts.
+"""The plan of a benchmark: its points, its trials in their order, and the pools as they were when it started.
 
-Everything later reads the plan, never the pools: a changed price or a new version of the operator changes no study that
-is under way. What many points repeat at length (data, variant, workload of the user's own) stands once in the stored
-JSON, and the points have its index: so it fits a ConfigMap.
+Everything later reads the plan, never the pools: a changed price or a new version of the operator changes no benchmark
+that is under way. What many points repeat at length (data, variant, custom workload) is stored once, and the points
+have its index: so the JSON fits a ConfigMap.
 
 A baseline is frozen into it as values, so that it may be deleted the day after. So are figures that were measured
 elsewhere (`Imported`): they become results by the same functions as measured ones, and nothing is run for such a plan.
@@ -53,7 +53,7 @@ class Baseline(Value):
     confidence: float = 0.95  # at which intervals over its repeats are computed: more where these were added as needed
     points: tuple[BaselinePoint, ...] = ()
     environments: tuple[EnvironmentFacts, ...] = ()
-    absent: str | None = None  # why there is nothing to compare with, in a sentence
+    absent: str | None = None  # why there is nothing to compare with
 
 
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -151,7 +151,7 @@ class Point(Value):
 
     key: PointKey
     lines: tuple[Literal["weak", "strong"], ...]  # on which scaling lines it lies: batchPerWorker, globalBatch, or both
-    skip: str | None = None  # why it cannot be run, in a sentence
+    skip: str | None = None  # why it cannot be run
     basis: Basis = Basis.MEASURED  # any other is never run: `GpuPoolSpec.measured_by`, `Plan.imported`
 
     @property
@@ -189,9 +189,9 @@ class Timing(Value):
 
 
 class Strict(Value):
-    """The confidences that hold what they promise though it was looked after each repeat (`measure.stopping`).
+    """The confidences that are true although each repeat decides whether another one follows (`stats.stopping`).
 
-    They are those of the version that planned the study: a later one that is stricter begins no finished study again.
+    They are those of the version that planned the benchmark: a stricter later one starts no finished benchmark again.
     """
 
     rule: float  # of the rule that ends the repeats
@@ -199,10 +199,10 @@ class Strict(Value):
 
 
 class Plan(checksum.Stored):
-    """A frozen study."""
+    """A frozen benchmark."""
 
     planned_at: str  # RFC 3339
-    study_digest: str | None = None  # of the study file beside it, in a results folder: SHA-256
+    study_digest: str | None = None  # of the benchmark file beside it, in a results folder: SHA-256
     points: tuple[Point, ...]
     trials: tuple[Trial, ...]  # in the order in which they start; skipped and derived points have none
     pools: tuple[GpuPool, ...]
@@ -219,7 +219,7 @@ class Plan(checksum.Stored):
     strict: Strict | None = None  # with `repeats`; None: what this version computes
     health_check: bool = False  # whether each rank tests its device before a trial
     checkpoint: Checkpointing | None = None  # when trainings keep checkpoints; None: each attempt begins anew
-    baseline: Baseline | None = None  # what the study is compared with
+    baseline: Baseline | None = None  # what the benchmark is compared with
     imported: Imported | None = None  # figures that were measured elsewhere; such a plan has no trials
     #: Of a re-priced plan: its pools with the prices by which it was decided what is run; None where `pools` has them.
     pools_when_measured: tuple[GpuPool, ...] | None = None
@@ -259,7 +259,7 @@ class Plan(checksum.Stored):
         return {**rest, "points": points}
 
     def pool(self, name: str) -> GpuPool:
-        """The pool as it was when the study started."""
+        """The pool as it was when the benchmark started."""
         return next(pool for pool in self.pools if pool.name == name)
 
     def as_measured(self) -> "Plan":

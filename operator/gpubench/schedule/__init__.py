@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Again and again: when a study is due, what is kept of it, whether it became slower, what it costs a month.
+"""Benchmarks on a schedule: when one is due, what is kept of it, whether it became slower, what it costs a month.
 
 The words and the rules are CronJob's. Nothing here reads a clock: `now` is always given.
 """

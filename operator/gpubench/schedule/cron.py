@@ -92,7 +92,7 @@ class Timetable(Value):
 
 @functools.lru_cache(maxsize=1024)  # a look at a schedule reads it again
 def timetable(schedule: str, *, time_zone: str | None = None) -> Timetable:
-    """When a schedule runs. InvalidSchedule with a sentence where CronJob would not run it.
+    """When a schedule runs. InvalidSchedule with the remedy where CronJob would not run it.
 
     Without a time zone it is UTC: CronJob means the zone of its controller then, which here would be a pod's.
     """
@@ -193,10 +193,10 @@ def _nearest(table: Timetable, moment: float, *, forwards: bool) -> int | None:
     nearest = next(_walls(table, wall, forwards=forwards), None)
     if nearest is not None and offset is not None:
         at = (nearest - offset).replace(tzinfo=UTC)
-        # Where the clock stands alike at both ends, and near them, no time in question comes twice.
+        # Where the clock has the same offset at both ends, and near them, no time in question comes twice.
         beyond, before = (_LEAP, -_LEAP) if forwards else (-_LEAP, _LEAP)
-        looked_at = (at, at + before, here.astimezone(UTC) + beyond)
-        if all(one.astimezone(zone).utcoffset() == offset for one in looked_at):
+        moments = (at, at + before, here.astimezone(UTC) + beyond)
+        if all(one.astimezone(zone).utcoffset() == offset for one in moments):
             return int(at.timestamp())
     return _nearest_of_all(table, moment, wall=wall, forwards=forwards)
 

@@ -14,17 +14,9 @@ from pydantic import ValidationError
 
 from gpubench import checksum, records, units
 from gpubench.analysis import health
+from gpubench.api import schedule as api
 from gpubench.api.benchmark_status import EnvironmentFacts
 from gpubench.api.point_result import Basis, Estimate, PointState
-from gpubench.api.schedule import (
-    KEY_CHANGES_MAX,
-    NODES_NAMED_MAX,
-    REGRESSION_SENTENCE_MAX,
-    SLOW_NODES_MAX,
-    KeyChange,
-    Regression,
-    SlowNode,
-)
 from gpubench.plan.plan import Plan
 from gpubench.report import pairs, tables
 from gpubench.report.pairs import Side
@@ -268,7 +260,7 @@ def series(entries: Sequence[Entry]) -> dict[str, tuple[Measured, ...]]:
 
 def regressions(
     entries: Sequence[Entry], *, tolerance: float, alpha: float = changepoint.ALPHA
-) -> tuple[Regression, ...]:
+) -> tuple[api.Regression, ...]:
     """The points that are slower now than they were, the worst first; none that the newest run does not have."""
     current = _current(entries)
     found = (_regression(one, tolerance=tolerance, alpha=alpha / len(current)) for one in current)
@@ -280,16 +272,16 @@ def judged(entries: Sequence[Entry]) -> int:
     return sum(len(measured) >= changepoint.SERIES_MIN for measured in _current(entries))
 
 
-def key_changes(entries: Sequence[Entry]) -> tuple[KeyChange, ...]:
+def key_changes(entries: Sequence[Entry]) -> tuple[api.KeyChange, ...]:
     """When the environment of the figures has changed, newest first: `driver 550 -> 560`."""
-    found: dict[tuple[str, str], KeyChange] = {}
+    found: dict[tuple[str, str], api.KeyChange] = {}
     for measured in series(entries).values():
         for before, after in itertools.pairwise(measured):
             if before.figure.environment_key != after.figure.environment_key:
-                sentence = conditions.clamped(_difference(before, after), REGRESSION_SENTENCE_MAX)
-                change = KeyChange(since=rfc3339(after.run.scheduled_at), run=after.run.name, sentence=sentence)
+                sentence = conditions.clamped(_difference(before, after), api.REGRESSION_SENTENCE_MAX)
+                change = api.KeyChange(since=rfc3339(after.run.scheduled_at), run=after.run.name, sentence=sentence)
                 found.setdefault((change.run, sentence), change)
-    return tuple(sorted(found.values(), key=lambda one: (one.since, one.run), reverse=True)[:KEY_CHANGES_MAX])
+    return tuple(sorted(found.values(), key=lambda one: (one.since, one.run), reverse=True)[: api.KEY_CHANGES_MAX])
 
 
 def _current(entries: Sequence[Entry]) -> list[tuple[Measured, ...]]:
@@ -306,7 +298,7 @@ def _current(entries: Sequence[Entry]) -> list[tuple[Measured, ...]]:
     ]
 
 
-def _regression(measured: Sequence[Measured], *, tolerance: float, alpha: float) -> Regression | None:
+def _regression(measured: Sequence[Measured], *, tolerance: float, alpha: float) -> api.Regression | None:
     levels = changepoint.levels([one.figure.speed for one in measured], alpha=alpha)
     reference = max(levels[:-1], key=lambda level: level.mean, default=None)
     if reference is None or levels[-1].mean >= (bound := reference.mean * (1 - tolerance)):
@@ -323,27 +315,27 @@ def _regression(measured: Sequence[Measured], *, tolerance: float, alpha: float)
         f"{figure.text} has {bounded(speed)} times the speed of before since {rfc3339(run.scheduled_at)} ({run.name}): "
         f"{len(since)} runs against {len(before)}{_where(nodes, before)}"
     )
-    return Regression(
+    return api.Regression(
         point=figure.text,
         since=rfc3339(run.scheduled_at),
         run=run.name,
         speed=speed,
         runs_since=len(since),
         runs_before=len(before),
-        nodes=nodes[:NODES_NAMED_MAX],
+        nodes=nodes[: api.NODES_NAMED_MAX],
         environment=figure.environment,
-        sentence=conditions.clamped(sentence, REGRESSION_SENTENCE_MAX),
+        sentence=conditions.clamped(sentence, api.REGRESSION_SENTENCE_MAX),
     )
 
 
-def _where(nodes: Sequence[str], before: Sequence[Measured]) -> str:
+def _where(nodes: tuple[str, ...], before: Sequence[Measured]) -> str:
     """The nodes of the slow runs, and whether any of them has been fast."""
     if not nodes:
         return ""
+    others = " and others" if len(nodes) > api.NODES_NAMED_MAX else ""
     fast = {node for one in before for node in one.figure.nodes}
-    named = units.listed(tuple(nodes[:NODES_NAMED_MAX])) + (" and others" if len(nodes) > NODES_NAMED_MAX else "")
     same = ", where it was faster before" if fast & set(nodes) else ", none of them among the nodes of before"
-    return f", on {named}{same if fast else ''}"
+    return f", on {units.listed(nodes[: api.NODES_NAMED_MAX])}{others}{same if fast else ''}"
 
 
 def _difference(before: Measured, after: Measured) -> str:
@@ -368,7 +360,7 @@ def _facts(one: Measured) -> dict[str, object]:
 # --- slow nodes -------------------------------------------------------------------------------------------------------
 
 
-def slow_nodes(entries: Sequence[Entry]) -> tuple[SlowNode, ...]:
+def slow_nodes(entries: Sequence[Entry]) -> tuple[api.SlowNode, ...]:
     """The slow nodes of the newest run with figures of single nodes, the slowest first; each once.
 
     A node is slow when its speed is an outlier among those of the others (modified z-score beyond 3.5, Iglewicz and
@@ -380,13 +372,13 @@ def slow_nodes(entries: Sequence[Entry]) -> tuple[SlowNode, ...]:
     for figure in () if newest is None else newest.figures:
         if figure.node is not None and figure.settled:
             groups.setdefault((figure.group, figure.environment_key), []).append(figure)
-    by_node: dict[str, SlowNode] = {}
+    by_node: dict[str, api.SlowNode] = {}
     for one in sorted((one for group in groups.values() for one in _slow(group)), key=lambda one: one.speed):
         by_node.setdefault(one.node, one)
-    return tuple(by_node.values())[:SLOW_NODES_MAX]
+    return tuple(by_node.values())[: api.SLOW_NODES_MAX]
 
 
-def _slow(group: Sequence[Figure]) -> list[SlowNode]:
+def _slow(group: Sequence[Figure]) -> list[api.SlowNode]:
     if len(group) <= health.HISTORY_MIN:  # so many others: fewer have no usual speed
         return []
     speeds = [figure.speed for figure in group]
@@ -400,8 +392,10 @@ def _slow(group: Sequence[Figure]) -> list[SlowNode]:
             f"{figure.text}: {compare.percent(1 - ratio)} slower than the median of the {len(group)} nodes: look at "
             "its clocks, its temperature and what else runs there, or take it out of the pool"
         )
-        sentence = conditions.clamped(sentence, REGRESSION_SENTENCE_MAX)
+        sentence = conditions.clamped(sentence, api.REGRESSION_SENTENCE_MAX)
         found.append(
-            SlowNode(node=figure.node or "", pool=figure.pool or "", speed=ratio, nodes=len(group), sentence=sentence)
+            api.SlowNode(
+                node=figure.node or "", pool=figure.pool or "", speed=ratio, nodes=len(group), sentence=sentence
+            )
         )
     return found

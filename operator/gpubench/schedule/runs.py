@@ -10,23 +10,8 @@ made, but for times of transitions.
 
 from collections.abc import Sequence
 
+from gpubench.api import schedule as api
 from gpubench.api.condition import Condition
-from gpubench.api.schedule import (
-    ACTIVE_MAX,
-    LAST_RESULTS_MAX,
-    REGRESSION_SENTENCE_MAX,
-    REGRESSIONS_MAX,
-    ActiveRun,
-    ConcurrencyPolicy,
-    GpuBenchmarkScheduleSpec,
-    GpuBenchmarkScheduleStatus,
-    KeyChange,
-    LastRun,
-    Monthly,
-    Regression,
-    ScheduleCondition,
-    SlowNode,
-)
 from gpubench.schedule import cron, history
 from gpubench.schedule.history import Entry
 from gpubench.scheduler import conditions
@@ -84,7 +69,7 @@ class Schedule(Value):
 
     name: str
     created_at: float
-    spec: GpuBenchmarkScheduleSpec
+    spec: api.GpuBenchmarkScheduleSpec
     last_scheduled_at: float | None = None  # of its status
 
 
@@ -140,7 +125,7 @@ def decide(schedule: Schedule, runs: tuple[Run, ...], now: float) -> Decision:
     return made.model_copy(update={"next_at": due.next, "wake_at": wake_at, **_started(spec, made, due)})
 
 
-def _started(spec: GpuBenchmarkScheduleSpec, made: Decision, due: cron.Due) -> dict[str, object]:
+def _started(spec: api.GpuBenchmarkScheduleSpec, made: Decision, due: cron.Due) -> dict[str, object]:
     """What the run that is due changes of a decision, or why it does not start."""
     events = list(made.happenings)
     if due.run is None:
@@ -155,13 +140,13 @@ def _started(spec: GpuBenchmarkScheduleSpec, made: Decision, due: cron.Due) -> d
             "startingDeadlineSeconds, or check the clocks"
         )
         events.append(_warning(TOO_MANY_MISSED, message))
-    if spec.concurrency_policy is ConcurrencyPolicy.FORBID and made.active:
+    if spec.concurrency_policy is api.ConcurrencyPolicy.FORBID and made.active:
         message = (
             f"the run of {rfc3339(due.run)} does not start while {made.active[0].name} is under way: "
             "concurrencyPolicy Forbid"
         )
         return {"happenings": (*events, _normal(STILL_ACTIVE, message))}
-    replaced = made.active if spec.concurrency_policy is ConcurrencyPolicy.REPLACE else ()
+    replaced = made.active if spec.concurrency_policy is api.ConcurrencyPolicy.REPLACE else ()
     return {
         "replace": tuple(run for run in replaced if not run.deleting),
         "active": () if replaced else made.active,
@@ -170,7 +155,7 @@ def _started(spec: GpuBenchmarkScheduleSpec, made: Decision, due: cron.Due) -> d
     }
 
 
-def _beyond_limits(spec: GpuBenchmarkScheduleSpec, runs: tuple[Run, ...]) -> tuple[Run, ...]:
+def _beyond_limits(spec: api.GpuBenchmarkScheduleSpec, runs: tuple[Run, ...]) -> tuple[Run, ...]:
     """The oldest finished runs over each limit. One that is not archived yet stays, whatever the limit says."""
     found: list[Run] = []
     for succeeded, limit in ((True, spec.successful_history_limit), (False, spec.failed_history_limit)):
@@ -194,17 +179,17 @@ def _warning(reason: str, message: str) -> Happening:
 
 
 def status(
-    spec: GpuBenchmarkScheduleSpec,
+    spec: api.GpuBenchmarkScheduleSpec,
     decided: Decision,
     entries: Sequence[Entry],
     *,
-    monthly: Monthly | None,
+    monthly: api.Monthly | None,
     missing_pools: Sequence[str] = (),
-    slow_nodes: Sequence[SlowNode] = (),
+    slow_nodes: Sequence[api.SlowNode] = (),
     before: Sequence[Condition] = (),
     generation: int,
     now: float,
-) -> GpuBenchmarkScheduleStatus:
+) -> api.GpuBenchmarkScheduleStatus:
     """The status after a decision has been carried out."""
     found = history.regressions(entries, tolerance=float(spec.regressions.tolerance))
     judged = history.judged(entries)
@@ -217,18 +202,20 @@ def status(
             (REGRESSED, _regressed(entries, found, judged=judged)),
         )
     ]
-    return GpuBenchmarkScheduleStatus(
+    return api.GpuBenchmarkScheduleStatus(
         observed_generation=generation,
-        conditions=tuple(ScheduleCondition(**dict(one), observed_generation=generation) for one in made),
-        active=tuple(ActiveRun(name=run.name, scheduled_at=rfc3339(run.scheduled_at)) for run in active[:ACTIVE_MAX]),
+        conditions=tuple(api.ScheduleCondition(**dict(one), observed_generation=generation) for one in made),
+        active=tuple(
+            api.ActiveRun(name=run.name, scheduled_at=rfc3339(run.scheduled_at)) for run in active[: api.ACTIVE_MAX]
+        ),
         active_runs=len(active),
         last_schedule_time=None if decided.last_scheduled_at is None else rfc3339(decided.last_scheduled_at),
         last_successful_time=rfc3339(max(succeeded)) if succeeded else None,
         next_schedule_time=None if decided.next_at is None else rfc3339(decided.next_at),
         runs_kept=len(entries),
         points_judged=judged,
-        last_results=tuple(map(_last_run, reversed(entries[-LAST_RESULTS_MAX:]))),
-        regressions=found[:REGRESSIONS_MAX],
+        last_results=tuple(map(_last_run, reversed(entries[-api.LAST_RESULTS_MAX :]))),
+        regressions=found[: api.REGRESSIONS_MAX],
         key_changes=history.key_changes(entries),
         slow_nodes=tuple(slow_nodes),
         monthly=monthly,
@@ -237,10 +224,10 @@ def status(
 
 def happenings(
     before: Sequence[Condition],
-    old_changes: Sequence[KeyChange],
-    new: GpuBenchmarkScheduleStatus,
+    old_changes: Sequence[api.KeyChange],
+    new: api.GpuBenchmarkScheduleStatus,
     *,
-    slow_before: Sequence[SlowNode] = (),
+    slow_before: Sequence[api.SlowNode] = (),
 ) -> tuple[Happening, ...]:
     """What is new in a status: a changed environment, a slow node, a regression, its end."""
     known, slow = {change.run for change in old_changes}, {one.node for one in slow_before}
@@ -259,7 +246,7 @@ def happenings(
     return tuple(events)
 
 
-def _ready(spec: GpuBenchmarkScheduleSpec, decided: Decision, missing: Sequence[str]) -> tuple[bool, str, str]:
+def _ready(spec: api.GpuBenchmarkScheduleSpec, decided: Decision, missing: Sequence[str]) -> tuple[bool, str, str]:
     if decided.problem is not None:
         return False, decided.problem.reason, decided.problem.message
     if spec.suspend:
@@ -274,7 +261,9 @@ def _ready(spec: GpuBenchmarkScheduleSpec, decided: Decision, missing: Sequence[
     return True, SCHEDULED, due
 
 
-def _regressed(entries: Sequence[Entry], found: Sequence[Regression], *, judged: int) -> tuple[bool | None, str, str]:
+def _regressed(
+    entries: Sequence[Entry], found: Sequence[api.Regression], *, judged: int
+) -> tuple[bool | None, str, str]:
     if found:
         shown = "; ".join(one.sentence for one in found[:_SHOWN_IN_A_CONDITION])
         more = len(found) - _SHOWN_IN_A_CONDITION
@@ -290,17 +279,17 @@ def _regressed(entries: Sequence[Entry], found: Sequence[Regression], *, judged:
     return None, TOO_FEW_RUNS, message
 
 
-def _last_run(entry: Entry) -> LastRun:
+def _last_run(entry: Entry) -> api.LastRun:
     sentence = f"{entry.sentence}, after {duration_text(entry.finished_at - entry.created_at)}"
     if entry.figures:
         first = entry.figures[0]
         sentence += f"; {first.text}: {first.mean:.4g} {'s' if first.quantity == 'Seconds' else 'samples/s'}"
-    return LastRun(
+    return api.LastRun(
         name=entry.name,
         scheduled_at=rfc3339(entry.scheduled_at),
         finished_at=rfc3339(entry.finished_at),
         succeeded=entry.succeeded,
-        sentence=conditions.clamped(sentence, REGRESSION_SENTENCE_MAX),
+        sentence=conditions.clamped(sentence, api.REGRESSION_SENTENCE_MAX),
         spent=entry.spent,
         currency=entry.currency,
     )
