@@ -121,3 +121,8 @@ class Formula:
 
     text: str
     source: str
+
+
+def sampled(value: float) -> float:
+    """A mean of samples, or another metric beside the headline ones: with the four digits that it carries."""
+    return float(f"{value:.4g}")

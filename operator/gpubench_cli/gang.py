@@ -16,7 +16,7 @@ from pathlib import Path
 from gpubench import names
 from gpubench.plan.plan import Plan
 from gpubench.scheduler import manifests
-from gpubench.scheduler.decision import Gang
+from gpubench.scheduler.actions import Gang
 from gpubench.scheduler.observed import ObservedJob, Study
 from gpubench_cli import machine as machines
 from gpubench_cli import pod as pods

@@ -11,11 +11,13 @@ import time
 import uuid
 from pathlib import Path
 
+from gpubench.analysis import analyze
+from gpubench.analysis import status as statuses
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.plan import expand
 from gpubench.plan.expand import freeze
 from gpubench.plan.plan import Plan
-from gpubench.scheduler import decide as decisions
+from gpubench.scheduler import account, step
 from gpubench.scheduler.ledger import Ledger
 from gpubench.scheduler.observed import Observed
 from gpubench.units import rfc3339
@@ -76,7 +78,8 @@ def run_command(arguments: argparse.Namespace) -> int:
     planned = freeze(study.spec, pools, rfc3339(now))
     found = import_measurements.imported(planned, arguments.measurements)
     plan = expand.with_measurements(planned, found)
-    status = decisions.decide(plan, Ledger(), Observed(study=study), now).status
+    made = step.step(plan, Ledger(), account.of(plan, Ledger()), Observed(study=study), now)
+    status = statuses.status(study, plan, made, analyze.analyze(plan, Ledger(), made.points, study.spec), now=now)
     folder = _write(arguments, plan, status, name=study.name)
     terminal.tell(f"imported from {found.origin}: {len(found.points)} points")
     show.show_status(study.name, str(folder.path), status)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The local edge: a Decision applied to processes of this machine.
+"""The local edge: the scheduler's actions applied to processes of this machine.
 
-The same `decide` as in the cluster, over gangs that are processes and a ledger that is a file. Trials run one after the
-other whatever the study allows: on one machine two of them would measure each other. A signal suspends the study, as
+The same scheduler as in the cluster, over gangs that are processes and a ledger that is a file. Trials run one after
+the other whatever the benchmark allows: on one machine two of them would measure each other. A signal suspends it, as
 `spec.suspend` would: what runs is stopped and recorded, what was measured is kept.
 
 Must not happen: a process that is still there when `run` has returned or raised.
@@ -17,13 +17,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Protocol
 
-from gpubench.analysis import environments
+from gpubench.analysis import analyze, status
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.plan.plan import Plan
 from gpubench.records import Environment
-from gpubench.scheduler import capacity, conditions
-from gpubench.scheduler import decide as decisions
-from gpubench.scheduler.decision import Decision, Gang, Happening
+from gpubench.scheduler import account, capacity, conditions, environments, events, step
+from gpubench.scheduler.actions import Actions, Event, Gang
 from gpubench.scheduler.ledger import Ledger
 from gpubench.scheduler.observed import Observed, Study
 from gpubench_cli import pod
@@ -38,7 +37,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 class Reporter(Protocol):
     """Who tells the person."""
 
-    def happened(self, happening: Happening) -> None:
+    def happened(self, happening: Event) -> None:
         """Something to tell once."""
 
     def progressed(self, status: GpuBenchmarkStatus, running: Gang | None) -> None:
@@ -69,6 +68,7 @@ class LocalRun:
         self._reporter = reporter
         self._now = now
         self._ledger = Ledger()
+        self._account = account.of(plan.as_measured(), self._ledger)
         self._gangs: list[LocalGang] = []
         self._running: Gang | None = None
         self._status: GpuBenchmarkStatus | None = None
@@ -97,24 +97,26 @@ class LocalRun:
         self._gangs = [gang for gang in self._gangs if not gang.gone]
         if self._status is not None and any(gang.ending for gang in self._gangs):
             return self._status  # half an end is no news: a gang's end is judged when all of it has ended
-        observed, before = self._observe(), self._ledger
-        decision = decisions.decide(self._plan, before, observed, self._now())
-        self._record(decision)
-        if read := self._describe(decision):
-            again = decisions.decide(self._plan, before.with_environments(read), observed, self._now())
-            decision = decision.model_copy(update={"status": again.status})
-        self._act(decision)
-        return decision.status
+        observed, before, now = self._observe(), self._ledger, self._now()
+        made = step.step(self._plan, before, self._account, observed, now)
+        self._record(made)
+        if read := self._describe(made.actions):
+            made = step.step(self._plan, before.with_environments(read), self._account, observed, now)
+        self._account = made.account
+        found = analyze.analyze(self._plan, made.ledger, made.points, self._study.spec)
+        self._act(made, status.status(self._study, self._plan, made, found, now=now))
+        assert self._status is not None
+        return self._status
 
-    def _record(self, decision: Decision) -> None:
+    def _record(self, made: step.Step) -> None:
         """Nothing may be lost: this before all else."""
-        self._ledger = self._ledger.with_records(decision.record)
-        self._place.folder.append(decision.record)
+        self._ledger = made.ledger
+        self._place.folder.append(made.actions.record)
 
-    def _describe(self, decision: Decision) -> tuple[Environment, ...]:
+    def _describe(self, actions: Actions) -> tuple[Environment, ...]:
         """Keep the environments that stand in logs only, so far."""
         found = []
-        for one in decision.describe:
+        for one in actions.describe:
             head = self._place.folder.log_head(trial=one.trial, attempt=one.attempt, limit=environments.LOG_HEAD_BYTES)
             environment = environments.in_log(head, one.environment)
             if environment is not None:
@@ -131,33 +133,27 @@ class LocalRun:
                 held[job.pool] = held.get(job.pool, 0) + job.slots
         return Observed(study=self._study, jobs=jobs, free=capacity.free_slots(self._plan, held))
 
-    def _act(self, decision: Decision) -> None:
-        """In the order of the Decision's fields: processes, then what people are told."""
+    def _act(self, made: step.Step, status: GpuBenchmarkStatus) -> None:
+        """Processes, then what people are told."""
         for gang in self._gangs:
-            if any(reference.uid == gang.uid for reference in decision.delete):
+            if any(reference.uid == gang.uid for reference in made.actions.delete):
                 gang.delete()
-            if any(reference.uid == gang.uid for reference in decision.retire):
+            if any(reference.uid == gang.uid for reference in made.actions.retire):
                 gang.retire()
-        for order in decision.create:
+        for order in made.actions.create:
             self._gangs.append(LocalGang(order, study=self._study, plan=self._plan, place=self._place))
             self._running = order
-        self._publish(decision)
-
-    def _publish(self, decision: Decision) -> None:
-        self._reporter.progressed(decision.status, self._running if self._gangs else None)
-        for happening in decision.happenings:
-            self._reporter.happened(happening)
-        if decision.status != self._status:
-            self._status = decision.status
-            told = {"conditions": decision.status.conditions, "started_at": decision.status.started_at}
+        self._reporter.progressed(status, self._running if self._gangs else None)
+        ended = [record for record in made.actions.record if record.outcome is not None]
+        for event in events.events(self._study, self._plan, ended=ended, created=made.actions.create, status=status):
+            self._reporter.happened(event)
+        if status != self._status:
+            self._status = status
+            told = {"conditions": status.conditions, "started_at": status.started_at}
             self._study = self._study.model_copy(update=told)
+            machine = self._place.machine.name
             self._place.folder.write(
-                Summary(
-                    name=self._study.name,
-                    uid=self._study.uid,
-                    machine=self._place.machine.name,
-                    status=decision.status,
-                )
+                Summary(name=self._study.name, uid=self._study.uid, machine=machine, status=status)
             )
 
     def _wait(self) -> None:

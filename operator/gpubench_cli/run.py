@@ -6,9 +6,11 @@ import importlib.util
 import sys
 import time
 import uuid
+from functools import partial
 from pathlib import Path
 
 from gpubench import names
+from gpubench.analysis import comparison
 from gpubench.analysis.comparison import Reference
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.goals import CompareTo
@@ -167,7 +169,12 @@ def against(study: Study, path: Path | None) -> tuple[Study, Reference | None]:
 
 
 def _begin(study: Study, pools: tuple[GpuPool, ...], reference: Reference | None) -> Plan:
-    begun = planning.begin(study, pools, study.created_at, reference)
+    begun = planning.begin(
+        study,
+        pools,
+        study.created_at,
+        with_baseline=partial(comparison.with_baseline, wanted=study.spec.compare_to, found=reference),
+    )
     if isinstance(begun, Plan):
         return begun
     raise Refusal(f"{study.name} does not start: {begun.status.conditions[0].message}")

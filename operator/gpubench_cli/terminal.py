@@ -21,7 +21,7 @@ from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.report import text
 from gpubench.report.tables import Table
 from gpubench.sanitize import printable
-from gpubench.scheduler.decision import Gang, Happening
+from gpubench.scheduler.actions import Event, Gang
 from gpubench.units import duration_text, workers_text
 
 _PAGE_COLUMNS = 200  # where standard output is no terminal
@@ -106,7 +106,7 @@ class Progression:
         if self._progress is not None:
             self._progress.stop()
 
-    def happened(self, happening: Happening) -> None:
+    def happened(self, happening: Event) -> None:
         """Something to tell once."""
         mark = "" if happening.type == "Normal" else "warning: "
         self.line(f"{mark}{happening.message}")

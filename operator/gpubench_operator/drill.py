@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from gpubench import names
-from gpubench.scheduler import conditions, decision, observed
+from gpubench.scheduler import actions, conditions, observed
 from gpubench_cluster import kube
 from gpubench_operator import events, observe, queue
 
@@ -32,7 +32,7 @@ class Cordons:
         self._wake = wake
         self._clock = clock
 
-    async def cordon(self, asked: decision.Cordon, *, study: str) -> bool:
+    async def cordon(self, asked: actions.Cordon, *, study: str) -> bool:
         """Whether the node takes no new pods now because of this; not where somebody else has cordoned it."""
         listed = await self._api.list(kube.NODES, fields={"metadata.name": asked.node})
         if not listed:
@@ -109,7 +109,7 @@ class Drills:
         self._recorder = recorder
         self._clock = clock
 
-    async def evict(self, study: observed.Study, chosen: Iterable[decision.Eviction]) -> float | None:
+    async def evict(self, study: observed.Study, chosen: Iterable[actions.Eviction]) -> float | None:
         """Interrupt attempts on purpose; the seconds until one that is refused is tried again.
 
         The pod is named on its Job first, so that nobody takes the interruption for one of the pool's: whatever happens
@@ -127,7 +127,7 @@ class Drills:
             except kube.ApiError as error:
                 sentence = f"pod {pod.name} cannot be evicted, as spec.drill asks: {error}{_remedy(eviction, error)}"
                 sentence = conditions.clamped(sentence, 1024)
-                happening = decision.Happening(type="Warning", reason=events.EVICTION_REFUSED, message=sentence)
+                happening = actions.Event(type="Warning", reason=events.EVICTION_REFUSED, message=sentence)
                 await self._recorder.emit(events.subject_of(study), happening, now=self._clock())
                 asked = error.delay if isinstance(error, kube.TemporaryError) else queue.AFTER_REFUSAL
                 again = queue.earliest(again, asked or _EVICTED_AGAIN)
@@ -137,7 +137,7 @@ class Drills:
                 )
         return again
 
-    async def _cordon(self, study: observed.Study, asked: decision.Cordon | None) -> None:
+    async def _cordon(self, study: observed.Study, asked: actions.Cordon | None) -> None:
         """Before a pod is evicted, where its node is drained."""
         if asked is None:
             return
@@ -145,10 +145,10 @@ class Drills:
             sentence = f"node {asked.node} takes no new pods until {observe.timestamp(asked.until)}, as spec.drill asks"
         else:
             sentence = f"node {asked.node} is gone, or cordoned by somebody else: only its pod is evicted"
-        happening = decision.Happening(type="Normal", reason=events.NODE_CORDONED, message=sentence)
+        happening = actions.Event(type="Normal", reason=events.NODE_CORDONED, message=sentence)
         await self._recorder.emit(events.subject_of(study), happening, now=self._clock())
 
 
-def _remedy(eviction: decision.Eviction, error: Exception) -> str:
+def _remedy(eviction: actions.Eviction, error: Exception) -> str:
     """What to do where an operator may not drain nodes, which most installations do not let it."""
     return f"; {_TO_DRAIN}" if eviction.cordon is not None and isinstance(error, kube.Forbidden) else ""

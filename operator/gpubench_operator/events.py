@@ -9,7 +9,7 @@ import logging
 from collections import OrderedDict
 
 from gpubench import names
-from gpubench.scheduler import decision, observed
+from gpubench.scheduler import actions, observed
 from gpubench.values import Value, content_id
 from gpubench_cluster import kube
 from gpubench_operator import observe
@@ -40,7 +40,7 @@ class EventRecorder:
         self._emitted: OrderedDict[str, None] = OrderedDict()  # names, so that a repeated decision costs no request
         self._pending: OrderedDict[str, kube.Object] = OrderedDict()  # names and Events
 
-    async def emit(self, subject: "Subject", happening: decision.Happening, *, now: float) -> bool:
+    async def emit(self, subject: "Subject", happening: actions.Event, *, now: float) -> bool:
         """Create the Event unless it is there; False when it was told before."""
         body = event(subject, happening, identity=self._identity, now=now)
         name = f"{subject.namespace}/{kube.name_of(body)}"
@@ -49,7 +49,7 @@ class EventRecorder:
         await self._write(name, body)
         return True
 
-    async def emit_about(self, study: observed.Study, happening: decision.Happening, *, now: float) -> None:
+    async def emit_about(self, study: observed.Study, happening: actions.Event, *, now: float) -> None:
         """The Event about a study, and in the log when it is new."""
         if await self.emit(subject_of(study), happening, now=now):
             log = _log.warning if happening.type == "Warning" else _log.debug
@@ -118,7 +118,7 @@ def subject_of(study: observed.Study) -> Subject:
     return Subject(namespace=study.namespace, name=study.name, uid=study.uid, generation=study.generation)
 
 
-def event(subject: Subject, happening: decision.Happening, *, identity: str, now: float) -> kube.Object:
+def event(subject: Subject, happening: actions.Event, *, identity: str, now: float) -> kube.Object:
     """The Event. The generation is part of its name: a study may be suspended twice."""
     said = f"{subject.uid} {subject.generation} {happening.reason} {happening.message}"
     moment = observe.timestamp(now)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from gpubench import names
 from gpubench.plan.plan import Plan
-from gpubench.scheduler import conditions, decision, ledger, manifests, observed
+from gpubench.scheduler import actions, conditions, ledger, manifests, observed
 from gpubench_cluster import kube
 from gpubench_operator import events, observe, pool, settings, store
 
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 class Started(NamedTuple):
     """What became of the gangs of a decision."""
 
-    gangs: tuple[decision.Gang, ...] = ()
+    gangs: tuple[actions.Gang, ...] = ()
     refused: str | None = None  # what the API server said of the first one that it refused
 
 
@@ -50,7 +50,7 @@ class Gangs:
         self._clock = clock
 
     async def start(
-        self, study: observed.Study, plan: Plan, gangs: tuple[decision.Gang, ...], *, is_served: bool
+        self, study: observed.Study, plan: Plan, gangs: tuple[actions.Gang, ...], *, is_served: bool
     ) -> Started:
         """Create the Jobs, then one write for their records; one that is refused does not stop the others."""
         if not gangs:
@@ -59,7 +59,7 @@ class Gangs:
             self.release(study, gangs)
             return Started(refused=refused)
         records: list[ledger.AttemptRecord] = []
-        started: list[decision.Gang] = []
+        started: list[actions.Gang] = []
         refusals: list[str] = []
         try:
             for gang in gangs:
@@ -74,7 +74,7 @@ class Gangs:
             await self._store.append(study, records)
         return Started(gangs=tuple(started), refused=next(iter(refusals), None))
 
-    def release(self, study: observed.Study, gangs: Iterable[decision.Gang]) -> None:
+    def release(self, study: observed.Study, gangs: Iterable[actions.Gang]) -> None:
         """Give back what was reserved for Jobs that are not created after all."""
         for gang in gangs:
             self._slots.release(study.uid, job=job_name(study, gang))
@@ -110,16 +110,16 @@ class Gangs:
                 f"no NetworkPolicy keeps others from the study's pods, which believe nobody without the study's token: "
                 f"{said}: let the operator create one, or make one for pods with the label {names.LABEL_BENCHMARK_UID}"
             )
-            happening = decision.Happening(type="Warning", reason=events.NETWORK_OPEN, message=sentence[:1024])
+            happening = actions.Event(type="Warning", reason=events.NETWORK_OPEN, message=sentence[:1024])
             await self._recorder.emit_about(study, happening, now=self._clock())
 
-    async def _create_job(self, study: observed.Study, plan: Plan, gang: decision.Gang) -> ledger.AttemptRecord:
+    async def _create_job(self, study: observed.Study, plan: Plan, gang: actions.Gang) -> ledger.AttemptRecord:
         """The Job of one attempt, and its record. What was refused for good is a record too: it counts as failed."""
         body = manifests.job(study, plan, gang, priority_class=self._options.gang_priority_class)
         try:
             created = await self._api.create(kube.JOBS, body)
         except kube.PermanentError as error:
-            happening = decision.Happening(type="Warning", reason=events.JOB_REFUSED, message=str(error)[:1024])
+            happening = actions.Event(type="Warning", reason=events.JOB_REFUSED, message=str(error)[:1024])
             await self._recorder.emit(events.subject_of(study), happening, now=self._clock())
             if isinstance(error, kube.Forbidden):  # quota or permissions: somebody may change them
                 raise
@@ -154,7 +154,7 @@ class Gangs:
             raise kube.TemporaryError(f"Job {study.namespace}/{name} went away just now", delay=0.2)
         if not kube.is_owned_by(found, study.uid):
             sentence = f"Job {name} belongs to somebody else: remove it, and the study goes on"
-            happening = decision.Happening(type="Warning", reason=events.NAME_TAKEN, message=sentence)
+            happening = actions.Event(type="Warning", reason=events.NAME_TAKEN, message=sentence)
             await self._recorder.emit(events.subject_of(study), happening, now=self._clock())
             raise kube.PermanentError(sentence)
         if "deletionTimestamp" in found["metadata"]:
@@ -162,7 +162,7 @@ class Gangs:
         return found
 
 
-def _refused(gang: decision.Gang, job: str, *, sentence: str, now: float) -> ledger.AttemptRecord:
+def _refused(gang: actions.Gang, job: str, *, sentence: str, now: float) -> ledger.AttemptRecord:
     return ledger.AttemptRecord(
         trial=gang.assignment.trial,
         attempt=gang.assignment.attempt,
@@ -176,6 +176,6 @@ def _refused(gang: decision.Gang, job: str, *, sentence: str, now: float) -> led
     )
 
 
-def job_name(study: observed.Study, gang: decision.Gang) -> str:
+def job_name(study: observed.Study, gang: actions.Gang) -> str:
     """The name of the Job of an attempt, by which it is found again after a crash."""
     return names.job_name(study.name, study.uid, trial=gang.assignment.trial, attempt=gang.assignment.attempt)

@@ -38,14 +38,14 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from gpubench import names
-from gpubench.analysis import comparison, environments
+from gpubench.analysis import comparison
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import Condition, GpuBenchmarkStatus
 from gpubench.api.pool import GpuPool, GpuPoolSpec
 from gpubench.api.pool_health import PoolTests
 from gpubench.records import Environment
 from gpubench.report import pairs
-from gpubench.scheduler import conditions, decision, interruptions, observed
+from gpubench.scheduler import actions, conditions, environments, interruptions, observed
 from gpubench_cluster import kube
 from gpubench_operator import queue
 
@@ -622,14 +622,14 @@ class EnvironmentReader:
         self._clock = clock
         self._not_before: dict[tuple[str, str], float] = {}  # by namespace and pod; never again where infinite
 
-    async def read(self, study: observed.Study, wanted: Iterable[decision.Description]) -> tuple[Environment, ...]:
+    async def read(self, study: observed.Study, wanted: Iterable[actions.Description]) -> tuple[Environment, ...]:
         """Those that could be read now."""
         now = self._clock()
         due = [one for one in wanted if self._not_before.get((study.namespace, one.pod), 0.0) <= now]
         found = await asyncio.gather(*(self._read(study, one, now=now) for one in due))
         return tuple(environment for environment in found if environment is not None)
 
-    async def _read(self, study: observed.Study, one: decision.Description, *, now: float) -> Environment | None:
+    async def _read(self, study: observed.Study, one: actions.Description, *, now: float) -> Environment | None:
         again, log = now + environments.TRIED_AGAIN_SECONDS, _log.info
         try:
             head = await self._api.log_head(

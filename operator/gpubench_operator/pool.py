@@ -34,13 +34,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from pydantic import ValidationError
 
-from gpubench.analysis import health_history, pool_status
-from gpubench.analysis.health import Reading
+from gpubench.analysis import pool_status
 from gpubench.api.condition import Condition
 from gpubench.api.pool import GpuPool, GpuPoolStatus
 from gpubench.plan.plan import Plan
-from gpubench.scheduler import decision, observed
+from gpubench.scheduler import actions, node_tests, observed
 from gpubench.scheduler.ledger import AttemptRecord, Ledger
+from gpubench.scheduler.node_tests import Reading
 from gpubench_cluster import kube
 from gpubench_operator import events, observe, pool_exporter, queue, settings, status_writer, store
 
@@ -116,7 +116,7 @@ class PoolReconciler:
         for benchmark, plan in await self._live():
             for name, what in _changes(plan, bodies, default_image=self._options.jobs_image).items():
                 sentence = f"GpuPool {name} was {what}: this study goes on with the pool as it was when it started"
-                happening = decision.Happening(type="Warning", reason=events.POOL_CHANGED, message=sentence)
+                happening = actions.Event(type="Warning", reason=events.POOL_CHANGED, message=sentence)
                 await self._recorder.emit(events.subject(benchmark), happening, now=self._clock())
 
     async def _live(self) -> list[tuple[kube.Object, Plan]]:
@@ -186,7 +186,7 @@ class Histories:
         there = self._put.setdefault(uid, set())
         news = [record for record in recorded.records if record.result is not None and record.key not in there]
         late: set[str] = set()
-        for pool, readings in health_history.by_pool(plan, news).items():
+        for pool, readings in node_tests.by_pool(plan, news).items():
             try:
                 await self._write(pool, readings)
             except kube.TemporaryError as error:
@@ -214,7 +214,7 @@ class Histories:
                 _log.warning("history not written", extra={"pool": pool, "sentence": sentence})
                 return
             created_at = observe.seconds(body["metadata"].get("creationTimestamp")) or 0.0
-            after = health_history.merged(before, [reading for reading in readings if reading.ended_at >= created_at])
+            after = node_tests.merged(before, [reading for reading in readings if reading.ended_at >= created_at])
             if after == before:
                 return
             patch = {

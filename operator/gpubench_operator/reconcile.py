@@ -8,6 +8,7 @@ slot ledger and reserving in it nothing waits, so that two studies cannot take t
 """
 
 import asyncio
+import functools
 import logging
 import time
 from collections.abc import Callable, Iterable
@@ -15,12 +16,24 @@ from collections.abc import Callable, Iterable
 from pydantic import ValidationError
 
 from gpubench import names
-from gpubench.analysis import comparison, node_facts
+from gpubench.analysis import analyze, comparison, node_facts, status
+from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.pool import GpuPool
 from gpubench.api.sweep import Placement
 from gpubench.plan.plan import Plan
 from gpubench.records import Environment
-from gpubench.scheduler import capacity, conditions, decide, decision, evidence, happenings, ledger, observed, planning
+from gpubench.scheduler import (
+    account,
+    actions,
+    capacity,
+    conditions,
+    ledger,
+    observed,
+    outcome,
+    planning,
+    step,
+)
+from gpubench.scheduler import events as scheduler_events
 from gpubench_cluster import kube
 from gpubench_operator import drill, events, exporter, gangs, observe, pool, queue, settings, status_writer, store
 
@@ -30,16 +43,6 @@ _STUCK = 60.0
 _UNTOLD = 5.0  # Events that could not be written are tried again
 _HISTORY_AGAIN = 2.0  # a pool's history that could not be written is tried again
 _HISTORY_AWAITED = 60.0  # after the last end: the finished study is not looked at again, and waits no longer for it
-_ENDS = frozenset(
-    {
-        happenings.TRIAL_MEASURED,
-        happenings.ATTEMPT_FAILED,
-        happenings.ATTEMPT_PREEMPTED,
-        happenings.ATTEMPT_STOPPED,
-        happenings.DRILLED,
-    }
-)
-
 _log = logging.getLogger(__name__)
 
 
@@ -76,6 +79,8 @@ class Reconciler:
             api, cordons=drill.Cordons(api, wake=wake, clock=clock), recorder=self._recorder, clock=clock
         )
         self._seen_objects = queue.SeenObjects()
+        self._accounts: dict[str, account.Account] = {}  # by the benchmark's UID
+        self._analyses: dict[str, tuple[object, analyze.Analysis]] = {}
 
     async def rebuild(self) -> None:
         """Fill the slot ledger from all Jobs; no study may be looked at before."""
@@ -119,7 +124,7 @@ class Reconciler:
             raise
         return queue.earliest(leftover, wake)
 
-    async def tell(self, benchmark: kube.Object, happening: decision.Happening) -> None:
+    async def tell(self, benchmark: kube.Object, happening: actions.Event) -> None:
         """An Event about a benchmark."""
         await self._recorder.emit(events.subject(benchmark), happening, now=self._clock())
 
@@ -134,9 +139,9 @@ class Reconciler:
         refused, is_served = None, False
         if shelf.plan is None:
             begun = await self._plan(study)
-            if isinstance(begun, decision.Decision):
+            if isinstance(begun, planning.NotYet):
                 self._leave_line(key)
-                return await self._conclude(key, body, study, begun)
+                return await self._conclude(key, body, study, begun.status, requeue_at=begun.requeue_at)
             shelf, refused = await asyncio.gather(self.store.freeze(study, begun), self._gangs.serve(study, begun))
             is_served = True
             _log.info("planned", extra=observe.log_fields(study, points=len(begun.points), trials=len(begun.trials)))
@@ -165,42 +170,65 @@ class Reconciler:
             queue_is_served=has_kueue,
             refused=refused,
         )
-        made = decide.decide(shelf.plan, shelf.recorded, found, self._clock())
-        for gang in made.create if study.spec.queue_name is None else ():
+        plan, recorded = shelf.plan, shelf.recorded
+        books, now = self._account(study.uid, plan, recorded), self._clock()
+        made = step.step(plan, recorded, books, found, now)
+        todo = made.actions
+        self._reserve(key, study, todo)
+
+        ended = [record for record in todo.record if record.outcome is not None]
+        await self._tell(study, [scheduler_events.ending(plan, record) for record in ended])
+        await self._record_and_delete(study, todo)
+        started = await self._gangs.start(study, plan, todo.create, is_served=is_served)
+        self._wake_waiting(but=key)  # what was refused has given its slots back
+        read = await self._describe(study, todo)
+        if started.refused is not None or read:
+            refused = started.refused or refused
+            recorded = recorded.with_environments(read)
+            found = found.model_copy(update={"refused": refused})
+            made = step.step(plan, recorded, books, found, now)
+        if not was_finished and not await self._put_into_histories(study, plan, made):
+            look_again = queue.earliest(look_again, _HISTORY_AGAIN)
+        await self._retire(study, todo.retire)
+        found_out = self._analysis(study, plan, made)
+        after = status.status(study, plan, made, found_out, now=self._clock())
+        told = scheduler_events.events(study, plan, ended=ended, created=started.gangs, status=after)
+        wake = await self._conclude(key, body, study, after, requeue_at=made.actions.requeue_at, events=told)
+        evict_again = await self._drills.evict(study, todo.disrupt)
+        again = (_AFTER_START if started.gangs else None, None if refused is None else queue.AFTER_REFUSAL)
+        return queue.earliest(wake, look_again, evict_again, *again)
+
+    def _reserve(self, key: queue.Key, study: observed.Study, todo: actions.Actions) -> None:
+        """Slots for what is to be started; with a queue its quota counts."""
+        for gang in todo.create if study.spec.queue_name is None else ():
             job = gangs.job_name(study, gang)
             self.slots.reserve(key, study.uid, job=job, pool=gang.pool, slots=gang.slots)
-        self.slots.wait(key, study.uid, pools=made.short_of)
+        self.slots.wait(key, study.uid, pools=todo.short_of)
         self._wake_waiting(but=key)
 
-        await self._tell(study, [happening for happening in made.happenings if happening.reason in _ENDS])
-        await self._record_and_delete(study, made)
-        started = await self._gangs.start(study, shelf.plan, made.create, is_served=is_served)
-        self._wake_waiting(but=key)  # what was refused has given its slots back
-        if started.refused is not None:
-            refused = started.refused
-            found = found.model_copy(update={"refused": refused})
-            again = decide.decide(shelf.plan, shelf.recorded, found, self._clock())
-            ended = [record for record in made.record if record.outcome is not None]
-            told = happenings.happenings(study, shelf.plan, ended=ended, created=started.gangs, status=again.status)
-            made = made.model_copy(
-                update={"create": started.gangs, "status": again.status, "happenings": told, "wake_at": again.wake_at}
-            )
-        if read := await self._describe(study, made):
-            recorded = shelf.recorded.with_environments(read)
-            again = decide.decide(shelf.plan, recorded, found, self._clock())
-            made = made.model_copy(update={"status": again.status})
-        if not was_finished and not await self._put_into_histories(study, shelf.plan, shelf.recorded, made):
-            look_again = queue.earliest(look_again, _HISTORY_AGAIN)
-        await self._retire(study, made.retire)
-        wake = await self._conclude(key, body, study, made)
-        evict_again = await self._drills.evict(study, made.disrupt)
-        return queue.earliest(wake, look_again, evict_again, None if refused is None else queue.AFTER_REFUSAL)
+    def _account(self, uid: str, plan: Plan, recorded: ledger.Ledger) -> account.Account:
+        """The account of a ledger: the one of before with what was recorded since, where that gives it."""
+        before = self._accounts.get(uid)
+        found = account.of(plan, recorded) if before is None else before.following(recorded)
+        self._accounts[uid] = found
+        return found
 
-    async def _plan(self, study: observed.Study) -> Plan | decision.Decision:
+    def _analysis(self, study: observed.Study, plan: Plan, made: step.Step) -> analyze.Analysis:
+        """The analysis of the ledger after a step: the one of before where nothing that it stands on has changed."""
+        version = (made.ledger.version, study.generation, made.points)
+        known = self._analyses.get(study.uid)
+        if known is None or known[0] != version:
+            known = version, analyze.analyze(plan, made.ledger, made.points, study.spec)
+            self._analyses[study.uid] = known
+        return known[1]
+
+    async def _plan(self, study: observed.Study) -> Plan | planning.NotYet:
         """The plan to freeze, or what the study waits for."""
         pools = await self._pools()
         nodes_of = await self._ready_nodes(study, pools)
-        return planning.begin(study, pools, self._clock(), await self._reference(study), nodes_of)
+        reference = await self._reference(study)
+        with_baseline = functools.partial(comparison.with_baseline, wanted=study.spec.compare_to, found=reference)
+        return planning.begin(study, pools, self._clock(), nodes_of, with_baseline=with_baseline)
 
     async def _ready_nodes(self, study: observed.Study, pools: Iterable[GpuPool]) -> dict[str, tuple[str, ...]]:
         """The nodes of each pool that take pods now; asked for only where a study measures them one by one."""
@@ -227,21 +255,17 @@ class Reconciler:
         live = [job for job in jobs if job.key not in entries or entries[job.key].outcome is None]
         placed = {job.key: entries[job.key].nodes if job.key in entries else () for job in live}
         where = {name for names_of in placed.values() for name in names_of}
-        asked = {name for job in live for name in evidence.nodes_in_question(job, placed=placed[job.key])}
+        asked = {name for job in live for name in outcome.nodes_in_question(job, placed=placed[job.key])}
         found = await self._nodes.of_jobs(jobs, placed=where, in_question=asked)
         self._nodes.use(key, where | {pod.node for job in live for pod in job.pods if pod.node is not None})
         return found
 
-    async def _put_into_histories(
-        self, study: observed.Study, plan: Plan, recorded: ledger.Ledger, made: decision.Decision
-    ) -> bool:
+    async def _put_into_histories(self, study: observed.Study, plan: Plan, made: step.Step) -> bool:
         """Whether the pools have all tests now; TemporaryError where that is worth a short wait before Finished."""
-        complete = recorded.with_records(made.record)
-        if await self._histories.put(study.uid, plan, complete):
+        if await self._histories.put(study.uid, plan, made.ledger):
             return True
-        last = max((record.ended_at for record in complete.records if record.ended_at is not None), default=0.0)
-        is_over = conditions.holds(made.status.conditions, conditions.FINISHED)
-        if is_over and self._clock() < last + _HISTORY_AWAITED:
+        last = max((record.ended_at for record in made.ledger.records if record.ended_at is not None), default=0.0)
+        if made.is_over and self._clock() < last + _HISTORY_AWAITED:
             raise kube.TemporaryError("the last tests are not in the history of their pool yet", delay=_HISTORY_AGAIN)
         return False
 
@@ -251,24 +275,24 @@ class Reconciler:
         free = capacity.free_slots(plan, self.slots.held())
         return tuple(entry.model_copy(update={"slots": 0}) if entry.pool in kept else entry for entry in free)
 
-    async def _record_and_delete(self, study: observed.Study, made: decision.Decision) -> None:
+    async def _record_and_delete(self, study: observed.Study, todo: actions.Actions) -> None:
         """Records, then deletions."""
         try:
-            await self.store.append(study, made.record)
-            for record in made.record:
+            await self.store.append(study, todo.record)
+            for record in todo.record:
                 if record.outcome is not None:
                     _log.info("attempt ended", extra=observe.log_fields(study, **_ending_fields(record)))
-            for reference in made.delete:
+            for reference in todo.delete:
                 name, uid = reference.name, reference.uid
                 gone = await self._api.delete(kube.JOBS, name=name, namespace=study.namespace, uid=uid)
                 _log.info("job deleted", extra=observe.log_fields(study, job=reference.name, found=gone))
         except kube.PermanentError:
-            self._gangs.release(study, made.create)  # they will not be started
+            self._gangs.release(study, todo.create)  # they will not be started
             raise
 
-    async def _describe(self, study: observed.Study, made: decision.Decision) -> tuple[Environment, ...]:
+    async def _describe(self, study: observed.Study, todo: actions.Actions) -> tuple[Environment, ...]:
         """Keep the environments that are in the logs of pods only, so far; those that were kept just now."""
-        read = await self._descriptions.read(study, made.describe)
+        read = await self._descriptions.read(study, todo.describe)
         if not read:
             return ()
         try:
@@ -279,7 +303,7 @@ class Reconciler:
         _log.info("environment kept", extra=observe.log_fields(study, environments=[one.key() for one in read]))
         return read
 
-    async def _retire(self, study: observed.Study, references: Iterable[decision.JobReference]) -> None:
+    async def _retire(self, study: observed.Study, references: Iterable[actions.JobReference]) -> None:
         """Finished and recorded, its log read: it stays a while for people, and then goes."""
         for reference in references:
             ttl = {
@@ -289,29 +313,35 @@ class Reconciler:
             await self._api.patch(kube.JOBS, ttl, name=reference.name, namespace=study.namespace)
 
     async def _conclude(
-        self, key: queue.Key, body: kube.Object, study: observed.Study, made: decision.Decision
+        self,
+        key: queue.Key,
+        body: kube.Object,
+        study: observed.Study,
+        status: GpuBenchmarkStatus,
+        *,
+        requeue_at: float | None,
+        events: Iterable[actions.Event] = (),
     ) -> float | None:
-        """What people are told, then the status; the seconds until the next look.
+        """Events, then the status; the seconds until the next reconcile.
 
         A transition is known by the conditions in the status: one that was written and not told would never be told.
         """
         now = self._clock()
         await self._recorder.emit_pending(study.uid)
-        await self._tell(study, made.happenings)
-        written = await self._status.write(kube.BENCHMARKS, body, made.status.to_wire(), now=now)
+        await self._tell(study, events)
+        written = await self._status.write(kube.BENCHMARKS, body, status.to_wire(), now=now)
         if written.changed:
-            self._figures.observe(key, {**body, "status": made.status.to_wire()})
-        if conditions.holds(made.status.conditions, conditions.FINISHED) and written.wait is None:
+            self._figures.observe(key, {**body, "status": status.to_wire()})
+        if conditions.holds(status.conditions, conditions.FINISHED) and written.wait is None:
             self._settle(study, changed=written.changed)
-        wake = None if made.wake_at is None else max(made.wake_at - now, 0.05)
+        wake = None if requeue_at is None else max(requeue_at - now, 0.05)
         return queue.earliest(
             wake,
             written.wait,
-            _AFTER_START if made.create else None,
             _UNTOLD if self._recorder.has_pending(study.uid) else None,
         )
 
-    async def _tell(self, study: observed.Study, news: Iterable[decision.Happening]) -> None:
+    async def _tell(self, study: observed.Study, news: Iterable[actions.Event]) -> None:
         """Events; one that was told already costs nothing."""
         for happening in news:
             await self._recorder.emit_about(study, happening, now=self._clock())
@@ -321,7 +351,7 @@ class Reconciler:
         extra = {"namespace": kube.namespace_of(body), "benchmark": kube.name_of(body), "sentence": sentence}
         _log.warning(reason, extra=extra)
         sentence = conditions.clamped(sentence, 1024)
-        await self.tell(body, decision.Happening(type="Warning", reason=reason, message=sentence))
+        await self.tell(body, actions.Event(type="Warning", reason=reason, message=sentence))
         now = self._clock()
         status = status_writer.stopped(body, reason=reason, sentence=sentence, now=now)
         await self._status.write(kube.BENCHMARKS, body, status, now=now)
@@ -331,6 +361,8 @@ class Reconciler:
         self.store.forget(study.uid)
         self._histories.forget(study.uid)
         self._status.forget(study.uid)
+        self._accounts.pop(study.uid, None)
+        self._analyses.pop(study.uid, None)
         if changed:
             _log.info("finished", extra=observe.log_fields(study))
 
@@ -365,6 +397,8 @@ class Reconciler:
         if (gone := self._seen_objects.replaced(key, uid)) is not None:
             for keeper in (self.store, self._histories, self._status, self._recorder):
                 keeper.forget(gone)
+            self._accounts.pop(gone, None)
+            self._analyses.pop(gone, None)
 
     async def _pools(self) -> tuple[GpuPool, ...]:
         """All pools that can be read, with the image of this installation where they name none."""

@@ -22,7 +22,7 @@ from gpubench.report import pairs
 from gpubench.schedule import history, monthly, runs
 from gpubench.schedule.history import Entry
 from gpubench.schedule.runs import Run
-from gpubench.scheduler import conditions, decision
+from gpubench.scheduler import actions, conditions
 from gpubench_cluster import kube
 from gpubench_operator import events, observe, queue, schedule_exporter, settings, status_writer, store
 
@@ -138,7 +138,7 @@ class ScheduleReconciler:
         decided: runs.Decision,
         shelf: _Shelf,
         *,
-        told: Sequence[decision.Happening],
+        told: Sequence[actions.Event],
         now: float,
     ) -> None:
         """What people are told, then the status: afterwards nobody would know what is news."""
@@ -279,7 +279,7 @@ class ScheduleReconciler:
         self._shelves[seen.uid] = shelf
         return shelf
 
-    async def _tell(self, body: kube.Object, told: Sequence[decision.Happening]) -> None:
+    async def _tell(self, body: kube.Object, told: Sequence[actions.Event]) -> None:
         subject = events.subject(body, kind=names.SCHEDULE_KIND)
         for happening in told:
             await self._recorder.emit(subject, happening, now=self._clock())
@@ -289,7 +289,7 @@ class _Made(NamedTuple):
     """What came of the creation of a run."""
 
     runs: tuple[Run, ...] = ()
-    happenings: tuple[decision.Happening, ...] = ()
+    happenings: tuple[actions.Event, ...] = ()
 
 
 def benchmark(schedule: kube.Object, scheduled_at: int) -> kube.Object:
@@ -416,9 +416,9 @@ def _found(name: str, spec: GpuBenchmarkSpec, found: GpuBenchmarkStatus, shelf: 
     }
 
 
-def _normal(reason: str, message: str) -> decision.Happening:
-    return decision.Happening(type="Normal", reason=reason, message=message)
+def _normal(reason: str, message: str) -> actions.Event:
+    return actions.Event(type="Normal", reason=reason, message=message)
 
 
-def _warning(reason: str, message: str) -> decision.Happening:
-    return decision.Happening(type="Warning", reason=reason, message=message)
+def _warning(reason: str, message: str) -> actions.Event:
+    return actions.Event(type="Warning", reason=reason, message=message)

@@ -7,7 +7,7 @@ import pytest
 
 import builders
 from cluster import Cluster
-from gpubench.scheduler import manifests, starts
+from gpubench.scheduler import capacity, manifests
 
 JOBS = "/apis/batch/v1/namespaces/default/jobs?dryRun=All&fieldValidation=Strict"
 TRAINING: dict[str, Any] = {"measure": {"mode": "Training"}}
@@ -36,7 +36,7 @@ CLAIM = {"name": "data", "mountPath": "/data", "persistentVolumeClaim": {"claimN
 def test_the_job_of_an_attempt_is_taken(served_api: Cluster, fields: dict[str, Any]) -> None:
     spec = builders.spec(builders.block(workers=[2], data={"source": "Generated"}), **fields)
     study, plan = builders.study(spec), builders.plan(spec)
-    job = manifests.job(study, plan, starts.gang_of(plan, plan.trials[0], attempt=1))
+    job = manifests.job(study, plan, capacity.gang_of(plan, plan.trials[0], attempt=1))
     taken = served_api.request("POST", JOBS, job)
     (container,) = taken["spec"]["template"]["spec"]["containers"]
     assert container["volumeMounts"] == job["spec"]["template"]["spec"]["containers"][0]["volumeMounts"]

@@ -2,12 +2,14 @@
 """A local run that has to keep up with a results folder: the same freezing and the same verdict as in a cluster."""
 
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import builders
 import measured
+from gpubench.analysis import comparison
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.point_result import Judgement
 from gpubench.plan.plan import Plan
@@ -27,7 +29,12 @@ def last_week(tmp_path: Path) -> Path:
 def finished(folder: Path, *, factor: float) -> GpuBenchmarkStatus:
     """A study against the folder, which is gone before the first trial runs."""
     study, reference = run.against(builders.study(SPEC), folder)
-    plan = planning.begin(study, (builders.pool(),), builders.NOW, reference)
+    plan = planning.begin(
+        study,
+        (builders.pool(),),
+        builders.NOW,
+        with_baseline=partial(comparison.with_baseline, wanted=study.spec.compare_to, found=reference),
+    )
     assert isinstance(plan, Plan)
     shutil.rmtree(folder)
     rates = {trial.id: factor * SPEED[trial.repeat] for trial in plan.trials}

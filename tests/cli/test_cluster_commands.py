@@ -20,10 +20,10 @@ from cluster import Cluster
 from gpubench import names
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.scheduler import ledger, manifests
-from gpubench.scheduler.decide import decide
 from gpubench.scheduler.observed import Observed, Study
 from gpubench_cli import results
 from gpubench_cluster import kube
+from world import decide
 
 QUICKSTART = Path(__file__).parents[2] / "jobs/studies/quickstart.yaml"
 PATIENCE_SECONDS = 60.0

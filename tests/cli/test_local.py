@@ -21,7 +21,7 @@ from gpubench.analysis import audit
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.point_result import PointState, Stopping
 from gpubench.plan.expand import freeze
-from gpubench.scheduler.decision import Gang, Happening
+from gpubench.scheduler.actions import Event, Gang
 from gpubench.scheduler.ledger import Outcome, Reason
 from gpubench_cli import local, results
 from gpubench_cli.gang import Place
@@ -37,10 +37,10 @@ class Listener:
     """Keeps what it is told."""
 
     def __init__(self) -> None:
-        self.happenings: list[Happening] = []
+        self.events: list[Event] = []
 
-    def happened(self, happening: Happening) -> None:
-        self.happenings.append(happening)
+    def happened(self, happening: Event) -> None:
+        self.events.append(happening)
 
     def progressed(self, status: GpuBenchmarkStatus, running: Gang | None) -> None:
         pass
@@ -52,7 +52,7 @@ class Finished:
     def __init__(self, folder: Path, status: GpuBenchmarkStatus, listener: Listener) -> None:
         self.folder = folder
         self.status = status
-        self.happenings = listener.happenings
+        self.events = listener.events
         self.states = [point.state for point in status.results]
         self.ledger = results.read_ledger(folder)
 
@@ -124,7 +124,7 @@ def test_a_budget_ends_a_study_with_what_it_has(tmp_path: Path) -> None:
     assert len(finished.status.results[0].values) == 3
     assert finished.status.spent is not None
     assert 0 < float(finished.status.spent.amount) <= 0.012
-    assert [happening.reason for happening in finished.happenings].count("BudgetExhausted") == 1
+    assert [happening.reason for happening in finished.events].count("BudgetExhausted") == 1
     plan, stored = results.read_plan(finished.folder), results.read_summary(finished.folder).status
     again = audit.of_status(plan, finished.ledger, builders.spec(**spec), stored, words=True)
     assert list(again) == [], "and it follows from what is stored"
@@ -132,7 +132,7 @@ def test_a_budget_ends_a_study_with_what_it_has(tmp_path: Path) -> None:
 
 def test_the_plan_is_told_once(tmp_path: Path) -> None:
     finished = run(tmp_path, "succeed")
-    assert [happening.reason for happening in finished.happenings].count("Planned") == 1
+    assert [happening.reason for happening in finished.events].count("Planned") == 1
 
 
 @two_cores
@@ -189,7 +189,7 @@ def test_a_pod_that_fails_ends_its_gang_with_its_own_words(tmp_path: Path) -> No
     assert finished.states == [PointState.FAILED]
     assert "the second pod gave up" in (finished.status.results[0].reason or "")
     assert [record.reason for record in finished.ledger.records] == [Reason.WORKER_RAISED] * 2
-    assert any(happening.type == "Warning" for happening in finished.happenings)
+    assert any(happening.type == "Warning" for happening in finished.events)
 
 
 def test_a_failed_attempt_is_tried_again(tmp_path: Path) -> None:

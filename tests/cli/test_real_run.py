@@ -18,10 +18,10 @@ from gpubench.plan.expand import freeze
 from gpubench.plan.plan import Plan
 from gpubench.records import Environment, Window
 from gpubench.report import tables, text
-from gpubench.scheduler.decide import decide
 from gpubench.scheduler.observed import Observed, Study
 from gpubench_cli import results
 from gpubench_cluster import kube
+from world import decide
 
 pytestmark = pytest.mark.usefixtures("horovod", "two_cores")
 

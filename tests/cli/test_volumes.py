@@ -17,8 +17,8 @@ from gpubench.api.pod_template import Volume
 from gpubench.api.point_result import PointState
 from gpubench.plan.expand import freeze
 from gpubench.plan.plan import Plan
-from gpubench.scheduler import starts
-from gpubench.scheduler.decision import Gang, Happening
+from gpubench.scheduler import capacity
+from gpubench.scheduler.actions import Event, Gang
 from gpubench.scheduler.observed import Study
 from gpubench_cli import __main__ as program
 from gpubench_cli import documents, local, run, volumes
@@ -43,7 +43,7 @@ CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mod
 class Silent:
     """Tells nobody."""
 
-    def happened(self, happening: Happening) -> None:
+    def happened(self, happening: Event) -> None:
         pass
 
     def progressed(self, status: GpuBenchmarkStatus, running: Gang | None) -> None:
@@ -95,7 +95,7 @@ def test_a_program_in_a_config_map_of_the_file_runs_in_place_of_the_launcher(tmp
 def test_paths_below_a_mount_path_become_those_of_the_folder(tmp_path: Path) -> None:
     study, plan = of_volume({"name": "data", "mountPath": "/data", "hostPath": {"path": str(tmp_path)}})
     assert len(volumes.skip_what_has_no_folder(study, plan, Sources()).trials) == 3
-    assignment = starts.gang_of(plan, plan.trials[0], attempt=1).assignment
+    assignment = capacity.gang_of(plan, plan.trials[0], attempt=1).assignment
     mounted = study.spec.template.volumes
     told = volumes.in_place(assignment, mounted, sources=Sources(), scratch=tmp_path)
     assert told.data.path == str(tmp_path / "mnist")

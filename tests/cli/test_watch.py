@@ -8,11 +8,10 @@ import pytest
 
 import builders
 from gpubench.scheduler import planning
-from gpubench.scheduler.decide import decide
-from gpubench.scheduler.decision import Decision
 from gpubench.scheduler.ledger import Ledger
 from gpubench_cli import show, terminal, watch
 from gpubench_cli.refusal import Refusal
+from world import decide
 
 
 class Away(Refusal):
@@ -132,7 +131,7 @@ def test_a_number_of_trials_that_may_fall_is_told_as_a_range() -> None:
 def waiting_for_pools() -> dict[str, Any]:
     before = builders.study(builders.spec(builders.block(pools=["gke-a100"])))
     begun = planning.begin(before, (), before.created_at)
-    assert isinstance(begun, Decision)
+    assert isinstance(begun, planning.NotYet)
     return {"status": begun.status.to_wire()}
 
 

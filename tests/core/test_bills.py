@@ -14,7 +14,7 @@ from gpubench.api.pool import GpuPool
 from gpubench.api.status_sizes import BILLED_POINTS_MAX
 from gpubench.cost.amount import Amount
 from gpubench.plan.plan import Plan
-from gpubench.scheduler import ledger, spending
+from gpubench.scheduler import account, ledger
 from gpubench.scheduler.ledger import AttemptRecord, Outcome, Reason
 from gpubench.scheduler.observed import Disruption
 from world import World
@@ -74,8 +74,8 @@ def test_a_node_that_was_held_within_one_second_of_the_clock_is_billed_for_the_m
     moment = 1_700_000_000.0
     short = record(plan, created_at=moment, ended_at=moment, pod_times=((moment, moment, moment),))
     assert billed(of_records(plan, short)).total == "0.060000"
-    account = spending.account(plan, ledger.Ledger(records=(short,)))
-    assert account.ended.amount == Decimal("0.06")
+    book = account.of(plan, ledger.Ledger(records=(short,)))
+    assert book.ended.amount == Decimal("0.06")
 
 
 def test_each_node_of_a_gang_is_rounded_up_by_itself() -> None:

@@ -14,8 +14,7 @@ from gpubench.api.attempts import Limits
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.point_result import Omission, PointState
 from gpubench.plan.plan import Plan
-from gpubench.scheduler import conditions, manifests, planning, spending
-from gpubench.scheduler.decision import Decision
+from gpubench.scheduler import account, conditions, manifests, planning
 from gpubench.scheduler.ledger import Outcome, Reason
 from gpubench.scheduler.observed import Disruption, Study
 from world import World, run_with_kills, success, world
@@ -42,7 +41,7 @@ def with_budget(study: Study, budget: str | None) -> Study:
 
 def billed(here: World) -> Decimal:
     """Not rounded, of all attempts, as the study's own books have it: never less than what is to be paid."""
-    booked = spending.account(here.plan, here.ledger()).ended.amount
+    booked = account.of(here.plan, here.ledger()).ended.amount
     assert paid(here) <= booked
     return booked
 
@@ -99,7 +98,7 @@ def test_a_study_that_has_run_out_holds_nothing_and_is_left_alone() -> None:
         here.reconcile()
     again = here.decide()
     assert not any(job.holds_slots for job in here.jobs.values())
-    assert (again.record, again.delete, again.create, again.happenings, again.wake_at) == ((), (), (), (), None)
+    assert (again.record, again.delete, again.create, again.events, again.requeue_at) == ((), (), (), (), None)
     assert again.status == status
 
 
@@ -227,9 +226,9 @@ def run_without_an_end(here: World) -> None:
         if decision.create:
             here.now += 2.0  # as the operator does, although no event came
             continue
-        assert decision.wake_at is not None
-        assert decision.wake_at > here.now
-        here.now = decision.wake_at
+        assert decision.requeue_at is not None
+        assert decision.requeue_at > here.now
+        here.now = decision.requeue_at
     raise AssertionError(f"it was never stopped: {here.status}")
 
 
@@ -382,7 +381,7 @@ def test_raising_the_budget_continues_the_study_without_repeating_a_trial() -> N
     decision = here.reconcile()
     assert condition(decision.status, conditions.FINISHED)[0] == "False"
     assert condition(decision.status, conditions.BUDGET_EXHAUSTED)[:2] == ("False", "WithinBudget")
-    assert "Resumed" in [happening.reason for happening in decision.happenings]
+    assert "Resumed" in [happening.reason for happening in decision.events]
     status = here.run()
     assert status.phase == "Succeeded"
     assert measured(here) == {trial.id: 1 for trial in here.plan.trials}
@@ -426,19 +425,19 @@ def test_killed_between_any_two_writes_it_stays_within_its_budget_and_goes_on(se
 # --- bad input --------------------------------------------------------------------------------------------------------
 
 
-def begun(spec: Any, *pools: Any) -> Plan | Decision:
+def begun(spec: Any, *pools: Any) -> Plan | planning.NotYet:
     return planning.begin(builders.study(spec), pools, builders.NOW)
 
 
 def test_a_budget_needs_a_price_on_every_pool_that_is_run() -> None:
     spec = builders.spec(builders.block(pools=["cpu", "free"]), limits={"budget": "40.00"})
     found = begun(spec, builders.pool(), builders.pool("free", price=None))
-    assert isinstance(found, Decision)
+    assert isinstance(found, planning.NotYet)
     progressing = found.status.conditions[0]
     assert (found.status.phase, progressing.reason) == ("Pending", conditions.BUDGET_WITHOUT_PRICE)
     assert progressing.message.startswith("limits.budget is 40.00, and what GpuPool free costs is not known")
     assert "give it a price in the study's currency, or remove limits.budget" in progressing.message
-    assert found.wake_at is not None
+    assert found.requeue_at is not None
 
 
 def test_a_pool_that_is_never_run_needs_no_price() -> None:
@@ -450,7 +449,7 @@ def test_a_pool_that_is_never_run_needs_no_price() -> None:
 def test_a_budget_in_two_currencies_is_none() -> None:
     spec = builders.spec(builders.block(pools=["cpu", "euros"]), limits={"budget": "40.00"})
     found = begun(spec, builders.pool(), builders.pool("euros", price={**BY_THE_SECOND, "currency": "EUR"}))
-    assert isinstance(found, Decision)
+    assert isinstance(found, planning.NotYet)
     message = found.status.conditions[0].message
     assert "the pools have prices in EUR and USD: say by spec.currency" in message
 

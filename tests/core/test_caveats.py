@@ -16,8 +16,8 @@ from gpubench.api.point_warning import WarningReason
 from gpubench.plan.plan import Plan
 from gpubench.records import Bimodal, LossRose, Machine, Notice, Outliers, Result, Straggler, Trend, Unsettled
 from gpubench.report import answer, tables
-from gpubench.scheduler.decide import decide
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, Reason
+from world import decide
 
 UNSETTLED = Unsettled(change=0.12)
 TREND = Trend(change=-0.03)

@@ -2,6 +2,7 @@
 """A study beside its baseline: what is frozen, what passes, what fails, and what nobody can tell."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from gpubench.api.goals import CompareTo
 from gpubench.api.point_result import Judgement, PointResult, PointState
 from gpubench.plan.plan import Plan
 from gpubench.report import comparisons, pairs
-from gpubench.scheduler import conditions, happenings, planning
+from gpubench.scheduler import conditions, events, planning
 from gpubench.stats.efficiency import Ground
 from world import Fate, world
 
@@ -54,7 +55,12 @@ def finished(
 ) -> GpuBenchmarkStatus:
     """The status of a study that was planned with this baseline and gave these rates."""
     study = builders.study(SPEC)
-    plan = planning.begin(study, (builders.pool(),), builders.NOW, found)
+    plan = planning.begin(
+        study,
+        (builders.pool(),),
+        builders.NOW,
+        with_baseline=partial(comparison.with_baseline, wanted=study.spec.compare_to, found=found),
+    )
     assert isinstance(plan, Plan)
     stored = Plan.model_validate_json(plan.to_json())  # all that is left of the baseline
     return world(study, stored, fate=gives(rates, stored, environment=environment)).run()
@@ -164,7 +170,14 @@ def test_a_baseline_that_is_not_there_holds_nothing_up_and_is_said(found: Refere
 @pytest.mark.parametrize(("factor", "holds", "event"), [(1.0, "True", "Normal"), (0.5, "False", "Warning")])
 def test_the_end_is_a_condition_to_wait_for_and_an_event(factor: float, holds: str, event: str) -> None:
     study = builders.study(SPEC)
-    plan = planning.begin(study, (builders.pool(),), builders.NOW, reference({0: RATES, 1: RATES}))
+    plan = planning.begin(
+        study,
+        (builders.pool(),),
+        builders.NOW,
+        with_baseline=partial(
+            comparison.with_baseline, wanted=study.spec.compare_to, found=reference({0: RATES, 1: RATES})
+        ),
+    )
     assert isinstance(plan, Plan)
     here = world(study, plan, fate=gives({0: scaled(factor), 1: scaled(factor)}, plan))
     first = here.reconcile().status
@@ -175,7 +188,7 @@ def test_the_end_is_a_condition_to_wait_for_and_an_event(factor: float, holds: s
     assert status.comparison is not None
     (condition,) = [one for one in status.conditions if one.type == conditions.COMPARISON_PASSED]
     assert (condition.status, condition.message) == (holds, status.comparison.sentence)
-    told = [one for one in here.told if one.reason == happenings.COMPARED]
+    told = [one for one in here.told if one.reason == events.COMPARED]
     assert [(one.type, one.message) for one in told] == [(event, status.comparison.sentence)]
 
 

@@ -9,13 +9,11 @@ import builders
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.point_result import PointState
 from gpubench.plan.plan import Plan
-from gpubench.scheduler import conditions
+from gpubench.scheduler import conditions, planning
 from gpubench.scheduler.conditions import FINISHED, GANG_PENDING, SUCCEEDED, SUSPENDED
-from gpubench.scheduler.decide import decide
-from gpubench.scheduler.decision import Decision
 from gpubench.scheduler.observed import Disruption, Study
 from gpubench.scheduler.planning import POOL_GRACE_SECONDS, begin
-from world import Fate, run_with_kills, success, world
+from world import Fate, decide, run_with_kills, success, world
 
 
 def condition(status: GpuBenchmarkStatus | None, type_: str) -> tuple[str, str, str]:
@@ -76,8 +74,8 @@ def test_a_finished_study_is_left_alone() -> None:
         here.advance()
         here.reconcile()
     again = here.decide()
-    assert (again.record, again.delete, again.retire, again.create, again.happenings) == ((), (), (), (), ())
-    assert again.wake_at is None
+    assert (again.record, again.delete, again.retire, again.create, again.events) == ((), (), (), (), ())
+    assert again.requeue_at is None
     assert again.status == here.status
 
 
@@ -107,8 +105,8 @@ def test_a_second_retry_waits_for_its_back_off_and_the_operator_wakes_up_for_it(
     decision = here.reconcile()
     assert len(here.created) == 2
     assert decision.create == ()
-    assert decision.wake_at is not None
-    here.now = decision.wake_at
+    assert decision.requeue_at is not None
+    here.now = decision.requeue_at
     assert len(here.reconcile().create) == 1
 
 
@@ -274,8 +272,8 @@ def test_a_pod_that_does_not_let_go_of_its_node_is_said_so() -> None:
         here.jobs[name] = stuck
         decision = here.reconcile()
     assert all(condition.type != GANG_PENDING for condition in decision.status.conditions)
-    assert decision.wake_at is not None
-    here.now = decision.wake_at
+    assert decision.requeue_at is not None
+    here.now = decision.requeue_at
     here.jobs[name] = stuck
     here.reconcile()
     assert condition(here.status, GANG_PENDING)[:2] == ("True", "NodeNotAnswering")
@@ -342,7 +340,7 @@ def test_a_gang_that_finds_no_node_is_said_so_in_a_condition_and_told_once() -> 
     here.jobs[name] = job.model_copy(update={"pods": (waiting,)})
     here.now += 5
     assert here.reconcile().status.conditions == here.decide().status.conditions
-    assert here.decide().wake_at == job.created_at + 10
+    assert here.decide().requeue_at == job.created_at + 10
     here.now += 6
     here.reconcile()
     here.reconcile()
@@ -377,7 +375,7 @@ def test_a_study_that_waits_for_slots_of_others_says_so_and_looks_again() -> Non
     decision = here.decide()
     assert decision.create == ()
     assert condition(decision.status, GANG_PENDING)[1] == "WaitingForSlots"
-    assert decision.wake_at is not None
+    assert decision.requeue_at is not None
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -413,10 +411,10 @@ def facts(status: GpuBenchmarkStatus) -> dict[str, object]:
 def test_a_study_waits_for_its_pools_for_a_while_and_then_goes_on_without_them() -> None:
     study = builders.study(builders.spec(builders.block(pools=["cpu", "late"])))
     early = begin(study, (builders.pool(),), builders.NOW + 1)
-    assert isinstance(early, Decision)
+    assert isinstance(early, planning.NotYet)
     assert early.status.phase == "Pending"
     assert "late" in early.status.conditions[0].message
-    assert early.wake_at == builders.NOW + POOL_GRACE_SECONDS
+    assert early.requeue_at == builders.NOW + POOL_GRACE_SECONDS
     complete = begin(study, (builders.pool(), builders.pool("late")), builders.NOW + 2)
     assert isinstance(complete, Plan)
     without = begin(study, (builders.pool(),), builders.NOW + POOL_GRACE_SECONDS)
@@ -427,8 +425,8 @@ def test_a_study_waits_for_its_pools_for_a_while_and_then_goes_on_without_them()
 def test_a_study_that_is_applied_suspended_is_planned_when_it_is_resumed() -> None:
     study = builders.study(builders.spec(suspend=True))
     waiting = begin(study, (builders.pool(),), builders.NOW)
-    assert isinstance(waiting, Decision)
-    assert (waiting.status.phase, waiting.wake_at) == ("Suspended", None)
+    assert isinstance(waiting, planning.NotYet)
+    assert (waiting.status.phase, waiting.requeue_at) == ("Suspended", None)
 
 
 def test_the_largest_study_ends_and_its_status_stays_small() -> None:

@@ -10,10 +10,10 @@ import builders
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import AttemptCounts, GpuBenchmarkStatus
 from gpubench.scheduler import conditions, drill
-from gpubench.scheduler.decision import Cordon, Decision
+from gpubench.scheduler.actions import Cordon
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome
 from gpubench.scheduler.observed import Disruption, ObservedJob
-from world import RUNNING_AFTER_SECONDS, World, world
+from world import RUNNING_AFTER_SECONDS, Decision, World, world
 
 EVERY = 5.0
 STEP = 3.0  # an attempt takes ten seconds: it is looked at before and after it is due
@@ -68,7 +68,7 @@ def test_an_attempt_loses_a_pod_when_all_of_its_pods_have_run_for_so_long_and_th
     decision = here.reconcile()
     due = builders.NOW + RUNNING_AFTER_SECONDS + EVERY
     assert decision.disrupt == ()
-    assert decision.wake_at == due
+    assert decision.requeue_at == due
     here.now = due - 0.01
     assert here.decide().disrupt == ()
     here.now = due
@@ -203,8 +203,8 @@ def test_an_operator_that_has_used_up_all_times_sleeps_on() -> None:
         pass
     here.reconcile()  # the next attempt
     decision = here.reconcile()
-    assert decision.wake_at is not None
-    assert decision.wake_at > here.now + EVERY + RUNNING_AFTER_SECONDS
+    assert decision.requeue_at is not None
+    assert decision.requeue_at > here.now + EVERY + RUNNING_AFTER_SECONDS
 
 
 # --- what becomes of it -----------------------------------------------------------------------------------------------

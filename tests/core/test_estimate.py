@@ -17,7 +17,7 @@ from gpubench.analysis.forecast import Earlier
 from gpubench.plan import estimate
 from gpubench.plan.estimate import Basis
 from gpubench.plan.plan import Plan
-from gpubench.scheduler import spending
+from gpubench.scheduler import account
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome
 from gpubench.stats import run_length
 
@@ -235,4 +235,4 @@ def test_a_budget_of_the_long_ends_and_the_reserve_lets_every_attempt_start_and_
         (total.amounts.high, "BudgetExhausted"),
         (total.amounts.high + total.reserve, "Succeeded"),
     ):
-        assert studies_cut_short.study({"budget": spending.text(budget)}).run().phase == phase
+        assert studies_cut_short.study({"budget": account.text(budget)}).run().phase == phase

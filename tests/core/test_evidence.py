@@ -9,18 +9,18 @@ import pytest
 import builders
 from gpubench.exitcodes import ExitCode
 from gpubench.records import Resumed
-from gpubench.scheduler import evidence
-from gpubench.scheduler.evidence import Verdict
+from gpubench.scheduler import outcome
 from gpubench.scheduler.ledger import Outcome, Reason
 from gpubench.scheduler.observed import ContainerEnd, Disruption, ObservedJob
+from gpubench.scheduler.outcome import AttemptOutcome
 
 NOW = builders.NOW
 TIMING = builders.plan(builders.spec(limits={"schedulingTimeout": "15m", "attemptTimeout": "1h"})).timing
 SUCCESS = builders.message(builders.result())
 
 
-def judge(job: ObservedJob, *, nodes: int = 1, after: float = 60.0) -> Verdict | None:
-    return evidence.judge(job, nodes=nodes, timing=TIMING, now=NOW + after)
+def judge(job: ObservedJob, *, nodes: int = 1, after: float = 60.0) -> AttemptOutcome | None:
+    return outcome.classify(job, nodes=nodes, timing=TIMING, now=NOW + after)
 
 
 def gang(*pods: Mapping[str, object], **fields: object) -> ObservedJob:
@@ -68,11 +68,11 @@ def test_a_result_that_is_there_outranks_a_late_eviction() -> None:
 
 def test_an_own_program_that_counts_other_workers_than_asked_for_has_no_result() -> None:
     job = gang({"end": builders.ended(0, text=SUCCESS)})
-    verdict = evidence.judge(job, nodes=1, timing=TIMING, now=NOW + 60, workers=2)
+    verdict = outcome.classify(job, nodes=1, timing=TIMING, now=NOW + 60, workers=2)
     assert verdict is not None
     assert (verdict.reason, verdict.result) == (Reason.RESULT_LOST, None)
     assert "counts workers 1, and 2 were asked for" in verdict.sentence
-    verdict = evidence.judge(job, nodes=1, timing=TIMING, now=NOW + 60, workers=1)
+    verdict = outcome.classify(job, nodes=1, timing=TIMING, now=NOW + 60, workers=1)
     assert verdict is not None
     assert verdict.outcome is Outcome.SUCCEEDED
 
@@ -98,7 +98,7 @@ def test_an_own_programs_record_is_held_against_what_was_asked_for_and_its_pods_
     result = builders.result(rate=100.0, training=fields.get("training"))
     text = builders.message(result.model_copy(update=fields))
     job = gang({"end": builders.ended(0, text=text)}, attempt=fields.get("attempt", 1))
-    verdict = evidence.judge(job, nodes=1, timing=TIMING, now=NOW + 60, workers=1, **asked)
+    verdict = outcome.classify(job, nodes=1, timing=TIMING, now=NOW + 60, workers=1, **asked)
     assert verdict is not None
     assert verdict.reason is (Reason.COMPLETED if said is None else Reason.RESULT_LOST)
     assert (said or "measured") in verdict.sentence
@@ -107,7 +107,7 @@ def test_an_own_programs_record_is_held_against_what_was_asked_for_and_its_pods_
 def test_a_run_of_an_attempt_again_may_go_on_from_its_own_checkpoint() -> None:
     text = builders.message(builders.result(resumed=resumed(1, useful=1.0)))
     job = gang({"end": builders.ended(0, text=text)}, queue="gpus")
-    verdict = evidence.judge(job, nodes=1, timing=TIMING, now=NOW + 60, workers=1)
+    verdict = outcome.classify(job, nodes=1, timing=TIMING, now=NOW + 60, workers=1)
     assert verdict is not None
     assert verdict.outcome is Outcome.SUCCEEDED
 
@@ -256,7 +256,7 @@ def test_whatever_a_pod_said_is_one_line(text: str) -> None:
 def test_a_failing_job_is_judged_when_its_pods_have_ended_or_after_a_while() -> None:
     stuck = gang({"end": builders.ended(82)}, {"deleting": True}, failing_since=NOW + 10)
     assert judge(stuck, nodes=2, after=60) is None
-    verdict = judge(stuck, nodes=2, after=10 + evidence.SETTLE_SECONDS)
+    verdict = judge(stuck, nodes=2, after=10 + outcome.SETTLE_SECONDS)
     assert verdict is not None
     assert verdict.reason is Reason.PEER_LOST
 
@@ -314,7 +314,7 @@ def pulling(reason: str) -> dict[str, object]:
 )
 def test_what_stays_pending_ends_with_what_the_cluster_said(job: ObservedJob, reason: Reason, said: str) -> None:
     assert judge(job, nodes=2, after=899) is None
-    verdict = judge(job, nodes=2, after=900 + evidence.SKEW_SECONDS)
+    verdict = judge(job, nodes=2, after=900 + outcome.SKEW_SECONDS)
     assert verdict is not None
     assert verdict.reason is reason
     assert said in verdict.sentence
@@ -330,13 +330,13 @@ def test_what_stays_pending_ends_with_what_the_cluster_said(job: ObservedJob, re
     ],
 )
 def test_whatever_the_cluster_says_of_a_gang_that_waits_is_one_line_that_can_be_shown(job: ObservedJob) -> None:
-    found = evidence.pending_sentence(job, nodes=2)
+    found = outcome.pending_sentence(job, nodes=2)
     assert found is not None
     assert found[1].isprintable()
 
 
 def test_an_image_gets_a_grace_period_and_a_wrong_name_none() -> None:
-    grace = 1 + evidence.IMAGE_GRACE_SECONDS  # the pod was scheduled one second after NOW
+    grace = 1 + outcome.IMAGE_GRACE_SECONDS  # the pod was scheduled one second after NOW
     assert judge(gang(pulling("ImagePullBackOff")), after=grace - 1) is None
     late = judge(gang(pulling("ImagePullBackOff")), after=grace)
     wrong = judge(gang(pulling("InvalidImageName")), after=2)
@@ -346,7 +346,7 @@ def test_an_image_gets_a_grace_period_and_a_wrong_name_none() -> None:
 
 
 def test_a_gang_that_runs_too_long_times_out() -> None:
-    limit = 5 + 3600 + evidence.SKEW_SECONDS  # it runs since five seconds after NOW
+    limit = 5 + 3600 + outcome.SKEW_SECONDS  # it runs since five seconds after NOW
     assert judge(gang({}), after=limit - 1) is None
     verdict = judge(gang({}), after=limit)
     assert verdict is not None
@@ -358,7 +358,7 @@ def test_a_gang_that_ran_is_never_said_not_to_have_been_placed() -> None:
     # A failing Job deletes the siblings, and their objects may go before its condition Failed comes.
     failing = gang({"end": builders.ended(ExitCode.WORKER_RAISED)}, failing_since=NOW + 3000)
     assert judge(failing, nodes=2, after=3001) is None
-    settled = judge(failing, nodes=2, after=3000 + evidence.SETTLE_SECONDS)
+    settled = judge(failing, nodes=2, after=3000 + outcome.SETTLE_SECONDS)
     assert settled is not None
     assert settled.reason is Reason.WORKER_RAISED
     left_alone = judge(gang({}), nodes=2, after=3000)
@@ -386,7 +386,7 @@ def test_the_next_deadline_is_the_moment_of_the_verdict() -> None:
         (gang(pulling("ImagePullBackOff")), 1),
         (gang({"end": builders.ended(82)}, {}, failing_since=NOW + 10), 2),
     ):
-        moment = evidence.next_deadline(job, nodes=nodes, timing=TIMING)
+        moment = outcome.next_deadline(job, nodes=nodes, timing=TIMING)
         assert moment is not None
-        assert evidence.judge(job, nodes=nodes, timing=TIMING, now=moment - 0.001) is None
-        assert evidence.judge(job, nodes=nodes, timing=TIMING, now=moment) is not None
+        assert outcome.classify(job, nodes=nodes, timing=TIMING, now=moment - 0.001) is None
+        assert outcome.classify(job, nodes=nodes, timing=TIMING, now=moment) is not None

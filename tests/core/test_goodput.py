@@ -14,7 +14,7 @@ from gpubench.api.pool import GpuPool
 from gpubench.api.status_sizes import GOODPUT_POOLS_MAX
 from gpubench.plan.plan import Plan, Point
 from gpubench.records import Result, Resumed
-from gpubench.scheduler import retries
+from gpubench.scheduler import account, trials
 from gpubench.scheduler.ledger import AttemptRecord, Interruption, Ledger, Outcome, Reason
 from gpubench.scheduler.observed import Disruption
 from world import World, success, world
@@ -115,7 +115,7 @@ def test_a_node_whose_pod_was_gone_counts_until_the_attempts_end_where_its_place
     gone = preempted(plan, pod_times=((2.0, 3.0, 30.0),), placed_at=(2.0, 6.0))
     assert uses(plan, gone)["lost"] == 28.0 + 24.0
     assert goodput.is_seen(gone, nodes=2)
-    assert bills.is_incomplete(gone, nodes=2)  # and what is billed for it is still said to be at least so much
+    assert account.is_incomplete(gone, nodes=2)  # and what is billed for it is still said to be at least so much
     assert not goodput.is_seen(gone.model_copy(update={"placed_at": ()}), nodes=2)
     whole = preempted(plan, placed_at=(2.0, 2.0))
     assert uses(plan, whole)["lost"] == 56.0  # no node of it counts twice
@@ -235,7 +235,7 @@ def test_the_back_off_before_a_second_retry_is_told_apart_from_other_waiting() -
     plan = plan_of()
     first, second = preempted(plan, lasted=30.0), preempted(plan, 2, at=31.0, lasted=30.0)
     third = succeeded(plan, 3, at=81.0)
-    waits = retries.standing((first, second), plan.attempts).not_before - (NOW + 61.0)
+    waits = trials.status((first, second), plan.attempts).not_before - (NOW + 61.0)
     assert waits > 0
     (found,) = goodput.recoveries(plan, (first, second, third))  # when the second one made its first step nobody knows
     assert (found.back_off, found.creation) == (min(20.0, waits), 20.0 - min(20.0, waits))

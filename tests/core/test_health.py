@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 import builders
-from gpubench.analysis import health, results
+import measured
+from gpubench.analysis import health
 from gpubench.plan.plan import Plan
 from gpubench.records import Machine
+from gpubench.scheduler import node_tests
 from gpubench.scheduler.ledger import AttemptRecord, Outcome, Reason
-from gpubench.scheduler.retries import standing
+from gpubench.scheduler.trials import status as standing
 
 TERA = 1e12
 
@@ -83,7 +85,7 @@ def test_equal_readings_of_the_others_name_the_one_that_is_below() -> None:
 
 def test_the_modified_z_score_is_that_of_iglewicz_and_hoaglin() -> None:
     pool = health.spread([100.0, 102.0, 98.0, 104.0, 96.0, 110.0, 90.0])
-    assert pool == health.Spread(median=100.0, deviation=4.0, tests=7)
+    assert pool == node_tests.Spread(median=100.0, deviation=4.0, tests=7)
     # 0.6745 (100 - x) / 4 = 3.5 at x = 79.244
     assert health.is_weak(79.0, pool)
     assert not health.is_weak(79.5, pool)
@@ -137,7 +139,7 @@ def test_ranks_that_share_a_node_are_held_against_ranks_that_share_one_as_well(t
 def test_attempts_without_a_test_have_no_readings() -> None:
     one = plan(1)
     records = [*attempts(one, [None, Machine(), Machine(arithmetic=0.0)]), builders.attempt(trial="foreign")]
-    assert health.readings(one, records) == ()
+    assert node_tests.readings(one, records) == ()
 
 
 def test_the_sentence_stands_at_the_points_measured_there() -> None:
@@ -146,7 +148,7 @@ def test_the_sentence_stands_at_the_points_measured_there() -> None:
     machines = arithmetic(*(13.0 if trial is of_point[0] else 19.5 for trial in two.trials))
     by_trial = {record.trial: [record] for record in attempts(two, machines)}
     standings = {trial.id: standing(by_trial[trial.id], two.attempts) for trial in two.trials}
-    healthy, weak = results.point_results(two, standings)
+    healthy, weak = measured.of_trials(two, standings)
     assert healthy.warnings == ()
     assert ["is weak" in message for message in builders.messages(weak)] == [True]
 
@@ -155,7 +157,7 @@ def test_a_weak_node_is_told_to_programs_with_its_figure_and_what_is_usual() -> 
     one = plan(1, repeats=7)
     records = attempts(one, arithmetic(*HEALTHY, 13.0))
     standings = {record.trial: standing([record], one.attempts) for record in records}
-    (point,) = results.point_results(one, standings)
+    (point,) = measured.of_trials(one, standings)
     (told,) = point.warnings
     assert told.to_wire() == {
         "reason": "WeakNode",
@@ -174,7 +176,7 @@ def test_a_node_that_several_repeats_met_is_named_once_at_its_worst() -> None:
         record.model_copy(update={"nodes": ("slow",)}) if n in (6, 7) else record for n, record in enumerate(records)
     ]
     standings = {record.trial: standing([record], one.attempts) for record in records}
-    (point,) = results.point_results(one, standings)
+    (point,) = measured.of_trials(one, standings)
     (told,) = point.warnings
     assert (told.node, told.repeats, told.trial) == ("slow", 2, one.trials[7].id)
 

@@ -8,15 +8,16 @@ from typing import Any
 import pytest
 
 import builders
-from gpubench.analysis import health, health_history
-from gpubench.analysis.health import Kind, Reading
+from gpubench.analysis import health
 from gpubench.api import pool_health
 from gpubench.api.pool_health import PoolTests
 from gpubench.plan.plan import Plan
 from gpubench.records import Machine
-from gpubench.scheduler.decide import decide
+from gpubench.scheduler import node_tests
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, Reason
+from gpubench.scheduler.node_tests import Kind, Reading
 from gpubench.scheduler.observed import ObservedJob, PoolHistory
+from world import decide
 
 TERA = 1e12
 USUAL = (19.5, 19.4, 19.6, 19.5, 19.3, 19.5)
@@ -36,7 +37,7 @@ def series(figures: Sequence[float], *, node: str = "a", kind: Kind = ARITHMETIC
 
 
 def history(*readings: Sequence[Reading]) -> PoolTests:
-    (found,) = health_history.merged((), [one for some in readings for one in some])
+    (found,) = node_tests.merged((), [one for some in readings for one in some])
     return found
 
 
@@ -47,7 +48,7 @@ def test_what_is_usual_is_the_median_of_the_other_nodes_tests() -> None:
     known = history(
         series((19.0, 19.2, 19.4), node="a"), series((19.6, 19.8, 20.0), node="b"), series((13.0,) * 8, node="c")
     )
-    found = health_history.usual(reading(13.0, node="c"), known)
+    found = node_tests.usual(reading(13.0, node="c"), known)
     assert found is not None
     assert (found.test, found.tests, found.nodes, found.oldest_at) == ("arithmetic", 6, 2, builders.NOW)
     assert found.median == pytest.approx(19.5 * TERA)
@@ -55,15 +56,15 @@ def test_what_is_usual_is_the_median_of_the_other_nodes_tests() -> None:
 
 
 def test_on_the_only_node_of_a_pool_its_own_earlier_tests_say_what_is_usual() -> None:
-    found = health_history.usual(reading(13.0), history(series(USUAL)))
+    found = node_tests.usual(reading(13.0), history(series(USUAL)))
     assert found is not None
     assert (found.tests, found.nodes, found.median) == (6, 1, 19.5 * TERA)
 
 
-@pytest.mark.parametrize("count", [health.HISTORY_MIN - 1, health.HISTORY_MIN])
+@pytest.mark.parametrize("count", [node_tests.HISTORY_MIN - 1, node_tests.HISTORY_MIN])
 def test_too_few_tests_say_nothing(count: int) -> None:
-    found = health_history.usual(reading(13.0, node="b"), history(series((19.5,) * count)))
-    assert (found is not None) is (count == health.HISTORY_MIN)
+    found = node_tests.usual(reading(13.0, node="b"), history(series((19.5,) * count)))
+    assert (found is not None) is (count == node_tests.HISTORY_MIN)
 
 
 @pytest.mark.parametrize(
@@ -78,17 +79,17 @@ def test_too_few_tests_say_nothing(count: int) -> None:
     ],
 )
 def test_only_like_is_held_against_like(other: dict[str, Any]) -> None:
-    kinds = health_history.merged((), series((19.5,) * 8, kind=ARITHMETIC._replace(**other)))
+    kinds = node_tests.merged((), series((19.5,) * 8, kind=ARITHMETIC._replace(**other)))
     record = attempt(plan(), 13.0)
     histories = [PoolHistory(pool="cpu", kinds=kinds)]
-    assert health_history.with_usual(record, plan().points[0], histories).usual == ()
+    assert node_tests.with_usual(record, plan().points[0], histories).usual == ()
 
 
 def test_the_history_of_another_pool_is_none() -> None:
-    kinds = health_history.merged((), series((19.5,) * 8))
+    kinds = node_tests.merged((), series((19.5,) * 8))
     record = attempt(plan(), 13.0)
     found = [
-        health_history.with_usual(record, plan().points[0], [PoolHistory(pool=pool, kinds=kinds)]).usual
+        node_tests.with_usual(record, plan().points[0], [PoolHistory(pool=pool, kinds=kinds)]).usual
         for pool in ("cpu", "other")
     ]
     assert [len(usual) for usual in found] == [1, 0]
@@ -110,8 +111,8 @@ def attempt(of: Plan, teraflops: float, *, trial: int = 0, node: str = "slow") -
 
 
 def with_history(record: AttemptRecord, *figures: float) -> AttemptRecord:
-    kinds = health_history.merged((), series(figures))
-    return health_history.with_usual(record, plan().points[0], [PoolHistory(pool="cpu", kinds=kinds)])
+    kinds = node_tests.merged((), series(figures))
+    return node_tests.with_usual(record, plan().points[0], [PoolHistory(pool="cpu", kinds=kinds)])
 
 
 def test_the_first_attempt_of_a_study_on_a_slow_node_is_named_against_the_pools_history() -> None:
@@ -166,7 +167,7 @@ def ended_job(of: Plan, teraflops: float) -> ObservedJob:
 def test_a_decision_writes_what_was_usual_into_the_record_and_a_later_one_needs_no_history() -> None:
     of = plan()
     kind = ARITHMETIC._replace(instance_type=None)
-    past = PoolHistory(pool="cpu", kinds=health_history.merged((), series(USUAL, kind=kind)))
+    past = PoolHistory(pool="cpu", kinds=node_tests.merged((), series(USUAL, kind=kind)))
     job = ended_job(of, 13.0)
     before = builders.observed(None, job).model_copy(update={"histories": (past,)})
     first = decide(of, Ledger(), before, builders.NOW + 100)
@@ -175,7 +176,7 @@ def test_a_decision_writes_what_was_usual_into_the_record_and_a_later_one_needs_
     (told,) = first.status.results[0].warnings
     assert (told.reason.value, told.node) == ("WeakNode", "slow")
     # Another operator, another day, a pool that has changed: the ledger says the same.
-    other = PoolHistory(pool="cpu", kinds=health_history.merged((), series((13.0,) * 8, kind=kind)))
+    other = PoolHistory(pool="cpu", kinds=node_tests.merged((), series((13.0,) * 8, kind=kind)))
     for histories in ((), (other,)):
         later = builders.observed(None, job).model_copy(update={"histories": histories})
         again = decide(of, Ledger().with_records(first.record), later, builders.NOW + 9_000)
@@ -201,7 +202,7 @@ def many(*, kinds: int = 1, nodes: int = 1, tests: int = 1) -> list[Reading]:
 
 def test_a_history_keeps_the_newest_tests_nodes_and_kinds_and_no_more() -> None:
     excess = many(kinds=pool_health.KINDS_MAX + 2, nodes=pool_health.NODES_MAX + 3, tests=pool_health.TESTS_MAX + 4)
-    found = health_history.merged((), excess)
+    found = node_tests.merged((), excess)
     assert [kind.environment for kind in found] == [f"e{kind:02}" for kind in range(2, pool_health.KINDS_MAX + 2)]
     for kind in found:
         assert [one.node for one in kind.nodes] == [f"node-{node:03}" for node in range(3, pool_health.NODES_MAX + 3)]
@@ -213,22 +214,22 @@ def test_a_history_keeps_the_newest_tests_nodes_and_kinds_and_no_more() -> None:
 
 def test_putting_the_same_tests_there_again_changes_nothing_in_whatever_order() -> None:
     excess = many(kinds=pool_health.KINDS_MAX + 2, nodes=pool_health.NODES_MAX + 3, tests=pool_health.TESTS_MAX + 4)
-    found = health_history.merged((), excess)
-    assert health_history.merged(found, excess) == found
+    found = node_tests.merged((), excess)
+    assert node_tests.merged(found, excess) == found
     shuffled = list(excess)
     random.Random(7).shuffle(shuffled)
-    assert health_history.merged((), shuffled) == found
+    assert node_tests.merged((), shuffled) == found
 
 
 def test_studies_one_after_the_other_leave_what_both_at_once_would() -> None:
     tests = many(nodes=5, tests=12)
-    half = health_history.merged((), tests[::2])
-    assert health_history.merged(half, tests[1::2]) == health_history.merged((), tests)
+    half = node_tests.merged((), tests[::2])
+    assert node_tests.merged(half, tests[1::2]) == node_tests.merged((), tests)
 
 
 def test_tests_of_gangs_whose_node_is_not_known_stand_under_no_node() -> None:
     kind = ARITHMETIC._replace(test="memory")
-    (found,) = health_history.merged((), [reading(2.0, kind=kind, nodes=()), reading(2.1, kind=kind, nodes=("c",))])
+    (found,) = node_tests.merged((), [reading(2.0, kind=kind, nodes=()), reading(2.1, kind=kind, nodes=("c",))])
     assert [one.node for one in found.nodes] == [None, "c"]
 
 
@@ -244,7 +245,7 @@ def test_a_gang_of_several_nodes_is_held_against_gangs_that_share_no_node_with_i
     known = history(weak, pairs(*USUAL[:3], nodes=("a", "b")), pairs(*USUAL[3:], nodes=("c", "d")))
     assert [one.node for one in known.nodes] == ["a+b", "c+d", "weak+x"], "a gang has places of its own"
     for nodes in (("weak", "x"), ("x", "weak"), ("y", "weak")):
-        found = health_history.usual(reading(13.0, kind=MEMORY, nodes=nodes), known)
+        found = node_tests.usual(reading(13.0, kind=MEMORY, nodes=nodes), known)
         assert found is not None
         assert (found.tests, found.nodes, found.median) == (6, 4, 19.5 * TERA)
 
@@ -260,7 +261,7 @@ def test_gangs_of_many_nodes_with_long_names_are_told_apart_too(count: int) -> N
     known = history(pairs(*(13.0,) * 8, nodes=tuple(first)), pairs(*USUAL, nodes=tuple(second)))
     assert all(one.node is not None and len(one.node) <= pool_health.NODE_MAX for one in known.nodes)
     for nodes in (tuple(first), (first[-1],)):
-        found = health_history.usual(reading(13.0, kind=MEMORY, nodes=nodes), known)
+        found = node_tests.usual(reading(13.0, kind=MEMORY, nodes=nodes), known)
         assert found is not None
         assert (found.tests, found.nodes, found.median) == (6, count, 19.5 * TERA)
 
@@ -277,5 +278,5 @@ def test_what_is_usual_stands_in_the_pools_status_for_people() -> None:
 def test_a_history_that_somebody_has_edited_is_no_stumbling_block() -> None:
     known = history(series(USUAL))
     emptied = known.model_copy(update={"nodes": tuple(one.model_copy(update={"at": ()}) for one in known.nodes)})
-    assert health_history.usual(reading(13.0), emptied) is None
-    assert health_history.merged((emptied,), []) == ()
+    assert node_tests.usual(reading(13.0), emptied) is None
+    assert node_tests.merged((emptied,), []) == ()

@@ -10,10 +10,9 @@ from gpubench.api.pool import GpuPool
 from gpubench.plan import expand
 from gpubench.plan.plan import AddedPoint, Imported, ImportedPoint, ImportedRun, Plan
 from gpubench.scheduler import conditions
-from gpubench.scheduler.decide import decide
-from gpubench.scheduler.decision import Decision
 from gpubench.scheduler.ledger import Ledger
 from gpubench.scheduler.observed import Observed
+from world import Decision, decide
 
 PRICE = {"per_node_hour": "0.36", "currency": "USD", "as_of": "2026-11-01"}
 
@@ -49,7 +48,7 @@ def results_of(plan: Plan) -> tuple[PointResult, ...]:
 def test_nothing_is_run_and_the_study_is_over_at_once() -> None:
     plan = plan_of(imported(ImportedPoint(point=0, runs=runs(100, 102, 98))))
     decision = decided(plan)
-    assert (plan.trials, decision.create, decision.wake_at) == ((), (), None)
+    assert (plan.trials, decision.create, decision.requeue_at) == ((), (), None)
     status = status_of(plan)
     assert conditions.holds(status.conditions, conditions.FINISHED)
     assert conditions.holds(status.conditions, conditions.SUCCEEDED)

@@ -8,10 +8,10 @@ import pytest
 import builders
 import world as worlds
 from gpubench.exitcodes import ExitCode
-from gpubench.scheduler import evidence
-from gpubench.scheduler.evidence import Machines, Verdict
+from gpubench.scheduler import outcome
 from gpubench.scheduler.ledger import AttemptRecord, Interruption, Outcome, Reason
 from gpubench.scheduler.observed import Disruption, Observed, ObservedNode
+from gpubench.scheduler.outcome import AttemptOutcome, NodeStates
 from world import World
 
 NOW = builders.NOW
@@ -140,7 +140,7 @@ ROWS = {
     ),
     "gone a moment ago, and its pod is still listed": Row(pods(RUNS, RUNS), {}, (node(0), gone(1)), None),
     "gone for long, and its pod is still listed": Row(
-        pods(RUNS, RUNS), {}, (node(0), gone(1, since=NOW + 60 - evidence.NODE_GONE_SECONDS)),
+        pods(RUNS, RUNS), {}, (node(0), gone(1, since=NOW + 60 - outcome.NODE_GONE_SECONDS)),
         PREEMPTED, Reason.NODE_LOST, NODE_LOST,
     ),
     # A node whose kubelet does not report.
@@ -206,10 +206,10 @@ ROWS = {
 }  # fmt: skip
 
 
-def judged(row: Row, *, after: float = 60.0) -> Verdict | None:
+def judged(row: Row, *, after: float = 60.0) -> AttemptOutcome | None:
     job = builders.observed_job(pods=row.seen, **row.job)
-    machines = Machines({one.name: one for one in row.nodes}, ("node-0", "node-1"), SILENT_SECONDS)
-    return evidence.judge(job, nodes=2, timing=TIMING, now=NOW + after, machines=machines)
+    machines = NodeStates({one.name: one for one in row.nodes}, ("node-0", "node-1"), SILENT_SECONDS)
+    return outcome.classify(job, nodes=2, timing=TIMING, now=NOW + after, nodes_seen=machines)
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=list(ROWS))
@@ -234,10 +234,10 @@ def test_a_sentence_names_the_node_and_what_it_was_told_by() -> None:
 
 def test_what_was_killed_is_judged_once_the_cluster_has_had_time_to_miss_its_node() -> None:
     row = ROWS["killed, and nobody says by whom, yet"]
-    moment = 56 + evidence.WITNESS_SECONDS
+    moment = 56 + outcome.WITNESS_SECONDS
     job = builders.observed_job(pods=row.seen, **row.job)
-    machines = Machines({one.name: one for one in row.nodes}, ("node-0", "node-1"))
-    assert evidence.next_deadline(job, nodes=2, timing=TIMING, machines=machines) == NOW + moment
+    machines = NodeStates({one.name: one for one in row.nodes}, ("node-0", "node-1"))
+    assert outcome.next_deadline(job, nodes=2, timing=TIMING, nodes_seen=machines) == NOW + moment
     assert judged(row, after=moment - 0.1) is None
     verdict = judged(row, after=moment)
     assert verdict is not None
@@ -248,15 +248,15 @@ def test_what_was_killed_is_judged_once_the_cluster_has_had_time_to_miss_its_nod
 
 
 @pytest.mark.parametrize(
-    ("lost", "moment"), [(gone(1), 50 + evidence.NODE_GONE_SECONDS), (silent(1), 50 + SILENT_SECONDS)]
+    ("lost", "moment"), [(gone(1), 50 + outcome.NODE_GONE_SECONDS), (silent(1), 50 + SILENT_SECONDS)]
 )
 def test_a_gang_on_a_node_that_went_without_a_word_is_looked_at_when_it_is_given_up(
     lost: ObservedNode, moment: float
 ) -> None:
     row = Row(pods(RUNS, RUNS), {}, (node(0), lost), None)
-    machines = Machines({one.name: one for one in row.nodes}, (), SILENT_SECONDS)
+    machines = NodeStates({one.name: one for one in row.nodes}, (), SILENT_SECONDS)
     job = builders.observed_job(pods=row.seen)
-    assert evidence.next_deadline(job, nodes=2, timing=TIMING, machines=machines) == NOW + moment
+    assert outcome.next_deadline(job, nodes=2, timing=TIMING, nodes_seen=machines) == NOW + moment
     assert judged(row, after=moment - 0.1) is None
     assert judged(row, after=moment) is not None
 
@@ -264,9 +264,9 @@ def test_a_gang_on_a_node_that_went_without_a_word_is_looked_at_when_it_is_given
 def test_nodes_are_asked_about_only_when_something_is_odd() -> None:
     placed = ("node-0", "node-1")
     calm = builders.observed_job(pods=pods(RUNS, RUNS))
-    assert evidence.nodes_in_question(calm, placed=placed) == frozenset()
+    assert outcome.nodes_in_question(calm, placed=placed) == frozenset()
     starting = builders.observed_job(pods=pods(RUNS))
-    assert evidence.nodes_in_question(starting, placed=()) == frozenset()
+    assert outcome.nodes_in_question(starting, placed=()) == frozenset()
     for seen, job in (
         (pods(RUNS, RUNS, missing=1), {}),
         (pods(RUNS, GOING), {}),
@@ -275,7 +275,7 @@ def test_nodes_are_asked_about_only_when_something_is_odd() -> None:
         (pods(RUNS, RUNS), FAILING),
     ):
         odd = builders.observed_job(pods=seen, **job)
-        assert evidence.nodes_in_question(odd, placed=placed) == set(placed)
+        assert outcome.nodes_in_question(odd, placed=placed) == set(placed)
 
 
 # --- where an attempt ran is known though its nodes are gone ----------------------------------------------------------

@@ -17,13 +17,12 @@ from gpubench.api.benchmark_status import Condition, GpuBenchmarkStatus
 from gpubench.api.pool import GpuPoolSpec
 from gpubench.plan.plan import Plan
 from gpubench.records import Resumed
-from gpubench.scheduler import budget, conditions, evidence, ledger, manifests, spending
-from gpubench.scheduler.decide import decide
-from gpubench.scheduler.decision import Decision
+from gpubench.scheduler import account, budget, conditions, ledger, manifests, outcome
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, Reason, Segment
 from gpubench.scheduler.observed import ObservedJob, ObservedNode, ObservedPod
 from gpubench.units import times
 from gpubench_operator import observe
+from world import Decision, decide
 
 PRICE = {"per_node_hour": "3.60", "currency": "USD", "as_of": "2023-11-01"}  # a thousandth of a dollar a second
 SPEC = builders.spec(builders.block(workers=[2]), measure={"repeats": {"min": 1}}, queueName="team-a")
@@ -90,11 +89,11 @@ def test_the_quota_of_the_queue_decides_what_runs_and_not_the_slots_that_are_fre
 
 def test_no_time_limit_runs_while_a_job_waits_and_the_scheduling_timeout_begins_with_its_admission() -> None:
     timing = PLAN.timing
-    assert evidence.judge(waiting(), nodes=2, timing=timing, now=LATER) is None
-    assert evidence.next_deadline(waiting(), nodes=2, timing=timing) is None
+    assert outcome.classify(waiting(), nodes=2, timing=timing, now=LATER) is None
+    assert outcome.next_deadline(waiting(), nodes=2, timing=timing) is None
     late = LATER + timing.scheduling_timeout
-    assert evidence.judge(job(started_at=LATER), nodes=2, timing=timing, now=late) is None
-    verdict = evidence.judge(job(started_at=LATER), nodes=2, timing=timing, now=late + evidence.SKEW_SECONDS)
+    assert outcome.classify(job(started_at=LATER), nodes=2, timing=timing, now=late) is None
+    verdict = outcome.classify(job(started_at=LATER), nodes=2, timing=timing, now=late + outcome.SKEW_SECONDS)
     assert verdict is not None
     assert verdict.reason is Reason.NO_CAPACITY
 
@@ -103,14 +102,14 @@ def test_how_pods_end_whose_job_is_suspended_says_nothing() -> None:
     ended = builders.ended(143)
     leaving = pods(at=NOW + 10, deleting=True, end=ended, disruption=builders.disrupted())
     for found in (waiting(leaving=leaving), job(leaving=leaving)):
-        assert evidence.judge(found, nodes=2, timing=PLAN.timing, now=NOW + 300) is None
+        assert outcome.classify(found, nodes=2, timing=PLAN.timing, now=NOW + 300) is None
 
 
 def test_a_result_that_came_just_before_the_eviction_counts() -> None:
     said = builders.message(builders.result(trial=TRIAL.id))
     (first, second) = pods(at=NOW + 10)
     done = first.model_copy(update={"end": builders.ended(0, text=said)})
-    verdict = evidence.judge(waiting(pods=(done, second)), nodes=2, timing=PLAN.timing, now=NOW + 20)
+    verdict = outcome.classify(waiting(pods=(done, second)), nodes=2, timing=PLAN.timing, now=NOW + 20)
     assert verdict is not None
     assert verdict.outcome is Outcome.SUCCEEDED
 
@@ -232,7 +231,7 @@ def test_what_a_training_went_on_from_after_an_eviction_was_not_lost() -> None:
 
 def test_a_budget_counts_runs_of_an_attempt_that_goes_on() -> None:
     record = builders.attempt(trial=TRIAL.id, outcome=None, ended_at=None, queue="team-a", segments=(RAN,))
-    found = spending.spent(spending.account(PLAN, Ledger(records=(record,))), [waiting()], NOW + 300)
+    found = account.spent(account.of(PLAN, Ledger(records=(record,))), [waiting()], NOW + 300)
     assert found is not None
     assert found.amount == "0.215"  # 100 and 90 node-seconds, and the grace period of the pod that was still to end
 
@@ -242,9 +241,9 @@ def test_an_attempt_that_runs_again_is_asked_its_fee_once() -> None:
     runs_again = job(pods=pods(at=NOW + 200))
 
     def counted(plan: Plan, *live: ObservedJob) -> tuple[Decimal, Decimal]:
-        account = spending.account(plan, Ledger(records=(record,)))
-        spent = spending.spent(account, live, NOW + 400)
-        purse = budget.purse(account, live, limit="100", now=NOW + 400)
+        book = account.of(plan, Ledger(records=(record,)))
+        spent = account.spent(book, live, NOW + 400)
+        purse = budget.state(book, live, limit="100", now=NOW + 400)
         assert spent is not None
         assert purse is not None
         return Decimal(spent.amount), purse.spent + purse.reserved
@@ -260,7 +259,7 @@ def test_an_attempt_that_never_left_its_queue_has_cost_nothing() -> None:
     stopped = builders.attempt(
         trial=TRIAL.id, outcome=Outcome.FAILED, reason=Reason.JOB_VANISHED, queue="team-a", ended_at=NOW + 9000
     )
-    held = spending.held_by(stopped, PLAN.points[0], PLAN.timing)
+    held = account.held_by(stopped, PLAN.points[0], PLAN.timing)
     assert (held.seconds, held.assumed) == ((), False)
 
 
@@ -280,7 +279,7 @@ def test_a_condition_says_how_the_jobs_stand_in_their_queue(
     condition = admitted(made.status)
     assert (condition.status, condition.reason) == (status, reason)
     assert says in condition.message
-    assert reason in [happening.reason for happening in made.happenings]
+    assert reason in [happening.reason for happening in made.events]
 
 
 def test_between_two_jobs_the_condition_stays_and_is_of_the_study_as_it_is_now() -> None:

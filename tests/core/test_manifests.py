@@ -9,8 +9,8 @@ import builders
 from gpubench import exitcodes, names
 from gpubench.api.pool import GpuPool
 from gpubench.plan.assignment import Assignment, Checkpointing
-from gpubench.scheduler import manifests, starts
-from gpubench.scheduler.decision import Gang
+from gpubench.scheduler import capacity, manifests
+from gpubench.scheduler.actions import Gang
 from world import world
 
 LONGEST = "a" * names.BENCHMARK_NAME_MAX
@@ -173,7 +173,7 @@ def test_a_variants_variables_lie_over_the_templates_and_under_ours() -> None:
     study, plan = builders.study(spec), builders.plan(spec)
     found = {}
     for trial in plan.trials:
-        gang = starts.gang_of(plan, trial, attempt=1)
+        gang = capacity.gang_of(plan, trial, attempt=1)
         assert gang.assignment.variant is not None
         environment = manifests.gang_environment(study, plan, gang)
         found[gang.assignment.variant.name] = environment["NCCL_ALGO"], environment["NCCL_DEBUG"]
@@ -309,7 +309,7 @@ def test_a_program_of_ones_own_is_given_no_results_volume() -> None:
         results=RESULTS,
     )
     study, plan = builders.study(spec), builders.plan(spec)
-    jobs = [manifests.job(study, plan, starts.gang_of(plan, trial, attempt=1)) for trial in plan.trials]
+    jobs = [manifests.job(study, plan, capacity.gang_of(plan, trial, attempt=1)) for trial in plan.trials]
     given = {container(job)["command"][1]: names.ENV_RECORDS in variables(job) for job in jobs}
     mounted = {container(job)["command"][1]: len(container(job)["volumeMounts"]) for job in jobs}
     assert given == {"/models/mine.py": False, "-m": True}
@@ -385,7 +385,7 @@ def test_what_a_user_writes_is_an_argument_and_a_value_and_never_a_line_of_a_she
         template={"env": [{"name": "MINE", "value": HOSTILE}]},
     )
     study, plan = builders.study(spec), builders.plan(spec)
-    found = container(manifests.job(study, plan, starts.gang_of(plan, plan.trials[0], attempt=1)))
+    found = container(manifests.job(study, plan, capacity.gang_of(plan, plan.trials[0], attempt=1)))
     assert [word.replace("$$", "$") for word in found["command"]] == ["/bin/train", HOSTILE]
     assert "args" not in found
     (value,) = [entry["value"] for entry in found["env"] if entry["name"] == "MINE"]

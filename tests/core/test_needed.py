@@ -13,9 +13,10 @@ from gpubench.api.measuring import UNTIL_MIN
 from gpubench.api.point_result import PointState, Stopping
 from gpubench.plan.plan import Plan, Strict
 from gpubench.report import pairs
-from gpubench.scheduler import ledger, planning
+from gpubench.scheduler import ledger, planning, stopping
 from gpubench.scheduler.observed import Disruption
-from gpubench.stats import intervals, stopping, wanted
+from gpubench.stats import intervals
+from gpubench.stats import stopping as rules
 from world import Fate, World, run_with_kills, world
 
 #: The throughput of a repeat of a point, both from 0.
@@ -138,9 +139,9 @@ def test_efficiency_and_cost_have_the_corrected_interval_too() -> None:
 
     here = adaptive(rates, width="0.1")
     one, two = here.run().results
-    asked = wanted.of(here.plan.repeats)
+    asked = stopping.of(here.plan.repeats)
     assert asked is not None
-    corrected = intervals.of_ratio(two.values, one.values, stopping.confidence(asked)).scaled(0.5)
+    corrected = intervals.of_ratio(two.values, one.values, rules.confidence(asked)).scaled(0.5)
     assert (two.scaling[0].efficiency.low, two.scaling[0].efficiency.high) == (corrected.low, corrected.high)
     assert one.cost is not None
     assert one.cost.per_million_samples is not None
@@ -195,10 +196,10 @@ def test_never_more_than_the_maximum_and_never_fewer_than_the_minimum(seed: int)
         assert least <= len(result.values) <= most
         assert set(ran(here, point)) == set(range(len(result.values))), "without a gap"
         # Nobody stopped who wanted another, and nobody went on who wanted none.
-        asked = wanted.of(here.plan.repeats)
+        asked = stopping.of(here.plan.repeats)
         assert asked is not None
-        assert not stopping.another(result.values, asked)
-        assert all(stopping.another(result.values[:count], asked) for count in range(least, len(result.values)))
+        assert not rules.another(result.values, asked)
+        assert all(rules.another(result.values[:count], asked) for count in range(least, len(result.values)))
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -304,7 +305,8 @@ def told(**fields: Any) -> Mapping[str, object]:
     measure = fields.pop("measure", {})
     spec = builders.spec(builders.block(workers=[1], **fields), measure=measure)
     (gang,) = world(builders.study(spec), builders.plan(spec)).decide().create
-    return gang.assignment.to_wire()
+    assignment: Mapping[str, object] = gang.assignment.to_wire()
+    return assignment
 
 
 UNTIL = {"repeats": {"min": 3, "max": 10, "until": {"relativeHalfWidth": "0.02"}}}
@@ -312,9 +314,9 @@ UNTIL = {"repeats": {"min": 3, "max": 10, "until": {"relativeHalfWidth": "0.02"}
 
 def test_a_run_is_told_how_well_it_is_to_be_known_only_where_that_was_asked_for() -> None:
     assert "standardErrorWanted" not in told()
-    asked = wanted.of(builders.spec(measure=UNTIL).measure.repeats)
+    asked = stopping.of(builders.spec(measure=UNTIL).measure.repeats)
     assert asked is not None
-    assert told(measure=UNTIL)["standardErrorWanted"] == stopping.run_error(asked)
+    assert told(measure=UNTIL)["standardErrorWanted"] == rules.run_error(asked)
     training = {"mode": "Training", **UNTIL}
     assert "standardErrorWanted" not in told(measure=training, data={"source": "Generated"}, epochs=2)
 
@@ -337,7 +339,7 @@ def test_a_finished_study_stays_finished_under_a_version_that_is_stricter() -> N
     """As if it had been planned by one whose rule was laxer than that of today."""
     three = [1000.0, 1004.0, 1008.0]
     here = adaptive(lambda _, repeat: three[repeat % 3], most=5, width="0.011")
-    now = wanted.strict(here.plan.repeats)
+    now = stopping.strict(here.plan.repeats)
     assert now is not None
     lax = here.plan.model_copy(update={"strict": Strict(rule=0.95, intervals=0.95)})
     stored = Plan.model_validate_json(lax.to_json())
@@ -360,7 +362,7 @@ def test_a_plan_keeps_how_strict_its_version_was_and_one_of_before_is_as_strict_
     here = adaptive(wild, most=5, confidence="0.9")
     plan = planning.begin(here.study, here.plan.pools, builders.NOW)
     assert isinstance(plan, Plan)
-    assert plan.strict == wanted.strict(plan.repeats)
+    assert plan.strict == stopping.strict(plan.repeats)
     assert here.plan.strict is None
     assert world(here.study, plan, fate=measuring(plan, wild)).run().results == here.run().results
     fixed = planning.begin(builders.study(), (builders.pool(),), builders.NOW)

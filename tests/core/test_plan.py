@@ -11,7 +11,7 @@ from gpubench.api.sweep import Data, DataSource
 from gpubench.plan import expand
 from gpubench.plan.assignment import Assignment
 from gpubench.plan.plan import Plan, Point
-from gpubench.scheduler import starts
+from gpubench.scheduler import capacity
 
 
 def points(*blocks: dict[str, object], **pools: dict[str, object]) -> tuple[Point, ...]:
@@ -192,17 +192,17 @@ def test_a_gang_is_told_all_of_its_point() -> None:
         workers=[2], data={**GENERATED, "samples": 1000}, variants=[{"name": "xla", "xla": True}], epochs=2
     )
     plan = builders.plan(builders.spec(block, measure={"mode": "Training", "timedRegion": {"evaluation": "Outside"}}))
-    assignment = starts.gang_of(plan, plan.trials[0], attempt=1).assignment
+    assignment = capacity.gang_of(plan, plan.trials[0], attempt=1).assignment
     (point,) = plan.points
     assert (assignment.mode, assignment.epochs) == (Mode.TRAINING, 2)
     assert (assignment.data, assignment.variant) == (point.key.data, point.key.variant)
     assert plan.timed_region.evaluation == "Outside"
     own_plan = builders.plan(builders.spec(own(OWN_FILE)))
-    assert starts.gang_of(own_plan, own_plan.trials[0], attempt=1).assignment.custom_file == OWN_FILE["file"]
+    assert capacity.gang_of(own_plan, own_plan.trials[0], attempt=1).assignment.custom_file == OWN_FILE["file"]
 
 
 def test_an_assignment_is_written_as_a_whole_and_reads_back() -> None:
-    assignment = starts.gang_of(plan := builders.plan(), plan.trials[0], attempt=1).assignment
+    assignment = capacity.gang_of(plan := builders.plan(), plan.trials[0], attempt=1).assignment
     written = {"mode": "Throughput", "data": {"source": "Synthetic"}, "pin": True, "healthCheck": True}
     assert written.items() <= assignment.to_wire().items()
     assert Assignment.model_validate_json(assignment.to_json()) == assignment

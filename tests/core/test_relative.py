@@ -9,7 +9,7 @@ import pytest
 import builders
 import explanations
 import measured
-from gpubench.analysis import audit, explain, relative, results
+from gpubench.analysis import audit, explain, relative
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.point_result import Estimate, PointResult, Relative
@@ -19,8 +19,9 @@ from gpubench.plan import expand
 from gpubench.plan.plan import Plan
 from gpubench.records import Training, Unsettled
 from gpubench.report import relatives, tables
-from gpubench.scheduler import judgement
+from gpubench.scheduler import step
 from gpubench.scheduler.ledger import Ledger
+from gpubench.scheduler.observed import Study
 from gpubench.stats import intervals
 
 UNSETTLED = Unsettled(change=0.1)
@@ -59,8 +60,8 @@ def found(
 
 
 def of_ledger(spec: GpuBenchmarkSpec, plan: Plan, ledger: Ledger) -> tuple[PointResult, ...]:
-    standings = judgement.of_ledger(plan, ledger, spec.limits)
-    return results.point_results(plan, standings, spec.goals, baseline=spec.baseline)
+    trials = step.of_ledger(plan, ledger, Study.of_spec(spec)).trials
+    return measured.of_trials(plan, trials, goals=spec.goals, baseline=spec.baseline)
 
 
 def figures(result: PointResult) -> Relative:

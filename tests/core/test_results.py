@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import builders
+import measured
 from gpubench import workloads
-from gpubench.analysis import results
 from gpubench.analysis.training_results import NO_TIMED_EPOCH, NOT_A_SUM
 from gpubench.api import status_sizes
 from gpubench.api.measuring import TimedRegion
@@ -16,7 +16,7 @@ from gpubench.api.point_result import PointResult, PointState
 from gpubench.plan.plan import Plan
 from gpubench.records import Result, Training
 from gpubench.scheduler.ledger import AttemptRecord, Outcome, Reason
-from gpubench.scheduler.retries import standing
+from gpubench.scheduler.trials import status as standing
 from gpubench.stats import bandwidth
 from gpubench.stats.intervals import Interval
 from gpubench.workloads import Precision
@@ -35,7 +35,7 @@ def point_results(plan: Plan, outcomes: Mapping[tuple[int, int], Result | str], 
         elif ending is not None:
             attempts[trial.id] = [builders.attempt(trial=trial.id, reason=Reason.OUT_OF_MEMORY, sentence=ending)]
     standings = {trial.id: standing(attempts.get(trial.id, []), plan.attempts) for trial in plan.trials}
-    return list(results.point_results(plan, standings, **fields))
+    return list(measured.of_trials(plan, standings, **fields))
 
 
 def repeats(*rates: float, point: int = 0, trainings: Sequence[Training | None] = ()) -> dict[tuple[int, int], Result]:

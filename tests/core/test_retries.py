@@ -8,16 +8,16 @@ import pytest
 import builders
 from gpubench.api.attempts import AttemptLimits
 from gpubench.api.point_result import PointState
-from gpubench.scheduler import retries
+from gpubench.scheduler import trials
 from gpubench.scheduler.ledger import AttemptRecord, Outcome, Reason
-from gpubench.scheduler.retries import Standing, TrialStanding
+from gpubench.scheduler.trials import TrialState, TrialStatus
 
 LIMITS = AttemptLimits(failed=2, preempted=3)
 
 
-def standing(*attempts: Mapping[str, object]) -> TrialStanding:
+def standing(*attempts: Mapping[str, object]) -> TrialStatus:
     records = [builders.attempt(attempt=number, **fields) for number, fields in enumerate(attempts, start=1)]
-    return retries.standing(records, LIMITS, nodes=1)
+    return trials.status(records, LIMITS, nodes=1)
 
 
 FAILED: dict[str, object] = {"outcome": Outcome.FAILED, "reason": Reason.WORKER_RAISED}
@@ -28,53 +28,53 @@ RUNNING: dict[str, object] = {"outcome": None, "reason": None, "ended_at": None}
 
 def test_a_trial_without_attempts_may_start_at_once() -> None:
     found = standing()
-    assert (found.standing, found.next_attempt, found.not_before) == (Standing.WAITING, 1, 0.0)
+    assert (found.state, found.next_attempt, found.not_before) == (TrialState.WAITING, 1, 0.0)
 
 
 def test_a_result_settles_a_trial() -> None:
     record = builders.attempt(outcome=Outcome.SUCCEEDED, reason=Reason.COMPLETED, result=builders.result())
-    found = retries.standing([record], LIMITS, nodes=1)
-    assert found.standing is Standing.MEASURED
+    found = trials.status([record], LIMITS, nodes=1)
+    assert found.state is TrialState.MEASURED
     assert found.result == builders.result()
 
 
 def test_an_open_attempt_is_running() -> None:
-    assert standing(FAILED, RUNNING).standing is Standing.RUNNING
+    assert standing(FAILED, RUNNING).state is TrialState.RUNNING
 
 
 @pytest.mark.parametrize(
     ("attempts", "expected"),
     [
-        ([FAILED] * 2, Standing.WAITING),
-        ([FAILED] * 3, Standing.GIVEN_UP),
-        ([PREEMPTED] * 3, Standing.WAITING),
-        ([PREEMPTED] * 4, Standing.GIVEN_UP),
-        ([FAILED, PREEMPTED, FAILED, PREEMPTED, PREEMPTED], Standing.WAITING),
-        ([STOPPED] * 9, Standing.WAITING),
+        ([FAILED] * 2, TrialState.WAITING),
+        ([FAILED] * 3, TrialState.GIVEN_UP),
+        ([PREEMPTED] * 3, TrialState.WAITING),
+        ([PREEMPTED] * 4, TrialState.GIVEN_UP),
+        ([FAILED, PREEMPTED, FAILED, PREEMPTED, PREEMPTED], TrialState.WAITING),
+        ([STOPPED] * 9, TrialState.WAITING),
     ],
 )
 def test_failures_and_preemptions_are_bounded_separately(
-    attempts: list[Mapping[str, object]], expected: Standing
+    attempts: list[Mapping[str, object]], expected: TrialState
 ) -> None:
     found = standing(*attempts)
-    assert found.standing is expected
+    assert found.state is expected
     assert found.next_attempt == len(attempts) + 1
 
 
-@pytest.mark.parametrize(("reason", "state"), retries.FINAL.items())
+@pytest.mark.parametrize(("reason", "state"), trials.FINAL.items())
 def test_an_end_that_no_retry_can_mend_is_final(reason: Reason, state: PointState) -> None:
     found = standing({"outcome": Outcome.FAILED, "reason": reason, "sentence": "too large"})
-    assert (found.standing, found.state, found.sentence) == (Standing.GIVEN_UP, state, "too large")
+    assert (found.state, found.point_state, found.message) == (TrialState.GIVEN_UP, state, "too large")
 
 
 def test_no_capacity_is_told_apart_from_failure() -> None:
     found = standing(*[{"outcome": Outcome.FAILED, "reason": Reason.NO_CAPACITY}] * 3)
-    assert found.state is PointState.NO_CAPACITY
+    assert found.point_state is PointState.NO_CAPACITY
 
 
 def test_a_volume_that_is_not_there_is_a_failure_and_no_finding() -> None:
     found = standing(*[{"outcome": Outcome.FAILED, "reason": Reason.VOLUME_NOT_MOUNTED}] * 3)
-    assert found.state is PointState.FAILED
+    assert found.point_state is PointState.FAILED
 
 
 def delays(*attempts: Mapping[str, object], nodes: int = 2) -> list[float]:
@@ -86,7 +86,7 @@ def delays(*attempts: Mapping[str, object], nodes: int = 2) -> list[float]:
         record = builders.attempt(attempt=number, **{**fields, "ended_at": end})
         records.append(AttemptRecord.from_text(record.to_text()))
         limits = AttemptLimits(failed=10, preempted=100)
-        found.append(max(0.0, retries.standing(records, limits, nodes=nodes).not_before - end))
+        found.append(max(0.0, trials.status(records, limits, nodes=nodes).not_before - end))
     return found
 
 
@@ -98,7 +98,7 @@ def ran(seconds: float, ended: Mapping[str, object] = PREEMPTED) -> dict[str, ob
 def test_back_off_begins_with_the_second_attempt_that_ends_early_and_doubles() -> None:
     found = delays(*[PREEMPTED] * 29)
     assert found[:6] == [0.0, 10.0, 20.0, 40.0, 80.0, 160.0]
-    assert set(found[6:]) == {retries.BACKOFF_MAX_SECONDS}
+    assert set(found[6:]) == {trials.BACKOFF_MAX_SECONDS}
     assert delays(*[ran(59.0), ran(59.0, FAILED)] * 2) == [0.0, 10.0, 20.0, 40.0]
 
 
@@ -128,14 +128,14 @@ def test_an_interruption_on_purpose_is_held_against_nothing_and_followed_at_once
     drilled = {**ran(6.0), "drilled": "pod"}
     assert delays(*[drilled] * 20) == [0.0] * 20
     assert delays(ran(1.0), drilled, ran(1.0), drilled, ran(1.0)) == [0.0, 0.0, 10.0, 0.0, 20.0]
-    assert standing(*[drilled] * 20, *[PREEMPTED] * 3).standing is Standing.WAITING
-    assert standing(*[drilled] * 20, *[PREEMPTED] * 4).standing is Standing.GIVEN_UP
+    assert standing(*[drilled] * 20, *[PREEMPTED] * 3).state is TrialState.WAITING
+    assert standing(*[drilled] * 20, *[PREEMPTED] * 4).state is TrialState.GIVEN_UP
 
 
 def test_gangs_that_found_no_room_together_do_not_come_back_together() -> None:
     no_room = {"outcome": Outcome.FAILED, "reason": Reason.NO_CAPACITY, "ended_at": 1000.0}
     after = [standing(no_room | {"job_uid": f"uid-{number}"}).not_before for number in range(20)]
     assert after == [standing(no_room | {"job_uid": f"uid-{number}"}).not_before for number in range(20)]
-    assert all(1000.0 <= moment <= 1000.0 + retries.SPREAD_SECONDS for moment in after)
-    assert max(after) - min(after) > retries.SPREAD_SECONDS / 2
+    assert all(1000.0 <= moment <= 1000.0 + trials.JITTER_SECONDS for moment in after)
+    assert max(after) - min(after) > trials.JITTER_SECONDS / 2
     assert standing(FAILED).not_before == 0.0

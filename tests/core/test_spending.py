@@ -9,7 +9,7 @@ import pytest
 import builders
 from gpubench.api.price_result import Spent
 from gpubench.plan.plan import Plan
-from gpubench.scheduler import manifests, spending
+from gpubench.scheduler import account, manifests
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, Reason
 from gpubench.scheduler.observed import ObservedJob, ObservedPod
 from world import world
@@ -42,7 +42,7 @@ def attempt(a_plan: Plan, number: int = 1, **fields: Any) -> AttemptRecord:
 
 
 def spent(a_plan: Plan, *records: AttemptRecord, live: tuple[ObservedJob, ...] = (), now: float = 0.0) -> Spent | None:
-    return spending.spent(spending.account(a_plan, Ledger(records=records)), live, now or builders.NOW)
+    return account.spent(account.of(a_plan, Ledger(records=records)), live, now or builders.NOW)
 
 
 def amount(found: Spent | None) -> Decimal:
@@ -194,14 +194,14 @@ def test_what_runs_owes_the_minimum_from_its_first_second() -> None:
 
 def test_it_is_known_when_the_amount_of_what_runs_is_another_one_and_that_is_once_a_minute() -> None:
     here = plan()
-    account = spending.account(here, Ledger())
+    book = account.of(here, Ledger())
     pods = [builders.observed_pod(index, scheduled_at=builders.NOW + index) for index in range(40)]
     live = (running(here, *pods[:20]), running(here, *pods[20:]))
-    assert {spending.grows_at(account, live, MINUTE + second) for second in range(60)} == {MINUTE + 60}
-    assert spending.grows_at(account, live, MINUTE + 60) == MINUTE + 120
+    assert {account.grows_at(book, live, MINUTE + second) for second in range(60)} == {MINUTE + 60}
+    assert account.grows_at(book, live, MINUTE + 60) == MINUTE + 120
     waiting = builders.observed_pod(scheduled_at=None, node=None, running_at=None)
-    assert spending.grows_at(account, (running(here, waiting),), MINUTE) is None
-    assert spending.grows_at(account, (), MINUTE) is None
+    assert account.grows_at(book, (running(here, waiting),), MINUTE) is None
+    assert account.grows_at(book, (), MINUTE) is None
 
 
 def test_without_a_price_there_is_no_amount_and_no_zero() -> None:
@@ -243,10 +243,10 @@ def test_another_attempt_is_expected_to_take_as_long_as_the_longest_that_succeed
     ]
     failed = attempt(here, 3, outcome=Outcome.FAILED, pod_times=held(4000.0))
     preempted = attempt(here, 4, outcome=Outcome.PREEMPTED, pod_times=held(500.0))
-    assert spending.expected_seconds(here, []) == planned
-    assert spending.expected_seconds(here, [failed]) == planned
-    assert spending.expected_seconds(here, [failed, preempted]) == 500.0
-    assert spending.expected_seconds(here, [preempted, *succeeded]) == 40.0
+    assert account.expected_seconds(here, []) == planned
+    assert account.expected_seconds(here, [failed]) == planned
+    assert account.expected_seconds(here, [failed, preempted]) == 500.0
+    assert account.expected_seconds(here, [preempted, *succeeded]) == 40.0
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_another_attempt_is_expected_to_take_as_long_as_the_longest_that_succeed
     ],
 )
 def test_an_amount_has_cents_or_three_digits(amount: str, shown: str) -> None:
-    assert spending.text(Decimal(amount)) == shown
+    assert account.text(Decimal(amount)) == shown
 
 
 def test_an_amount_that_no_status_holds_is_absent_and_ends_no_study() -> None:
@@ -278,7 +278,7 @@ def test_an_amount_that_no_status_holds_is_absent_and_ends_no_study() -> None:
     here = world(builders.study(spec), changed)
     status = here.run()
     assert (status.phase, status.spent) == ("Succeeded", None)
-    billed = spending.account(here.plan, here.ledger()).ended.amount
+    billed = account.of(here.plan, here.ledger()).ended.amount
     assert billed == Decimal("9999999.99") * 999999999999 * 27 / 3600
     limits = here.study.spec.limits.model_copy(update={"budget": "100"})
     limited = here.study.model_copy(update={"spec": here.study.spec.model_copy(update={"limits": limits})})

@@ -13,7 +13,6 @@ from gpubench.api.pool import GpuPool
 from gpubench.plan.plan import Baseline, BaselinePoint, Plan
 from gpubench.records import Epoch, Training
 from gpubench.scheduler import conditions, planning
-from gpubench.scheduler.decision import Decision
 
 
 def test_an_epoch_of_a_workload_without_accuracy_comes_back() -> None:
@@ -78,7 +77,7 @@ def largest_study() -> dict[str, Any]:
     }
 
 
-def plan_with(*pools: GpuPool) -> Plan | Decision:
+def plan_with(*pools: GpuPool) -> Plan | planning.NotYet:
     document = {
         "apiVersion": names.API_VERSION, "kind": "GpuBenchmark", "metadata": {"name": "big"}, "spec": largest_study(),
     }  # fmt: skip
@@ -123,7 +122,7 @@ def test_a_study_whose_pools_do_not_fit_says_which_to_shorten() -> None:
     env = [{"name": f"E{index}", "value": WIDE * 4096} for index in range(64)]
     large = builders.pool("p" * 63, max_nodes=1000, slots_per_node=2, template={"env": env})
     found = plan_with(large)
-    assert isinstance(found, Decision)
+    assert isinstance(found, planning.NotYet)
     assert found.status is not None
     condition = found.status.conditions[0]
     assert (found.status.phase, condition.reason) == ("Pending", conditions.PLAN_TOO_LARGE)

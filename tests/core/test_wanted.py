@@ -6,7 +6,9 @@ import pytest
 from scipy import special
 
 from gpubench.api.measuring import Repeats, Until
-from gpubench.stats import stopping, wanted
+from gpubench.scheduler import stopping
+from gpubench.stats import stopping as rules
+from gpubench.stats.stopping import Wanted
 
 STUDIES = 20_000
 #: Half the width that is wanted over the spread of the runs: between these the rule stops neither always nor never.
@@ -21,7 +23,7 @@ def repeats(confidence: str, *, least: int = 3, most: int = 20) -> Repeats:
 def test_printed_intervals_hold_the_truth_whatever_the_rule_wants(confidence: str) -> None:
     """20,000 studies of normal runs a width: a share of 95 % scatters by 0.15 %, of which the bound leaves three."""
     asked = repeats(confidence)
-    rule = wanted.of(asked)
+    rule = stopping.of(asked)
     assert rule is not None
     counts = np.arange(1, asked.most + 1)
     runs = np.random.default_rng(7).standard_normal((STUDIES, asked.most))
@@ -29,8 +31,8 @@ def test_printed_intervals_hold_the_truth_whatever_the_rule_wants(confidence: st
     variances = (np.square(runs).cumsum(axis=1) - counts * means**2)[:, 1:] / (counts[1:] - 1)
     errors = np.sqrt(variances / counts[1:])
     means, counts = means[:, 1:], counts[1:]
-    by_rule = errors * special.stdtrit(counts - 1, (1 + stopping.confidence(rule)) / 2)
-    printed = errors * special.stdtrit(counts - 1, (1 + wanted.confidence(asked)) / 2)
+    by_rule = errors * special.stdtrit(counts - 1, (1 + rules.confidence(rule)) / 2)
+    printed = errors * special.stdtrit(counts - 1, (1 + stopping.confidence(asked)) / 2)
     covered = []
     for width in WIDTHS:
         may_stop = (by_rule <= width) & (counts >= asked.min)
@@ -41,11 +43,11 @@ def test_printed_intervals_hold_the_truth_whatever_the_rule_wants(confidence: st
 
 
 def test_a_fixed_number_of_repeats_has_plain_intervals() -> None:
-    assert wanted.of(Repeats(min=5)) is None
-    assert wanted.confidence(Repeats(min=5)) == wanted.confidence(None) == 0.95
+    assert stopping.of(Repeats(min=5)) is None
+    assert stopping.confidence(Repeats(min=5)) == stopping.confidence(None) == 0.95
 
 
 def test_what_is_wanted_is_what_the_study_says() -> None:
-    assert wanted.of(repeats("0.9", least=4, most=9)) == stopping.Wanted(
+    assert stopping.of(repeats("0.9", least=4, most=9)) == Wanted(
         relative_half_width=0.02, confidence=0.9, first=4, last=9
     )

@@ -19,7 +19,7 @@ from gangs import Pods, make_assignment, wait_until
 from gpubench import names, records
 from gpubench.analysis import audit
 from gpubench.exitcodes import ExitCode
-from gpubench.scheduler import starts
+from gpubench.scheduler import capacity
 from gpubench.scheduler.ledger import Outcome, Reason
 
 pytestmark = pytest.mark.usefixtures("horovod")
@@ -329,7 +329,7 @@ def test_the_records_that_a_gang_keeps_on_a_volume_give_its_result_again(pods: P
     plan = builders.plan(spec)
     (trial,) = plan.trials
     folder = tmp_path / "volume" / "study" / "logs"
-    gang = pods.gang(starts.gang_of(plan, trial, attempt=1).assignment, environment={names.ENV_RECORDS: str(folder)})
+    gang = pods.gang(capacity.gang_of(plan, trial, attempt=1).assignment, environment={names.ENV_RECORDS: str(folder)})
     assert [pod.wait() for pod in gang] == [0, 0], gang[0].log[-2000:] + gang[1].log[-2000:]
     files = [folder / names.log_name(trial=trial.id, attempt=1, pod=index) for index in range(2)]
     assert sorted(folder.iterdir()) == files

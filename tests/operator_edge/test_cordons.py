@@ -5,7 +5,7 @@ from typing import Any
 
 import memory_kube
 from gpubench import names
-from gpubench.scheduler import decision
+from gpubench.scheduler import actions
 from gpubench_cluster import kube
 from gpubench_operator import drill, queue
 from memory_world import NOW, Clock
@@ -27,7 +27,7 @@ class Place:
         self.cordons = drill.Cordons(self.api, wake=self.woken.append, clock=self.clock)
 
     async def cordon(self, node: str, *, seconds: float = 60.0) -> bool:
-        until = decision.Cordon(node=node, until=self.clock() + seconds)
+        until = actions.Cordon(node=node, until=self.clock() + seconds)
         return await self.cordons.cordon(until, study="default/quick")
 
     def cordoned(self) -> list[str]:

@@ -7,7 +7,7 @@ import pytest
 
 import stand_in_worker
 from gpubench import records
-from gpubench.analysis import environments
+from gpubench.scheduler import environments
 from gpubench_cluster import kube
 from memory_world import World
 

@@ -3,15 +3,19 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import builders
 from gpubench.analysis import results as point_results
 from gpubench.api.benchmark_status import Condition, GpuBenchmarkStatus
+from gpubench.api.goals import Goal
 from gpubench.api.point_result import PointResult
 from gpubench.plan.plan import Plan
 from gpubench.records import Training
+from gpubench.scheduler import trials
 from gpubench.scheduler.ledger import Ledger, Outcome, Reason
-from gpubench.scheduler.retries import standing
+from gpubench.scheduler.trials import TrialStatus
+from gpubench.scheduler.trials import status as standing
 from gpubench_cli.results import ResultsFolder, Summary
 
 AT = "2026-11-01T00:00:00Z"
@@ -27,7 +31,15 @@ def results(
     """The results of a plan whose points, by their index, were measured with these rates, one for each repeat."""
     attempts = ledger(plan, rates, environment=environment, trainings=trainings).by_trial()
     standings = {trial.id: standing(attempts.get(trial.id, ()), plan.attempts) for trial in plan.trials}
-    return point_results.point_results(plan, standings)
+    return of_trials(plan, standings)
+
+
+def of_trials(
+    plan: Plan, states: Mapping[str, TrialStatus], goals: Sequence[Goal] = (), **fields: Any
+) -> tuple[PointResult, ...]:
+    """The results of a plan whose trials came to these states."""
+    points = trials.points(plan.repeats_of_points(), plan, states, fields.get("known", {}))
+    return point_results.point_results(plan, states, points, goals, **fields)
 
 
 def ledger(

@@ -9,14 +9,14 @@ killed between two of its writes.
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import builders
-from gpubench.analysis import environments
+from gpubench.analysis import analyze, status
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.plan.plan import Plan
-from gpubench.scheduler import capacity, conditions, ledger, manifests
-from gpubench.scheduler.decide import decide
-from gpubench.scheduler.decision import Decision, Gang, Happening
+from gpubench.scheduler import account, capacity, conditions, environments, events, ledger, manifests, step
+from gpubench.scheduler.actions import Event, Gang
 from gpubench.scheduler.ledger import Ledger
 from gpubench.scheduler.observed import Disruption, Observed, ObservedJob, ObservedPod, Study
 
@@ -32,6 +32,28 @@ def success(trial: str, attempt: int) -> tuple[int, str]:
     return 0, builders.message(builders.result(trial=trial, attempt=attempt, rate=rate).model_copy())
 
 
+@dataclass(frozen=True)
+class Decision:
+    """A step of the scheduler, with the status and the events that follow from it."""
+
+    step: step.Step
+    status: GpuBenchmarkStatus
+    events: tuple[Event, ...]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.step.actions, name)
+
+
+def decide(plan: Plan, recorded: Ledger, observed: Observed, now: float) -> Decision:
+    """As both edges do it."""
+    made = step.step(plan, recorded, account.of(plan.as_measured(), recorded), observed, now)
+    found = analyze.analyze(plan, made.ledger, made.points, observed.study.spec)
+    after = status.status(observed.study, plan, made, found, now=now)
+    ended = [record for record in made.actions.record if record.outcome is not None]
+    told = events.events(observed.study, plan, ended=ended, created=made.actions.create, status=after)
+    return Decision(made, after, told)
+
+
 @dataclass
 class World:
     """All that exists besides the operator."""
@@ -44,7 +66,7 @@ class World:
     created: list[str] = field(default_factory=list)  # every Job that ever existed
     entries: dict[str, str] = field(default_factory=dict)
     status: GpuBenchmarkStatus | None = None
-    told: list[Happening] = field(default_factory=list)
+    told: list[Event] = field(default_factory=list)
     evicted: list[tuple[str, str]] = field(default_factory=list)  # Jobs and their pods, on purpose
     logs: dict[str, str] = field(default_factory=dict)  # of pods, by their names
     most_slots_held: int = 0
@@ -92,7 +114,7 @@ class World:
         told = {"conditions": decision.status.conditions, "started_at": decision.status.started_at}
         self.study = self.study.model_copy(update=told)
         yield
-        self.told += decision.happenings
+        self.told += decision.events
         yield
 
     def reconcile(self) -> Decision:

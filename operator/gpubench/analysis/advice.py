@@ -29,8 +29,9 @@ from gpubench.plan import expand
 from gpubench.plan.plan import Plan, Point
 from gpubench.report import advisor, answer, text
 from gpubench.report.advisor import Advice, Candidate, Considered, Gang, Line
+from gpubench.scheduler import stopping
 from gpubench.scheduler.ledger import Ledger, Outcome
-from gpubench.stats import compare, intervals, scaling_law, wanted
+from gpubench.stats import compare, intervals, scaling_law
 from gpubench.stats.scaling_law import Law, Speed, Undetermined
 from gpubench.units import workers_text
 
@@ -362,7 +363,7 @@ def _runs(plan: Plan) -> int:
 
 def _more_repeats(plan: Plan, entries: Sequence[_Entry], one: Gang, other: Gang, *, by_cost: bool) -> int | None:
     """How many would tell their speeds apart, or their costs, which are certain multiples of one over the speed."""
-    confidence = wanted.confidence_of_plan(plan)
+    confidence = stopping.confidence_of_plan(plan)
     samples = []
     for gang in (one, other):
         values = next((entry.result.values for entry in entries if entry.number == gang.runs), ())

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether the figures of a study follow from its records: each step is made once more and held against what is stored.
 
-Windows -> the gang's result (`measure.gang`) -> the ledger -> the points and the status (`control.decide`): the
+Windows -> the gang's result (`stats.gang`) -> the ledger -> the points and the status (`analysis.analyze`): the
 functions that made the figures make them again here. So a stored figure that was changed differs, however little.
 
 Must not happen: a tolerance that is room for a change. Equal records give equal figures, but libraries of mathematics
@@ -15,16 +15,17 @@ from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from gpubench import exitcodes
-from gpubench.analysis.status import point_text
+from gpubench.analysis import status
+from gpubench.analysis.analyze import analyze
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.plan import expand
 from gpubench.plan.plan import Plan, Point
 from gpubench.records import Checkpoint, Environment, Epoch, Failure, Health, Log, Result, Resumed, Usage, Window
-from gpubench.scheduler import conditions, judgement
-from gpubench.scheduler import decide as decisions
+from gpubench.scheduler import conditions, step
+from gpubench.scheduler.conditions import point_text
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome
-from gpubench.scheduler.observed import Observed, Study
+from gpubench.scheduler.observed import Study
 from gpubench.stats import gang
 from gpubench.values import Value
 
@@ -249,8 +250,8 @@ def status_again(plan: Plan, ledger: Ledger, spec: GpuBenchmarkSpec, stored: Gpu
         conditions=stored.conditions,
         started_at=stored.started_at,
     )
-    observed = Observed(study=study, jobs=judgement.live_by(plan, ledger))
-    return decisions.decide(plan, ledger, observed, judgement.last_moment(ledger)).status
+    made = step.of_ledger(plan, ledger, study)
+    return status.status(study, plan, made, analyze(plan, made.ledger, made.points, spec), now=made.now)
 
 
 def figures_in(status: GpuBenchmarkStatus) -> int:

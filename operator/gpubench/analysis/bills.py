@@ -19,22 +19,9 @@ from gpubench.cost.billing import Bill
 from gpubench.cost.waterfall import NodeTime, Waterfall, Work
 from gpubench.plan.plan import Plan, Point, Trial
 from gpubench.records import Result
-from gpubench.scheduler.ledger import AttemptRecord, Outcome, Reason
+from gpubench.scheduler import account
+from gpubench.scheduler.ledger import AttemptRecord, Outcome
 
-#: Ends of Jobs that were looked at with their pods: one without a time had no node. At all other ends pods may be gone.
-_LOOKED_AT = frozenset(
-    {
-        Reason.CREATION_REFUSED,
-        Reason.NO_CAPACITY,
-        Reason.VOLUME_NOT_MOUNTED,
-        Reason.IMAGE_INVALID,
-        Reason.IMAGE_NOT_STARTED,
-        Reason.POD_NOT_STARTED,
-        Reason.SUSPENDED,
-        Reason.BUDGET_EXHAUSTED,
-    }
-)
-_RESOLUTION_SECONDS = 1.0  # of timestamps in the Kubernetes API
 _PLACES = 6  # at most, of an amount in a status
 _DIGITS_OF_AMOUNTS = 12
 _DIGITS_OF_SECONDS = 4  # a status holds 256 of each
@@ -66,31 +53,12 @@ def of_attempt(plan: Plan, point: Point, record: AttemptRecord) -> Bill | None:
     return billing.attempt_bill(terms, node_seconds=seconds, share=price.paid_share(plan, point))
 
 
-def is_incomplete(record: AttemptRecord, *, nodes: int) -> bool:
-    """Whether pods of it may have been gone when somebody looked: then it held nodes for longer than is known.
-
-    Who deletes a pod fails its Job, a Job that fails deletes its pods, and so does one that comes to its deadline.
-    """
-    waited = record.queue is not None and record.admitted_at is None  # it had no pods when it ended
-    return record.reason not in _LOOKED_AT and not waited and len(held_seconds(record)) < nodes
-
-
 def setup(plan: Plan, records: Iterable[AttemptRecord]) -> tuple[Amount, ...]:
     """What was paid once for each pool on which an attempt has held a node."""
     pool_of = {trial.id: plan.points[trial.point].key.pool for trial in plan.trials}
     pools = dict.fromkeys(pool_of[record.trial] for record in records if record.trial in pool_of and node_times(record))
     found = (terms.setup for pool in pools if (terms := price.planned_terms(plan, pool)) is not None)
     return tuple(paid for paid in found if paid is not None)
-
-
-def held(scheduled: float, ended: float) -> float:
-    """How long a pod held its node. The API counts whole seconds: what began and ended in one is not nothing."""
-    return max(_RESOLUTION_SECONDS, ended - scheduled)
-
-
-def held_seconds(record: AttemptRecord) -> tuple[float, ...]:
-    """How long each node of an attempt was held, as far as it is known: those of `node_times`."""
-    return tuple(held(scheduled, ended) for scheduled, _, ended in record.pod_times)
 
 
 def node_times(record: AttemptRecord) -> tuple[NodeTime, ...]:
@@ -102,7 +70,10 @@ def node_times(record: AttemptRecord) -> tuple[NodeTime, ...]:
 def runs(record: AttemptRecord) -> tuple[tuple[NodeTime, ...], ...]:
     """The same of each run of the attempt, oldest first: those that Kueue has ended, and its last one."""
     ended_early = (
-        tuple(NodeTime(held=_decimal(held(scheduled, ended)), is_lost=True) for scheduled, _, ended in run.pod_times)
+        tuple(
+            NodeTime(held=_decimal(account.held(scheduled, ended)), is_lost=True)
+            for scheduled, _, ended in run.pod_times
+        )
         for run in record.segments
     )
     return (*ended_early, _of_last_run(record))
@@ -112,7 +83,7 @@ def _of_last_run(record: AttemptRecord) -> tuple[NodeTime, ...]:
     joined = _joined(record)
     return tuple(
         NodeTime(
-            held=_decimal(held(scheduled, ended)),
+            held=_decimal(account.held(scheduled, ended)),
             started=None if running is None else _decimal(max(0.0, running - scheduled)),
             joined=None if joined is None else _decimal(max(0.0, joined - scheduled)),
         )
@@ -153,7 +124,7 @@ def paid(plan: Plan, point: Point, records: Sequence[AttemptRecord]) -> Paid | N
     terms = price.planned_terms(plan, point.key.pool)
     if terms is None:
         return None
-    incomplete = {record.key for record in records if is_incomplete(record, nodes=point.nodes)}
+    incomplete = {record.key for record in records if account.is_incomplete(record, nodes=point.nodes)}
     share = price.paid_share(plan, point)
     attempts = tuple(
         PaidAttempt(

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from gpubench import workloads
-from gpubench.analysis import environments, point_warnings, training_results
+from gpubench.analysis import point_warnings, training_results
 from gpubench.analysis.health import Weak
 from gpubench.api import status_sizes
 from gpubench.api.point_result import PointResult, Stopping
@@ -27,11 +27,12 @@ from gpubench.records import (
     notice_figures,
     notice_message,
 )
-from gpubench.scheduler import stopped
+from gpubench.scheduler import stopping
 from gpubench.scheduler.conditions import clamped
+from gpubench.scheduler.environments import differences
 from gpubench.scheduler.ledger import AttemptRecord
-from gpubench.scheduler.retries import Standing, TrialStanding
-from gpubench.stats import efficiency, wanted
+from gpubench.scheduler.trials import TrialState, TrialStatus
+from gpubench.stats import efficiency
 from gpubench.stats.efficiency import MeasuredPoint
 
 _NO_EFFICIENCY = "no efficiency: "
@@ -50,7 +51,7 @@ class Beside(NamedTuple):
 def of_point(
     plan: Plan,
     result: PointResult,
-    trials: Sequence[TrialStanding],
+    trials: Sequence[TrialStatus],
     entry: MeasuredPoint,
     beside: Beside,
 ) -> tuple[PointWarning, ...]:
@@ -133,30 +134,30 @@ def _node(notice: Notice, point: Point, record: AttemptRecord) -> str | None:
     return record.nodes[index] if index < len(record.nodes) else None
 
 
-def _short_of_repeats(trials: Sequence[TrialStanding]) -> list[PointWarning]:
-    cut_short = [trial for trial in trials if trial.standing in (Standing.GIVEN_UP, Standing.NOT_RUN)]
-    measured = sum(trial.standing is Standing.MEASURED for trial in trials)
+def _short_of_repeats(trials: Sequence[TrialStatus]) -> list[PointWarning]:
+    cut_short = [trial for trial in trials if trial.state in (TrialState.GIVEN_UP, TrialState.NOT_RUN)]
+    measured = sum(trial.state is TrialState.MEASURED for trial in trials)
     if not cut_short or not measured:
         return []
-    up_to = "up to " if any(trial.standing is Standing.NOT_NEEDED for trial in trials) else ""
+    up_to = "up to " if any(trial.state is TrialState.NOT_NEEDED for trial in trials) else ""
     return [
         point_warnings.warning(
             WarningReason.REPEATS_MISSING,
-            f"only {measured} of {up_to}{len(trials)} repeats were measured: {cut_short[0].sentence}",
+            f"only {measured} of {up_to}{len(trials)} repeats were measured: {cut_short[0].message}",
             figures={"measured": measured, "wanted": len(trials)},
         )
     ]
 
 
-def _of_training(plan: Plan, trials: Sequence[TrialStanding], entry: MeasuredPoint) -> list[PointWarning]:
+def _of_training(plan: Plan, trials: Sequence[TrialStatus], entry: MeasuredPoint) -> list[PointWarning]:
     results = [trial.result for trial in trials if trial.result is not None]
     untimed = training_results.warning(results, plan.timed_region, planned=entry.point.key.epochs)
     return [] if untimed is None else [point_warnings.warning(WarningReason.NO_TRAINING_FIGURES, untimed)]
 
 
-def _of_precision(plan: Plan, result: PointResult, trials: Sequence[TrialStanding]) -> list[PointWarning]:
-    asked = wanted.of_plan(plan)
-    reached = stopped.half_width(plan, trials)
+def _of_precision(plan: Plan, result: PointResult, trials: Sequence[TrialStatus]) -> list[PointWarning]:
+    asked = stopping.of_plan(plan)
+    reached = stopping.half_width(plan, [trial.result for trial in trials if trial.result is not None])
     if asked is None or reached is None or result.stopping is not Stopping.MAXIMUM_REACHED:
         return []
     was = f"known to ±{_percent(reached)} after {len(result.values)} repeats"
@@ -174,7 +175,7 @@ def _percent(share: float) -> str:
     return f"{100 * share:.{0 if share >= 0.1 else 1}f} %"
 
 
-def _of_nodes(trials: Sequence[TrialStanding], beside: Beside) -> list[PointWarning]:
+def _of_nodes(trials: Sequence[TrialStatus], beside: Beside) -> list[PointWarning]:
     """Nodes that the health check found weak: each once, at its worst."""
     told = [
         weak
@@ -232,7 +233,7 @@ def _line_elsewhere(entry: MeasuredPoint, beside: Beside) -> str | None:
     for other in efficiency.lines(entry, beside.among):
         across = other.point.key.pool != entry.point.key.pool
         if not other.environment.is_comparable(entry.environment, across_pools=across):
-            differing = environments.differences((other.environment, entry.environment), beside.known)
+            differing = differences((other.environment, entry.environment), beside.known)
             return (
                 f"other worker counts of this line ran in another environment ({differing}): restrict the pool to "
                 "equal nodes"

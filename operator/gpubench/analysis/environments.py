@@ -1,110 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What figures stand on: fetching the full record of an environment once, showing it, and saying what differs.
+"""The environments that a benchmark's results come from, as its readers see them."""
 
-A result carries the comparability key of its environment only. The record behind it is in the head of pod 0's log and
-goes with the pod, so it is asked for while the pod is there and kept in the ledger, once for each key. It is
-provenance: where it cannot be had, no figure changes and nothing waits for it.
-"""
+from collections.abc import Sequence
 
-from collections.abc import Iterable, Mapping, Sequence
-
-from gpubench import records, units
+from gpubench import records
 from gpubench.api import status_sizes
 from gpubench.api.benchmark_status import EnvironmentFacts
 from gpubench.records import Environment
 from gpubench.scheduler import conditions
-from gpubench.scheduler.decision import Description
-from gpubench.scheduler.ledger import ENVIRONMENTS_MAX, AttemptRecord, Ledger
-from gpubench.scheduler.observed import ObservedJob, ObservedNode
+from gpubench.scheduler.environments import distinct, ground
+from gpubench.scheduler.ledger import AttemptRecord, Ledger
 from gpubench.stats.efficiency import Ground
-
-LOG_HEAD_BYTES = 64 * 1024  # of pod 0's log; what libraries print before the record is a few kilobytes
-TRIED_FOR_SECONDS = 300.0  # after the attempt's end; by default its pod stays for twice as long
-TRIED_AGAIN_SECONDS = 15.0
-_DIGEST_CHARACTERS = 12
-
-
-def to_describe(jobs: Sequence[ObservedJob], ledger: Ledger, *, now: float) -> tuple[Description, ...]:
-    """Which logs hold the environments that the ledger lacks: for each the attempt that ended last and has its pod."""
-    known = ledger.environment_by_key()
-    if len(known) >= ENVIRONMENTS_MAX:
-        return ()
-    entries = ledger.by_key()
-    found: dict[str, tuple[float, Description]] = {}
-    for job in jobs:
-        entry = entries.get(job.key)
-        if entry is None or entry.result is None or entry.ended_at is None or entry.result.environment in known:
-            continue
-        pod = next((pod for pod in job.pods if pod.index == 0 and pod.end is not None), None)
-        if pod is None or now >= entry.ended_at + TRIED_FOR_SECONDS:
-            continue
-        key = entry.result.environment
-        description = Description(environment=key, trial=job.trial, attempt=job.attempt, pod=pod.name)
-        if key not in found or found[key][0] < entry.ended_at:
-            found[key] = (entry.ended_at, description)
-    return tuple(description for _, description in found.values())
-
-
-def in_log(head: str, key: str) -> Environment | None:
-    """The environment of this key in the head of a pod's log; libraries may have written lines before it."""
-    for line in head.splitlines():
-        environment = records.read_environment(line)
-        if environment is not None and environment.key() == key:
-            return environment
-    return None
-
-
-def location(names: Iterable[str], nodes: Iterable[ObservedNode], *, pods: int) -> dict[str, tuple[str, ...]]:
-    """Instance types and zones of the nodes of an attempt, as fields of its record.
-
-    The types are not known where one of its pods was gone: those of the others could be all, or could be half.
-    """
-    by_name = {node.name: node for node in nodes}
-    own = [by_name.get(name, ObservedNode(name=name)) for name in names]
-    types = {node.instance_type for node in own}
-    return {
-        "instance_types": () if None in types or len(own) < pods else tuple(sorted(map(str, types))),
-        "zones": tuple(sorted({node.zone for node in own if node.zone is not None})),
-    }
-
-
-def ground(record: AttemptRecord) -> Ground | None:
-    """What a measured attempt stands on; None for one without a result."""
-    if record.result is None:
-        return None
-    return Ground(record.result.environment, record.image_id or "", "+".join(record.instance_types))
-
-
-def distinct(grounds: Iterable[Ground]) -> tuple[Ground, ...]:
-    """Grounds that figures may not be averaged over, as they were met; what of one is unknown makes it no other one."""
-    met = tuple(dict.fromkeys(grounds))
-    found: dict[int, Ground] = {}  # by where it was met
-    for place in sorted(range(len(met)), key=lambda place: met[place].unknown):  # those that tell most come first
-        one = met[place]
-        same = next((before for before, other in found.items() if other.is_comparable(one)), place)
-        found[same] = found[same].with_what_is_known(one) if same in found else one
-    return tuple(found[place] for place in sorted(found))
-
-
-def differences(grounds: Sequence[Ground], known: Mapping[str, Environment]) -> str:
-    """What these grounds differ in: `driver 550.54 and 560.35; instance type p3.2xlarge and p3.8xlarge`.
-
-    Keys whose records were never read are told as they are.
-    """
-    found: list[str] = []
-    keys = tuple(dict.fromkeys(ground.environment for ground in grounds))
-    if len(keys) > 1:
-        facts = [known[key] for key in keys if key in known]
-        in_words = records.environment_differences(*facts) if len(facts) == len(keys) else ()
-        shown = tuple(records.environment_shown(key) or "none" for key in keys)
-        found += in_words or (f"environment {units.listed(shown)}",)
-    digests = tuple(dict.fromkeys(_short(ground.image_id) or "unknown" for ground in grounds))
-    if len(digests) > 1:
-        found.append(f"image digest {units.listed(digests)}")
-    types = tuple(dict.fromkeys(ground.instance_type for ground in grounds if ground.instance_type))
-    if len(types) > 1:
-        found.append(f"instance type {units.listed(types)}")
-    return "; ".join(found)
 
 
 def facts(ledger: Ledger) -> tuple[EnvironmentFacts, ...]:
@@ -150,9 +56,3 @@ _VERSIONS = ("driver", "cuda", "cudnn", "nccl", "transport", "tensorflow", "horo
 
 def _fact(text: str | None, limit: int) -> str | None:
     return conditions.clamped(text, limit) if text else None
-
-
-def _short(image_id: str) -> str:
-    """The digest in an image id, cut: two that differ differ in the first characters."""
-    digest = image_id.rpartition("sha256:")[2]
-    return digest[:_DIGEST_CHARACTERS] if len(digest) == 64 else image_id

@@ -14,7 +14,6 @@ from gpubench.stats.intervals import Interval
 _COST_MAX = Decimal(10) ** 12  # what the schema takes; the throughput may be as good as zero
 _COST_PLACES = 9  # at most: a million samples of a small network cost thousandths of a cent
 _COST_DIGITS = 12  # a status of 256 points has room for no more
-_SAMPLED_DIGITS = 4
 
 
 def estimate(interval: Interval) -> Estimate:
@@ -50,14 +49,6 @@ def amounts(cost: CostInterval) -> AmountInterval | None:
     if mean is None:
         return None
     return AmountInterval(mean=mean, low=text(cost.low), high=text(cost.high), currency=cost.currency)
-
-
-def sampled(value: float) -> float:
-    """A mean of samples, or another figure beside the headline ones: with no more digits than it carries.
-
-    A status of 256 points has room for no more either.
-    """
-    return float(f"{value:.{_SAMPLED_DIGITS}g}")
 
 
 def scaling(entry: MeasuredPoint, *, among: Sequence[MeasuredPoint]) -> tuple[Scaling, ...]:

@@ -20,8 +20,9 @@ from gpubench.plan import expand
 from gpubench.plan.plan import Plan, Point
 from gpubench.report import bills as bill_texts
 from gpubench.report import tables, text
-from gpubench.scheduler import judgement
+from gpubench.scheduler import step
 from gpubench.scheduler.ledger import AttemptRecord, Ledger
+from gpubench.scheduler.observed import Study
 from gpubench.stats import bandwidth, efficiency, intervals, training
 from gpubench.units import Formula, workers_text
 from gpubench.values import Value
@@ -77,9 +78,10 @@ class _Place(NamedTuple):
 
 def explained(plan: Plan, ledger: Ledger, spec: GpuBenchmarkSpec, *, index: int) -> Explained:
     """The figures of one of the plan's points; no rows where it has none, and was billed nothing."""
-    states = judgement.of_ledger(plan, ledger, spec.limits)
-    known, entries = ledger.environment_by_key(), results.measured_points(plan, states)
-    found = results.point_results(plan, states, spec.goals, baseline=spec.baseline, known=known)
+    made = step.of_ledger(plan, ledger, Study.of_spec(spec))
+    states, known = made.trials, ledger.environment_by_key()
+    entries = results.measured_points(plan, states)
+    found = results.point_results(plan, states, made.points, spec.goals, baseline=spec.baseline, known=known)
     by_trial, trials = ledger.by_trial(), plan.repeats_of_points()[index]
     measured = [record for trial in trials if (record := states[trial.id].measured) is not None]
     points = relative.Points(plan, found, entries, known)

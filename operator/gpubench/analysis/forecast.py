@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import NamedTuple
 
-from gpubench.analysis import bills
 from gpubench.cost import billing, price
 from gpubench.cost.billing import Terms
 from gpubench.plan import estimate
 from gpubench.plan.estimate import Estimate
 from gpubench.plan.plan import Plan, Point, Trial
-from gpubench.scheduler import budget
+from gpubench.scheduler import account
 from gpubench.scheduler.ledger import Ledger, Outcome
 
 
@@ -102,7 +101,7 @@ def earlier_seconds(plan: Plan, point: Point, earlier: Iterable[Earlier]) -> tup
         found += [
             max(held)
             for record in study.ledger.records
-            if record.trial in alike and record.outcome is Outcome.SUCCEEDED and (held := bills.held_seconds(record))
+            if record.trial in alike and record.outcome is Outcome.SUCCEEDED and (held := account.held_seconds(record))
         ]
     return tuple(found)
 
@@ -196,7 +195,7 @@ def _reserve(plan: Plan, points: Sequence[Outlook | None], *, currency: str) -> 
         terms = price.planned_terms(plan, point.key.pool) if point.runs else None
         if outlook is None or outlook.cost is None or terms is None or outlook.cost.currency != currency:
             continue
-        needed = _billed(plan, point, terms, max(settings, outlook.seconds.high) + budget.STOPPING_SECONDS)
+        needed = _billed(plan, point, terms, max(settings, outlook.seconds.high) + account.STOPPING_SECONDS)
         found = max(found, needed - outlook.cost.high)
     return found
 

@@ -28,10 +28,10 @@ from gpubench.cost import billing, derived, price, waterfall
 from gpubench.cost.amount import Rate
 from gpubench.cost.waterfall import NodeTime, Part
 from gpubench.plan.plan import Plan, Point
-from gpubench.scheduler import conditions, retries
+from gpubench.scheduler import account, conditions, trials
 from gpubench.scheduler.ledger import AttemptRecord, Interruption, Ledger, Outcome
 from gpubench.stats import rates
-from gpubench.units import duration_text
+from gpubench.units import duration_text, sampled
 
 
 class Use(StrEnum):
@@ -160,7 +160,7 @@ def runs(record: AttemptRecord) -> tuple[tuple[NodeTime, ...], ...]:
         if scheduled in left:
             left.remove(scheduled)
     lasted = (record.ended_at or record.created_at) - record.created_at
-    unseen = (NodeTime(held=Decimal(f"{bills.held(placed, lasted):.3f}")) for placed in left)
+    unseen = (NodeTime(held=Decimal(f"{account.held(placed, lasted):.3f}")) for placed in left)
     *ended_early, last = bills.runs(record)
     return (*ended_early, (*last, *unseen))
 
@@ -168,7 +168,7 @@ def runs(record: AttemptRecord) -> tuple[tuple[NodeTime, ...], ...]:
 def is_seen(record: AttemptRecord, *, nodes: int) -> bool:
     """Whether it is known how long each of its nodes was held."""
     known = sum(not node.is_lost for node in node_times(record))
-    return not bills.is_incomplete(record, nodes=nodes) or known >= nodes
+    return not account.is_incomplete(record, nodes=nodes) or known >= nodes
 
 
 def held(uses: Uses) -> Decimal:
@@ -223,8 +223,8 @@ def _recovery(plan: Plan, before: Sequence[AttemptRecord], after: AttemptRecord)
     if began is None or first_step is None or not runs:
         return None
     until_created = max(0.0, after.created_at - began)
-    standing = retries.standing(before, plan.attempts, nodes=plan.point_of(after.trial).nodes)
-    back_off = min(until_created, max(0.0, standing.not_before - began))
+    waits_until = trials.status(before, plan.attempts, nodes=plan.point_of(after.trial).nodes).not_before
+    back_off = min(until_created, max(0.0, waits_until - began))
     placed = max(0.0, *(scheduled for scheduled, _, _ in after.pod_times))
     started = max(placed, *runs)
     return Recovery(
@@ -239,13 +239,11 @@ def _recovery(plan: Plan, before: Sequence[AttemptRecord], after: AttemptRecord)
 def _recovery_time(found: Sequence[Recovery]) -> RecoveryTime | None:
     if not found:
         return None
-    parts = {
-        name: estimates.sampled(statistics.fmean(getattr(one, name) for one in found)) for name in Recovery._fields
-    }
+    parts = {name: sampled(statistics.fmean(getattr(one, name) for one in found)) for name in Recovery._fields}
     return RecoveryTime(
         count=len(found),
-        median=estimates.sampled(statistics.median(one.seconds for one in found)),
-        mean=estimates.sampled(statistics.fmean(one.seconds for one in found)),
+        median=sampled(statistics.median(one.seconds for one in found)),
+        mean=sampled(statistics.fmean(one.seconds for one in found)),
         **parts,
     )
 
@@ -362,13 +360,11 @@ def _rate(count: int, hours: Decimal | None) -> Estimate | None:
     found = None if hours is None else rates.of_count(count, exposure=float(hours))
     if found is None or found.low is None or found.high is None:
         return None
-    return Estimate(
-        mean=estimates.sampled(found.mean), low=estimates.sampled(found.low), high=estimates.sampled(found.high)
-    )
+    return Estimate(mean=sampled(found.mean), low=sampled(found.low), high=sampled(found.high))
 
 
 def _figure(value: Decimal) -> float:
-    return estimates.sampled(float(value))
+    return sampled(float(value))
 
 
 # --- words ------------------------------------------------------------------------------------------------------------

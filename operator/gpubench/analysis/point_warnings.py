@@ -6,10 +6,10 @@ Must not happen: a name for a number that no table has (`point_warning.WARNING_F
 
 from collections.abc import Mapping
 
-from gpubench.analysis import estimates
 from gpubench.api import point_warning, status_sizes
 from gpubench.api.point_warning import PointWarning, WarningReason
 from gpubench.scheduler import conditions
+from gpubench.units import sampled
 
 
 def warning(
@@ -32,5 +32,5 @@ def warning(
         rank=rank,
         node=None if node is None else conditions.clamped(node, status_sizes.NODE_MAX),
         repeats=repeats,
-        figures={name: estimates.sampled(figure) for name, figure in figures.items()} if figures else None,
+        figures={name: sampled(figure) for name, figure in figures.items()} if figures else None,
     )

@@ -19,7 +19,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from gpubench import workloads
-from gpubench.analysis import environments, estimates, point_warnings
+from gpubench.analysis import estimates, point_warnings
 from gpubench.api.goals import RelativeBase
 from gpubench.api.point_result import SOURCES, Basis, Estimate, PointResult, PointState, Relative
 from gpubench.api.point_warning import WarningReason
@@ -30,7 +30,8 @@ from gpubench.plan import expand
 from gpubench.plan.plan import Plan, Point
 from gpubench.records import Environment
 from gpubench.report import pairs, tables
-from gpubench.stats import compare, wanted
+from gpubench.scheduler import environments, stopping
+from gpubench.stats import compare
 from gpubench.stats.compare import Quantity, Sample
 from gpubench.stats.efficiency import MeasuredPoint
 from gpubench.stats.intervals import Interval
@@ -233,7 +234,7 @@ def _sample(plan: Plan, results: Sequence[PointResult], of: Quantity, *, index: 
     if result.basis is Basis.EXTRAPOLATED:  # its figure is no mean over repeats, and has no interval
         return compare.of_values([result.throughput.mean]) if result.throughput is not None else None
     run = results[_runs(plan, index)]
-    return pairs.sample(run, of, confidence=wanted.confidence_of_plan(plan)) if run.basis in SOURCES else None
+    return pairs.sample(run, of, confidence=stopping.confidence_of_plan(plan)) if run.basis in SOURCES else None
 
 
 def _prices(plan: Plan, result: PointResult, *, index: int, base: int) -> Prices | None:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The status of a benchmark, derived from its plan and ledger. A lost Job can never reduce it."""
+"""The status of a benchmark: what a step of the scheduler has found, and the analysis of the results."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from gpubench.analysis import advice, best, comparison, environments, goodput, prices, savings
-from gpubench.analysis.advice import Advised
+from gpubench.analysis import goodput
+from gpubench.analysis.analyze import Analysis
 from gpubench.api.benchmark_status import (
     AttemptCounts,
     Comparison,
@@ -15,85 +15,37 @@ from gpubench.api.benchmark_status import (
     TrialCounts,
 )
 from gpubench.api.point_result import FINDINGS, Basis, Judgement, PointResult, PointState
-from gpubench.api.price_result import Spent
-from gpubench.api.sweep import Variant
-from gpubench.plan.plan import Plan, PointKey
-from gpubench.report import answer
-from gpubench.scheduler import conditions, drill, needed
-from gpubench.scheduler.admission import Admission
+from gpubench.plan.plan import Plan
+from gpubench.scheduler import conditions, drill, trials
+from gpubench.scheduler.conditions import point_text
 from gpubench.scheduler.ledger import Ledger, Outcome
 from gpubench.scheduler.observed import Study
-from gpubench.scheduler.retries import Standing, TrialStanding
-from gpubench.scheduler.waiting import Pending
-from gpubench.units import rfc3339, workers_text
+from gpubench.scheduler.step import OPEN, Step
+from gpubench.scheduler.trials import TrialState, TrialStatus
+from gpubench.units import rfc3339
 
-_OPEN = frozenset({PointState.PENDING, PointState.RUNNING})
-_NOT_DONE = _OPEN | {PointState.NOT_RUN}
-_ANSWER_MAX = 2048
+_NOT_DONE = OPEN | {PointState.NOT_RUN}
 #: Trials that are not finished although their point has ended: the first of them end yet, the others may be run later.
-_TO_COME = frozenset({Standing.RUNNING, Standing.NOT_RUN})
+_TO_COME = frozenset({TrialState.RUNNING, TrialState.NOT_RUN})
 
 
-def status(
-    study: Study,
-    plan: Plan,
-    ledger: Ledger,
-    *,
-    results: tuple[PointResult, ...],
-    standings: Mapping[str, TrialStanding],
-    pending: Pending | None,
-    admission: Admission | None,
-    spent: Spent | None,
-    exhausted: str | None,
-    now: float,
-) -> GpuBenchmarkStatus:
-    """The whole status of a study whose plan is frozen.
-
-    `exhausted` says what the budget leaves out, in a sentence, where it does.
-    """
-    finished = all(result.state not in _OPEN for result in results)
-    stands_on = environments.facts(ledger)
-    results = comparison.annotated(plan, results, stands_on)
-    compared = comparison.comparison(plan, results, stands_on) if finished else None
-    objective, goals = study.spec.objective, study.spec.goals
-    advised = advice.advised(plan, ledger, results, objective, goals) if finished else ()
+def status(study: Study, plan: Plan, step: Step, analysis: Analysis, *, now: float) -> GpuBenchmarkStatus:
+    """The whole status of a study whose plan is frozen."""
+    results, ledger = analysis.results, step.ledger
     return GpuBenchmarkStatus(
-        phase=_phase(study, results, finished=finished, exhausted=exhausted),
+        phase=_phase(study, analysis, exhausted=step.exhausted),
         observed_generation=study.generation,
-        conditions=_conditions(
-            study,
-            plan,
-            results,
-            finished=finished,
-            compared=compared,
-            pending=pending,
-            admission=admission,
-            exhausted=exhausted,
-            now=now,
-        ),
+        conditions=_conditions(study, plan, step, analysis, now=now),
         points=_points(results),
         points_done=f"{_done(results)}/{len(results)}",
-        trials=_trials(plan, results, standings),
+        trials=_trials(plan, results, step.trials),
         seed=plan.seed if plan.imported is None else None,  # nothing is run in any order
         attempts=_attempts(ledger),
-        spent=spent,
+        spent=step.spent,
         started_at=plan.planned_at,
-        finished_at=_finished_at(ledger, plan) if finished else None,
-        results=results,
-        environments=stands_on,
-        prices=prices.used(plan),
-        comparisons=savings.comparisons(plan, ledger, results),
-        goodput=goodput.of_study(plan, ledger),
-        comparison=compared,
-        best=best.best(advised),
-        answer=_answer(results, advised) if finished else None,
+        finished_at=_finished_at(ledger, plan) if analysis.is_final else None,
+        **dict(analysis),
     )
-
-
-def _answer(results: tuple[PointResult, ...], advised: Sequence[Advised]) -> str:
-    """What the figures say, and before it what the objective asks for."""
-    found = tuple(one.sentence for one in advised)
-    return conditions.clamped(answer.answer(results, advice=found), _ANSWER_MAX)
 
 
 def succeeded(results: Sequence[PointResult], *, exhausted: str | None = None) -> tuple[bool, str, str]:
@@ -116,15 +68,6 @@ def succeeded(results: Sequence[PointResult], *, exhausted: str | None = None) -
     return True, conditions.ALL_POINTS_ENDED, f"points: {summary}"
 
 
-def point_text(point: PointKey | PointResult) -> str:
-    """A point in a few words, for sentences."""
-    variant = point.variant.name if isinstance(point.variant, Variant) else point.variant
-    rest = f", {variant}" if variant else ""
-    workers = workers_text(point.workers)
-    where = f"{point.pool}, node {point.node}" if point.node else point.pool
-    return f"{point.workload} on {where}, {workers}, global batch {point.global_batch}, {point.precision}{rest}"
-
-
 def _derived(results: Sequence[PointResult]) -> str:
     """That measured points were not all run here; they count as measured, because what they stand on was."""
     bases = Counter(result.basis for result in results if result.state is PointState.MEASURED)
@@ -137,26 +80,18 @@ def _derived(results: Sequence[PointResult]) -> str:
     return f" ({', '.join(parts)})" if parts else ""
 
 
-def _phase(study: Study, results: Sequence[PointResult], *, finished: bool, exhausted: str | None) -> str:
-    if finished and exhausted is not None:
+def _phase(study: Study, analysis: Analysis, *, exhausted: str | None) -> str:
+    if analysis.is_final and exhausted is not None:
         return conditions.BUDGET_EXHAUSTED
-    if finished:
-        return "Succeeded" if succeeded(results)[0] else "Failed"
+    if analysis.is_final:
+        return "Succeeded" if succeeded(analysis.results)[0] else "Failed"
     return "Suspended" if study.spec.suspend else "Running"
 
 
-def _conditions(
-    study: Study,
-    plan: Plan,
-    results: Sequence[PointResult],
-    *,
-    finished: bool,
-    compared: Comparison | None,
-    pending: Pending | None,
-    admission: Admission | None,
-    exhausted: str | None,
-    now: float,
-) -> tuple[Condition, ...]:
+def _conditions(study: Study, plan: Plan, step: Step, analysis: Analysis, *, now: float) -> tuple[Condition, ...]:
+    results, compared, exhausted = analysis.results, analysis.comparison, step.exhausted
+    admission, pending = step.admission, step.pending
+
     def make(type_: str, holds: bool | None, reason: str, message: str) -> Condition:
         return conditions.condition(
             type_,
@@ -176,7 +111,7 @@ def _conditions(
         text = "what is left to do fits into the budget, or there is none"
         of_budget = [make(conditions.BUDGET_EXHAUSTED, False, conditions.WITHIN_BUDGET, text)]
     progress = f"{_done(results)} of {len(results)} points have ended"
-    if finished:
+    if analysis.is_final:
         well, reason, sentence = succeeded(results, exhausted=exhausted)
         return (
             make(conditions.FINISHED, True, reason, sentence),
@@ -199,7 +134,7 @@ def _conditions(
             make(conditions.SUSPENDED, suspended, conditions.BY_USER if suspended else conditions.NOT_SUSPENDED, text)
         )
     if admission is not None:
-        found.append(make(conditions.ADMITTED, admission.holds, admission.reason, admission.sentence))
+        found.append(make(conditions.ADMITTED, admission.holds, admission.reason, admission.message))
     else:  # between two Jobs it stays as it was
         found += [
             condition.model_copy(update={"observed_generation": study.generation})
@@ -207,7 +142,7 @@ def _conditions(
             if condition.type == conditions.ADMITTED
         ]
     if pending is not None:
-        found.append(make(conditions.GANG_PENDING, True, pending.reason, pending.sentence))
+        found.append(make(conditions.GANG_PENDING, True, pending.reason, pending.message))
     elif any(condition.type == conditions.GANG_PENDING for condition in study.conditions):
         found.append(make(conditions.GANG_PENDING, False, conditions.ALL_GANGS_PLACED, "every gang has its nodes"))
     return tuple(found)
@@ -246,16 +181,16 @@ def _points(results: Sequence[PointResult]) -> PointCounts:
     )
 
 
-def _trials(plan: Plan, results: Sequence[PointResult], standings: Mapping[str, TrialStanding]) -> TrialCounts:
+def _trials(plan: Plan, results: Sequence[PointResult], states: Mapping[str, TrialStatus]) -> TrialCounts:
     # Trials that were never started because their point had ended are finished too: nothing more will come of them.
-    left = [trial for trial in plan.trials if standings[trial.id].standing is not Standing.NOT_NEEDED]
-    running = sum(standings[trial.id].standing is Standing.RUNNING for trial in left)
+    left = [trial for trial in plan.trials if states[trial.id].state is not TrialState.NOT_NEEDED]
+    running = sum(states[trial.id].state is TrialState.RUNNING for trial in left)
     finished = sum(
-        standings[trial.id].standing in (Standing.MEASURED, Standing.GIVEN_UP)
-        or (results[trial.point].state not in _OPEN and standings[trial.id].standing not in _TO_COME)
+        states[trial.id].state in (TrialState.MEASURED, TrialState.GIVEN_UP)
+        or (results[trial.point].state not in OPEN and states[trial.id].state not in _TO_COME)
         for trial in left
     )
-    least = needed.least(plan, standings)
+    least = trials.least(plan, states)
     return TrialCounts(total=len(left), least=least if least < len(left) else None, finished=finished, running=running)
 
 

@@ -4,9 +4,9 @@
 import math
 from collections.abc import Iterable, Sequence
 
-from gpubench.analysis import estimates
 from gpubench.api.point_result import GpuUsage, HostUsage
 from gpubench.records import Machine, Result
+from gpubench.units import sampled
 
 
 def gpu(results: Sequence[Result]) -> GpuUsage | None:
@@ -69,4 +69,4 @@ def _largest(values: Iterable[int | None]) -> int | None:
 
 
 def _rounded(value: float | None) -> float | None:
-    return None if value is None else estimates.sampled(value)
+    return None if value is None else sampled(value)

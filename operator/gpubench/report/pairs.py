@@ -17,7 +17,8 @@ from gpubench.api.point_result import SOURCES, Basis, PointResult
 from gpubench.api.sweep import Custom, Variant
 from gpubench.plan.plan import Plan
 from gpubench.report import tables, text
-from gpubench.stats import compare, intervals, wanted
+from gpubench.scheduler import stopping
+from gpubench.stats import compare, intervals
 from gpubench.stats.compare import Quantity, Sample
 from gpubench.units import workers_text
 from gpubench.values import Value
@@ -70,7 +71,7 @@ def of_spec(name: str, spec: GpuBenchmarkSpec, status: GpuBenchmarkStatus) -> Si
         results=status.results,
         mode=spec.measure.mode,
         timed_region=spec.measure.timed_region,
-        confidence=wanted.confidence(spec.measure.repeats),
+        confidence=stopping.confidence(spec.measure.repeats),
         environments=status.environments,
         variants=_each_once(variant for block in spec.sweep for variant in block.variants or ()),
         customs=_each_once(block.custom for block in spec.sweep if block.custom is not None),
@@ -87,7 +88,7 @@ def of_plan(
         results=tuple(results),
         mode=plan.mode,
         timed_region=plan.timed_region,
-        confidence=wanted.confidence_of_plan(plan),
+        confidence=stopping.confidence_of_plan(plan),
         environments=tuple(environments),
         variants=_each_once(key.variant for key in keys if key.variant is not None),
         customs=_each_once(key.custom for key in keys if key.custom is not None),

@@ -21,7 +21,7 @@ from gpubench.plan.plan import Plan
 from gpubench.report import pairs, tables
 from gpubench.report.pairs import Side
 from gpubench.report.text import bounded
-from gpubench.scheduler import conditions
+from gpubench.scheduler import conditions, node_tests
 from gpubench.scheduler.ledger import AttemptRecord, Segment
 from gpubench.stats import changepoint, compare, intervals, outliers
 from gpubench.stats.compare import Quantity
@@ -379,7 +379,7 @@ def slow_nodes(entries: Sequence[Entry]) -> tuple[api.SlowNode, ...]:
 
 
 def _slow(group: Sequence[Figure]) -> list[api.SlowNode]:
-    if len(group) <= health.HISTORY_MIN:  # so many others: fewer have no usual speed
+    if len(group) <= node_tests.HISTORY_MIN:  # so many others: fewer have no usual speed
         return []
     speeds = [figure.speed for figure in group]
     median = statistics.median(speeds)

@@ -15,7 +15,7 @@ from gpubench.api.condition import Condition
 from gpubench.schedule import cron, history
 from gpubench.schedule.history import Entry
 from gpubench.scheduler import conditions
-from gpubench.scheduler.decision import Happening
+from gpubench.scheduler.actions import Event
 from gpubench.stats import changepoint
 from gpubench.units import duration_text, rfc3339
 from gpubench.values import Value
@@ -83,8 +83,8 @@ class Decision(Value):
     active: tuple[Run, ...] = ()  # before `start`, `replace` left out
     last_scheduled_at: int | None = None
     next_at: int | None = None
-    problem: Happening | None = None  # why nothing can be scheduled
-    happenings: tuple[Happening, ...] = ()
+    problem: Event | None = None  # why nothing can be scheduled
+    happenings: tuple[Event, ...] = ()
     wake_at: float | None = None
 
 
@@ -167,12 +167,12 @@ def _beyond_limits(spec: api.GpuBenchmarkScheduleSpec, runs: tuple[Run, ...]) ->
     return tuple(run for run in found if run.archived and not run.deleting)
 
 
-def _normal(reason: str, message: str) -> Happening:
-    return Happening(type="Normal", reason=reason, message=message)
+def _normal(reason: str, message: str) -> Event:
+    return Event(type="Normal", reason=reason, message=message)
 
 
-def _warning(reason: str, message: str) -> Happening:
-    return Happening(type="Warning", reason=reason, message=message)
+def _warning(reason: str, message: str) -> Event:
+    return Event(type="Warning", reason=reason, message=message)
 
 
 # --- status -----------------------------------------------------------------------------------------------------------
@@ -228,7 +228,7 @@ def happenings(
     new: api.GpuBenchmarkScheduleStatus,
     *,
     slow_before: Sequence[api.SlowNode] = (),
-) -> tuple[Happening, ...]:
+) -> tuple[Event, ...]:
     """What is new in a status: a changed environment, a slow node, a regression, its end."""
     known, slow = {change.run for change in old_changes}, {one.node for one in slow_before}
     events = [

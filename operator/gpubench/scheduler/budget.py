@@ -17,23 +17,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Decimal
 
-from gpubench.api.point_result import Omission, PointState
+from gpubench.api.point_result import Omission
 from gpubench.plan.plan import Plan, Point, Trial
-from gpubench.scheduler import evidence, manifests, spending
-from gpubench.scheduler.evidence import Verdict
+from gpubench.scheduler import account as accounts
+from gpubench.scheduler import trials
+from gpubench.scheduler.account import Account
 from gpubench.scheduler.ledger import Outcome, Reason
 from gpubench.scheduler.observed import ObservedJob
-from gpubench.scheduler.retries import Standing, TrialStanding
-from gpubench.scheduler.spending import Account
+from gpubench.scheduler.outcome import AttemptOutcome
+from gpubench.scheduler.trials import TrialState, TrialStatus
 from gpubench.units import workers_text
 
-#: What stopping an attempt takes, at most: it is told to end, ends, and is seen to have ended.
-STOPPING_SECONDS = manifests.GRACE_SECONDS + evidence.SKEW_SECONDS
 _STEPS = 48  # of a bisection: from a year to below a microsecond
 
 
 @dataclass(frozen=True, kw_only=True)
-class Purse:
+class BudgetState:
     """A budget at one moment; amounts are in the currency of the study."""
 
     budget: Decimal
@@ -60,8 +59,8 @@ class Purse:
         """Whether a trial that does not fit now has something to wait for."""
         return not self.is_final and self.costs[trial.point] is not None
 
-    def with_attempt(self, trial: Trial) -> "Purse":
-        """The purse when an attempt at this trial runs, too."""
+    def with_attempt(self, trial: Trial) -> "BudgetState":
+        """The budget when an attempt at this trial runs, too."""
         return replace(
             self,
             reserved=self.reserved + (self.costs[trial.point] or Decimal(0)),
@@ -70,23 +69,24 @@ class Purse:
         )
 
 
-def purse(account: Account, live: Sequence[ObservedJob], *, limit: str | None, now: float) -> Purse | None:
+def state(account: Account, live: Sequence[ObservedJob], *, limit: str | None, now: float) -> BudgetState | None:
     """The study's budget now; None where it has none."""
     if limit is None:
         return None
     running = _running(account, live)
     begun = {one.point.key.pool for one in running}
 
-    def cost(point: Point, seconds: float) -> Decimal | None:
-        billed = account.billed(point, [seconds + STOPPING_SECONDS] * point.nodes) if point.runs else None
-        return None if billed is None else billed + account.setup({point.key.pool} - begun)
-
-    return Purse(
+    setups = {pool: account.setup({pool} - begun) for pool in accounts.pools_run(account.plan)}
+    costs = (
+        None if one.next_cost is None else one.next_cost + setups[point.key.pool]
+        for point, one in zip(account.plan.points, account.of_points, strict=True)
+    )
+    return BudgetState(
         budget=Decimal(limit),
         currency=None if account.prices is None else account.prices.currency,
         spent=account.ended.amount,
         reserved=_total(one.reserved(now) for one in running) + account.setup(begun),
-        costs=tuple(map(cost, account.plan.points, account.expected)),
+        costs=tuple(costs),
         unforeseen=account.unforeseen,
         is_alone=any(account.point_of[one.job.trial] in account.unforeseen for one in running),
         is_final=not live,
@@ -96,7 +96,9 @@ def purse(account: Account, live: Sequence[ObservedJob], *, limit: str | None, n
 # --- what must stop ---------------------------------------------------------------------------------------------------
 
 
-def too_dear(account: Account, live: Sequence[ObservedJob], *, limit: str | None, now: float) -> dict[str, Verdict]:
+def over_budget(
+    account: Account, live: Sequence[ObservedJob], *, limit: str | None, now: float
+) -> dict[str, AttemptOutcome]:
     """The attempts that must be stopped now, by their keys: what they would still be billed does not fit.
 
     First those that have taken longer than was expected, for nobody knows when they end; then the newest, so that as
@@ -114,7 +116,7 @@ def too_dear(account: Account, live: Sequence[ObservedJob], *, limit: str | None
             stopped.append(one)
             total -= saved
     sentence = f"what it would still be billed is more than is left of limits.budget {account.prices.currency} {limit}"
-    verdict = Verdict(outcome=Outcome.STOPPED, reason=Reason.BUDGET_EXHAUSTED, sentence=sentence)
+    verdict = AttemptOutcome(outcome=Outcome.STOPPED, reason=Reason.BUDGET_EXHAUSTED, sentence=sentence)
     return dict.fromkeys((one.job.key for one in stopped), verdict)
 
 
@@ -153,12 +155,12 @@ class _Running:
 
     def if_stopped(self, moment: float) -> Decimal:
         """What it is billed if it is told to end at a moment: as its record will say."""
-        return self._billed(spending.held(self.job.pods, until=moment, ends_later=True))
+        return self._billed(accounts.held_by_pods(self.job.pods, until=moment, ends_later=True))
 
     def due(self, moment: float) -> Decimal:
         """What it is billed at least if it is told to end after a moment."""
-        held = spending.held(self.job.pods, until=moment)
-        return self._billed([seconds + STOPPING_SECONDS for seconds in held])
+        held = accounts.held_by_pods(self.job.pods, until=moment)
+        return self._billed([seconds + accounts.STOPPING_SECONDS for seconds in held])
 
     def reserved(self, moment: float) -> Decimal:
         """What it is expected to be billed in the end, as things are at a moment."""
@@ -170,7 +172,7 @@ class _Running:
 
     @property
     def _usual(self) -> Decimal:
-        return self._billed([self.expected + STOPPING_SECONDS] * self.point.nodes)
+        return self._billed([self.expected + accounts.STOPPING_SECONDS] * self.point.nodes)
 
     def _billed(self, held: Sequence[float]) -> Decimal:
         amount = self.account.billed_more(self.job, held)
@@ -204,68 +206,61 @@ def _total(amounts: Iterable[Decimal]) -> Decimal:
 # --- when it has run out ----------------------------------------------------------------------------------------------
 
 
-def judged(
-    plan: Plan, standings: Mapping[str, TrialStanding], startable: Sequence[Trial], purse: Purse | None
-) -> dict[str, TrialStanding]:
-    """The standings; where nothing runs and none of the startable trials fits, all that is left is not run."""
-    found = dict(standings)
-    if purse is None or not purse.is_final or any(map(purse.fits, startable)):
-        return found
-    ended = {trial.point for trial in plan.trials if standings[trial.id].standing is Standing.GIVEN_UP}
+def left_out(
+    plan: Plan, trials_now: Mapping[str, TrialStatus], budget: BudgetState | None
+) -> Mapping[str, TrialStatus]:
+    """The trials; where nothing runs and none of the startable ones fits, all that is left is not run."""
+    if budget is None or not budget.is_final or any(map(budget.fits, trials.startable(plan, trials_now))):
+        return trials_now
+    found = dict(trials_now)
+    ended = {trial.point for trial in plan.trials if trials_now[trial.id].state is TrialState.GIVEN_UP}
     for trial in plan.trials:
-        before = standings[trial.id]
-        if before.standing in (Standing.WAITING, Standing.HELD) and trial.point not in ended:
-            found[trial.id] = before.model_copy(
-                update={
-                    "standing": Standing.NOT_RUN,
-                    "state": PointState.NOT_RUN,
-                    "omission": Omission.BUDGET,
-                    "sentence": _not_run(plan, trial, purse),
-                }
-            )
+        before = trials_now[trial.id]
+        if before.state in (TrialState.WAITING, TrialState.HELD) and trial.point not in ended:
+            found[trial.id] = before.not_run(Omission.BUDGET, _not_run(plan, trial, budget))
     return found
 
 
-def exhausted(plan: Plan, standings: Mapping[str, TrialStanding], purse: Purse | None) -> str | None:
+def exhausted(plan: Plan, trials_now: Mapping[str, TrialStatus], budget: BudgetState | None) -> str | None:
     """That trials are left that do not fit, and what would let the study go on; None where none are."""
-    left = [trial for trial in plan.trials if standings[trial.id].omission is Omission.BUDGET]
-    if purse is None or not left:
+    left = [trial for trial in plan.trials if trials_now[trial.id].omission is Omission.BUDGET]
+    if budget is None or not left:
         return None
-    known = [(cost, trial) for trial in left if (cost := purse.costs[trial.point]) is not None]
+    known = [(cost, trial) for trial in left if (cost := budget.costs[trial.point]) is not None]
     if not known:
         return f"{_count(left)}: {_without_price(plan, left[0])}"
     cost, trial = min(known, key=lambda pair: pair[0])
-    if trial.point in purse.unforeseen:
+    if trial.point in budget.unforeseen:
         return (
-            f"{_count(left)}: {_spent(purse)}, and of the cheapest ({_words(plan, trial)}) {_unforeseen(purse, cost)}"
+            f"{_count(left)}: {_spent(budget)}, and of the cheapest ({_words(plan, trial)}) {_unforeseen(budget, cost)}"
         )
     return (
-        f"{_count(left)}: {_spent(purse)}, and the cheapest of them ({_words(plan, trial)}) is expected to take up to "
-        f"{_amount(purse, cost)}: raise limits.budget to {_least(purse, cost)} or more to go on"
+        f"{_count(left)}: {_spent(budget)}, and the cheapest of them ({_words(plan, trial)}) is expected to take up to "
+        f"{_amount(budget, cost)}: raise limits.budget to {_least(budget, cost)} or more to go on"
     )
 
 
-def _not_run(plan: Plan, trial: Trial, purse: Purse) -> str:
-    cost = purse.costs[trial.point]
+def _not_run(plan: Plan, trial: Trial, budget: BudgetState) -> str:
+    cost = budget.costs[trial.point]
     if cost is None:
         return _without_price(plan, trial)
-    if trial.point in purse.unforeseen:
-        return f"{_spent(purse)}, and {_unforeseen(purse, cost)}"
+    if trial.point in budget.unforeseen:
+        return f"{_spent(budget)}, and {_unforeseen(budget, cost)}"
     return (
-        f"{_spent(purse)}, and an attempt is expected to take up to {_amount(purse, cost)}: raise limits.budget to "
-        f"{_least(purse, cost)} or more"
+        f"{_spent(budget)}, and an attempt is expected to take up to {_amount(budget, cost)}: raise limits.budget to "
+        f"{_least(budget, cost)} or more"
     )
 
 
-def _unforeseen(purse: Purse, cost: Decimal) -> str:
+def _unforeseen(budget: BudgetState, cost: Decimal) -> str:
     return (
-        f"an attempt takes at least {_amount(purse, cost)}, and how much more nobody knows: raise limits.budget well "
-        f"beyond {_least(purse, cost)}, or it is stopped again before its end"
+        f"an attempt takes at least {_amount(budget, cost)}, and how much more nobody knows: raise limits.budget well "
+        f"beyond {_least(budget, cost)}, or it is stopped again before its end"
     )
 
 
-def _spent(purse: Purse) -> str:
-    return f"{_amount(purse, purse.spent)} of limits.budget {_amount(purse, purse.budget)} are spent"
+def _spent(budget: BudgetState) -> str:
+    return f"{_amount(budget, budget.spent)} of limits.budget {_amount(budget, budget.budget)} are spent"
 
 
 def _without_price(plan: Plan, trial: Trial) -> str:
@@ -285,10 +280,10 @@ def _words(plan: Plan, trial: Trial) -> str:
     return f"{key.workload} on {key.pool}, {workers_text(key.workers)}"
 
 
-def _amount(purse: Purse, amount: Decimal) -> str:
-    return f"{purse.currency} {spending.text(amount)}"
+def _amount(budget: BudgetState, amount: Decimal) -> str:
+    return f"{budget.currency} {accounts.text(amount)}"
 
 
-def _least(purse: Purse, cost: Decimal) -> str:
+def _least(budget: BudgetState, cost: Decimal) -> str:
     """A budget with which an attempt of this cost fits: rounded up, so that who follows it gets what it says."""
-    return f"{purse.currency} {spending.text(purse.spent + cost, rounding=ROUND_CEILING)}"
+    return f"{budget.currency} {accounts.text(budget.spent + cost, rounding=ROUND_CEILING)}"

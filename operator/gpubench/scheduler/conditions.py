@@ -6,7 +6,10 @@ from typing import Literal
 
 from gpubench.api import benchmark_status
 from gpubench.api.condition import Condition
-from gpubench.units import rfc3339
+from gpubench.api.point_result import PointResult
+from gpubench.api.sweep import Variant
+from gpubench.plan.plan import PointKey
+from gpubench.units import rfc3339, workers_text
 
 # Types. Finished is the one to wait for in scripts; Succeeded then says how.
 FINISHED = "Finished"
@@ -83,3 +86,12 @@ def clamped(text: str, limit: int) -> str:
     """A text cut, visibly, to so many bytes: the schema bounds its characters, and the store the status' bytes."""
     stored = text.encode(errors="replace")
     return text if len(stored) <= limit else stored[: limit - len(_CUT.encode())].decode(errors="ignore") + _CUT
+
+
+def point_text(point: PointKey | PointResult) -> str:
+    """A point in a few words, for sentences."""
+    variant = point.variant.name if isinstance(point.variant, Variant) else point.variant
+    rest = f", {variant}" if variant else ""
+    workers = workers_text(point.workers)
+    where = f"{point.pool}, node {point.node}" if point.node else point.pool
+    return f"{point.workload} on {where}, {workers}, global batch {point.global_batch}, {point.precision}{rest}"

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 
 from gpubench.api.attempts import Drill
 from gpubench.plan.plan import Point
-from gpubench.scheduler import evidence
-from gpubench.scheduler.decision import Cordon, Eviction, JobReference, PodReference
+from gpubench.scheduler import outcome
+from gpubench.scheduler.actions import Cordon, Eviction, JobReference, PodReference
 from gpubench.scheduler.ledger import AttemptRecord, Ledger
 from gpubench.scheduler.observed import ObservedJob, ObservedPod
 from gpubench.units import duration_seconds
@@ -90,7 +90,7 @@ def _left(drill: Drill, ledger: Ledger, live: Sequence[ObservedJob]) -> int:
 
 def _strikes_at(drill: Drill, job: ObservedJob, points: Mapping[str, Point]) -> float | None:
     """When an attempt is due: all of its pods have run together for so long, and none of them is on its way out."""
-    since = evidence.all_running_since(job, nodes=points[job.trial].nodes)
+    since = outcome.all_running_since(job, nodes=points[job.trial].nodes)
     is_ending = job.complete or job.deleting or job.failing_since is not None
     if since is None or is_ending or not all(map(_stays, job.pods)):
         return None

@@ -146,6 +146,11 @@ class Ledger(Value):
     records: tuple[AttemptRecord, ...] = ()
     environments: tuple[Environment, ...] = ()
 
+    @property
+    def version(self) -> int:
+        """Grows with each attempt that has ended and each environment: with all that an analysis stands on."""
+        return sum(record.outcome is not None for record in self.records) + len(self.environments)
+
     def by_trial(self) -> dict[str, tuple[AttemptRecord, ...]]:
         """The attempts at each trial that has any, oldest first. Grouped once: a study may have 2,560 trials."""
         groups: dict[str, list[AttemptRecord]] = {}

@@ -15,7 +15,7 @@ from gpubench import exitcodes, names
 from gpubench.api.pod_template import ClaimVolume, Template, Volume
 from gpubench.api.pool import GpuPoolSpec
 from gpubench.plan.plan import Plan, Timing
-from gpubench.scheduler.decision import Gang
+from gpubench.scheduler.actions import Gang
 from gpubench.scheduler.observed import Study
 from gpubench.units import times
 

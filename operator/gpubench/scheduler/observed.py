@@ -5,6 +5,8 @@ Values only. The cluster's edge fills them from the API server, the local edge f
 the epoch.
 """
 
+from typing import Any
+
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import Condition
 from gpubench.api.pool_health import PoolTests
@@ -22,6 +24,12 @@ class Study(Value):
     spec: GpuBenchmarkSpec
     conditions: tuple[Condition, ...] = ()  # of its status, so that a transition keeps its time
     started_at: str | None = None  # of its status: whether the beginning has been told
+
+    @classmethod
+    def of_spec(cls, spec: GpuBenchmarkSpec, **fields: Any) -> "Study":
+        """A benchmark that is no object of a cluster."""
+        unknown = {"namespace": "local", "name": "local", "uid": "local", "generation": 1, "created_at": 0.0}
+        return cls(spec=spec, **unknown | fields)
 
 
 class ContainerEnd(Value):

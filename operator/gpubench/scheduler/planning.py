@@ -4,19 +4,17 @@
 Then the plan is frozen, and nothing here is asked again.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
-from gpubench.analysis import comparison
 from gpubench.api.benchmark import POINTS_MAX
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.pool import GpuPool
 from gpubench.cost import price
 from gpubench.plan.expand import freeze
 from gpubench.plan.plan import Plan
-from gpubench.scheduler import conditions, spending
-from gpubench.scheduler.decision import Decision
+from gpubench.scheduler import account, conditions, stopping
 from gpubench.scheduler.observed import Study
-from gpubench.stats import wanted
 from gpubench.units import rfc3339
 
 POOL_GRACE_SECONDS = 30.0  # one `kubectl apply` of several files may bring the study before its pools
@@ -24,35 +22,43 @@ PLAN_BYTES_MAX = 1_048_000  # a ConfigMap takes 1 MiB, its keys included
 _LOOK_AGAIN_SECONDS = 60.0
 
 
+class NotYet(NamedTuple):
+    """What a benchmark waits for before it is planned."""
+
+    status: GpuBenchmarkStatus
+    requeue_at: float | None
+
+
 def begin(
     study: Study,
     pools: tuple[GpuPool, ...],
     now: float,
-    reference: comparison.Reference | None = None,
     nodes: Mapping[str, Sequence[str]] | None = None,
-) -> Plan | Decision:
-    """The plan to freeze, or a Decision that says what the study waits for.
+    *,
+    with_baseline: Callable[[Plan], Plan] = lambda plan: plan,
+) -> Plan | NotYet:
+    """The plan to freeze, or what the study waits for.
 
     Pools that are still missing after the grace period are left out: their points are skipped with that reason and the
-    others go on. A study that is applied suspended is planned only when it is resumed. `reference` is what
-    `spec.compareTo` names, where that is there; `nodes` are those that placement EachNode measures.
+    others go on. A study that is applied suspended is planned only when it is resumed. `nodes` are those that placement
+    EachNode measures; `with_baseline` adds what `spec.compareTo` names.
     """
     missing = sorted({name for block in study.spec.sweep for name in block.pools} - {pool.name for pool in pools})
     if study.spec.suspend:
         return _waiting(study, reason=conditions.BY_USER, sentence="set spec.suspend to false to start", now=now)
     if missing and now < study.created_at + POOL_GRACE_SECONDS:
         sentence = f"waiting for GpuPool {', '.join(missing)}: not there yet"
-        wake_at = study.created_at + POOL_GRACE_SECONDS
-        return _waiting(study, reason=conditions.WAITING_FOR_POOLS, sentence=sentence, now=now, wake_at=wake_at)
+        requeue_at = study.created_at + POOL_GRACE_SECONDS
+        return _waiting(study, reason=conditions.WAITING_FOR_POOLS, sentence=sentence, now=now, requeue_at=requeue_at)
     plan = freeze(study.spec, pools, rfc3339(now), nodes)
-    plan = plan.model_copy(update={"strict": wanted.strict(plan.repeats)})
-    plan = comparison.with_baseline(plan, study.spec.compare_to, reference)
+    plan = plan.model_copy(update={"strict": stopping.strict(plan.repeats)})
+    plan = with_baseline(plan)
     if (problem := too_large(plan)) is not None:
-        wake_at = now + _LOOK_AGAIN_SECONDS
-        return _waiting(study, reason=conditions.PLAN_TOO_LARGE, sentence=problem, now=now, wake_at=wake_at)
+        requeue_at = now + _LOOK_AGAIN_SECONDS
+        return _waiting(study, reason=conditions.PLAN_TOO_LARGE, sentence=problem, now=now, requeue_at=requeue_at)
     if (problem := unpriced(plan, study.spec.limits.budget)) is not None:
-        wake_at = now + _LOOK_AGAIN_SECONDS
-        return _waiting(study, reason=conditions.BUDGET_WITHOUT_PRICE, sentence=problem, now=now, wake_at=wake_at)
+        requeue_at = now + _LOOK_AGAIN_SECONDS
+        return _waiting(study, reason=conditions.BUDGET_WITHOUT_PRICE, sentence=problem, now=now, requeue_at=requeue_at)
     return plan
 
 
@@ -79,7 +85,7 @@ def unpriced(plan: Plan, budget: str | None) -> str | None:
     """Why a budget cannot be kept: nobody knows what the study costs in one currency. None where that is no matter."""
     if budget is None or not plan.trials:
         return None
-    priced = {pool: price.planned_rate(plan, pool) for pool in spending.pools_run(plan)}
+    priced = {pool: price.planned_rate(plan, pool) for pool in account.pools_run(plan)}
     without = [pool for pool, rate in priced.items() if rate is None]
     if without:
         why = price.without_exchange(plan, without[0]) or "it has neither price nor ownership"
@@ -97,7 +103,7 @@ def unpriced(plan: Plan, budget: str | None) -> str | None:
     return None
 
 
-def _waiting(study: Study, *, reason: str, sentence: str, now: float, wake_at: float | None = None) -> Decision:
+def _waiting(study: Study, *, reason: str, sentence: str, now: float, requeue_at: float | None = None) -> NotYet:
     suspended = study.spec.suspend
     found = [
         conditions.condition(
@@ -116,11 +122,11 @@ def _waiting(study: Study, *, reason: str, sentence: str, now: float, wake_at: f
             *([(conditions.SUSPENDED, True)] if suspended else []),
         )
     ]
-    return Decision(
+    return NotYet(
         status=GpuBenchmarkStatus(
             phase="Suspended" if suspended else "Pending",
             observed_generation=study.generation,
             conditions=tuple(found),
         ),
-        wake_at=wake_at,
+        requeue_at=requeue_at,
     )

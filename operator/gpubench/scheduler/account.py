@@ -1,33 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the attempts of a study are billed in all: those that have ended, those that run, and one that may come.
+"""What the ledger of a benchmark says to the scheduler: the state of every trial, and what was and will be spent.
 
-Each attempt is billed by itself, as in `bills`. The clock of a node is that of the pod on it; what a cloud bills before
-a pod has come and after it is gone is not known here, so the sum is an estimate and says so. Where `bills` says what an
-attempt has cost at least, this assumes what it can have cost at most: a budget is kept by it.
+An account is opened from plan and ledger, and changed by each attempt that is recorded: only the points of those
+attempts are computed again. Opened anew from the later ledger it is the same (a test compares both).
+
+Each attempt is billed by itself, as in `analysis.bills`. The clock of a node is that of the pod on it. What a cloud
+bills before a pod has come and after it is gone is not known here, so the sum is an estimate. Where `bills` says what
+an attempt has cost at least, this assumes what it can have cost at most: a budget is kept by it.
 
 Must not happen: an attempt that counts nothing because nobody saw its pods, or a sum over two currencies.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import NamedTuple
 
-from gpubench.analysis import bills, estimates
 from gpubench.api.price_result import Spent
 from gpubench.cost import billing, price
 from gpubench.cost.billing import Terms
 from gpubench.plan import estimate
-from gpubench.plan.plan import Plan, Point, Timing
-from gpubench.scheduler import manifests
+from gpubench.plan.plan import Plan, Point, Timing, Trial
+from gpubench.scheduler import manifests, outcome, trials
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, Reason
 from gpubench.scheduler.observed import ObservedJob, ObservedPod
+from gpubench.scheduler.trials import TrialStatus
 
 CLOCK = (
     "each pod's node from the pod's scheduling to its end, or to the end of its grace period where it was told to end; "
     "each attempt billed by itself by the pool's billing rule, with fees; the nodes' own start, end and idle time are "
     "not in it, and what runs is counted up to the last whole minute"
 )
+_AMOUNT_MAX = Decimal(10) ** 12  # what the status' schema takes
 _MINUTE = 60.0  # in which the amount of what runs grows, all of it together: each time the whole study is looked at
 _PLACES_MIN = 2  # of an amount in a text; more where it has fewer than _DIGITS digits with them
 _PLACES_MAX = 9
@@ -54,6 +58,24 @@ _WITHOUT_AN_END = frozenset(
 )
 
 
+#: Ends of Jobs that were looked at with their pods: one without a time had no node. At all other ends pods may be gone.
+_LOOKED_AT = frozenset(
+    {
+        Reason.CREATION_REFUSED,
+        Reason.NO_CAPACITY,
+        Reason.VOLUME_NOT_MOUNTED,
+        Reason.IMAGE_INVALID,
+        Reason.IMAGE_NOT_STARTED,
+        Reason.POD_NOT_STARTED,
+        Reason.SUSPENDED,
+        Reason.BUDGET_EXHAUSTED,
+    }
+)
+#: What stopping an attempt takes, at most: it is told to end, ends, and is seen to have ended.
+STOPPING_SECONDS = manifests.GRACE_SECONDS + outcome.SKEW_SECONDS
+_RESOLUTION_SECONDS = 1.0  # of timestamps in the Kubernetes API
+
+
 @dataclass(frozen=True, kw_only=True)
 class Prices:
     """By what attempts are billed: of the pools that are run, those that have a price in the study's currency."""
@@ -73,7 +95,7 @@ class Ended(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Account:
-    """What the ledger of a study says of money."""
+    """See the module; amounts are in the currency of `prices`."""
 
     plan: Plan
     prices: Prices | None  # None where no pool has a price, or they have no currency in common
@@ -82,6 +104,50 @@ class Account:
     unforeseen: frozenset[int]  # points of which nobody can say how long an attempt takes: at least what is expected
     point_of: Mapping[str, int]  # index of a trial's point
     runs_before: Mapping[str, tuple[float, ...]]  # seconds of each node, by the key of an attempt that has not ended
+    attempts: Mapping[str, Sequence[AttemptRecord]]  # at each trial that has any, oldest first
+    trials: Mapping[str, TrialStatus]  # by the trial's id; what the budget leaves out is not known here
+    repeats: Sequence[Sequence[Trial]]  # the trials of each point, repeat by repeat
+    of_points: tuple["_OfPoint", ...]
+
+    def with_records(self, records: Iterable[AttemptRecord]) -> "Account":
+        """The account after these attempts were recorded, as `Ledger.with_records` takes them."""
+        attempts, touched = dict(self.attempts), set[int]()
+        for record in records:
+            before = list(attempts.get(record.trial, ()))
+            place = next((number for number, one in enumerate(before) if one.attempt == record.attempt), None)
+            if place is None:
+                before = sorted((*before, record), key=lambda one: one.attempt)
+            else:
+                before[place] = record if before[place].outcome is None else before[place]
+            attempts[record.trial] = tuple(before)
+            if record.trial in self.point_of:
+                touched.add(self.point_of[record.trial])
+        if not touched:
+            return replace(self, attempts=attempts)
+        of_points = list(self.of_points)
+        for index in touched:
+            of_points[index] = _of_point(self.prices, self.plan, index, self.repeats[index], attempts)
+        return _sum(
+            self.plan,
+            self.prices,
+            point_of=self.point_of,
+            repeats=self.repeats,
+            attempts=attempts,
+            of_points=tuple(of_points),
+        )
+
+    def following(self, ledger: Ledger) -> "Account":
+        """The account of a later ledger: what it has written since is taken over, and nothing else is looked at."""
+        known = {record.key: record for record in self.records()}
+        entries = ledger.by_key()
+        if known.keys() - entries.keys():  # somebody has taken entries away
+            return of(self.plan, ledger)
+        news = [record for key, record in entries.items() if known.get(key) is not record]
+        return self.with_records(news) if news else self
+
+    def records(self) -> Iterable[AttemptRecord]:
+        """All attempts."""
+        return (record for of_trial in self.attempts.values() for record in of_trial)
 
     def point(self, trial: str) -> Point:
         """The point that a trial repeats."""
@@ -107,31 +173,91 @@ class Account:
         return sum((amount.value for amount in due if amount is not None), Decimal(0))
 
 
-def account(plan: Plan, ledger: Ledger) -> Account:
-    """What a ledger says of money."""
+class _OfPoint(NamedTuple):
+    """What the attempts at one point come to."""
+
+    trials: Mapping[str, TrialStatus]
+    expected: float
+    unforeseen: bool
+    next_cost: Decimal | None  # of another attempt, with what stopping it would take; None without a price
+    amount: Decimal
+    began: bool  # whether a node of its pool was held
+    assumed: int
+    unpriced: int
+    runs_before: Mapping[str, tuple[float, ...]]
+
+
+def of(plan: Plan, ledger: Ledger) -> Account:
+    """The account of a ledger. What is run goes by the prices of `plan.as_measured()`."""
+    found, attempts, repeats = prices(plan), ledger.by_trial(), plan.repeats_of_points()
+    of_points = tuple(_of_point(found, plan, index, of_one, attempts) for index, of_one in enumerate(repeats))
     point_of = {trial.id: trial.point for trial in plan.trials}
-    attempts: list[list[AttemptRecord]] = [[] for _ in plan.points]
-    for record in ledger.records:
-        if record.trial in point_of and (record.outcome is not None or record.segments):
-            attempts[point_of[record.trial]].append(record)
-    found = prices(plan)
+    return _sum(plan, found, point_of=point_of, repeats=repeats, attempts=attempts, of_points=of_points)
+
+
+def _sum(
+    plan: Plan,
+    prices: Prices | None,
+    *,
+    point_of: Mapping[str, int],
+    repeats: Sequence[Sequence[Trial]],
+    attempts: Mapping[str, Sequence[AttemptRecord]],
+    of_points: tuple[_OfPoint, ...],
+) -> Account:
+    pools = {point.key.pool for point, one in zip(plan.points, of_points, strict=True) if one.began}
+    due = [] if prices is None else [terms.setup for pool in sorted(pools) if (terms := prices.terms.get(pool))]
     return Account(
         plan=plan,
-        prices=found,
-        ended=Ended() if found is None else _ended(found, plan, attempts),
-        expected=tuple(expected_seconds(plan, of_point) for of_point in attempts),  # of those that have ended
-        unforeseen=frozenset(
-            index
-            for index, of_point in enumerate(attempts)
-            if not estimate.trial_seconds(plan) and not _succeeded(of_point)
+        prices=prices,
+        ended=Ended(
+            sum((one.amount for one in of_points), Decimal(0)) + sum((x.value for x in due if x), Decimal(0)),
+            frozenset(pools),
+            sum(one.assumed for one in of_points),
+            sum(one.unpriced for one in of_points),
         ),
+        expected=tuple(one.expected for one in of_points),
+        unforeseen=frozenset(index for index, one in enumerate(of_points) if one.unforeseen),
         point_of=point_of,
-        runs_before={
-            record.key: _of_runs_before(record)
-            for of_point in attempts
-            for record in of_point
-            if record.outcome is None
-        },
+        runs_before={key: seconds for one in of_points for key, seconds in one.runs_before.items()},
+        attempts=attempts,
+        trials={trial: status for one in of_points for trial, status in one.trials.items()},
+        repeats=repeats,
+        of_points=of_points,
+    )
+
+
+def _of_point(
+    prices: Prices | None,
+    plan: Plan,
+    index: int,
+    repeats: Sequence[Trial],
+    attempts: Mapping[str, Sequence[AttemptRecord]],
+) -> _OfPoint:
+    point = plan.points[index]
+    records = [record for trial in repeats for record in attempts.get(trial.id, ())]
+    begun = [record for record in records if record.outcome is not None or record.segments]
+    amount, began, assumed, unpriced = Decimal(0), False, 0, 0
+    for record in begun if prices is not None else ():
+        # One that goes on has been evicted by Kueue: the runs that it had are billed.
+        goes_on = record.outcome is None
+        held = Held(_of_runs_before(record), assumed=False) if goes_on else held_by(record, point, plan.timing)
+        billed = None if prices is None else _billed(prices, plan, point, held.seconds)
+        if billed is None:
+            unpriced += 1
+            continue
+        amount, assumed, began = amount + billed, assumed + held.assumed, began or any(held.seconds)
+    expected = expected_seconds(plan, begun)
+    longest = [expected + STOPPING_SECONDS] * point.nodes
+    return _OfPoint(
+        trials=trials.of_point(plan, repeats, attempts),
+        expected=expected,
+        next_cost=_billed(prices, plan, point, longest) if prices is not None and point.runs else None,
+        unforeseen=not estimate.trial_seconds(plan) and not _succeeded(begun),
+        amount=amount,
+        began=began,
+        assumed=assumed,
+        unpriced=unpriced,
+        runs_before={record.key: _of_runs_before(record) for record in begun if record.outcome is None},
     )
 
 
@@ -160,7 +286,7 @@ def _billed(prices: Prices, plan: Plan, point: Point, held: Iterable[float]) -> 
 # --- how long nodes were held -----------------------------------------------------------------------------------------
 
 
-def held(pods: Sequence[ObservedPod], *, until: float, ends_later: bool = False) -> tuple[float, ...]:
+def held_by_pods(pods: Sequence[ObservedPod], *, until: float, ends_later: bool = False) -> tuple[float, ...]:
     """The seconds for which each pod that has a node has held it.
 
     One that has not ended is counted up to `until`; where it is told to end just then, to the end of its grace period.
@@ -170,9 +296,28 @@ def held(pods: Sequence[ObservedPod], *, until: float, ends_later: bool = False)
     def seconds(pod: ObservedPod, scheduled_at: float) -> float:
         if pod.end is None:
             return max(0.0, until - scheduled_at) + grace
-        return bills.held(scheduled_at, pod.end.finished_at or until)
+        return held(scheduled_at, pod.end.finished_at or until)
 
     return tuple(seconds(pod, pod.scheduled_at) for pod in pods if pod.scheduled_at is not None)
+
+
+def is_incomplete(record: AttemptRecord, *, nodes: int) -> bool:
+    """Whether pods of it may have been gone when somebody looked: then it held nodes for longer than is known.
+
+    Who deletes a pod fails its Job, a Job that fails deletes its pods, and so does one that comes to its deadline.
+    """
+    waited = record.queue is not None and record.admitted_at is None  # it had no pods when it ended
+    return record.reason not in _LOOKED_AT and not waited and len(held_seconds(record)) < nodes
+
+
+def held(scheduled: float, ended: float) -> float:
+    """How long a pod held its node. The API counts whole seconds: what began and ended in one is not nothing."""
+    return max(_RESOLUTION_SECONDS, ended - scheduled)
+
+
+def held_seconds(record: AttemptRecord) -> tuple[float, ...]:
+    """How long each node of an attempt was held, as far as it is known: those of `node_times`."""
+    return tuple(held(scheduled, ended) for scheduled, _, ended in record.pod_times)
 
 
 class Held(NamedTuple):
@@ -190,7 +335,7 @@ def held_by(record: AttemptRecord, point: Point, timing: Timing) -> Held:
     """
     lasted = max(0.0, (record.ended_at or record.created_at) - record.created_at)
     known, before = _known(record, lasted=lasted), _of_runs_before(record)
-    if not bills.is_incomplete(record, nodes=point.nodes) or not lasted:
+    if not is_incomplete(record, nodes=point.nodes) or not lasted:
         return Held((*known, *before), assumed=False)
     ran = max(0.0, lasted - (record.admitted_at or 0.0))
     longest = min(ran, float(manifests.deadline_seconds(timing) + manifests.GRACE_SECONDS))
@@ -200,7 +345,7 @@ def held_by(record: AttemptRecord, point: Point, timing: Timing) -> Held:
 def _of_runs_before(record: AttemptRecord) -> tuple[float, ...]:
     """The seconds of the nodes of runs that Kueue has ended; with the grace period, where pods were still to end."""
     return tuple(
-        bills.held(scheduled, ended) + (manifests.GRACE_SECONDS if ended > run.ended_at - _MILLISECOND else 0.0)
+        held(scheduled, ended) + (manifests.GRACE_SECONDS if ended > run.ended_at - _MILLISECOND else 0.0)
         for run in record.segments
         for scheduled, _, ended in run.pod_times
     )
@@ -215,7 +360,7 @@ def _known(record: AttemptRecord, *, lasted: float) -> tuple[float, ...]:
     last = lasted - _MILLISECOND if told_to_end else lasted + _MILLISECOND
     return tuple(
         seconds + manifests.GRACE_SECONDS if ended > last else seconds
-        for seconds, (_, _, ended) in zip(bills.held_seconds(record), record.pod_times, strict=True)
+        for seconds, (_, _, ended) in zip(held_seconds(record), record.pod_times, strict=True)
     )
 
 
@@ -231,9 +376,9 @@ def spent(account: Account, live: Sequence[ObservedJob], now: float) -> Spent | 
         return None
     running = [account.billed_more(job, _so_far(job, now=now)) for job in live]
     known = [amount for amount in running if amount is not None]
-    begun = account.setup(job.pool for job in live if held(job.pods, until=now))
+    begun = account.setup(job.pool for job in live if held_by_pods(job.pods, until=now))
     whole = sum(known, account.ended.amount + begun)
-    if not estimates.fits(whole + 1):  # it is rounded
+    if whole + 1 >= _AMOUNT_MAX:  # it is rounded
         return None
     return Spent(
         amount=text(whole),
@@ -257,32 +402,9 @@ def grows_at(account: Account, live: Sequence[ObservedJob], now: float) -> float
     return _minute(now) + _MINUTE if grows else None
 
 
-def _ended(prices: Prices, plan: Plan, attempts: Sequence[Sequence[AttemptRecord]]) -> Ended:
-    """What the attempts at each point were billed: those that succeeded, failed, were preempted or stopped."""
-    amount, assumed, unpriced = Decimal(0), 0, 0
-    pools: set[str] = set()
-    for point, records in zip(plan.points, attempts, strict=True):
-        for record in records:
-            if record.outcome is not None:
-                found = held_by(record, point, plan.timing)
-            else:  # Kueue has evicted it
-                found = Held(_of_runs_before(record), assumed=False)
-            billed = _billed(prices, plan, point, found.seconds)
-            if billed is None:
-                unpriced += 1
-                continue
-            amount += billed
-            assumed += found.assumed
-            if any(found.seconds):
-                pools.add(point.key.pool)
-    setups = (terms.setup for pool in sorted(pools) if (terms := prices.terms[pool]))
-    once = sum((setup.value for setup in setups if setup is not None), Decimal(0))
-    return Ended(amount + once, frozenset(pools), assumed, unpriced)
-
-
 def _so_far(job: ObservedJob, *, now: float) -> list[float]:
     """The seconds of each of its nodes up to the last whole minute: one at least, for a billing minimum."""
-    return [max(1.0, seconds) for seconds in held(job.pods, until=_minute(now))]
+    return [max(1.0, seconds) for seconds in held_by_pods(job.pods, until=_minute(now))]
 
 
 def _minute(now: float) -> float:
@@ -301,7 +423,7 @@ def expected_seconds(plan: Plan, attempts: Iterable[AttemptRecord]) -> float:
     """
     succeeded, unfinished = 0.0, 0.0
     for record in attempts:
-        longest = max(bills.held_seconds(record), default=0.0)
+        longest = max(held_seconds(record), default=0.0)
         if record.outcome is Outcome.SUCCEEDED:
             succeeded = max(succeeded, longest)
         elif record.outcome in _TOLD_TO_END:
@@ -311,7 +433,7 @@ def expected_seconds(plan: Plan, attempts: Iterable[AttemptRecord]) -> float:
 
 def _succeeded(attempts: Iterable[AttemptRecord]) -> bool:
     """Whether one of them did, and it is known how long it took."""
-    return any(record.outcome is Outcome.SUCCEEDED and any(bills.held_seconds(record)) for record in attempts)
+    return any(record.outcome is Outcome.SUCCEEDED and any(held_seconds(record)) for record in attempts)
 
 
 # --- words ------------------------------------------------------------------------------------------------------------

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is to be done now: the answer of `decide`, carried out in the order of its fields.
+"""What is to be done now: the answer of `step`, carried out in the order of its fields.
 
-Each part can be carried out twice without harm, and a decision that was carried out in part is simply made again.
+Each part can be carried out twice without harm. Actions that were carried out in part are simply decided again.
 """
 
 from typing import Literal
 
-from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.plan.assignment import Assignment
 from gpubench.scheduler.ledger import AttemptRecord
 from gpubench.values import Value
@@ -59,7 +58,7 @@ class Eviction(Value):
     cordon: Cordon | None = None  # before it is evicted
 
 
-class Happening(Value):
+class Event(Value):
     """An Event of Kubernetes about the benchmark."""
 
     type: Literal["Normal", "Warning"]
@@ -67,7 +66,7 @@ class Happening(Value):
     message: str
 
 
-class Decision(Value):
+class Actions(Value):
     """Records first (nothing may be lost), then Jobs, then the status, then what people are told."""
 
     record: tuple[AttemptRecord, ...] = ()
@@ -77,6 +76,4 @@ class Decision(Value):
     create: tuple[Gang, ...] = ()
     short_of: tuple[str, ...] = ()  # pools on which a trial could start if only there were room
     disrupt: tuple[Eviction, ...] = ()  # on purpose, as spec.drill asks
-    status: GpuBenchmarkStatus
-    happenings: tuple[Happening, ...] = ()
-    wake_at: float | None = None  # when to look again though nothing happens
+    requeue_at: float | None = None  # when to reconcile again though nothing happens

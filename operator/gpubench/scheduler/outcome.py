@@ -91,7 +91,7 @@ _EVICTED = "Evicted"  # of a pod whose kubelet gives it no DisruptionTarget: it 
 _NOT_STARTED = "PodNotStarted"
 
 
-class Verdict(Value):
+class AttemptOutcome(Value):
     """How and why an attempt ended."""
 
     outcome: Outcome
@@ -103,7 +103,7 @@ class Verdict(Value):
     result: Result | None = None
 
 
-class Machines(NamedTuple):
+class NodeStates(NamedTuple):
     """What is known of the nodes of an attempt."""
 
     by_name: Mapping[str, ObservedNode] = {}
@@ -111,10 +111,10 @@ class Machines(NamedTuple):
     silent_seconds: float = NODE_SILENT_SECONDS
 
 
-_UNSEEN = Machines()
+_UNSEEN = NodeStates()
 
 
-def judge(
+def classify(
     job: ObservedJob,
     *,
     nodes: int,
@@ -123,9 +123,9 @@ def judge(
     workers: int | None = None,
     batch: int | None = None,
     epochs: int | None = None,
-    machines: Machines = _UNSEEN,
-) -> Verdict | None:
-    """The verdict on an attempt of `nodes` pods, or None while it runs.
+    nodes_seen: NodeStates = _UNSEEN,
+) -> AttemptOutcome | None:
+    """How an attempt of `nodes` pods ended; None while it runs.
 
     `workers`, batch of each and epochs (in mode Training) are what a user's own program was asked for, whose record
     nobody else has counted; None where ranks of ours have written it.
@@ -136,10 +136,10 @@ def judge(
         return found and found.model_copy(update={"sentence": _one_line(found.sentence)})
     found = (
         _succeeded(job, asked=asked)
-        or _disrupted(job, nodes=nodes, machines=machines)
+        or _disrupted(job, nodes=nodes, nodes_seen=nodes_seen)
         or _result_lost(job)
-        or _node_lost(job, nodes=nodes, machines=machines, now=now)
-        or _failed(job, machines=machines, now=now)
+        or _node_lost(job, nodes=nodes, nodes_seen=nodes_seen, now=now)
+        or _failed(job, nodes_seen=nodes_seen, now=now)
         or _deleted(job)
         or _image_not_started(job, now=now)
         or _timed_out(job, nodes=nodes, timing=timing, now=now)
@@ -152,8 +152,8 @@ def _waits_in_a_queue(job: ObservedJob) -> bool:
     return job.suspended and not (job.complete or job.failed or job.failing_since is not None)
 
 
-def next_deadline(job: ObservedJob, *, nodes: int, timing: Timing, machines: Machines = _UNSEEN) -> float | None:
-    """When `judge` may come to a verdict though nothing happens; None of a Job that waits in a queue."""
+def next_deadline(job: ObservedJob, *, nodes: int, timing: Timing, nodes_seen: NodeStates = _UNSEEN) -> float | None:
+    """When `classify` may find an end though nothing happens; None of a Job that waits in a queue."""
     if _waits_in_a_queue(job):
         return None
     if job.failing_since is not None:
@@ -161,8 +161,8 @@ def next_deadline(job: ObservedJob, *, nodes: int, timing: Timing, machines: Mac
     deadlines = [_time_limit(job, nodes=nodes, timing=timing)]
     deadlines += [
         moment
-        for seat in _seats(job, nodes=nodes, machines=machines)
-        if (moment := _given_up_at(seat.node, machines)) is not None
+        for seat in _seats(job, nodes=nodes, nodes_seen=nodes_seen)
+        if (moment := _given_up_at(seat.node, nodes_seen)) is not None
     ]
     deadlines += [
         pod.scheduled_at + IMAGE_GRACE_SECONDS
@@ -173,7 +173,7 @@ def next_deadline(job: ObservedJob, *, nodes: int, timing: Timing, machines: Mac
 
 
 def nodes_in_question(job: ObservedJob, *, placed: tuple[str, ...]) -> frozenset[str]:
-    """Nodes of an attempt that must be seen as they are now, for a verdict may hang on them; none while all is well."""
+    """Nodes of an attempt whose state of this moment may decide its outcome; none while all is well."""
     odd = any(pod.disruption is not None or pod.deleting or _mute_reason(pod) is not None for pod in job.pods)
     if not (odd or job.failing_since is not None or len(job.pods) < len(placed)):
         return frozenset()
@@ -213,18 +213,18 @@ def _has_lost_a_pod(job: ObservedJob, *, nodes: int) -> bool:
 _Asked = tuple[int, int | None, int | None]  # of a user's own program: workers, batch of each, epochs
 
 
-def _succeeded(job: ObservedJob, *, asked: _Asked | None) -> Verdict | None:
+def _succeeded(job: ObservedJob, *, asked: _Asked | None) -> AttemptOutcome | None:
     for pod in _first_pods(job):
         ending = _ending(pod)
         if pod.end is not None and pod.end.exit_code == 0 and isinstance(ending, Result) and _ours(ending, job):
             if asked is not None and (wrong := _not_as_asked(ending, asked, job, pod)):
-                return Verdict(
+                return AttemptOutcome(
                     outcome=Outcome.FAILED,
                     reason=Reason.RESULT_LOST,
                     sentence=f"the record of Job {job.name} {wrong}",
                     exit_code=0,
                 )
-            return Verdict(
+            return AttemptOutcome(
                 outcome=Outcome.SUCCEEDED,
                 reason=Reason.COMPLETED,
                 sentence=f"measured {ending.samples} samples in {ending.windows} windows",
@@ -266,11 +266,11 @@ def _longer_than_it_lived(result: Result, pod: ObservedPod) -> str | None:
     return None
 
 
-def _disrupted(job: ObservedJob, *, nodes: int, machines: Machines) -> Verdict | None:
+def _disrupted(job: ObservedJob, *, nodes: int, nodes_seen: NodeStates) -> AttemptOutcome | None:
     for pod in job.pods:
         if pod.disruption is not None:
             disk_full = _is_for_its_disk(pod.disruption)
-            return Verdict(
+            return AttemptOutcome(
                 outcome=Outcome.FAILED if disk_full else Outcome.PREEMPTED,
                 reason=Reason.DISK_FULL if disk_full else Reason.DISRUPTED,
                 sentence=f"pod {pod.name} on node {pod.node or 'none'} was disrupted ({pod.disruption.reason}): "
@@ -278,13 +278,15 @@ def _disrupted(job: ObservedJob, *, nodes: int, machines: Machines) -> Verdict |
                 disruption=pod.disruption.reason,
                 interruption=None
                 if disk_full
-                else interruptions.of_disruption(pod.disruption, machines.by_name.get(pod.node or "")),
+                else interruptions.of_disruption(pod.disruption, nodes_seen.by_name.get(pod.node or "")),
                 exit_code=pod.end.exit_code if pod.end else None,
             )
     # The Job controller lets a counted pod go within a second: then its word is all that is left of the evidence.
     if job.failed_reason == "PodFailurePolicy" and "DisruptionTarget" in (job.failed_message or ""):
-        lost = next((seat.node for seat in _seats(job, nodes=nodes, machines=machines) if _is_in_trouble(seat)), None)
-        return Verdict(
+        lost = next(
+            (seat.node for seat in _seats(job, nodes=nodes, nodes_seen=nodes_seen) if _is_in_trouble(seat)), None
+        )
+        return AttemptOutcome(
             outcome=Outcome.PREEMPTED,
             reason=Reason.DISRUPTED,
             sentence=f"a pod of Job {job.name} was disrupted and is gone: {job.failed_message}",
@@ -313,32 +315,32 @@ class _Seat(NamedTuple):
     node: ObservedNode
 
 
-def _seats(job: ObservedJob, *, nodes: int, machines: Machines) -> Iterator[_Seat]:
+def _seats(job: ObservedJob, *, nodes: int, nodes_seen: NodeStates) -> Iterator[_Seat]:
     """Where pods of the gang are that have not ended well, and where those were that are gone."""
-    known = machines.by_name
+    known = nodes_seen.by_name
     for pod in job.pods:
         node = known.get(pod.node or "")
         if node is not None and not (pod.end is not None and pod.end.exit_code == 0):
             yield _Seat(pod, node)
-    if len(machines.placed) == nodes:  # else there was never a whole gang, or nobody knows which pod was where
+    if len(nodes_seen.placed) == nodes:  # else there was never a whole gang, or nobody knows which pod was where
         there = {pod.index for pod in job.pods}
-        for index, name in enumerate(machines.placed):
+        for index, name in enumerate(nodes_seen.placed):
             if index not in there and name in known:
                 yield _Seat(None, known[name])
 
 
-def _node_lost(job: ObservedJob, *, nodes: int, machines: Machines, now: float) -> Verdict | None:
+def _node_lost(job: ObservedJob, *, nodes: int, nodes_seen: NodeStates, now: float) -> AttemptOutcome | None:
     if job.deleting or job.failed_reason == "DeadlineExceeded" or any(map(_speaks_for_itself, job.pods)):
         return None
-    for seat in _seats(job, nodes=nodes, machines=machines):
+    for seat in _seats(job, nodes=nodes, nodes_seen=nodes_seen):
         what = (
             _gone(seat, job, now=now)
-            or _silent(seat, job, silent_seconds=machines.silent_seconds, now=now)
+            or _silent(seat, job, silent_seconds=nodes_seen.silent_seconds, now=now)
             or _leaving(seat, job)
         )
         if what is not None:
             reason, interruption, sentence = what
-            return Verdict(
+            return AttemptOutcome(
                 outcome=Outcome.PREEMPTED,
                 reason=reason,
                 sentence=sentence,
@@ -409,11 +411,11 @@ def _is_in_trouble(seat: _Seat) -> bool:
     return node.gone_since is not None or node.ready is False or interruptions.leaving(node) is not None
 
 
-def _given_up_at(node: ObservedNode, machines: Machines) -> float | None:
+def _given_up_at(node: ObservedNode, nodes_seen: NodeStates) -> float | None:
     """From when on a gang is given up for a node of it, whatever becomes of the others."""
     if node.gone_since is not None:
         return node.gone_since + NODE_GONE_SECONDS
-    return node.silent_since + machines.silent_seconds if node.silent_since is not None else None
+    return node.silent_since + nodes_seen.silent_seconds if node.silent_since is not None else None
 
 
 def _is_going(pod: ObservedPod | None) -> bool:
@@ -451,9 +453,9 @@ def _speaks_for_itself(pod: ObservedPod) -> bool:
     return pod.end is not None and pod.end.exit_code != 0 and _mute_reason(pod) is None
 
 
-def _waits_for_a_witness(job: ObservedJob, pod: ObservedPod, *, machines: Machines, now: float) -> bool:
+def _waits_for_a_witness(job: ObservedJob, pod: ObservedPod, *, nodes_seen: NodeStates, now: float) -> bool:
     """Whether a node on which a pod was killed may still turn out to be going."""
-    node, since = machines.by_name.get(pod.node or ""), job.failing_since
+    node, since = nodes_seen.by_name.get(pod.node or ""), job.failing_since
     is_told_of = node is not None and node.ready is not None
     return is_told_of and _was_killed(pod) and since is not None and now < since + WITNESS_SECONDS
 
@@ -461,7 +463,7 @@ def _waits_for_a_witness(job: ObservedJob, pod: ObservedPod, *, machines: Machin
 # --- results that are lost, failures, time-outs -----------------------------------------------------------------------
 
 
-def _result_lost(job: ObservedJob) -> Verdict | None:
+def _result_lost(job: ObservedJob) -> AttemptOutcome | None:
     ended_well = [pod for pod in _first_pods(job) if pod.end is not None and pod.end.exit_code == 0]
     if not (job.complete or ended_well):
         return None
@@ -473,7 +475,7 @@ def _result_lost(job: ObservedJob) -> Verdict | None:
             why = f"the record is of trial {ending.trial}, attempt {ending.attempt}"
         except UnreadableMessage as error:
             why = str(error)
-    return Verdict(
+    return AttemptOutcome(
         outcome=Outcome.FAILED,
         reason=Reason.RESULT_LOST,
         sentence=f"Job {job.name} completed and its result is lost: {why}",
@@ -481,28 +483,28 @@ def _result_lost(job: ObservedJob) -> Verdict | None:
     )
 
 
-def _failed(job: ObservedJob, *, machines: Machines, now: float) -> Verdict | None:
+def _failed(job: ObservedJob, *, nodes_seen: NodeStates, now: float) -> AttemptOutcome | None:
     settled = job.failing_since is not None and now >= job.failing_since + SETTLE_SECONDS
     if not (job.failed or settled):
         return None
     if job.failed_reason == "DeadlineExceeded":
-        return Verdict(
+        return AttemptOutcome(
             outcome=Outcome.FAILED,
             reason=Reason.TIMED_OUT,
             sentence=f"Job {job.name} was stopped by its deadline: {job.failed_message or 'active for too long'}",
         )
     found = [(_reason_of(pod), pod) for pod in job.pods if pod.end is not None and pod.end.exit_code != 0]
     if not found:
-        return Verdict(
+        return AttemptOutcome(
             outcome=Outcome.FAILED,
             reason=Reason.EXITED,
             sentence=f"Job {job.name} failed and no pod of it says why: {job.failed_message or job.failed_reason}",
         )
     reason, pod = min(found, key=lambda pair: (_TELLING.index(pair[0]), pair[1].index))
     assert pod.end is not None
-    if _waits_for_a_witness(job, pod, machines=machines, now=now):
+    if _waits_for_a_witness(job, pod, nodes_seen=nodes_seen, now=now):
         return None
-    return Verdict(
+    return AttemptOutcome(
         outcome=Outcome.FAILED,
         reason=reason,
         sentence=_failure_sentence(pod, reason),
@@ -510,42 +512,42 @@ def _failed(job: ObservedJob, *, machines: Machines, now: float) -> Verdict | No
     )
 
 
-def _deleted(job: ObservedJob) -> Verdict | None:
+def _deleted(job: ObservedJob) -> AttemptOutcome | None:
     if not job.deleting:
         return None
-    return Verdict(
+    return AttemptOutcome(
         outcome=Outcome.FAILED,
         reason=Reason.JOB_VANISHED,
         sentence=f"Job {job.name} was deleted by somebody else while it ran",
     )
 
 
-def _image_not_started(job: ObservedJob, *, now: float) -> Verdict | None:
+def _image_not_started(job: ObservedJob, *, now: float) -> AttemptOutcome | None:
     for pod in job.pods:
         late = pod.scheduled_at is not None and now >= pod.scheduled_at + IMAGE_GRACE_SECONDS
         if pod.waiting_reason in _IMAGE_AT_ONCE or (pod.waiting_reason in _IMAGE_AFTER_GRACE and late):
             reason = Reason.IMAGE_INVALID if pod.waiting_reason in _IMAGE_AT_ONCE else Reason.IMAGE_NOT_STARTED
-            return Verdict(outcome=Outcome.FAILED, reason=reason, sentence=_image_sentence(pod))
+            return AttemptOutcome(outcome=Outcome.FAILED, reason=reason, sentence=_image_sentence(pod))
     return None
 
 
-def _timed_out(job: ObservedJob, *, nodes: int, timing: Timing, now: float) -> Verdict | None:
+def _timed_out(job: ObservedJob, *, nodes: int, timing: Timing, now: float) -> AttemptOutcome | None:
     if job.failing_since is not None or now < _time_limit(job, nodes=nodes, timing=timing):
         return None  # the Job controller is ending it: judged when its pods have ended, or when it has settled
     if _has_lost_a_pod(job, nodes=nodes):
-        return Verdict(
+        return AttemptOutcome(
             outcome=Outcome.FAILED,
             reason=Reason.POD_VANISHED,
             sentence=f"only {len(job.pods)} of {nodes} pods of Job {job.name} are left: somebody deleted the others",
         )
     if all_running_since(job, nodes=nodes) is not None:
-        return Verdict(
+        return AttemptOutcome(
             outcome=Outcome.FAILED,
             reason=Reason.TIMED_OUT,
             sentence=f"Job {job.name} ran for more than limits.attemptTimeout ({timing.attempt_timeout} s)",
         )
     reason, why = pending_sentence(job, nodes=nodes) or _not_started(job) or ("NoCapacity", "and nobody says why")
-    return Verdict(
+    return AttemptOutcome(
         outcome=Outcome.FAILED,
         reason={
             "CreationRefused": Reason.CREATION_REFUSED,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The history of a pool's tests, over all studies: kept small in the status of the GpuPool, and looked up from there.
+"""The short tests of nodes before each trial. Their history over all benchmarks is kept small in the GpuPool's status.
 
 A test is put there once its attempt is in a ledger, and putting it there again changes nothing: so whoever is not sure
 puts it there again. What an attempt is held against is written into its own record when it ends, and never looked up
@@ -14,19 +14,114 @@ other nodes are known; a gang whose tests push those of others out.
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from gpubench.analysis import estimates, health
-from gpubench.analysis.health import Kind, Reading
+from gpubench import records as wire
 from gpubench.api import pool_health
-from gpubench.api.pool_health import NodeTests, PoolTests
+from gpubench.api.pool_health import NodeTests, PoolTests, Test
 from gpubench.plan.plan import Plan, Point
+from gpubench.scheduler import conditions
 from gpubench.scheduler.ledger import AttemptRecord, Usual
 from gpubench.scheduler.observed import PoolHistory
+from gpubench.units import sampled
 from gpubench.values import content_id
 
+HISTORY_MIN = 5  # other tests on the pool: a median and a spread of fewer say nothing
+_TESTS: tuple[Test, ...] = ("arithmetic", "memory", "allreduce")
 _JOIN = "+"  # no node's name has one, nor the mark of a shortened one
 _SHORT = "#"
 _SHORT_CHARACTERS = 6
+
+
+class Kind(NamedTuple):
+    """What two tests must have in common to be held against each other, on one pool."""
+
+    test: Test
+    environment: str  # other drivers and libraries compute at another speed
+    instance_type: str | None
+    workers_per_node: int  # all ranks of a node are tested at once, and share its memory
+    workers: int | None  # of an all-reduce, which depends on them too
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """One figure of the test before one attempt, and what it may be held against."""
+
+    pool: str
+    kind: Kind
+    trial: str
+    ended_at: float
+    figure: float
+    nodes: tuple[str, ...]  # on one of which it was measured
+
+
+def readings(plan: Plan, records: Iterable[AttemptRecord]) -> tuple[Reading, ...]:
+    """The readings of all attempts that have some, oldest first."""
+    points = {trial.id: plan.points[trial.point] for trial in plan.trials}
+    found = [
+        reading for record in records if record.trial in points for reading in of_attempt(record, points[record.trial])
+    ]
+    return tuple(sorted(found, key=lambda reading: (reading.ended_at, reading.trial, reading.kind.test)))
+
+
+def of_attempt(record: AttemptRecord, point: Point) -> tuple[Reading, ...]:
+    """The readings of one attempt; none of one without a result, or without a test."""
+    if record.result is None or record.result.machine is None:
+        return ()
+    machine = record.result.machine
+    weakest = _node_of(machine.weakest_rank, record, point)
+    instance_type = "+".join(record.instance_types)
+    found = []
+    for test in _TESTS:
+        figure: float | None = getattr(machine, test)
+        if figure is None or figure <= 0:
+            continue
+        named = weakest if test == "arithmetic" else None  # of the other tests the slowest rank is not told
+        kind = Kind(
+            test=test,
+            environment=wire.environment_shown(record.result.environment) or "",
+            instance_type=conditions.clamped(instance_type, pool_health.FACT_MAX) if instance_type else None,
+            workers_per_node=point.key.workers_per_node,
+            workers=point.key.workers if test == "allreduce" else None,
+        )
+        found.append(
+            Reading(
+                pool=point.key.pool,
+                kind=kind,
+                trial=record.trial,
+                ended_at=record.ended_at or record.created_at,
+                figure=figure,
+                nodes=record.nodes if named is None else (named,),
+            )
+        )
+    return tuple(found)
+
+
+def _node_of(rank: int | None, record: AttemptRecord, point: Point) -> str | None:
+    """The node of a rank; None where it is not told, or where a pod of the gang was gone when the end was seen."""
+    if rank is None or len(record.nodes) != point.nodes:
+        return None
+    index = rank // point.key.workers_per_node
+    return record.nodes[index] if index < len(record.nodes) else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spread:
+    """What the readings of one kind on a pool are like."""
+
+    median: float
+    deviation: float  # median absolute deviation from the median
+    tests: int
+    nodes: int | None = None  # that they were made on; None where that is not known
+
+
+def of_figures(figures: Sequence[float], *, nodes: int | None = None) -> Spread:
+    """Median and MAD of some figures, at least one."""
+    median = statistics.median(figures)
+    deviation = statistics.median(abs(figure - median) for figure in figures)
+    return Spread(median=median, deviation=deviation, tests=len(figures), nodes=nodes)
+
 
 #: When a test ended, and what it found.
 _Test = tuple[int, float]
@@ -41,7 +136,7 @@ def merged(history: Sequence[PoolTests], readings: Iterable[Reading]) -> tuple[P
     kinds: dict[Kind, _OfNodes] = {_kind(known): nodes for known in history if (nodes := _of_nodes(known))}
     for reading in readings:
         node = together(reading.nodes)
-        test = (int(reading.ended_at), estimates.sampled(reading.figure))
+        test = (int(reading.ended_at), sampled(reading.figure))
         kinds.setdefault(reading.kind, {}).setdefault(node, set()).add(test)
     newest = sorted(kinds, key=lambda kind: (_newest(kinds[kind]), repr(kind)), reverse=True)
     return tuple(_bounded(kind, kinds[kind]) for kind in sorted(newest[: pool_health.KINDS_MAX], key=repr))
@@ -50,7 +145,7 @@ def merged(history: Sequence[PoolTests], readings: Iterable[Reading]) -> tuple[P
 def with_usual(record: AttemptRecord, point: Point, histories: Iterable[PoolHistory]) -> AttemptRecord:
     """The record of an attempt that has ended, with what its pool's tests are like at this moment."""
     kinds = {_kind(known): known for one in histories if one.pool == point.key.pool for known in one.kinds}
-    told = (usual(reading, kinds.get(reading.kind)) for reading in health.of_attempt(record, point))
+    told = (usual(reading, kinds.get(reading.kind)) for reading in of_attempt(record, point))
     found = tuple(one for one in told if one is not None)
     return record.model_copy(update={"usual": found}) if found else record
 
@@ -67,8 +162,8 @@ def usual(reading: Reading, known: PoolTests | None) -> Usual | None:
     others = {entry: tests for entry, tests in nodes.items() if not own & _nodes_in(entry)}
     for asked in (others, nodes):
         tests = [test for of_node in asked.values() for test in of_node]
-        if len(tests) >= health.HISTORY_MIN:
-            found = health.of_figures(
+        if len(tests) >= HISTORY_MIN:
+            found = of_figures(
                 [figure for _, figure in tests], nodes=len(set[str]().union(*map(_nodes_in, asked))) or None
             )
             return Usual(
@@ -106,7 +201,7 @@ def _nodes_in(entry: str | None) -> set[str]:
 def by_pool(plan: Plan, records: Iterable[AttemptRecord]) -> Mapping[str, Sequence[Reading]]:
     """The readings of these records, by pool."""
     found: dict[str, list[Reading]] = {}
-    for reading in health.readings(plan, records):
+    for reading in readings(plan, records):
         found.setdefault(reading.pool, []).append(reading)
     return found
 
@@ -139,7 +234,7 @@ def _bounded(kind: Kind, nodes: _OfNodes) -> PoolTests:
         instance_type=kind.instance_type,
         workers_per_node=kind.workers_per_node,
         workers=kind.workers,
-        usual=estimates.sampled(statistics.median(figure for tests in kept.values() for _, figure in tests)),
+        usual=sampled(statistics.median(figure for tests in kept.values() for _, figure in tests)),
         nodes=tuple(
             NodeTests(
                 node=node,

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events: the story of a study in sentences, one for each thing that happened since the last decision."""
+"""Events about a benchmark: one for each thing that happened since its status was written last."""
 
 from collections.abc import Iterable, Sequence
 
 from gpubench import workloads
-from gpubench.analysis import status
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.point_result import Judgement
 from gpubench.plan.plan import Plan, PointKey
 from gpubench.records import Result
 from gpubench.scheduler import conditions
-from gpubench.scheduler.decision import Gang, Happening
+from gpubench.scheduler.actions import Event, Gang
+from gpubench.scheduler.conditions import point_text
 from gpubench.scheduler.ledger import AttemptRecord, Outcome
 from gpubench.scheduler.observed import Study
 from gpubench.stats import throughput, training
@@ -36,58 +36,59 @@ _REASONS = {
 _SKIPS_TOLD = 10  # a sweep over many pools may skip a hundred points; the status has them all
 
 
-def happenings(
+def events(
     study: Study,
     plan: Plan,
     *,
     ended: Iterable[AttemptRecord],
     created: Iterable[Gang],
     status: GpuBenchmarkStatus,
-) -> tuple[Happening, ...]:
+) -> tuple[Event, ...]:
     """What is new: the difference between the conditions that were and the status that will be, and the attempts."""
     return (
         *_beginning(study, plan),
         *_suspension(study, status),
-        *(_ending(plan, record) for record in ended),
+        *(ending(plan, record) for record in ended),
         *(_start(plan, gang) for gang in created),
         *_transitions(study, status),
     )
 
 
-def _beginning(study: Study, plan: Plan) -> Sequence[Happening]:
+def _beginning(study: Study, plan: Plan) -> Sequence[Event]:
     if study.started_at is not None:
         return ()
     skipped = [point.skip for point in plan.points if point.skip is not None]
-    told = [Happening(type="Warning", reason=POINT_SKIPPED, message=text) for text in skipped[:_SKIPS_TOLD]]
+    told = [Event(type="Warning", reason=POINT_SKIPPED, message=text) for text in skipped[:_SKIPS_TOLD]]
     derived = sum(point.skip is None and not point.runs for point in plan.points)
     others = f", {derived} measured by other pools" if derived else ""
     certain = sum(map(plan.is_certain, plan.trials))
     trials = f"{certain} to {len(plan.trials)}" if plan.repeats is not None else str(len(plan.trials))
     summary = f"{len(plan.points)} points, {len(skipped)} of them skipped{others}, {trials} trials"
-    return (Happening(type="Normal", reason=PLANNED, message=summary), *told)
+    return (Event(type="Normal", reason=PLANNED, message=summary), *told)
 
 
-def _suspension(study: Study, new: GpuBenchmarkStatus) -> Sequence[Happening]:
+def _suspension(study: Study, new: GpuBenchmarkStatus) -> Sequence[Event]:
     if conditions.holds(new.conditions, conditions.FINISHED):
         return ()
     was = conditions.holds(study.conditions, conditions.SUSPENDED)
     if study.spec.suspend and not was:
-        return (Happening(type="Normal", reason=SUSPENDED, message="running attempts are stopped, none is started"),)
+        return (Event(type="Normal", reason=SUSPENDED, message="running attempts are stopped, none is started"),)
     if was and not study.spec.suspend:
-        return (Happening(type="Normal", reason=RESUMED, message="the study goes on"),)
+        return (Event(type="Normal", reason=RESUMED, message="the study goes on"),)
     return ()
 
 
-def _ending(plan: Plan, record: AttemptRecord) -> Happening:
+def ending(plan: Plan, record: AttemptRecord) -> Event:
+    """Of an attempt that has ended."""
     where = _trial_text(plan, record.trial, record.attempt)
     if record.result is not None:
         message = f"{where}: {_found(plan, record.trial, record.result)}"
-        return Happening(type="Normal", reason=TRIAL_MEASURED, message=message)
+        return Event(type="Normal", reason=TRIAL_MEASURED, message=message)
     if record.drilled is not None:
         message = f"{where}: pod {record.drilled} was evicted on purpose, as spec.drill asks"
-        return Happening(type="Normal", reason=DRILLED, message=message)
+        return Event(type="Normal", reason=DRILLED, message=message)
     assert record.outcome is not None
-    return Happening(
+    return Event(
         type="Normal" if record.outcome is Outcome.STOPPED else "Warning",
         reason=_REASONS[record.outcome],
         message=conditions.clamped(f"{where}: {record.sentence}", 1024),
@@ -107,53 +108,53 @@ def _found(plan: Plan, trial_id: str, result: Result) -> str:
     return f"{speed:.4g} {unit}"
 
 
-def _start(plan: Plan, gang: Gang) -> Happening:
+def _start(plan: Plan, gang: Gang) -> Event:
     where = _trial_text(plan, gang.assignment.trial, gang.assignment.attempt)
     pods = "1 pod" if gang.nodes == 1 else f"{gang.nodes} pods"
-    return Happening(type="Normal", reason=ATTEMPT_STARTED, message=f"{where}: {pods}")
+    return Event(type="Normal", reason=ATTEMPT_STARTED, message=f"{where}: {pods}")
 
 
-def _transitions(study: Study, new: GpuBenchmarkStatus) -> Sequence[Happening]:
-    found: list[Happening] = []
+def _transitions(study: Study, new: GpuBenchmarkStatus) -> Sequence[Event]:
+    found: list[Event] = []
     was_exhausted = conditions.holds(study.conditions, conditions.BUDGET_EXHAUSTED)
     if was_exhausted and not conditions.holds(new.conditions, conditions.BUDGET_EXHAUSTED):
         message = "there is room in limits.budget: the study goes on"
-        found.append(Happening(type="Normal", reason=RESUMED, message=message))
+        found.append(Event(type="Normal", reason=RESUMED, message=message))
     found += _admission(study, new)
     for condition in new.conditions:
         if condition.status != "True" or conditions.holds(study.conditions, condition.type):
             continue
         if condition.type == conditions.FINISHED:
             well = conditions.holds(new.conditions, conditions.SUCCEEDED)
-            found.append(Happening(type="Normal" if well else "Warning", reason=FINISHED, message=condition.message))
+            found.append(Event(type="Normal" if well else "Warning", reason=FINISHED, message=condition.message))
             found += _comparison(new)
         if condition.type in (conditions.GANG_PENDING, conditions.BUDGET_EXHAUSTED):
-            found.append(Happening(type="Warning", reason=condition.type, message=condition.message))
+            found.append(Event(type="Warning", reason=condition.type, message=condition.message))
     return tuple(found)
 
 
-def _admission(study: Study, new: GpuBenchmarkStatus) -> Sequence[Happening]:
+def _admission(study: Study, new: GpuBenchmarkStatus) -> Sequence[Event]:
     """What is new of a queue, named by its reason."""
     before = {condition.type: condition.reason for condition in study.conditions}.get(conditions.ADMITTED)
     now = next((condition for condition in new.conditions if condition.type == conditions.ADMITTED), None)
     if now is None or now.reason == before:
         return ()
     is_bad = now.reason in (conditions.QUEUE_EVICTED, conditions.KUEUE_ABSENT)
-    return (Happening(type="Warning" if is_bad else "Normal", reason=now.reason, message=now.message),)
+    return (Event(type="Warning" if is_bad else "Normal", reason=now.reason, message=now.message),)
 
 
-def _comparison(new: GpuBenchmarkStatus) -> Sequence[Happening]:
+def _comparison(new: GpuBenchmarkStatus) -> Sequence[Event]:
     """What a study with a baseline says of it at its end."""
     if new.comparison is None:
         return ()
     is_slower = new.comparison.verdict is Judgement.FAIL
-    return (Happening(type="Warning" if is_slower else "Normal", reason=COMPARED, message=new.comparison.sentence),)
+    return (Event(type="Warning" if is_slower else "Normal", reason=COMPARED, message=new.comparison.sentence),)
 
 
 def _trial_text(plan: Plan, trial_id: str, attempt: int) -> str:
     trial = next(trial for trial in plan.trials if trial.id == trial_id)
     again = f", attempt {attempt}" if attempt > 1 else ""
-    return f"trial {trial_id} ({status.point_text(_key(plan, trial_id))}, repeat {trial.repeat + 1}{again})"
+    return f"trial {trial_id} ({point_text(_key(plan, trial_id))}, repeat {trial.repeat + 1}{again})"
 
 
 def _key(plan: Plan, trial_id: str) -> PointKey:

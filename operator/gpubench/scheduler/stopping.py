@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When the repeats of a point are enough: `measure.repeats` as the rule of `stats.stopping`, and what it is applied to.
+
+Where repeats are added until a metric is precise enough, every interval over them is corrected for the looks in
+between. The printed intervals are 95 % intervals whatever the confidence of the rule is: simulated with normally
+distributed runs, at rules of 50 % to 99.9 % confidence, 3 to 5 first runs and 6 to 20 at most, they hold the truth in
+94.8 % of benchmarks in the worst case (a test does it).
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from gpubench.api.measuring import Repeats
+from gpubench.plan.plan import Plan, Strict
+from gpubench.records import Result
+from gpubench.stats import stopping as rules
+from gpubench.stats import throughput, training
+from gpubench.stats.intervals import CONFIDENCE
+
+Rule = rules.Wanted
+another = rules.another
+
+
+def of(repeats: Repeats | None) -> Rule | None:
+    """The rule; None where every point has a fixed number of repeats."""
+    if repeats is None or repeats.until is None:
+        return None
+    return Rule(
+        relative_half_width=float(repeats.until.relative_half_width),
+        confidence=float(repeats.until.confidence),
+        first=repeats.min,
+        last=repeats.most,
+    )
+
+
+def confidence(repeats: Repeats | None) -> float:
+    """At which intervals over such repeats are computed, so that they hold the truth in 95 % of benchmarks."""
+    rule = of(repeats)
+    return CONFIDENCE if rule is None else rules.confidence(replace(rule, confidence=CONFIDENCE))
+
+
+def strict(repeats: Repeats | None) -> Strict | None:
+    """What a plan keeps of this version's strictness."""
+    rule = of(repeats)
+    return None if rule is None else Strict(rule=rules.confidence(rule), intervals=confidence(repeats))
+
+
+def of_plan(plan: Plan) -> Rule | None:
+    """The rule of a plan, as strict as it was when it was planned."""
+    rule = of(plan.repeats)
+    return rule if rule is None or plan.strict is None else replace(rule, strict=plan.strict.rule)
+
+
+def confidence_of_plan(plan: Plan) -> float:
+    """At which intervals over the plan's repeats are computed, as when it was planned."""
+    return confidence(plan.repeats) if plan.strict is None else plan.strict.intervals
+
+
+def values(plan: Plan, results: Sequence[Result]) -> tuple[float, ...]:
+    """What is to be known precisely: seconds of the timed region where every repeat has them, else throughput."""
+    seconds = [
+        value
+        for result in results
+        if result.training is not None
+        and (value := training.timed_seconds(result.training, plan.timed_region)) is not None
+    ]
+    if results and len(seconds) == len(results):
+        return tuple(seconds)
+    return tuple(throughput.samples_per_second(result, plan.timed_region) for result in results)
+
+
+def half_width(plan: Plan, results: Sequence[Result]) -> float | None:
+    """Half the interval by which repeats of a point are ended, over its mean; None where it has none."""
+    rule = of_plan(plan)
+    if rule is None or not results:
+        return None
+    found = rules.interval(values(plan, results), rule)
+    if found.low is None or found.high is None:
+        return None
+    return (found.high - found.low) / 2 / abs(found.mean)

@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What became of each trial and each point: measured, given up, running, or to be tried (again) from a moment on.
+
+Failures and preemptions are bounded separately: a spot pool may take a node away twenty times and still be fine, while
+a program that fails three times is broken. An end that no retry can mend is final at once. Retries wait longer and
+longer only while attempts end before they have got anywhere: a pool that takes a node away every twenty minutes is no
+crash loop. An attempt that was interrupted on purpose (`drill`) counts against nothing.
+
+The first `min` repeats of a point always run. A later one starts only when all before it have been measured and their
+metric is not precise enough. So no repeat starts that may turn out not to be needed, however many run at a time.
+All of it follows from plan and ledger, so that a restart changes nothing.
+
+Must not happen: a trial that has begun is not counted; a point ends with fewer than `min` or more than `max` repeats.
+"""
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from gpubench.api.attempts import AttemptLimits
+from gpubench.api.point_result import Omission, PointState
+from gpubench.plan.plan import Plan, Point, Trial
+from gpubench.records import Environment, Result
+from gpubench.scheduler import environments, stopping
+from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, Reason
+from gpubench.stats.efficiency import Ground
+
+BACKOFF_FIRST_SECONDS = 10.0  # after the second attempt in a row that ended early; after the first there is none
+BACKOFF_MAX_SECONDS = 300.0
+BACKOFF_RESET_SECONDS = 60.0  # an attempt whose pods have all run together for so long has got somewhere
+#: Two gangs that each got half of the nodes that there are, and gave up in the same second, must not meet there again.
+JITTER_SECONDS = 30.0
+ATTEMPTS_MAX = 999  # three digits in the name of a Job
+
+#: Ends that another attempt on the same pool would only repeat.
+FINAL: dict[Reason, PointState] = {
+    Reason.OUT_OF_MEMORY: PointState.OUT_OF_MEMORY,
+    Reason.UNSUPPORTED_ACCELERATOR: PointState.UNSUPPORTED_ACCELERATOR,
+    Reason.BAD_ASSIGNMENT: PointState.FAILED,
+    Reason.SIZE_MISMATCH: PointState.FAILED,
+    Reason.LOSS_NOT_FINITE: PointState.FAILED,
+    Reason.DATA_UNUSABLE: PointState.FAILED,
+    Reason.CUSTOM_MODEL_FAILED: PointState.FAILED,
+    Reason.IMAGE_INVALID: PointState.FAILED,
+}
+
+
+class TrialState(StrEnum):
+    """What became of a trial so far."""
+
+    MEASURED = "Measured"
+    GIVEN_UP = "GivenUp"
+    RUNNING = "Running"
+    WAITING = "Waiting"
+    HELD = "Held"  # it may not be needed: the repeats before it have yet to be measured
+    NOT_NEEDED = "NotNeeded"  # the repeats before it are precise enough
+    NOT_RUN = "NotRun"  # left out: `omission` says why
+
+
+_ENDED = frozenset({TrialState.MEASURED, TrialState.NOT_NEEDED, TrialState.NOT_RUN})
+
+
+class TrialStatus(NamedTuple):
+    """The state of one trial, with what belongs to it."""
+
+    state: TrialState
+    next_attempt: int
+    not_before: float = 0.0  # when WAITING: the back-off ends then
+    measured: AttemptRecord | None = None  # when MEASURED
+    point_state: PointState | None = None  # when GIVEN_UP or NOT_RUN: what that makes of its point
+    message: str | None = None  # when GIVEN_UP or NOT_RUN: why
+    omission: Omission | None = None  # when NOT_RUN
+
+    def not_run(self, omission: Omission | None, message: str | None) -> "TrialStatus":
+        """The same trial, left out."""
+        return self._replace(
+            state=TrialState.NOT_RUN, point_state=PointState.NOT_RUN, omission=omission, message=message
+        )
+
+    @property
+    def result(self) -> Result | None:
+        """The measurement, where there is one."""
+        return self.measured.result if self.measured else None
+
+
+class PointStatus(NamedTuple):
+    """What became of a point that is run, and why where it was not measured."""
+
+    state: PointState
+    message: str | None = None
+    omission: Omission | None = None
+    left_out: str | None = None  # why some of its trials are not run, where they are not
+
+
+# --- trials -----------------------------------------------------------------------------------------------------------
+
+
+def of_point(
+    plan: Plan, trials: Sequence[Trial], attempts: Mapping[str, Sequence[AttemptRecord]]
+) -> dict[str, TrialStatus]:
+    """The trials of one point, repeat by repeat, after their attempts, oldest first; by the trial's id."""
+    found = {
+        trial.id: status(attempts.get(trial.id, ()), plan.attempts, nodes=plan.points[trial.point].nodes)
+        for trial in trials
+    }
+    rule = stopping.of_plan(plan)
+    if rule is None:
+        return found
+    before: list[TrialStatus] = []  # repeats that have been measured
+    over = any(one.state is TrialState.GIVEN_UP for one in found.values())
+    for trial in trials:
+        one = found[trial.id]
+        if one.state is TrialState.MEASURED:
+            before.append(one)
+        elif one.state is TrialState.WAITING and not plan.is_certain(trial):
+            complete = len(before) == trial.repeat
+            over = over or (complete and not _another(plan, before, rule))
+            if over or not complete:
+                found[trial.id] = one._replace(state=TrialState.NOT_NEEDED if over else TrialState.HELD)
+    return found
+
+
+def _another(plan: Plan, before: Sequence[TrialStatus], rule: stopping.Rule) -> bool:
+    if len(grounds(before)) > 1:
+        return False  # they are not averaged, and a further one cannot mend that
+    found = [one.result for one in before if one.result is not None]
+    return stopping.another(stopping.values(plan, found), rule)
+
+
+def of_ledger(plan: Plan, ledger: Ledger, points: Sequence[PointStatus]) -> dict[str, TrialStatus]:
+    """The state of every trial by a ledger; `points` say what the budget leaves out."""
+    attempts, found = ledger.by_trial(), dict[str, TrialStatus]()
+    for repeats, point in zip(plan.repeats_of_points(), points, strict=True):
+        for trial, one in of_point(plan, repeats, attempts).items():
+            is_left_out = point.omission is not None and one.state in (TrialState.WAITING, TrialState.HELD)
+            found[trial] = one.not_run(point.omission, point.left_out) if is_left_out else one
+    return found
+
+
+def least(plan: Plan, trials: Mapping[str, TrialStatus]) -> int:
+    """Trials of the plan if no point needs another one than those that have begun or must run."""
+    return sum(trials[trial.id].state not in (TrialState.HELD, TrialState.NOT_NEEDED) for trial in plan.trials)
+
+
+def startable(plan: Plan, trials: Mapping[str, TrialStatus]) -> list[Trial]:
+    """Trials that wait for an attempt; none of a point with a given-up trial, for it would end the same way."""
+    ended = {trial.point for trial in plan.trials if trials[trial.id].state is TrialState.GIVEN_UP}
+    return [trial for trial in plan.trials if trials[trial.id].state is TrialState.WAITING and trial.point not in ended]
+
+
+def status(  # noqa: PLR0911  # one return for each state
+    attempts: Sequence[AttemptRecord], limits: AttemptLimits, *, nodes: int = 1
+) -> TrialStatus:
+    """The state of a trial with these attempts, oldest first, each of which has so many pods."""
+    number = attempts[-1].attempt + 1 if attempts else 1
+    for record in attempts:
+        if record.outcome is Outcome.SUCCEEDED:
+            return TrialStatus(TrialState.MEASURED, number, measured=record)
+    if attempts and attempts[-1].outcome is None:
+        return TrialStatus(TrialState.RUNNING, number)
+    failed = [record for record in attempts if record.outcome is Outcome.FAILED]
+    preempted = [record for record in attempts if record.outcome is Outcome.PREEMPTED and record.drilled is None]
+
+    def give_up(state: PointState, message: str) -> TrialStatus:
+        return TrialStatus(TrialState.GIVEN_UP, number, point_state=state, message=message)
+
+    for record in failed:
+        if record.reason in FINAL:
+            return give_up(FINAL[record.reason], record.sentence or record.reason.value)
+    if len(failed) > limits.failed:
+        last = failed[-1]
+        state = PointState.NO_CAPACITY if last.reason is Reason.NO_CAPACITY else PointState.FAILED
+        return give_up(state, f"{_times(len(failed))} failed, the last time because {last.sentence}")
+    if len(preempted) > limits.preempted:
+        message = f"{_times(len(preempted))} preempted, the last time because {preempted[-1].sentence}"
+        return give_up(PointState.FAILED, message)
+    if number > ATTEMPTS_MAX:
+        return give_up(PointState.FAILED, f"{ATTEMPTS_MAX} attempts were made")
+    return TrialStatus(TrialState.WAITING, number, not_before=_not_before(attempts, nodes=nodes))
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def _not_before(attempts: Sequence[AttemptRecord], *, nodes: int) -> float:
+    """The end of the back-off after the attempts in a row, up to the last, that ended early: none after one of them.
+
+    Then it is 10 s, doubled with each further one, at most five minutes. Where there was no capacity a jitter of up to
+    half a minute comes on top: the Job's UID decides it, so that each call returns the same.
+    """
+    in_a_row: list[AttemptRecord] = []
+    for record in reversed(attempts):
+        if record.outcome not in (Outcome.FAILED, Outcome.PREEMPTED) or record.drilled is not None:
+            continue
+        if _seconds_together(record, nodes=nodes) >= BACKOFF_RESET_SECONDS:
+            break
+        in_a_row.append(record)
+    if not in_a_row:
+        return 0.0
+    last, delay = in_a_row[0], 0.0
+    if len(in_a_row) > 1:
+        delay = min(BACKOFF_MAX_SECONDS, BACKOFF_FIRST_SECONDS * 2.0 ** min(len(in_a_row) - 2, 16))
+    if last.reason is Reason.NO_CAPACITY:
+        delay += random.Random(last.job_uid).uniform(0.0, JITTER_SECONDS)
+    return (last.ended_at or last.created_at) + delay if delay else 0.0
+
+
+def _seconds_together(record: AttemptRecord, *, nodes: int) -> float:
+    """For how long all pods of an attempt ran at the same time; 0 where they never did, or nobody saw all of them."""
+    starts = [running for _, running, _ in record.pod_times if running is not None]
+    if len(starts) < nodes:
+        return 0.0
+    return min(ended for _, _, ended in record.pod_times) - max(starts)
+
+
+# --- points -----------------------------------------------------------------------------------------------------------
+
+
+def points(
+    repeats: Sequence[Sequence[Trial]],
+    plan: Plan,
+    trials: Mapping[str, TrialStatus],
+    known: Mapping[str, Environment],
+) -> tuple[PointStatus, ...]:
+    """What became of each point; one that is derived from others, or imported, is Pending: the analysis says.
+
+    `repeats` are the trials of each point, `known` the environments whose records were read, by key.
+    """
+    of_points = [[trials[trial.id] for trial in of_point] for of_point in repeats]
+    found = [point_status(point, one, known) for point, one in zip(plan.points, of_points, strict=True)]
+    return tuple(
+        one._replace(message=_out_of_memory(plan.points, index, of_points, one.message))
+        if one.state is PointState.OUT_OF_MEMORY
+        else one
+        for index, one in enumerate(found)
+    )
+
+
+def point_status(point: Point, trials: Sequence[TrialStatus], known: Mapping[str, Environment]) -> PointStatus:
+    """What became of a point, given its trials. A given-up trial ends its point."""
+    if point.skip is not None:
+        return PointStatus(PointState.SKIPPED, point.skip)
+    if not trials:
+        return PointStatus(PointState.PENDING)
+    found = _point_status(trials, known)
+    not_run = next((trial for trial in trials if trial.state is TrialState.NOT_RUN), None)
+    return found if not_run is None else found._replace(omission=not_run.omission, left_out=not_run.message)
+
+
+def _point_status(trials: Sequence[TrialStatus], known: Mapping[str, Environment]) -> PointStatus:
+    if any(trial.state is TrialState.RUNNING for trial in trials):
+        return PointStatus(PointState.RUNNING)
+    given_up = next((trial for trial in trials if trial.state is TrialState.GIVEN_UP), None)
+    cut_short = given_up or next((trial for trial in trials if trial.state is TrialState.NOT_RUN), None)
+    if cut_short is not None and not any(trial.state is TrialState.MEASURED for trial in trials):
+        return PointStatus(cut_short.point_state or PointState.FAILED, cut_short.message)
+    if given_up is None and not all(trial.state in _ENDED for trial in trials):
+        return PointStatus(PointState.PENDING)
+    distinct = grounds(trials)
+    if len(distinct) > 1:
+        message = (
+            f"the repeats ran in different environments ({environments.differences(distinct, known)}) and are not "
+            "averaged: pin the image by digest, or restrict the pool to equal nodes"
+        )
+        return PointStatus(PointState.FAILED, message)
+    return PointStatus(PointState.UNSTABLE if unstable(trials) else PointState.MEASURED)
+
+
+def unstable(trials: Iterable[TrialStatus]) -> bool:
+    """Whether at least half of the repeats never settled: then the point has no steady state. Fewer are a warning."""
+    results = [trial.result for trial in trials if trial.result is not None]
+    return 0 < len(results) <= 2 * sum(not result.settled for result in results)
+
+
+def grounds(trials: Iterable[TrialStatus]) -> tuple[Ground, ...]:
+    """The distinct environments of the repeats: one entry where they may be averaged."""
+    measured = (trial.measured for trial in trials if trial.measured is not None)
+    return environments.distinct(found for record in measured if (found := environments.ground(record)) is not None)
+
+
+def _out_of_memory(
+    points: Sequence[Point], index: int, of_points: Sequence[Sequence[TrialStatus]], message: str | None
+) -> str:
+    """Which batch failed, and which fits."""
+    failed = points[index].key
+    batch = failed.batch_per_worker
+    assert batch is not None  # a point without it is skipped and meets no memory
+    smaller = [
+        other.key.batch_per_worker
+        for other, of_point in zip(points, of_points, strict=True)
+        if len(grounds(of_point)) == 1 and other.key.batch_per_worker is not None and other.key.batch_per_worker < batch
+        if other.key.model_copy(update={"batch_per_worker": batch, "global_batch": failed.global_batch}) == failed
+    ]
+    hint = f"{max(smaller)} does" if smaller else "no smaller batch was measured"
+    return f"batch {batch} per worker does not fit; {hint}: {message}"
