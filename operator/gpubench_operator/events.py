@@ -18,7 +18,7 @@ COMPONENT = "gpubench-operator"
 _MESSAGE_MAX = 1024  # the API server takes no more
 _REMEMBERED = 4096
 
-# Reasons of this edge; those of the core stand in gpubench.scheduler.happenings.
+# Reasons of this edge; those of the core stand in gpubench.scheduler.events.
 JOB_REFUSED = "JobRefused"
 NAME_TAKEN = "NameTaken"
 NETWORK_OPEN = "NetworkOpen"  # the NetworkPolicy was refused: whoever reaches the pods may knock

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a study has spent: every attempt is in it, whoever ended it, and what nobody saw is counted and said."""
 
+import random
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
@@ -9,10 +10,10 @@ import pytest
 import builders
 from gpubench.api.price_result import Spent
 from gpubench.plan.plan import Plan
-from gpubench.scheduler import account, manifests
+from gpubench.scheduler import account, conditions, manifests
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, Reason
-from gpubench.scheduler.observed import ObservedJob, ObservedPod
-from world import world
+from gpubench.scheduler.observed import Disruption, ObservedJob, ObservedPod
+from world import success, world
 
 PER_HOUR = Decimal("3.60")  # a tenth of a cent for a second
 
@@ -284,3 +285,32 @@ def test_an_amount_that_no_status_holds_is_absent_and_ends_no_study() -> None:
     limited = here.study.model_copy(update={"spec": here.study.spec.model_copy(update={"limits": limits})})
     another = world(limited, changed).run()
     assert (another.phase, another.spent and another.spent.amount) == ("BudgetExhausted", "0.00")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_account_that_is_kept_is_the_one_that_is_opened_anew(seed: int) -> None:
+    chance = random.Random(seed)
+    until = {"min": 2, "max": 5, "until": {"relativeHalfWidth": "0.02"}} if seed % 2 else {"min": 3}
+    spec = builders.spec(
+        builders.block(workers=[1, 2, 4]),
+        measure={"repeats": until},
+        limits={"parallelTrials": 3},
+    )
+
+    def fate(trial: str, attempt: int) -> tuple[int, str] | Disruption:
+        ends = (success(trial, attempt), builders.disrupted(), (84, "x"))
+        return ends[chance.choices(range(3), (6, 2, 1))[0]]
+
+    here = world(builders.study(spec), builders.plan(spec, builders.pool(price=price())), fate=fate)
+    kept = account.of(here.plan, here.ledger())
+    for _ in range(60):
+        decision = here.reconcile()
+        opened = account.of(here.plan, here.ledger())
+        kept = kept.following(here.ledger()) if chance.random() < 0.5 else kept.with_records(decision.record)
+        assert kept == opened
+        if conditions.holds(decision.status.conditions, conditions.FINISHED):
+            break
+        here.advance()
+    assert here.status is not None
+    assert here.status.attempts is not None
+    assert here.status.attempts.started > here.status.attempts.succeeded
