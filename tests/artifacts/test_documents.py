@@ -107,6 +107,16 @@ def test_what_a_document_names_exists(document: Path) -> None:
     assert found == []
 
 
+def test_a_walk_through_the_code_visits_no_file_twice() -> None:
+    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    walks = [part for part in text.split("\n## ") if part.startswith("Walk")]
+    assert len(walks) == 2
+    for walk in walks:
+        files = re.findall(r"^\d+\. \[[^]]+\]\(([^)]+)\)", walk, re.MULTILINE)
+        assert len(files) > 10
+        assert len(files) == len(set(files))
+
+
 def test_what_does_not_exist_is_noticed(tmp_path: Path) -> None:
     document = tmp_path / "page.md"
     document.write_text(
