@@ -40,13 +40,13 @@ def main(rounds: int, workers: int, *, gpu: bool) -> None:
     cores = config.share_cores(os.sched_getaffinity(0), ranks=workers, processors=1, alone=True)
     children, said = [], os.memfd_create("said")  # libraries talk much: it is shown where a rank fails
     for rank in config.ranks_of_pod(assignment, pod=0):
-        orders = channel.WorkerConfig(
+        worker = channel.WorkerConfig(
             assignment=assignment, rank=rank.rank, local_rank=rank.local_rank, threads=1, launcher=os.getpid(),
             cores=cores[rank.local_rank] if cores and not gpu else (), started_ns=clock.monotonic_ns(),
             channel=-1, join_seconds=0.0, pod_ip=address,
         )  # fmt: skip
         variables = horovod.worker_environment(rank, inherited=os.environ, rendezvous_address=address, interface="lo")
-        variables[channel.ENV_CONFIG] = orders.to_json()
+        variables[channel.ENV_CONFIG] = worker.to_json()
         children.append(subprocess.Popen(sys.orig_argv, env=variables, stderr=said))  # noqa: S603  # this very program
     if any(os.wait()[1] for _ in children):
         sys.exit(f"{os.pread(said, 1 << 20, 0).decode(errors='replace')}\na rank has failed: it says above why")
@@ -68,42 +68,42 @@ def overhead_verdict(rounds: Sequence[tuple[float, float]]) -> str:
     return f"Overhead: {verdict}: measured over bare is {mean:.4f} ({low:.4f} to {high:.4f}), {len(rounds)} rounds.\n"
 
 
-def run_rank(orders: channel.WorkerConfig, *, rounds: int) -> None:
+def run_rank(worker: channel.WorkerConfig, *, rounds: int) -> None:
     """Both loops in turns, so that whatever drifts falls on both; a block is as long as its slowest rank."""
-    channel.die_with_parent(orders.launcher)
-    os.sched_setaffinity(0, orders.cores or os.sched_getaffinity(0))
+    channel.die_with_parent(worker.launcher)
+    os.sched_setaffinity(0, worker.cores or os.sched_getaffinity(0))
     from gpubench_jobs.worker import devices  # noqa: PLC0415  # see the top
 
-    devices.claim(orders)
-    horovod.connect(workers=orders.assignment.workers)
-    orders = orders.model_copy(update={"channel": os.open(os.devnull, os.O_WRONLY)})  # records: written, then lost
-    measured, bare, steps = loops(orders, windows=_WINDOWS, sample_seconds=orders.assignment.window_seconds / 2)
+    devices.claim(worker)
+    horovod.connect(workers=worker.assignment.workers)
+    worker = worker.model_copy(update={"channel": os.open(os.devnull, os.O_WRONLY)})  # records: written, then lost
+    measured, bare, steps = loops(worker, windows=_WINDOWS, sample_seconds=worker.assignment.window_seconds / 2)
     found = []
     for turn in range(rounds + 1):
         order = (measured, bare) if turn % 2 else (bare, measured)
         seconds = {block: max(horovod.gather(block(_WINDOWS * steps))) for block in order}
         found.append((seconds[measured], seconds[bare]))
-    if orders.rank == 0:
+    if worker.rank == 0:
         os.write(1, overhead_verdict(found[1:]).encode())  # the first was a warm-up
     horovod.disconnect()
 
 
-def loops(orders: channel.WorkerConfig, *, windows: int, sample_seconds: float) -> tuple[Block, Block, int]:
+def loops(worker: channel.WorkerConfig, *, windows: int, sample_seconds: float) -> tuple[Block, Block, int]:
     """A worker's loop of so many windows, sampled so often; its step bare, on the same weights; steps of a window."""
     from gpubench_jobs import models  # noqa: PLC0415
     from gpubench_jobs.worker import builder, devices, pacing, sampling, session, train  # noqa: PLC0415
 
-    assignment, seed = orders.assignment, orders.assignment.seed + orders.rank
+    assignment, seed = worker.assignment, worker.assignment.seed + worker.rank
     builder.use_precision(assignment.precision)
     models.seed(seed)
-    work = builder.build(assignment, rank=orders.rank, seed=seed)
+    work = builder.build(assignment, rank=worker.rank, seed=seed)
     horovod.broadcast(work.persistent)
-    live = sampling.LiveMetrics(assignment, rank=orders.rank)
-    live.serve(address=orders.pod_ip, local_rank=orders.local_rank)
-    gpu = devices.open_gpu(orders.local_rank) if assignment.gpu else None
-    sampler = sampling.Sampler(orders.rank, gpu=gpu, seen=live.usage, period_seconds=sample_seconds)
+    live = sampling.LiveMetrics(assignment, rank=worker.rank)
+    live.serve(address=worker.pod_ip, local_rank=worker.local_rank)
+    gpu = devices.open_gpu(worker.local_rank) if assignment.gpu else None
+    sampler = sampling.Sampler(worker.rank, gpu=gpu, seen=live.usage, period_seconds=sample_seconds)
     rank = session.Session(
-        assignment=assignment, rank=orders.rank, run=work.run, writer=channel.Writer(orders.channel), live=live,
+        assignment=assignment, rank=worker.rank, run=work.run, writer=channel.Writer(worker.channel), live=live,
         now=clock.monotonic_ns, sampler=sampler,
     )  # fmt: skip
     rank.first_step()

@@ -86,12 +86,12 @@ def by_gpubench(seed: int, options: argparse.Namespace) -> Ending:
     steps = pipeline.steps_per_epoch(count, batch_per_worker=BATCH, workers=1, drop_remainder=False)
     models.seed(seed)
     work = builder.build(assignment, rank=0, seed=seed, first_step=steps * options.epochs * (seed - 1))
-    assert work.course is not None
-    assert work.course.evaluation is not None
+    assert work.plan is not None
+    assert work.plan.evaluation is not None
     loss = 0.0
     for _ in range(options.epochs):
-        loss = float(work.run(work.course.steps).numpy()) / int(work.run.samples)
-    held_out = work.course.evaluation.run(batches_at_once=100, progress=lambda: None)
+        loss = float(work.run(work.plan.steps).numpy()) / int(work.run.samples)
+    held_out = work.plan.evaluation.run(batches_at_once=100, progress=lambda: None)
     assert held_out.accuracy is not None
     return Ending(held_out.accuracy, loss)
 

@@ -9,7 +9,7 @@ from gangs import make_assignment
 from gpubench import records
 from gpubench.exitcodes import ExitCode
 from gpubench_jobs.failures import RankError
-from gpubench_jobs.worker import aggregate, builder
+from gpubench_jobs.worker import aggregate
 
 
 def report(rank: int, *nanoseconds: int, warm_up: int = 1, **fields: Any) -> aggregate.Report:
@@ -82,7 +82,7 @@ def test_ranks_that_differ_are_a_mistake_of_the_file_or_of_the_data(
     outlines = [aggregate.Outline(**COURSE), aggregate.Outline(**(COURSE | {"steps": 7}))]
     assignment = make_assignment(workers=2, **fields)
     with pytest.raises(RankError, match="steps of an epoch: 10 on rank 0, 7 on rank 1") as caught:
-        builder.require_same(outlines, assignment)
+        aggregate.require_same(outlines, assignment)
     assert caught.value.exit_code is code
     assert words in caught.value.sentence
-    builder.require_same(outlines[:1] * 2, assignment)
+    aggregate.require_same(outlines[:1] * 2, assignment)

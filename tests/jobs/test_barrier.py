@@ -15,10 +15,10 @@ OLD = ""  # the work of an image from before there were digests
 
 
 def serve(*, gang: str = "t-1", pods: int = 3, work: str = OLD) -> tuple[barrier.Membership, int]:
-    book = barrier.Membership(gang=gang, pods=pods, work=work)
-    server = barrier.Server(book, address="127.0.0.1", port=0)
+    membership = barrier.Membership(gang=gang, pods=pods, work=work)
+    server = barrier.Server(membership, address="127.0.0.1", port=0)
     server.start()
-    return book, int(server.server_address[1])
+    return membership, int(server.server_address[1])
 
 
 def remote(
@@ -28,59 +28,59 @@ def remote(
 
 
 def test_every_pod_sees_who_has_joined() -> None:
-    book, port = serve()
+    membership, port = serve()
     remote(port, pod=2).join()
     remote(port, pod=2).join()
-    barrier.LocalGang(book).join()
+    barrier.LocalGang(membership).join()
     assert remote(port).state().joined == (0, 2)
 
 
 def test_only_the_first_failure_is_kept_and_everyone_hears_of_it() -> None:
-    book, port = serve()
+    membership, port = serve()
     for pod in (1, 2):
         remote(port, pod=pod).join()
     remote(port).report(FAULT)
     remote(port, pod=2).report(FAULT.model_copy(update={"pod": 2, "sentence": "an echo"}))
-    assert book.state().fault == FAULT
-    assert book.everyone_informed()
+    assert membership.state().fault == FAULT
+    assert membership.everyone_informed()
 
 
 def test_a_pod_that_has_not_asked_yet_is_not_informed() -> None:
-    book, port = serve()
+    membership, port = serve()
     for pod in (1, 2):
         remote(port, pod=pod).join()
     remote(port).report(FAULT)
-    assert not book.everyone_informed()
+    assert not membership.everyone_informed()
     remote(port, pod=2).state()
-    wait_until(book.everyone_informed)  # the answer is sent before it is kept that it was
+    wait_until(membership.everyone_informed)  # the answer is sent before it is kept that it was
 
 
 def test_done_is_kept_per_pod() -> None:
-    book, port = serve()
+    membership, port = serve()
     remote(port, pod=2).done()
-    barrier.LocalGang(book).done()
-    wait_until(lambda: book.state().done == (0, 2))  # it is answered before it is kept: see the server
+    barrier.LocalGang(membership).done()
+    wait_until(lambda: membership.state().done == (0, 2))  # it is answered before it is kept: see the server
 
 
 @pytest.mark.parametrize(("first", "other"), [("a", "b"), ("a", OLD), (OLD, "a")])
 def test_a_pod_that_would_do_other_work_fails_the_gang_with_it(first: str, other: str) -> None:
-    book, port = serve(work=first)
+    membership, port = serve(work=first)
     remote(port, work=first).join()
     with pytest.raises(barrier.OtherWork) as refused:
         remote(port, pod=2, work=other).join()
-    fault = book.state().fault
+    fault = membership.state().fault
     assert fault is not None
-    assert (fault.pod, fault.exit_code, book.state().joined) == (2, ExitCode.BAD_ASSIGNMENT, (1,))
+    assert (fault.pod, fault.exit_code, membership.state().joined) == (2, ExitCode.BAD_ASSIGNMENT, (1,))
     assert str(refused.value) == fault.sentence
     assert fault.sentence.startswith("pod 2 has another image than pod 0, or another assignment: ")
 
 
 @pytest.mark.parametrize("stranger", [{"gang": "t-2"}, {"pod": 3}])
 def test_a_stranger_is_refused_and_leaves_no_trace(stranger: dict[str, object]) -> None:
-    book, port = serve()
+    membership, port = serve()
     with pytest.raises(barrier.Refused):
         remote(port, **stranger).join()  # type: ignore[arg-type]
-    assert book.state() == barrier.State()
+    assert membership.state() == barrier.State()
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "no-such-host.invalid"])
@@ -100,10 +100,10 @@ def test_the_address_is_looked_up_once() -> None:
 
 def test_the_barrier_takes_a_crowd() -> None:
     pods = 300
-    book, port = serve(pods=pods)
+    membership, port = serve(pods=pods)
     for pod in range(pods):
         remote(port, pod=pod).join()
-    assert len(book.state().joined) == pods
+    assert len(membership.state().joined) == pods
 
 
 # --- with the token of a study ----------------------------------------------------------------------------------------
@@ -112,10 +112,10 @@ TOKEN, OTHER = "0" * 64, "1" * 64
 
 
 def guarded(*, pods: int = 3) -> tuple[barrier.Membership, int]:
-    book = barrier.Membership(gang="t-1", pods=pods)
-    server = barrier.Server(book, address="127.0.0.1", port=0, token=TOKEN)
+    membership = barrier.Membership(gang="t-1", pods=pods)
+    server = barrier.Server(membership, address="127.0.0.1", port=0, token=TOKEN)
     server.start()
-    return book, int(server.server_address[1])
+    return membership, int(server.server_address[1])
 
 
 def pod_with(token: str | None, port: int, **fields: object) -> barrier.RemoteGang:
@@ -124,14 +124,14 @@ def pod_with(token: str | None, port: int, **fields: object) -> barrier.RemoteGa
 
 
 def test_pods_with_the_token_meet_and_tell_each_other_all() -> None:
-    book, port = guarded()
+    membership, port = guarded()
     one, two = pod_with(TOKEN, port), pod_with(TOKEN, port, pod=2)
     one.join()
     two.join()
     one.report(FAULT)
-    assert two.state() == book.state() == barrier.State(joined=(1, 2), fault=FAULT)
+    assert two.state() == membership.state() == barrier.State(joined=(1, 2), fault=FAULT)
     two.done()
-    wait_until(lambda: book.state().done == (2,))
+    wait_until(lambda: membership.state().done == (2,))
 
 
 @pytest.mark.parametrize(
@@ -140,21 +140,21 @@ def test_pods_with_the_token_meet_and_tell_each_other_all() -> None:
     ids=["none", "another"],
 )
 def test_without_the_token_nothing_is_done_and_nothing_is_told(token: str | None, sentence: str) -> None:
-    book, port = guarded()
+    membership, port = guarded()
     pod_with(TOKEN, port, pod=2).join()
     stranger = pod_with(token, port)
     for say in (stranger.join, stranger.state, stranger.done, lambda: stranger.report(FAULT)):
         with pytest.raises(barrier.Refused, match=sentence):
             say()
-    assert book.state() == barrier.State(joined=(2,))
-    assert not book.admits("127.0.0.2")
+    assert membership.state() == barrier.State(joined=(2,))
+    assert not membership.admits("127.0.0.2")
 
 
 def test_what_another_attempt_of_the_study_says_is_not_believed() -> None:
-    book, port = guarded()
+    membership, port = guarded()
     with pytest.raises(barrier.Refused, match="409"):
         pod_with(TOKEN, port, gang="t-2").join()
-    assert book.state() == barrier.State()
+    assert membership.state() == barrier.State()
 
 
 def said_to(port: int, *, path: str, headers: dict[str, str]) -> int:
@@ -166,13 +166,13 @@ def said_to(port: int, *, path: str, headers: dict[str, str]) -> int:
 
 
 def test_what_somebody_has_listened_to_and_says_again_is_refused() -> None:
-    book, port = guarded()
+    membership, port = guarded()
     said = {"X-Gang": "t-1", "X-Pod": "1", "X-Number": "7"}
     signed = said | {"X-Signature": barrier.signature(TOKEN, "POST", "/join", *said.values(), b"")}
     assert said_to(port, path="/done", headers=signed) == 403  # signed for another word
     assert said_to(port, path="/join", headers=signed) == 200
     assert said_to(port, path="/join", headers=signed) == 409
-    assert book.state() == barrier.State(joined=(1,))
+    assert membership.state() == barrier.State(joined=(1,))
 
 
 @pytest.mark.parametrize("length", ["-1", "x", "9" * 30, "²"])
@@ -192,10 +192,12 @@ def test_who_stands_in_pod_0s_place_without_the_token_is_not_believed() -> None:
 
 
 def test_only_addresses_that_joined_are_let_in_elsewhere() -> None:
-    book = barrier.Membership(gang="t-1", pods=3)
-    barrier.LocalGang(book, address="10.0.0.1").join()
-    book.join(1, address="10.0.0.2")
-    assert [book.admits(f"10.0.0.{last}") for last in (1, 2, 3)] == [True, True, False]
-    assert not book.admits("127.0.0.1")
-    book.join(2, address="127.3.2.1")  # of a pod on this machine, whose ranks come from the first loopback address
-    assert book.admits("127.0.0.1")
+    membership = barrier.Membership(gang="t-1", pods=3)
+    barrier.LocalGang(membership, address="10.0.0.1").join()
+    membership.join(1, address="10.0.0.2")
+    assert [membership.admits(f"10.0.0.{last}") for last in (1, 2, 3)] == [True, True, False]
+    assert not membership.admits("127.0.0.1")
+    membership.join(
+        2, address="127.3.2.1"
+    )  # of a pod on this machine, whose ranks come from the first loopback address
+    assert membership.admits("127.0.0.1")

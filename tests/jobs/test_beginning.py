@@ -39,7 +39,7 @@ def begun(tmp_path: Path, sink: int) -> Iterator[Callable[[], checkpointer.Resto
     writer = channel.Writer(sink)
     first = checkpointer.find_checkpoint(orders, writer)
     weights = tf.Variable([1.0, 2.0])
-    keeper = first.keeper(COURSE, state(weights))
+    keeper = first.checkpointer(COURSE, state(weights))
     assert keeper.store is not None
     taken = checkpointer.take_snapshot(keeper.state, rank=0, workers=1)
     progress = checkpoint.Progress(
@@ -80,13 +80,13 @@ def test_what_the_first_step_costs_is_restoring_and_nothing_else_stays_of_it(
     second = begun()
     assert second.first_batch == STEP - 1, "whose batch that step takes"
     assert second.suits(COURSE, state(weights))
-    resumed = second.resume(rank, state(weights))
+    resumed = second.restore(rank, state(weights))
     assert loop.steps == 1
     assert weights.numpy().tolist() == [1.0, 2.0]
     assert resumed is not None
     assert FIRST_STEP_SECONDS <= resumed.restore_seconds < 2 * FIRST_STEP_SECONDS
     assert rank.first_step_seconds >= FIRST_STEP_SECONDS
-    done = epochs.run_epochs(rank, COURSE, second.keeper(COURSE, state(weights)))
+    done = epochs.run_epochs(rank, COURSE, second.checkpointer(COURSE, state(weights)))
     assert loop.steps == 1 + COURSE.epochs * COURSE.steps - STEP
     assert [one.nanoseconds for one in done[1:]] == [80 * 10_000_000 + 1, 100 * 10_000_000]
     assert {one.loss for one in done} == {0.5}

@@ -6,15 +6,15 @@ import sys
 
 PROGRAM = """
 import sys
-from gpubench_jobs import imports
-with imports.lean():
+from gpubench_jobs.worker.__main__ import lean_imports
+with lean_imports():
     try:
         import matplotlib
     except ImportError:
         print("missing")
 import matplotlib
 print(matplotlib.__name__)
-with imports.lean():
+with lean_imports():
     import matplotlib
 print("what was there stays")
 """

@@ -10,7 +10,7 @@ from gpubench_jobs.launcher import config
 
 def gang(host: str, *, workers: int = 2, attempt: int = 1) -> str:
     assignment = make_assignment(workers=workers, attempt=attempt)
-    return config.read_config(
+    return config.read(
         {
             names.ENV_ASSIGNMENT: assignment.to_json(),
             names.ENV_POD_INDEX: "0",
@@ -37,7 +37,7 @@ def records_of(folder: str | None, *, attempt: int = 1, index: int = 0) -> Path 
         names.ENV_POD_IP: "127.0.0.1",
         names.ENV_RENDEZVOUS_HOST: "host",
     }
-    return config.read_config(variables if folder is None else {**variables, names.ENV_RECORDS: folder}).records
+    return config.read(variables if folder is None else {**variables, names.ENV_RECORDS: folder}).records
 
 
 def test_each_pod_of_each_attempt_has_a_file_of_its_own_on_the_results_volume() -> None:

@@ -35,12 +35,16 @@ def ended(rank: int = 0, *, code: int, at: float = 0.0, **fields: Any) -> exit_s
     return seen(rank, returncode=code, ended_ns=ago(at), **fields)
 
 
-def judge(*ranks: exit_status.RankState, **fields: Any) -> exit_status.Finished | exit_status.Failed | None:
+def state(*ranks: exit_status.RankState, **fields: Any) -> exit_status.PodState:
     defaults: dict[str, Any] = {"pod": 0, "ranks": ranks, "now_ns": NOW, "stall_seconds": 30}
-    return exit_status.classify(exit_status.PodState(**(defaults | fields)), LIMITS)
+    return exit_status.PodState(**(defaults | fields))
 
 
-def code_and_rank(found: exit_status.Finished | exit_status.Failed | None) -> tuple[ExitCode, int | None]:
+def judge(*ranks: exit_status.RankState, **fields: Any) -> exit_status.Failed | None:
+    return exit_status.classify(state(*ranks, **fields), LIMITS)
+
+
+def code_and_rank(found: exit_status.Failed | None) -> tuple[ExitCode, int | None]:
     assert isinstance(found, exit_status.Failed), found
     return found.exit_code, found.rank
 
@@ -51,8 +55,10 @@ def test_a_pod_at_work_is_left_alone() -> None:
 
 def test_all_ranks_finished_is_the_only_good_end() -> None:
     done: dict[str, Any] = {"code": 0, "phase": Phase.FINISHED}
-    assert judge(ended(0, **done), ended(1, **done)) == exit_status.Finished()
+    assert judge(ended(0, **done), ended(1, **done)) is None
+    assert state(ended(0, **done), ended(1, **done)).finished
     assert judge(ended(0, **done), seen(1)) is None
+    assert not state(ended(0, **done), seen(1)).finished
 
 
 def test_a_rank_that_ends_with_0_before_the_end_has_failed() -> None:
@@ -131,13 +137,16 @@ def test_a_pod_does_not_follow_its_own_report() -> None:
 @pytest.mark.parametrize("code", [ExitCode.JOIN_TIMEOUT, ExitCode.BAD_ASSIGNMENT])
 def test_all_pods_say_the_same_of_what_keeps_them_from_being_a_gang(code: ExitCode) -> None:
     fault = barrier.Fault(pod=0, exit_code=code, sentence="missing: pod 2")
-    assert judge(seen(0), fault=fault, pod=1) == exit_status.Failed(exit_code=code, sentence="missing: pod 2")
+    found = judge(seen(0), fault=fault, pod=1)
+    assert found is not None
+    assert (found.exit_code, found.sentence, found.rank) == (code, "missing: pod 2", None)
 
 
 def test_a_silent_pod_0_is_a_lost_peer_unless_the_work_is_done() -> None:
     assert code_and_rank(judge(seen(0), barrier_silent=True, pod=1)) == (ExitCode.PEER_LOST, None)
     done = ended(0, code=0, phase=Phase.FINISHED)
-    assert judge(done, barrier_silent=True, pod=1) == exit_status.Finished()
+    assert judge(done, barrier_silent=True, pod=1) is None
+    assert state(done).finished
 
 
 @pytest.mark.parametrize(

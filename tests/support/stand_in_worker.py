@@ -78,7 +78,7 @@ def main() -> int:
         )
         message.write_bytes(termination_message(failure))
         return code
-    end_together(config.read_config(os.environ))
+    end_together(config.read(os.environ))
     if os.environ[names.ENV_POD_INDEX] == "0":
         text = termination_message(result(assignment))
         message.write_bytes(text[: len(text) // 2] if message.with_name(TRUNCATE_MARK).exists() else text)
@@ -104,11 +104,11 @@ def end_together(pod: config.PodConfig) -> None:
         raise TimeoutError("pod 0 did not come")
     if pod.pods == 1:
         return None
-    book = barrier.Membership(gang=pod.gang, pods=pod.pods)
-    barrier.Server(book, address=pod.pod_ip, port=names.PORT_BARRIER, token=pod.token).start()
-    while len(book.state().done) < pod.pods - 1:
+    membership = barrier.Membership(gang=pod.gang, pods=pod.pods)
+    barrier.Server(membership, address=pod.pod_ip, port=names.PORT_BARRIER, token=pod.token).start()
+    while len(membership.state().done) < pod.pods - 1:
         if time.monotonic() > deadline:
-            raise TimeoutError(f"only pods {book.state().done} came")
+            raise TimeoutError(f"only pods {membership.state().done} came")
         time.sleep(0.05)
     return time.sleep(pod.limits.last_seconds)
 

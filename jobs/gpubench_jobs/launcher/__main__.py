@@ -20,7 +20,6 @@ import time
 import traceback
 from collections.abc import Callable
 from types import FrameType
-from typing import NoReturn
 
 
 class _Stop:
@@ -28,7 +27,6 @@ class _Stop:
 
     def __init__(self) -> None:
         self.requested = False
-        self.last_checkpoint_until: float | None = None  # as long as ranks may go on; None before it was looked at
         signal.signal(signal.SIGTERM, self._on_signal)
         signal.signal(signal.SIGINT, self._on_signal)
 
@@ -37,9 +35,7 @@ class _Stop:
 
     def check(self) -> None:
         if self.requested:
-            raise _PodFailed(
-                exit_status.Failed(exit_code=ExitCode.TERMINATED, sentence="the pod was told to stop (SIGTERM)")
-            )
+            raise Failed(ExitCode.TERMINATED, "the pod was told to stop (SIGTERM)")
 
 
 _STOP = _Stop()  # from here on: what is imported below takes a second, and many on a busy node
@@ -49,24 +45,17 @@ from gpubench.exitcodes import ExitCode  # noqa: E402
 from gpubench_jobs import channel, clock, failures  # noqa: E402
 from gpubench_jobs.engines import horovod  # noqa: E402
 from gpubench_jobs.launcher import barrier, config, exit_status, processes, recording  # noqa: E402
+from gpubench_jobs.launcher.exit_status import Failed  # noqa: E402
 from gpubench_jobs.worker import checkpoint  # noqa: E402
 
 _LOOK_SECONDS = 0.2
-
-
-class _PodFailed(Exception):
-    """Carries the verdict to the one place that ends a pod."""
-
-    def __init__(self, failed: exit_status.Failed) -> None:
-        super().__init__(failed.sentence)
-        self.failed = failed
 
 
 def main() -> int:
     """The exit code."""
     started_ns = clock.monotonic_ns()
     try:
-        pod = config.read_config(os.environ)
+        pod = config.read(os.environ)
     except config.BadConfig as error:
         trial, attempt = config.trial_and_attempt(os.environ)
         failure = records.Failure(trial=trial, attempt=attempt, exit_code=ExitCode.BAD_ASSIGNMENT, sentence=str(error))
@@ -82,31 +71,32 @@ class _Launcher:
         self._stop = stop
         self._started_ns = started_ns
         self._deadline_join = time.monotonic() + pod.assignment.join_timeout_seconds
-        self._book: barrier.Membership | None = None  # on pod 0 only
+        self._last_checkpoint_until: float | None = None  # as long as ranks may go on; None before it was looked at
+        self._membership: barrier.Membership | None = None  # on pod 0 only
         self._gang: barrier.Gang | None = None
         self._recording = recording.of_pod(pod.records, runs_again=pod.runs_again)
-        self._team = processes.Processes(publish=self._recording.publish)
+        self._processes = processes.Processes(publish=self._recording.publish)
 
     def run(self) -> int:
         """Meet, start, watch, end."""
         try:
-            self._open_gang()
-            self._meet()
-            self._start_workers()
-            self._watch()
-            return self._succeed()
-        except _PodFailed as error:
-            return self._fail(error.failed)
+            self._gang = gang = self._open_gang()
+            self._meet(gang)
+            self._start_workers(gang)
+            self._watch(gang)
+            return self._succeed(gang)
+        except Failed as failed:
+            return self._fail(failed)
         except Exception as error:
             recording.say(traceback.format_exc())
             return self._fail(_unexpected(error))
 
     # Meeting
 
-    def _open_gang(self) -> None:
+    def _open_gang(self) -> barrier.Gang:
         pod, work = self._pod, barrier.work_of(self._pod.assignment)
         if pod.pod:
-            self._gang = barrier.RemoteGang(
+            return barrier.RemoteGang(
                 host=pod.rendezvous_host,
                 port=names.PORT_BARRIER,
                 gang=pod.gang,
@@ -115,19 +105,20 @@ class _Launcher:
                 token=pod.token,
                 work=work,
             )
-            return
-        book = barrier.Membership(gang=pod.gang, pods=pod.pods, work=work)
-        self._bind(lambda: barrier.Server(book, address=pod.pod_ip, port=names.PORT_BARRIER, token=pod.token).start())
+        self._membership = membership = barrier.Membership(gang=pod.gang, pods=pod.pods, work=work)
+        self._bind(
+            lambda: barrier.Server(membership, address=pod.pod_ip, port=names.PORT_BARRIER, token=pod.token).start()
+        )
         self._bind(
             lambda: horovod.serve_rendezvous(
                 address=pod.pod_ip,
                 port=names.PORT_RENDEZVOUS,
                 hosts=pod.pods,
                 slots=pod.assignment.workers_per_node,
-                admits=(lambda _: True) if pod.token is None else book.admits,
+                admits=(lambda _: True) if pod.token is None else membership.admits,
             )
         )
-        self._book, self._gang = book, barrier.LocalGang(book, address=pod.pod_ip)
+        return barrier.LocalGang(membership, address=pod.pod_ip)
 
     def _bind(self, serve: Callable[[], None]) -> None:
         """Open a server; where pods share a network, the attempt before may hold the port for another moment."""
@@ -137,58 +128,50 @@ class _Launcher:
                 return serve()
             except OSError as error:
                 if time.monotonic() > self._deadline_join:
-                    self._join_timeout(f"a port of {self._pod.pod_ip} could not be opened: {error}")
+                    raise self._join_timeout(f"a port of {self._pod.pod_ip} could not be opened: {error}") from error
             time.sleep(self._pod.limits.poll_seconds)
 
-    def _meet(self) -> None:
+    def _meet(self, gang: barrier.Gang) -> None:
         """Join, and wait until every pod has; the only end of a wait here is the join time-out."""
-        joined, state, trouble, refusal = False, barrier.State(), "", ""
-        while len(state.joined) < self._pod.pods:
+        pods, joined, state, trouble, refusal = self._pod.pods, False, barrier.State(), "", ""
+        while len(state.joined) < pods:
             self._stop.check()
             try:
                 if not joined:
-                    self._known_gang.join()
+                    gang.join()
                     joined = True
-                state, trouble, refusal = self._known_gang.state(), "", ""
+                state, trouble, refusal = gang.state(), "", ""
             except barrier.OtherWork as error:
-                raise _PodFailed(exit_status.Failed(exit_code=ExitCode.BAD_ASSIGNMENT, sentence=str(error))) from error
+                raise Failed(ExitCode.BAD_ASSIGNMENT, str(error)) from error
             except barrier.Refused as error:
                 refusal = str(error)  # which tells more than that, later, nobody answers
             except barrier.Unreachable as error:
                 trouble = str(error)
             if state.fault and state.fault.pod != self._pod.pod:
-                raise _PodFailed(exit_status.peer_failed(state.fault))
+                raise exit_status.peer_failed(state.fault)
             # Pod 0 knows who is missing: whoever has reached it gives it the first word.
             patience = self._pod.limits.silence_seconds if joined and self._pod.pod else 0.0
             if time.monotonic() > self._deadline_join + patience:
-                self._join_timeout(refusal or trouble or _missing(state, self._pod.pods))
-            if len(state.joined) < self._pod.pods:
+                missing = ", ".join(map(str, sorted(set(range(pods)) - set(state.joined))))
+                here = f"{len(state.joined)} of {pods} are here, missing: pod {missing}"
+                raise self._join_timeout(refusal or trouble or here)
+            if len(state.joined) < pods:
                 time.sleep(self._pod.limits.poll_seconds)
         self._join_seconds = clock.seconds(clock.monotonic_ns() - self._started_ns)
 
-    def _join_timeout(self, why: str) -> NoReturn:
-        raise _PodFailed(
-            exit_status.Failed(
-                exit_code=ExitCode.JOIN_TIMEOUT,
-                sentence=f"not every pod came within {self._pod.assignment.join_timeout_seconds:g} s: {why}",
-            )
-        )
-
-    @property
-    def _known_gang(self) -> barrier.Gang:
-        assert self._gang is not None
-        return self._gang
+    def _join_timeout(self, why: str) -> Failed:
+        seconds = self._pod.assignment.join_timeout_seconds
+        return Failed(ExitCode.JOIN_TIMEOUT, f"not every pod came within {seconds:g} s: {why}")
 
     # Working
 
-    def _start_workers(self) -> None:
+    def _start_workers(self, gang: barrier.Gang) -> None:
         pod, assignment = self._pod, self._pod.assignment
-        gang = self._known_gang
         address = gang.address if isinstance(gang, barrier.RemoteGang) else pod.pod_ip
         cores = self._cores()
         self._memory_kills = exit_status.out_of_memory_kills()
         for rank in pod.ranks:
-            orders = channel.WorkerConfig(
+            worker = channel.WorkerConfig(
                 assignment=assignment,
                 rank=rank.rank,
                 local_rank=rank.local_rank,
@@ -209,7 +192,7 @@ class _Launcher:
                 communication=assignment.variant.communication if assignment.variant else None,
                 nccl_log=horovod.nccl_log_file(rank.rank) if assignment.gpu else None,
             )
-            self._team.start(orders, environment=variables)
+            self._processes.start(worker, environment=variables)
 
     def _cores(self) -> tuple[tuple[int, ...], ...] | None:
         """The cores of each rank; None when they share what the pod has, which is said once."""
@@ -222,7 +205,7 @@ class _Launcher:
                 alone=assignment.pin,
             )
         except ValueError as error:
-            raise _PodFailed(exit_status.Failed(exit_code=ExitCode.BAD_ASSIGNMENT, sentence=str(error))) from error
+            raise Failed(ExitCode.BAD_ASSIGNMENT, str(error)) from error
         if assignment.gpu:
             return None  # the right cores are those near the rank's GPU, and nothing here tells which these are
         if shares is None:
@@ -232,34 +215,35 @@ class _Launcher:
             )
         return shares
 
-    def _watch(self) -> None:
+    def _watch(self, gang: barrier.Gang) -> None:
         """Until every rank of this pod has ended well, or the pod has failed."""
-        watch = _BarrierWatch(self._known_gang, allowed=self._pod.limits)
+        limits, fault = self._pod.limits, None
+        answered, ask_again = time.monotonic(), 0.0
         while True:
             if self._stop.requested and not self._may_still_keep_a_checkpoint():
                 self._stop.check()
-            seen = self._team.look(timeout=_LOOK_SECONDS)
-            watch.look()
-            ending = exit_status.classify(
-                exit_status.PodState(
-                    pod=self._pod.pod,
-                    ranks=seen,
-                    now_ns=clock.monotonic_ns(),
-                    stall_seconds=self._pod.assignment.stall_timeout_seconds,
-                    fault=watch.fault,
-                    barrier_silent=watch.silent,
-                    custom_file=self._pod.assignment.custom_file,
-                    out_of_memory_kills=self._memory_kills_since() if any(one.returncode for one in seen) else 0,
-                ),
-                self._pod.limits,
+            seen = self._processes.poll(timeout=_LOOK_SECONDS)
+            if (now := time.monotonic()) >= ask_again:  # whether the gang knows of a failure
+                ask_again = now + limits.watch_seconds
+                with contextlib.suppress(barrier.Unreachable, barrier.Refused):
+                    fault, answered = gang.state().fault, time.monotonic()
+            kills = exit_status.out_of_memory_kills() if any(one.returncode for one in seen) else self._memory_kills
+            pod = exit_status.PodState(
+                pod=self._pod.pod,
+                ranks=seen,
+                now_ns=clock.monotonic_ns(),
+                stall_seconds=self._pod.assignment.stall_timeout_seconds,
+                fault=fault,
+                barrier_silent=time.monotonic() - answered > limits.silence_seconds,
+                custom_file=self._pod.assignment.custom_file,
+                out_of_memory_kills=kills - self._memory_kills,
             )
-            match ending:
-                case exit_status.Failed():
-                    if not ending.own:
-                        self._stop.check()  # who was told to stop before did not lose a peer
-                    raise _PodFailed(ending)
-                case exit_status.Finished():
-                    return
+            if failed := exit_status.classify(pod, limits):
+                if not failed.own:
+                    self._stop.check()  # who was told to stop before did not lose a peer
+                raise failed
+            if pod.finished:
+                return
 
     def _may_still_keep_a_checkpoint(self) -> bool:
         """After SIGTERM: whether ranks go on for the last checkpoint of a training, for which pod 0 asks rank 0.
@@ -268,198 +252,137 @@ class _Launcher:
         """
         if self._pod.checkpoints is None:
             return False
-        if self._stop.last_checkpoint_until is None:
+        if self._last_checkpoint_until is None:
             seconds = self._pod.limits.last_checkpoint_seconds
-            self._stop.last_checkpoint_until = time.monotonic() + seconds
+            self._last_checkpoint_until = time.monotonic() + seconds
             deadline_ns = clock.monotonic_ns() + round(seconds * clock.NANOSECONDS)
-            self._team.ask(channel.Request(deadline_ns=deadline_ns))
-        return not self._team.answered and time.monotonic() < self._stop.last_checkpoint_until
-
-    def _memory_kills_since(self) -> int:
-        return exit_status.out_of_memory_kills() - self._memory_kills
+            self._processes.ask(channel.Request(deadline_ns=deadline_ns))
+        return not self._processes.answered and time.monotonic() < self._last_checkpoint_until
 
     # Ending
 
-    def _succeed(self) -> int:
+    def _succeed(self, gang: barrier.Gang) -> int:
         """Say done; pod 0 waits for all, so that its 0 means that every rank agreed to the result.
 
         When pod 0 ends, the Job controller deletes the others: their records are kept before they say done.
         """
-        allowed = self._pod.limits
-        if self._book is None:
-            self._recording.settle(within=allowed.keep_seconds)
-        others_keep = allowed.keep_seconds if self._book is not None and self._pod.records is not None else 0.0
-        deadline = time.monotonic() + allowed.done_seconds + others_keep
-        self._say_done(deadline)
-        if self._book is None:
+        limits, membership = self._pod.limits, self._membership
+        if membership is None:
+            self._recording.settle(within=limits.keep_seconds)
+        others_keep = limits.keep_seconds if membership is not None and self._pod.records is not None else 0.0
+        deadline = time.monotonic() + limits.done_seconds + others_keep
+        self._say_done(gang, deadline)
+        if membership is None:
             self._end_recording()
             return ExitCode.SUCCEEDED
-        while len((state := self._book.state()).done) < self._pod.pods:
+        while len((state := membership.state()).done) < self._pod.pods:
             self._stop.check()
             if state.fault:
-                raise _PodFailed(exit_status.peer_failed(state.fault))
+                raise exit_status.peer_failed(state.fault)
             if time.monotonic() > deadline:
                 missing = sorted(set(range(self._pod.pods)) - set(state.done))
-                raise _PodFailed(
-                    exit_status.Failed(
-                        exit_code=ExitCode.PEER_LOST, sentence=f"pods {missing} did not acknowledge the result in time"
-                    )
-                )
+                raise Failed(ExitCode.PEER_LOST, f"pods {missing} did not acknowledge the result in time")
             time.sleep(0.02)
-        if self._team.result is None:
-            raise _PodFailed(
-                exit_status.Failed(exit_code=ExitCode.WORKER_RAISED, sentence="rank 0 ended well and gave no result")
-            )
-        code = _close(self._recording, self._team.result)
+        if self._processes.result is None:
+            raise Failed(ExitCode.WORKER_RAISED, "rank 0 ended well and gave no result")
+        code = _close(self._recording, self._processes.result)
         self._end_recording()
-        if code == ExitCode.SUCCEEDED:
-            self._remove_checkpoints()
-        if self._pod.pods > 1:
-            time.sleep(allowed.last_seconds)
-        return code
-
-    def _remove_checkpoints(self) -> None:
-        """Nobody goes on from them, and each is as large as the model; a volume that is away holds up no end."""
-        if self._pod.checkpoints is not None:
+        if code == ExitCode.SUCCEEDED and self._pod.checkpoints is not None:
+            # Nobody goes on from them, and each is as large as the model; a volume that is away holds up no end.
             store = checkpoint.Store(folder=self._pod.checkpoints)
             remover = threading.Thread(target=store.remove, name="checkpoints", daemon=True)
             remover.start()
-            remover.join(self._pod.limits.keep_seconds)
+            remover.join(limits.keep_seconds)
+        if self._pod.pods > 1:
+            time.sleep(limits.last_seconds)
+        return code
 
-    def _say_done(self, deadline: float) -> None:
+    def _say_done(self, gang: barrier.Gang, deadline: float) -> None:
         while True:
             self._stop.check()
             try:
-                return self._known_gang.done()
+                return gang.done()
             except (barrier.Unreachable, barrier.Refused) as error:
                 if time.monotonic() > deadline:
-                    raise _PodFailed(exit_status.Failed(exit_code=ExitCode.PEER_LOST, sentence=str(error))) from error
+                    raise Failed(ExitCode.PEER_LOST, str(error)) from error
             time.sleep(self._pod.limits.poll_seconds)
 
-    def _fail(self, failed: exit_status.Failed) -> int:
+    def _fail(self, failed: Failed) -> int:
         """Last words first, then the others, then the workers; at the very end the patience of a mere witness.
 
         The others come before the workers: one that hangs in the kernel must not keep the news from them.
         """
-        code = _close(
-            self._recording,
-            records.Failure(
-                trial=self._pod.assignment.trial,
-                attempt=self._pod.assignment.attempt,
-                exit_code=failed.exit_code,
-                rank=failed.rank,
-                sentence=failed.sentence,
-            ),
+        assignment, limits = self._pod.assignment, self._pod.limits
+        failure = records.Failure(
+            trial=assignment.trial,
+            attempt=assignment.attempt,
+            exit_code=failed.exit_code,
+            rank=failed.rank,
+            sentence=failed.sentence,
         )
-        if failed.own:
-            self._tell(failed)
-        if left := self._team.stop(kill_after=self._pod.limits.kill_seconds):
+        code = _close(self._recording, failure)
+        # A pod that waited in vain is no cause; only pod 0 can say who is.
+        if failed.own and self._gang and not (failed.exit_code is ExitCode.JOIN_TIMEOUT and self._pod.pod):
+            with contextlib.suppress(barrier.Unreachable, barrier.Refused):
+                self._gang.report(
+                    barrier.Fault(
+                        pod=self._pod.pod,
+                        rank=failed.rank,
+                        exit_code=failed.exit_code,
+                        sentence=failed.sentence[:500],
+                    )
+                )
+        if left := self._processes.stop(kill_after=limits.kill_seconds):
             recording.say(f"ranks {left} did not end even by SIGKILL: see the node's log")
         self._end_recording()
-        if failed.own:
-            self._wait_until_informed()
-        else:
-            self._linger()
+        if failed.own:  # pod 0 takes the barrier with it when it ends: the others must have asked before
+            deadline = time.monotonic() + limits.inform_seconds
+            while self._membership and not self._membership.everyone_informed() and time.monotonic() < deadline:
+                time.sleep(0.02)
+        else:  # SIGTERM ends the wait: then whoever sent it has seen what there is to see
+            deadline = time.monotonic() + limits.linger_seconds
+            while time.monotonic() < deadline and not self._stop.requested:
+                time.sleep(_LOOK_SECONDS)
         return code
 
     def _end_recording(self) -> None:
         """The last words are said: a volume that does not answer keeps nobody from them."""
         self._recording.close(within=self._pod.limits.keep_seconds)
 
-    def _tell(self, failed: exit_status.Failed) -> None:
-        fault = barrier.Fault(
-            pod=self._pod.pod, rank=failed.rank, exit_code=failed.exit_code, sentence=failed.sentence[:500]
-        )
-        # A pod that waited in vain is no cause; only pod 0 can say who is.
-        if self._gang and not (failed.exit_code is ExitCode.JOIN_TIMEOUT and self._pod.pod):
-            with contextlib.suppress(barrier.Unreachable, barrier.Refused):
-                self._gang.report(fault)
 
-    def _wait_until_informed(self) -> None:
-        """Pod 0 takes the barrier with it when it ends: the others must have asked before."""
-        deadline = time.monotonic() + self._pod.limits.inform_seconds
-        while self._book and not self._book.everyone_informed() and time.monotonic() < deadline:
-            time.sleep(0.02)
-
-    def _linger(self) -> None:
-        """SIGTERM ends it: then whoever sent it has seen what there is to see."""
-        deadline = time.monotonic() + self._pod.limits.linger_seconds
-        while time.monotonic() < deadline and not self._stop.requested:
-            time.sleep(_LOOK_SECONDS)
-
-
-class _BarrierWatch:
-    """Asks the barrier now and then whether the gang knows of a failure."""
-
-    def __init__(self, gang: barrier.Gang, *, allowed: config.Limits) -> None:
-        self._gang = gang
-        self._limits = allowed
-        self._next = 0.0
-        self._answered = time.monotonic()
-        self.fault: barrier.Fault | None = None
-
-    @property
-    def silent(self) -> bool:
-        return time.monotonic() - self._answered > self._limits.silence_seconds
-
-    def look(self) -> None:
-        now = time.monotonic()
-        if now < self._next:
-            return
-        self._next = now + self._limits.watch_seconds
-        with contextlib.suppress(barrier.Unreachable, barrier.Refused):
-            self.fault = self._gang.state().fault
-            self._answered = time.monotonic()
-
-
-def _unexpected(error: Exception) -> exit_status.Failed:
+def _unexpected(error: Exception) -> Failed:
     """What nobody has foreseen is a failure like any other: with a reason, and told to the peers."""
     if isinstance(error, ImportError):
-        return exit_status.Failed(
-            exit_code=ExitCode.BAD_ASSIGNMENT,
-            sentence=f"the image lacks {error.name or 'a library'}: {error}: use an image of the operator's version",
-        )
+        lacking = f"the image lacks {error.name or 'a library'}: {error}: use an image of the operator's version"
+        return Failed(ExitCode.BAD_ASSIGNMENT, lacking)
     if failures.no_room(error):
-        return exit_status.Failed(exit_code=ExitCode.DISK_FULL, sentence=failures.room_wanted(error))
-    return exit_status.Failed(
-        exit_code=ExitCode.WORKER_RAISED,
-        sentence=f"the launcher failed: {type(error).__name__}: {str(error)[:500]}: see the end of its log",
-    )
-
-
-def _missing(state: barrier.State, pods: int) -> str:
-    missing = sorted(set(range(pods)) - set(state.joined))
-    return f"{len(state.joined)} of {pods} are here, missing: pod {', '.join(map(str, missing))}"
+        return Failed(ExitCode.DISK_FULL, failures.room_wanted(error))
+    said = f"{type(error).__name__}: {str(error)[:500]}"
+    return Failed(ExitCode.WORKER_RAISED, f"the launcher failed: {said}: see the end of its log")
 
 
 def _close(recorded: recording.Recording, ending: records.Result | records.Failure) -> int:
-    """The closing record, on standard output and as termination message; the exit code that says the same."""
-    ending = _published(recorded, ending)
-    try:
-        exit_status.write_termination_message(
-            config.termination_message_path(os.environ), records.termination_message(ending)
-        )
-    except OSError as error:
-        recording.say(f"the termination message could not be written: {error}")
-        if isinstance(ending, records.Result):
-            return ExitCode.DISK_FULL if failures.no_room(error) else ExitCode.RESULT_NOT_WRITTEN
-    return ending.exit_code if isinstance(ending, records.Failure) else ExitCode.SUCCEEDED
+    """The closing record, on standard output and as termination message; the exit code that says the same.
 
-
-def _published(
-    recorded: recording.Recording, ending: records.Result | records.Failure
-) -> records.Result | records.Failure:
-    """The record that closes the log, in it; where the log does not take it, a failure in place of a result."""
+    Where the log does not take a result, a failure takes its place.
+    """
     try:
         recorded.publish(ending)
     except OSError as error:
         recording.silence(sys.stdout)
         if isinstance(ending, records.Result):
-            found = _unexpected(error)
-            return records.Failure(
-                trial=ending.trial, attempt=ending.attempt, exit_code=found.exit_code, sentence=found.sentence
+            failed = _unexpected(error)
+            ending = records.Failure(
+                trial=ending.trial, attempt=ending.attempt, exit_code=failed.exit_code, sentence=failed.sentence
             )
-    return ending
+    try:
+        path = config.termination_message_path(os.environ)
+        exit_status.write_termination_message(path, records.termination_message(ending))
+    except OSError as error:
+        recording.say(f"the termination message could not be written: {error}")
+        if isinstance(ending, records.Result):
+            return ExitCode.DISK_FULL if failures.no_room(error) else ExitCode.RESULT_NOT_WRITTEN
+    return ending.exit_code if isinstance(ending, records.Failure) else ExitCode.SUCCEEDED
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the pods of a gang meet: pod 0 keeps the book, the others reach it by HTTP.
+"""Where the pods of a gang meet: pod 0 keeps the membership, the others reach it by HTTP.
 
 Horovod has one time-out for start-up and for failures; pods of one gang can come minutes apart (image pulls, nodes that
-must be created first). So no worker starts before every pod has joined here. The same book tells all pods of a failure,
+must be created first). So no worker starts before every pod has joined here. It also tells all pods of a failure,
 so that nobody waits for a time-out, and pod 0 ends well only after every pod has said that its ranks are done.
 
 Must not happen: a pod of another attempt, which an address that was used again led here, takes part (it is refused by
@@ -25,11 +25,10 @@ import ipaddress
 import socket
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
-from typing import Protocol
+from typing import TypeAlias
 
 from pydantic import ValidationError
 
@@ -97,25 +96,9 @@ def signature(token: str, *said: str | bytes) -> str:
     return hmac.new(token.encode(), text, hashlib.sha256).hexdigest()
 
 
-class Gang(Protocol):
-    """A pod's view of the barrier: in its own memory on pod 0, by HTTP everywhere else."""
-
-    def join(self) -> None:
-        """This pod is here."""
-
-    def state(self) -> State:
-        """What the gang knows by now."""
-
-    def report(self, fault: Fault) -> None:
-        """This pod has failed for a reason of its own."""
-
-    def done(self) -> None:
-        """Every rank of this pod has ended well."""
-
-
 @dataclass
 class Membership:
-    """What pod 0 knows. Guarded by one lock; its values are frozen. The methods are those of `Gang`, for any pod."""
+    """What pod 0 knows of every pod. Guarded by one lock; its values are frozen."""
 
     gang: str
     pods: int
@@ -134,13 +117,15 @@ class Membership:
     def join(self, pod: int, *, address: str | None = None, work: str | None = None) -> None:
         """A pod is here; saying it twice changes nothing. One that would do other work fails the gang."""
         if work is not None and work != self.work:
-            sentence = _OTHER_WORK.format(pod)
-            return self.report(Fault(pod=pod, exit_code=ExitCode.BAD_ASSIGNMENT, sentence=sentence))
+            self.report(Fault(pod=pod, exit_code=ExitCode.BAD_ASSIGNMENT, sentence=_OTHER_WORK.format(pod)))
+            return
         if address is not None:
             found = {address, _LOOPBACK} if ipaddress.ip_address(address).is_loopback else {address}
             with self._lock:
                 self._addresses |= found
-        return self._change(lambda state: state.model_copy(update={"joined": _with(state.joined, pod)}))
+        with self._lock:
+            joined = tuple(sorted({*self._state.joined, pod}))
+            self._state = self._state.model_copy(update={"joined": joined})
 
     def admits(self, address: str) -> bool:
         """Whether somebody at this address may be a rank of a pod that has joined."""
@@ -157,12 +142,16 @@ class Membership:
 
     def done(self, pod: int) -> None:
         """All ranks of a pod have ended well."""
-        self._change(lambda state: state.model_copy(update={"done": _with(state.done, pod)}))
+        with self._lock:
+            done = tuple(sorted({*self._state.done, pod}))
+            self._state = self._state.model_copy(update={"done": done})
 
     def report(self, fault: Fault) -> None:
         """Only the first failure is kept: what follows it are mostly its echoes."""
-        self._change(lambda state: state if state.fault else state.model_copy(update={"fault": fault}))
-        self.informed(fault.pod)
+        with self._lock:
+            if self._state.fault is None:
+                self._state = self._state.model_copy(update={"fault": fault})
+            self._informed.add(fault.pod)
 
     def informed(self, pod: int) -> None:
         """This pod has been told of the fault, or is where it happened."""
@@ -175,35 +164,23 @@ class Membership:
         with self._lock:
             return set(self._state.joined) - {0} <= self._informed
 
-    def _change(self, change: Callable[[State], State]) -> None:
-        with self._lock:
-            self._state = change(self._state)
-
-
-def _with(pods: tuple[int, ...], pod: int) -> tuple[int, ...]:
-    return tuple(sorted({*pods, pod}))
-
 
 class LocalGang:
-    """Pod 0's own view."""
+    """Pod 0's own view of the barrier."""
 
-    # ruff: noqa: D102  # the methods of both views are documented in Gang
-
-    def __init__(self, book: Membership, *, address: str | None = None) -> None:
-        self._book = book
+    def __init__(self, membership: Membership, *, address: str | None = None) -> None:
+        self._membership = membership
         self._address = address
 
+        self.state, self.report = membership.state, membership.report
+
     def join(self) -> None:
-        self._book.join(0, address=self._address)
-
-    def state(self) -> State:
-        return self._book.state()
-
-    def report(self, fault: Fault) -> None:
-        self._book.report(fault)
+        """This pod is here."""
+        self._membership.join(0, address=self._address)
 
     def done(self) -> None:
-        self._book.done(0)
+        """Every rank of this pod has ended well."""
+        self._membership.done(0)
 
 
 class RemoteGang:
@@ -233,21 +210,27 @@ class RemoteGang:
         return self._address
 
     def join(self) -> None:
+        """This pod is here."""
         if self._request("POST", "/join", self._work) != self._work.encode():
             raise OtherWork(_OTHER_WORK.format(self._pod))
 
     def state(self) -> State:
+        """What the gang knows by now."""
         return State.model_validate_json(self._request("GET", "/state"))
 
     def report(self, fault: Fault) -> None:
+        """This pod has failed for a reason of its own."""
         self._request("POST", "/failed", fault.to_json())
 
     def done(self) -> None:
+        """Every rank of this pod has ended well."""
         self._request("POST", "/done")
 
     def _request(self, method: str, path: str, body: str = "") -> bytes:
         try:
-            address = self._address or _resolve(self._host)
+            address = self._address
+            if address is None:  # IPv4 only: Horovod's Gloo store knows nothing else
+                address = str(socket.getaddrinfo(self._host, None, socket.AF_INET, socket.SOCK_STREAM)[0][4][0])
             status, answer = self._exchange(address, method=method, path=path, body=body)
         except (OSError, http.client.HTTPException) as error:
             raise Unreachable(f"pod 0 ({self._host}) does not answer: {error}") from error
@@ -278,9 +261,8 @@ class RemoteGang:
             connection.close()
 
 
-def _resolve(host: str) -> str:
-    """IPv4 only: Horovod's Gloo store knows nothing else."""
-    return str(socket.getaddrinfo(host, None, socket.AF_INET, socket.SOCK_STREAM)[0][4][0])
+#: A pod's view of the barrier: in its own memory on pod 0, by HTTP everywhere else.
+Gang: TypeAlias = LocalGang | RemoteGang
 
 
 def _is_equal(expected: str, given: str | None) -> bool:
@@ -289,16 +271,16 @@ def _is_equal(expected: str, given: str | None) -> bool:
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """The book behind a port of the pod's own address: pods of a test share one machine, each with its own address."""
+    """Answers on the pod's own address: pods of a test share one machine, each with an address of its own."""
 
     daemon_threads = True
     request_queue_size = 1024  # all pods of a large gang come at once
     # The address of a pod can still be in TIME_WAIT from the attempt before, on nodes that share one network.
     allow_reuse_address = True
 
-    def __init__(self, book: Membership, *, address: str, port: int, token: str | None = None) -> None:
+    def __init__(self, membership: Membership, *, address: str, port: int, token: str | None = None) -> None:
         super().__init__((address, port), _Handler)
-        self.book = book
+        self.membership = membership
         self.token = token
 
     def start(self) -> None:
@@ -311,47 +293,44 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     server: Server
 
     def do_GET(self) -> None:
-        book = self.server.book
+        membership = self.server.membership
         if (pod := self._pod(b"")) is not None and self.path == "/state":
-            self._answer(200, book.state().to_json())
-            book.informed(pod)
+            self._answer(200, membership.state().to_json())
+            membership.informed(pod)
 
     def do_POST(self) -> None:
-        book, body = self.server.book, self._body()
+        membership, body = self.server.membership, self._body()
         if (pod := self._pod(body)) is None:
             return
         match self.path:
             case "/join":
-                book.join(pod, address=str(self.client_address[0]), work=body.decode(errors="replace"))
-                self._answer(200, book.work)
+                membership.join(pod, address=str(self.client_address[0]), work=body.decode(errors="replace"))
+                self._answer(200, membership.work)
             case "/failed":
-                self._report(body)
+                try:
+                    membership.report(Fault.model_validate_json(body))
+                except ValidationError:
+                    self._answer(400, "this tells of no failure")
+                else:
+                    self._answer(200, "{}")
             case "/done":
-                # Answered first: pod 0 leaves as soon as the last pod is in the book, and takes this server with it.
+                # Answered first: pod 0 leaves as soon as the last pod has said so, and takes this server with it.
                 self._answer(200, "{}")
-                book.done(pod)
+                membership.done(pod)
             case _:
                 self._answer(404, "no such place")
 
-    def _report(self, body: bytes) -> None:
-        try:
-            fault = Fault.model_validate_json(body)
-        except ValidationError:
-            return self._answer(400, "this tells of no failure")
-        self.server.book.report(fault)
-        return self._answer(200, "{}")
-
     def _pod(self, body: bytes) -> int | None:
         """The pod that asks; None when it was refused. Who cannot sign is told nothing of the gang."""
-        book = self.server.book
-        pod, gang = self.headers.get(_POD, ""), self.headers.get(_GANG)
+        membership = self.server.membership
+        pod, gang, number = self.headers.get(_POD, ""), self.headers.get(_GANG), self.headers.get(_NUMBER, "")
         if (refusal := self._unsigned(body)) is not None:
             self._answer(*refusal)
-        elif gang != book.gang:
-            self._answer(409, f"this is the barrier of {book.gang}")
-        elif not _is_number(pod) or int(pod) >= book.pods:
-            self._answer(400, f"{pod!r} is none of {book.pods} pods")
-        elif not self._is_news(int(pod)):
+        elif gang != membership.gang:
+            self._answer(409, f"this is the barrier of {membership.gang}")
+        elif not _is_number(pod) or int(pod) >= membership.pods:
+            self._answer(400, f"{pod!r} is none of {membership.pods} pods")
+        elif self.server.token is not None and not (_is_number(number) and membership.is_news(int(pod), int(number))):
             self._answer(409, "this was said before")
         else:
             return int(pod)
@@ -368,11 +347,6 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if not _is_equal(signature(token, self.command, self.path, *said, body), given):
             return HTTPStatus.FORBIDDEN, "this is signed with another token than that of this study's pods"
         return None
-
-    def _is_news(self, pod: int) -> bool:
-        """What somebody has listened to and says again is not."""
-        number = self.headers.get(_NUMBER, "")
-        return self.server.token is None or (_is_number(number) and self.server.book.is_news(pod, int(number)))
 
     def _body(self) -> bytes:
         length = self.headers.get("Content-Length", "0")

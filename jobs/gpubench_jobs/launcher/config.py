@@ -1,15 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the launcher finds in its pod's environment, validated once. Nothing else reads these variables.
-
-How long the launcher waits for what. Constants of the protocol, not of a study; tests make them short.
-
-Each has its reason and can be set in the environment as GPUBENCH_LIMIT_<NAME>, in seconds.
-
-Which ranks a pod runs, on which processors, and what Horovod must find in their environment. Pure arithmetic.
-
-The variables are what `horovodrun` itself sets for Gloo (horovod.runner.common.util.hosts and horovod.runner.gloo_run
-in Horovod 0.28.1); a process without them runs silently as rank 0 of 1, hence the check of `hvd.size()` in the worker.
-"""
+"""What a pod is told: its environment, read and validated once, the launcher's limits, its ranks and their cores."""
 
 import ipaddress
 import json
@@ -17,6 +7,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Self
 
 import psutil
 from pydantic import ValidationError
@@ -25,12 +16,15 @@ from gpubench import names, workloads
 from gpubench.plan import assignment as assignments
 from gpubench_jobs.channel import Rank
 
-_PREFIX = "GPUBENCH_LIMIT_"
+_LOOPBACK = "lo"
 
 
 @dataclass(frozen=True)
 class Limits:
-    """In seconds."""
+    """How long the launcher waits for what. Each can be set in the environment as GPUBENCH_LIMIT_<NAME>, in seconds.
+
+    Constants of the protocol, not of a benchmark; tests make them short.
+    """
 
     #: A pod that only lost a peer stays this long, so that the victim's own end is seen before this one's: the Job
     #: controller looks pod by pod, and a deleted node shows after some 49 s.
@@ -65,19 +59,13 @@ class Limits:
     poll_seconds: float = 0.2
     watch_seconds: float = 1.0
 
-
-def limits_from_environment(variables: Mapping[str, str]) -> Limits:
-    """The limits with what the environment overrides; ValueError for what is no number."""
-    return Limits(
-        **{
-            limit.name: float(variables[name])
-            for limit in fields(Limits)
-            if (name := _PREFIX + limit.name.removesuffix("_seconds").upper()) in variables
+    @classmethod
+    def from_environment(cls, variables: Mapping[str, str]) -> Self:
+        """The limits with what the environment overrides; ValueError for what is no number."""
+        variable_of = {
+            limit.name: f"GPUBENCH_LIMIT_{limit.name.removesuffix('_seconds').upper()}" for limit in fields(cls)
         }
-    )
-
-
-_LOOPBACK = "lo"
+        return cls(**{name: float(variables[of]) for name, of in variable_of.items() if of in variables})
 
 
 class BadConfig(ValueError):
@@ -130,18 +118,26 @@ def trial_and_attempt(variables: Mapping[str, str]) -> tuple[str, int]:
         return "unknown", 0
 
 
-def read_config(variables: Mapping[str, str]) -> PodConfig:
-    """The setting, or BadConfig."""
+def read(variables: Mapping[str, str]) -> PodConfig:
+    """The pod's configuration, or BadConfig."""
     assignment = _assignment(variables)
-    pod = _pod_index(variables)
+    index = _required(variables, names.ENV_POD_INDEX)
+    if not index.isdecimal():
+        raise BadConfig(f"{names.ENV_POD_INDEX} is {index!r}, not a number: the Job must have completionMode Indexed")
+    pod = int(index)
     pod_ip = _required(variables, names.ENV_POD_IP)
     try:
         own_ranks = ranks_of_pod(assignment, pod=pod)
-        allowed = limits_from_environment(variables)
+        allowed = Limits.from_environment(variables)
     except ValueError as error:
         raise BadConfig(str(error)) from error
     # A gang of one pod need not find itself by name.
     host = _required(variables, names.ENV_RENDEZVOUS_HOST) if assignment.nodes > 1 else pod_ip
+    folder = variables.get(names.ENV_RECORDS, "").strip()
+    log = names.log_name(trial=assignment.trial, attempt=assignment.attempt, pod=pod)
+    checkpoints = None
+    if assignment.checkpoint is not None:
+        checkpoints = Path(_required(variables, names.ENV_CHECKPOINTS)) / assignment.trial
     return PodConfig(
         assignment=assignment,
         pod=pod,
@@ -150,10 +146,10 @@ def read_config(variables: Mapping[str, str]) -> PodConfig:
         interface=_interface(pod_ip),
         rendezvous_host=host,
         limits=allowed,
-        records=_records(variables, assignment, pod=pod),
+        records=Path(folder) / log if folder else None,
         runs_again=variables.get(names.ENV_RUNS_AGAIN) == "true",
         token=variables.get(names.ENV_GANG_TOKEN) or None,
-        checkpoints=_checkpoints(variables, assignment),
+        checkpoints=checkpoints,
     )
 
 
@@ -178,25 +174,6 @@ def _assignment(variables: Mapping[str, str]) -> assignments.Assignment:
     except LookupError as error:
         raise BadConfig(f"{names.ENV_ASSIGNMENT}: {error.args[0]}") from error
     return assignment
-
-
-def _pod_index(variables: Mapping[str, str]) -> int:
-    text = _required(variables, names.ENV_POD_INDEX)
-    if not text.isdecimal():
-        raise BadConfig(f"{names.ENV_POD_INDEX} is {text!r}, not a number: the Job must have completionMode Indexed")
-    return int(text)
-
-
-def _records(variables: Mapping[str, str], assignment: assignments.Assignment, *, pod: int) -> Path | None:
-    folder = variables.get(names.ENV_RECORDS, "").strip()
-    name = names.log_name(trial=assignment.trial, attempt=assignment.attempt, pod=pod)
-    return Path(folder) / name if folder else None
-
-
-def _checkpoints(variables: Mapping[str, str], assignment: assignments.Assignment) -> Path | None:
-    if assignment.checkpoint is None:
-        return None
-    return Path(_required(variables, names.ENV_CHECKPOINTS)) / assignment.trial
 
 
 def _interface(address: str) -> str:

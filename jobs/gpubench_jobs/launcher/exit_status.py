@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is to blame: from what a launcher sees of its ranks and of its gang to what becomes of the pod. Pure.
+"""How a pod ends: which failure of its gang is the cause (pure), and the termination message that says so.
 
 When one rank of a gang dies, all die within moments, each with an error of its own. The order of the rules is the order
 of trust: a rank that gives its own reason, a rank that ended without a word, a failure that another pod reported, a
 rank that lost a peer, a rank that makes no progress.
-
-Writing the last words of a pod, and reading why the kernel killed one of its processes.
 
 Must not happen: half a termination message. The kubelet may read the file at any moment and the operator takes what it
 finds for the truth.
@@ -24,6 +22,36 @@ from gpubench_jobs import clock
 from gpubench_jobs.channel import Phase
 from gpubench_jobs.launcher import barrier, config
 
+#: Phases before the first step is over.
+_STARTING = frozenset(
+    {
+        *(Phase.STARTING, Phase.CONNECTING, Phase.RESTORING, Phase.BUILDING, Phase.SPREADING, Phase.CHECKING),
+        Phase.FIRST_STEP,
+    }
+)
+#: Phases in which a rank may only be waiting for its peers.
+_WAITING = frozenset(
+    {Phase.CONNECTING, Phase.SPREADING, Phase.FIRST_STEP, Phase.STEPPING, Phase.EVALUATING, Phase.AGREEING}
+)
+_MEMORY_EVENTS = (Path("/sys/fs/cgroup/memory.events"), Path("/sys/fs/cgroup/memory/memory.oom_control"))
+#: A path that is itself a mount (the kubelet's /dev/termination-log), or a folder that is not ours to write in.
+_NO_RENAME = (errno.EBUSY, errno.EXDEV, errno.EACCES, errno.EPERM, errno.EROFS)
+#: The folder has no room. The file may: the kubelet's lies on another disk than the folder that it is bound into.
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+
+
+class Failed(Exception):
+    """The pod has failed; the sentence goes into its termination message."""
+
+    def __init__(self, exit_code: ExitCode, sentence: str, *, rank: int | None = None) -> None:
+        super().__init__(sentence)
+        self.exit_code, self.sentence, self.rank = exit_code, sentence, rank
+
+    @property
+    def own(self) -> bool:
+        """Whether the cause lies in this pod."""
+        return self.exit_code is not ExitCode.PEER_LOST
+
 
 @dataclass(frozen=True)
 class RankState:
@@ -41,7 +69,7 @@ class RankState:
 
 @dataclass(frozen=True)
 class PodState:
-    """All that a verdict is made of."""
+    """What a launcher knows of its pod and its gang at one moment."""
 
     pod: int
     ranks: tuple[RankState, ...]
@@ -52,191 +80,134 @@ class PodState:
     out_of_memory_kills: int = 0  # of this container since the launcher started
     custom_file: str | None = None  # of the user's, which its ranks run
 
-
-@dataclass(frozen=True)
-class Finished:
-    """Every rank of the pod has ended well."""
-
-
-@dataclass(frozen=True)
-class Failed:
-    """The pod has failed; the sentence goes into its termination message."""
-
-    exit_code: ExitCode
-    sentence: str
-    rank: int | None = None
-
     @property
-    def own(self) -> bool:
-        """Whether the cause lies in this pod."""
-        return self.exit_code is not ExitCode.PEER_LOST
+    def finished(self) -> bool:
+        """Whether every rank has ended well."""
+        return all(rank.returncode == 0 and rank.phase is Phase.FINISHED for rank in self.ranks)
+
+    def silence(self, rank: RankState) -> float:
+        """Seconds since the rank made progress."""
+        return clock.seconds(self.now_ns - rank.progress_ns)
+
+
+def classify(pod: PodState, limits: config.Limits) -> Failed | None:
+    """Why the pod has failed; None while it has not."""
+    return (
+        _of_own_reason(pod)
+        or _ended_without_a_word(pod, limits)
+        or _peer_reported(pod)
+        or _peer_lost(pod, limits)
+        or _stalled(pod, limits)
+    )
 
 
 def peer_failed(fault: barrier.Fault) -> Failed:
-    """The verdict of a pod that heard of another's failure.
+    """What a pod says that heard of another's failure.
 
     When pod 0 gave up waiting for somebody, or a gang cannot be one, every pod that did come has the same to say, and
     nobody's end to wait for.
     """
     if (code := named(fault.exit_code)) in (ExitCode.JOIN_TIMEOUT, ExitCode.BAD_ASSIGNMENT):
-        return Failed(exit_code=code, sentence=fault.sentence)
-    return Failed(exit_code=ExitCode.PEER_LOST, sentence=f"pod {fault.pod} failed first: {fault.sentence}")
+        return Failed(code, fault.sentence)
+    return Failed(ExitCode.PEER_LOST, f"pod {fault.pod} failed first: {fault.sentence}")
 
 
-def classify(pod: PodState, allowed: config.Limits) -> Finished | Failed | None:
-    """What becomes of the pod; None while it runs."""
-    return (
-        _own_words(pod)
-        or _nonsense(pod)
-        or _ended_without_a_word(pod, allowed)
-        or _peer_reported(pod)
-        or _peer_lost(pod, allowed)
-        or _stalled(pod, allowed)
-        or _finished(pod)
-    )
-
-
-def _own_words(pod: PodState) -> Failed | None:
-    for seen in pod.ranks:
-        if seen.failure and (code := named(seen.failure.exit_code)) not in (None, ExitCode.PEER_LOST):
+def _of_own_reason(pod: PodState) -> Failed | None:
+    for rank in pod.ranks:
+        code = named(rank.failure.exit_code) if rank.failure else None
+        if rank.failure and code not in (None, ExitCode.PEER_LOST):
             assert code is not None
-            return Failed(exit_code=code, sentence=seen.failure.sentence, rank=seen.rank)
+            return Failed(code, rank.failure.sentence, rank=rank.rank)
+    for rank in pod.ranks:
+        if rank.nonsense is not None:
+            return _of_its_program(pod, rank, f"wrote {rank.nonsense} into the pipe to its launcher")
     return None
 
 
-def _nonsense(pod: PodState) -> Failed | None:
-    for seen in pod.ranks:
-        if seen.nonsense is not None:
-            return _of_its_program(pod, seen, f"wrote {seen.nonsense} into the pipe to its launcher")
-    return None
-
-
-def _of_its_program(pod: PodState, seen: RankState, what: str) -> Failed:
+def _of_its_program(pod: PodState, rank: RankState, what: str) -> Failed:
     """Of a file of the user's, where there is one: another attempt at it would end no better."""
-    code, sentence = ExitCode.WORKER_RAISED, f"rank {seen.rank}, {seen.phase}, {what}: see its log"
-    if pod.custom_file is not None and seen.phase not in (Phase.STARTING, Phase.CONNECTING):
+    code, sentence = ExitCode.WORKER_RAISED, f"rank {rank.rank}, {rank.phase}, {what}: see its log"
+    if pod.custom_file is not None and rank.phase not in (Phase.STARTING, Phase.CONNECTING):
         code, sentence = ExitCode.CUSTOM_MODEL_FAILED, f"{pod.custom_file}: {sentence}, and correct the file"
-    return Failed(exit_code=code, sentence=sentence, rank=seen.rank)
+    return Failed(code, sentence, rank=rank.rank)
 
 
-def _ended_without_a_word(pod: PodState, allowed: config.Limits) -> Failed | None:
-    for seen in pod.ranks:
-        if seen.returncode is None or seen.failure or (seen.returncode == 0 and seen.phase is Phase.FINISHED):
+def _ended_without_a_word(pod: PodState, limits: config.Limits) -> Failed | None:
+    for rank in pod.ranks:
+        if rank.returncode is None or rank.failure or (rank.returncode == 0 and rank.phase is Phase.FINISHED):
             continue
-        if _aborted_while_connecting(seen):
-            # Gloo aborts the process also when it is the peer that is missing: the gang may know more in a moment.
-            if pod.fault or not _settled(pod, seen, allowed):
-                continue
+        if rank.returncode != -signal.SIGABRT or rank.phase is not Phase.CONNECTING:
+            return _crashed(pod, rank, rank.returncode)
+        # Gloo aborts the process also when it is the peer that is missing: the gang may know more in a moment.
+        if not pod.fault and _settled(pod, rank, limits):
             return Failed(
-                exit_code=ExitCode.PEER_LOST,
-                sentence=f"rank {seen.rank} could not connect to its peers in hvd.init(): see the end of its log, "
+                ExitCode.PEER_LOST,
+                f"rank {rank.rank} could not connect to its peers in hvd.init(): see the end of its log, "
                 "and whether pods of one gang may reach each other on all TCP ports",
-                rank=seen.rank,
+                rank=rank.rank,
             )
-        return _crashed(pod, seen)
     return None
 
 
-def _aborted_while_connecting(seen: RankState) -> bool:
-    return seen.returncode == -signal.SIGABRT and seen.phase is Phase.CONNECTING
-
-
-def _crashed(pod: PodState, seen: RankState) -> Failed:
-    assert seen.returncode is not None
-    where = f"rank {seen.rank}, {seen.phase},"
-    if seen.returncode == -signal.SIGKILL and pod.out_of_memory_kills:
+def _crashed(pod: PodState, rank: RankState, returncode: int) -> Failed:
+    where = f"rank {rank.rank}, {rank.phase},"
+    if returncode == -signal.SIGKILL and pod.out_of_memory_kills:
         return Failed(
-            exit_code=ExitCode.OUT_OF_MEMORY,
-            sentence=f"{where} was killed because the pod reached its memory limit: "
+            ExitCode.OUT_OF_MEMORY,
+            f"{where} was killed because the pod reached its memory limit: "
             "raise the memory of the pool's slots or lower the batch",
-            rank=seen.rank,
+            rank=rank.rank,
         )
-    if seen.returncode < 0:
-        name = _signal_name(-seen.returncode)
-        sentence = f"{where} was ended by {name}, which no process of gpubench sent: see its log and the node's"
-        return Failed(exit_code=ExitCode.WORKER_RAISED, sentence=sentence, rank=seen.rank)
-    return _of_its_program(pod, seen, f"ended with code {seen.returncode} and without a reason")
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
+    if returncode >= 0:
+        return _of_its_program(pod, rank, f"ended with code {returncode} and without a reason")
+    names = {number.value: number.name for number in signal.Signals}
+    name = names.get(-returncode, f"signal {-returncode}")
+    sentence = f"{where} was ended by {name}, which no process of gpubench sent: see its log and the node's"
+    return Failed(ExitCode.WORKER_RAISED, sentence, rank=rank.rank)
 
 
 def _peer_reported(pod: PodState) -> Failed | None:
     if pod.fault and pod.fault.pod != pod.pod:
         return peer_failed(pod.fault)
-    if pod.barrier_silent and any(seen.phase is not Phase.FINISHED for seen in pod.ranks):
-        return Failed(exit_code=ExitCode.PEER_LOST, sentence="pod 0 does not answer any more: look at that pod")
+    if pod.barrier_silent and any(rank.phase is not Phase.FINISHED for rank in pod.ranks):
+        return Failed(ExitCode.PEER_LOST, "pod 0 does not answer any more: look at that pod")
     return None
 
 
-def _peer_lost(pod: PodState, allowed: config.Limits) -> Failed | None:
-    for seen in pod.ranks:
-        if seen.failure and seen.failure.exit_code == ExitCode.PEER_LOST and _settled(pod, seen, allowed):
-            return Failed(exit_code=ExitCode.PEER_LOST, sentence=seen.failure.sentence)
+def _peer_lost(pod: PodState, limits: config.Limits) -> Failed | None:
+    for rank in pod.ranks:
+        if rank.failure and rank.failure.exit_code == ExitCode.PEER_LOST and _settled(pod, rank, limits):
+            return Failed(ExitCode.PEER_LOST, rank.failure.sentence)
     return None
 
 
-def _settled(pod: PodState, seen: RankState, allowed: config.Limits) -> bool:
-    return seen.ended_ns is not None and clock.seconds(pod.now_ns - seen.ended_ns) >= allowed.settle_seconds
+def _settled(pod: PodState, rank: RankState, limits: config.Limits) -> bool:
+    return rank.ended_ns is not None and clock.seconds(pod.now_ns - rank.ended_ns) >= limits.settle_seconds
 
 
-def _stalled(pod: PodState, allowed: config.Limits) -> Failed | None:
+def _stalled(pod: PodState, limits: config.Limits) -> Failed | None:
     """The rank that makes no progress. All of a gang stop when one does: who waits in a collective is a victim."""
-    running = [seen for seen in pod.ranks if seen.returncode is None]
-    silent = [seen for seen in running if _silence(pod, seen) >= _allowed_silence(pod, seen, allowed)]
-    blamed = [seen for seen in silent if seen.frozen] or [seen for seen in silent if seen.phase not in _WAITING]
-    if not blamed:
-        grace = allowed.stall_grace_seconds
-        blamed = [seen for seen in silent if _silence(pod, seen) >= _allowed_silence(pod, seen, allowed) + grace]
+
+    def allowed(rank: RankState) -> float:
+        return max(pod.stall_seconds, limits.start_seconds) if rank.phase in _STARTING else pod.stall_seconds
+
+    silent = [rank for rank in pod.ranks if rank.returncode is None and pod.silence(rank) >= allowed(rank)]
+    blamed = (
+        [rank for rank in silent if rank.frozen]
+        or [rank for rank in silent if rank.phase not in _WAITING]
+        or [rank for rank in silent if pod.silence(rank) >= allowed(rank) + limits.stall_grace_seconds]
+    )
     if not blamed:
         return None
     first = blamed[0]
     state = "its process is stopped" if first.frozen else f"it is {first.phase}"
     return Failed(
-        exit_code=ExitCode.STALLED,
-        sentence=f"rank {first.rank} made no progress for {_allowed_silence(pod, first, allowed):g} s ({state}): "
+        ExitCode.STALLED,
+        f"rank {first.rank} made no progress for {allowed(first):g} s ({state}): "
         "if a window takes that long, make measure.window shorter, or the batch smaller when it is a single step; "
         "else look at the rank's log and at its node",
         rank=first.rank,
     )
-
-
-#: Phases in which a rank may only be waiting for its peers.
-_WAITING = frozenset(
-    {Phase.CONNECTING, Phase.SPREADING, Phase.FIRST_STEP, Phase.STEPPING, Phase.EVALUATING, Phase.AGREEING}
-)
-#: Phases before the first step is over.
-_STARTING = frozenset(
-    {
-        *(Phase.STARTING, Phase.CONNECTING, Phase.RESTORING, Phase.BUILDING, Phase.SPREADING, Phase.CHECKING),
-        Phase.FIRST_STEP,
-    }
-)
-
-
-def _silence(pod: PodState, seen: RankState) -> float:
-    return clock.seconds(pod.now_ns - seen.progress_ns)
-
-
-def _allowed_silence(pod: PodState, seen: RankState, allowed: config.Limits) -> float:
-    return max(pod.stall_seconds, allowed.start_seconds) if seen.phase in _STARTING else pod.stall_seconds
-
-
-def _finished(pod: PodState) -> Finished | None:
-    if all(seen.returncode == 0 and seen.phase is Phase.FINISHED for seen in pod.ranks):
-        return Finished()
-    return None
-
-
-_MEMORY_EVENTS = (Path("/sys/fs/cgroup/memory.events"), Path("/sys/fs/cgroup/memory/memory.oom_control"))
-#: A path that is itself a mount (the kubelet's /dev/termination-log), or a folder that is not ours to write in.
-_NO_RENAME = (errno.EBUSY, errno.EXDEV, errno.EACCES, errno.EPERM, errno.EROFS)
-#: The folder has no room. The file may: the kubelet's lies on another disk than the folder that it is bound into.
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 def write_termination_message(path: Path, message: bytes) -> None:
@@ -270,9 +241,7 @@ def _write_in_place(path: Path, message: bytes) -> None:
 def out_of_memory_kills() -> int:
     """How often the kernel has killed a process of this container for its memory limit; 0 where that is not told."""
     for path in _MEMORY_EVENTS:
-        try:
+        with contextlib.suppress(OSError):
             lines = path.read_text().splitlines()
-        except OSError:
-            continue
-        return sum(int(line.split()[1]) for line in lines if line.split()[:1] == ["oom_kill"])
+            return sum(int(line.split()[1]) for line in lines if line.split()[:1] == ["oom_kill"])
     return 0

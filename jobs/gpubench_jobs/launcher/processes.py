@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The worker processes of one pod: starting, listening, stopping. It sees; `verdict` judges.
+"""The worker processes of one pod: starting, listening, stopping. `exit_status` classifies what they report.
 
 Must not happen: a worker that outlives its launcher (each asks the kernel to be killed with it), a line of a worker
 lost (pipes are read to their end after a process has ended), a worker's own print on the pod's standard output.
@@ -24,8 +24,6 @@ from gpubench_jobs.launcher.exit_status import RankState
 #: From SIGKILL until a worker is given up: freeing much memory takes its time, a broken device for ever.
 _KILLED_SECONDS = 5.0
 _NONSENSE_SHOWN = 40  # bytes
-#: Called with every record that belongs on the pod's standard output.
-Publish = Callable[[records.Record], None]
 
 
 @dataclass
@@ -38,9 +36,9 @@ class _Worker:
 
 
 class Processes:
-    """Started one by one, then looked at in turns."""
+    """Started one by one, then polled."""
 
-    def __init__(self, *, publish: Publish, now: clock.Clock = clock.monotonic_ns) -> None:
+    def __init__(self, *, publish: Callable[[records.Record], None], now: clock.Clock = clock.monotonic_ns) -> None:
         self._publish = publish
         self._now = now
         self._workers: list[_Worker] = []
@@ -48,22 +46,22 @@ class Processes:
         self.result: records.Result | None = None
         self.answered = False  # whether rank 0 has answered what it was asked
 
-    def start(self, orders: channel.WorkerConfig, *, environment: Mapping[str, str]) -> None:
-        """One rank. The pipes' descriptors are fixed here, so the orders are completed here."""
+    def start(self, worker_config: channel.WorkerConfig, *, environment: Mapping[str, str]) -> None:
+        """One rank. The descriptors of the pipes are known only here."""
         reader, writer = os.pipe()
         os.set_blocking(reader, False)
         asked, asking = os.pipe()
-        orders = orders.model_copy(update={"channel": writer, "requests": asked})
+        worker_config = worker_config.model_copy(update={"channel": writer, "requests": asked})
         process = subprocess.Popen(
             [sys.executable, "-m", "gpubench_jobs.worker"],
-            env={**environment, channel.ENV_CONFIG: orders.to_json()},
+            env={**environment, channel.ENV_CONFIG: worker_config.to_json()},
             stdin=subprocess.DEVNULL,
             stdout=sys.stderr.fileno(),
             pass_fds=(writer, asked),
         )
         os.close(writer)
         os.close(asked)
-        seen = RankState(rank=orders.rank, phase=channel.Phase.STARTING, progress_ns=self._now())
+        seen = RankState(rank=worker_config.rank, phase=channel.Phase.STARTING, progress_ns=self._now())
         worker = _Worker(process=process, pipe=reader, requests=asking, seen=seen)
         self._workers.append(worker)
         self._selector.register(reader, selectors.EVENT_READ, worker)
@@ -75,8 +73,8 @@ class Processes:
                 with contextlib.suppress(BrokenPipeError):  # it has just ended
                     os.write(worker.requests, request.to_json().encode() + b"\n")
 
-    def look(self, *, timeout: float) -> tuple[RankState, ...]:
-        """Everything that the workers said and did since the last look; waits at most `timeout` for something."""
+    def poll(self, *, timeout: float) -> tuple[RankState, ...]:
+        """Everything that the workers said and did since the last call; waits at most `timeout` seconds for it."""
         if self._selector.get_map():
             self._selector.select(timeout)
         else:
@@ -85,7 +83,11 @@ class Processes:
         ended = [worker.process.poll() for worker in self._workers]
         for worker, returncode in zip(self._workers, ended, strict=True):
             self._listen(worker)
-            self._note_end(worker, returncode)
+            seen = worker.seen
+            if returncode is None:
+                worker.seen = replace(seen, frozen=_frozen(worker.process.pid))
+            elif seen.returncode is None:
+                worker.seen = replace(seen, returncode=returncode, ended_ns=seen.ended_ns or self._now(), frozen=False)
         return tuple(worker.seen for worker in self._workers)
 
     def stop(self, *, kill_after: float) -> tuple[int, ...]:
@@ -138,13 +140,6 @@ class Processes:
             case _:
                 worker.seen = replace(worker.seen, progress_ns=self._now())
                 self._publish(message)
-
-    def _note_end(self, worker: _Worker, returncode: int | None) -> None:
-        seen = worker.seen
-        if returncode is None:
-            worker.seen = replace(seen, frozen=_frozen(worker.process.pid))
-        elif seen.returncode is None:
-            worker.seen = replace(seen, returncode=returncode, ended_ns=seen.ended_ns or self._now(), frozen=False)
 
 
 def _frozen(process: int) -> bool:

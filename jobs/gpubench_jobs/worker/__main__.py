@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One rank. The launcher starts it; what it must do is in its orders (`channel.WorkerConfig`) and Horovod's variables.
+"""One rank. The launcher starts it; what it does is in `channel.WorkerConfig` and Horovod's variables.
 
 Must not happen: a rank that outlives its launcher; a rank that leaves the cores it was given; an exception that ends
 in a hang of Python's or Horovod's own clean-up (the process leaves by `os._exit`, after it has said why).
@@ -7,47 +7,71 @@ in a hang of Python's or Horovod's own clean-up (the process leaves by `os._exit
 The heavy imports are inside `_train`: the process pins itself first, because libraries count processors when they load.
 """
 
+import contextlib
 import os
 import signal
 import sys
 import traceback
+from collections.abc import Iterator
 from typing import NoReturn
 
 from gpubench import records
 from gpubench.exitcodes import ExitCode
-from gpubench_jobs import channel, clock, failures, imports
+from gpubench_jobs import channel, clock
 from gpubench_jobs.channel import Phase
 from gpubench_jobs.worker import explain
+
+#: Keras imports pyplot wherever it can be had, to draw pictures: a quarter of the processor time of its own import.
+_NOT_NEEDED = ("matplotlib",)
 
 
 def main() -> NoReturn:
     """Ends the process."""
-    orders = channel.WorkerConfig.model_validate_json(os.environ[channel.ENV_CONFIG])  # without them nobody can be told
-    writer = channel.Writer(orders.channel)
+    config = channel.WorkerConfig.model_validate_json(os.environ[channel.ENV_CONFIG])  # without it nobody can be told
+    writer = channel.Writer(config.channel)
     try:
-        channel.die_with_parent(orders.launcher)
+        channel.die_with_parent(config.launcher)
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # a KeyboardInterrupt is none, then: some program has raised it
-        if orders.cores:
-            os.sched_setaffinity(0, orders.cores)
-        _train(orders, writer)
+        if config.cores:
+            os.sched_setaffinity(0, config.cores)
+        _train(config, writer)
     except BaseException as error:  # a file of the user's own may end by any
         # The traceback first: as soon as the launcher has heard why, it ends this process.
         traceback.print_exc()
-        explained = explain.explain(error, orders.assignment)
-        _say_failure(orders, writer, explained)
+        explained = explain.explain(error, config.assignment)
+        failure = records.Failure(
+            trial=config.assignment.trial,
+            attempt=config.assignment.attempt,
+            exit_code=explained.exit_code,
+            rank=config.rank,
+            sentence=explained.sentence[:2000],
+        )
+        writer.send(failure)
         _leave(explained.exit_code)
     writer.phase(Phase.FINISHED)
     _leave(ExitCode.SUCCEEDED)
 
 
-def _train(orders: channel.WorkerConfig, writer: channel.Writer) -> None:
+@contextlib.contextmanager
+def lean_imports() -> Iterator[None]:
+    """Libraries find the packages of `_NOT_NEEDED` missing, as on a machine without; afterwards they are there."""
+    hidden = [name for name in _NOT_NEEDED if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]  # None is how Python is told that there is none
+    try:
+        yield
+    finally:
+        for name in hidden:
+            del sys.modules[name]
+
+
+def _train(config: channel.WorkerConfig, writer: channel.Writer) -> None:
     """The way of a rank, one line each."""
-    with imports.lean():
+    with lean_imports():
         import tensorflow  # noqa: F401, PLC0415  # Keras with it
 
     from gpubench_jobs import models  # noqa: PLC0415  # see the top
-    from gpubench_jobs.engines import horovod  # noqa: PLC0415  # see the top
-    from gpubench_jobs.worker import (  # noqa: PLC0415  # see the top
+    from gpubench_jobs.engines import horovod  # noqa: PLC0415
+    from gpubench_jobs.worker import (  # noqa: PLC0415
         aggregate,
         builder,
         checkpointer,
@@ -59,90 +83,76 @@ def _train(orders: channel.WorkerConfig, writer: channel.Writer) -> None:
         session,
     )
 
-    assignment = orders.assignment
-    capability = devices.claim(orders)
+    assignment = config.assignment
+    capability = devices.claim(config)
     devices.require(assignment.precision, capability=capability)
     writer.phase(Phase.CONNECTING)
     horovod.connect(workers=assignment.workers)
-    transport = horovod.transport(gpu=assignment.gpu, log=os.environ.get(horovod.ENV_NCCL_LOG))
+    nccl_log = os.environ.get(horovod.ENV_NCCL_LOG)
+    transport = horovod.transport(gpu=assignment.gpu, log=nccl_log)
     writer.phase(Phase.BUILDING)
-    described = environment.describe(orders, transport=transport)
-    if orders.local_rank == 0:
+    described = environment.describe(config, transport=transport)
+    if config.local_rank == 0:
         writer.send(described)
     builder.use_precision(assignment.precision)
-    seed = assignment.seed * 1_000_003 + orders.rank  # ranks must not share samples, nor two seeds a rank's
+    seed = assignment.seed * 1_000_003 + config.rank  # ranks must not share samples, nor two seeds a rank's
 
     def build(first_step: int) -> builder.Work:
         writer.phase(Phase.BUILDING)
         models.seed(seed)
         return builder.build(
             assignment,
-            rank=orders.rank,
+            rank=config.rank,
             seed=seed,
             progress=lambda: writer.phase(Phase.BUILDING),
             first_step=first_step,
         )
 
-    begun = checkpointer.find_checkpoint(orders, writer) if orders.checkpoints is not None else None
-    work = build(begun.first_batch if begun is not None else 0)
-    if begun is not None and work.course and work.state and not begun.suits(work.course, work.state):
+    restore = checkpointer.find_checkpoint(config, writer) if config.checkpoints is not None else None
+    work = build(restore.first_batch if restore is not None else 0)
+    if restore is not None and work.plan and work.state and not restore.suits(work.plan, work.state):
         work = build(0)
-    live = sampling.LiveMetrics(assignment, rank=orders.rank)
-    live.serve(address=orders.pod_ip, local_rank=orders.local_rank)
+    live = sampling.LiveMetrics(assignment, rank=config.rank)
+    live.serve(address=config.pod_ip, local_rank=config.local_rank)
     writer.phase(Phase.SPREADING)
     if assignment.workers > 1:
-        builder.require_same(horovod.gather(builder.outline(work)), assignment)
+        aggregate.require_same(horovod.gather(work.outline()), assignment)
     horovod.broadcast(work.persistent)
-    gpu = devices.open_gpu(orders.local_rank) if assignment.gpu else None
+    gpu = devices.open_gpu(config.local_rank) if assignment.gpu else None
     rank = session.Session(
         assignment=assignment,
-        rank=orders.rank,
+        rank=config.rank,
         run=work.run,
         writer=writer,
         live=live,
         now=clock.monotonic_ns,
         computing=work.computing,
-        sampler=sampling.Sampler(orders.rank, gpu=gpu, seen=live.usage),
+        sampler=sampling.Sampler(config.rank, gpu=gpu, seen=live.usage),
     )
     rank.health = health.check(rank)
     keeper = resumed = None
-    if begun is not None and work.course and work.state:
-        resumed, keeper = begun.resume(rank, work.state), begun.keeper(work.course, work.state)
-    if work.course is None:
+    if restore is not None and work.plan and work.state:
+        resumed, keeper = restore.restore(rank, work.state), restore.checkpointer(work.plan, work.state)
+    if work.plan is None:
         rank.first_step()
-    init_seconds = clock.seconds(clock.monotonic_ns() - orders.started_ns)
-    if work.course is None:
+    init_seconds = clock.seconds(clock.monotonic_ns() - config.started_ns)
+    if work.plan is None:
         rank.measure(rank.warm_up(rank.calibrate()))
-    training = epochs.run_epochs(rank, work.course, keeper) if work.course else ()
+    training = epochs.run_epochs(rank, work.plan, keeper) if work.plan else ()
     if keeper is not None and keeper.store is not None:
         keeper.store.files(assignment.attempt)  # RankError where a later attempt keeps some: a result removes them
-    reports = rank.agree(
-        work.weights, described, links=horovod.links(horovod.read_nccl_log(os.environ.get(horovod.ENV_NCCL_LOG)))
-    )
     result = aggregate.result(
-        reports,
+        rank.agree(work.weights, described, links=horovod.links(horovod.read_nccl_log(nccl_log))),
         assignment=assignment,
-        join_seconds=orders.join_seconds,
+        join_seconds=config.join_seconds,
         init_seconds=init_seconds,
         training=training,
         kept=keeper.kept if keeper is not None else None,
         resumed=resumed,
     )
-    if orders.rank == 0:
+    if config.rank == 0:
         writer.send(result)
     horovod.disconnect()
-
-
-def _say_failure(orders: channel.WorkerConfig, writer: channel.Writer, explained: failures.RankError) -> None:
-    writer.send(
-        records.Failure(
-            trial=orders.assignment.trial,
-            attempt=orders.assignment.attempt,
-            exit_code=explained.exit_code,
-            rank=orders.rank,
-            sentence=explained.sentence[:2000],
-        )
-    )
 
 
 def _leave(code: int) -> NoReturn:

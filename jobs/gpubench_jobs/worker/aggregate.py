@@ -56,25 +56,39 @@ class HeldOut(Value):
     samples: int  # of all ranks: each held-out sample once
 
 
+def require_same(outlines: Sequence[Outline], assignment: assignments.Assignment) -> None:
+    """RankError, the same on every rank, where ranks have built what cannot be trained together."""
+    if (differs := difference(outlines)) is None:
+        return
+    if assignment.custom_file is not None:
+        raise RankError(
+            ExitCode.CUSTOM_MODEL_FAILED,
+            f"build() of {assignment.custom_file} must give every rank the same ({differs}): correct the file",
+        )
+    raise RankError(
+        ExitCode.DATA_UNUSABLE,
+        f"ranks have found different data ({differs}): give every node the same files at {assignment.data.path}",
+    )
+
+
 def difference(outlines: Sequence[Outline]) -> str | None:
     """The first thing in which a rank's outline is not rank 0's, with both values; None where there is none."""
-    facts = [_facts(outline) for outline in outlines]
+    facts = [
+        {
+            "steps of an epoch": outline.steps,
+            "samples of an epoch": outline.samples,
+            "epochs": outline.epochs,
+            "held-out samples": "some" if outline.evaluates else "none",
+            "number of variables": len(outline.shapes),
+            **{f"shape of variable {number}": shape for number, shape in enumerate(outline.shapes)},
+        }
+        for outline in outlines
+    ]
     for rank, other in enumerate(facts):
         for what, value in facts[0].items():
             if other.get(what) != value:
                 return f"{what}: {value} on rank 0, {other.get(what)} on rank {rank}"
     return None
-
-
-def _facts(outline: Outline) -> dict[str, object]:
-    return {
-        "steps of an epoch": outline.steps,
-        "samples of an epoch": outline.samples,
-        "epochs": outline.epochs,
-        "held-out samples": "some" if outline.evaluates else "none",
-        "number of variables": len(outline.shapes),
-        **{f"shape of variable {number}": shape for number, shape in enumerate(outline.shapes)},
-    }
 
 
 def result(

@@ -4,15 +4,10 @@
 Must not happen: ranks that begin with different weights (`persistent` is sent by rank 0), or that share samples
 (synthetic ones follow from the rank's seed, those of a data set from the rank's place in a common order).
 
-A study's ways of training (`spec.sweep[].variants`), applied to a recipe and to the reduction of its gradients.
+Without a variant (`spec.sweep[].variants`) everything about variants here is as if it were not. Fusion and cycle time
+are variables that Horovod reads when it starts; XLA is an argument of `train.compile_run`.
 
-Without a variant everything here is as if it were not. Fusion and cycle time are variables that Horovod reads when it
-starts (see `ranks`); XLA is an argument of `train.compile_run`.
-
-The arithmetic of a run, as TensorFlow and Keras are told. Process-wide, so set once, before a model is built.
-
-The workload allreduce: no model, only the collective that training waits for, on a message of a given size.
-
+The workload allreduce has no model, only the collective that training waits for, on a message of a given size.
 `batchPerWorker` is the number of elements of the message, 4 bytes each, or 2 with precision mixed_float16. A step is
 one all-reduce of the whole message, the mean over all ranks as in training; it works on what the step before has left,
 so that no two overlap and none can be left out. Its figures follow from a step's time t, the message's bytes S and n
@@ -22,15 +17,14 @@ ranks, as nccl-tests define them (https://github.com/NVIDIA/nccl-tests/blob/mast
     bus bandwidth       = S / t * 2 (n - 1) / n
 
 The first is what a program sees. The second is what each link must carry, whatever n is, because a ring sends 2 (n - 1)
-/ n of the message over each; it is the one to compare with the hardware.
-
-The digest at the end is the message's: ranks begin with different ones, so equal digests show that they were reduced.
+/ n of the message over each; it is the one to compare with the hardware. The digest at the end is the message's: ranks
+begin with different ones, so equal digests show that they were reduced.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 import keras
 import tensorflow as tf
@@ -49,6 +43,11 @@ from gpubench_jobs.failures import RankError
 from gpubench_jobs.models.recipe import Recipe
 from gpubench_jobs.worker import aggregate, checkpointer, epochs, probe, train
 
+#: tf_cnn_benchmarks multiplied the loss by this for float16, fixed, for all its convolutional models.
+_FLOAT16_LOSS_SCALE = 128.0
+#: Steps without an overflow after which a dynamic loss scale is doubled, as in tf_cnn_benchmarks.
+_GROWTH_STEPS = 1000
+
 
 @dataclass(frozen=True)
 class Work:
@@ -57,18 +56,30 @@ class Work:
     run: train.Run
     weights: list[tf.Variable]  # equal on all ranks at the end, or the gang did not train together
     persistent: list[tf.Variable]  # equal on all ranks at the beginning
-    course: epochs.EpochPlan | None  # in mode Training
+    plan: epochs.EpochPlan | None  # in mode Training
     computing: probe.Computing | None  # None where ranks do nothing alone
     state: checkpointer.TrainingState | None = None  # what a checkpoint has, in mode Training
 
+    def outline(self) -> aggregate.Outline:
+        """What the other ranks must have as well."""
+        shapes = tuple(tuple(variable.shape.as_list()) for variable in self.persistent)
+        if self.plan is None:
+            return aggregate.Outline(shapes=shapes)
+        return aggregate.Outline(
+            steps=self.plan.steps,
+            samples=self.plan.samples,
+            epochs=self.plan.epochs,
+            evaluates=self.plan.evaluation is not None,
+            shapes=shapes,
+        )
 
-@dataclass(frozen=True)
-class _Material:
+
+class _Material(NamedTuple):
     """A recipe and what it is fed."""
 
     recipe: Recipe
     feed: Feed
-    course: epochs.EpochPlan | None
+    plan: epochs.EpochPlan | None = None
 
 
 def build(
@@ -79,94 +90,53 @@ def build(
     The samples are those from `first_step` on.
     """
     if assignment.workload == workloads.MESSAGES and assignment.custom_file is None:
-        return _message(assignment, seed=seed)
-    material = _material(assignment, rank=rank, seed=seed, progress=progress, first_step=first_step)
+        if assignment.mode is Mode.TRAINING:
+            raise RankError(
+                ExitCode.BAD_ASSIGNMENT, "allreduce trains nothing: measure it in a study with measure.mode Throughput"
+            )
+        message = allreduce_message(assignment, seed=seed)
+        loop = compile_allreduce(message, reduce=reduction(assignment))
+        return Work(run=loop, weights=[message], persistent=[], plan=None, computing=None)
+    recipe, feed, plan = _material(assignment, rank=rank, seed=seed, progress=progress, first_step=first_step)
     run = train.compile_run(
-        material.recipe,
-        material.feed,
+        recipe,
+        feed,
         reduce=reduction(assignment),
         loss_scale=loss_scale(assignment),
         xla=xla(assignment),
-        sum_losses=material.course is not None,
+        sum_losses=plan is not None,
     )
-    recipe, computing = material.recipe, None
-    if run.computing is not None:
-        computing = probe.Computing(run.computing, weights=recipe.trainable)
     return Work(
         run=run,
         weights=recipe.trainable,
         persistent=recipe.persistent,
-        course=material.course,
-        computing=computing,
-        state=checkpointer.TrainingState(recipe.learned, recipe.persistent, run.variables) if material.course else None,
+        plan=plan,
+        computing=probe.Computing(run.computing, weights=recipe.trainable) if run.computing is not None else None,
+        state=checkpointer.TrainingState(recipe.learned, recipe.persistent, run.variables) if plan else None,
     )
-
-
-def outline(work: Work) -> aggregate.Outline:
-    """What the other ranks must have as well."""
-    shapes = tuple(tuple(variable.shape.as_list()) for variable in work.persistent)
-    if work.course is None:
-        return aggregate.Outline(shapes=shapes)
-    return aggregate.Outline(
-        steps=work.course.steps,
-        samples=work.course.samples,
-        epochs=work.course.epochs,
-        evaluates=work.course.evaluation is not None,
-        shapes=shapes,
-    )
-
-
-def require_same(outlines: Sequence[aggregate.Outline], assignment: Assignment) -> None:
-    """RankError, the same on every rank, where ranks have built what cannot be trained together."""
-    if (differs := aggregate.difference(outlines)) is None:
-        return
-    if assignment.custom_file is not None:
-        raise RankError(
-            ExitCode.CUSTOM_MODEL_FAILED,
-            f"build() of {assignment.custom_file} must give every rank the same ({differs}): correct the file",
-        )
-    raise RankError(
-        ExitCode.DATA_UNUSABLE,
-        f"ranks have found different data ({differs}): give every node the same files at {assignment.data.path}",
-    )
-
-
-def _message(assignment: Assignment, *, seed: int) -> Work:
-    if assignment.mode is Mode.TRAINING:
-        raise RankError(
-            ExitCode.BAD_ASSIGNMENT, "allreduce trains nothing: measure it in a study with measure.mode Throughput"
-        )
-    message = allreduce_message(assignment, seed=seed)
-    run = compile_allreduce(message, reduce=reduction(assignment))
-    return Work(run=run, weights=[message], persistent=[], course=None, computing=None)
 
 
 def _material(assignment: Assignment, *, rank: int, seed: int, progress: Progress, first_step: int = 0) -> _Material:
     if assignment.custom_file is not None:
-        return _own(assignment, rank=rank, first_step=first_step)
-    if assignment.data.source is DataSource.SYNTHETIC:
-        return _synthetic(assignment, seed=seed)
-    return _of_sets(assignment, rank=rank, progress=progress, first_step=first_step)
-
-
-def _synthetic(assignment: Assignment, *, seed: int) -> _Material:
+        return _custom(assignment, rank=rank, first_step=first_step)
+    if assignment.data.source is not DataSource.SYNTHETIC:
+        return _of_sets(assignment, rank=rank, progress=progress, first_step=first_step)
     if assignment.mode is Mode.TRAINING:
         raise RankError(
             ExitCode.BAD_ASSIGNMENT,
             "mode Training needs data that can be learned: set data.source to Generated or Volume",
         )
     recipe = apply_variant(models.build(assignment.workload), assignment)
-    return _Material(recipe, data.synthetic_feed(assignment, dtype=recipe.network.compute_dtype, seed=seed), None)
+    return _Material(recipe, data.synthetic_feed(assignment, dtype=recipe.network.compute_dtype, seed=seed))
 
 
 def _of_sets(assignment: Assignment, *, rank: int, progress: Progress, first_step: int) -> _Material:
     """Training samples through the pipeline; in mode Training also epochs and what was held out."""
-    workload, gang = workloads.find(assignment.workload), assignment.workers
+    workload, gang, batch = workloads.find(assignment.workload), assignment.workers, assignment.batch_per_worker
     sets = data.open_sets(workload, assignment.data, seed=assignment.seed, progress=progress)
     if sets.vocabulary is not None:
         workload = workload.model_copy(update={"vocabulary": sets.vocabulary})
     recipe = apply_variant(models.build_for(workload), assignment)
-    batch = assignment.batch_per_worker
     # A throughput counts steps: each must train a whole batch.
     drop_remainder = recipe.drop_remainder or assignment.mode is Mode.THROUGHPUT
     batches = pipeline.training_batches(
@@ -179,55 +149,74 @@ def _of_sets(assignment: Assignment, *, rank: int, progress: Progress, first_ste
         drop_remainder=drop_remainder,
         first_step=first_step,
     )
-    course = None
+    plan = None
     if assignment.mode is Mode.TRAINING:
         steps = pipeline.steps_per_epoch(
             sets.training.count, batch_per_worker=batch, workers=gang, drop_remainder=drop_remainder
         )
-        evaluation = None
-        if sets.evaluation is not None:
-            evaluation = _evaluation(recipe, sets.evaluation, assignment=assignment, rank=rank)
-        course = epochs.EpochPlan(
+        plan = epochs.EpochPlan(
             epochs=assignment.epochs or workload.default_epochs,
             steps=steps,
             # Ranks have equal parts of the last batch: what cannot be divided among them is left out.
             samples=min(steps * batch * gang, sets.training.count // gang * gang),
-            evaluation=evaluation,
+            evaluation=_evaluation(recipe, sets.evaluation, assignment=assignment, rank=rank)
+            if sets.evaluation is not None
+            else None,
         )
-    return _Material(recipe, streamed(batches, sets.training.on_device), course)
+    return _Material(recipe, streamed(batches, sets.training.on_device), plan)
 
 
 def _evaluation(recipe: Recipe, held_out: Split, *, assignment: Assignment, rank: int) -> epochs.Evaluation:
     if not held_out.count:
         raise files.unusable(f"the {held_out.name} set of {held_out.origin} has no samples: give it some")
-    gang = assignment.workers
     batches = pipeline.evaluation_batches(
-        held_out, batch_per_worker=assignment.batch_per_worker, rank=rank, workers=gang
+        held_out, batch_per_worker=assignment.batch_per_worker, rank=rank, workers=assignment.workers
     )
-    return epochs.Evaluation(recipe, batches, workers=gang, on_device=held_out.on_device)
+    return epochs.Evaluation(recipe, batches, workers=assignment.workers, on_device=held_out.on_device)
 
 
-def _own(assignment: Assignment, *, rank: int, first_step: int) -> _Material:
+def _custom(assignment: Assignment, *, rank: int, first_step: int) -> _Material:
     built = custom.load(assignment, rank=rank)
-    recipe = apply_variant(built.recipe, assignment)
-    course = None
+    recipe, plan = apply_variant(built.recipe, assignment), None
     if assignment.mode is Mode.TRAINING:
         evaluation = None
         if built.held_out is not None:
             evaluation = epochs.Evaluation(recipe, built.held_out, workers=assignment.workers)
         assert built.steps_per_epoch is not None  # `custom.load` has asked for it
-        course = epochs.EpochPlan(
+        plan = epochs.EpochPlan(
             epochs=assignment.epochs or built.epochs,
             steps=built.steps_per_epoch,
             samples=built.steps_per_epoch * assignment.batch_per_worker * assignment.workers,
             evaluation=evaluation,
         )
     batches = built.batches.skip(first_step) if first_step else built.batches  # gone through once more, unseen
-    return _Material(recipe, streamed(batches), course)
+    return _Material(recipe, streamed(batches), plan)
 
 
-#: Steps without an overflow after which a dynamic loss scale is doubled, as in tf_cnn_benchmarks.
-_GROWTH_STEPS = 1000
+# ---- the arithmetic ----
+
+
+def use_precision(precision: Precision) -> None:
+    """Process-wide, from here on, before a model is built.
+
+    TensorFloat-32 is TensorFlow's default on recent GPUs: it is switched off unless asked for.
+    """
+    tf.config.experimental.enable_tensor_float_32_execution(precision is Precision.TENSOR_FLOAT32)
+    mixed = precision in (Precision.MIXED_FLOAT16, Precision.MIXED_BFLOAT16)
+    keras.config.set_dtype_policy(precision.value if mixed else "float32")
+
+
+def static_loss_scale(precision: Precision) -> float:
+    """What the loss is multiplied by, and the gradients divided by, so that small ones survive in float16."""
+    return _FLOAT16_LOSS_SCALE if precision is Precision.MIXED_FLOAT16 else 1.0
+
+
+def loss_scale(assignment: Assignment) -> float:
+    """What `train.compile_run` multiplies the loss by; 1 where the optimizer does that."""
+    return 1.0 if _dynamic(assignment) else static_loss_scale(assignment.precision)
+
+
+# ---- variants ----
 
 
 def apply_variant(recipe: Recipe, assignment: Assignment) -> Recipe:
@@ -241,14 +230,7 @@ def apply_variant(recipe: Recipe, assignment: Assignment) -> Recipe:
     }[variant.learning_rate_scaling]
     if factor != 1.0:
         _scale_learning_rate(recipe.optimizer, factor)
-    if _dynamic(assignment):
-        return replace(recipe, optimizer=DynamicLossScale(recipe.optimizer))
-    return recipe
-
-
-def loss_scale(assignment: Assignment) -> float:
-    """What `train.compile_run` multiplies the loss by; 1 where the optimizer does that."""
-    return 1.0 if _dynamic(assignment) else static_loss_scale(assignment.precision)
+    return replace(recipe, optimizer=DynamicLossScale(recipe.optimizer)) if _dynamic(assignment) else recipe
 
 
 def reduction(assignment: Assignment) -> train.Reduce:
@@ -279,11 +261,7 @@ class DynamicLossScale(keras.optimizers.LossScaleOptimizer):  # type: ignore[mis
     """
 
     def __init__(self, inner_optimizer: keras.optimizers.Optimizer) -> None:
-        super().__init__(
-            inner_optimizer,
-            initial_scale=static_loss_scale(Precision.MIXED_FLOAT16),
-            dynamic_growth_steps=_GROWTH_STEPS,
-        )
+        super().__init__(inner_optimizer, initial_scale=_FLOAT16_LOSS_SCALE, dynamic_growth_steps=_GROWTH_STEPS)
 
     def check_finite(self, grads: list[slices.Gradient]) -> tf.Tensor:
         """Whether a step may be taken."""
@@ -314,26 +292,7 @@ class _Scaled(keras.optimizers.schedules.LearningRateSchedule):  # type: ignore[
         return {"schedule": self._schedule, "factor": self._factor}
 
 
-#: tf_cnn_benchmarks multiplied the loss by this for float16, fixed, for all its convolutional models.
-_FLOAT16_LOSS_SCALE = 128.0
-
-_POLICIES = {
-    Precision.FLOAT32: "float32",
-    Precision.TENSOR_FLOAT32: "float32",
-    Precision.MIXED_FLOAT16: "mixed_float16",
-    Precision.MIXED_BFLOAT16: "mixed_bfloat16",
-}
-
-
-def use_precision(precision: Precision) -> None:
-    """From here on. TensorFloat-32 is TensorFlow's default on recent GPUs: it is switched off unless asked for."""
-    tf.config.experimental.enable_tensor_float_32_execution(precision is Precision.TENSOR_FLOAT32)
-    keras.config.set_dtype_policy(_POLICIES[precision])
-
-
-def static_loss_scale(precision: Precision) -> float:
-    """What the loss is multiplied by, and the gradients divided by, so that small ones survive in float16."""
-    return _FLOAT16_LOSS_SCALE if precision is Precision.MIXED_FLOAT16 else 1.0
+# ---- the all-reduce alone ----
 
 
 def allreduce_message(assignment: Assignment, *, seed: int) -> tf.Variable:
@@ -349,7 +308,7 @@ def allreduce_message(assignment: Assignment, *, seed: int) -> tf.Variable:
     return tf.Variable(tf.cast(drawn, kind), trainable=False)
 
 
-def compile_allreduce(message: tf.Variable, *, reduce: train.Reduce) -> train.Run:
+def compile_allreduce(message: tf.Variable, *, reduce: train.Reduce) -> train.Loop:
     """So many all-reduces, one after the other; in place of a loss the first element."""
 
     def step(_: tuple[()]) -> tuple[tf.Tensor, int]:

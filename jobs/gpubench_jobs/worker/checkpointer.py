@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How an attempt begins from a checkpoint, and when it keeps one. `checkpoint` has the files, `snapshot` the variables.
+"""How an attempt restores a checkpoint, and when it keeps one. `checkpoint` has the files.
 
 Nobody tells an attempt that there was one before: rank 0 looks at the volume, and its word is broadcast. What it has
-found decides from which step on the samples are read, so it is looked at before the model is built, and its values are
-given back after. One of other data, or of other variables than the model's, is set aside, and training begins anew.
+found decides from which step on the samples are read, so it is looked at before the model is built, and the variables
+are restored after. A checkpoint of other data or of another model is set aside, and training begins anew.
 
 The first step of a process costs what no other does: tracing, optimization of the graph, choice of kernels, XLA. It is
 taken with the batch before the checkpoint's step, and nothing stays of it: every variable is given its value after it.
@@ -11,25 +11,21 @@ So all of that is time of restoring, as the interruption has cost it, and none o
 
 Between two windows, never inside one, rank 0 says whether one is due and how many windows to run until the next look;
 its word is broadcast, for a checkpoint needs all ranks. It is due before the interval is over, so that an interruption
-never costs more than one: the interval that was given, or Daly's (`measure.checkpoint_interval`), from what the
+never costs more than one: the interval that was given, or Daly's (`stats.checkpoint_interval`), from what the
 checkpoints of this training have cost so far. The first of all, which nobody can know the cost of, comes early.
 
 When the pod of rank 0 is told to stop, the launcher asks for a last one: rank 0 says at its next look that one is due,
 and the other ranks, which nobody has told, take part as in any other; with it all ranks end. Where what one has cost
 does not fit into the time that is left, none is begun.
 
-Must not happen: ranks that begin from different steps; a checkpoint's time in a figure of training; a training that
-fails because its volume is full.
+A checkpoint has every variable that a step reads or writes, on every rank. Trained weights and the optimizer's own are
+equal on all ranks after each step, so rank 0's are kept. The others may be each rank's own (seeds of dropout, moving
+statistics of batch normalisation, what a loss of a user's own keeps): ranks compare digests of them, and only those
+that differ are collected. Where the samples of a step follow from its number, as they do in `data.pipeline`, nothing
+else decides how the training goes on. What a model keeps outside of variables is not in a checkpoint.
 
-The state of a gang's training as bytes, and back: every variable that a step reads or writes, on every rank.
-
-Trained weights and the optimizer's own variables are equal on all ranks after each step, so rank 0's are kept. The
-others may be each rank's own (seeds of dropout, moving statistics of batch normalisation, what a loss of a user's own
-keeps in variables): ranks compare digests of them, and only those that differ are collected. Where the samples of a
-step follow from its number, as they do in `data.pipeline`, nothing else decides how the training goes on.
-
-Must not happen: a rank that goes on with another one's seeds. A state that is given to a model of another form.
-What a model keeps outside of variables (in Python, by tf.py_function, in tables) is not in a checkpoint.
+Must not happen: ranks that begin from different steps, or with another one's seeds; a checkpoint's time in a figure of
+training; a training that fails because its volume is full.
 """
 
 import hashlib
@@ -83,8 +79,9 @@ class TrainingState:
         known = {variable.ref() for variable in self.learned}
         found = dict[object, tf.Variable]()
         # A traced graph has its variables in the order of a set, another one in each process: by it two layers of
-        # dropout would change their seeds.
-        for variable in (*self.persistent, *sorted(self.of_a_step(), key=_made)):
+        # dropout would change their seeds. The same program makes them in the same order, by which they are numbered.
+        traced = sorted(self.of_a_step(), key=lambda variable: int(variable._unique_id.rpartition("_")[2]))
+        for variable in (*self.persistent, *traced):
             if variable.ref() not in known and variable.dtype != tf.string:
                 found.setdefault(variable.ref(), variable)
         return list(found.values())
@@ -100,8 +97,10 @@ class Snapshot:
 
 def take_snapshot(state: TrainingState, *, rank: int, workers: int) -> Snapshot:
     """On all ranks at once, between two steps."""
-    others = state.others()
-    own = _differing(others) if workers > 1 else frozenset[int]()
+    others, own = state.others(), frozenset[int]()
+    if workers > 1:  # the numbers of those that are not equal on all ranks
+        of_all = horovod.gather([hashlib.sha256(_bytes_of(variable)).hexdigest() for variable in others])
+        own = frozenset(number for number, digests in enumerate(zip(*of_all, strict=True)) if len(set(digests)) > 1)
     mine = b"".join(bytes(_bytes_of(others[number])) for number in sorted(own))
     of_ranks = horovod.gather_bytes(mine) if own else []
     common = (*state.learned, *(variable for number, variable in enumerate(others) if number not in own))
@@ -140,18 +139,6 @@ def restore_variables(state: TrainingState, arrays: Sequence[Array], values: byt
         of_ranks = horovod.broadcast_bytes(bytes(rest))
         size = len(of_ranks) // workers
         _assign(own, memoryview(of_ranks)[rank * size :])
-
-
-def _differing(variables: Sequence[tf.Variable]) -> frozenset[int]:
-    """The numbers of those that are not equal on all ranks."""
-    digests = [hashlib.sha256(_bytes_of(variable)).hexdigest() for variable in variables]
-    of_ranks = horovod.gather(digests)
-    return frozenset(number for number, of_all in enumerate(zip(*of_ranks, strict=True)) if len(set(of_all)) > 1)
-
-
-def _made(variable: tf.Variable) -> int:
-    """The place of a variable among all that the process has made: the same program makes them in the same order."""
-    return int(variable._unique_id.rpartition("_")[2])
 
 
 def _array(variable: tf.Variable, *, own: bool = False) -> Array:
@@ -228,34 +215,31 @@ class Checkpointer:
             self._since_ns, self._since_step = rank.now(), progress.step
         look = rank.agreed(self._decide(rank, windows=windows, steps=steps, step=progress.step))
         if look.keep and self._keep(rank, progress, last=look.last) and look.last:
-            raise _stopped(rank.rank, step=progress.step)
+            kept = f"has kept a checkpoint of step {progress.step}"  # what a rank did from now on would be lost
+            if rank.rank == 0:
+                raise RankError(ExitCode.TERMINATED, f"the pod was told to stop (SIGTERM), and {kept}")
+            raise RankError(ExitCode.PEER_LOST, f"rank 0 was told to stop, and {kept}")
         if self._asked:
             rank.writer.send(channel.Answered())
             self._asked = False
         return look.windows
 
     def _decide(self, rank: "Session", *, windows: int, steps: int, step: int) -> _Look:
-        """On rank 0; the others are told."""
+        """On rank 0; the others are told. The launcher waits for an answer to its request in any case."""
         if rank.rank != 0 or not rank.windows:
             return _Look(keep=False, last=False, windows=windows)
         assert self._since_ns is not None
-        now, before = rank.now(), rank.windows[-1]
+        now, before, last = rank.now(), rank.windows[-1], False
+        if self.requests is not None and (request := self.requests.newest()) is not None:
+            self._asked = True
+            last = clock.seconds(request.deadline_ns - now) >= _CAUTION * (self.write_seconds or 0.0)
         window_seconds = clock.seconds(before.nanoseconds) / before.steps * steps
         left = self.interval_seconds - clock.seconds(now - self._since_ns)
-        last = self._is_asked(now)
         keep = step > self._since_step and (last or left < window_seconds)
         if keep:
             left = self.interval_seconds
         until_look = int(min(left, _LOOK_SECONDS) / window_seconds)
         return _Look(keep=keep, last=last, windows=max(1, min(windows, until_look)))
-
-    def _is_asked(self, now: int) -> bool:
-        """Whether a last one is wanted and has the time. The launcher waits for an answer in any case."""
-        request = self.requests.newest() if self.requests is not None else None
-        if request is None:
-            return False
-        self._asked = True
-        return clock.seconds(request.deadline_ns - now) >= _CAUTION * (self.write_seconds or 0.0)
 
     def _keep(self, rank: "Session", progress: checkpoint.Progress, *, last: bool) -> bool:
         """On all ranks at once: whether it is whole. What the volume refuses is told and tried again at its time."""
@@ -263,60 +247,49 @@ class Checkpointer:
         rank.writer.phase(Phase.AGREEING)
         workers = self.identity.workers
         parts = tuple(horovod.gather(progress.parts[0])) if workers > 1 else progress.parts
-        taken = take_snapshot(self.state, rank=rank.rank, workers=workers)
+        snapshot = take_snapshot(self.state, rank=rank.rank, workers=workers)
         written = None
         if self.store is not None:
             rank.writer.phase(Phase.KEEPING)
-            written = self._write(rank, progress.model_copy(update={"parts": parts}), taken)
+            written = self._write(rank, self.store, progress.model_copy(update={"parts": parts}), snapshot)
         # Nobody trains while rank 0 writes, so that its time is the same on all ranks.
         whole = rank.agreed(written is not None)
         self.nanoseconds += (ended := rank.now()) - begun
         self._since_ns = ended
         if written is not None:
             self._since_step = progress.step
-            self._tell(rank, written, seconds=clock.seconds(ended - begun), last=last)
+            record = records.Checkpoint(
+                step=progress.step,
+                seconds=clock.seconds(ended - begun),
+                size_bytes=written.size_bytes,
+                interval_seconds=self.interval_seconds,
+                last=last,
+            )
+            self.kept.append(record)
+            rank.writer.send(record)
         return whole
 
-    def _write(self, rank: "Session", progress: checkpoint.Progress, taken: Snapshot) -> checkpoint.Manifest | None:
-        assert self.store is not None
+    def _write(
+        self, rank: "Session", store: checkpoint.Store, progress: checkpoint.Progress, snapshot: Snapshot
+    ) -> checkpoint.Manifest | None:
         manifest = checkpoint.Manifest(
             identity=self.identity,
             attempt=rank.assignment.attempt,
             extent=self.extent,
             framework=self.framework,
             progress=progress,
-            arrays=taken.arrays,
+            arrays=snapshot.arrays,
             write_seconds=self.write_seconds,
         )
         try:
-            return self.store.write(manifest, taken.values())
+            return store.write(manifest, snapshot.values())
         except OSError as error:
             sys.stderr.write(
-                f"checkpoint of step {progress.step} was not kept ({self.store.folder}: {error.strerror or error}): "
+                f"checkpoint of step {progress.step} was not kept ({store.folder}: {error.strerror or error}): "
                 "training goes on, and it is tried again; give spec.checkpoint a volume that these pods can write, "
                 f"with room for {checkpoint.KEPT + 1} of them\n"
             )
             return None
-
-    def _tell(self, rank: "Session", written: checkpoint.Manifest, *, seconds: float, last: bool) -> None:
-        record = records.Checkpoint(
-            step=written.progress.step,
-            seconds=seconds,
-            size_bytes=written.size_bytes,
-            interval_seconds=self.interval_seconds,
-            last=last,
-        )
-        self.kept.append(record)
-        rank.writer.send(record)
-
-
-def _stopped(rank: int, *, step: int) -> RankError:
-    """The end of a rank whose training is safe: what it did from now on would be lost."""
-    if rank == 0:
-        return RankError(
-            ExitCode.TERMINATED, f"the pod was told to stop (SIGTERM), and has kept a checkpoint of step {step}"
-        )
-    return RankError(ExitCode.PEER_LOST, f"rank 0 was told to stop, and has kept a checkpoint of step {step}")
 
 
 class _Found(Value):
@@ -329,7 +302,7 @@ class _Found(Value):
 class Restore:
     """What a rank begins from."""
 
-    orders: channel.WorkerConfig
+    config: channel.WorkerConfig
     writer: channel.Writer
     identity: checkpoint.Identity
     store: checkpoint.Store | None  # rank 0's
@@ -340,10 +313,10 @@ class Restore:
 
     @property
     def first_batch(self) -> int:
-        """The number of steps whose batches are not needed: the last one's is taken once more, see `resume`."""
+        """The number of steps whose batches are not needed: the last one's is taken once more, see `restore`."""
         return self.manifest.progress.step - 1 if self.manifest is not None else 0
 
-    def suits(self, course: "EpochPlan", state: TrainingState) -> bool:
+    def suits(self, plan: "EpochPlan", state: TrainingState) -> bool:
         """Whether what was built is the checkpoint's, by rank 0's word. If not, it must be built anew.
 
         The step is traced for it, which the first epoch of a training that begins anew has in its time.
@@ -352,8 +325,8 @@ class Restore:
             return True
         begun = clock.monotonic_ns()
         self.writer.phase(Phase.FIRST_STEP)
-        wrong = _wrong(self.manifest, course, state)
-        if self.orders.assignment.workers > 1:
+        wrong = _wrong(self.manifest, plan, state)
+        if self.config.assignment.workers > 1:
             wrong = horovod.broadcast_value(wrong)
         self.traced_seconds = clock.seconds(clock.monotonic_ns() - begun)
         self.seconds += self.traced_seconds
@@ -370,16 +343,16 @@ class Restore:
             self.manifest, self.values = None, b""
         return not wrong
 
-    def resume(self, rank: "Session", state: TrainingState) -> records.Resumed | None:
+    def restore(self, rank: "Session", state: TrainingState) -> records.Resumed | None:
         """All variables as they were; rank 0 tells it, and once more what earlier attempts told of their epochs."""
         if self.manifest is None:
             return None
         begun, manifest = rank.now(), self.manifest
-        workers = self.orders.assignment.workers
         self.writer.phase(Phase.FIRST_STEP)
         rank.run(1).numpy()
         rank.first_step_seconds = self.traced_seconds + clock.seconds(rank.now() - begun)
         self.writer.phase(Phase.SPREADING)
+        workers = self.config.assignment.workers
         restore_variables(state, manifest.arrays, self.values, rank=rank.rank, workers=workers)
         self.values = b""  # of the size of all weights
         self.seconds += clock.seconds(rank.now() - begun)
@@ -394,37 +367,37 @@ class Restore:
                 self.writer.send(record)
         return resumed
 
-    def keeper(self, course: "EpochPlan", state: TrainingState) -> Checkpointer:
+    def checkpointer(self, plan: "EpochPlan", state: TrainingState) -> Checkpointer:
         """Who keeps the checkpoints of this attempt."""
-        assignment, store = self.orders.assignment, self.store
+        assignment, store = self.config.assignment, self.store
         assert assignment.checkpoint is not None
         return Checkpointer(
             policy=assignment.checkpoint,
             nodes=assignment.nodes,
             identity=self.identity,
-            extent=_extent(course),
+            extent=_extent(plan),
             framework=_FRAMEWORK,
             state=state,
             store=replace(store, progress=lambda: self.writer.phase(Phase.KEEPING)) if store is not None else None,
-            requests=channel.Requests(self.orders.requests) if store is not None else None,
+            requests=channel.Requests(self.config.requests) if store is not None else None,
             begun=self.manifest,
         )
 
 
-def find_checkpoint(orders: channel.WorkerConfig, writer: channel.Writer) -> Restore:
+def find_checkpoint(config: channel.WorkerConfig, writer: channel.Writer) -> Restore:
     """What there is to begin from, the same on all ranks; rank 0 reads it, and all of it, to know that it is whole."""
-    begun, assignment = clock.monotonic_ns(), orders.assignment
+    begun, assignment = clock.monotonic_ns(), config.assignment
     identity, store, found = checkpoint.identity(assignment), None, None
-    writer.phase(Phase.SPREADING if orders.rank else Phase.RESTORING)
-    if orders.rank == 0:
-        assert orders.checkpoints is not None
-        store = checkpoint.Store(folder=Path(orders.checkpoints), progress=lambda: writer.phase(Phase.RESTORING))
+    writer.phase(Phase.SPREADING if config.rank else Phase.RESTORING)
+    if config.rank == 0:
+        assert config.checkpoints is not None
+        store = checkpoint.Store(folder=Path(config.checkpoints), progress=lambda: writer.phase(Phase.RESTORING))
         found = store.newest(identity, attempt=assignment.attempt)
     told = _Found(manifest=found.manifest if found is not None else None)
     if assignment.workers > 1:
         told = horovod.broadcast_value(told)
     return Restore(
-        orders=orders,
+        config=config,
         writer=writer,
         identity=identity,
         store=store,
@@ -434,13 +407,13 @@ def find_checkpoint(orders: channel.WorkerConfig, writer: channel.Writer) -> Res
     )
 
 
-def _extent(course: "EpochPlan") -> checkpoint.Extent:
-    return checkpoint.Extent(epochs=course.epochs, steps=course.steps, samples=course.samples)
+def _extent(plan: "EpochPlan") -> checkpoint.Extent:
+    return checkpoint.Extent(epochs=plan.epochs, steps=plan.steps, samples=plan.samples)
 
 
-def _wrong(manifest: checkpoint.Manifest, course: "EpochPlan", state: TrainingState) -> str:
+def _wrong(manifest: checkpoint.Manifest, plan: "EpochPlan", state: TrainingState) -> str:
     """Why nobody can go on from it; nothing where one can."""
-    then, now = manifest.extent, _extent(course)
+    then, now = manifest.extent, _extent(plan)
     if then != now:
         return (
             f"the data have {now.samples} samples in {now.steps} steps of an epoch now, for {now.epochs} epochs; the "

@@ -58,7 +58,7 @@ def require(precision: Precision, *, capability: tuple[int, int] | None) -> None
     )
 
 
-def claim(orders: channel.WorkerConfig) -> tuple[int, int] | None:
+def claim(config: channel.WorkerConfig) -> tuple[int, int] | None:
     """One GPU by local rank, or none; the threads of the rank's share. Pinning to cores was done by the worker.
 
     The compute capability of the GPU comes back.
@@ -66,14 +66,14 @@ def claim(orders: channel.WorkerConfig) -> tuple[int, int] | None:
     import tensorflow as tf  # noqa: PLC0415  # launchers and checks read the driver without TensorFlow
 
     capability = None
-    if orders.assignment.gpu:
-        capability = _claim_gpu(orders.local_rank, workers=orders.assignment.workers_per_node)
+    if config.assignment.gpu:
+        capability = _claim_gpu(config.local_rank, workers=config.assignment.workers_per_node)
     else:
         tf.config.set_visible_devices([], "GPU")
         # Threads beyond the pinned cores would only take turns on them. A GPU rank keeps TensorFlow's own number of
         # inter-op threads, which feed the device.
-        tf.config.threading.set_inter_op_parallelism_threads(orders.threads)
-    tf.config.threading.set_intra_op_parallelism_threads(orders.threads)
+        tf.config.threading.set_inter_op_parallelism_threads(config.threads)
+    tf.config.threading.set_intra_op_parallelism_threads(config.threads)
     return capability
 
 

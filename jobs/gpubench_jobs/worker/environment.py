@@ -32,12 +32,12 @@ _DIGEST_CHARACTERS = 12
 _TEXT_MAX = 128
 
 
-def describe(orders: channel.WorkerConfig, *, transport: str = "gloo") -> records.Environment:
+def describe(config: channel.WorkerConfig, *, transport: str = "gloo") -> records.Environment:
     """The record that opens a pod's log and whose key keeps unlike figures apart."""
-    gpu = orders.assignment.gpu
+    gpu = config.assignment.gpu
     build = tf.sysconfig.get_build_info() if gpu else {}
     processor = cpu_facts(_text(_CPU_FACTS))
-    found = _gpu_facts(orders) if gpu else {}
+    found = _gpu_facts(config) if gpu else {}
     driver = found.pop("driver", None)
     return records.Environment(
         accelerator=_gpu_name() if gpu else processor.get("processor") or platform.machine(),  # ARM kernels name none
@@ -53,8 +53,8 @@ def describe(orders: channel.WorkerConfig, *, transport: str = "gloo") -> record
         keras=keras.__version__,
         kernel=platform.release(),
         node=os.environ.get(names.ENV_NODE_NAME) or None,
-        threads_per_rank=orders.threads,
-        processors=pod_processors(orders.launcher, _processor_limit()),
+        threads_per_rank=config.threads,
+        processors=pod_processors(config.launcher, _processor_limit()),
         memory_bytes=pod_memory(int(psutil.virtual_memory().total), next(filter(None, map(_text, _MEMORY_LIMITS)), "")),
         **processor,
         **found,
@@ -93,8 +93,8 @@ def pod_memory(total: int, limit: str) -> int:
     return min(total, int(limit)) if limit.isdecimal() else total
 
 
-def _gpu_facts(orders: channel.WorkerConfig) -> dict[str, Any]:
-    facts = devices.gpu_facts(orders.assignment.workers_per_node, local_rank=orders.local_rank)
+def _gpu_facts(config: channel.WorkerConfig) -> dict[str, Any]:
+    facts = devices.gpu_facts(config.assignment.workers_per_node, local_rank=config.local_rank)
     return {"gpus": len(tf.config.list_physical_devices("GPU")), **facts}
 
 

@@ -3,18 +3,16 @@
 
 An epoch is cut into windows, so that the live series, the launcher's watchdog and the check for NaN see where it is;
 its time is that of all of them and of what lies between. Nothing is run before the first epoch: the tracing and the
-libraries' own warm-up lie in it, as in the studies of 2017-18, and the records hold it apart.
+libraries' own warm-up lie in it, as in the publications of 2017-18, and the records hold it apart.
 
 Every rank goes through the same windows: in the first epoch rank 0 says how long the next one is; later that follows
-from what all ranks know of the epoch before. Where checkpoints are kept (`checkpointer`), rank 0 looks between windows
-whether one is due; an attempt that begins from one has what earlier attempts trained in its epochs.
+from what all ranks know of the epoch before. Where checkpoints are kept, rank 0 looks between windows whether one is
+due; an attempt that begins from one has what earlier attempts trained in its epochs.
 
-How good the gang's model is on samples that it was not trained on.
-
-Each rank takes its share of them, and one all-reduce adds up right answers, losses and samples. Every rank must do so
-with the same model: trained weights are equal, but the moving statistics of batch normalisation are not, because each
-rank has seen its own samples. They are averaged first, on all ranks, as TensorFlow's own strategies do
-(`tf.VariableAggregation.MEAN`); no training step reads them. Rank 0's alone would say how one part of the samples was.
+Each rank takes its share of the held-out samples, and one all-reduce adds up right answers, losses and samples. Every
+rank must do so with the same model: trained weights are equal, but the moving statistics of batch normalisation are
+not, because each rank has seen its own samples. They are averaged first, on all ranks, as TensorFlow's own strategies
+do (`tf.VariableAggregation.MEAN`); no training step reads them. Rank 0's alone would tell of one part of the samples.
 
 Must not happen: a sample counted twice or not at all; a batch's mean loss that counts as much as a larger batch's; a
 rank that says nothing for as long as a whole set takes.
@@ -35,11 +33,10 @@ from gpubench_jobs.data.pipeline import OnDevice, as_it_is
 from gpubench_jobs.engines import horovod
 from gpubench_jobs.failures import LossNotFinite, RankError
 from gpubench_jobs.models.recipe import Recipe
-from gpubench_jobs.worker import aggregate, checkpoint, checkpointer, pacing, session, train
-from gpubench_jobs.worker.aggregate import HeldOut
+from gpubench_jobs.worker import aggregate, checkpoint, pacing, session, train
+from gpubench_jobs.worker.checkpointer import Checkpointer
 from gpubench_jobs.worker.session import Session
 
-_FIRST = pacing.Trial(steps=1)
 _NOTHING = checkpoint.Part()
 #: Right answers, losses times samples, samples, batches.
 _SUMS = 4
@@ -57,11 +54,39 @@ class Evaluation:
     _even_out: Callable[[], None] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._some = _compiled(self.recipe, self.on_device)
-        self._even_out = _averaging(self.recipe)
+        recipe, on_device = self.recipe, self.on_device
+        moving = [weight.value for weight in recipe.network.non_trainable_weights if weight.value.dtype.is_floating]
 
-    def run(self, *, batches_at_once: int, progress: Callable[[], None]) -> HeldOut:
-        """One pass; `progress` is called whenever so many batches are done."""
+        def of_batch(inputs: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+            outputs = recipe.network(on_device(inputs), training=False)
+            samples = tf.cast(tf.shape(labels)[0], tf.float64)
+            right = tf.reduce_sum(recipe.correct(labels, outputs)) if recipe.correct else tf.zeros(())
+            loss = tf.cast(recipe.loss(labels, outputs), tf.float64) * samples
+            return tf.stack((tf.cast(right, tf.float64), loss, samples, tf.ones((), tf.float64)))
+
+        @tf.function(jit_compile=False)  # type: ignore[untyped-decorator]  # TensorFlow has no types
+        def some(iterator: Any, count: tf.Tensor) -> tf.Tensor:
+            sums = tf.zeros(_SUMS, tf.float64)
+            for _ in tf.range(count):
+                batch = iterator.get_next_as_optional()
+                if not batch.has_value():
+                    break
+                sums += of_batch(*batch.get_value())
+            return sums
+
+        @tf.function(jit_compile=False)  # type: ignore[untyped-decorator]  # TensorFlow has no types
+        def even_out() -> None:
+            for variable, mean in zip(moving, horovod.average([tf.identity(one) for one in moving]), strict=True):
+                variable.assign(mean)
+
+        self._some, self._even_out = some, even_out if moving else lambda: None
+
+    def run(self, *, batches_at_once: int, progress: Callable[[], None]) -> aggregate.HeldOut:
+        """One pass; `progress` is called whenever so many batches are done.
+
+        A loss that is no number may stand in no record; it ends the run where nothing else says how good a model is.
+        With few steps behind it batch normalisation has statistics that are far off, and the loss may overflow.
+        """
         if self.workers > 1:
             self._even_out()
         iterator, sums = iter(self.batches), tf.zeros(_SUMS, tf.float64)
@@ -77,52 +102,10 @@ class Evaluation:
                 ExitCode.CUSTOM_MODEL_FAILED,
                 "build() of custom.file gives held_out without a sample: give it some, or leave held_out out",
             )
-        accuracy = right / samples if self.recipe.correct else None
-        return _held_out(loss / samples, accuracy=accuracy, samples=round(samples))
-
-
-def _held_out(loss: float, *, accuracy: float | None, samples: int) -> HeldOut:
-    """A loss that is no number may stand in no record; it ends the run where nothing else says how good a model is.
-
-    With few steps behind it batch normalisation has statistics that are far off, and the loss may overflow.
-    """
-    if math.isfinite(loss):
-        return HeldOut(loss=loss, accuracy=accuracy, samples=samples)
-    if accuracy is None:
-        raise LossNotFinite(f"the loss on held-out samples was {loss}")
-    return HeldOut(loss=None, accuracy=accuracy, samples=samples)
-
-
-def _compiled(recipe: Recipe, on_device: OnDevice) -> Callable[[Any, tf.Tensor], tf.Tensor]:
-    def of_batch(inputs: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        outputs = recipe.network(on_device(inputs), training=False)
-        samples = tf.cast(tf.shape(labels)[0], tf.float64)
-        right = tf.reduce_sum(recipe.correct(labels, outputs)) if recipe.correct else tf.zeros(())
-        loss = tf.cast(recipe.loss(labels, outputs), tf.float64) * samples
-        return tf.stack((tf.cast(right, tf.float64), loss, samples, tf.ones((), tf.float64)))
-
-    @tf.function(jit_compile=False)  # type: ignore[untyped-decorator]  # TensorFlow has no types
-    def some(iterator: Any, count: tf.Tensor) -> tf.Tensor:
-        sums = tf.zeros(_SUMS, tf.float64)
-        for _ in tf.range(count):
-            batch = iterator.get_next_as_optional()
-            if not batch.has_value():
-                break
-            sums += of_batch(*batch.get_value())
-        return sums
-
-    return some  # type: ignore[no-any-return]
-
-
-def _averaging(recipe: Recipe) -> Callable[[], None]:
-    moving = [weight.value for weight in recipe.network.non_trainable_weights if weight.value.dtype.is_floating]
-
-    @tf.function(jit_compile=False)  # type: ignore[untyped-decorator]  # TensorFlow has no types
-    def even_out() -> None:
-        for variable, mean in zip(moving, horovod.average([tf.identity(one) for one in moving]), strict=True):
-            variable.assign(mean)
-
-    return even_out if moving else lambda: None
+        loss, accuracy = loss / samples, right / samples if self.recipe.correct else None
+        if not math.isfinite(loss) and accuracy is None:
+            raise LossNotFinite(f"the loss on held-out samples was {loss}")
+        return aggregate.HeldOut(loss=loss if math.isfinite(loss) else None, accuracy=accuracy, samples=round(samples))
 
 
 @dataclass(frozen=True)
@@ -141,12 +124,12 @@ class _Epoch:
 
     index: int
     pace: pacing.Trial
-    steps: int = 0  # behind it
-    before: checkpoint.Part = _NOTHING  # what an earlier attempt has done of it
-    loss: float = 0.0  # sum over its samples
-    samples: int = 0  # that its steps saw
-    begun: int = 0  # by the clock
-    kept: int = 0  # nanoseconds of checkpoints before it
+    steps: int  # behind it
+    before: checkpoint.Part  # what an earlier attempt has done of it
+    begun: int  # by the clock
+    kept: int  # nanoseconds of checkpoints before it
+    loss: float  # sum over its samples
+    samples: int  # that its steps saw
 
     def part(self, now: int, *, kept: int) -> checkpoint.Part:
         """What this rank has done of it so far; checkpoints are no training."""
@@ -154,102 +137,90 @@ class _Epoch:
         return checkpoint.Part(nanoseconds=self.before.nanoseconds + trained, loss=self.loss, samples=self.samples)
 
 
-def run_epochs(
-    rank: Session, course: EpochPlan, keeper: checkpointer.Checkpointer | None = None
-) -> tuple[records.Epoch, ...]:
+def run_epochs(rank: Session, plan: EpochPlan, checkpointer: Checkpointer | None = None) -> tuple[records.Epoch, ...]:
     """All epochs, the same values on every rank; `rank.run` must return the sum of its samples' losses."""
     with rank.sampled():
-        done = _run(rank, course, keeper)
+        done = _run(rank, plan, checkpointer)
     # Not before the first epoch, which has the tracing in it; there it would not be the first any more.
     rank.first_step_seconds = max(rank.first_step_seconds, clock.seconds(rank.windows[0].nanoseconds))
     trained_seconds = sum(clock.seconds(epoch.nanoseconds) for epoch in done)
-    step_seconds = clock.seconds(done[-1].nanoseconds) / course.steps
+    step_seconds = clock.seconds(done[-1].nanoseconds) / plan.steps
     looks = rank.plan_probe(step_seconds=step_seconds, measured_seconds=trained_seconds)
     for _ in range(2):
         rank.probe(looks)
     return done
 
 
-def _run(rank: Session, course: EpochPlan, keeper: checkpointer.Checkpointer | None) -> tuple[records.Epoch, ...]:
-    pace, done = _FIRST, list[records.Epoch]()
+def _run(rank: Session, plan: EpochPlan, checkpointer: Checkpointer | None) -> tuple[records.Epoch, ...]:
+    pace, done = pacing.Trial(steps=1), list[records.Epoch]()
     steps, before = 0, _NOTHING
-    if keeper is not None and keeper.begun is not None:
-        progress = keeper.begun.progress
+    if checkpointer is not None and checkpointer.begun is not None:
+        progress = checkpointer.begun.progress
         done += progress.epochs
-        steps, before = progress.step - len(done) * course.steps, progress.parts[rank.rank]
-        assert 0 <= steps <= course.steps, "a checkpoint of another course is not begun from"
-    for index in range(len(done), course.epochs):
-        now = _Epoch(index=index, pace=pace, steps=steps, before=before, begun=rank.now())
-        now.loss, now.samples = before.loss, before.samples
-        now.kept = keeper.nanoseconds if keeper is not None else 0
-        _train(rank, course, now, keeper, done)
+        steps, before = progress.step - len(done) * plan.steps, progress.parts[rank.rank]
+        assert 0 <= steps <= plan.steps, "a checkpoint of another plan is not begun from"
+    for index in range(len(done), plan.epochs):
+        begun, kept = rank.now(), checkpointer.nanoseconds if checkpointer else 0
+        now = _Epoch(index, pace, steps, before, begun, kept, before.loss, before.samples)
+        _train(rank, plan, now, checkpointer, done)
         steps, before, pace = 0, _NOTHING, now.pace
         trained = rank.now()
-        part = now.part(trained, kept=keeper.nanoseconds if keeper is not None else 0)
-        held_out = _evaluate(rank, course, pace)
+        part = now.part(trained, kept=checkpointer.nanoseconds if checkpointer else 0)
+        held_out = None
+        if plan.evaluation is not None:
+            rank.writer.phase(Phase.EVALUATING)
+            held_out = plan.evaluation.run(
+                batches_at_once=pace.steps, progress=lambda: rank.writer.phase(Phase.EVALUATING)
+            )
         own = aggregate.EpochPart(
             nanoseconds=part.nanoseconds,
             evaluation_nanoseconds=rank.now() - trained,
             loss=part.loss / part.samples,
             samples=part.samples,
         )
-        epoch = aggregate.epoch(_all_parts(rank, own), index=index, steps=course.steps, held_out=held_out)
+        rank.writer.phase(Phase.AGREEING)
+        parts = [own] if rank.assignment.workers == 1 else horovod.gather(own)
+        epoch = aggregate.epoch(parts, index=index, steps=plan.steps, held_out=held_out)
         done.append(epoch)
         rank.loss = own.loss
         if rank.rank == 0:
             rank.writer.send(epoch)
         if pace.settled and index:  # the first epoch has the tracing in it
-            step_seconds = clock.seconds(epoch.nanoseconds) / course.steps
+            step_seconds = clock.seconds(epoch.nanoseconds) / plan.steps
             pace = pacing.Trial(steps=pacing.steps_for(rank.assignment.window_seconds, step_seconds), settled=True)
     return tuple(done)
 
 
 def _train(
-    rank: Session, course: EpochPlan, now: _Epoch, keeper: checkpointer.Checkpointer | None, done: list[records.Epoch]
+    rank: Session, plan: EpochPlan, now: _Epoch, checkpointer: Checkpointer | None, done: list[records.Epoch]
 ) -> None:
     """The steps of an epoch that are left; the pace is found by its end."""
-    place = f" in epoch {now.index + 1} of {course.epochs}"
-    while left := course.steps - now.steps:
+    place = f" in epoch {now.index + 1} of {plan.epochs}"
+    while left := plan.steps - now.steps:
         first, pace = not rank.windows, now.pace
         steps = min(left, pace.steps)
         windows = left // pace.steps if pace.settled and left >= pace.steps else 1
-        if keeper is not None:
+        if checkpointer is not None:
             progress = checkpoint.Progress(
-                step=now.index * course.steps + now.steps,
+                step=now.index * plan.steps + now.steps,
                 epochs=tuple(done),
-                parts=(now.part(rank.now(), kept=keeper.nanoseconds),),
+                parts=(now.part(rank.now(), kept=checkpointer.nanoseconds),),
             )
-            windows = keeper.look(rank, windows=windows, steps=steps, progress=progress)
+            windows = checkpointer.look(rank, windows=windows, steps=steps, progress=progress)
         rank.writer.phase(Phase.FIRST_STEP if first else Phase.STEPPING)
-        plan = pacing.Plan(first=len(rank.windows), windows=windows, steps=steps, warm_up=False)
-        timed = train.time_windows(rank.run, plan, now=rank.now, finished=rank.record, place=place)
-        now.steps += plan.windows * plan.steps
+        of_windows = pacing.Plan(first=len(rank.windows), windows=windows, steps=steps, warm_up=False)
+        timed = train.time_windows(rank.run, of_windows, now=rank.now, finished=rank.record, place=place)
+        now.steps += windows * steps
         now.loss += sum(window.loss for window in timed)
         now.samples += sum(window.samples for window in timed)
         session.require_batches(
-            rank.assignment, steps=now.steps, samples=now.samples, last_may_be_smaller=now.steps == course.steps
+            rank.assignment, steps=now.steps, samples=now.samples, last_may_be_smaller=now.steps == plan.steps
         )
         if not pace.settled and not first:  # the first step says how long tracing takes
             now.pace = rank.agreed(
                 pacing.next_trial(
-                    pacing.Trial(steps=plan.steps),
+                    pacing.Trial(steps=steps),
                     seconds=clock.seconds(timed[-1].nanoseconds),
                     window_seconds=rank.assignment.window_seconds,
                 )
             )
-
-
-def _evaluate(rank: Session, course: EpochPlan, pace: pacing.Trial) -> aggregate.HeldOut | None:
-    if course.evaluation is None:
-        return None
-
-    def progress() -> None:
-        rank.writer.phase(Phase.EVALUATING)
-
-    progress()
-    return course.evaluation.run(batches_at_once=pace.steps, progress=progress)
-
-
-def _all_parts(rank: Session, part: aggregate.EpochPart) -> list[aggregate.EpochPart]:
-    rank.writer.phase(Phase.AGREEING)
-    return [part] if rank.assignment.workers == 1 else horovod.gather(part)
