@@ -16,7 +16,7 @@ from gpubench import names
 from gpubench.plan.assignment import Assignment
 from gpubench.stats import intervals
 from gpubench_jobs import channel, clock
-from gpubench_jobs.engines import horovod
+from gpubench_jobs.engines import launch
 from gpubench_jobs.launcher import config
 
 CLOCK_STEP_MAX = 1000  # nanoseconds: a thousandth of the shortest training steps
@@ -36,7 +36,7 @@ def main(rounds: int, workers: int, *, gpu: bool) -> None:
         measure_seconds=60.0, window_seconds=0.25, join_timeout_seconds=60, stall_timeout_seconds=60,
     )  # fmt: skip
     address = f"127.93.{os.getpid() >> 8 & 255}.{os.getpid() & 255}"  # another check may hold the ports elsewhere
-    horovod.serve_rendezvous(address=address, port=names.PORT_RENDEZVOUS, hosts=1, slots=workers)
+    launch.serve_rendezvous(address=address, port=names.PORT_RENDEZVOUS, hosts=1, slots=workers)
     cores = config.share_cores(os.sched_getaffinity(0), ranks=workers, processors=1, alone=True)
     children, said = [], os.memfd_create("said")  # libraries talk much: it is shown where a rank fails
     for rank in config.ranks_of_pod(assignment, pod=0):
@@ -45,7 +45,7 @@ def main(rounds: int, workers: int, *, gpu: bool) -> None:
             cores=cores[rank.local_rank] if cores and not gpu else (), started_ns=clock.monotonic_ns(),
             channel=-1, join_seconds=0.0, pod_ip=address,
         )  # fmt: skip
-        variables = horovod.worker_environment(rank, inherited=os.environ, rendezvous_address=address, interface="lo")
+        variables = launch.worker_environment(rank, inherited=os.environ, rendezvous_address=address, interface="lo")
         variables[channel.ENV_CONFIG] = worker.to_json()
         children.append(subprocess.Popen(sys.orig_argv, env=variables, stderr=said))  # noqa: S603  # this very program
     if any(os.wait()[1] for _ in children):
@@ -72,7 +72,8 @@ def run_rank(worker: channel.WorkerConfig, *, rounds: int) -> None:
     """Both loops in turns, so that whatever drifts falls on both; a block is as long as its slowest rank."""
     channel.die_with_parent(worker.launcher)
     os.sched_setaffinity(0, worker.cores or os.sched_getaffinity(0))
-    from gpubench_jobs.worker import devices  # noqa: PLC0415  # see the top
+    from gpubench_jobs.engines import horovod  # noqa: PLC0415  # see the top
+    from gpubench_jobs.worker import devices  # noqa: PLC0415
 
     devices.claim(worker)
     horovod.connect(workers=worker.assignment.workers)
@@ -91,6 +92,7 @@ def run_rank(worker: channel.WorkerConfig, *, rounds: int) -> None:
 def loops(worker: channel.WorkerConfig, *, windows: int, sample_seconds: float) -> tuple[Block, Block, int]:
     """A worker's loop of so many windows, sampled so often; its step bare, on the same weights; steps of a window."""
     from gpubench_jobs import models  # noqa: PLC0415
+    from gpubench_jobs.engines import horovod  # noqa: PLC0415
     from gpubench_jobs.worker import builder, devices, pacing, sampling, session, train  # noqa: PLC0415
 
     assignment, seed = worker.assignment, worker.assignment.seed + worker.rank

@@ -44,7 +44,7 @@ from scipy import stats
 from gpubench import names
 from gpubench.plan import assignment as assignments
 from gpubench_jobs import channel, clock, self_check
-from gpubench_jobs.engines import horovod
+from gpubench_jobs.engines import horovod, launch
 from gpubench_jobs.launcher import config
 from gpubench_jobs.worker import devices, session
 
@@ -197,7 +197,7 @@ def _measure(case: Case, size: int, options: argparse.Namespace, *, bare: str | 
     """What rank 0 says of a gang of real ranks on cores of their own."""
     assignment = make_assignment(case.workload, case.batch, size)
     address = f"{ADDRESS.rpartition('.')[0]}.{next(_gangs)}"  # a rendezvous server serves one gang
-    horovod.serve_rendezvous(address=address, port=names.PORT_RENDEZVOUS, hosts=1, slots=size)
+    launch.serve_rendezvous(address=address, port=names.PORT_RENDEZVOUS, hosts=1, slots=size)
     cores = config.share_cores(os.sched_getaffinity(0), ranks=size, processors=1, alone=True)
     assert cores is not None  # alone
     children: list[subprocess.Popen[bytes]] = []
@@ -208,7 +208,7 @@ def _measure(case: Case, size: int, options: argparse.Namespace, *, bare: str | 
                 command = [sys.executable, __file__, "--rank", f"--pairs={options.pairs}"]
                 command += [f"--seconds={options.seconds}", f"--workload={case.workload}"]
                 command += [*(["--overhead"] if options.overhead else []), *([f"--bare={bare}"] if bare else [])]
-                variables = horovod.worker_environment(
+                variables = launch.worker_environment(
                     rank, inherited=os.environ, rendezvous_address=address, interface="lo"
                 )
                 environment = {"TF_CPP_MIN_LOG_LEVEL": "2", **variables, channel.ENV_CONFIG: orders.to_json()}

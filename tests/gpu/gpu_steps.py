@@ -151,7 +151,7 @@ def energy(findings: Any, gpu: Any) -> None:
 
 def nccl(options: Any) -> int:
     """An all-reduce on all GPUs up to two, and what ours reads in the log of NCCL."""
-    from gpubench_jobs.engines import horovod as ours  # noqa: PLC0415
+    from gpubench_jobs.engines import launch as ours  # noqa: PLC0415
 
     findings, size = gpu_findings.Findings(options.out), min(2, len(said("nvidia-smi", "-L").splitlines()))
     log = options.out.with_name("nccl.log")

@@ -8,7 +8,7 @@ import tensorflow as tf
 from gangs import Pods, make_assignment
 from gpubench.exitcodes import ExitCode
 from gpubench.workloads import Precision
-from gpubench_jobs.engines import slices
+from gpubench_jobs.engines import horovod
 from gpubench_jobs.failures import RankError
 from gpubench_jobs.worker import builder
 
@@ -28,7 +28,7 @@ def test_a_message_has_as_many_elements_as_the_batch_says(precision: Precision, 
 def test_each_step_works_on_what_the_one_before_has_left() -> None:
     message = builder.allreduce_message(make_assignment(**WORKLOAD), seed=1)
     begun = message.numpy()
-    calls: list[slices.Gradient] = []
+    calls: list[horovod.Gradient] = []
 
     def halve(tensors: object) -> list[tf.Tensor]:
         calls.append(tensors)

@@ -8,7 +8,7 @@ import pytest
 from gangs import make_assignment
 from gpubench import records
 from gpubench.api import status_sizes
-from gpubench_jobs.engines import horovod
+from gpubench_jobs.engines import launch
 from gpubench_jobs.launcher import config
 
 #: Two p4d.24xlarge: https://github.com/aws-samples/aws-efa-eks, README.md; without the marks that mpirun puts before.
@@ -73,22 +73,22 @@ tesla-105:1477:2150 [1] NCCL INFO Channel 00 : 1[1a000] -> 2[af000] via direct s
     ],
 )
 def test_network_and_links_are_those_of_published_logs(log: str, network: str | None, links: set[str]) -> None:
-    assert horovod.network(log) == network
-    assert horovod.links(log) == links
+    assert launch.network(log) == network
+    assert launch.links(log) == links
 
 
 def test_the_transport_is_the_same_whichever_rank_names_it_and_fits_a_status() -> None:
-    assert horovod.transport_name(["AWS Libfabric", "AWS Libfabric"]) == "nccl AWS Libfabric"
-    assert horovod.transport_name(["Socket", "IB"]) == horovod.transport_name(["IB", "Socket"]) == "nccl IB+Socket"
-    assert horovod.transport_name(["", ""]) == "nccl"
-    longest = horovod.network("node:1:2 [0] NCCL INFO Using network " + "x" * 99)
-    assert len(horovod.transport_name([longest or ""])) == status_sizes.FACT_MAX
+    assert launch.transport_name(["AWS Libfabric", "AWS Libfabric"]) == "nccl AWS Libfabric"
+    assert launch.transport_name(["Socket", "IB"]) == launch.transport_name(["IB", "Socket"]) == "nccl IB+Socket"
+    assert launch.transport_name(["", ""]) == "nccl"
+    longest = launch.network("node:1:2 [0] NCCL INFO Using network " + "x" * 99)
+    assert len(launch.transport_name([longest or ""])) == status_sizes.FACT_MAX
 
 
 def test_links_of_all_ranks_are_united_and_bounded() -> None:
-    assert horovod.joined_links([("P2P/CUMEM",), ("NET/IB", "P2P/CUMEM")]) == "NET/IB, P2P/CUMEM"
-    assert horovod.joined_links([(), ()]) is None
-    many = horovod.joined_links([tuple(f"NET/{number:030}" for number in range(9))])
+    assert launch.joined_links([("P2P/CUMEM",), ("NET/IB", "P2P/CUMEM")]) == "NET/IB, P2P/CUMEM"
+    assert launch.joined_links([(), ()]) is None
+    many = launch.joined_links([tuple(f"NET/{number:030}" for number in range(9))])
     assert many is not None
     assert len(many) == records.LINKS_MAX
 
@@ -97,7 +97,7 @@ def test_a_rank_with_a_gpu_has_variables_for_it_unless_the_pods_say_otherwise(tm
     (rank,) = config.ranks_of_pod(make_assignment(), pod=0)
 
     def found(**inherited: str) -> dict[str, str]:
-        return horovod.worker_environment(
+        return launch.worker_environment(
             rank, inherited=inherited, rendezvous_address="10.0.0.1", interface="eth0", nccl_log=tmp_path / "log"
         )
 
@@ -105,13 +105,13 @@ def test_a_rank_with_a_gpu_has_variables_for_it_unless_the_pods_say_otherwise(tm
     assert found(NCCL_DEBUG_FILE="/dev/stderr")["NCCL_DEBUG_FILE"] == "/dev/stderr"
     assert found()["TF_GPU_THREAD_MODE"] == "gpu_private"
     assert found(TF_GPU_THREAD_MODE="global")["TF_GPU_THREAD_MODE"] == "global"
-    plain = horovod.worker_environment(rank, inherited={}, rendezvous_address="10.0.0.1", interface="eth0")
+    plain = launch.worker_environment(rank, inherited={}, rendezvous_address="10.0.0.1", interface="eth0")
     assert not any(name.startswith(("NCCL_DEBUG", "TF_GPU")) for name in plain)
 
 
 def test_a_log_that_is_not_there_or_is_no_file_says_nothing(tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(EFA_WITHOUT_GPUDIRECT.encode() + b"\xff\n")
-    assert horovod.network(horovod.read_nccl_log(str(tmp_path / "log"))) == "AWS Libfabric"
-    assert [horovod.read_nccl_log(place) for place in (None, str(tmp_path / "none"), str(tmp_path), "/dev/null")] == [
+    assert launch.network(launch.read_nccl_log(str(tmp_path / "log"))) == "AWS Libfabric"
+    assert [launch.read_nccl_log(place) for place in (None, str(tmp_path / "none"), str(tmp_path), "/dev/null")] == [
         ""
     ] * 4

@@ -7,7 +7,7 @@ from horovod.runner.gloo_run import create_slot_env_vars
 
 from gangs import make_assignment
 from gpubench.api.sweep import Communication
-from gpubench_jobs.engines import horovod
+from gpubench_jobs.engines import launch
 from gpubench_jobs.launcher import config
 
 
@@ -20,7 +20,7 @@ def test_ranks_are_those_of_horovodrun(pods: int, slots: int) -> None:
     ]
     assignment = make_assignment(workers=pods * slots, workers_per_node=slots)
     ours = [
-        horovod.horovod_environment(rank, rendezvous_address="10.0.0.1", interface="eth0")
+        launch.horovod_environment(rank, rendezvous_address="10.0.0.1", interface="eth0")
         for pod in range(pods)
         for rank in config.ranks_of_pod(assignment, pod=pod)
     ]
@@ -39,7 +39,7 @@ def test_ranks_are_those_of_horovodrun(pods: int, slots: int) -> None:
 
 def test_the_port_of_the_rendezvous_lies_below_the_ephemeral_range() -> None:
     (rank,) = config.ranks_of_pod(make_assignment(), pod=0)
-    variables = horovod.horovod_environment(rank, rendezvous_address="10.0.0.1", interface="eth0")
+    variables = launch.horovod_environment(rank, rendezvous_address="10.0.0.1", interface="eth0")
     assert int(variables["HOROVOD_GLOO_RENDEZVOUS_PORT"]) < 32768
     assert variables["HOROVOD_GLOO_RENDEZVOUS_ADDR"] == "10.0.0.1"
 
@@ -48,7 +48,7 @@ def test_a_users_variables_reach_the_workers_but_for_those_that_change_the_arith
     (rank,) = config.ranks_of_pod(make_assignment(), pod=0)
 
     def variables(**inherited: str) -> dict[str, str]:
-        return horovod.worker_environment(rank, inherited=inherited, rendezvous_address="10.0.0.1", interface="eth0")
+        return launch.worker_environment(rank, inherited=inherited, rendezvous_address="10.0.0.1", interface="eth0")
 
     assert variables()["NCCL_SOCKET_IFNAME"] == "eth0"
     assert variables(NCCL_SOCKET_IFNAME="ib0", NCCL_DEBUG="INFO").items() >= {
@@ -68,7 +68,7 @@ def test_a_variant_tunes_how_horovod_gathers_gradients() -> None:
     (rank,) = config.ranks_of_pod(make_assignment(), pod=0)
 
     def variables(communication: Communication | None, **inherited: str) -> dict[str, str]:
-        return horovod.worker_environment(
+        return launch.worker_environment(
             rank, inherited=inherited, rendezvous_address="10.0.0.1", interface="eth0", communication=communication
         )
 

@@ -24,7 +24,7 @@ import rank_program
 from gangs import Pods, make_assignment
 from gpubench import names
 from gpubench_jobs.data.pipeline import Feed
-from gpubench_jobs.engines import horovod
+from gpubench_jobs.engines import launch
 from gpubench_jobs.launcher import config
 from gpubench_jobs.models import recipe
 from gpubench_jobs.worker import builder
@@ -42,11 +42,11 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder with the weights of both ranks, before and after, for every case. Both ranks run once for all."""
     folder = tmp_path_factory.mktemp("ranks")
     address = Pods(folder).address(0)
-    horovod.serve_rendezvous(address=address, port=names.PORT_RENDEZVOUS, hosts=rank_program.RANKS, slots=1)
+    launch.serve_rendezvous(address=address, port=names.PORT_RENDEZVOUS, hosts=rank_program.RANKS, slots=1)
     processes = []
     for pod in range(rank_program.RANKS):
         (rank,) = config.ranks_of_pod(make_assignment(workers=rank_program.RANKS), pod=pod)
-        variables = horovod.horovod_environment(rank, rendezvous_address=address, interface="lo")
+        variables = launch.horovod_environment(rank, rendezvous_address=address, interface="lo")
         with (folder / f"log-{pod}").open("wb") as log:
             command = [sys.executable, str(PROGRAM), str(folder)]
             processes.append(

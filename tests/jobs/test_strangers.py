@@ -14,7 +14,7 @@ import pytest
 from gangs import Pod, Pods, make_assignment
 from gpubench import names
 from gpubench.exitcodes import ExitCode
-from gpubench_jobs.engines import horovod
+from gpubench_jobs.engines import launch
 from gpubench_jobs.launcher import barrier
 
 pytestmark = pytest.mark.usefixtures("horovod")
@@ -42,7 +42,7 @@ def test_the_rendezvous_lets_in_pods_that_joined_and_their_ranks() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = int(free.getsockname()[1])
     place = ("127.7.7.1", port)
-    horovod.serve_rendezvous(address=place[0], port=port, hosts=2, slots=1, admits=book.admits)
+    launch.serve_rendezvous(address=place[0], port=port, hosts=2, slots=1, admits=book.admits)
     assert said_at(place, "/global/0", source=None, method="PUT") == 403, "nobody has joined"
     barrier.LocalGang(book, address=place[0]).join()
     book.join(1, address="127.7.7.2")

@@ -10,7 +10,7 @@ from gangs import Pods, make_assignment
 from gpubench.exitcodes import ExitCode
 from gpubench.workloads import Precision
 from gpubench_jobs import models
-from gpubench_jobs.engines import slices
+from gpubench_jobs.engines import horovod
 from gpubench_jobs.models.recipe import Recipe
 from gpubench_jobs.worker import builder, explain
 
@@ -74,7 +74,7 @@ def test_an_overflow_in_the_rows_of_an_embedding_is_seen(values: list[list[float
 
 def test_a_row_that_is_named_twice_is_named_once_with_the_sum() -> None:
     twice = tf.IndexedSlices(tf.constant([[1.0], [2.0], [4.0]]), tf.constant([5, 3, 5]), tf.constant([9, 1]))
-    once = slices.once(twice)
+    once = horovod.once(twice)
     assert dict(zip(once.indices.numpy().tolist(), once.values.numpy().ravel().tolist(), strict=True)) == {5: 5, 3: 2}
 
 
@@ -86,7 +86,7 @@ def test_an_embedding_learns_as_if_its_gradient_were_dense(kind: type[keras.opti
         learning = kind(learning_rate=0.1)
         rows = tf.IndexedSlices(tf.constant([[1.0, 2.0], [3.0, 4.0], [5.0, -6.0]]), tf.constant([4, 1, 4]), [6, 2])
         for _ in range(3):
-            learning.apply([tf.convert_to_tensor(rows) if dense else slices.once(rows)], [table])
+            learning.apply([tf.convert_to_tensor(rows) if dense else horovod.once(rows)], [table])
         tables.append(table.numpy())
     np.testing.assert_allclose(tables[0], tables[1], atol=1e-6)
 

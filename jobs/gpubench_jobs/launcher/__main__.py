@@ -43,7 +43,7 @@ _STOP = _Stop()  # from here on: what is imported below takes a second, and many
 from gpubench import names, records  # noqa: E402
 from gpubench.exitcodes import ExitCode  # noqa: E402
 from gpubench_jobs import channel, clock, failures  # noqa: E402
-from gpubench_jobs.engines import horovod  # noqa: E402
+from gpubench_jobs.engines import launch  # noqa: E402
 from gpubench_jobs.launcher import barrier, config, exit_status, processes, recording  # noqa: E402
 from gpubench_jobs.launcher.exit_status import Failed  # noqa: E402
 from gpubench_jobs.worker import checkpoint  # noqa: E402
@@ -110,7 +110,7 @@ class _Launcher:
             lambda: barrier.Server(membership, address=pod.pod_ip, port=names.PORT_BARRIER, token=pod.token).start()
         )
         self._bind(
-            lambda: horovod.serve_rendezvous(
+            lambda: launch.serve_rendezvous(
                 address=pod.pod_ip,
                 port=names.PORT_RENDEZVOUS,
                 hosts=pod.pods,
@@ -184,13 +184,13 @@ class _Launcher:
                 pod_ip=pod.pod_ip,
                 checkpoints=str(pod.checkpoints) if pod.checkpoints is not None else None,
             )
-            variables = horovod.worker_environment(
+            variables = launch.worker_environment(
                 rank,
                 inherited=os.environ,
                 rendezvous_address=address,
                 interface=pod.interface,
                 communication=assignment.variant.communication if assignment.variant else None,
-                nccl_log=horovod.nccl_log_file(rank.rank) if assignment.gpu else None,
+                nccl_log=launch.nccl_log_file(rank.rank) if assignment.gpu else None,
             )
             self._processes.start(worker, environment=variables)
 

@@ -70,7 +70,7 @@ def _train(config: channel.WorkerConfig, writer: channel.Writer) -> None:
         import tensorflow  # noqa: F401, PLC0415  # Keras with it
 
     from gpubench_jobs import models  # noqa: PLC0415  # see the top
-    from gpubench_jobs.engines import horovod  # noqa: PLC0415
+    from gpubench_jobs.engines import horovod, launch  # noqa: PLC0415
     from gpubench_jobs.worker import (  # noqa: PLC0415
         aggregate,
         builder,
@@ -88,7 +88,7 @@ def _train(config: channel.WorkerConfig, writer: channel.Writer) -> None:
     devices.require(assignment.precision, capability=capability)
     writer.phase(Phase.CONNECTING)
     horovod.connect(workers=assignment.workers)
-    nccl_log = os.environ.get(horovod.ENV_NCCL_LOG)
+    nccl_log = os.environ.get(launch.ENV_NCCL_LOG)
     transport = horovod.transport(gpu=assignment.gpu, log=nccl_log)
     writer.phase(Phase.BUILDING)
     described = environment.describe(config, transport=transport)
@@ -142,7 +142,7 @@ def _train(config: channel.WorkerConfig, writer: channel.Writer) -> None:
     if keeper is not None and keeper.store is not None:
         keeper.store.files(assignment.attempt)  # RankError where a later attempt keeps some: a result removes them
     result = aggregate.result(
-        rank.agree(work.weights, described, links=horovod.links(horovod.read_nccl_log(nccl_log))),
+        rank.agree(work.weights, described, links=launch.links(launch.read_nccl_log(nccl_log))),
         assignment=assignment,
         join_seconds=config.join_seconds,
         init_seconds=init_seconds,

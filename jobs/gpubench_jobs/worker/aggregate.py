@@ -12,7 +12,7 @@ from gpubench.exitcodes import ExitCode
 from gpubench.plan import assignment as assignments
 from gpubench.stats import gang
 from gpubench.values import Value
-from gpubench_jobs.engines import horovod
+from gpubench_jobs.engines import launch
 from gpubench_jobs.failures import RankError
 
 
@@ -123,7 +123,7 @@ def result(
         final_loss=sum(report.final_loss for report in reports) / len(reports),
         weights_digest=digest,
         environment=environment,
-        links=horovod.joined_links(report.links for report in reports),
+        links=launch.joined_links(report.links for report in reports),
         join_seconds=join_seconds,
         init_seconds=init_seconds,
     )

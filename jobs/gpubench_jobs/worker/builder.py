@@ -38,7 +38,7 @@ from gpubench.workloads import Precision
 from gpubench_jobs import custom, data, models
 from gpubench_jobs.data import files, pipeline
 from gpubench_jobs.data.pipeline import Feed, Progress, Split, streamed
-from gpubench_jobs.engines import horovod, slices
+from gpubench_jobs.engines import horovod
 from gpubench_jobs.failures import RankError
 from gpubench_jobs.models.recipe import Recipe
 from gpubench_jobs.worker import aggregate, checkpointer, epochs, probe, train
@@ -263,9 +263,9 @@ class DynamicLossScale(keras.optimizers.LossScaleOptimizer):  # type: ignore[mis
     def __init__(self, inner_optimizer: keras.optimizers.Optimizer) -> None:
         super().__init__(inner_optimizer, initial_scale=_FLOAT16_LOSS_SCALE, dynamic_growth_steps=_GROWTH_STEPS)
 
-    def check_finite(self, grads: list[slices.Gradient]) -> tf.Tensor:
+    def check_finite(self, grads: list[horovod.Gradient]) -> tf.Tensor:
         """Whether a step may be taken."""
-        return tf.reduce_all([tf.reduce_all(tf.math.is_finite(slices.content(one))) for one in grads])
+        return tf.reduce_all([tf.reduce_all(tf.math.is_finite(horovod.content(one))) for one in grads])
 
 
 def _scale_learning_rate(optimizer: keras.optimizers.Optimizer, factor: float) -> None:

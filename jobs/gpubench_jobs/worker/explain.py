@@ -9,7 +9,6 @@ import sys
 from gpubench.exitcodes import ExitCode
 from gpubench.plan import assignment as assignments
 from gpubench.workloads import Precision
-from gpubench_jobs.engines import horovod
 from gpubench_jobs.failures import LossNotFinite, RankError, no_room, room_wanted, said
 from gpubench_jobs.worker import devices
 
@@ -84,7 +83,14 @@ def _loss(error: BaseException, assignment: assignments.Assignment) -> RankError
 
 
 def _peer(error: BaseException, _: assignments.Assignment) -> RankError | None:
-    if not horovod.is_peer_loss(error):
+    """Horovod reports it as UnknownError of the operation, or as HorovodInternalError.
+
+    "Connection reset by peer", "Timed out waiting", "Horovod has been shut down"; other operations raise UnknownError,
+    too, so the name must be in it.
+    """
+    exceptions = sys.modules.get("horovod.common.exceptions")
+    lost = exceptions is not None and isinstance(error, exceptions.HorovodInternalError)
+    if not lost and (type(error).__name__ != "UnknownError" or "horovod" not in str(error).lower()):
         return None
     return RankError(
         ExitCode.PEER_LOST,

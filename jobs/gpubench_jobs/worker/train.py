@@ -20,13 +20,13 @@ import tensorflow as tf
 
 from gpubench_jobs import clock
 from gpubench_jobs.data.pipeline import Feed
-from gpubench_jobs.engines import slices
+from gpubench_jobs.engines import horovod
 from gpubench_jobs.failures import LossNotFinite
 from gpubench_jobs.models.recipe import Recipe
 from gpubench_jobs.worker import pacing
 
 #: Makes one gradient out of those of all ranks; the identity for a single worker.
-Reduce = Callable[[Sequence[slices.Gradient]], Sequence[slices.Gradient]]
+Reduce = Callable[[Sequence[horovod.Gradient]], Sequence[horovod.Gradient]]
 #: One step on the state that its feed keeps; its loss, and how many samples it saw.
 Step = Callable[[tuple[Any, ...]], tuple[tf.Tensor, int | tf.Tensor]]
 
@@ -54,7 +54,7 @@ class Timed:
     samples: int
 
 
-def alone(gradients: Sequence[slices.Gradient]) -> Sequence[slices.Gradient]:
+def alone(gradients: Sequence[horovod.Gradient]) -> Sequence[horovod.Gradient]:
     """The reduction of a gang of one."""
     return gradients
 
@@ -80,15 +80,15 @@ def compile_run(
     def compute(state: tuple[Any, ...]) -> tuple[tf.Tensor, int | tf.Tensor]:
         inputs, labels = feed.draw(state, iterations)
         loss, gradients = gradients_of(inputs, labels)
-        with tf.control_dependencies([slices.content(gradient) for gradient in gradients]):  # or they were left out
+        with tf.control_dependencies([horovod.content(gradient) for gradient in gradients]):  # or they were left out
             return tf.identity(loss), _size(labels)
 
     def step(state: tuple[Any, ...]) -> tuple[tf.Tensor, int | tf.Tensor]:
         inputs, labels = feed.draw(state, iterations)
         loss, gradients = gradients_of(inputs, labels)
-        reduced = reduce([slices.once(gradient) for gradient in gradients])
+        reduced = reduce([horovod.once(gradient) for gradient in gradients])
         if loss_scale != 1.0:  # after the reduction: that is where float16 may be what travels
-            reduced = [slices.divided(gradient, loss_scale) for gradient in reduced]
+            reduced = [horovod.divided(gradient, loss_scale) for gradient in reduced]
         recipe.optimizer.apply(reduced, recipe.network.trainable_variables)
         return loss, _size(labels)
 
@@ -164,7 +164,7 @@ def _gradients(recipe: Recipe, *, loss_scale: float) -> Callable[[tf.Tensor, tf.
     variables = recipe.trainable
     rescaled = isinstance(recipe.optimizer, keras.optimizers.LossScaleOptimizer)
 
-    def gradients_of(inputs: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, list[slices.Gradient]]:
+    def gradients_of(inputs: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, list[horovod.Gradient]]:
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(variables)
             loss = recipe.loss(labels, recipe.network(inputs, training=True))

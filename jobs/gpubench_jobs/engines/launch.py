@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Horovod and NCCL without TensorFlow: the rendezvous, the variables of a rank, and what NCCL's log says.
+
+The variables are what `horovodrun` itself sets for Gloo (horovod.runner.common.util.hosts and horovod.runner.gloo_run
+in Horovod 0.28.1); a process without them runs silently as rank 0 of 1, hence the check of `hvd.size()` in the worker.
+
+Nobody but NCCL's log tells the ways that it has chosen between GPUs: with a plugin that did not load, or a device that
+is not in the pod, NCCL goes over TCP and says so in its log only. It writes that log where it is told to
+(https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html). Not run here: the lines that are read are those of
+published logs (`tests/jobs/test_nccl.py`). A log of another form, or none, tells nothing; it must never end a run.
+"""
+
+import os
+import re
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from http import HTTPStatus
+from pathlib import Path
+
+from gpubench import names, records
+from gpubench.api.sweep import Communication
+from gpubench_jobs.channel import Rank
+
+#: Horovod has one time-out for the rendezvous and for noticing, later, a node that vanished without closing its
+#: connections. The join barrier leaves only the imports of TensorFlow to differ between ranks; on a crowded machine
+#: they take half a minute.
+GLOO_TIMEOUT_SECONDS = 60
+#: What an image, a user's shell or a user's files must not change for a worker. Keras reads KERAS_HOME/keras.json, and
+#: writes one: in a place that is no folder it does neither.
+_FIXED = {"KERAS_BACKEND": "tensorflow", "TF_USE_LEGACY_KERAS": "0", "KERAS_HOME": os.devnull}
+#: Threads of its own launch a GPU's kernels, and do not wait behind the input pipeline; the pod may say otherwise.
+_GPU_THREADS = {"TF_GPU_THREAD_MODE": "gpu_private"}
+#: NVIDIA's libraries obey the first before TensorFlow's own switch, and float32 would not be what it says; the token is
+#: for launchers, which alone speak to other pods'.
+_DROPPED = frozenset({"NVIDIA_TF32_OVERRIDE", names.ENV_GANG_TOKEN})
+_RENDEZVOUS_METHODS = ("GET", "PUT", "DELETE")
+ENV_NCCL_LOG = "NCCL_DEBUG_FILE"
+_NETWORK = re.compile(r"NCCL INFO Using network (\S.*?)\s*$", re.MULTILINE)
+#: `Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/2(3)/GDRDMA comm 0x12 nRanks 16`; old versions write Ring for Channel.
+_LINK = re.compile(
+    r"NCCL INFO (?:Channel|Ring) \S+ : \S+ -> \S+ (?:\[\w+\] )?via (\S.*?)(?: comm 0x\S+.*)?\s*$", re.MULTILINE
+)
+_NUMBER = re.compile(r"\d+(\(\d+\))?")  # which adapter
+_NET, _DIRECT = "NET", "GDRDMA"  # GPUDirect: the adapter reads the GPU's memory by itself
+_OLD_SHARED_MEMORY = "direct shared memory"
+_LOG_MAX = 16 * 2**20
+NETWORK_MAX = 19  # with "nccl " before it, what a status shows of a fact
+
+
+def host_name(pod: int) -> str:
+    """What Horovod groups ranks by: the same inside a pod and unique among pods, whatever the machines are called."""
+    return f"pod-{pod}"
+
+
+def worker_environment(
+    rank: Rank,
+    *,
+    inherited: Mapping[str, str],
+    rendezvous_address: str,
+    interface: str,
+    communication: Communication | None = None,
+    nccl_log: Path | None = None,
+) -> dict[str, str]:
+    """All that a worker finds: the pod's variables, less what would change the arithmetic, and Horovod's.
+
+    `nccl_log` is given to ranks with a GPU: NCCL writes there which ways it has chosen, unless the pod's variables say
+    otherwise.
+    """
+    kept = {name: value for name, value in inherited.items() if name not in _DROPPED}
+    ours = horovod_environment(rank, rendezvous_address=rendezvous_address, interface=interface)
+    tuned = tuning(communication or Communication())
+    gpu = {} if nccl_log is None else {**_GPU_THREADS, **nccl_variables(nccl_log)}
+    return {"NCCL_SOCKET_IFNAME": interface, **gpu, **kept, **_FIXED, **ours, **tuned}
+
+
+def tuning(communication: Communication) -> dict[str, str]:
+    """How Horovod gathers gradients into messages; what is not given stays Horovod's own, or the image's."""
+    variables = {}
+    if communication.fusion_threshold_mib is not None:
+        variables["HOROVOD_FUSION_THRESHOLD"] = str(communication.fusion_threshold_mib * 2**20)  # in bytes
+    if communication.cycle_time_milliseconds is not None:
+        variables["HOROVOD_CYCLE_TIME"] = str(communication.cycle_time_milliseconds)
+    return variables
+
+
+def horovod_environment(rank: Rank, *, rendezvous_address: str, interface: str) -> dict[str, str]:
+    """The variables that Horovod reads in `hvd.init()`. The address is resolved: Horovod looks names up per request."""
+    return {
+        "HOROVOD_RANK": str(rank.rank),
+        "HOROVOD_SIZE": str(rank.size),
+        "HOROVOD_LOCAL_RANK": str(rank.local_rank),
+        "HOROVOD_LOCAL_SIZE": str(rank.local_size),
+        "HOROVOD_CROSS_RANK": str(rank.pod),
+        "HOROVOD_CROSS_SIZE": str(rank.pods),
+        "HOROVOD_HOSTNAME": host_name(rank.pod),
+        "HOROVOD_GLOO_RENDEZVOUS_ADDR": rendezvous_address,
+        "HOROVOD_GLOO_RENDEZVOUS_PORT": str(names.PORT_RENDEZVOUS),
+        "HOROVOD_GLOO_IFACE": interface,
+        "HOROVOD_GLOO_TIMEOUT_SECONDS": str(GLOO_TIMEOUT_SECONDS),
+        "HOROVOD_CONTROLLER": "gloo",
+        "HOROVOD_CPU_OPERATIONS": "gloo",
+    }
+
+
+def serve_rendezvous(
+    *, address: str, port: int, hosts: int, slots: int, admits: Callable[[str], bool] = lambda _: True
+) -> None:
+    """Horovod's own key-value server on a fixed port of this pod, in the background; needed until `hvd.init()` is over.
+
+    `RendezvousServer.start()` would pick a random port, which no NetworkPolicy can name. Horovod's server asks nobody
+    who he is, and its client could not answer: only addresses that `admits` knows are let in.
+    """
+    from horovod.runner.common.util import hosts as horovod_hosts  # noqa: PLC0415  # only pod 0 needs it
+    from horovod.runner.http import http_server  # noqa: PLC0415
+
+    class Handler(http_server.RendezvousHandler):  # type: ignore[misc]  # Horovod has no types
+        def parse_request(self) -> bool:
+            """False ends the request, which has been answered."""
+            if not super().parse_request():
+                return False
+            if self.command not in _RENDEZVOUS_METHODS:  # its base class shows files of the working directory
+                self.send_error(HTTPStatus.METHOD_NOT_ALLOWED)
+                return False
+            if not admits(self.client_address[0]):
+                self.send_error(HTTPStatus.FORBIDDEN, "no pod of this gang has joined from this address")
+                return False
+            return True
+
+    listed = ",".join(f"{host_name(pod)}:{slots}" for pod in range(hosts))
+    plan = horovod_hosts.get_host_assignments(horovod_hosts.parse_hosts(listed), hosts * slots)
+    server = http_server.RendezvousHTTPServer((address, port), Handler, 0)
+    server.daemon_threads = True
+    server.init(plan)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+
+
+def nccl_log_file(rank: int) -> Path:
+    """A file for a rank of this launcher's, in the pod's own scratch folder."""
+    return Path(tempfile.gettempdir()) / f"gpubench-nccl-{os.getpid()}-{rank}.log"
+
+
+def nccl_variables(log: Path) -> dict[str, str]:
+    """What NCCL must find to say it, in a file of its own: each rank's log has some hundred lines at its beginning."""
+    return {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT", ENV_NCCL_LOG: str(log)}
+
+
+def read_nccl_log(log: str | None) -> str:
+    """What this rank's NCCL has written so far; nothing where it was sent elsewhere."""
+    try:
+        if log is None or not Path(log).is_file():
+            return ""
+        with Path(log).open("rb") as file:
+            return file.read(_LOG_MAX).decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def network(text: str) -> str | None:
+    """The network that was chosen for other nodes, by the name that NCCL or its plugin has for it.
+
+    `AWS Libfabric` is EFA, `gIB`, `FasTrak` and `GPUDirectTCPX` are Google's, `IB` is InfiniBand or RoCE, `Socket` TCP.
+    """
+    found = _NETWORK.findall(text)
+    return found[-1][:NETWORK_MAX] if found else None
+
+
+def links(text: str) -> frozenset[str]:
+    """Kinds of links in use: `P2P/CUMEM`, `SHM/direct`, `NET/AWS Libfabric/GDRDMA`. Which adapter is left out."""
+    return frozenset(map(_kind, _LINK.findall(text)))
+
+
+def joined_links(found: Iterable[Iterable[str]]) -> str | None:
+    """The links of all ranks in words, sorted; None where there are none."""
+    listed = records.LINKS_BETWEEN.join(sorted({link for links_of_rank in found for link in links_of_rank}))
+    return listed[: records.LINKS_MAX] or None
+
+
+def transport_name(networks: Iterable[str]) -> str:
+    """What the environment calls the all-reduce, from the networks of all ranks: the same on all, so that keys are."""
+    return f"nccl {'+'.join(sorted(set(filter(None, networks))))}".strip()
+
+
+def _kind(way: str) -> str:
+    if way == _OLD_SHARED_MEMORY:
+        return "SHM/direct"
+    kind, *rest = way.split("/")
+    named = [part for part in rest if not _NUMBER.fullmatch(part)]
+    if kind == _NET:
+        return "/".join([kind, *named[:1], *([_DIRECT] if _DIRECT in named else [])])
+    return "/".join([kind, *named[:1]])
