@@ -1,12 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the workloads are trained on."""
+"""What the workloads are trained on: which source and which reader for which workload."""
+
+from collections.abc import Callable
+from pathlib import Path
 
 from gpubench import workloads
 from gpubench.api.sweep import Data, DataSource
 from gpubench.plan.assignment import Assignment
-from gpubench.workloads import Workload
-from gpubench_jobs.data import generated, volume
+from gpubench.workloads import Inputs, Workload
+from gpubench_jobs.data import files, generated, image_files, text_files
 from gpubench_jobs.data.pipeline import Feed, Progress, Sets
+
+_READERS: dict[Inputs, Callable[[Workload, Path, Progress], Sets]] = {
+    Inputs.MNIST: image_files.mnist,
+    Inputs.CIFAR10: image_files.cifar10,
+    Inputs.IMAGENET: image_files.photographs,
+    Inputs.FLOWERS: image_files.photographs,
+    Inputs.IMDB: text_files.reviews,
+    Inputs.TWEETS: text_files.tweets,
+    Inputs.NIETZSCHE: text_files.nietzsche,
+}
 
 
 def synthetic_feed(assignment: Assignment, *, dtype: str, seed: int) -> Feed:
@@ -24,5 +37,7 @@ def open_sets(workload: Workload, data: Data, *, seed: int, progress: Progress =
     if data.source is DataSource.GENERATED:
         return generated.generated_sets(workload, samples=data.samples, seed=seed)
     if data.source is DataSource.VOLUME and data.path is not None:
-        return volume.sets(workload, data.path, progress)
+        if workload.inputs not in _READERS:
+            raise ValueError(f"{workload.name} is fed {workload.inputs}, which is in no files")
+        return _READERS[workload.inputs](workload, files.folder(data.path), progress)
     raise ValueError(f"data.source {data.source} has no sets to open")

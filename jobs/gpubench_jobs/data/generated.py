@@ -7,9 +7,7 @@ same in every run. Training and evaluation samples are drawn apart. What a sampl
 noise, a second shape or words that contradict) is chosen so that two faults stay below the bar: labels that belong to
 other samples, and a set in the order of its classes. A milder one, as a wrong learning rate, may reach it.
 
-Samples that look like a workload's without being any. Drawn by seed, so that a run can be given the same ones again.
-
-Each rank has its own seed: ranks that train on the same samples would hide a missing reduction of gradients.
+`synthetic_batch` is for measuring a throughput: nothing can be learned from it.
 """
 
 import math
@@ -242,60 +240,41 @@ _MAKERS: dict[Inputs, Callable[[Workload, dict[str, int], int], Sets]] = {
 
 
 def synthetic_batch(workload: Workload, *, batch: int, seed: int, dtype: str) -> Feed:
-    """One batch that stays on the device; `dtype` is what the network computes in, for images that it was cast to."""
+    """One batch that stays on the device; `dtype` is what the network computes in, for images that it was cast to.
+
+    Samples look like a workload's without being any. `seed` is the rank's own: ranks that train on the same samples
+    would hide a missing reduction of gradients.
+    """
+    shape = (batch, *workload.input_shape)
+
+    def images() -> tf.Tensor:
+        return tf.random.stateless_uniform(shape, seed=(seed, 1))
+
+    def numbers(shape: tuple[int, ...], *, of: int, end: int | None) -> tf.Tensor:
+        return tf.random.stateless_uniform(shape, seed=(seed, of), maxval=end, dtype=tf.int32)
+
+    def classes() -> tf.Tensor:
+        return numbers((batch,), of=2, end=workload.classes)
+
     match workload.inputs:
         case Inputs.IMAGENET:
-            images = imagenet_images(workload.input_shape, batch=batch, seed=seed, dtype=tf.as_dtype(dtype))
+            inputs = imagenet_images(workload.input_shape, batch=batch, seed=seed, dtype=tf.as_dtype(dtype))
             return Feed(
-                state=(images, tf.constant(seed, tf.int64)),
+                state=(inputs, tf.constant(seed, tf.int64)),
                 draw=lambda state, step: (state[0], imagenet_labels(batch=batch, seed=state[1], step=step)),
             )
         case Inputs.FLOWERS:
-            inputs = uniform_images(workload, batch=batch, seed=seed) * 2.0 - 1.0
-            return pipeline.held_batch(inputs, class_numbers(workload, batch=batch, seed=seed))
-        case Inputs.IMDB | Inputs.TWEETS:
-            return pipeline.held_batch(tokens(workload, batch=batch, seed=seed), halves(batch=batch, seed=seed))
+            return pipeline.held_batch(images() * 2.0 - 1.0, classes())
+        case Inputs.IMDB | Inputs.TWEETS:  # uniform: the embedding's rows come from all over its table
+            labels = tf.cast(numbers((batch, 1), of=2, end=2), tf.float32)
+            return pipeline.held_batch(numbers(shape, of=1, end=workload.vocabulary), labels)
         case Inputs.NIETZSCHE:
-            inputs = characters(workload, batch=batch, seed=seed)
-            return pipeline.held_batch(inputs, one_hot_labels(workload, batch=batch, seed=seed))
+            inputs = tf.one_hot(numbers(shape[:-1], of=1, end=shape[-1]), shape[-1])
+            return pipeline.held_batch(inputs, tf.one_hot(classes(), workload.classes))
         case Inputs.MNIST | Inputs.CIFAR10:
-            inputs = uniform_images(workload, batch=batch, seed=seed)
-            return pipeline.held_batch(inputs, one_hot_labels(workload, batch=batch, seed=seed))
+            return pipeline.held_batch(images(), tf.one_hot(classes(), workload.classes))
         case Inputs.NONE:
             raise ValueError(f"{workload.name} takes no samples: choose a workload that trains a model")
-
-
-def uniform_images(workload: Workload, *, batch: int, seed: int) -> tf.Tensor:
-    """Like pixels that were divided by 255: uniform in [0, 1)."""
-    return tf.random.stateless_uniform((batch, *workload.input_shape), seed=(seed, 1))
-
-
-def tokens(workload: Workload, *, batch: int, seed: int) -> tf.Tensor:
-    """Uniform over the vocabulary, so that hardly two are alike: the embedding's rows come from all over its table."""
-    shape = (batch, *workload.input_shape)
-    return tf.random.stateless_uniform(shape, seed=(seed, 1), maxval=workload.vocabulary, dtype=tf.int32)
-
-
-def characters(workload: Workload, *, batch: int, seed: int) -> tf.Tensor:
-    """Windows of one-hot rows, one for each character."""
-    *length, different = workload.input_shape
-    drawn = tf.random.stateless_uniform((batch, *length), seed=(seed, 1), maxval=different, dtype=tf.int32)
-    return tf.one_hot(drawn, different)
-
-
-def class_numbers(workload: Workload, *, batch: int, seed: int) -> tf.Tensor:
-    """One class for each sample."""
-    return tf.random.stateless_uniform((batch,), seed=(seed, 2), maxval=workload.classes, dtype=tf.int32)
-
-
-def one_hot_labels(workload: Workload, *, batch: int, seed: int) -> tf.Tensor:
-    """One class for each sample, as a one-hot row."""
-    return tf.one_hot(class_numbers(workload, batch=batch, seed=seed), workload.classes)
-
-
-def halves(*, batch: int, seed: int) -> tf.Tensor:
-    """One label 0 or 1 for each sample, as a row."""
-    return tf.cast(tf.random.stateless_uniform((batch, 1), seed=(seed, 2), maxval=2, dtype=tf.int32), tf.float32)
 
 
 def imagenet_images(shape: tuple[int, ...], *, batch: int, seed: int, dtype: tf.DType) -> tf.Tensor:

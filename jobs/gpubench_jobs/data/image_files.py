@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MNIST and CIFAR-10 in the binary files in which they are distributed, held in memory as bytes.
+"""Images in the files in which they are distributed.
 
-MNIST: the four idx files, compressed or not. CIFAR-10: `data_batch_1.bin` to `_5` and `test_batch.bin`, in the folder
-or in its `cifar-10-batches-bin`.
+MNIST and CIFAR-10 are held in memory as bytes. MNIST: the four idx files, compressed or not. CIFAR-10:
+`data_batch_1.bin` to `_5` and `test_batch.bin`, in the folder or in its `cifar-10-batches-bin`.
 
-ImageNet and flowers, streamed: an image is read and decoded when its turn comes, by the rank whose turn it is.
-
+ImageNet and flowers are streamed: an image is read and decoded when its turn comes, by the rank whose turn it is.
 Either as TFRecords with the names and features that TensorFlow's own conversion scripts write (`train-00000-of-01024`,
 `validation-00000-of-00128`; TF-Slim's `flowers_train_00000-of-00005.tfrecord`), or as a folder for each class.
 
@@ -13,10 +12,8 @@ Training images: a random window (5 to 100 % of the area, aspect 3:4 to 4:3) res
 not, as in tf_cnn_benchmarks without its distortion of colours. Evaluation: the middle 87.5 % of each side. They travel
 as bytes, a quarter of float32, and become [-1, 1] on the device, as in tf_cnn_benchmarks.
 
-Where each record of TFRecord files lies, so that any of them can be read by itself.
-
-A permutation of a whole set needs the places, and a cut file must be found before hours of training and not in them.
-The format: eight bytes of length, four of their checksum, the record, four of its checksum. The index needs the lengths
+TFRecord files are indexed, so that any record can be read by itself: a permutation of a whole set needs the places, and
+a cut file must be found before hours of training and not in them. The format: eight bytes of length, four of their checksum, the record, four of its checksum. The index needs the lengths
 only; TensorFlow checks both checksums when a record is read.
 """
 

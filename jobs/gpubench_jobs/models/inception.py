@@ -1,32 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts that inception3 and inception4 are put together from, as tf_cnn_benchmarks has them.
+"""inception3, inception4 and inception4_finetune, in the dtype policy that Keras has when they are built.
 
 Every convolution is followed by batch normalisation (without gamma, decay 0.999, epsilon 0.001) and relu; none has a
 bias.
-
-inception3 (Szegedy and others 2015) as tf_cnn_benchmarks has it: 94 convolutions, auxiliary head off.
-
-At 1000 classes it counts what `keras.applications.InceptionV3` counts; the last module pools the maximum, Keras' the
-mean.
-
-inception4 (Szegedy and others 2016) as tf_cnn_benchmarks has it: 149 convolutions, 1001 classes, no auxiliary head.
-
-No dropout before the last layer, see `tf_cnn_benchmarks`. TF-Slim's form, which `inception4_finetune` takes, has some
-pairs of 1x7 and 7x1 the other way round; its counts are the same.
-
-inception4_finetune: Inception v4 fine-tuned on photographs of flowers, as TF-Slim trains it, with an auxiliary head.
-
-The benchmark of Initialized Capital (April 2017, TensorFlow 1.0) names the model and the fine-tuning and no settings.
-These are the defaults of TF-Slim (tensorflow/models, research/slim, train_image_classifier), with a batch of 32 and all
-variables trained, as in gist vincentchu/0625ff67fb0c58390ce0fe7db5ea48a3 of the same weeks, probably the same script.
-The learning rate falls every two epochs of 3,320 photographs, which are 207 steps of 32.
-
-Deviations: the original began with a checkpoint that is not at hand, so first weights are random here: what is learned
-in a run says nothing about fine-tuning, a step is as fast. TensorFlow 1 began RMSProp's mean of squares with ones,
-Keras begins with zeros; beside an epsilon of 1.0 neither weighs much.
-
-The statistics of batch normalisation remember 1 / (1 - 0.9997), some 3,300 steps. A checkpoint brings its own; with
-random weights an evaluation before that many steps says nothing (a loss of 7e9 was seen after four).
 """
 
 from dataclasses import dataclass
@@ -38,12 +14,17 @@ from gpubench import workloads
 from gpubench_jobs.models import tf_cnn_benchmarks
 from gpubench_jobs.models.recipe import Normalization, Recipe, right_class
 
+_AUXILIARY_WEIGHT = 0.4
+_L2 = 4e-5
+_DECAY_OF_STATISTICS = 0.9997  # tf_cnn_benchmarks has 0.999
+_STEPS_OF_TWO_EPOCHS = 207
+
 #: Filters and kernel of a convolution that keeps the size.
 Convolution = tuple[int, int | tuple[int, int]]
 
 
 @dataclass(frozen=True)
-class Convolutions:
+class _Convolutions:
     """Convolutions of one network, each normalised in the same way."""
 
     normalization: Normalization
@@ -74,30 +55,33 @@ class Convolutions:
         return self.one(x, filters, 3, stride=2, padding="valid")
 
 
-def pooled(x: keras.KerasTensor) -> keras.KerasTensor:
+def _pooled(x: keras.KerasTensor) -> keras.KerasTensor:
     """An unpadded 3x3 maximum with stride 2."""
     return keras.layers.MaxPooling2D(3, strides=2)(x)
 
 
-def average(x: keras.KerasTensor) -> keras.KerasTensor:
+def _average(x: keras.KerasTensor) -> keras.KerasTensor:
     """The 3x3 mean around each place."""
     return keras.layers.AveragePooling2D(3, strides=1, padding="same")(x)
 
 
-def maximum(x: keras.KerasTensor) -> keras.KerasTensor:
+def _maximum(x: keras.KerasTensor) -> keras.KerasTensor:
     """The 3x3 maximum around each place."""
     return keras.layers.MaxPooling2D(3, strides=1, padding="same")(x)
 
 
-def side_by_side(*columns: keras.KerasTensor) -> keras.KerasTensor:
-    """The columns of a module, joined along the channels."""
+def _side_by_side(*columns: keras.KerasTensor) -> keras.KerasTensor:
     return keras.layers.Concatenate()(list(columns))
 
 
 def inception3(workload: workloads.Workload, normalization: Normalization) -> Recipe:
-    """In the dtype policy that Keras has at this moment."""
+    """Inception v3 (Szegedy and others 2015) as tf_cnn_benchmarks has it: 94 convolutions, auxiliary head off.
+
+    At 1000 classes it counts what `keras.applications.InceptionV3` counts; the last module pools the maximum, Keras'
+    the mean.
+    """
     image = keras.Input(workload.input_shape)
-    conv = Convolutions(normalization)
+    conv = _Convolutions(normalization)
     x = _stem3(conv, image)
     for behind_pooling in (32, 64, 64):
         x = _module3_a(conv, x, behind_pooling)
@@ -105,58 +89,58 @@ def inception3(workload: workloads.Workload, normalization: Normalization) -> Re
     for width in (128, 160, 160, 192):
         x = _module3_c(conv, x, width)
     x = _reduction_d(conv, x)
-    x = _module_e(conv, x, average(x))
-    x = _module_e(conv, x, maximum(x))
+    x = _module_e(conv, x, _average(x))
+    x = _module_e(conv, x, _maximum(x))
     x = keras.layers.AveragePooling2D(8, strides=1)(x)
     x = keras.layers.Flatten()(x)
     network = keras.Model(image, tf_cnn_benchmarks.logits(x, classes=workload.classes))
     return tf_cnn_benchmarks.recipe(network, learning_rate=0.005)
 
 
-def _stem3(conv: Convolutions, x: keras.KerasTensor) -> keras.KerasTensor:
+def _stem3(conv: _Convolutions, x: keras.KerasTensor) -> keras.KerasTensor:
     """299 to 35x35x192."""
     x = conv.halved(x, 32)
     x = conv.one(x, 32, 3, padding="valid")
-    x = pooled(conv.one(x, 64, 3))
+    x = _pooled(conv.one(x, 64, 3))
     x = conv.one(x, 80, 1, padding="valid")
-    return pooled(conv.one(x, 192, 3, padding="valid"))
+    return _pooled(conv.one(x, 192, 3, padding="valid"))
 
 
-def _module3_a(conv: Convolutions, x: keras.KerasTensor, behind_pooling: int) -> keras.KerasTensor:
-    return side_by_side(
+def _module3_a(conv: _Convolutions, x: keras.KerasTensor, behind_pooling: int) -> keras.KerasTensor:
+    return _side_by_side(
         conv.tower(x, (64, 1)),
         conv.tower(x, (48, 1), (64, 5)),
         conv.tower(x, (64, 1), (96, 3), (96, 3)),
-        conv.tower(average(x), (behind_pooling, 1)),
+        conv.tower(_average(x), (behind_pooling, 1)),
     )
 
 
-def _reduction3_b(conv: Convolutions, x: keras.KerasTensor) -> keras.KerasTensor:
+def _reduction3_b(conv: _Convolutions, x: keras.KerasTensor) -> keras.KerasTensor:
     """35x35 to 17x17x768."""
-    return side_by_side(conv.halved(x, 384), conv.halved(conv.tower(x, (64, 1), (96, 3)), 96), pooled(x))
+    return _side_by_side(conv.halved(x, 384), conv.halved(conv.tower(x, (64, 1), (96, 3)), 96), _pooled(x))
 
 
-def _module3_c(conv: Convolutions, x: keras.KerasTensor, width: int) -> keras.KerasTensor:
-    return side_by_side(
+def _module3_c(conv: _Convolutions, x: keras.KerasTensor, width: int) -> keras.KerasTensor:
+    return _side_by_side(
         conv.tower(x, (192, 1)),
         conv.tower(x, (width, 1), (width, (1, 7)), (192, (7, 1))),
         conv.tower(x, (width, 1), (width, (7, 1)), (width, (1, 7)), (width, (7, 1)), (192, (1, 7))),
-        conv.tower(average(x), (192, 1)),
+        conv.tower(_average(x), (192, 1)),
     )
 
 
-def _reduction_d(conv: Convolutions, x: keras.KerasTensor) -> keras.KerasTensor:
+def _reduction_d(conv: _Convolutions, x: keras.KerasTensor) -> keras.KerasTensor:
     """17x17 to 8x8x1280."""
-    return side_by_side(
+    return _side_by_side(
         conv.halved(conv.tower(x, (192, 1)), 320),
         conv.halved(conv.tower(x, (192, 1), (192, (1, 7)), (192, (7, 1))), 192),
-        pooled(x),
+        _pooled(x),
     )
 
 
-def _module_e(conv: Convolutions, x: keras.KerasTensor, around: keras.KerasTensor) -> keras.KerasTensor:
+def _module_e(conv: _Convolutions, x: keras.KerasTensor, around: keras.KerasTensor) -> keras.KerasTensor:
     narrow, wide = conv.tower(x, (384, 1)), conv.tower(x, (448, 1), (384, 3))
-    return side_by_side(
+    return _side_by_side(
         conv.tower(x, (320, 1)),
         conv.tower(narrow, (384, (1, 3))),
         conv.tower(narrow, (384, (3, 1))),
@@ -167,16 +151,20 @@ def _module_e(conv: Convolutions, x: keras.KerasTensor, around: keras.KerasTenso
 
 
 def inception4(workload: workloads.Workload, normalization: Normalization) -> Recipe:
-    """In the dtype policy that Keras has at this moment."""
+    """Inception v4 (Szegedy and others 2016) as tf_cnn_benchmarks has it: 149 convolutions, no auxiliary head.
+
+    No dropout before the last layer, see `tf_cnn_benchmarks`. TF-Slim's form, which `inception4_finetune` takes, has
+    some pairs of 1x7 and 7x1 the other way round; its counts are the same.
+    """
     image = keras.Input(workload.input_shape)
-    _, x = body(Convolutions(normalization), image, tool_order=True)
+    _, x = _body(_Convolutions(normalization), image, tool_order=True)
     x = keras.layers.GlobalAveragePooling2D()(x)
     network = keras.Model(image, tf_cnn_benchmarks.logits(x, classes=workload.classes))
     return tf_cnn_benchmarks.recipe(network, learning_rate=0.005)
 
 
-def body(
-    conv: Convolutions, image: keras.KerasTensor, *, tool_order: bool
+def _body(
+    conv: _Convolutions, image: keras.KerasTensor, *, tool_order: bool
 ) -> tuple[keras.KerasTensor, keras.KerasTensor]:
     """All before the heads: the last 17x17x1024, from which an auxiliary head branches off, and the last 8x8x1536.
 
@@ -195,58 +183,58 @@ def body(
     return branch, x
 
 
-def _stem4(conv: Convolutions, x: keras.KerasTensor, *, tool_order: bool) -> keras.KerasTensor:
+def _stem4(conv: _Convolutions, x: keras.KerasTensor, *, tool_order: bool) -> keras.KerasTensor:
     """299 to 35x35x384."""
     long = ((7, 1), (1, 7)) if tool_order else ((1, 7), (7, 1))
     x = conv.halved(x, 32)
     x = conv.one(x, 32, 3, padding="valid")
     x = conv.one(x, 64, 3)
-    x = side_by_side(pooled(x), conv.halved(x, 96))
-    x = side_by_side(
+    x = _side_by_side(_pooled(x), conv.halved(x, 96))
+    x = _side_by_side(
         conv.one(conv.tower(x, (64, 1)), 96, 3, padding="valid"),
         conv.one(conv.tower(x, (64, 1), *((64, kernel) for kernel in long)), 96, 3, padding="valid"),
     )
-    return side_by_side(conv.halved(x, 192), pooled(x))
+    return _side_by_side(conv.halved(x, 192), _pooled(x))
 
 
-def _module4_a(conv: Convolutions, x: keras.KerasTensor) -> keras.KerasTensor:
-    return side_by_side(
-        conv.tower(average(x), (96, 1)),
+def _module4_a(conv: _Convolutions, x: keras.KerasTensor) -> keras.KerasTensor:
+    return _side_by_side(
+        conv.tower(_average(x), (96, 1)),
         conv.tower(x, (96, 1)),
         conv.tower(x, (64, 1), (96, 3)),
         conv.tower(x, (64, 1), (96, 3), (96, 3)),
     )
 
 
-def _reduction_a(conv: Convolutions, x: keras.KerasTensor) -> keras.KerasTensor:
+def _reduction_a(conv: _Convolutions, x: keras.KerasTensor) -> keras.KerasTensor:
     """35x35 to 17x17x1024."""
-    return side_by_side(pooled(x), conv.halved(x, 384), conv.halved(conv.tower(x, (192, 1), (224, 3)), 256))
+    return _side_by_side(_pooled(x), conv.halved(x, 384), conv.halved(conv.tower(x, (192, 1), (224, 3)), 256))
 
 
-def _module_b(conv: Convolutions, x: keras.KerasTensor, *, tool_order: bool) -> keras.KerasTensor:
+def _module_b(conv: _Convolutions, x: keras.KerasTensor, *, tool_order: bool) -> keras.KerasTensor:
     first, second = ((1, 7), (7, 1)) if tool_order else ((7, 1), (1, 7))
-    return side_by_side(
-        conv.tower(average(x), (128, 1)),
+    return _side_by_side(
+        conv.tower(_average(x), (128, 1)),
         conv.tower(x, (384, 1)),
         conv.tower(x, (192, 1), (224, (1, 7)), (256, (7, 1))),
         conv.tower(x, (192, 1), (192, first), (224, second), (224, first), (256, second)),
     )
 
 
-def _reduction4_b(conv: Convolutions, x: keras.KerasTensor) -> keras.KerasTensor:
+def _reduction4_b(conv: _Convolutions, x: keras.KerasTensor) -> keras.KerasTensor:
     """17x17 to 8x8x1536."""
-    return side_by_side(
-        pooled(x),
+    return _side_by_side(
+        _pooled(x),
         conv.halved(conv.tower(x, (192, 1)), 192),
         conv.halved(conv.tower(x, (256, 1), (256, (1, 7)), (320, (7, 1))), 320),
     )
 
 
-def _module4_c(conv: Convolutions, x: keras.KerasTensor, *, tool_order: bool) -> keras.KerasTensor:
+def _module4_c(conv: _Convolutions, x: keras.KerasTensor, *, tool_order: bool) -> keras.KerasTensor:
     first, second = ((1, 3), (3, 1)) if tool_order else ((3, 1), (1, 3))
     narrow, wide = conv.tower(x, (384, 1)), conv.tower(x, (384, 1), (448, first), (512, second))
-    return side_by_side(
-        conv.tower(average(x), (256, 1)),
+    return _side_by_side(
+        conv.tower(_average(x), (256, 1)),
         conv.tower(x, (256, 1)),
         conv.tower(narrow, (256, (1, 3))),
         conv.tower(narrow, (256, (3, 1))),
@@ -255,18 +243,23 @@ def _module4_c(conv: Convolutions, x: keras.KerasTensor, *, tool_order: bool) ->
     )
 
 
-_AUXILIARY_WEIGHT = 0.4
-_L2 = 4e-5
-_DECAY_OF_STATISTICS = 0.9997  # tf_cnn_benchmarks has 0.999
-_STEPS_OF_TWO_EPOCHS = 207
-
-
 def inception4_finetune(workload: workloads.Workload, normalization: Normalization) -> Recipe:
-    """In the dtype policy that Keras has at this moment. The network's outputs are two: of its head, of the other."""
+    """Inception v4 fine-tuned on photographs of flowers, as TF-Slim trains it: its head, and an auxiliary one.
+
+    The benchmark of Initialized Capital (April 2017, TensorFlow 1.0) names the model and the fine-tuning and no
+    settings. These are the defaults of TF-Slim (tensorflow/models, research/slim, train_image_classifier), with a batch
+    of 32 and all variables trained, as in gist vincentchu/0625ff67fb0c58390ce0fe7db5ea48a3 of the same weeks, probably
+    the same script. The learning rate falls every two epochs of 3,320 photographs, which are 207 steps of 32.
+
+    Deviations: the original began with a checkpoint that is not at hand, so first weights are random here: what is
+    learned in a run says nothing about fine-tuning, a step is as fast. TensorFlow 1 began RMSProp's mean of squares
+    with ones, Keras begins with zeros; beside an epsilon of 1.0 neither weighs much. The statistics of batch
+    normalisation remember some 3,300 steps: an evaluation before says nothing (a loss of 7e9 was seen after four).
+    """
     layers = keras.layers
     image = keras.Input(workload.input_shape)
-    conv = Convolutions(normalization, momentum=_DECAY_OF_STATISTICS)
-    branch, x = body(conv, image, tool_order=False)
+    conv = _Convolutions(normalization, momentum=_DECAY_OF_STATISTICS)
+    branch, x = _body(conv, image, tool_order=False)
     x = layers.Flatten()(layers.AveragePooling2D(x.shape[1:3])(x))  # as TF-Slim: on a GPU a kernel that knows layouts
     x = layers.Dropout(0.2)(x)
     network = keras.Model(
@@ -278,7 +271,11 @@ def inception4_finetune(workload: workloads.Workload, normalization: Normalizati
     def loss(labels: tf.Tensor, outputs: list[tf.Tensor]) -> tf.Tensor:
         head, auxiliary = outputs
         weights_decay = _L2 * tf.add_n([tf.nn.l2_loss(kernel) for kernel in kernels])
-        return _entropy(labels, head) + _AUXILIARY_WEIGHT * _entropy(labels, auxiliary) + weights_decay
+        return (
+            tf_cnn_benchmarks.cross_entropy(labels, head)
+            + _AUXILIARY_WEIGHT * tf_cnn_benchmarks.cross_entropy(labels, auxiliary)
+            + weights_decay
+        )
 
     falling = keras.optimizers.schedules.ExponentialDecay(
         0.01, decay_steps=_STEPS_OF_TWO_EPOCHS, decay_rate=0.94, staircase=True
@@ -291,14 +288,10 @@ def inception4_finetune(workload: workloads.Workload, normalization: Normalizati
     )
 
 
-def _auxiliary(conv: Convolutions, branch: keras.KerasTensor, *, classes: int) -> keras.KerasTensor:
+def _auxiliary(conv: _Convolutions, branch: keras.KerasTensor, *, classes: int) -> keras.KerasTensor:
     """A small head of its own on the last 17x17x1024."""
     x = keras.layers.AveragePooling2D(5, strides=3)(branch)
     x = conv.one(x, 128, 1)
     x = conv.one(x, 768, 5, padding="valid")
     x = keras.layers.Flatten()(x)
     return keras.layers.Dense(classes)(x)
-
-
-def _entropy(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-    return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, tf.cast(logits, tf.float32)))

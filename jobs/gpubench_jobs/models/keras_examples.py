@@ -1,56 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mnist_mlp: two hidden layers of 512, as in the Keras example of November 2017 (Keras 2.1.1, batch 128).
+"""The examples of Keras of November 2017 (Keras 2.1.1), and RaRe Technologies' model for tweets of February 2018.
+
+Builders use the dtype policy that Keras has at the moment.
 
 Deviation: Keras 3 adds epsilon inside the root of RMSprop, Keras 2.1.1 outside. At 1e-8 this changes no speed.
-
-mnist_cnn: two convolutions and two dense layers, as in the Keras example of November 2017 (Keras 2.1.1, batch 128).
-
-Adadelta's learning rate was 1.0 then; the default of Keras 3 is a thousandth of that.
-
-cifar10_cnn: four convolutions on images of 32x32, as in the Keras example of November 2017 (Keras 2.1.1, batch 32).
-
-Its training images were changed at random: mirrored half of the time, and moved by up to a tenth of the side in both
-directions. There one thread of the CPU did it, image by image; `augment` does it for a whole batch, where it is called.
-An epoch was 1,562 steps, as many as there are full batches in 50,000 images.
-
-Deviation: epsilon inside RMSprop's root, see `mnist_mlp`.
-
-imdb_bidirectional_lstm and twitter_bilstm: an embedding of 128, an LSTM of 64 in both directions, one probability.
-
-The first is the Keras example of November 2017 (Keras 2.1.1), the second is RaRe Technologies' model for tweets of
-February 2018 (Keras 2.1.3). On GPUs both ran cuDNN's LSTM, and so does this one: Keras chooses it wherever
-the layer's arguments are the standard ones and TensorFlow sees a GPU. It computes what cuDNN does (sigmoid gates; the
-plain LSTM of Keras 2 had hard sigmoids) but keeps one bias where cuDNN has two, so it counts 512 parameters fewer than
-the published 2,659,457 and 35,243,393.
-
-In mixed_bfloat16 TensorFlow's kernel casts to float32 and back (tensorflow/tensorflow, pull request 60108). What
-concerns GPUs was not run here.
-
-Padding is not masked: the originals read it like words.
-
-imdb_fasttext: the mean embedding of words and pairs of words, as in the Keras example (2017, Keras 2.1.1).
-
-The vocabulary is 20,001 and the number of distinct pairs in the training reviews, so only the data knows it: see
-`models.build_for`.
-
-lstm_text_generation: the next character after 40, as in the Keras example of November 2017 (Keras 2.1.1, batch 128).
-
-The published runs on GPUs had cuDNN's LSTM with two biases, 103,097 parameters; for this one see `bidirectional_lstm`.
-The original watched nothing but the loss.
-
-Deviation: epsilon inside RMSprop's root, see `mnist_mlp`.
 """
 
 import keras
 import tensorflow as tf
+from keras import layers, losses, optimizers
 
-from gpubench import workloads
+from gpubench.workloads import Workload
 from gpubench_jobs.models.recipe import Recipe, right_class, right_of_two
 
+#: By which images are moved at most: of the side, to each side.
+_FARTHEST = 0.1
 
-def mnist_mlp(workload: workloads.Workload) -> Recipe:
-    """In the dtype policy that Keras has at this moment."""
-    layers = keras.layers
+
+def mnist_mlp(workload: Workload) -> Recipe:
+    """Two hidden layers of 512; batch 128."""
     network = keras.Sequential(
         [
             keras.Input(workload.input_shape),
@@ -61,17 +29,15 @@ def mnist_mlp(workload: workloads.Workload) -> Recipe:
             layers.Dense(workload.classes, activation="softmax", dtype="float32"),
         ]
     )
-    return Recipe(
-        network=network,
-        optimizer=keras.optimizers.RMSprop(learning_rate=0.001, rho=0.9, epsilon=1e-8),
-        loss=lambda labels, outputs: keras.ops.mean(keras.losses.categorical_crossentropy(labels, outputs)),
-        correct=right_class,
-    )
+    optimizer = optimizers.RMSprop(learning_rate=0.001, rho=0.9, epsilon=1e-8)
+    return Recipe(network, optimizer, loss=_of_classes, correct=right_class)
 
 
-def mnist_cnn(workload: workloads.Workload) -> Recipe:
-    """In the dtype policy that Keras has at this moment."""
-    layers = keras.layers
+def mnist_cnn(workload: Workload) -> Recipe:
+    """Two convolutions and two dense layers; batch 128.
+
+    Adadelta's learning rate was 1.0 then; the default of Keras 3 is a thousandth of that.
+    """
     network = keras.Sequential(
         [
             keras.Input(workload.input_shape),
@@ -85,21 +51,17 @@ def mnist_cnn(workload: workloads.Workload) -> Recipe:
             layers.Dense(workload.classes, activation="softmax", dtype="float32"),
         ]
     )
-    return Recipe(
-        network=network,
-        optimizer=keras.optimizers.Adadelta(learning_rate=1.0, rho=0.95, epsilon=1e-8),
-        loss=lambda labels, outputs: keras.ops.mean(keras.losses.categorical_crossentropy(labels, outputs)),
-        correct=right_class,
-    )
+    optimizer = optimizers.Adadelta(learning_rate=1.0, rho=0.95, epsilon=1e-8)
+    return Recipe(network, optimizer, loss=_of_classes, correct=right_class)
 
 
-#: Of the side, to each side.
-_FARTHEST = 0.1
+def cifar10_cnn(workload: Workload) -> Recipe:
+    """Four convolutions on images of 32x32; batch 32.
 
-
-def cifar10_cnn(workload: workloads.Workload) -> Recipe:
-    """In the dtype policy that Keras has at this moment."""
-    layers = keras.layers
+    Its training images were changed at random: mirrored half of the time, and moved by up to a tenth of the side in
+    both directions. There one thread of the CPU did it, image by image; here a whole batch at once. An epoch was 1,562
+    steps, as many as there are full batches in 50,000 images.
+    """
     network = keras.Sequential(
         [
             keras.Input(workload.input_shape),
@@ -118,14 +80,10 @@ def cifar10_cnn(workload: workloads.Workload) -> Recipe:
         ]
     )
     # Keras 2.1.1 called this RMSprop(decay=1e-6).
-    falling = keras.optimizers.schedules.InverseTimeDecay(1e-4, decay_steps=1, decay_rate=1e-6)
+    falling = optimizers.schedules.InverseTimeDecay(1e-4, decay_steps=1, decay_rate=1e-6)
+    optimizer = optimizers.RMSprop(learning_rate=falling, rho=0.9, epsilon=1e-8)
     return Recipe(
-        network=network,
-        optimizer=keras.optimizers.RMSprop(learning_rate=falling, rho=0.9, epsilon=1e-8),
-        loss=lambda labels, outputs: keras.ops.mean(keras.losses.categorical_crossentropy(labels, outputs)),
-        correct=right_class,
-        augment=mirrored_and_moved,
-        drop_remainder=True,
+        network, optimizer, loss=_of_classes, correct=right_class, augment=mirrored_and_moved, drop_remainder=True
     )
 
 
@@ -148,9 +106,15 @@ def _moved(side: tf.Tensor, *, count: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     return tf.clip_by_value(tf.cast(places, tf.int32), 0, side - 1)
 
 
-def bidirectional_lstm(workload: workloads.Workload) -> Recipe:
-    """In the dtype policy that Keras has at this moment."""
-    layers = keras.layers
+def bidirectional_lstm(workload: Workload) -> Recipe:
+    """imdb_bidirectional_lstm and twitter_bilstm: an embedding, an LSTM of 64 in both directions, one probability.
+
+    On GPUs both ran cuDNN's LSTM, and so does this one: Keras chooses it wherever the layer's arguments are the
+    standard ones and TensorFlow sees a GPU. It computes what cuDNN does (sigmoid gates; the plain LSTM of Keras 2 had
+    hard sigmoids) but keeps one bias where cuDNN has two, so it counts 512 parameters fewer than the published
+    2,659,457 and 35,243,393. In mixed_bfloat16 TensorFlow's kernel casts to float32 and back (tensorflow/tensorflow,
+    pull request 60108). What concerns GPUs was not run here. Padding is not masked: the originals read it like words.
+    """
     network = keras.Sequential(
         [
             keras.Input(workload.input_shape, dtype="int32"),
@@ -160,17 +124,16 @@ def bidirectional_lstm(workload: workloads.Workload) -> Recipe:
             layers.Dense(1, activation="sigmoid", dtype="float32"),
         ]
     )
-    return Recipe(
-        network=network,
-        optimizer=keras.optimizers.Adam(learning_rate=0.001, epsilon=1e-8),
-        loss=lambda labels, outputs: keras.ops.mean(keras.losses.binary_crossentropy(labels, outputs)),
-        correct=right_of_two,
-    )
+    optimizer = optimizers.Adam(learning_rate=0.001, epsilon=1e-8)
+    return Recipe(network, optimizer, loss=_of_two, correct=right_of_two)
 
 
-def imdb_fasttext(workload: workloads.Workload) -> Recipe:
-    """In the dtype policy that Keras has at this moment."""
-    layers = keras.layers
+def imdb_fasttext(workload: Workload) -> Recipe:
+    """The mean embedding of words and pairs of words.
+
+    The vocabulary is 20,001 and the number of distinct pairs in the training reviews, so only the data knows it: see
+    `models.build_for`.
+    """
     network = keras.Sequential(
         [
             keras.Input(workload.input_shape, dtype="int32"),
@@ -179,17 +142,15 @@ def imdb_fasttext(workload: workloads.Workload) -> Recipe:
             layers.Dense(1, activation="sigmoid", dtype="float32"),
         ]
     )
-    return Recipe(
-        network=network,
-        optimizer=keras.optimizers.Adam(learning_rate=0.001, epsilon=1e-8),
-        loss=lambda labels, outputs: keras.ops.mean(keras.losses.binary_crossentropy(labels, outputs)),
-        correct=right_of_two,
-    )
+    optimizer = optimizers.Adam(learning_rate=0.001, epsilon=1e-8)
+    return Recipe(network, optimizer, loss=_of_two, correct=right_of_two)
 
 
-def lstm_text_generation(workload: workloads.Workload) -> Recipe:
-    """In the dtype policy that Keras has at this moment."""
-    layers = keras.layers
+def lstm_text_generation(workload: Workload) -> Recipe:
+    """The next character after 40; batch 128. The original watched nothing but the loss.
+
+    The published runs on GPUs had cuDNN's LSTM with two biases, 103,097 parameters; see `bidirectional_lstm`.
+    """
     network = keras.Sequential(
         [
             keras.Input(workload.input_shape),
@@ -197,8 +158,13 @@ def lstm_text_generation(workload: workloads.Workload) -> Recipe:
             layers.Dense(workload.classes, activation="softmax", dtype="float32"),
         ]
     )
-    return Recipe(
-        network=network,
-        optimizer=keras.optimizers.RMSprop(learning_rate=0.01, rho=0.9, epsilon=1e-8),
-        loss=lambda labels, outputs: keras.ops.mean(keras.losses.categorical_crossentropy(labels, outputs)),
-    )
+    optimizer = optimizers.RMSprop(learning_rate=0.01, rho=0.9, epsilon=1e-8)
+    return Recipe(network, optimizer, loss=_of_classes)
+
+
+def _of_classes(labels: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+    return keras.ops.mean(losses.categorical_crossentropy(labels, outputs))
+
+
+def _of_two(labels: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+    return keras.ops.mean(losses.binary_crossentropy(labels, outputs))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the ImageNet models of tf_cnn_benchmarks have in common: how they learn, what they are fed, their first weights.
+"""The ImageNet models of tf_cnn_benchmarks, in the dtype policy that Keras has when they are built.
 
 As the tool stood in mid 2018 (branch cnn_tf_v1.9_compatible): synthetic images and labels, plain SGD, and an L2 term of
 4e-5 * sum(w^2) / 2 over everything but batch normalisation, which is part of the loss. First weights: Glorot uniform in
@@ -14,38 +14,6 @@ runs; its author measured 0.3 % less speed for alexnet and less than 0.1 % for a
 
 Its own layout was NCHW; here the networks are written as NHWC, which CPUs need. For a virtual GPU TensorFlow's layout
 optimizer turns float32 round, with at most seven transposes of images, and leaves float16 (`make bench-graph`).
-
-trivial of tf_cnn_benchmarks: all pixels into one number, that into 4096, those into 1001 classes.
-
-It computes next to nothing, so what is measured is everything else: the step's fixed cost and the all-reduce of 17 MB.
-About every other seed leaves that one number below zero, where relu passes nothing on: then only the biases of the last
-layer learn, and the L2 term still shrinks the weights. The speed is the same.
-
-alexnet as tf_cnn_benchmarks has it: the one-tower form of Krizhevsky (2014), without response normalisation.
-
-Biases, no batch normalisation, images of 227 so that the unpadded 11x11 fits; no dropout, see `classic`.
-
-Deviation: the learning rate is 0.0001. At the tool's 0.005 the loss is NaN within ten steps, here as in the original
-(its output at batch 512 stands in issue 173 of ROCm/tensorflow-upstream), and a run whose loss is no number is refused.
-The same operations run at the same speed.
-
-googlenet (Inception v1, Szegedy and others 2014) as tf_cnn_benchmarks has it.
-
-Biases, neither batch nor response normalisation, no dropout and no auxiliary heads.
-
-vgg16 and vgg19, models D and E of Simonyan and Zisserman (2014), as tf_cnn_benchmarks trained them in mid 2018.
-
-Five groups of 3x3 convolutions with biases and without batch normalisation, each group ended by a 2x2 pooling, then two
-dense layers of 4096. No dropout, because the published runs had none: see `classic`.
-
-resnet50, resnet50_v1.5, resnet101 and resnet152 (He and others 2015), as tf_cnn_benchmarks trained them in mid 2018.
-
-Version 1 has the stride in the first 1x1 of a stage; version 1.5, which the tool learned on 2018-07-26, in the 3x3.
-Explicit padding before a strided convolution, no bias in convolutions (batch normalisation follows each), 1001 classes.
-Unlike `keras.applications.ResNet50`, whose convolutions have biases.
-
-Deviation: the learning rate is 0.004 from the first step on. The tool's default (since 729c08c, 2018-04-05) rose from 0
-to 0.004 * batch / default batch during five epochs of ImageNet, of which a benchmark sees some minutes. Same speed.
 """
 
 import math
@@ -72,8 +40,7 @@ def recipe(network: keras.Model, *, learning_rate: float) -> Recipe:
     ]
 
     def loss(labels: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
-        entropy = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, tf.cast(outputs, tf.float32))
-        return tf.reduce_mean(entropy) + _L2 * tf.add_n([tf.nn.l2_loss(weights) for weights in decayed])
+        return cross_entropy(labels, outputs) + _L2 * tf.add_n([tf.nn.l2_loss(weights) for weights in decayed])
 
     return Recipe(
         network=network,
@@ -81,6 +48,11 @@ def recipe(network: keras.Model, *, learning_rate: float) -> Recipe:
         loss=loss,
         correct=right_class,
     )
+
+
+def cross_entropy(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    """The mean of a batch, in float32."""
+    return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, tf.cast(logits, tf.float32)))
 
 
 def dense(x: keras.KerasTensor, units: int) -> keras.KerasTensor:
@@ -99,7 +71,12 @@ def _normal(deviation: float) -> keras.initializers.Initializer:
 
 
 def trivial(workload: workloads.Workload) -> Recipe:
-    """In the dtype policy that Keras has at this moment."""
+    """All pixels into one number, that into 4096, those into 1001 classes.
+
+    It computes next to nothing, so what is measured is everything else: the step's fixed cost and the all-reduce of
+    17 MB. About every other seed leaves that one number below zero, where relu passes nothing on: then only the biases
+    of the last layer learn, and the L2 term still shrinks the weights. The speed is the same.
+    """
     image = keras.Input(workload.input_shape)
     x = keras.layers.Flatten()(image)
     x = dense(x, 1)
@@ -109,7 +86,12 @@ def trivial(workload: workloads.Workload) -> Recipe:
 
 
 def alexnet(workload: workloads.Workload) -> Recipe:
-    """In the dtype policy that Keras has at this moment."""
+    """The one-tower form of Krizhevsky (2014): biases, no normalisation, images of 227 so that the unpadded 11x11 fits.
+
+    Deviation: the learning rate is 0.0001. At the tool's 0.005 the loss is NaN within ten steps, here as in the
+    original (its output at batch 512 stands in issue 173 of ROCm/tensorflow-upstream), and a run whose loss is no
+    number is refused. The same operations run at the same speed.
+    """
     layers = keras.layers
     image = keras.Input(workload.input_shape)
     x = layers.Conv2D(64, 11, strides=4, activation="relu")(image)
@@ -141,7 +123,7 @@ _MODULES = (
 
 
 def googlenet(workload: workloads.Workload) -> Recipe:
-    """In the dtype policy that Keras has at this moment."""
+    """Inception v1 (Szegedy and others 2014) with biases; no normalisation, dropout or auxiliary heads."""
     image = keras.Input(workload.input_shape)
     x = _halved(_convolved(image, 64, 7, stride=2))
     x = _convolved(_convolved(x, 64, 1), 192, 3)
@@ -182,7 +164,7 @@ _CONVOLUTIONS = {"vgg16": (2, 2, 3, 3, 3), "vgg19": (2, 2, 4, 4, 4)}  # in each 
 
 
 def vgg(workload: workloads.Workload) -> Recipe:
-    """In the dtype policy that Keras has at this moment."""
+    """vgg16 and vgg19, models D and E of Simonyan and Zisserman (2014): with biases, not normalised."""
     layers = keras.layers
     image = keras.Input(workload.input_shape)
     x = image
@@ -209,7 +191,15 @@ _EXPANSION = 4
 
 
 def resnet(workload: workloads.Workload, normalization: Normalization) -> Recipe:
-    """In the dtype policy that Keras has at this moment."""
+    """resnet50, resnet50_v1.5, resnet101 and resnet152 (He and others 2015).
+
+    Version 1 has the stride in the first 1x1 of a stage; version 1.5, which the tool learned on 2018-07-26, in the 3x3.
+    Explicit padding before a strided convolution, no bias in convolutions (batch normalisation follows each), 1001
+    classes. Unlike `keras.applications.ResNet50`, whose convolutions have biases.
+
+    Deviation: the learning rate is 0.004 from the first step on. The tool's default (since 729c08c, 2018-04-05) rose
+    from 0 to 0.004 * batch / default batch during five epochs of ImageNet, of which a benchmark sees some minutes.
+    """
     layers = keras.layers
     convolved = partial(_normalized_convolution, normalization=normalization)
     stride_in_3x3 = workload.name in _STRIDE_IN_3X3
