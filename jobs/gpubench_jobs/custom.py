@@ -7,8 +7,9 @@
 network; its first weights need not be equal, rank 0's are sent to all. It neither reduces gradients nor pins devices.
 Modules beside the file can be imported. `jobs/studies/own/model.py` is an example.
 
-Forward and backward pass run a few times more than there are steps (`probe`). Every tf.Variable is put back afterwards,
-one that the loss itself assigns as well; what a loss keeps elsewhere (by tf.py_function, in a table, in files) is not.
+Forward and backward pass run a few times more than there are steps (`train.Computing`). Every tf.Variable is put back
+afterwards, one that the loss itself assigns as well; what a loss keeps elsewhere (by tf.py_function, in a table, in
+files) is not.
 
 Must not happen: a mistake in the file that looks like one of gpubench. Whatever is raised inside it, when it is loaded,
 in `build`, or in a step that it defined, becomes one sentence with the file, the line and the exception.

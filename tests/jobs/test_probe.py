@@ -13,7 +13,7 @@ from gpubench_jobs import models
 from gpubench_jobs.data import generated
 from gpubench_jobs.data.pipeline import held_batch
 from gpubench_jobs.models.recipe import Recipe
-from gpubench_jobs.worker import builder, pacing, probe, train
+from gpubench_jobs.worker import builder, pacing, train
 from rank_program import CASES, Case, build
 
 LOOKED_AT = [case for case in CASES if case.reduce and not case.overflow]
@@ -31,9 +31,9 @@ def test_a_look_leaves_every_number_as_it_was_bit_for_bit(case: Case) -> None:
     assert run.computing is not None
     run(2)
     before = [variable.numpy() for variable in everything(built)]
-    computing = probe.Computing(run.computing, weights=built.trainable)
-    probe.trace(computing)
-    assert probe.seconds_of(computing, steps=3, now=iter((1, 6_000_000_001)).__next__) == 6.0
+    computing = train.Computing(run.computing, weights=built.trainable)
+    train.trace(computing)
+    assert train.seconds_of(computing, steps=3, now=iter((1, 6_000_000_001)).__next__) == 6.0
     for value, variable in zip(before, everything(built), strict=True):
         np.testing.assert_array_equal(value, variable.numpy())
     run(1)
@@ -57,9 +57,9 @@ def test_a_look_leaves_what_a_loss_of_the_users_own_keeps_as_it_was(xla: bool) -
     built = Recipe(network=network, optimizer=keras.optimizers.SGD(0.01), loss=tf.function(loss))
     run = train.compile_run(built, held_batch(tf.ones((2, 1)), tf.ones((2, 1))), reduce=train.alone, xla=xla)
     assert run.computing is not None
-    computing = probe.Computing(run.computing, weights=built.trainable)
-    probe.trace(computing)
-    probe.seconds_of(computing, steps=3, now=iter((1, 2)).__next__)
+    computing = train.Computing(run.computing, weights=built.trainable)
+    train.trace(computing)
+    train.seconds_of(computing, steps=3, now=iter((1, 2)).__next__)
     assert (int(calls.numpy()), float(worst.numpy())) == (0, 0.0)
     run(2).numpy()
     assert (int(calls.numpy()), float(worst.numpy())) == (2, 1.0)  # this would show

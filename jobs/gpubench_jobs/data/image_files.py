@@ -13,8 +13,9 @@ not, as in tf_cnn_benchmarks without its distortion of colours. Evaluation: the 
 as bytes, a quarter of float32, and become [-1, 1] on the device, as in tf_cnn_benchmarks.
 
 TFRecord files are indexed, so that any record can be read by itself: a permutation of a whole set needs the places, and
-a cut file must be found before hours of training and not in them. The format: eight bytes of length, four of their checksum, the record, four of its checksum. The index needs the lengths
-only; TensorFlow checks both checksums when a record is read.
+a cut file must be found before hours of training and not in them. The format: eight bytes of length, four of their
+checksum, the record, four of its checksum. The index needs the lengths only; TensorFlow checks both checksums when a
+record is read.
 """
 
 import math

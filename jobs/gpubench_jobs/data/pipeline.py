@@ -1,12 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the samples of a training step come from.
+"""From a set of samples to the batches of one rank, the same ones in every run.
 
-A set of samples with a number, its place, for each; in which order places are visited is `pipeline`'s.
-
-Both kinds give the same sample for the same place, whoever asks and however often. Only what `Streamed` is told to
-change at random (crop, flip) follows from the visit.
-
-From a set to the batches of one rank, the same ones in every run.
+In a set each sample has a number, its place. Both kinds of sets give the same sample for the same place, whoever asks
+and however often. Only what `Streamed` is told to change at random (crop, flip) follows from the visit.
 
 Each epoch visits one permutation of the whole set, which follows from the seed and the epoch and is the same on all
 ranks. A global batch is `batch_per_worker` x `workers` consecutive places of it, and each rank takes its part: no two
@@ -235,10 +231,13 @@ def training_batches(
         Reading(seed=seed, threads=threads, size_of=None if always_full else size_of, batch=batch_per_worker),
     )
     if augment is not None:
+
+        def augmented(step: tf.Tensor, batch: Batch) -> Batch:
+            pair = tf.stack((tf.constant(seed, tf.int64), step))
+            return augment(batch[0], tf.random.experimental.stateless_fold_in(pair, rank, alg="philox")), batch[1]
+
         batches = tf.data.Dataset.zip(tf.data.Dataset.range(first_step, _FOR_EVER), batches).map(
-            lambda step, batch: (augment(batch[0], _seed_pair(seed, step, rank)), batch[1]),
-            num_parallel_calls=threads,
-            deterministic=True,
+            augmented, num_parallel_calls=threads, deterministic=True
         )
     return _bounded(batches, threads=threads)
 
@@ -278,11 +277,6 @@ def permuted(turns: tf.Tensor, *, count: int, seed: int | tf.Tensor, epoch: int 
     drawn = tf.random.stateless_uniform((2, 2), pair, minval=None, maxval=None, dtype=tf.uint32, alg="philox")
     shuffle = tf.random.experimental.index_shuffle
     return shuffle(shuffle(turns, drawn[0], last), drawn[1], last)
-
-
-def _seed_pair(seed: int, step: tf.Tensor, rank: int) -> tf.Tensor:
-    pair = tf.stack((tf.constant(seed, tf.int64), step))
-    return tf.random.experimental.stateless_fold_in(pair, rank, alg="philox")
 
 
 def _bounded(batches: tf.data.Dataset, *, threads: int) -> tf.data.Dataset:

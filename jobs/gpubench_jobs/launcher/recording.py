@@ -84,7 +84,6 @@ def silence(stream: TextIO) -> None:
 
 
 def _create(path: Path) -> BinaryIO:
-    """A new file, in a folder that may be new, too."""
     path.parent.mkdir(parents=True, exist_ok=True)
     return path.open("xb")
 
@@ -92,12 +91,8 @@ def _create(path: Path) -> BinaryIO:
 def _put_aside(path: Path) -> None:
     """A file that is there gets a name that is no log's: a run that was ended has measured nothing."""
     if path.exists():
-        free = next(number for number in itertools.count(1) if not _of_run(path, number).exists())
-        path.rename(_of_run(path, free))
-
-
-def _of_run(path: Path, number: int) -> Path:
-    return path.with_name(f"{path.name}.run-{number}")
+        names_of_runs = (path.with_name(f"{path.name}.run-{number}") for number in itertools.count(1))
+        path.rename(next(name for name in names_of_runs if not name.exists()))
 
 
 class _Mark(enum.Enum):

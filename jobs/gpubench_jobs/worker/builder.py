@@ -41,7 +41,7 @@ from gpubench_jobs.data.pipeline import Feed, Progress, Split, streamed
 from gpubench_jobs.engines import horovod
 from gpubench_jobs.failures import RankError
 from gpubench_jobs.models.recipe import Recipe
-from gpubench_jobs.worker import aggregate, checkpointer, epochs, probe, train
+from gpubench_jobs.worker import aggregate, checkpointer, epochs, train
 
 #: tf_cnn_benchmarks multiplied the loss by this for float16, fixed, for all its convolutional models.
 _FLOAT16_LOSS_SCALE = 128.0
@@ -57,7 +57,7 @@ class Work:
     weights: list[tf.Variable]  # equal on all ranks at the end, or the gang did not train together
     persistent: list[tf.Variable]  # equal on all ranks at the beginning
     plan: epochs.EpochPlan | None  # in mode Training
-    computing: probe.Computing | None  # None where ranks do nothing alone
+    computing: train.Computing | None  # None where ranks do nothing alone
     state: checkpointer.TrainingState | None = None  # what a checkpoint has, in mode Training
 
     def outline(self) -> aggregate.Outline:
@@ -111,7 +111,7 @@ def build(
         weights=recipe.trainable,
         persistent=recipe.persistent,
         plan=plan,
-        computing=probe.Computing(run.computing, weights=recipe.trainable) if run.computing is not None else None,
+        computing=train.Computing(run.computing, weights=recipe.trainable) if run.computing is not None else None,
         state=checkpointer.TrainingState(recipe.learned, recipe.persistent, run.variables) if plan else None,
     )
 

@@ -186,10 +186,6 @@ def _to_standard_error(sentence: str) -> None:
     print(sentence, file=sys.stderr, flush=True)  # noqa: T201  # standard output is for records
 
 
-def _nothing() -> None:
-    pass
-
-
 @dataclass(frozen=True, kw_only=True)
 class Store:
     """The checkpoints of one training, as rank 0 of one attempt has them."""
@@ -197,7 +193,7 @@ class Store:
     folder: Path
     disk: Disk = field(default_factory=Disk)
     tell: Callable[[str], None] = _to_standard_error
-    progress: Callable[[], None] = _nothing  # called after each piece
+    progress: Callable[[], None] = lambda: None  # called after each piece
     piece_bytes: int = 16 * 2**20  # that are written or read at once
     good: list[Name] = field(default_factory=list)  # that this attempt has begun from, or written: to be kept
 
@@ -292,7 +288,8 @@ class Store:
         unfinished, size, digest = path.with_name(path.name + _PART), 0, hashlib.sha256()
         with self.disk.create(unfinished) as file:
             for value in values:
-                for piece in _pieces(value, self.piece_bytes):
+                for first in range(0, len(value), self.piece_bytes):
+                    piece = value[first : first + self.piece_bytes]
                     self.disk.write(file, piece)
                     digest.update(piece)
                     size += len(piece)
@@ -304,7 +301,11 @@ class Store:
 
     def _read(self, name: Name, identity: Identity, *, into: bytearray | None) -> Manifest:
         """OSError where it is not as it was written, or another training's."""
-        manifest = _manifest(self._path(name, _MANIFEST).read_bytes())
+        content = self._path(name, _MANIFEST).read_bytes()
+        try:
+            manifest = Manifest.from_text(content)
+        except ValueError as error:
+            raise OSError("its manifest was cut or changed, or another version of gpubench wrote it") from error
         if manifest.identity != identity:
             raise OSError(_foreign(manifest.identity, identity))
         size, digest = 0, hashlib.sha256()
@@ -342,17 +343,6 @@ class Store:
 def _unused(found: dict[Name, set[str]]) -> list[Name]:
     """The newest first."""
     return [name for name in sorted(found, reverse=True) if any(ending.endswith(_UNUSED) for ending in found[name])]
-
-
-def _manifest(content: bytes) -> Manifest:
-    try:
-        return Manifest.from_text(content)
-    except ValueError as error:
-        raise OSError("its manifest was cut or changed, or another version of gpubench wrote it") from error
-
-
-def _pieces(value: memoryview, size: int) -> Iterable[memoryview]:
-    return (value[first : first + size] for first in range(0, len(value), size))
 
 
 def _foreign(other: Identity, identity: Identity) -> str:

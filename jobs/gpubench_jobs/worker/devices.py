@@ -1,24 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a rank computes on: its own GPU and no other, or its share of the processors and no GPU.
+"""What a rank computes on: its own GPU and no other, or its share of the processors; and what its GPU tells of itself.
 
-Set before anything else touches TensorFlow: afterwards it refuses.
+CUDA's driver library is asked before TensorFlow touches a GPU: it knows why a rank would have none. Must not happen: a
+GPU that TensorFlow can use is refused. So the driver's files are looked at only where its library does not start, and
+what a build of TensorFlow does not tell is not held against a GPU. https://docs.nvidia.com/cuda/cuda-driver-api/
 
-CUDA's driver library, asked before TensorFlow touches a GPU: it knows why a rank would have none.
-
-Must not happen: a GPU that TensorFlow can use is refused. So the driver's files are looked at only where its library
-does not start, and what a build of TensorFlow does not tell is not held against a GPU.
-
-https://docs.nvidia.com/cuda/cuda-driver-api/
-
-What NVIDIA's management library (NVML) tells of one GPU: the rank's own.
-
-It is found by the PCI address that CUDA has for it. TensorFlow numbers GPUs as CUDA does, which obeys
-CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER; NVML's own numbers do neither.
-
-Must not happen: 0 in place of what a card does not tell; figures of a whole card for a rank that has a slice of it
-(MIG); a measurement that ends because the library is missing or refuses.
-
-Tests read stand-ins of this library and of CUDA's driver through nvidia-ml-py; no real card was at hand. Units:
+NVIDIA's management library (NVML) finds the rank's GPU by the PCI address that CUDA has for it. TensorFlow numbers GPUs
+as CUDA does, which obeys CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER; NVML's own numbers do neither. Must not happen: 0
+in place of what a card does not tell; figures of a whole card for a rank that has a slice of it (MIG); a measurement
+that ends because the library is missing or refuses. Tests read stand-ins of both libraries through nvidia-ml-py. Units:
 https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceQueries.html
 """
 
@@ -38,8 +28,48 @@ from gpubench.workloads import Precision
 from gpubench_jobs import channel
 from gpubench_jobs.failures import RankError
 
+LIBRARY = "libcuda.so.1"
 #: NVIDIA's Ampere: the first whose matrix units compute in TensorFloat-32. Older ones ignore the switch.
 _TENSOR_FLOAT32_CAPABILITY = (8, 0)
+_KERNEL_MODULE = Path("/sys/module/nvidia/version")  # the node's, whatever the container is given
+_CONTROL_DEVICE = Path("/dev/nvidiactl")
+_NO_DEVICE = 100  # CUDA_ERROR_NO_DEVICE
+_CAPABILITY = (75, 76)  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, _MINOR
+_TEXT_BYTES = 256
+#: Stands in CUDA's name for an instance of a GPU that is cut into some: NVIDIA A100-SXM4-40GB MIG 1g.5gb.
+_MIG = " MIG "
+#: sm_80 is code for 8.0 and what is above it of the same major; compute_90 is sm_90, and PTX for all that is above.
+_CODE = re.compile(r"(?:sm|compute)_(\d+)(\d)")
+_REMEDIES = {
+    _NO_DEVICE: "check the pod's GPU request, and that nothing sets CUDA_VISIBLE_DEVICES or NVIDIA_VISIBLE_DEVICES",
+    802: "start NVIDIA's fabric manager on the node",
+    803: "restart the node if its driver was updated, or take CUDA's compat libraries out of the image",
+    804: "take CUDA's compat libraries out of the image",
+}
+#: nvmlClocksEventReasons of nvml.h, formerly nvmlClocksThrottleReasons.
+_REASONS = {
+    0x001: "GpuIdle",
+    0x002: "ApplicationsClocksSetting",
+    0x004: "SwPowerCap",
+    0x008: "HwSlowdown",
+    0x010: "SyncBoost",
+    0x020: "SwThermalSlowdown",
+    0x040: "HwThermalSlowdown",
+    0x080: "HwPowerBrakeSlowdown",
+    0x100: "DisplayClockSetting",
+    0x200: "BoardLimit",
+    0x400: "Reliability",
+}
+#: A clock that is low because there is nothing to do is no sign of anything.
+IDLE = "GpuIdle"
+#: Nor is one that somebody has set, or that follows another card's: a healthy card with application clocks below its
+#: highest, as A100 and V100 leave the factory, has the first of these all the time.
+CHOSEN = frozenset({"ApplicationsClocksSetting", "SyncBoost", "DisplayClockSetting"})
+_TEMPERATURE_GPU = 0  # NVML_TEMPERATURE_GPU
+_MIG_ENABLED = 1  # NVML_DEVICE_MIG_ENABLE
+_CLOCK_SM, _CLOCK_MEMORY = 1, 2  # NVML_CLOCK_SM, NVML_CLOCK_MEM
+_GPUS_MAX = 16  # whose names a record has room for
+_T = TypeVar("_T")
 
 
 def require(precision: Precision, *, capability: tuple[int, int] | None) -> None:
@@ -61,56 +91,33 @@ def require(precision: Precision, *, capability: tuple[int, int] | None) -> None
 def claim(config: channel.WorkerConfig) -> tuple[int, int] | None:
     """One GPU by local rank, or none; the threads of the rank's share. Pinning to cores was done by the worker.
 
-    The compute capability of the GPU comes back.
+    Returns the GPU's compute capability. Before anything else touches TensorFlow: afterwards it refuses.
     """
     import tensorflow as tf  # noqa: PLC0415  # launchers and checks read the driver without TensorFlow
 
     capability = None
-    if config.assignment.gpu:
-        capability = _claim_gpu(config.local_rank, workers=config.assignment.workers_per_node)
-    else:
+    if not config.assignment.gpu:
         tf.config.set_visible_devices([], "GPU")
         # Threads beyond the pinned cores would only take turns on them. A GPU rank keeps TensorFlow's own number of
         # inter-op threads, which feed the device.
         tf.config.threading.set_inter_op_parallelism_threads(config.threads)
+    else:
+        own, workers = config.local_rank, config.assignment.workers_per_node
+        found = find_driver(own)
+        if why := why_unusable(found, tf.sysconfig.get_build_info(), local_rank=own, workers=workers):
+            raise RankError(ExitCode.UNSUPPORTED_ACCELERATOR, why)
+        gpus = tf.config.list_physical_devices("GPU")
+        if own >= len(gpus):
+            raise RankError(
+                ExitCode.UNSUPPORTED_ACCELERATOR,
+                f"local rank {own} has no GPU of its own: TensorFlow sees {len(gpus)} of the {found.gpus} that CUDA's "
+                "driver shows, and why is unknown: look in the pod's log for what TensorFlow says of GPU libraries",
+            )
+        tf.config.set_visible_devices([gpus[own]], "GPU")
+        tf.config.experimental.set_memory_growth(gpus[own], True)
+        capability = found.capability
     tf.config.threading.set_intra_op_parallelism_threads(config.threads)
     return capability
-
-
-def _claim_gpu(own: int, *, workers: int) -> tuple[int, int] | None:
-    import tensorflow as tf  # noqa: PLC0415  # see `claim`
-
-    found = find_driver(own)
-    if why := why_unusable(found, tf.sysconfig.get_build_info(), local_rank=own, workers=workers):
-        raise RankError(ExitCode.UNSUPPORTED_ACCELERATOR, why)
-    gpus = tf.config.list_physical_devices("GPU")
-    if own >= len(gpus):
-        raise RankError(
-            ExitCode.UNSUPPORTED_ACCELERATOR,
-            f"local rank {own} has no GPU of its own: TensorFlow sees {len(gpus)} of the {found.gpus} that CUDA's "
-            "driver shows, and why is unknown: look in the pod's log for what TensorFlow says of GPU libraries",
-        )
-    tf.config.set_visible_devices([gpus[own]], "GPU")
-    tf.config.experimental.set_memory_growth(gpus[own], True)
-    return found.capability
-
-
-LIBRARY = "libcuda.so.1"
-_KERNEL_MODULE = Path("/sys/module/nvidia/version")  # the node's, whatever the container is given
-_CONTROL_DEVICE = Path("/dev/nvidiactl")
-_NO_DEVICE = 100  # CUDA_ERROR_NO_DEVICE
-_CAPABILITY = (75, 76)  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, _MINOR
-_TEXT_BYTES = 256
-#: Stands in CUDA's name for an instance of a GPU that is cut into some: NVIDIA A100-SXM4-40GB MIG 1g.5gb.
-_MIG = " MIG "
-#: sm_80 is code for 8.0 and what is above it of the same major; compute_90 is sm_90, and PTX for all that is above.
-_CODE = re.compile(r"(?:sm|compute)_(\d+)(\d)")
-_REMEDIES = {
-    _NO_DEVICE: "check the pod's GPU request, and that nothing sets CUDA_VISIBLE_DEVICES or NVIDIA_VISIBLE_DEVICES",
-    802: "start NVIDIA's fabric manager on the node",
-    803: "restart the node if its driver was updated, or take CUDA's compat libraries out of the image",
-    804: "take CUDA's compat libraries out of the image",
-}
 
 
 class DriverError(OSError):
@@ -121,60 +128,37 @@ class DriverError(OSError):
         super().__init__(f"{function} ended with {code} ({text})")
 
 
-class Driver:
+class _Driver:
     """The library, loaded but not started; OSError without one."""
 
     def __init__(self) -> None:
         self._cuda = ctypes.CDLL(LIBRARY)
 
-    def start(self) -> None:
-        """All but `version` needs it."""
-        self._ask("cuInit", 0)
-
-    def version(self) -> int:
-        """The newest CUDA that the driver knows: 12080 is 12.8."""
-        return self._number("cuDriverGetVersion")
-
-    def gpus(self) -> int:
-        """As many as this process may use."""
-        return self._number("cuDeviceGetCount")
-
-    def capability(self, ordinal: int) -> tuple[int, int]:
-        """Compute capability."""
-        device = self._number("cuDeviceGet", ordinal)
-        major, minor = (self._number("cuDeviceGetAttribute", attribute, device) for attribute in _CAPABILITY)
-        return major, minor
-
-    def name(self, ordinal: int) -> str:
-        """As sold, and which instance of it."""
-        return self._text("cuDeviceGetName", ordinal)
-
-    def pci_address(self, ordinal: int) -> str:
-        """Where it is."""
-        return self._text("cuDeviceGetPCIBusId", ordinal)
-
-    def _number(self, function: str, *arguments: int) -> int:
-        number = ctypes.c_int()
-        self._ask(function, ctypes.byref(number), *arguments)
-        return number.value
-
-    def _text(self, function: str, ordinal: int) -> str:
-        text = ctypes.create_string_buffer(_TEXT_BYTES)
-        self._ask(function, text, len(text), self._number("cuDeviceGet", ordinal))
-        return text.value.decode()
-
-    def _ask(self, function: str, *arguments: Any) -> None:
+    def ask(self, function: str, *arguments: Any) -> None:
+        """Call a function; DriverError for a code."""
         if code := getattr(self._cuda, function)(*arguments):
             text = ctypes.c_char_p()
             self._cuda.cuGetErrorString(code, ctypes.byref(text))
             raise DriverError(function, code, (text.value or b"a code without a text").decode())
 
+    def number(self, function: str, *arguments: int) -> int:
+        """What a function writes into its first argument."""
+        number = ctypes.c_int()
+        self.ask(function, ctypes.byref(number), *arguments)
+        return number.value
 
-def pci_addresses(ordinals: Iterable[int]) -> list[str]:
+    def text(self, function: str, ordinal: int) -> str:
+        """What a function says of a GPU."""
+        text = ctypes.create_string_buffer(_TEXT_BYTES)
+        self.ask(function, text, len(text), self.number("cuDeviceGet", ordinal))
+        return text.value.decode()
+
+
+def _pci_addresses(ordinals: Iterable[int]) -> list[str]:
     """Of the GPUs that CUDA, and so TensorFlow, calls by these numbers; OSError without a driver, or such a GPU."""
-    driver = Driver()
-    driver.start()
-    return [driver.pci_address(ordinal) for ordinal in ordinals]
+    driver = _Driver()
+    driver.ask("cuInit", 0)
+    return [driver.text("cuDeviceGetPCIBusId", ordinal) for ordinal in ordinals]
 
 
 @dataclass(frozen=True)
@@ -185,7 +169,7 @@ class FoundDriver:
     control_device: bool = False
     searched: str = ""  # LD_LIBRARY_PATH
     unloadable: str | None = None  # why the library could not be loaded
-    version: int = 0  # as Driver.version
+    version: int = 0  # the newest CUDA that the driver knows: 12080 is 12.8
     error: DriverError | None = None
     gpus: int = 0
     mig: bool = False
@@ -197,12 +181,16 @@ def find_driver(local_rank: int) -> FoundDriver:
     module = _KERNEL_MODULE.read_text().strip() if _KERNEL_MODULE.exists() else None
     found = FoundDriver(module, _CONTROL_DEVICE.exists(), os.environ.get("LD_LIBRARY_PATH", ""))
     try:
-        driver = Driver()
-        found = replace(found, version=driver.version())
-        driver.start()
-        found = replace(found, gpus=driver.gpus(), mig=_MIG in driver.name(0))
-        own = driver.capability(local_rank) if local_rank < found.gpus else None
-        return replace(found, capability=own)
+        driver = _Driver()
+        found = replace(found, version=driver.number("cuDriverGetVersion"))
+        driver.ask("cuInit", 0)
+        gpus = driver.number("cuDeviceGetCount")
+        found = replace(found, gpus=gpus, mig=_MIG in driver.text("cuDeviceGetName", 0))
+        if local_rank < gpus:
+            device = driver.number("cuDeviceGet", local_rank)
+            major, minor = (driver.number("cuDeviceGetAttribute", attribute, device) for attribute in _CAPABILITY)
+            found = replace(found, capability=(major, minor))
+        return found
     except DriverError as error:
         return replace(found, error=error)
     except OSError as error:
@@ -274,32 +262,6 @@ def _no_code(capability: tuple[int, int] | None, codes: Sequence[str]) -> str | 
         f"this image's TensorFlow has no code for a GPU of compute capability {major}.{minor}, only "
         f"{', '.join(codes)}: use a pool with another GPU, or an image whose TensorFlow has it"
     )
-
-
-#: nvmlClocksEventReasons of nvml.h, formerly nvmlClocksThrottleReasons.
-_REASONS = {
-    0x001: "GpuIdle",
-    0x002: "ApplicationsClocksSetting",
-    0x004: "SwPowerCap",
-    0x008: "HwSlowdown",
-    0x010: "SyncBoost",
-    0x020: "SwThermalSlowdown",
-    0x040: "HwThermalSlowdown",
-    0x080: "HwPowerBrakeSlowdown",
-    0x100: "DisplayClockSetting",
-    0x200: "BoardLimit",
-    0x400: "Reliability",
-}
-#: A clock that is low because there is nothing to do is no sign of anything.
-IDLE = "GpuIdle"
-#: Nor is one that somebody has set, or that follows another card's: a healthy card with application clocks below its
-#: highest, as A100 and V100 leave the factory, has the first of these all the time.
-CHOSEN = frozenset({"ApplicationsClocksSetting", "SyncBoost", "DisplayClockSetting"})
-_TEMPERATURE_GPU = 0  # NVML_TEMPERATURE_GPU
-_MIG_ENABLED = 1  # NVML_DEVICE_MIG_ENABLE
-_CLOCK_SM, _CLOCK_MEMORY = 1, 2  # NVML_CLOCK_SM, NVML_CLOCK_MEM
-_GPUS_MAX = 16  # whose names a record has room for
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -378,26 +340,22 @@ def open_gpu(ordinal: int) -> NvmlGpu | None:
     Everything that can go wrong is a missing or unwilling library: the measurement goes on without.
     """
     try:
-        return _opened(ordinal)
+        library = _started()
+        try:
+            (address,) = _pci_addresses([ordinal])
+            gpu = NvmlGpu(library, library.nvmlDeviceGetHandleByPciBusId(address))
+        except (library.NVMLError, OSError) as error:
+            raise _Without(str(error)) from error
+        if gpu.sliced:
+            raise _Without("the GPU is cut into instances (MIG), and its figures would be those of the whole card")
     except _Without as error:
         sys.stderr.write(f"no figures of the GPU: {error}\n")
         return None
+    return gpu
 
 
 class _Without(Exception):
     """Why there are no figures."""
-
-
-def _opened(ordinal: int) -> NvmlGpu:
-    library = _started()
-    try:
-        (address,) = pci_addresses([ordinal])
-        gpu = NvmlGpu(library, library.nvmlDeviceGetHandleByPciBusId(address))
-    except (library.NVMLError, OSError) as error:
-        raise _Without(str(error)) from error
-    if gpu.sliced:
-        raise _Without("the GPU is cut into instances (MIG), and its figures would be those of the whole card")
-    return gpu
 
 
 def _started() -> Any:
@@ -415,7 +373,7 @@ def _started() -> Any:
 def gpu_facts(ranks: int, *, local_rank: int) -> dict[str, Any]:
     """What is told of the GPUs of a pod's ranks, as fields of the record: nothing where there is no driver."""
     try:
-        library, addresses = _started(), pci_addresses(range(ranks))
+        library, addresses = _started(), _pci_addresses(range(ranks))
     except (_Without, OSError):
         return {}
     handles = [_told(partial(library.nvmlDeviceGetHandleByPciBusId, address)) for address in addresses]

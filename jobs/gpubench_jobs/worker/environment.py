@@ -37,10 +37,19 @@ def describe(config: channel.WorkerConfig, *, transport: str = "gloo") -> record
     gpu = config.assignment.gpu
     build = tf.sysconfig.get_build_info() if gpu else {}
     processor = cpu_facts(_text(_CPU_FACTS))
-    found = _gpu_facts(config) if gpu else {}
+    accelerator, found = processor.get("processor") or platform.machine(), dict[str, Any]()  # ARM kernels name none
+    if gpu:
+        (device,) = tf.config.get_visible_devices("GPU")
+        accelerator = tf.config.experimental.get_device_details(device).get("device_name", "unknown GPU")
+        found = {
+            "gpus": len(tf.config.list_physical_devices("GPU")),
+            **devices.gpu_facts(config.assignment.workers_per_node, local_rank=config.local_rank),
+        }
     driver = found.pop("driver", None)
+    # Quota and period, in the form of cgroup v2 also where there is v1.
+    limit = _text(_PROCESSOR_LIMIT) or " ".join(map(_text, _PROCESSOR_LIMIT_1))
     return records.Environment(
-        accelerator=_gpu_name() if gpu else processor.get("processor") or platform.machine(),  # ARM kernels name none
+        accelerator=accelerator,
         driver=(_text(_NVIDIA_DRIVER) or driver) if gpu else None,
         cuda=build.get("cuda_version"),
         cudnn=build.get("cudnn_version"),
@@ -54,7 +63,7 @@ def describe(config: channel.WorkerConfig, *, transport: str = "gloo") -> record
         kernel=platform.release(),
         node=os.environ.get(names.ENV_NODE_NAME) or None,
         threads_per_rank=config.threads,
-        processors=pod_processors(config.launcher, _processor_limit()),
+        processors=pod_processors(config.launcher, limit),
         memory_bytes=pod_memory(int(psutil.virtual_memory().total), next(filter(None, map(_text, _MEMORY_LIMITS)), "")),
         **processor,
         **found,
@@ -91,21 +100,6 @@ def pod_processors(launcher: int, limit: str) -> float | None:
 def pod_memory(total: int, limit: str) -> int:
     """Memory of the machine, or of the container where its limit is less."""
     return min(total, int(limit)) if limit.isdecimal() else total
-
-
-def _gpu_facts(config: channel.WorkerConfig) -> dict[str, Any]:
-    facts = devices.gpu_facts(config.assignment.workers_per_node, local_rank=config.local_rank)
-    return {"gpus": len(tf.config.list_physical_devices("GPU")), **facts}
-
-
-def _gpu_name() -> str:
-    (gpu,) = tf.config.get_visible_devices("GPU")
-    return str(tf.config.experimental.get_device_details(gpu).get("device_name", "unknown GPU"))
-
-
-def _processor_limit() -> str:
-    """Quota and period, in the form of cgroup v2 also where there is v1."""
-    return _text(_PROCESSOR_LIMIT) or " ".join(map(_text, _PROCESSOR_LIMIT_1))
 
 
 def _text(path: Path) -> str:

@@ -25,7 +25,7 @@ from gpubench_jobs import channel, clock
 from gpubench_jobs.channel import Phase
 from gpubench_jobs.engines import horovod
 from gpubench_jobs.failures import LossNotFinite, RankError
-from gpubench_jobs.worker import aggregate, pacing, probe, sampling, train
+from gpubench_jobs.worker import aggregate, pacing, sampling, train
 
 _DIGEST_CHARACTERS = 32
 _T = TypeVar("_T")
@@ -41,7 +41,7 @@ class Session:
     writer: channel.Writer
     live: sampling.LiveMetrics
     now: clock.Clock
-    computing: probe.Computing | None = None  # what a rank does by itself, where there is such a thing
+    computing: train.Computing | None = None  # what a rank does by itself, where there is such a thing
     sampler: sampling.Sampler | None = None
     health: records.Health | None = None
     windows: list[records.Window] = field(default_factory=list)
@@ -60,21 +60,9 @@ class Session:
     def calibrate(self) -> int:
         """Steps in a window, by trial calls that grow until they say enough."""
         steps = self._steps_of(self.assignment.window_seconds, call=self._call)
-        self._unroll(step_seconds=self.assignment.window_seconds / steps)
-        return steps
-
-    def _steps_of(self, seconds: float, *, call: Callable[[int], float]) -> int:
-        """Steps that fill so much time; `call` takes some and returns the seconds that they took this rank."""
-        trial = pacing.Trial(steps=1)
-        while not trial.settled:
-            trial = self.agreed(pacing.next_trial(trial, seconds=call(trial.steps), window_seconds=seconds))
-        return trial.steps
-
-    def _unroll(self, *, step_seconds: float) -> None:
-        """Write out short steps; rank 0 says how many, as its tracing took."""
-        steps_per_turn = self.agreed(
+        steps_per_turn = self.agreed(  # write out short steps; rank 0 says how many, as its tracing took
             pacing.steps_per_turn(
-                step_seconds,
+                self.assignment.window_seconds / steps,
                 first_step_seconds=self.first_step_seconds,
                 measure_seconds=self.assignment.measure_seconds,
             )
@@ -83,6 +71,14 @@ class Session:
             self.run.unroll(steps_per_turn)
             self.writer.phase(Phase.FIRST_STEP)
             self.run(steps_per_turn).numpy()
+        return steps
+
+    def _steps_of(self, seconds: float, *, call: Callable[[int], float]) -> int:
+        """Steps that fill so much time; `call` takes some and returns the seconds that they took this rank."""
+        trial = pacing.Trial(steps=1)
+        while not trial.settled:
+            trial = self.agreed(pacing.next_trial(trial, seconds=call(trial.steps), window_seconds=seconds))
+        return trial.steps
 
     def warm_up(self, steps: int) -> int:
         """Windows until the warm-up time is over; returns the steps of a window as the warmed device takes them."""
@@ -121,7 +117,7 @@ class Session:
         plan = pacing.NO_PROBE
         if side_seconds:
             self.writer.phase(Phase.FIRST_STEP)
-            probe.trace(self.computing)
+            train.trace(self.computing)
             steps = self._steps_of(pacing.PROBE_ROUND_SECONDS, call=self._compute)
             plan = self.agreed(pacing.probe(side_seconds, step_seconds=self._compute(steps) / steps))
         if plan == pacing.NO_PROBE and self.rank == 0:
@@ -142,13 +138,16 @@ class Session:
     def _compute(self, steps: int) -> float:
         assert self.computing is not None
         self.writer.phase(Phase.STEPPING)
-        return probe.seconds_of(self.computing, steps=steps, now=self.now)
+        return train.seconds_of(self.computing, steps=steps, now=self.now)
 
     def agree(
         self, weights: Sequence[tf.Variable], environment: records.Environment, *, links: Collection[str] = ()
     ) -> list[aggregate.Report]:
         """What every rank has measured and arrived at, on every rank; `links` are those that NCCL goes over."""
-        usage = self._usage()
+        usage = None
+        if self.sampler is not None and self.sampler.usage is not None:
+            usage = self.sampler.usage.model_copy(update={"compute_seconds": tuple(self.computed)})
+            self.writer.send(usage)
         self.writer.phase(Phase.AGREEING)
         report = aggregate.Report(
             rank=self.rank,
@@ -160,17 +159,7 @@ class Session:
             usage=usage,
             health=self.health,
         )
-        if self.assignment.workers == 1:
-            return [report]
-        return horovod.gather(report)
-
-    def _usage(self) -> records.Usage | None:
-        """Told to the launcher with what the looks have found."""
-        if self.sampler is None or self.sampler.usage is None:
-            return None
-        usage = self.sampler.usage.model_copy(update={"compute_seconds": tuple(self.computed)})
-        self.writer.send(usage)
-        return usage
+        return [report] if self.assignment.workers == 1 else horovod.gather(report)
 
     def _run_for(self, seconds: float, *, steps: int, warm_up: bool, at_least: int) -> None:
         """Windows for at least so long by rank 0's clock, and at least so many; measured ones end once they suffice."""
