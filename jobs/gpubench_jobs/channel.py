@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What launcher and worker say to each other.
 
-The launcher gives its orders in one environment variable, and may ask for a last checkpoint on a pipe. The worker
+The launcher gives a `WorkerConfig` in one environment variable, and may ask for a last checkpoint on a pipe. The worker
 answers with JSON lines on a pipe of its own: records of `gpubench.records`, `Progress` and `Answered`. Nothing
 is ever read from a worker's standard output, where any library may print; the launcher alone writes the pod's standard
 output, so that records never mix.
-
-A process that must not outlive the one that started it, however that one ends: not even SIGKILL leaves it behind.
-
-Linux only: prctl(2), PR_SET_PDEATHSIG. The kernel means the thread that has started the process.
 """
 
 import contextlib
@@ -150,7 +146,10 @@ _PR_SET_PDEATHSIG = 1
 
 
 def die_with_parent(parent: int) -> None:
-    """Ask the kernel for SIGKILL when the parent dies: it may be killed where it cannot stop its children."""
+    """Ask the kernel for SIGKILL when the parent dies: it may be killed where it cannot stop its children.
+
+    Linux only: prctl(2), PR_SET_PDEATHSIG. The kernel means the thread that has started the process.
+    """
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL):
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
     if os.getppid() != parent:  # it died before the kernel was asked

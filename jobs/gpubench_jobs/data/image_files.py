@@ -115,8 +115,7 @@ def _scaled_to_one(pixels: tf.Tensor) -> tf.Tensor:
 def _idx(file: Path, *, magic: int) -> Array:
     """An idx file: the magic number, the size of each dimension, all big-endian in four bytes, then the bytes."""
     content = files.content(file)
-    dimensions = magic & 0xFF
-    header = 4 * (1 + dimensions)
+    header = 4 * (1 + (magic & 0xFF))
     found, *shape = (int.from_bytes(content[place : place + 4], "big") for place in range(0, header, 4))
     if found != magic:
         raise files.unusable(f"{file} begins with {found:#010x} and not with {magic:#010x}: it is another file")

@@ -171,7 +171,6 @@ class LocalGang:
     def __init__(self, membership: Membership, *, address: str | None = None) -> None:
         self._membership = membership
         self._address = address
-
         self.state, self.report = membership.state, membership.report
 
     def join(self) -> None:
@@ -183,6 +182,7 @@ class LocalGang:
         self._membership.done(0)
 
 
+@dataclass(kw_only=True)
 class RemoteGang:
     """Another pod's view. Every call is one short request; the caller decides how often and until when.
 
@@ -190,29 +190,26 @@ class RemoteGang:
     later, or is slow, must not look like the loss of pod 0.
     """
 
-    def __init__(
-        self, *, host: str, port: int, gang: str, pod: int, source: str, token: str | None = None, work: str = ""
-    ) -> None:
-        self._host = host
-        self._port = port
-        self._gang = gang
-        self._pod = pod
-        self._source = source
-        self._token = token
-        self._work = work
-        self._address: str | None = None
+    host: str
+    port: int
+    gang: str
+    pod: int
+    source: str
+    token: str | None = field(default=None, repr=False)
+    work: str = ""
+    _address: str | None = None
 
     @property
     def address(self) -> str:
         """Pod 0's address; known once a call has succeeded."""
         if self._address is None:
-            raise Unreachable(f"pod 0 ({self._host}) has not answered yet")
+            raise Unreachable(f"pod 0 ({self.host}) has not answered yet")
         return self._address
 
     def join(self) -> None:
         """This pod is here."""
-        if self._request("POST", "/join", self._work) != self._work.encode():
-            raise OtherWork(_OTHER_WORK.format(self._pod))
+        if self._request("POST", "/join", self.work) != self.work.encode():
+            raise OtherWork(_OTHER_WORK.format(self.pod))
 
     def state(self) -> State:
         """What the gang knows by now."""
@@ -230,32 +227,32 @@ class RemoteGang:
         try:
             address = self._address
             if address is None:  # IPv4 only: Horovod's Gloo store knows nothing else
-                address = str(socket.getaddrinfo(self._host, None, socket.AF_INET, socket.SOCK_STREAM)[0][4][0])
+                address = str(socket.getaddrinfo(self.host, None, socket.AF_INET, socket.SOCK_STREAM)[0][4][0])
             status, answer = self._exchange(address, method=method, path=path, body=body)
         except (OSError, http.client.HTTPException) as error:
-            raise Unreachable(f"pod 0 ({self._host}) does not answer: {error}") from error
+            raise Unreachable(f"pod 0 ({self.host}) does not answer: {error}") from error
         if status != HTTPStatus.OK:
-            raise Refused(f"{self._host} answered {status}: {answer.decode(errors='replace')}")
+            raise Refused(f"{self.host} answered {status}: {answer.decode(errors='replace')}")
         self._address = address
         return answer
 
     def _exchange(self, address: str, *, method: str, path: str, body: str) -> tuple[int, bytes]:
         connection = http.client.HTTPConnection(
-            address, self._port, timeout=REQUEST_SECONDS, source_address=(self._source, 0)
+            address, self.port, timeout=REQUEST_SECONDS, source_address=(self.source, 0)
         )
         try:
             content = body.encode()
             # By this process' clock each number is larger than the one before.
-            headers = {_GANG: self._gang, _POD: str(self._pod), _NUMBER: str(time.monotonic_ns())}
-            if self._token is not None:
-                headers[_SIGNATURE] = signature(self._token, method, path, *headers.values(), content)
+            headers = {_GANG: self.gang, _POD: str(self.pod), _NUMBER: str(time.monotonic_ns())}
+            if self.token is not None:
+                headers[_SIGNATURE] = signature(self.token, method, path, *headers.values(), content)
             connection.request(method, path, body=content, headers=headers)
             response = connection.getresponse()
             answer = response.read(_BODY_MAX)
-            if self._token is not None and response.status == HTTPStatus.OK:
-                expected = signature(self._token, headers[_SIGNATURE], answer)
+            if self.token is not None and response.status == HTTPStatus.OK:
+                expected = signature(self.token, headers[_SIGNATURE], answer)
                 if not _is_equal(expected, response.getheader(_SIGNATURE)):
-                    raise Refused(f"{self._host} answers without the token of this study: it is not our pod 0")
+                    raise Refused(f"{self.host} answers without the token of this study: it is not our pod 0")
             return response.status, answer
         finally:
             connection.close()

@@ -8,9 +8,7 @@ little (no choice of sizes suits every device); they are for comparing with the 
 Must not happen: a test that takes longer than it tells; arithmetic in TensorFloat-32, whatever the trial computes in.
 """
 
-import contextlib
 import gc
-from collections.abc import Iterator
 
 import tensorflow as tf
 
@@ -38,11 +36,18 @@ def check(rank: Session) -> records.Health | None:
     if not rank.assignment.health_check:
         return None
     begun, ranks = rank.now(), rank.assignment.workers
-    arithmetic = _products_per_second(rank) * 2 * _MATRIX[rank.assignment.gpu] ** 3
+    asked, size = tf.config.experimental.tensor_float_32_execution_enabled(), _MATRIX[rank.assignment.gpu]
+    tf.config.experimental.enable_tensor_float_32_execution(False)
+    try:
+        arithmetic = _per_second(rank, _products(size)) * 2 * size**3
+    finally:
+        tf.config.experimental.enable_tensor_float_32_execution(asked)
     memory = _per_second(rank, _additions()) * _ARRAY_PASSES * _ARRAY * _NUMBER_BYTES
     reductions = None
     if ranks > 1:  # bus bandwidth, see `builder`
-        messages = _per_second(rank, _reductions(), phase=Phase.AGREEING)
+        message = tf.Variable(tf.random.stateless_normal((_MESSAGE,), seed=(3, 3)), trainable=False)
+        loop = builder.compile_allreduce(message, reduce=horovod.average)
+        messages = _per_second(rank, loop, phase=Phase.AGREEING)
         reductions = messages * _MESSAGE * _NUMBER_BYTES * 2 * (ranks - 1) / ranks
     gc.collect()  # traced functions hold each other and, with them, memory that belongs to the training
     health = records.Health(
@@ -56,24 +61,18 @@ def check(rank: Session) -> records.Health | None:
     return health
 
 
-def _products_per_second(rank: Session) -> float:
-    with _float32():
-        return _per_second(rank, _products(_MATRIX[rank.assignment.gpu]))
-
-
 def _per_second(rank: Session, run: train.Run, *, phase: Phase = Phase.CHECKING) -> float:
     """How often in a second the device does it; begun by all ranks together, and by all as often."""
-    _call(rank, run, 1, phase)  # traced, and kernels chosen
-    seconds = _call(rank, run, 1, phase)
-    times = rank.agreed(max(1, min(_REPETITIONS_MAX, round(_SECONDS / seconds))))
-    return times / _call(rank, run, times, phase)
 
+    def call(times: int) -> float:
+        rank.writer.phase(phase)
+        begun = rank.now()
+        run(times).numpy()  # the device has done all of it when the number arrives
+        return clock.seconds(max(1, rank.now() - begun))
 
-def _call(rank: Session, run: train.Run, times: int, phase: Phase) -> float:
-    rank.writer.phase(phase)
-    begun = rank.now()
-    run(times).numpy()  # the device has done all of it when the number arrives
-    return clock.seconds(max(1, rank.now() - begun))
+    call(1)  # traced, and kernels chosen
+    times = rank.agreed(max(1, min(_REPETITIONS_MAX, round(_SECONDS / call(1)))))
+    return times / call(times)
 
 
 def _products(size: int) -> train.Loop:
@@ -101,18 +100,3 @@ def _additions() -> train.Loop:
             return tf.identity(state[0][0]), 0  # not the array's: somebody who still reads it would have it copied
 
     return train.Loop(step, (tf.ones((_ARRAY,)),))
-
-
-def _reductions() -> train.Run:
-    message = tf.Variable(tf.random.stateless_normal((_MESSAGE,), seed=(3, 3)), trainable=False)
-    return builder.compile_allreduce(message, reduce=horovod.average)
-
-
-@contextlib.contextmanager
-def _float32() -> Iterator[None]:
-    asked = tf.config.experimental.tensor_float_32_execution_enabled()
-    tf.config.experimental.enable_tensor_float_32_execution(False)
-    try:
-        yield
-    finally:
-        tf.config.experimental.enable_tensor_float_32_execution(asked)

@@ -15,9 +15,8 @@ never its result.
 Must not happen: 0 for what cannot be told; a thread that outlives the windows; a figure of another rank's GPU, or of a
 part of the measured time.
 
-Live series of one rank, from the catalogue in `gpubench.metrics`, for as long as the rank lives.
-
-Touched once per window or sample, never per step: the final figures come from the records, not from here.
+Live series of one rank come from the catalogue in `gpubench.metrics`, for as long as the rank lives. They are touched
+once per window or sample, never per step: the final figures come from the records, not from here.
 """
 
 import contextlib
@@ -98,13 +97,12 @@ class Sampler:
             ended.set()
             thread.join(self._patience_seconds if in_time else 0)
         if not in_time or thread.is_alive():
-            self._without("a look at its device has not come back")
+            why = "a look at its device has not come back"
         elif error := found.exception():
-            self._without(f"{type(error).__name__}: {error}")
+            why = f"{type(error).__name__}: {error}"
         else:
             self.usage = found.result()
-
-    def _without(self, why: str) -> None:
+            return
         sys.stderr.write(f"no usage of rank {self._rank}: {why}\n")
 
     def _sample(self, begun: threading.Event, ended: threading.Event, found: "futures.Future[records.Usage]") -> None:
@@ -112,20 +110,17 @@ class Sampler:
         try:
             readings = [self._read()]
             begun.set()
-            self._sample_until(ended, readings)
+            due = readings[0].nanoseconds + self._period_ns
+            while not ended.wait(max(0.0, clock.seconds(due - self._now()))):
+                readings.append(self._read())
+                self._seen(_between(readings[-2], readings[-1]))
+                late = max(0, readings[-1].nanoseconds - due)  # a process that was stopped leaves samples out
+                due += self._period_ns * (1 + late // self._period_ns)
             period = clock.seconds(self._period_ns)
             found.set_result(usage(readings, last=self._read(), rank=self._rank, period_seconds=period))
         except Exception as error:  # whatever it is, the measurement goes on without
             found.set_exception(error)
             begun.set()
-
-    def _sample_until(self, ended: threading.Event, readings: list[Reading]) -> None:
-        due = readings[0].nanoseconds + self._period_ns
-        while not ended.wait(max(0.0, clock.seconds(due - self._now()))):
-            readings.append(self._read())
-            self._seen(_between(readings[-2], readings[-1]))
-            late = max(0, readings[-1].nanoseconds - due)  # a process that was stopped leaves samples out
-            due += self._period_ns * (1 + late // self._period_ns)
 
     def _read(self) -> Reading:
         return Reading(
@@ -146,6 +141,7 @@ def usage(readings: Sequence[Reading], *, last: Reading, rank: int, period_secon
     watts = [gpu.watts for gpu in told if gpu.watts is not None]
     reasons = [set(gpu.throttle_reasons) - {devices.IDLE} for gpu in told if gpu.throttle_reasons is not None]
     slowed = [seen - devices.CHOSEN for seen in reasons]
+    energy = [reading.gpu.joules for reading in (first, last) if reading.gpu and reading.gpu.joules is not None]
     return records.Usage(
         rank=rank,
         samples=len(samples),
@@ -161,7 +157,7 @@ def usage(readings: Sequence[Reading], *, last: Reading, rank: int, period_secon
         celsius_high=max((gpu.celsius for gpu in told if gpu.celsius is not None), default=None),
         throttled=fmean(bool(seen) for seen in slowed) if slowed else None,
         throttle_reasons=tuple(sorted(set().union(*reasons))),
-        joules=_joules(first.gpu, last.gpu),
+        joules=energy[1] - energy[0] if len(energy) == 2 else None,
     )
 
 
@@ -169,12 +165,6 @@ def _between(begin: Reading, end: Reading) -> Sample:
     seconds = clock.seconds(max(1, end.nanoseconds - begin.nanoseconds))
     processors = (end.processor_seconds - begin.processor_seconds) / seconds
     return Sample(processors=processors, memory_bytes=end.memory_bytes, gpu=end.gpu)
-
-
-def _joules(begin: devices.GpuReading | None, end: devices.GpuReading | None) -> float | None:
-    if begin is None or end is None or begin.joules is None or end.joules is None:
-        return None
-    return end.joules - begin.joules
 
 
 class LiveMetrics:
