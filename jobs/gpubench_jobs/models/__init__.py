@@ -61,7 +61,7 @@ def build_for(workload: workloads.Workload, *, normalization: Normalization = re
 def seed(number: int) -> None:
     """First weights, dropout and augmentation of what is built next follow from this number.
 
-    Each rank has one of its own, or all would drop the same units; that their weights begin alike is `spread`'s work.
+    Each rank has one of its own, or all would drop the same units; rank 0's weights are broadcast.
     """
     keras.utils.set_random_seed(number % 2**32)
 
