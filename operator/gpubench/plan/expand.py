@@ -101,7 +101,7 @@ def nodes_of(points: Iterable[Point]) -> dict[str, tuple[str, ...]]:
 def _block_points(
     block: SweepBlock, pools: Mapping[str, GpuPoolSpec], nodes: Mapping[str, Sequence[str]], measure: Measure
 ) -> Iterator[Point]:
-    weak = block.batch_per_worker is not None
+    weak = bool(block.batch_per_worker)
     for listed, pool, precision, batch, variant, workers in product(
         block.workloads,
         block.pools,
@@ -131,9 +131,8 @@ def _block_points(
             epochs=epochs if measure.mode is Mode.TRAINING else None,
             custom=block.custom,
         )
-        skip = not_placed(pool, spec, workers=workers, workers_per_node=per_node, batch=batch, divided=divided) or next(
-            _not_trained(key, measure), None
-        )
+        skip = not_placed(pool, spec, workers=workers, workers_per_node=per_node, batch=batch, divided=divided)
+        skip = skip or next(_not_trained(key, measure), None)
         point = Point(key=key, lines=("weak" if weak else "strong",), skip=skip)
         if block.placement is Placement.ANYWHERE:
             yield point
