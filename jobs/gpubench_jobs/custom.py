@@ -44,8 +44,8 @@ class Setting:
     workers: int
     batch_per_worker: int
     seed: int  # the same on every rank
-    data_path: str | None  # `data.path` of the study
-    samples: int | None  # `data.samples` of the study
+    data_path: str | None  # `data.path` of the benchmark
+    samples: int | None  # `data.samples` of the benchmark
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Workload:
     batches: tf.data.Dataset
     #: For mode Training: steps of an epoch, equal on every rank.
     steps_per_epoch: int | None = None
-    #: For mode Training, where the study gives no number.
+    #: For mode Training, where the benchmark gives no number.
     epochs: int = 1
     #: This rank's share of the held-out samples in batches, once; None where there are none.
     held_out: tf.data.Dataset | None = None
@@ -125,7 +125,6 @@ def _module(path: Path) -> ModuleType:
 
 
 def _wrong(built: object) -> str | None:
-    """What is missing in what `build` returned."""
     if not isinstance(built, Workload):
         return f"returned {type(built).__name__}, not gpubench_jobs.custom.Workload"
     if not isinstance(built.recipe, Recipe) or not isinstance(built.recipe.network, keras.Model):

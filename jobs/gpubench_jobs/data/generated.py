@@ -38,7 +38,7 @@ Array = NDArray[Any]
 def generated_sets(workload: Workload, *, samples: int | None, seed: int) -> Sets:
     """A set in the shape of the workload's real one."""
     count = samples or GENERATED_SAMPLES[workload.inputs]
-    needed = count * _held_bytes(workload)
+    needed = count * _sample_bytes(workload)
     if needed > _HELD_BYTES_MAX:
         raise files.unusable(
             f"data.samples: {count} samples of {workload.name} would take {needed / 2**30:.0f} GiB of memory in every "
@@ -50,8 +50,7 @@ def generated_sets(workload: Workload, *, samples: int | None, seed: int) -> Set
     raise ValueError(f"{workload.name} is fed {workload.inputs}, of which nothing can be generated")
 
 
-def _held_bytes(workload: Workload) -> int:
-    """Of one sample."""
+def _sample_bytes(workload: Workload) -> int:
     match workload.inputs:
         case Inputs.MNIST | Inputs.CIFAR10:
             return math.prod(workload.input_shape) * 5  # while it is drawn in float32, then a byte

@@ -260,7 +260,6 @@ def _folders(folder: Path) -> list[Path]:
 def _images(
     folders: list[Path], numbers: dict[str, int], progress: Progress, *, may_be_empty: bool = False
 ) -> list[tuple[str, int]]:
-    """Files of images with the number of their folder."""
     images = []
     for folder in folders:
         progress()
@@ -420,7 +419,6 @@ def index_records(paths: Sequence[Path], *, progress: Progress) -> RecordFiles:
 
 
 def _places(path: Path) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
-    """Begin and length of each record of a file."""
     places: list[tuple[int, int]] = []
     try:
         file = os.open(path, os.O_RDONLY)

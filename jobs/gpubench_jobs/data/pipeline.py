@@ -13,11 +13,12 @@ for which at most `workers` - 1 samples are left out.
 `seed` must be the same on all ranks. Everything runs on the rank's own processors, in a private pool of threads.
 """
 
+import abc
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import tensorflow as tf
 
@@ -88,25 +89,16 @@ class Reading:
     batch: int
 
 
-class Split(Protocol):
+@dataclass(frozen=True, kw_only=True)
+class Split(abc.ABC):
     """One half of a data set."""
 
-    @property
-    def name(self) -> str:
-        """`training` or `evaluation`."""
+    name: str  # `training` or `evaluation`
+    origin: str  # for sentences: the folder, or that it was generated
+    count: int  # samples
+    on_device: OnDevice = as_it_is  # what inputs become where they are trained on: images travel as bytes
 
-    @property
-    def origin(self) -> str:
-        """For sentences: the folder, or that it was generated."""
-
-    @property
-    def count(self) -> int:
-        """Samples."""
-
-    @property
-    def on_device(self) -> OnDevice:
-        """What a batch's inputs become where they are trained on: images travel as bytes."""
-
+    @abc.abstractmethod
     def read(self, visits: tf.data.Dataset, reading: Reading) -> tf.data.Dataset:
         """A batch for each visit: the visit's number, and the places as a vector."""
 
@@ -125,15 +117,11 @@ class Sets:
         return self.open_evaluation() if self.open_evaluation else None
 
 
-@dataclass(frozen=True)
-class Held:
+@dataclass(frozen=True, kw_only=True)
+class Held(Split):
     """Samples in memory. `batch_at` makes a batch of the vector of its places."""
 
-    name: str
-    origin: str
-    count: int
     batch_at: Callable[[tf.Tensor], Batch]
-    on_device: OnDevice = as_it_is
 
     def read(self, visits: tf.data.Dataset, reading: Reading) -> tf.data.Dataset:
         """Whole batches at a time."""
@@ -142,18 +130,14 @@ class Held:
         )
 
 
-@dataclass(frozen=True)
-class Streamed:
+@dataclass(frozen=True, kw_only=True)
+class Streamed(Split):
     """Samples that are read or made when their turn comes, one by one, several at a time.
 
     `sample_at` makes inputs and label from a place and a seed of two numbers, which differs from visit to visit.
     """
 
-    name: str
-    origin: str
-    count: int
     sample_at: Callable[[tf.Tensor, tf.Tensor], Batch]
-    on_device: OnDevice = as_it_is
 
     def read(self, visits: tf.data.Dataset, reading: Reading) -> tf.data.Dataset:
         """As many samples are under way as there are threads; they come in the order of their places."""

@@ -69,19 +69,13 @@ def worker_environment(
     """
     kept = {name: value for name, value in inherited.items() if name not in _DROPPED}
     ours = horovod_environment(rank, rendezvous_address=rendezvous_address, interface=interface)
-    tuned = tuning(communication or Communication())
+    tuned = {}  # how Horovod gathers gradients into messages; what is not given stays Horovod's own, or the image's
+    if communication is not None and communication.fusion_threshold_mib is not None:
+        tuned["HOROVOD_FUSION_THRESHOLD"] = str(communication.fusion_threshold_mib * 2**20)  # in bytes
+    if communication is not None and communication.cycle_time_milliseconds is not None:
+        tuned["HOROVOD_CYCLE_TIME"] = str(communication.cycle_time_milliseconds)
     gpu = {} if nccl_log is None else {**_GPU_THREADS, **nccl_variables(nccl_log)}
     return {"NCCL_SOCKET_IFNAME": interface, **gpu, **kept, **_FIXED, **ours, **tuned}
-
-
-def tuning(communication: Communication) -> dict[str, str]:
-    """How Horovod gathers gradients into messages; what is not given stays Horovod's own, or the image's."""
-    variables = {}
-    if communication.fusion_threshold_mib is not None:
-        variables["HOROVOD_FUSION_THRESHOLD"] = str(communication.fusion_threshold_mib * 2**20)  # in bytes
-    if communication.cycle_time_milliseconds is not None:
-        variables["HOROVOD_CYCLE_TIME"] = str(communication.cycle_time_milliseconds)
-    return variables
 
 
 def horovod_environment(rank: Rank, *, rendezvous_address: str, interface: str) -> dict[str, str]:

@@ -64,8 +64,6 @@ def main() -> int:
 
 
 class _Launcher:
-    """One pod from its start to its end."""
-
     def __init__(self, pod: config.PodConfig, *, stop: _Stop, started_ns: int) -> None:
         self._pod = pod
         self._stop = stop
@@ -216,7 +214,6 @@ class _Launcher:
         return shares
 
     def _watch(self, gang: barrier.Gang) -> None:
-        """Until every rank of this pod has ended well, or the pod has failed."""
         limits, fault = self._pod.limits, None
         answered, ask_again = time.monotonic(), 0.0
         while True:

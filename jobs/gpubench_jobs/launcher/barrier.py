@@ -10,7 +10,7 @@ the gang's name); a pod that would do other work (each joins with a digest of wh
 difference ends the gang: a tag that was pushed again gives two nodes two images); a wait without a bound (every request
 has a time-out, every caller a deadline).
 
-In a cluster the pods of a study have a token that nobody else has. Requests and answers are signed with it
+In a cluster the pods of a benchmark have a token that nobody else has. Requests and answers are signed with it
 (HMAC-SHA256, RFC 2104) over all that they say, with the gang's name and a number that grows: what was said in one
 attempt is believed in no other, nothing is believed twice, and whoever stands in pod 0's place cannot answer. Only the
 token is secret. Without one, as in a local run, whoever knows the gang's name is believed. The addresses that joined
@@ -252,7 +252,7 @@ class RemoteGang:
             if self.token is not None and response.status == HTTPStatus.OK:
                 expected = signature(self.token, headers[_SIGNATURE], answer)
                 if not _is_equal(expected, response.getheader(_SIGNATURE)):
-                    raise Refused(f"{self.host} answers without the token of this study: it is not our pod 0")
+                    raise Refused(f"{self.host} answers without the token of this benchmark: it is not our pod 0")
             return response.status, answer
         finally:
             connection.close()
@@ -334,15 +334,15 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         return None
 
     def _unsigned(self, body: bytes) -> tuple[HTTPStatus, str] | None:
-        """Why this was not said by somebody with the study's token; None where it was, or there is none."""
+        """Why this was not said by somebody with the benchmark's token; None where it was, or there is none."""
         if (token := self.server.token) is None:
             return None
         given = self.headers.get(_SIGNATURE)
         if given is None:
-            return HTTPStatus.UNAUTHORIZED, "the pods of this study sign what they say, and this is not signed"
+            return HTTPStatus.UNAUTHORIZED, "the pods of this benchmark sign what they say, and this is not signed"
         said = [self.headers.get(name, "") for name in (_GANG, _POD, _NUMBER)]
         if not _is_equal(signature(token, self.command, self.path, *said, body), given):
-            return HTTPStatus.FORBIDDEN, "this is signed with another token than that of this study's pods"
+            return HTTPStatus.FORBIDDEN, "this is signed with another token than that of this benchmark's pods"
         return None
 
     def _body(self) -> bytes:

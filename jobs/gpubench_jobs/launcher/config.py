@@ -85,7 +85,7 @@ class PodConfig:
     limits: Limits
     records: Path | None = None  # the file on the results volume that gets its records, too
     runs_again: bool = False  # pods of a run before of this very attempt may have left records
-    token: str | None = field(default=None, repr=False)  # of the study's pods; None where nobody has given one
+    token: str | None = field(default=None, repr=False)  # of the benchmark's pods; None where nobody has given one
     checkpoints: Path | None = None  # the folder of this training's checkpoints; None where it keeps none
 
     @property
@@ -97,8 +97,8 @@ class PodConfig:
     def gang(self) -> str:
         """What this attempt's barrier is called: an address may have belonged to another attempt's pod before.
 
-        The host is pod 0's name, which has the study's in it: trial and attempt alone are the same for two studies of
-        equal content.
+        The host is pod 0's name, which has the benchmark's in it: trial and attempt alone are the same for two
+        benchmarks of equal content.
         """
         attempt = f"{self.assignment.trial}-{self.assignment.attempt}"
         return f"{self.rendezvous_host}/{attempt}" if self.pods > 1 else attempt

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the records of a pod go: to its standard output, and to a file on the results volume where the study has one.
+"""Where the records of a pod go: to its standard output, and to a file on the results volume where there is one.
 
 The file holds the same lines, as `gpubench run` keeps the standard output of a local pod. It is written line by line
 under a name that ends in `.part`, and gets its own name when all of it is on the disk: whoever finds
@@ -96,8 +96,6 @@ def _put_aside(path: Path) -> None:
 
 
 class _Mark(enum.Enum):
-    """What a line is followed by, where none follows."""
-
     SO_FAR = enum.auto()
     END = enum.auto()
 
@@ -187,7 +185,6 @@ class KeptFile:
             self._name(file, unfinished)
 
     def _name(self, file: BinaryIO, unfinished: Path) -> None:
-        """Every line is there."""
         if not self._named:
             os.fsync(file.fileno())
             unfinished.rename(self._path)

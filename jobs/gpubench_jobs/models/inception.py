@@ -289,7 +289,6 @@ def inception4_finetune(workload: workloads.Workload, normalization: Normalizati
 
 
 def _auxiliary(conv: _Convolutions, branch: keras.KerasTensor, *, classes: int) -> keras.KerasTensor:
-    """A small head of its own on the last 17x17x1024."""
     x = keras.layers.AveragePooling2D(5, strides=3)(branch)
     x = conv.one(x, 128, 1)
     x = conv.one(x, 768, 5, padding="valid")

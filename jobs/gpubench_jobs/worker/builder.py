@@ -75,8 +75,6 @@ class Work:
 
 
 class _Material(NamedTuple):
-    """A recipe and what it is fed."""
-
     recipe: Recipe
     feed: Feed
     plan: epochs.EpochPlan | None = None
@@ -92,7 +90,8 @@ def build(
     if assignment.workload == workloads.MESSAGES and assignment.custom_file is None:
         if assignment.mode is Mode.TRAINING:
             raise RankError(
-                ExitCode.BAD_ASSIGNMENT, "allreduce trains nothing: measure it in a study with measure.mode Throughput"
+                ExitCode.BAD_ASSIGNMENT,
+                "allreduce trains nothing: measure it in a benchmark with measure.mode Throughput",
             )
         message = allreduce_message(assignment, seed=seed)
         loop = compile_allreduce(message, reduce=reduction(assignment))
@@ -277,8 +276,6 @@ def _scale_learning_rate(optimizer: keras.optimizers.Optimizer, factor: float) -
 
 
 class _Scaled(keras.optimizers.schedules.LearningRateSchedule):  # type: ignore[misc]  # Keras has no types
-    """A schedule times a number."""
-
     def __init__(self, schedule: keras.optimizers.schedules.LearningRateSchedule, factor: float) -> None:
         super().__init__()
         self._schedule = schedule

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checkpoints of one training on a volume: files that are whole or not there, the newest whole one is used.
 
-    <study>/checkpoints/<trial>/<step>.<attempt>.data   values of variables, one behind the other
+    <benchmark>/checkpoints/<trial>/<step>.<attempt>.data   values of variables, one behind the other
                                 <step>.<attempt>.json   a Manifest: whose they are, what is in them, their SHA-256
 
 Each file is written beside, brought to the disk, and then gets its name; the manifest comes last, and with its name the
@@ -333,7 +333,6 @@ class Store:
                         self.tell(f"an old checkpoint cannot be removed: {error}")
 
     def _drop(self, names: Iterable[Name], why: str) -> None:
-        """Of those that are unused."""
         for name in names:
             self.tell(f"the unused checkpoint {self._path(name)} is removed: {why}")
             for ending in (_DATA, _MANIFEST):

@@ -161,8 +161,6 @@ def _assign(variables: Sequence[tf.Variable], values: memoryview) -> memoryview:
 
 
 class _Look(Value):
-    """What rank 0 has decided."""
-
     keep: bool
     last: bool  # the pod is to stop
     windows: int  # to run until the next look, after the checkpoint
@@ -293,8 +291,6 @@ class Checkpointer:
 
 
 class _Found(Value):
-    """What rank 0 has found."""
-
     manifest: checkpoint.Manifest | None
 
 
@@ -412,7 +408,6 @@ def _extent(plan: "EpochPlan") -> checkpoint.Extent:
 
 
 def _wrong(manifest: checkpoint.Manifest, plan: "EpochPlan", state: TrainingState) -> str:
-    """Why nobody can go on from it; nothing where one can."""
     then, now = manifest.extent, _extent(plan)
     if then != now:
         return (

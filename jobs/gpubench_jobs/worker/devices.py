@@ -355,7 +355,7 @@ def open_gpu(ordinal: int) -> NvmlGpu | None:
 
 
 class _Without(Exception):
-    """Why there are no figures."""
+    pass
 
 
 def _started() -> Any:

@@ -120,8 +120,6 @@ class EpochPlan:
 
 @dataclass
 class _Epoch:
-    """The epoch under way on this rank."""
-
     index: int
     pace: pacing.Trial
     steps: int  # behind it

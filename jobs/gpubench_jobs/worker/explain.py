@@ -63,7 +63,7 @@ def _memory(error: BaseException, assignment: assignments.Assignment) -> RankErr
 
 
 def _loss(error: BaseException, assignment: assignments.Assignment) -> RankError | None:
-    """With those settings as remedies that the study has made, and that can make a loss overflow."""
+    """With those settings as remedies that the benchmark has made, and that can make a loss overflow."""
     if not isinstance(error, LossNotFinite):
         return None
     variant, remedies = assignment.variant, list[str]()
