@@ -48,7 +48,8 @@ def said(error: BaseException) -> str:
     if lines and lines[0].startswith("in user code"):
         first = next((n for n, line in enumerate(lines) if line.startswith(f"{name}: ")), len(lines) - 1)
         lines = [lines[first].removeprefix(f"{name}: "), *lines[first + 1 :]]
-    meant = next((line for line in lines if not _says_nothing(line)), "no message")
+    meaning = (line for line in lines if not line.startswith(_SAY_NOTHING) and _ROOTS.match(line) is None)
+    meant = next(meaning, "no message")
     text = f"{name}: {_BEFORE.sub('', meant, count=1)}"
     return text if len(text) <= _TEXT_MAX else text[: _TEXT_MAX - 1] + "…"
 
@@ -64,10 +65,6 @@ def _without_places(text: str) -> list[str]:
         if line and not below_place:
             kept.append(line)
     return kept
-
-
-def _says_nothing(line: str) -> bool:
-    return line.startswith(_SAY_NOTHING) or _ROOTS.match(line) is not None
 
 
 def no_room(error: BaseException) -> bool:

@@ -14,7 +14,7 @@ twice.
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -125,17 +125,13 @@ def average(gradients: Sequence[Gradient], *, compress: bool = False, groups: in
     dense = [gradient for gradient in gradients if not isinstance(gradient, tf.IndexedSlices)]
     if groups is None:
         reduced = iter([hvd.allreduce(gradient, **how) for gradient in dense])
-    else:
+    else:  # contiguous parts, whose lengths differ by one at most
+        parts = min(groups, len(dense))
+        borders = [part * len(dense) // parts for part in range(parts + 1)] if parts else []
         reduced = itertools.chain.from_iterable(
-            hvd.grouped_allreduce(group, **how) for group in _contiguous(dense, min(groups, len(dense)))
+            hvd.grouped_allreduce(dense[begin:end], **how) for begin, end in itertools.pairwise(borders)
         )
     return [_average_rows(one) if isinstance(one, tf.IndexedSlices) else next(reduced) for one in gradients]
-
-
-def _contiguous(values: list[_T], parts: int) -> Iterator[list[_T]]:
-    """As many parts, whose lengths differ by one at most."""
-    for part in range(parts):
-        yield values[part * len(values) // parts : (part + 1) * len(values) // parts]
 
 
 def _average_rows(gradient: tf.IndexedSlices) -> tf.IndexedSlices:

@@ -228,7 +228,11 @@ def apply_variant(recipe: Recipe, assignment: Assignment) -> Recipe:
         "SquareRoot": math.sqrt(assignment.workers),
     }[variant.learning_rate_scaling]
     if factor != 1.0:
-        _scale_learning_rate(recipe.optimizer, factor)
+        rate = recipe.optimizer._learning_rate  # Keras shows a schedule's value of the moment, and its schedule nowhere
+        scheduled = isinstance(rate, keras.optimizers.schedules.LearningRateSchedule)
+        recipe.optimizer.learning_rate = (
+            _Scaled(rate, factor) if scheduled else float(recipe.optimizer.learning_rate) * factor
+        )
     return replace(recipe, optimizer=DynamicLossScale(recipe.optimizer)) if _dynamic(assignment) else recipe
 
 
@@ -265,14 +269,6 @@ class DynamicLossScale(keras.optimizers.LossScaleOptimizer):  # type: ignore[mis
     def check_finite(self, grads: list[horovod.Gradient]) -> tf.Tensor:
         """Whether a step may be taken."""
         return tf.reduce_all([tf.reduce_all(tf.math.is_finite(horovod.content(one))) for one in grads])
-
-
-def _scale_learning_rate(optimizer: keras.optimizers.Optimizer, factor: float) -> None:
-    schedule = optimizer._learning_rate  # Keras shows a schedule's value of the moment, and its schedule nowhere
-    if isinstance(schedule, keras.optimizers.schedules.LearningRateSchedule):
-        optimizer.learning_rate = _Scaled(schedule, factor)
-    else:
-        optimizer.learning_rate = float(optimizer.learning_rate) * factor
 
 
 class _Scaled(keras.optimizers.schedules.LearningRateSchedule):  # type: ignore[misc]  # Keras has no types

@@ -53,7 +53,9 @@ def _data(error: BaseException, assignment: assignments.Assignment) -> RankError
 
 
 def _memory(error: BaseException, assignment: assignments.Assignment) -> RankError | None:
-    if not _out_of_memory(error):
+    # Absent while a failed import is under way.
+    exhausted = getattr(getattr(sys.modules.get("tensorflow"), "errors", None), "ResourceExhaustedError", ())
+    if not isinstance(error, (MemoryError, exhausted)):
         return None
     return RankError(
         ExitCode.OUT_OF_MEMORY,
@@ -120,11 +122,3 @@ def _own_file(error: BaseException, assignment: assignments.Assignment) -> RankE
 
 #: The first that knows the error explains it.
 _RULES = (_import, _disk, _loss, _data, _memory, _peer, _xla, _own_file)
-
-
-def _out_of_memory(error: BaseException) -> bool:
-    if isinstance(error, MemoryError):
-        return True
-    tensorflow = sys.modules.get("tensorflow")
-    errors = getattr(tensorflow, "errors", None)  # absent while a failed import is under way
-    return errors is not None and isinstance(error, errors.ResourceExhaustedError)
