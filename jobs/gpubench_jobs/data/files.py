@@ -20,6 +20,25 @@ _BROKEN_GZIP = (gzip.BadGzipFile, EOFError, zlib.error)
 _GZIP = b"\x1f\x8b"
 _LOST_AND_FOUND = "lost+found"  # at the root of every ext4 volume
 
+_BEGIN, _END = "[data unusable: ", " :data unusable]"
+_MARKED = re.compile(re.escape(_BEGIN) + "(.*?)" + re.escape(_END), re.DOTALL)
+#: What TensorFlow says of content whose file it does not know, and what we say of it.
+_UNNAMED = {
+    re.compile("(Could not parse example input)"): (
+        "a record below {path} is no Example of TensorFlow: convert or copy the records again"
+    ),
+    re.compile(r"Key: ([^\s,]+?)\.[\s\S]*Can't parse serialized Example"): (
+        "a record below {path} has none or several of {said}: convert or copy the records again"
+    ),
+    re.compile(r"corrupted record at (\d+)"): (
+        "the record at byte {said} of a file below {path} has a wrong checksum: copy it again"
+    ),
+    re.compile(r"(Invalid (?:JPEG|PNG|BMP|GIF)(?: data|\.)[^\n\[\]{}]*|Unknown image file format)"): (
+        "an image below {path} cannot be decoded ({said}): replace it"
+    ),
+}
+_LINE_MAX = 500
+
 
 def folder(path: str) -> Path:
     """The folder of a data set."""
@@ -73,26 +92,6 @@ def matching(path: Path, pattern: str, *, what: str) -> list[Path]:
     if not found:
         raise unusable(f"{path} holds no {what} ({pattern}): copy the complete data set there")
     return found
-
-
-_BEGIN, _END = "[data unusable: ", " :data unusable]"
-_MARKED = re.compile(re.escape(_BEGIN) + "(.*?)" + re.escape(_END), re.DOTALL)
-#: What TensorFlow says of content whose file it does not know, and what we say of it.
-_UNNAMED = {
-    re.compile("(Could not parse example input)"): (
-        "a record below {path} is no Example of TensorFlow: convert or copy the records again"
-    ),
-    re.compile(r"Key: ([^\s,]+?)\.[\s\S]*Can't parse serialized Example"): (
-        "a record below {path} has none or several of {said}: convert or copy the records again"
-    ),
-    re.compile(r"corrupted record at (\d+)"): (
-        "the record at byte {said} of a file below {path} has a wrong checksum: copy it again"
-    ),
-    re.compile(r"(Invalid (?:JPEG|PNG|BMP|GIF)(?: data|\.)[^\n\[\]{}]*|Unknown image file format)"): (
-        "an image below {path} cannot be decoded ({said}): replace it"
-    ),
-}
-_LINE_MAX = 500
 
 
 def unusable(sentence: str) -> RankError:

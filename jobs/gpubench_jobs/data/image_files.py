@@ -43,6 +43,31 @@ _MAGIC_IMAGES, _MAGIC_LABELS = 0x0803, 0x0801  # bytes in three, and in one dime
 
 _CIFAR_FILES = {TRAINING: tuple(f"data_batch_{number}.bin" for number in range(1, 6)), EVALUATION: ("test_batch.bin",)}
 
+_MIDDLE = 0.875
+_SUFFIXES = {".jpg", ".jpeg", ".png"}
+_SHARDS = re.compile(r"-of-(\d{5})")
+_END_OF_JPEG = b"\xff\xd9"
+_BEGIN_OF_PNG, _END_OF_PNG = b"\x89PNG", b"IEND\xaeB`\x82"
+_BEGIN_OF_EXAMPLE = b"\n"  # its only field
+_SHARD_PATTERNS = {
+    Inputs.IMAGENET: {TRAINING: "train-?????-of-?????", EVALUATION: "validation-?????-of-?????"},
+    Inputs.FLOWERS: {
+        TRAINING: "flowers_train_?????-of-?????.tfrecord",
+        EVALUATION: "flowers_validation_?????-of-?????.tfrecord",
+    },
+}
+_CLASS_FOLDERS = {TRAINING: ("train",), EVALUATION: ("validation", "val")}
+#: TF-Slim holds out 350 of the 3670 photographs of flowers, drawn; of class folders we take every tenth or eleventh.
+_FLOWERS, _FLOWERS_HELD_OUT = 3670, 350
+#: An encoded image, its label and the file for sentences, from a place.
+Encoded = Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor, tf.Tensor]]
+_LENGTH = struct.Struct("<Q")
+_BEFORE, _BEHIND = 12, 4
+#: Read at a time for the index: a page. Small records share one; between photographs there is nothing worth reading.
+_BLOCK = 4096
+#: Files are indexed so many at a time, on however few processors: each waits for its storage.
+_AT_A_TIME = 16
+
 
 def held_images(images: Array, labels: Array, *, workload: Workload, name: str, origin: str) -> Held:
     """Bytes of pixels, and class numbers as one-hot rows."""
@@ -138,28 +163,6 @@ def _require_classes(labels: Array, *, workload: Workload, file: Path) -> None:
 def _require_several_classes(labels: Array, path: Path) -> None:
     if len(np.unique(labels)) == 1:
         raise files.unusable(f"{path}: all labels are {labels[0]}, and of one class nothing is learned: copy it again")
-
-
-_MIDDLE = 0.875
-_SUFFIXES = {".jpg", ".jpeg", ".png"}
-_SHARDS = re.compile(r"-of-(\d{5})")
-_END_OF_JPEG = b"\xff\xd9"
-_BEGIN_OF_PNG, _END_OF_PNG = b"\x89PNG", b"IEND\xaeB`\x82"
-_BEGIN_OF_EXAMPLE = b"\n"  # its only field
-
-_SHARD_PATTERNS = {
-    Inputs.IMAGENET: {TRAINING: "train-?????-of-?????", EVALUATION: "validation-?????-of-?????"},
-    Inputs.FLOWERS: {
-        TRAINING: "flowers_train_?????-of-?????.tfrecord",
-        EVALUATION: "flowers_validation_?????-of-?????.tfrecord",
-    },
-}
-_CLASS_FOLDERS = {TRAINING: ("train",), EVALUATION: ("validation", "val")}
-#: TF-Slim holds out 350 of the 3670 photographs of flowers, drawn; of class folders we take every tenth or eleventh.
-_FLOWERS, _FLOWERS_HELD_OUT = 3670, 350
-
-#: An encoded image, its label and the file for sentences, from a place.
-Encoded = Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor, tf.Tensor]]
 
 
 def photographs(workload: Workload, path: Path, progress: Progress) -> Sets:
@@ -366,14 +369,6 @@ def _random_window(shape: tf.Tensor, *, seed: tf.Tensor) -> tf.Tensor:
 def _middle(shape: tf.Tensor) -> tf.Tensor:
     size = tf.maximum(tf.cast(tf.cast(shape[:2], tf.float32) * _MIDDLE, tf.int32), 1)
     return tf.concat(((shape[:2] - size) // 2, size), axis=0)
-
-
-_LENGTH = struct.Struct("<Q")
-_BEFORE, _BEHIND = 12, 4
-#: Read at a time for the index: a page. Small records share one; between photographs there is nothing worth reading.
-_BLOCK = 4096
-#: Files are indexed so many at a time, on however few processors: each waits for its storage.
-_AT_A_TIME = 16
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,15 @@ _BLANK_LINE = re.compile(rb"^\s*$", re.MULTILINE)
 _ENDING = re.compile(r"('s|'ve|n't|'re|'d|'ll)")
 _MARK = re.compile(r"([,!()?])")
 
+PADDING, START, UNKNOWN, FIRST_WORD = 0, 1, 2, 3
+#: Numbers of words that are kept, the three above included.
+REVIEW_WORDS = 20_000
+#: Bigrams are numbered from here; as in the original, one number below stays free.
+FIRST_BIGRAM = REVIEW_WORDS + 1
+WITH_BIGRAMS = "imdb_fasttext"
+#: Windows of a text begin so many characters apart.
+WINDOW_STEP = 3
+
 
 class Numbers:
     """Words as numbers in the order of their first use: a set is never in memory as Python's strings."""
@@ -181,17 +190,6 @@ def nietzsche(workload: Workload, path: Path, progress: Progress) -> Sets:
     coded = np.array([numbers[character] for character in text])
     split: Held = held_characters(coded, workload=workload, name=TRAINING, origin=str(path))
     return Sets(training=split, open_evaluation=None)
-
-
-PADDING, START, UNKNOWN, FIRST_WORD = 0, 1, 2, 3
-#: Numbers of words that are kept, the three above included.
-REVIEW_WORDS = 20_000
-#: Bigrams are numbered from here; as in the original, one number below stays free.
-FIRST_BIGRAM = REVIEW_WORDS + 1
-WITH_BIGRAMS = "imdb_fasttext"
-
-#: Windows of a text begin so many characters apart.
-WINDOW_STEP = 3
 
 
 def review_sets(workload: Workload, reviews: Callable[[str], tuple[Sequence[Array], Array]], *, origin: str) -> Sets:
