@@ -509,6 +509,13 @@ RECONCILE_SECONDS = Metric(
     exporter="operator",
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0),
 )
+LOOP_LAG = Metric(
+    name="gpubench_operator_loop_lag_seconds",
+    kind=Kind.HISTOGRAM,
+    help="How much later than asked for the operator's event loop goes on, sampled ten times a second.",
+    exporter="operator",
+    buckets=(0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0),
+)
 QUEUE_DEPTH = _operator("gpubench_operator_queue_depth", Kind.GAUGE, (), "Keys that wait for a reconcile.")
 API_REQUESTS = _operator(
     "gpubench_operator_api_requests_total", Kind.COUNTER, ("verb", "resource", "code"), "Calls to the API server."

@@ -1,94 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events of Kubernetes about a benchmark or a schedule: what `kubectl describe` tells.
+"""Kubernetes Events about a benchmark or a schedule: what `kubectl describe` shows.
 
-The name of an Event is made from what it says, so that an operator that was restarted, or one that repeats a decision,
-says it once: the second creation is answered with "exists", which is as good.
+An Event's name is made from its content, so that a restarted operator or a repeated decision emits it once: the second
+creation is answered with "exists", which is as good.
 """
 
 import logging
 from collections import OrderedDict
 
 from gpubench import names
-from gpubench.scheduler import actions, observed
+from gpubench.scheduler import actions, conditions, observed
 from gpubench.values import Value, content_id
 from gpubench_cluster import kube
 from gpubench_operator import observe
 
-COMPONENT = "gpubench-operator"
+_COMPONENT = "gpubench-operator"
 _MESSAGE_MAX = 1024  # the API server takes no more
 _REMEMBERED = 4096
 
-# Reasons of this edge; those of the core stand in gpubench.scheduler.events.
+# Reasons of this edge; those of the core are in gpubench.scheduler.events.
 JOB_REFUSED = "JobRefused"
 NAME_TAKEN = "NameTaken"
 NETWORK_OPEN = "NetworkOpen"  # the NetworkPolicy was refused: whoever reaches the pods may knock
 INVALID_SPEC = "InvalidSpec"
 POOL_CHANGED = "PoolChanged"
-STUCK = "Stuck"  # the API server refuses what the study needs
+STUCK = "Stuck"  # the API server refuses what the benchmark needs
 EVICTION_REFUSED = "EvictionRefused"  # of spec.drill: a PodDisruptionBudget, or a permission that is missing
 NODE_CORDONED = "NodeCordoned"  # of spec.drill
 
 _log = logging.getLogger(__name__)
 
 
-class EventRecorder:
-    """Writes Events, each once. No study waits for one: what could not be written is kept for later."""
-
-    def __init__(self, api: kube.Kube, *, identity: str) -> None:
-        self._api = api
-        self._identity = identity
-        self._emitted: OrderedDict[str, None] = OrderedDict()  # names, so that a repeated decision costs no request
-        self._pending: OrderedDict[str, kube.Object] = OrderedDict()  # names and Events
-
-    async def emit(self, subject: "Subject", happening: actions.Event, *, now: float) -> bool:
-        """Create the Event unless it is there; False when it was told before."""
-        body = event(subject, happening, identity=self._identity, now=now)
-        name = f"{subject.namespace}/{kube.name_of(body)}"
-        if name in self._emitted or name in self._pending:
-            return False
-        await self._write(name, body)
-        return True
-
-    async def emit_about(self, study: observed.Study, happening: actions.Event, *, now: float) -> None:
-        """The Event about a study, and in the log when it is new."""
-        if await self.emit(subject_of(study), happening, now=now):
-            log = _log.warning if happening.type == "Warning" else _log.debug
-            log("told", extra=observe.log_fields(study, reason=happening.reason, sentence=happening.message))
-
-    async def emit_pending(self, uid: str) -> None:
-        """Write what could not be written about this object before."""
-        for name, body in [*self._pending.items()]:
-            if _is_about(body, uid):
-                await self._write(name, body)
-
-    def has_pending(self, uid: str) -> bool:
-        """Whether something about this object could not be written yet."""
-        return any(_is_about(body, uid) for body in self._pending.values())
-
-    def forget(self, uid: str) -> None:
-        """The object is gone: nothing is left to be told about it."""
-        for name in [name for name, body in self._pending.items() if _is_about(body, uid)]:
-            del self._pending[name]
-
-    async def _write(self, name: str, body: kube.Object) -> None:
-        try:
-            await self._api.create(kube.EVENTS, body)
-        except kube.TemporaryError as error:
-            self._pending[name] = body
-            if len(self._pending) > _REMEMBERED:
-                self._pending.popitem(last=False)
-            _log.info("event kept for later", extra={"event": name, "sentence": str(error)})
-            return
-        except kube.PermanentError as error:  # a study is not stopped for an Event
-            _log.warning("event refused", extra={"event": name, "sentence": str(error)})
-        self._pending.pop(name, None)
-        self._emitted[name] = None
-        if len(self._emitted) > _REMEMBERED:
-            self._emitted.popitem(last=False)
+def normal(reason: str, message: str) -> actions.Event:
+    """A Normal event, not yet emitted."""
+    return actions.Event(type="Normal", reason=reason, message=message)
 
 
-def _is_about(body: kube.Object, uid: str) -> bool:
-    return bool(body["involvedObject"]["uid"] == uid)
+def warning(reason: str, message: str) -> actions.Event:
+    """A Warning, not yet emitted; the message is cut to what the API server takes."""
+    return actions.Event(type="Warning", reason=reason, message=conditions.clamped(message, _MESSAGE_MAX))
 
 
 class Subject(Value):
@@ -114,36 +64,93 @@ def subject(body: kube.Object, *, kind: str = names.BENCHMARK_KIND) -> Subject:
 
 
 def subject_of(study: observed.Study) -> Subject:
-    """The same of a study that has been read."""
+    """The same of a benchmark that has been read."""
     return Subject(namespace=study.namespace, name=study.name, uid=study.uid, generation=study.generation)
 
 
-def event(subject: Subject, happening: actions.Event, *, identity: str, now: float) -> kube.Object:
-    """The Event. The generation is part of its name: a study may be suspended twice."""
-    said = f"{subject.uid} {subject.generation} {happening.reason} {happening.message}"
-    moment = observe.timestamp(now)
+class EventRecorder:
+    """Writes each Event once. No benchmark waits for one: what could not be written stays pending."""
+
+    def __init__(self, api: kube.Kube, *, identity: str) -> None:
+        self._api = api
+        self._identity = identity
+        self._emitted: OrderedDict[str, None] = OrderedDict()  # names, so that a repeated decision costs no request
+        self._pending: OrderedDict[str, kube.Object] = OrderedDict()  # names and Events
+
+    async def emit(self, about: Subject, event: actions.Event, *, now: float) -> bool:
+        """Create the Event unless it is there; False when it was emitted before."""
+        body = _body(about, event, identity=self._identity, now=now)
+        name = f"{about.namespace}/{kube.name_of(body)}"
+        if name in self._emitted or name in self._pending:
+            return False
+        await self._write(name, body)
+        return True
+
+    async def emit_about(self, study: observed.Study, event: actions.Event, *, now: float) -> None:
+        """The Event about a benchmark; a new one is logged, too."""
+        if await self.emit(subject_of(study), event, now=now):
+            log = _log.warning if event.type == "Warning" else _log.debug
+            log("told", extra=observe.log_fields(study, reason=event.reason, sentence=event.message))
+
+    async def emit_pending(self, uid: str) -> None:
+        """Write what could not be written about this object before."""
+        for name, body in self._pending_about(uid):
+            await self._write(name, body)
+
+    def has_pending(self, uid: str) -> bool:
+        """Whether something about this object could not be written yet."""
+        return bool(self._pending_about(uid))
+
+    def forget(self, uid: str) -> None:
+        """The object is gone: drop what is pending about it."""
+        for name, _ in self._pending_about(uid):
+            del self._pending[name]
+
+    def _pending_about(self, uid: str) -> list[tuple[str, kube.Object]]:
+        return [(name, body) for name, body in self._pending.items() if body["involvedObject"]["uid"] == uid]
+
+    async def _write(self, name: str, body: kube.Object) -> None:
+        try:
+            await self._api.create(kube.EVENTS, body)
+        except kube.TemporaryError as error:
+            self._pending[name] = body
+            if len(self._pending) > _REMEMBERED:
+                self._pending.popitem(last=False)
+            _log.info("event kept for later", extra={"event": name, "sentence": str(error)})
+            return
+        except kube.PermanentError as error:  # no benchmark stops for an Event
+            _log.warning("event refused", extra={"event": name, "sentence": str(error)})
+        self._pending.pop(name, None)
+        self._emitted[name] = None
+        if len(self._emitted) > _REMEMBERED:
+            self._emitted.popitem(last=False)
+
+
+def _body(about: Subject, event: actions.Event, *, identity: str, now: float) -> kube.Object:
+    """The Event. The generation is part of its name: a benchmark may be suspended twice."""
+    content = f"{about.uid} {about.generation} {event.reason} {event.message}"
     return {
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {
-            "name": f"{subject.name}.{content_id(said, characters=16)}",
-            "namespace": subject.namespace,
+            "name": f"{about.name}.{content_id(content, characters=16)}",
+            "namespace": about.namespace,
             "labels": {names.LABEL_MANAGED_BY: names.MANAGED_BY},
         },
         "involvedObject": {
             "apiVersion": names.API_VERSION,
-            "kind": subject.kind,
-            "namespace": subject.namespace,
-            "name": subject.name,
-            "uid": subject.uid,
+            "kind": about.kind,
+            "namespace": about.namespace,
+            "name": about.name,
+            "uid": about.uid,
         },
-        "type": happening.type,
-        "reason": happening.reason,
-        "message": happening.message[:_MESSAGE_MAX],
-        "firstTimestamp": moment,
-        "lastTimestamp": moment,
+        "type": event.type,
+        "reason": event.reason,
+        "message": event.message[:_MESSAGE_MAX],
+        "firstTimestamp": observe.timestamp(now),
+        "lastTimestamp": observe.timestamp(now),
         "count": 1,
-        "source": {"component": COMPONENT},
-        "reportingComponent": COMPONENT,
+        "source": {"component": _COMPONENT},
+        "reportingComponent": _COMPONENT,
         "reportingInstance": identity[:128],
     }

@@ -6,17 +6,22 @@ client-go's: a candidate takes the Lease only after it has seen it unchanged for
 never by comparing clocks; the holder ends itself when it could not renew for a shorter time. The catch: this bounds two
 holders only as far as the process is not frozen, so each write that matters is guarded by resourceVersion or UID too.
 
+The Lease is renewed in a thread with an event loop and a connection of its own: whatever keeps the operator's loop busy
+delays no renewal. That thread also ends the process when the Lease is lost, as the operator's loop may be what hangs.
+
 The election of `kubernetes.aio` is not used: it never releases the Lease, so each restart would wait for its end, its
 requests have no time-out, and it reads the wall clock.
 """
 
 import asyncio
+import concurrent.futures
 import contextlib
 import logging
+import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gpubench_cluster import kube
 
@@ -55,21 +60,19 @@ class Elector:
 
     @property
     def holds(self) -> bool:
-        """Whether the Lease is certainly still ours."""
-        return self._renewed_at is not None and self._clock() < self._renewed_at + self._terms.renew
+        """Whether the Lease is certainly still ours; any thread may ask."""
+        renewed_at = self._renewed_at
+        return renewed_at is not None and self._clock() < renewed_at + self._terms.renew
 
     async def acquire(self) -> None:
         """Wait until the Lease is ours; a server that is away is waited for too."""
-        told = ""
-        while True:
-            holder = await self._try()
-            if holder is None:
-                _log.info("lease acquired", extra={"lease": self._terms.name, "identity": self._terms.identity})
-                return
-            if holder != told:
+        logged = ""
+        while (holder := await self._try()) is not None:
+            if holder != logged:
                 _log.info("standing by", extra={"lease": self._terms.name, "holder": holder})
-                told = holder
+                logged = holder
             await self._sleep(self._terms.retry)
+        _log.info("lease acquired", extra={"lease": self._terms.name, "identity": self._terms.identity})
 
     async def keep(self) -> None:
         """Renew until that has not worked for too long; returning means the Lease is lost."""
@@ -141,8 +144,7 @@ class Elector:
         version = kube.version_of(lease)
         if version != self._seen_version:
             self._seen_version, self._seen_since = version, self._clock()
-        holder = _holder(lease)
-        if holder in ("", self._terms.identity):
+        if _holder(lease) in ("", self._terms.identity):
             return True
         duration = float((lease.get("spec") or {}).get("leaseDurationSeconds") or self._terms.duration)
         return self._clock() >= self._seen_since + duration
@@ -163,3 +165,81 @@ class Elector:
 
 def _holder(lease: kube.Object) -> str:
     return str((lease.get("spec") or {}).get("holderIdentity") or "")
+
+
+class LeaseThread:
+    """Runs an elector in a thread of its own, from `start` until `stop`.
+
+    Of the loop that created it the thread touches nothing, except `acquired` and its own end, by call_soon_threadsafe.
+    `lost` is called in the thread when a Lease that was held is lost, or when the thread fails.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[], Awaitable[kube.Kube]],
+        terms: Terms,
+        *,
+        lost: Callable[[], None],
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """`connect` is called in the thread: a connection belongs to one event loop."""
+        self._connect = connect
+        self._terms = terms
+        self._lost = lost
+        self._clock = clock
+        self._sleep = sleep
+        self.acquired = asyncio.Event()
+        self._ended = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._stop: concurrent.futures.Future[None] = concurrent.futures.Future()
+        self._elector: Elector | None = None
+        self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
+
+    @property
+    def holds(self) -> bool:
+        """Whether the Lease is certainly still ours."""
+        return self._elector is not None and self._elector.holds
+
+    def start(self) -> None:
+        """Begin to stand by for the Lease."""
+        self._thread.start()
+
+    async def stop(self) -> None:
+        """Give the Lease back and end the thread."""
+        if not self._ended.is_set() and not self._stop.done():
+            self._stop.set_result(None)
+        await self._ended.wait()
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._elect())
+        except Exception:
+            _log.exception("lease thread failed")
+            self._lost()
+        self._loop.call_soon_threadsafe(self._ended.set)
+
+    async def _elect(self) -> None:
+        stop = asyncio.wrap_future(self._stop)
+        api = await self._connect()
+        self._elector = elector = Elector(api, self._terms, clock=self._clock, sleep=self._sleep)
+        try:
+            if await _ends_before(stop, elector.acquire()):
+                self._loop.call_soon_threadsafe(self.acquired.set)
+                if await _ends_before(stop, elector.keep()):
+                    self._lost()
+            await elector.release()
+        finally:
+            await api.close()
+
+
+async def _ends_before(stop: "asyncio.Future[None]", work: Coroutine[Any, Any, None]) -> bool:
+    """Whether the work ends before it is to stop; otherwise it is cancelled."""
+    task = asyncio.create_task(work)
+    await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
+    if task.done():
+        task.result()
+        return True
+    task.cancel()
+    await asyncio.wait({task})
+    return False

@@ -4,12 +4,10 @@
 A signal ends it in order: no new reconcile, those under way end, the Lease is given back. A lost Lease ends it at once:
 another operator may lead within seconds, and nothing that this one still has in mind may be written.
 
-Structured logs: one event with its fields, as a JSON line or as text.
+What changes something is logged once, as one event with namespace, benchmark and trial as fields. Specs and statuses
+are never dumped: they are in the API server, and environment variables in them are nobody's business here.
 
-What changes something is logged once, with namespace, benchmark and trial as fields. Specs and statuses are never
-dumped: they are in the API server, and environment variables in them are nobody's business here.
-
-Must not happen: a text of anybody's that makes a line of its own, or moves the cursor of whoever reads.
+Must not happen: a foreign text in a log that makes a line of its own, or moves the reader's cursor.
 """
 
 import asyncio
@@ -22,12 +20,13 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import kopf
 import prometheus_client
 from kubernetes.aio.client import configuration
 
+from gpubench import metrics
 from gpubench.sanitize import one_line, printable
 from gpubench_cluster import kube
 from gpubench_operator import (
@@ -46,11 +45,50 @@ from gpubench_operator import (
     watch,
 )
 
-_INTERVAL = 0.2  # seconds between two looks at one study: a gang's pods change all at once
+_INTERVAL = 0.2  # seconds between two reconciles of one benchmark: a gang's pods change all at once
 _STOP_SECONDS = 10.0  # for the reconciles under way; a pod gets 30
+_LAG_SECONDS = 0.1  # between two samples of the event loop's lag
 _LEASE_LOST = 1
 
 _log = logging.getLogger(__name__)
+
+
+def main() -> int:
+    """Run until a signal comes; the exit code: 0 after a signal, 1 for a lost Lease or a bug, 2 for a bad setting."""
+    try:
+        options = settings.load()
+    except settings.BadSetting as error:
+        sys.stderr.write(f"gpubench_operator: {error}\n")  # logs are not set up yet
+        return 2
+    configure_logs(style=options.log_format, level=options.log_level)
+    return asyncio.run(run(options))
+
+
+async def run(options: settings.Settings, *, clock: Callable[[], float] = time.time) -> int:
+    """The whole life; the exit code. `clock` is the one that is compared with the API server's timestamps."""
+    try:
+        credentials, _ = await kube.credentials(in_cluster=True)
+        process = Process(options, credentials, clock=clock)
+    except kube.PermanentError as error:
+        _log.error("no cluster", extra={"sentence": f"neither a service account nor a kubeconfig: {error}"})
+        return 2
+    catch_signals(process.stop)
+    port = await process.server.start(address=options.metrics_address, port=options.metrics_port)
+    _log.info("serving", extra={"address": options.metrics_address, "port": port})
+    lag = asyncio.create_task(measure_lag(process.loop_lag.observe), name="lag")
+    process.lease.start()
+    try:
+        await _first_of(process.stop.wait(), process.lease.acquired.wait())
+        if not process.stop.is_set():
+            process.health.leader.set(1)
+            await process.lead()
+    finally:
+        await process.lease.stop()
+        process.health.leader.set(0)
+        lag.cancel()
+        await process.server.stop()
+        await process.api.close()
+    return 0
 
 
 class Process:
@@ -68,9 +106,8 @@ class Process:
         registry = prometheus_client.CollectorRegistry()
         self.health = exporter.Health(registry)
         self.figures = exporter.Figures()
-        self.api = kube.Kube(
-            credentials, manager="gpubench-operator", timeout=options.request_seconds, count=self._count
-        )
+        self.loop_lag = lag_histogram(registry)
+        self.api = self._connection(credentials)
         self.queue: queue.WorkQueue[queue.Key] = queue.WorkQueue(
             self._reconcile, clock=time.monotonic, interval=_INTERVAL, report=self.health.reconciled
         )
@@ -95,17 +132,15 @@ class Process:
         )
         self.schedules = schedule.ScheduleReconciler(self.api, options=options, figures=schedule_figures, clock=clock)
         self.cordons = drill.Cordons(self.api, wake=self.queue.add, clock=clock)
-        self.elector = leader.Elector(
-            self.api,
-            leader.Terms(
-                namespace=options.lease_namespace,
-                name=options.lease_name,
-                identity=options.identity,
-                duration=options.lease_seconds,
-                renew=options.lease_renew_seconds,
-                retry=options.lease_retry_seconds,
-            ),
+        terms = leader.Terms(
+            namespace=options.lease_namespace,
+            name=options.lease_name,
+            identity=options.identity,
+            duration=options.lease_seconds,
+            renew=options.lease_renew_seconds,
+            retry=options.lease_retry_seconds,
         )
+        self.lease = leader.LeaseThread(self._connect_lease, terms, lost=_end_at_once)
         self.server = server.Server(registry, self.figures, healthy=self._healthy, ready=self._ready)
 
     async def lead(self) -> None:
@@ -117,7 +152,7 @@ class Process:
             if not await until_it_works(attempt, what=what, stop=self.stop):
                 return
         self.queue.add(queue.POOLS)
-        self.queue.add(queue.CORDONS)  # those of a process of before
+        self.queue.add(queue.CORDONS)  # those of an earlier process
         self.queue.add_after(queue.RESYNC, self.options.resync_seconds)
         working = asyncio.create_task(self.queue.run(workers=self.options.workers), name="queue")
         watching = await self._watch()
@@ -147,20 +182,19 @@ class Process:
         return asyncio.create_task(kopf.run_tasks(tasks, ignored=existing), name="kopf")
 
     async def _reconcile(self, key: queue.Key) -> float | None:
-        if not self.elector.holds:
+        if not self.lease.holds:
             raise kube.TemporaryError("the Lease is not certain just now", delay=1.0)
-        if key.kind is queue.Kind.BENCHMARK:
-            return await self.studies.reconcile(key)
-        if key.kind is queue.Kind.SCHEDULE:
-            return await self.schedules.reconcile(key)
-        if key.kind is queue.Kind.POOLS:
-            return await self.pools.reconcile(key)
-        if key.kind is queue.Kind.CORDONS:
-            return await self.cordons.reconcile(key)
-        return await self._resync(key)
+        reconcilers: dict[queue.Kind, Callable[[queue.Key], Awaitable[float | None]]] = {
+            queue.Kind.BENCHMARK: self.studies.reconcile,
+            queue.Kind.SCHEDULE: self.schedules.reconcile,
+            queue.Kind.POOLS: self.pools.reconcile,
+            queue.Kind.CORDONS: self.cordons.reconcile,
+            queue.Kind.RESYNC: self._resync,
+        }
+        return await reconcilers[key.kind](key)
 
     async def _resync(self, key: queue.Key) -> float | None:
-        """Look at every unfinished study, whatever events were missed; and drop the series of those that are gone."""
+        """Reconcile every unfinished benchmark, whatever events were missed; drop the series of those that are gone."""
         del key
         found: set[queue.Key] = set()
         for namespace in self.options.watch_namespaces or (None,):
@@ -182,68 +216,34 @@ class Process:
             for resource in (kube.BENCHMARKS, kube.SCHEDULES):
                 await self.api.list(resource, namespace=namespace, metadata_only=True)
 
+    def _connection(self, credentials: configuration.Configuration) -> kube.Kube:
+        seconds = self.options.request_seconds
+        return kube.Kube(credentials, manager="gpubench-operator", timeout=seconds, count=self._count)
+
+    async def _connect_lease(self) -> kube.Kube:
+        """Called in the thread of the Lease, whose loop can share neither the connection nor the credentials."""
+        credentials, _ = await kube.credentials(in_cluster=True)
+        return self._connection(credentials)
+
     def _count(self, verb: str, resource: str, code: str) -> None:
+        """Called for each request, also from the thread of the Lease."""
         self.connected = self.connected or code.startswith("2")
         self.health.requested(verb, resource, code)
 
     def _healthy(self) -> tuple[bool, str]:
-        return True, self._role()
+        return True, "leading" if self.lease.holds else "standing by"
 
     def _ready(self) -> tuple[bool, str]:
         if not self.connected:
             return False, "the API server has not answered yet"
-        return True, f"connected, {self._role()}"
-
-    def _role(self) -> str:
-        return "leading" if self.elector.holds else "standing by"
+        return True, f"connected, {self._healthy()[1]}"
 
 
-async def run(options: settings.Settings, *, clock: Callable[[], float] = time.time) -> int:
-    """The whole life; the exit code. By `clock` all is judged that is compared with moments of the API server."""
-    try:
-        credentials, _ = await kube.credentials(in_cluster=True)
-        process = Process(options, credentials, clock=clock)
-    except kube.PermanentError as error:
-        _log.error("no cluster", extra={"sentence": f"neither a service account nor a kubeconfig: {error}"})
-        return 2
-    catch_signals(process.stop)
-    port = await process.server.start(address=options.metrics_address, port=options.metrics_port)
-    _log.info("serving", extra={"address": options.metrics_address, "port": port})
-    try:
-        return await _stand_by_and_lead(process)
-    finally:
-        await process.server.stop()
-        await process.api.close()
-
-
-async def _stand_by_and_lead(process: Process) -> int:
-    acquiring = asyncio.create_task(process.elector.acquire(), name="acquire")
-    await _first_of(process.stop.wait(), acquiring)
-    if process.stop.is_set():
-        acquiring.cancel()
-        await asyncio.wait({acquiring})
-        await process.elector.release()  # the stop may have come just after it was taken
-        return 0
-    process.health.leader.set(1)
-    keeping = asyncio.create_task(process.elector.keep(), name="keep the lease")
-    keeping.add_done_callback(_end_at_once)
-    try:
-        await process.lead()
-    finally:
-        keeping.remove_done_callback(_end_at_once)
-        keeping.cancel()
-        await asyncio.wait({keeping})
-        await process.elector.release()
-        process.health.leader.set(0)
-    return 0
-
-
-def _end_at_once(keeping: "asyncio.Task[None]") -> None:
+def _end_at_once() -> None:
     """The Lease is lost. No clean-up: that would be writing, and it might take longer than the Lease lasts."""
-    if not keeping.cancelled():
-        _log.error("lease lost", extra={"sentence": "ending at once, another operator may lead"})
-        sys.stderr.flush()
-        os._exit(_LEASE_LOST)
+    _log.error("lease lost", extra={"sentence": "ending at once, another operator may lead"})
+    sys.stderr.flush()
+    os._exit(_LEASE_LOST)
 
 
 def catch_signals(stop: asyncio.Event) -> None:
@@ -251,6 +251,25 @@ def catch_signals(stop: asyncio.Event) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+
+
+def lag_histogram(into: prometheus_client.CollectorRegistry) -> prometheus_client.Histogram:
+    """A histogram, as a scrape can only come after the loop was blocked: a gauge would have forgotten it."""
+    metric = metrics.LOOP_LAG
+    return prometheus_client.Histogram(metric.name, metric.help, registry=into, buckets=metric.buckets)
+
+
+async def measure_lag(
+    observe_seconds: Callable[[float], None],
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> NoReturn:
+    """Sample for ever how much later than asked for the event loop goes on."""
+    while True:
+        due = clock() + _LAG_SECONDS
+        await sleep(_LAG_SECONDS)
+        observe_seconds(max(0.0, clock() - due))
 
 
 async def _first_of(*waits: "Coroutine[Any, Any, Any] | asyncio.Task[Any]") -> None:
@@ -265,7 +284,7 @@ async def _first_of(*waits: "Coroutine[Any, Any, Any] | asyncio.Task[Any]") -> N
 
 
 async def until_it_works(attempt: Callable[[], Awaitable[None]], *, what: str, stop: asyncio.Event) -> bool:
-    """At start only: the operator may well be there before what it needs. False when it was told to stop first."""
+    """At start only: the operator may be there before what it needs. False when it is to stop first."""
     delay = 0.5
     while not stop.is_set():
         try:
@@ -280,6 +299,8 @@ async def until_it_works(attempt: Callable[[], Awaitable[None]], *, what: str, s
         delay = min(delay * 2, 10.0)
     return False
 
+
+# --- logs -------------------------------------------------------------------------------------------------------------
 
 #: What every LogRecord has; all else in a record came in by `extra` and is a field.
 _ORDINARY = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
@@ -297,9 +318,13 @@ def configure_logs(*, style: Literal["json", "text"], level: str) -> None:
         logging.getLogger(noisy).setLevel(quiet)
 
 
-def fields(record: logging.LogRecord) -> dict[str, object]:
-    """The fields of an event, in the order in which they were given."""
-    return {name: value for name, value in vars(record).items() if name not in _ORDINARY and value is not None}
+def _fields(record: logging.LogRecord) -> dict[str, object]:
+    """The fields of an event, in the order in which they were given; not those that kopf adds."""
+    return {
+        name: value
+        for name, value in vars(record).items()
+        if name not in _ORDINARY and value is not None and not name.startswith(("k8s", "settings"))
+    }
 
 
 class JsonLines(logging.Formatter):
@@ -312,7 +337,7 @@ class JsonLines(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "event": record.getMessage(),
-            **{name: value for name, value in fields(record).items() if not name.startswith(("k8s", "settings"))},
+            **_fields(record),
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
@@ -325,21 +350,6 @@ class Text(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """The line of one record, in local time."""
         moment = datetime.fromtimestamp(record.created, UTC).astimezone().strftime("%H:%M:%S.%f")[:-3]
-        shown = "".join(
-            f" {name}={one_line(str(value))}"
-            for name, value in fields(record).items()
-            if not name.startswith(("k8s", "settings"))
-        )
+        shown = "".join(f" {name}={one_line(str(value))}" for name, value in _fields(record).items())
         line = f"{moment} {record.levelname.lower()} {one_line(record.getMessage())}{shown}"
         return f"{line}\n{printable(self.formatException(record.exc_info))}" if record.exc_info else line
-
-
-def main() -> int:
-    """Run until a signal comes; the exit code: 0 after a signal, 1 for a lost Lease or a bug, 2 for a bad setting."""
-    try:
-        options = settings.load()
-    except settings.BadSetting as error:
-        sys.stderr.write(f"gpubench_operator: {error}\n")  # logs are not set up yet
-        return 2
-    configure_logs(style=options.log_format, level=options.log_level)
-    return asyncio.run(run(options))

@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The queue of keys that wait for a reconcile.
+"""The keys that wait for a reconcile, and their queue.
 
-The problem: one study gives a storm of events, and each of them only says "look again". The approach is that of
+The problem: one benchmark gives a storm of events, and each of them only asks for a reconcile. The approach is that of
 client-go's work queue: a key waits at most once, is handled by one worker at a time, and a key that comes up while it
 is handled is handled once more. Deadlines are wake-ups in a heap; a failure is a wake-up after a growing, jittered
 delay. The catch: nothing may be lost, so a key that fails for ever is tried for ever, at the longest delay.
-
-What stands in the queue: the name of something that is to be looked at.
-
-When to look again although no event comes.
 """
 
 import asyncio
@@ -25,13 +21,69 @@ from gpubench_cluster import kube
 
 K = TypeVar("K", bound=Hashable)
 
+AFTER_REFUSAL = 30.0  # seconds: somebody may have raised a quota or removed what was in the way; no event says so
 _FIRST_DELAY = 0.5
 _LONGEST_DELAY = 60.0
 
-#: Told about each reconcile: its outcome ("done", "retried", "failed") and its seconds.
+#: Receives each reconcile's outcome ("done", "retried", "failed") and its seconds.
 Report = Callable[[str, float], None]
 
 _log = logging.getLogger(__name__)
+
+
+class Kind(StrEnum):
+    """Which reconcile function a key belongs to."""
+
+    BENCHMARK = "benchmark"
+    SCHEDULE = "schedule"
+    POOLS = "pools"  # all of them at once: their status comes from one list of nodes
+    RESYNC = "resync"
+    CORDONS = "cordons"  # all nodes that are cordoned on purpose
+
+
+class Key(NamedTuple):
+    """The name of something to reconcile."""
+
+    kind: Kind
+    namespace: str = ""
+    name: str = ""
+
+    def __str__(self) -> str:
+        return "/".join(part for part in self if part)
+
+
+POOLS = Key(Kind.POOLS)
+RESYNC = Key(Kind.RESYNC)
+CORDONS = Key(Kind.CORDONS)
+
+
+def benchmark_key(namespace: str, name: str) -> Key:
+    """The key of a GpuBenchmark."""
+    return Key(Kind.BENCHMARK, namespace, name)
+
+
+def schedule_key(namespace: str, name: str) -> Key:
+    """The key of a GpuBenchmarkSchedule."""
+    return Key(Kind.SCHEDULE, namespace, name)
+
+
+class SeenObjects:
+    """The UID that each name had at the last reconcile: a deleted object may be created again under its name."""
+
+    def __init__(self) -> None:
+        self._uids: dict[Key, str] = {}
+
+    def replaced(self, key: Key, uid: str | None) -> str | None:
+        """The UID of the object that has gone since the last reconcile; `uid` is that of the one that is there now."""
+        before = self._uids.pop(key, None)
+        if uid is not None:
+            self._uids[key] = uid
+        return None if before == uid else before
+
+
+def earliest(*delays: float | None) -> float | None:
+    """The shortest of some delays; None where there is none."""
+    return min((delay for delay in delays if delay is not None), default=None)
 
 
 class WorkQueue(Generic[K]):
@@ -43,17 +95,17 @@ class WorkQueue(Generic[K]):
         *,
         clock: Callable[[], float],
         interval: float = 0.0,
-        report: Report | None = None,
+        report: Report = lambda *_: None,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        """`handle` returns the seconds until the key is to be looked at again, or None.
+        """`handle` returns the seconds until the key is to be reconciled again, or None.
 
         Between two reconciles of one key lies at least `interval`: that turns a storm of events into a few reconciles.
         """
         self._handle = handle
         self._clock = clock
         self._interval = interval
-        self._report = report or _silent
+        self._report = report
         self._jitter = jitter
         self._ready: deque[K] = deque()
         self._waiting: set[K] = set()  # in _ready
@@ -64,7 +116,7 @@ class WorkQueue(Generic[K]):
         self._sequence = 0  # orders wake-ups of the same moment, so that keys need no order
         self._not_before: dict[K, float] = {}
         self._failures: dict[K, int] = {}
-        self._waiters: set[asyncio.Future[None]] = set()
+        self._changed = asyncio.Event()  # a new one after each change
         self._closed = False
 
     @property
@@ -73,22 +125,19 @@ class WorkQueue(Generic[K]):
         return len(self._ready)
 
     def add(self, key: K) -> None:
-        """Look at this key as soon as possible."""
-        if key in self._waiting:
-            return
+        """Reconcile this key as soon as possible."""
+        not_before = self._not_before.get(key, 0.0)
         if key in self._working:
             self._again.add(key)
-            return
-        not_before = self._not_before.get(key, 0.0)
-        if not_before > self._clock():
+        elif key not in self._waiting and not_before > self._clock():
             self._wake(key, not_before)
-            return
-        self._ready.append(key)
-        self._waiting.add(key)
-        self._notify()
+        elif key not in self._waiting:
+            self._ready.append(key)
+            self._waiting.add(key)
+            self._notify()
 
     def add_after(self, key: K, delay: float) -> None:
-        """Look at this key after `delay` seconds at the latest."""
+        """Reconcile this key after `delay` seconds at the latest."""
         if delay <= 0:
             self.add(key)
         else:
@@ -124,47 +173,36 @@ class WorkQueue(Generic[K]):
         key = self._ready.popleft()
         self._waiting.discard(key)
         self._working.add(key)
-        begun = self._clock()
-        self._not_before[key] = begun + self._interval
+        started = self._clock()
+        self._not_before[key] = started + self._interval
         outcome = "failed"
         try:
             outcome = await self._attempt(key)
         finally:
             self._working.discard(key)
-            self._report(outcome, self._clock() - begun)
+            self._report(outcome, self._clock() - started)
             if key in self._again:
                 self._again.discard(key)
                 self.add(key)
         return True
 
     async def _attempt(self, key: K) -> str:
-        """One call of the handler, and what follows from its end."""
         try:
             delay = await self._handle(key)
-        except kube.TemporaryError as error:
-            backoff = self._backoff(key)
-            delay = backoff if error.delay is None else min(max(error.delay, backoff - _FIRST_DELAY), _LONGEST_DELAY)
-            _log.info("retried", extra={"key": str(key), "delay": round(delay, 2), "sentence": str(error)})
-            self.add_after_work(key, delay)
-            return "retried"
         except Exception as error:  # whatever it is: this key is tried again, and the others go on
-            delay = self._backoff(key)
-            expected = isinstance(error, kube.PermanentError)
-            _log.error(
-                "failed",
-                extra={"key": str(key), "delay": round(delay, 2), "sentence": str(error)},
-                exc_info=None if expected else error,
-            )
-            self.add_after_work(key, delay)
-            return "failed"
-        self._failures.pop(key, None)
-        if delay is not None:
-            self.add_after_work(key, delay)
-        return "done"
-
-    def add_after_work(self, key: K, delay: float) -> None:
-        """A wake-up of a key that is being handled: it must not be taken for an event that came meanwhile."""
-        self._wake(key, self._clock() + max(delay, 0.0))
+            delay, level, outcome = self._backoff(key), logging.ERROR, "failed"
+            if isinstance(error, kube.TemporaryError):
+                level, outcome = logging.INFO, "retried"
+                if error.delay is not None:
+                    delay = min(max(error.delay, delay - _FIRST_DELAY), _LONGEST_DELAY)
+            extra = {"key": str(key), "delay": round(delay, 2), "sentence": str(error)}
+            _log.log(level, outcome, extra=extra, exc_info=None if isinstance(error, kube.ApiError) else error)
+        else:
+            outcome = "done"
+            self._failures.pop(key, None)
+        if delay is not None:  # not `add_after`: it must not be taken for an event that came meanwhile
+            self._wake(key, self._clock() + max(delay, 0.0))
+        return outcome
 
     def _backoff(self, key: K) -> float:
         failures = self._failures.get(key, 0)
@@ -182,89 +220,18 @@ class WorkQueue(Generic[K]):
         self._notify()
 
     def _notify(self) -> None:
-        """Wake whoever waits in `run`; the wake-up task sees an earlier deadline, a worker a ready key."""
-        for waiter in list(self._waiters):
-            if not waiter.done():
-                waiter.set_result(None)
-        self._waiters.clear()
+        """End every wait: the wake-up task sees an earlier deadline, a worker a ready key."""
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
 
     async def _run_worker(self) -> None:
         while not self._closed:
             if not await self.work_once():
-                await self._wait(None)
+                await self._changed.wait()
 
     async def _run_wake_ups(self) -> None:
         while not self._closed:
-            await self._wait(self.promote())
-
-    async def _wait(self, limit: float | None) -> None:
-        """Until something changes, or for `limit` seconds."""
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters.add(waiter)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(limit):
-                await waiter
-        self._waiters.discard(waiter)
-
-
-def _silent(outcome: str, seconds: float) -> None:
-    """The report of a queue that nobody asks."""
-    del outcome, seconds
-
-
-class Kind(StrEnum):
-    """Which reconcile function a key belongs to."""
-
-    BENCHMARK = "benchmark"
-    SCHEDULE = "schedule"
-    POOLS = "pools"  # all of them at once: their status comes from one list of nodes
-    RESYNC = "resync"
-    CORDONS = "cordons"  # all nodes that are cordoned on purpose
-
-
-class Key(NamedTuple):
-    """One thing to look at."""
-
-    kind: Kind
-    namespace: str = ""
-    name: str = ""
-
-    def __str__(self) -> str:
-        return "/".join(part for part in self if part)
-
-
-POOLS = Key(Kind.POOLS)
-RESYNC = Key(Kind.RESYNC)
-CORDONS = Key(Kind.CORDONS)
-
-
-def benchmark_key(namespace: str, name: str) -> Key:
-    """The key of a GpuBenchmark."""
-    return Key(Kind.BENCHMARK, namespace, name)
-
-
-def schedule_key(namespace: str, name: str) -> Key:
-    """The key of a GpuBenchmarkSchedule."""
-    return Key(Kind.SCHEDULE, namespace, name)
-
-
-class SeenObjects:
-    """Which object a name stood for when it was looked at last: it may come back as another one."""
-
-    def __init__(self) -> None:
-        self._uids: dict[Key, str] = {}
-
-    def replaced(self, key: Key, uid: str | None) -> str | None:
-        """The UID of the object that has gone since the last look; `uid` is of the one that is there now, if any."""
-        before = self._uids.pop(key, None)
-        if uid is not None:
-            self._uids[key] = uid
-        return None if before == uid else before
-
-
-AFTER_REFUSAL = 30.0  # seconds: somebody may have raised a quota or removed what was in the way; no event says so
-
-
-def earliest(*delays: float | None) -> float | None:
-    """The shortest of some delays; None where there is none."""
-    return min((delay for delay in delays if delay is not None), default=None)
+            delay = self.promote()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(delay):
+                    await self._changed.wait()

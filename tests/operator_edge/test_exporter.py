@@ -19,7 +19,7 @@ from gpubench.api.benchmark import POINTS_MAX
 from gpubench.api.goodput_result import NodeSeconds
 from gpubench.api.point_result import BillParts
 from gpubench_cluster import kube
-from gpubench_operator import exporter, queue, server
+from gpubench_operator import exporter, main, queue, server
 from memory_world import World
 
 KEY = queue.benchmark_key("default", "b")
@@ -262,6 +262,7 @@ def test_the_operators_own_metrics_are_those_of_the_catalogue() -> None:
     health = exporter.Health(registry)
     health.reconciled("done", 0.1)
     health.requested("get", "jobs", "200")
+    main.lag_histogram(registry)
     text = prometheus_client.generate_latest(registry).decode()
     own = [metric for metric in metrics.CATALOGUE if metric.owner is metrics.Owner.OPERATOR]
     assert metrics.RECONCILES in own

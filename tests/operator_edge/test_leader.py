@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import asyncio
+import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,14 +11,19 @@ from gpubench_cluster import kube
 from gpubench_operator import leader
 from memory_world import Clock
 
+LEASE_SECONDS = 15.0
+
+
+def terms(identity: str) -> leader.Terms:
+    return leader.Terms(namespace="system", name="op", identity=identity, duration=LEASE_SECONDS, renew=10, retry=2)
+
 
 class Candidate:
     """An elector whose sleep lets the test's clock run; a shared server, a clock for all."""
 
     def __init__(self, api: memory_kube.MemoryKube, clock: Clock, identity: str) -> None:
         self.clock = clock
-        terms = leader.Terms(namespace="system", name="op", identity=identity, duration=15, renew=10, retry=2)
-        self.elector = leader.Elector(api, terms, clock=clock, sleep=self.sleep)
+        self.elector = leader.Elector(api, terms(identity), clock=clock, sleep=self.sleep)
 
     async def sleep(self, seconds: float) -> None:
         self.clock.now += seconds
@@ -133,3 +140,76 @@ async def test_releasing_leaves_a_lease_alone_that_is_somebody_elses() -> None:
     api.put(kube.LEASES, lease)
     await first.elector.release()
     assert holder(api) == "somebody"
+
+
+class ThreadWorld:
+    """A leader in a thread. At each of its waits, which the clock spends at once, another candidate tries too."""
+
+    def __init__(self, *, until: float, then: Callable[[], None] = lambda: None) -> None:
+        self.clock = Clock(1000.0)
+        self.api = memory_kube.MemoryKube(self.clock)
+        self.rival = Candidate(self.api, self.clock, "second")
+        self.holders: set[str | None] = set()  # as the rival was told
+        self.reached, self.lost = threading.Event(), threading.Event()
+        self._until, self._then = until, then
+        self.lease = leader.LeaseThread(
+            self.connect, terms("first"), lost=self.lost.set, clock=self.clock, sleep=self.sleep
+        )
+
+    async def connect(self) -> memory_kube.MemoryKube:
+        return self.api
+
+    async def sleep(self, seconds: float) -> None:
+        if self.reached.is_set():
+            await asyncio.sleep(0.01)  # a test has seen enough: do not spin until it stops the thread
+            return
+        self.clock.now += seconds
+        self.holders.add(await self.rival.elector._try())
+        if self.clock.now > 1000.0 + self._until:
+            self._then()
+            self.reached.set()
+        await asyncio.sleep(0)
+
+
+async def test_a_loop_that_is_blocked_for_longer_than_the_lease_lasts_keeps_the_lease() -> None:
+    world = ThreadWorld(until=4 * LEASE_SECONDS)
+    world.lease.start()
+    await world.lease.acquired.wait()
+    assert world.reached.wait(20), "the Lease was not renewed while this loop was blocked"
+    assert (holder(world.api), world.holders, world.lease.holds) == ("first", {"first"}, True)
+    await world.lease.stop()
+    assert (holder(world.api), world.lease.holds, world.lost.is_set()) == ("", False, False)
+
+
+async def test_a_lost_lease_is_noticed_while_the_loop_is_blocked() -> None:
+    def take() -> None:
+        (lease,) = world.api.all(kube.LEASES)
+        world.api.put(kube.LEASES, {**lease, "spec": {**lease["spec"], "holderIdentity": "somebody"}})
+
+    world = ThreadWorld(until=2 * LEASE_SECONDS, then=take)
+    world.lease.start()
+    await world.lease.acquired.wait()
+    assert world.lost.wait(20), "nothing noticed while this loop was blocked"
+    assert not world.lease.holds
+    await world.lease.stop()
+    assert holder(world.api) == "somebody"
+
+
+async def test_a_thread_that_fails_is_a_lost_lease() -> None:
+    async def connect() -> memory_kube.MemoryKube:
+        raise kube.PermanentError("no cluster")
+
+    lost = threading.Event()
+    lease = leader.LeaseThread(connect, terms("first"), lost=lost.set)
+    lease.start()
+    await asyncio.wait_for(lease.stop(), 5)
+    assert (lost.is_set(), lease.holds, lease.acquired.is_set()) == (True, False, False)
+
+
+async def test_a_candidate_that_stands_by_can_be_stopped() -> None:
+    world = ThreadWorld(until=0.0)
+    await world.rival.elector.acquire()
+    world.lease.start()
+    assert world.reached.wait(20)
+    await asyncio.wait_for(world.lease.stop(), 5)
+    assert (holder(world.api), world.lease.acquired.is_set(), world.lost.is_set()) == ("second", False, False)

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 import asyncio
 
+import pytest
+
 from gpubench_cluster import kube
 from gpubench_operator import main
+from memory_world import Clock
 
 
 async def test_a_stop_is_obeyed_while_what_is_needed_is_not_there_yet() -> None:
@@ -29,3 +32,18 @@ async def test_what_is_needed_is_tried_until_it_is_there() -> None:
     async with asyncio.timeout(5):
         assert await main.until_it_works(attempt, what="the CRDs", stop=asyncio.Event())
     assert errors == []
+
+
+async def test_the_lag_of_the_loop_is_what_a_sample_is_late_by() -> None:
+    clock, blocked = Clock(0.0), iter((0.0, 3.0, 0.0))
+    samples: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        try:
+            clock.now += seconds + next(blocked)
+        except StopIteration:
+            raise asyncio.CancelledError from None
+
+    with pytest.raises(asyncio.CancelledError):
+        await main.measure_lag(samples.append, clock=clock, sleep=sleep)
+    assert samples == pytest.approx([0.0, 3.0, 0.0])

@@ -26,6 +26,14 @@ from gpubench_operator import settings
 
 Place = Any
 
+SETTINGS = {  # a short Lease
+    "GPUBENCH_LEASE_SECONDS": "6",
+    "GPUBENCH_LEASE_RENEW_SECONDS": "5",
+    "GPUBENCH_LEASE_RETRY_SECONDS": "0.5",
+    "GPUBENCH_LOG_FORMAT": "text",
+    "GPUBENCH_NODE_POLL_SECONDS": "2",
+}
+
 KILLS = 10
 SEED = 20261121
 LEADING = "leading"
@@ -182,3 +190,54 @@ def test_a_replica_that_stands_by_takes_over_when_the_leader_is_killed_and_nothi
     found = [(entry["trial"], entry["outcome"]) for entry in place.entries()]
     assert len(set(found)) == len(found) == 6
     assert {outcome for _, outcome in found} == {"Succeeded"}
+
+
+@pytest.fixture
+def blockable(place: Place, tmp_path: Path) -> Iterator[tuple[installation.Operator, Path]]:
+    """The only replica, with a short Lease; its event loop stands still while the file is there."""
+    alone, block = place.operator, tmp_path / "block"
+    alone.stop()
+    account = place.cluster.kubeconfig_for_service_account(installation.NAMESPACE, installation.ACCOUNT)
+    options = {**SETTINGS, "TEST_BLOCK_FILE": str(block)}
+    operator = installation.Operator(account, log=tmp_path / "operator.log", settings=options)
+    operator.program = (str(Path(__file__).with_name("blocking_operator.py")),)
+    operator.start()
+    place.operator = operator
+    place.wait(lambda: leads(operator), what="a leader")
+    yield operator, block
+    block.unlink(missing_ok=True)
+    operator.stop()
+    place.operator = alone
+    alone.start()
+
+
+def renewed_at(place: Place) -> datetime:
+    return datetime.fromisoformat(lease(place)["renewTime"])
+
+
+def slow_samples(operator: installation.Operator) -> float:
+    """Samples of the event loop's lag above five seconds."""
+    page = dict(line.rsplit(" ", 1) for line in operator.get("/metrics").splitlines() if not line.startswith("#"))
+    return float(page[f"{metrics.LOOP_LAG.name}_count"]) - float(page[f'{metrics.LOOP_LAG.name}_bucket{{le="5.0"}}'])
+
+
+def test_an_event_loop_that_is_blocked_for_longer_than_the_lease_lasts_keeps_it_and_shows_its_lag(
+    place: Place, blockable: tuple[installation.Operator, Path]
+) -> None:
+    operator, block = blockable
+    before = lease(place)
+    assert slow_samples(operator) == 0
+    block.touch()
+    place.apply(studies.benchmark("late", repeats=1))  # whose reconcile reads the clock; nodes are listed every 2 s too
+    blocked_at = renewed_at(place)
+    far = 2 * float(SETTINGS["GPUBENCH_LEASE_SECONDS"])
+    place.wait(lambda: (renewed_at(place) - blocked_at).total_seconds() > far, what="renewals by a blocked operator")
+    block.unlink()
+    place.wait(lambda: place.status("late").get("phase"), what="a reconcile after the block")
+    after = lease(place)
+    assert not operator.has_ended()
+    assert (after["holderIdentity"], after["leaseTransitions"]) == (
+        before["holderIdentity"],
+        before["leaseTransitions"],
+    )
+    assert slow_samples(operator) >= 1

@@ -39,6 +39,9 @@ class MemoryKube(kube.Kube):
         self.groups: set[str] = set()  # of the API, beyond those that every cluster has
         self.evictions_refused: list[Exception] = []  # raised by the next evictions, one each
 
+    async def close(self) -> None:
+        """There is no connection."""
+
     async def get(self, resource: kube.Resource, *, name: str, namespace: str | None = None) -> kube.Object | None:
         self._fail()
         found = self._objects.get((resource, namespace or "", name))
