@@ -93,7 +93,7 @@ def loops(worker: channel.WorkerConfig, *, windows: int, sample_seconds: float) 
     """A worker's loop of so many windows, sampled so often; its step bare, on the same weights; steps of a window."""
     from gpubench_jobs import models  # noqa: PLC0415
     from gpubench_jobs.engines import horovod  # noqa: PLC0415
-    from gpubench_jobs.worker import builder, devices, pacing, sampling, session, train  # noqa: PLC0415
+    from gpubench_jobs.worker import builder, nvidia, pacing, sampling, session, train  # noqa: PLC0415
 
     assignment, seed = worker.assignment, worker.assignment.seed + worker.rank
     builder.use_precision(assignment.precision)
@@ -102,7 +102,7 @@ def loops(worker: channel.WorkerConfig, *, windows: int, sample_seconds: float) 
     horovod.broadcast(work.persistent)
     live = sampling.LiveMetrics(assignment, rank=worker.rank)
     live.serve(address=worker.pod_ip, local_rank=worker.local_rank)
-    gpu = devices.open_gpu(worker.local_rank) if assignment.gpu else None
+    gpu = nvidia.open_gpu(worker.local_rank) if assignment.gpu else None
     sampler = sampling.Sampler(worker.rank, gpu=gpu, seen=live.usage, period_seconds=sample_seconds)
     rank = session.Session(
         assignment=assignment, rank=worker.rank, run=work.run, writer=channel.Writer(worker.channel), live=live,

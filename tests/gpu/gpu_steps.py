@@ -71,14 +71,14 @@ def environment(options: Any) -> int:
 
 def nvml(options: Any) -> int:
     """What ours reads, idle and loaded, beside nvidia-smi; joules beside the integral of watts."""
-    from gpubench_jobs.worker import devices as ours  # noqa: PLC0415  # the environment is asked where all is missing
+    from gpubench_jobs.worker import nvidia as ours  # noqa: PLC0415  # the environment is asked where all is missing
 
     findings, gpu = gpu_findings.Findings(options.out), ours.open_gpu(0)
     if gpu is None:
         return 1  # it has said why
     compared(findings, gpu, "idle")
     without = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
-    opened = [sys.executable, "-c", "from gpubench_jobs.worker import devices; print(devices.open_gpu(0).read())"]
+    opened = [sys.executable, "-c", "from gpubench_jobs.worker import nvidia; print(nvidia.open_gpu(0).read())"]
     told = subprocess.run(opened, env=without, stdout=PIPE, stderr=subprocess.STDOUT, text=True, check=False).stdout
     findings.fact("without LD_LIBRARY_PATH", told.splitlines()[0])
     if importlib.util.find_spec("torch") is None:

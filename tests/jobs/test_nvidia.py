@@ -20,8 +20,8 @@ from gangs import Pods, make_assignment
 from gpubench.exitcodes import ExitCode
 from gpubench_jobs import channel
 from gpubench_jobs.failures import RankError
-from gpubench_jobs.worker import devices, explain
-from gpubench_jobs.worker.devices import DriverError, FoundDriver
+from gpubench_jobs.worker import devices, explain, nvidia
+from gpubench_jobs.worker.nvidia import DriverError, FoundDriver
 
 SOURCES = Path(__file__).parent / "stand_ins"
 LIBRARIES = {"libcuda.c": "libcuda.so.1", "nvidia_ml.c": "libnvidia-ml.so.1"}
@@ -48,7 +48,7 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Ask:
 
     def asked(expression: str, *, before: str = "", libraries: Path = folder, **variables: object) -> Any:
         program = (
-            f"import json, sys; from gpubench_jobs.worker import devices\n{before}\nprint(json.dumps({expression}))"
+            f"import json, sys; from gpubench_jobs.worker import nvidia\n{before}\nprint(json.dumps({expression}))"
         )
         given = {f"STAND_IN_{name}": str(value) for name, value in variables.items()}
         found = subprocess.run(
@@ -65,8 +65,8 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Ask:
     return asked
 
 
-READING = "vars(devices.open_gpu(0).read())"
-FACTS = "devices.gpu_facts(1, local_rank=0)"
+READING = "vars(nvidia.open_gpu(0).read())"
+FACTS = "nvidia.gpu_facts(1, local_rank=0)"
 UUID = "GPU-8eaaebb8-bb64-8489-fda2-00000000000"
 
 
@@ -108,7 +108,7 @@ def test_the_card_with_ecc_errors_has_some(ask: Ask) -> None:
 
 
 def test_a_card_that_is_cut_into_instances_tells_nothing(ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:
-    assert ask("devices.open_gpu(0)", CARD="a100-mig") is None
+    assert ask("nvidia.open_gpu(0)", CARD="a100-mig") is None
     assert "no figures of the GPU: the GPU is cut into instances (MIG)" in capsys.readouterr().err
 
 
@@ -138,7 +138,7 @@ def test_the_reasons_of_a_clock_have_nvmls_names_and_newer_ones_their_bit(ask: A
     assert ask(READING, REASONS=0x1 | 0x4 | 0x40 | 0x8000)["throttle_reasons"] == [
         "GpuIdle", "SwPowerCap", "HwThermalSlowdown", "0x8000",
     ]  # fmt: skip
-    assert set(ask(READING, REASONS=0x2 | 0x10 | 0x100)["throttle_reasons"]) == devices.CHOSEN
+    assert set(ask(READING, REASONS=0x2 | 0x10 | 0x100)["throttle_reasons"]) == nvidia.CHOSEN
 
 
 def test_an_older_driver_has_another_name_for_the_reasons(ask: Ask, tmp_path: Path) -> None:
@@ -148,12 +148,12 @@ def test_an_older_driver_has_another_name_for_the_reasons(ask: Ask, tmp_path: Pa
 
 def test_a_rank_has_the_card_that_cuda_calls_by_its_number(ask: Ask) -> None:
     """CUDA's order is not NVML's: its first card is the second on the bus."""
-    assert ask("devices.gpu_facts(2, local_rank=0)", GPUS=2)["gpu_uuids"] == [f"{UUID}2", f"{UUID}1"]
-    assert ask("devices.open_gpu(0).uuid", GPUS=2) == f"{UUID}2"
+    assert ask("nvidia.gpu_facts(2, local_rank=0)", GPUS=2)["gpu_uuids"] == [f"{UUID}2", f"{UUID}1"]
+    assert ask("nvidia.open_gpu(0).uuid", GPUS=2) == f"{UUID}2"
 
 
 def test_a_card_that_nvml_does_not_know_has_no_clocks_and_its_neighbours_keep_theirs(ask: Ask) -> None:
-    found = ask("[devices.gpu_facts(2, local_rank=rank) for rank in (0, 1)]", GPUS=2, UNKNOWN_BUS=2)
+    found = ask("[nvidia.gpu_facts(2, local_rank=rank) for rank in (0, 1)]", GPUS=2, UNKNOWN_BUS=2)
     assert found[0] == {"driver": "570.124.06", "gpu_uuids": [f"{UUID}1"]}
     assert found[1]["gpu_megahertz"] == 1095
 
@@ -174,19 +174,19 @@ def test_the_library_is_closed_again(ask: Ask) -> None:
 def test_without_a_library_or_a_driver_nothing_is_told_and_standard_error_says_why(
     ask: Ask, before: str, variables: dict[str, object], why: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert ask(f"[devices.open_gpu(0), {FACTS}]", before=before, **variables) == [None, {}]
+    assert ask(f"[nvidia.open_gpu(0), {FACTS}]", before=before, **variables) == [None, {}]
     assert f"no figures of the GPU: {why}" in capsys.readouterr().err
 
 
 # --- exit code 65 -----------------------------------------------------------------------------------------------------
 
 #: Whether the container has NVIDIA's control device, and its node the kernel module: both are files.
-DEVICE = "from pathlib import Path; devices._CONTROL_DEVICE = Path('/dev/null')"
-NO_DEVICE = "from pathlib import Path; devices._CONTROL_DEVICE = devices._KERNEL_MODULE = Path('/nowhere')"
+DEVICE = "from pathlib import Path; nvidia._CONTROL_DEVICE = Path('/dev/null')"
+NO_DEVICE = "from pathlib import Path; nvidia._CONTROL_DEVICE = nvidia._KERNEL_MODULE = Path('/nowhere')"
 
 
 def refusal(local_rank: int = 0) -> str:
-    return f"devices.why_unusable(devices.find_driver({local_rank}), {BUILD}, local_rank={local_rank}, workers=2)"
+    return f"nvidia.why_unusable(nvidia.find_driver({local_rank}), {BUILD}, local_rank={local_rank}, workers=2)"
 
 
 @pytest.mark.parametrize("card", ["p100", "t4", "a100", "a100-mig", "h100"])
@@ -234,7 +234,7 @@ def test_a_library_that_cannot_be_loaded_is_told_with_where_it_was_sought(
 
 def test_the_driver_of_a_node_is_named_where_the_container_has_no_device() -> None:
     absent = FoundDriver(module="550.54.15", unloadable="libcuda.so.1: cannot open shared object file")
-    assert "its node has NVIDIA's driver 550.54.15" in (devices.no_driver(absent) or "")
+    assert "its node has NVIDIA's driver 550.54.15" in (nvidia.no_driver(absent) or "")
 
 
 @pytest.mark.parametrize(
@@ -248,29 +248,29 @@ def test_code_runs_on_its_own_major_version_from_its_minor_one_upwards(
     capability: tuple[int, int] | None, fits: bool
 ) -> None:
     found = FoundDriver(version=13000, gpus=1, capability=capability)
-    assert (devices.why_unusable(found, BUILD, local_rank=0, workers=1) is None) == fits
+    assert (nvidia.why_unusable(found, BUILD, local_rank=0, workers=1) is None) == fits
 
 
 def test_what_a_build_does_not_tell_is_not_held_against_a_card() -> None:
     found = FoundDriver(version=11000, gpus=1, capability=(12, 0))
-    assert devices.why_unusable(found, {"is_cuda_build": True}, local_rank=0, workers=1) is None
+    assert nvidia.why_unusable(found, {"is_cuda_build": True}, local_rank=0, workers=1) is None
     newer = {**BUILD, "cuda_compute_capabilities": ["sm_89", "sm_120a"]}
-    assert devices.why_unusable(FoundDriver(gpus=1, capability=(12, 0)), newer, local_rank=0, workers=1) is None
-    assert devices.why_unusable(FoundDriver(gpus=1, capability=(8, 6)), newer, local_rank=0, workers=1) is not None
+    assert nvidia.why_unusable(FoundDriver(gpus=1, capability=(12, 0)), newer, local_rank=0, workers=1) is None
+    assert nvidia.why_unusable(FoundDriver(gpus=1, capability=(8, 6)), newer, local_rank=0, workers=1) is not None
 
 
 def test_a_driver_that_does_not_tell_its_version_is_not_called_old() -> None:
     stub = FoundDriver(error=DriverError("cuDriverGetVersion", 34, "CUDA driver is a stub library"))
-    assert "34 (CUDA driver is a stub library)" in (devices.why_unusable(stub, BUILD, local_rank=0, workers=1) or "")
+    assert "34 (CUDA driver is a stub library)" in (nvidia.why_unusable(stub, BUILD, local_rank=0, workers=1) or "")
 
 
 def test_tensorflow_for_processors_is_named_as_such_on_a_gpu() -> None:
-    sentence = devices.why_unusable(FoundDriver(gpus=1), {"is_cuda_build": False}, local_rank=0, workers=1)
+    sentence = nvidia.why_unusable(FoundDriver(gpus=1), {"is_cuda_build": False}, local_rank=0, workers=1)
     assert "this image's TensorFlow is for processors alone" in (sentence or "")
 
 
 def test_a_gpu_that_only_tensorflow_does_not_see_is_told_with_both_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(devices, "find_driver", lambda _: FoundDriver(version=12080, gpus=2, capability=(8, 0)))
+    monkeypatch.setattr(nvidia, "find_driver", lambda _: FoundDriver(version=12080, gpus=2, capability=(8, 0)))
     monkeypatch.setattr(tf.sysconfig, "get_build_info", lambda: BUILD)
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda _: ["its only GPU"])
     orders = channel.WorkerConfig(
@@ -284,11 +284,11 @@ def test_a_gpu_that_only_tensorflow_does_not_see_is_told_with_both_numbers(monke
 
 def test_a_library_that_needs_the_driver_is_told_as_the_drivers_absence(monkeypatch: pytest.MonkeyPatch) -> None:
     error = ImportError("libcuda.so.1: cannot open shared object file: No such file or directory")
-    monkeypatch.setattr(devices, "find_driver", lambda _: FoundDriver(control_device=True, unloadable=str(error)))
+    monkeypatch.setattr(nvidia, "find_driver", lambda _: FoundDriver(control_device=True, unloadable=str(error)))
     explained = explain.explain(error, make_assignment(gpu=True))
     assert explained.exit_code is ExitCode.UNSUPPORTED_ACCELERATOR
     assert "template.env" in explained.sentence
-    monkeypatch.setattr(devices, "find_driver", lambda _: FoundDriver(gpus=1))
+    monkeypatch.setattr(nvidia, "find_driver", lambda _: FoundDriver(gpus=1))
     assert "a library of the image cannot be loaded" in explain.explain(error, make_assignment(gpu=True)).sentence
 
 

@@ -11,7 +11,7 @@ import pytest
 from gangs import make_assignment
 from gpubench import metrics as catalogue
 from gpubench import records
-from gpubench_jobs.worker import devices, sampling
+from gpubench_jobs.worker import nvidia, sampling
 from gpubench_jobs.worker.sampling import Reading, Sample
 
 SECOND = 1_000_000_000
@@ -22,7 +22,7 @@ def reading(second: float, *, processor: float = 0.0, memory: int = 1, **gpu: An
         nanoseconds=round(second * SECOND),
         processor_seconds=processor,
         memory_bytes=memory,
-        gpu=devices.GpuReading(**gpu) if gpu else None,
+        gpu=nvidia.GpuReading(**gpu) if gpu else None,
     )
 
 
@@ -81,7 +81,7 @@ def test_quantiles_and_shares_are_of_the_samples_that_tell_them() -> None:
 
 
 def test_clocks_that_were_chosen_are_named_and_throttle_nobody() -> None:
-    chosen = tuple(devices.CHOSEN)
+    chosen = tuple(nvidia.CHOSEN)
     found = usage(
         reading(0),
         reading(1, throttle_reasons=chosen),
@@ -112,9 +112,9 @@ class MadeUpGpu:
 
     looks: int = 0
 
-    def read(self) -> devices.GpuReading:
+    def read(self) -> nvidia.GpuReading:
         self.looks += 1
-        return devices.GpuReading(utilization=0.5, joules=float(self.looks))
+        return nvidia.GpuReading(utilization=0.5, joules=float(self.looks))
 
 
 def sampling_threads() -> list[threading.Thread]:
@@ -155,7 +155,7 @@ class Hanging(MadeUpGpu):
         super().__init__()
         self._look, self.released = look, threading.Event()
 
-    def read(self) -> devices.GpuReading:
+    def read(self) -> nvidia.GpuReading:
         if self.looks == self._look:
             self.released.wait()
         return super().read()
@@ -192,7 +192,7 @@ def test_a_look_that_fails_is_told_and_leaves_no_usage_of_a_part_of_the_time(
     look: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     class Failing(MadeUpGpu):
-        def read(self) -> devices.GpuReading:
+        def read(self) -> nvidia.GpuReading:
             if self.looks == look:
                 raise OSError("the driver was unloaded")
             return super().read()
@@ -236,13 +236,13 @@ def test_what_a_sample_does_not_tell_has_no_live_series() -> None:
     assert values() == {}
     live.usage(Sample(processors=0.75, memory_bytes=2_000_000))
     assert values() == dict(zip(HOST_SERIES, (0.75, 2e6), strict=True))
-    told = devices.GpuReading(utilization=0.9, watts=300.0, memory_bytes=5_000, celsius=61.0)
+    told = nvidia.GpuReading(utilization=0.9, watts=300.0, memory_bytes=5_000, celsius=61.0)
     live.usage(Sample(processors=0.5, memory_bytes=1_000_000, gpu=told))
     assert values() == {
         **dict(zip(HOST_SERIES, (0.5, 1e6), strict=True)),
         **dict(zip(GPU_SERIES, (0.9, 300.0, 5e3, 61.0), strict=True)),
     }
-    live.usage(Sample(processors=0.5, memory_bytes=1_000_000, gpu=devices.GpuReading(watts=250.0)))
+    live.usage(Sample(processors=0.5, memory_bytes=1_000_000, gpu=nvidia.GpuReading(watts=250.0)))
     assert values()["gpubench_worker_gpu_utilization_ratio"] == 0.9  # what it was when it was last told
 
 
@@ -291,7 +291,7 @@ def test_the_live_series_are_those_of_the_catalogue() -> None:
     live = sampling.LiveMetrics(make_assignment(), rank=1)
     live.computed(0.15)
     live.window(steps=10, seconds=2.0, loss=0.7)
-    live.usage(Sample(0.5, 1_000, gpu=devices.GpuReading(utilization=0.9, watts=3.0, memory_bytes=5, celsius=6.0)))
+    live.usage(Sample(0.5, 1_000, gpu=nvidia.GpuReading(utilization=0.9, watts=3.0, memory_bytes=5, celsius=6.0)))
     found = {
         sample.name: set(sample.labels) - {"le"} for family in live.registry.collect() for sample in family.samples
     }

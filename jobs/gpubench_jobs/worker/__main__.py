@@ -79,6 +79,7 @@ def _train(config: channel.WorkerConfig, writer: channel.Writer) -> None:
         environment,
         epochs,
         health,
+        nvidia,
         sampling,
         session,
     )
@@ -118,7 +119,7 @@ def _train(config: channel.WorkerConfig, writer: channel.Writer) -> None:
     if assignment.workers > 1:
         aggregate.require_same(horovod.gather(work.outline()), assignment)
     horovod.broadcast(work.persistent)
-    gpu = devices.open_gpu(config.local_rank) if assignment.gpu else None
+    gpu = nvidia.open_gpu(config.local_rank) if assignment.gpu else None
     rank = session.Session(
         assignment=assignment,
         rank=config.rank,

@@ -18,7 +18,7 @@ from gpubench import names, records
 from gpubench.values import content_id
 from gpubench_jobs import channel
 from gpubench_jobs.engines import horovod
-from gpubench_jobs.worker import devices
+from gpubench_jobs.worker import nvidia
 
 _CPU_FACTS = Path("/proc/cpuinfo")
 _NVIDIA_DRIVER = Path("/sys/module/nvidia/version")
@@ -43,7 +43,7 @@ def describe(config: channel.WorkerConfig, *, transport: str = "gloo") -> record
         accelerator = tf.config.experimental.get_device_details(device).get("device_name", "unknown GPU")
         found = {
             "gpus": len(tf.config.list_physical_devices("GPU")),
-            **devices.gpu_facts(config.assignment.workers_per_node, local_rank=config.local_rank),
+            **nvidia.gpu_facts(config.assignment.workers_per_node, local_rank=config.local_rank),
         }
     driver = found.pop("driver", None)
     # Quota and period, in the form of cgroup v2 also where there is v1.

@@ -10,7 +10,7 @@ from gpubench.exitcodes import ExitCode
 from gpubench.plan import assignment as assignments
 from gpubench.workloads import Precision
 from gpubench_jobs.failures import LossNotFinite, RankError, no_room, room_wanted, said
-from gpubench_jobs.worker import devices
+from gpubench_jobs.worker import nvidia
 
 #: In its messages for what it cannot compile (TensorFlow 2.21).
 _WORDS_OF_XLA = (
@@ -36,8 +36,8 @@ def _import(error: BaseException, assignment: assignments.Assignment) -> RankErr
     sentence = f"a library of the image cannot be loaded: {said(error)}: use an image that has it"
     if not assignment.gpu:
         return RankError(ExitCode.WORKER_RAISED, sentence)
-    if devices.LIBRARY in str(error):  # which is none of the image's
-        sentence = devices.no_driver(devices.find_driver(0)) or sentence
+    if nvidia.LIBRARY in str(error):  # which is none of the image's
+        sentence = nvidia.no_driver(nvidia.find_driver(0)) or sentence
     return RankError(ExitCode.UNSUPPORTED_ACCELERATOR, sentence)
 
 

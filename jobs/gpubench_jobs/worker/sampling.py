@@ -35,7 +35,7 @@ from gpubench import metrics, names, records, workloads
 from gpubench.plan import assignment as assignments
 from gpubench.stats.quantiles import quantile
 from gpubench_jobs import clock
-from gpubench_jobs.worker import devices
+from gpubench_jobs.worker import nvidia
 
 PERIOD_SECONDS = 1.0
 _LOW, _HIGH = 0.05, 0.95
@@ -50,7 +50,7 @@ class Reading:
     nanoseconds: int
     processor_seconds: float  # of all threads of the process, since it began
     memory_bytes: int  # resident
-    gpu: devices.GpuReading | None = None
+    gpu: nvidia.GpuReading | None = None
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Sample:
 
     processors: float  # used, 1 is one whole core
     memory_bytes: int  # resident, at its end
-    gpu: devices.GpuReading | None = None
+    gpu: nvidia.GpuReading | None = None
 
 
 class Sampler:
@@ -69,7 +69,7 @@ class Sampler:
         self,
         rank: int,
         *,
-        gpu: devices.Gpu | None = None,
+        gpu: nvidia.Gpu | None = None,
         seen: Callable[[Sample], None] = lambda _: None,
         now: clock.Clock = clock.monotonic_ns,
         period_seconds: float = PERIOD_SECONDS,
@@ -139,8 +139,8 @@ def usage(readings: Sequence[Reading], *, last: Reading, rank: int, period_secon
     told = [sample.gpu for sample in samples if sample.gpu]
     loads = [gpu.utilization for gpu in told if gpu.utilization is not None]
     watts = [gpu.watts for gpu in told if gpu.watts is not None]
-    reasons = [set(gpu.throttle_reasons) - {devices.IDLE} for gpu in told if gpu.throttle_reasons is not None]
-    slowed = [seen - devices.CHOSEN for seen in reasons]
+    reasons = [set(gpu.throttle_reasons) - {nvidia.IDLE} for gpu in told if gpu.throttle_reasons is not None]
+    slowed = [seen - nvidia.CHOSEN for seen in reasons]
     energy = [reading.gpu.joules for reading in (first, last) if reading.gpu and reading.gpu.joules is not None]
     return records.Usage(
         rank=rank,
