@@ -271,7 +271,9 @@ class Usage(Value):
     throttled: Share | None = None  # share of the samples in which something slowed it that nobody chose
     throttle_reasons: tuple[str, ...] = ()  # those seen, by NVML's names
     joules: Figure | None = None  # by the GPU's own energy counter, over the measured time
-    compute_seconds: tuple[Figure, ...] = ()  # of a step without communication, in each round of a look; see `diagnose`
+    compute_seconds: tuple[
+        Figure, ...
+    ] = ()  # of a step without communication, in each round of a look; see `steady_state.straggler`
 
 
 class Health(Value):

@@ -8,8 +8,9 @@ value. An unknown field is an error: a misspelt setting must not be silently ign
 import hashlib
 import json
 from base64 import b32encode
+from typing import Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 
@@ -28,6 +29,33 @@ class Value(BaseModel):
     def to_wire(self) -> dict[str, object]:
         """The plain dict that is written to the API server or a file; absent values are left out, never null."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+_Number = TypeVar("_Number")
+
+
+class IntervalOf(Value, Generic[_Number]):
+    """A mean with its interval; without low and high there were too few repeats for one."""
+
+    mean: _Number
+    low: _Number | None = None
+    high: _Number | None = None
+
+
+class Interval(IntervalOf[float]):
+    """A mean with its interval; without low and high there were too few repeats for one."""
+
+    mean: float = Field(description="Mean over the repeats.")
+    low: float | None = Field(None, description="Lower end of the 95 % interval.")
+    high: float | None = Field(None, description="Upper end of the 95 % interval.")
+
+    def scaled(self, factor: float) -> "Interval":
+        """All three times a positive, certain factor."""
+        return Interval(
+            mean=self.mean * factor,
+            low=None if self.low is None else self.low * factor,
+            high=None if self.high is None else self.high * factor,
+        )
 
 
 def content_id(text: str, *, characters: int) -> str:

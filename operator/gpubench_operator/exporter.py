@@ -35,7 +35,6 @@ from gpubench.api.goodput_result import PoolGoodput
 from gpubench.api.point_result import (
     AmountInterval,
     Basis,
-    Estimate,
     GpuUsage,
     HostUsage,
     PointResult,
@@ -44,6 +43,7 @@ from gpubench.api.point_result import (
     TrainingResult,
 )
 from gpubench.report import text
+from gpubench.values import Interval
 from gpubench_cluster import kube
 from gpubench_operator import queue
 
@@ -296,7 +296,7 @@ class _Point:
             "" if (epochs := text.epochs(result)) is None else str(epochs),
         )
 
-    def add(self, three: _Three, estimate: Estimate | None, *more: str, per: float = 1.0) -> None:
+    def add(self, three: _Three, estimate: Interval | None, *more: str, per: float = 1.0) -> None:
         """A figure in units of `per`, with the labels that it has beyond the point's."""
         if estimate is None:
             return
@@ -313,7 +313,7 @@ class _Point:
         if amount is None:
             return
         low, high = (None if text is None else float(text) for text in (amount.low, amount.high))
-        self.add(three, Estimate(mean=float(amount.mean), low=low, high=high), *more, amount.currency)
+        self.add(three, Interval(mean=float(amount.mean), low=low, high=high), *more, amount.currency)
 
 
 def _add_point(samples: _Samples, study: tuple[str, str], result: PointResult) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cluster import Cluster
-from gpubench import names, units
+from gpubench import names, units, values
 from gpubench.analysis import pool_status
 from gpubench.api import benchmark, benchmark_status, point_result, pool_health, price_result, schema, status_sizes
 from gpubench.api.pool import GpuPool, GpuPoolSpec
@@ -136,7 +136,7 @@ def test_a_study_with_an_objective_shows_what_to_take_at_what_cost_for_how_long(
         predicted=False,
         sure=True,
         tied=1,
-        hours=point_result.Estimate(mean=5.26),
+        hours=values.Interval(mean=5.26),
         cost=point_result.AmountInterval(mean="10.53", currency="USD"),
         shown=benchmark_status.BestShown(pool="a100 (tie)", cost="USD 10.5", time="5.26 h"),
     )

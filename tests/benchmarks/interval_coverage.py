@@ -51,8 +51,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import signal, special
 
-from gpubench.stats import intervals, run_length, steady, stopping
-from gpubench.stats.stopping import Wanted
+from gpubench.stats import intervals, steady_state, stopping_rule
+from gpubench.stats.stopping_rule import StoppingRule
 
 SEED = 20_261_121
 ALLOWED = (0.93, 0.99)
@@ -120,14 +120,14 @@ class Run(NamedTuple):
 
 
 def _detected(windows: Sequence[float], kind: Kind) -> Run:
-    counted = windows[steady.detect(windows).first :]
+    counted = windows[steady_state.detect(windows).first :]
     return Run(kind.steady_step / statistics.fmean(counted), len(windows) * WINDOW_STEPS)
 
 
 def _adaptive(windows: Sequence[float], kind: Kind) -> Run:
     """Ended as soon as it is long enough."""
-    for count in range(steady.WINDOWS_MIN, len(windows)):
-        if run_length.enough(windows[:count], wanted=RUN_ERROR):
+    for count in range(steady_state.WINDOWS_MIN, len(windows)):
+        if stopping_rule.enough(windows[:count], wanted=RUN_ERROR):
             return _detected(windows[:count], kind)
     return _detected(windows, kind)
 
@@ -161,9 +161,9 @@ class Studies(NamedTuple):
 
 
 def studies_of(
-    random: Random, among: Sequence[Run], *, variation: float, wanted: Wanted, studies: int, truth: float = 1.0
+    random: Random, among: Sequence[Run], *, variation: float, wanted: StoppingRule, studies: int, truth: float = 1.0
 ) -> Studies:
-    """The rule and the interval of `stopping` for all studies at once; checked against it on some of them."""
+    """The rule and the interval of `stopping_rule` for all studies at once; checked against it on some of them."""
     drawn = random.integers(len(among), size=(studies, wanted.last))
     speeds = truth * (1 + variation * random.standard_normal(drawn.shape))
     values = np.array([run.throughput for run in among])[drawn] * speeds
@@ -171,7 +171,7 @@ def studies_of(
     means = np.cumsum(values, axis=1) / counts
     squares = np.cumsum((values - truth) ** 2, axis=1) - counts * (means - truth) ** 2
     with np.errstate(divide="ignore", invalid="ignore"):
-        t = special.stdtrit(counts - 1, (1 + stopping.confidence(wanted)) / 2)
+        t = special.stdtrit(counts - 1, (1 + stopping_rule.confidence(wanted)) / 2)
         halves = t * np.sqrt(squares / (counts - 1) / counts)
     done = (counts >= wanted.first) & (halves <= wanted.relative_half_width * means)
     done[:, -1] = True
@@ -184,11 +184,11 @@ def studies_of(
     return found
 
 
-def _check(found: Studies, study: int, wanted: Wanted) -> None:
+def _check(found: Studies, study: int, wanted: StoppingRule) -> None:
     runs = found.of(study)
-    assert not stopping.another(runs, wanted)
-    assert all(stopping.another(runs[:count], wanted) for count in range(len(runs)))
-    interval = stopping.interval(runs, wanted)
+    assert not stopping_rule.another(runs, wanted)
+    assert all(stopping_rule.another(runs[:count], wanted) for count in range(len(runs)))
+    interval = stopping_rule.interval(runs, wanted)
     assert interval.high is not None
     assert math.isclose(interval.high, found.mean[study] + found.half[study], rel_tol=1e-9)
 
@@ -215,16 +215,18 @@ def throughput_tally(studies: Studies) -> Tally:
     return Tally.of(studies.mean - studies.half, studies.mean + studies.half)
 
 
-def efficiency_tally(of: Studies, base: Studies, *, truth: float, wanted: Wanted) -> Tally:
+def efficiency_tally(of: Studies, base: Studies, *, truth: float, wanted: StoppingRule) -> Tally:
     found = [
-        intervals.of_ratio(of.of(study), base.of(study), confidence=stopping.confidence(wanted))
+        intervals.of_ratio(of.of(study), base.of(study), confidence=stopping_rule.confidence(wanted))
         for study in range(len(of.runs))
     ]
     low, high = (np.array([getattr(it, end) for it in found], dtype=float) for end in ("low", "high"))
     return Tally.of(low, high, truth=truth)
 
 
-def tallies_of(random: Random, among: Sequence[Run], *, variation: float, wanted: Wanted, studies: int) -> list[Tally]:
+def tallies_of(
+    random: Random, among: Sequence[Run], *, variation: float, wanted: StoppingRule, studies: int
+) -> list[Tally]:
     """Of the throughput and of the two efficiencies."""
     base, *others = (
         studies_of(random, among, variation=variation, wanted=wanted, studies=studies, truth=truth)
@@ -239,11 +241,11 @@ def tallies_of(random: Random, among: Sequence[Run], *, variation: float, wanted
     ]
 
 
-def rule(first: int, last: int) -> Wanted:
-    return Wanted(relative_half_width=PRECISION, first=first, last=last)
+def rule(first: int, last: int) -> StoppingRule:
+    return StoppingRule(relative_half_width=PRECISION, first=first, last=last)
 
 
-RUN_ERROR = stopping.run_error(rule(RUNS[0], LAST))
+RUN_ERROR = stopping_rule.run_error(rule(RUNS[0], LAST))
 
 
 def show_coverage(pools: dict[Kind, list[Run]], *, studies: int) -> list[Tally]:
@@ -282,7 +284,7 @@ def show_bias(kinds: Sequence[Kind]) -> None:
         random = np.random.default_rng([SEED, 3])
         steps = step_times(random, kind, runs=BIAS_RUNS, steps=WINDOWS_MAX * WINDOW_STEPS, transient=transient)
         windows = windows_of(steps).tolist()
-        settled = np.array([steady.detect(row).settled for row in windows])
+        settled = np.array([steady_state.detect(row).settled for row in windows])
         found = np.array([_detected(row, kind).throughput for row in windows])[settled]
         fixed = kind.steady_step / steps[:, FIXED_WARM_UP:].mean(axis=1)
         whole = kind.steady_step / steps.mean(axis=1)

@@ -17,7 +17,7 @@ from gpubench import names
 from gpubench.plan.plan import Plan
 from gpubench.scheduler import conditions, ledger, manifests
 from gpubench.scheduler.ledger import AttemptRecord, Outcome, Reason
-from gpubench.stats import throughput
+from gpubench.stats import gang
 from gpubench_cluster import kube
 
 _EVENT_BEGINS = '{"kind":"Event"'
@@ -124,7 +124,7 @@ def _figures(study: Study, found: Stored, records: Sequence[AttemptRecord]) -> I
     shown = found.status.get("results") or ()
     for index, (of_point, result) in enumerate(zip(found.plan.repeats_of_points(), shown, strict=True)):
         due = [
-            throughput.samples_per_second(entry.result)
+            gang.samples_per_second(entry.result)
             for trial in of_point
             if (entry := measured.get(trial.id)) is not None and entry.result is not None
         ]

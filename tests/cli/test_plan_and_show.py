@@ -17,20 +17,12 @@ import yaml
 import builders
 import measured
 from gpubench.api.benchmark_status import Condition, GpuBenchmarkStatus
-from gpubench.api.point_result import (
-    AmountInterval,
-    BillParts,
-    Cost,
-    Estimate,
-    PointBill,
-    PointResult,
-    PointState,
-    Scaling,
-)
+from gpubench.api.point_result import AmountInterval, BillParts, Cost, PointBill, PointResult, PointState, Scaling
 from gpubench.api.price_result import PriceUsed, Spent
 from gpubench.plan.expand import freeze
 from gpubench.plan.plan import Plan
 from gpubench.scheduler.ledger import Outcome
+from gpubench.values import Interval
 from gpubench_cli import __main__ as program
 from gpubench_cli import documents
 from gpubench_cli.results import ResultsFolder, Summary
@@ -47,8 +39,8 @@ MEASURED = PointResult(
     precision="float32",
     state=PointState.MEASURED,
     values=(1690.25, 1700.0, 1709.75),
-    throughput=Estimate(mean=1700.0, low=1675.7, high=1724.3),
-    scaling=(Scaling(kind="weak", baseline_workers=1, efficiency=Estimate(mean=0.85, low=0.83, high=0.87)),),
+    throughput=Interval(mean=1700.0, low=1675.7, high=1724.3),
+    scaling=(Scaling(kind="weak", baseline_workers=1, efficiency=Interval(mean=0.85, low=0.83, high=0.87)),),
     cost=Cost(per_million_samples=AmountInterval(mean="0.013072", low="0.012888", high="0.013261", currency="USD")),
     nodes=2,
     environment="gv3rec33ejt2",

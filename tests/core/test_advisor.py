@@ -11,8 +11,8 @@ from gpubench.cost.refusals import RefusedInput
 from gpubench.report import advisor
 from gpubench.report.advisor import Advice, Considered, Gang, Line
 from gpubench.stats import scaling_law
-from gpubench.stats.intervals import Interval
 from gpubench.stats.scaling_law import Law, Reach, Speed, Undetermined
+from gpubench.values import Interval
 
 #: An hour of one sample a second.
 HOUR = 3600

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from gpubench.api.point_result import Estimate, Judgement
 from gpubench.stats import compare, intervals
 from gpubench.stats.compare import Difference, Quantity, Verdict
-from gpubench.stats.intervals import Interval
+from gpubench.values import Interval
 
 # Means 100 and 115, both with a standard deviation of 1: Welch's degrees of freedom are 3.92, t(0.975, 3.92) = 2.80.
 SLOW, FAST = (99.0, 100.0, 101.0), (114.0, 115.0, 116.0)
@@ -79,13 +78,13 @@ def test_equal_repeats_are_no_certainty(b: Sequence[float], a: Sequence[float], 
         f"cannot tell: {equal} are equal, and how they scatter is not known: time it more finely, or let it run longer"
     )
     ratio = compare.speed_ratio(compare.of_values(b), compare.of_values(a), quantity=quantity)
-    assert compare.judged(ratio, tolerance=0.5) is Judgement.CANNOT_TELL
+    assert compare.is_as_fast(ratio, tolerance=0.5) is None
     assert ratio.mean == found.ratio.mean
 
 
 def test_the_equality_of_repeats_is_also_found_behind_their_interval() -> None:
     interval = intervals.of_mean([0.1] * 3)
-    found = compare.of_estimate(Estimate(mean=interval.mean, low=interval.low, high=interval.high), 3)
+    found = compare.of_interval(interval, 3)
     assert not found.scatters
     assert not compare.of_values([0.1] * 3).scatters
     assert compare.of_values([60.0, 60.0, 60.0 + 1e-9]).scatters
@@ -154,8 +153,8 @@ def test_a_sample_is_found_again_behind_its_interval() -> None:
     for values in (SLOW, (7.0, 9.0, 11.0, 8.0)):
         sample = compare.of_values(values, confidence=0.98)
         interval = intervals.of_mean(values, 0.98)
-        estimate = Estimate(mean=interval.mean, low=0.0, high=interval.high)
-        found = compare.of_estimate(estimate, len(values), confidence=0.98)
+        estimate = Interval(mean=interval.mean, low=0.0, high=interval.high)
+        found = compare.of_interval(estimate, len(values), confidence=0.98)
         assert found.deviation == pytest.approx(sample.deviation)
         assert (found.count, found.mean, found.confidence) == (sample.count, sample.mean, 0.98)
 
@@ -173,14 +172,14 @@ def test_repeats_that_were_added_as_needed_have_a_wider_interval() -> None:
 @pytest.mark.parametrize(
     ("low", "high", "judgement"),
     [
-        (0.951, 1.2, Judgement.PASS),
-        (0.80, 0.949, Judgement.FAIL),
-        (0.94, 0.96, Judgement.CANNOT_TELL),
-        (0.95, 1.0, Judgement.CANNOT_TELL),  # on the bound is not above it
-        (None, None, Judgement.CANNOT_TELL),
+        (0.951, 1.2, True),
+        (0.80, 0.949, False),
+        (0.94, 0.96, None),
+        (0.95, 1.0, None),  # on the bound is not above it
+        (None, None, None),
     ],
 )
 def test_a_bound_is_kept_by_all_of_the_interval_or_broken_by_all_of_it(
-    low: float | None, high: float | None, judgement: Judgement
+    low: float | None, high: float | None, judgement: bool | None
 ) -> None:
-    assert compare.judged(Interval(mean=0.95, low=low, high=high), tolerance=0.05) is judgement
+    assert compare.is_as_fast(Interval(mean=0.95, low=low, high=high), tolerance=0.05) is judgement

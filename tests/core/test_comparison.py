@@ -18,7 +18,7 @@ from gpubench.api.point_result import Judgement, PointResult, PointState
 from gpubench.plan.plan import Plan
 from gpubench.report import comparisons, pairs
 from gpubench.scheduler import conditions, events, planning
-from gpubench.stats.efficiency import Ground
+from gpubench.stats.efficiency import EnvironmentKey
 from world import Fate, world
 
 TO = CompareTo(benchmark="last-week")
@@ -376,7 +376,7 @@ def test_a_type_that_the_study_does_not_show_is_named_all_the_same() -> None:
 
 def test_a_long_name_that_a_result_cuts_is_known_again() -> None:
     long = "Standard_NC24ads_A100_v4+Standard_NC24s_v3"
-    shown = environments.instance_type_shown(Ground("env", "", long))
+    shown = environments.instance_type_shown(EnvironmentKey("env", "", long))
     assert shown is not None
     assert (len(shown.encode()), shown[-1]) == (status_sizes.FACT_MAX, "…")
     (point, _) = on_types(builders.plan(), (shown, LARGE))

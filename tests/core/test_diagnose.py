@@ -9,7 +9,7 @@ import pytest
 
 import series
 from gpubench.records import Bimodal, Outliers, Straggler, Trend, Unsettled
-from gpubench.stats import diagnose
+from gpubench.stats import steady_state
 
 STUDIES = 300
 #: About 1 % is wanted; three standard errors of that among 300 are 1.7 %.
@@ -22,7 +22,7 @@ def quiet(random: Random, *, windows: int = 40, deviation: float = 0.005) -> ser
 
 
 def kinds(times: series.Times) -> tuple[str, ...]:
-    return tuple(notice.kind for notice in diagnose.notices(times.tolist()))
+    return tuple(notice.kind for notice in steady_state.notices(times.tolist()))
 
 
 def counted(made: Iterable[series.Times]) -> Counter[str]:
@@ -97,7 +97,7 @@ def test_a_step_in_any_half_of_a_run_is_a_trend(at: int, change: float) -> None:
     # In the first half it is where the run begins to count: what came before is left out, and not left unsaid.
     random = np.random.default_rng(11)
     for _ in range(50):
-        (found,) = diagnose.notices(series.throttled(quiet(random, windows=60), at=at, change=change).tolist())
+        (found,) = steady_state.notices(series.throttled(quiet(random, windows=60), at=at, change=change).tolist())
         assert isinstance(found, Trend)
         assert found.change == pytest.approx(change, abs=0.01)
 
@@ -118,17 +118,17 @@ def test_what_fades_is_warm_up_and_has_no_notice(constant: float, excess: float,
 
 def test_a_notice_carries_what_was_found() -> None:
     random = np.random.default_rng(4)
-    (unsettled,) = diagnose.notices(series.drifting(quiet(random, deviation=0.003), 0.1).tolist())
+    (unsettled,) = steady_state.notices(series.drifting(quiet(random, deviation=0.003), 0.1).tolist())
     assert isinstance(unsettled, Unsettled)
     assert unsettled.change == pytest.approx(0.1, abs=0.01)
-    (bimodal,) = diagnose.notices(series.alternating(quiet(random), ratio=1.2, every=1).tolist())
+    (bimodal,) = steady_state.notices(series.alternating(quiet(random), ratio=1.2, every=1).tolist())
     assert isinstance(bimodal, Bimodal)
     assert (bimodal.ratio, bimodal.share) == pytest.approx((1.2, 0.5), abs=0.01)
-    (outliers,) = diagnose.notices(series.paused(quiet(random), at=20, ratio=4).tolist())
+    (outliers,) = steady_state.notices(series.paused(quiet(random), at=20, ratio=4).tolist())
     assert isinstance(outliers, Outliers)
     assert outliers.count == 1
     assert outliers.worst == pytest.approx(4, rel=0.05)
-    (trend,) = diagnose.notices(series.throttled(quiet(random), at=30, change=0.08).tolist())
+    (trend,) = steady_state.notices(series.throttled(quiet(random), at=30, change=0.08).tolist())
     assert isinstance(trend, Trend)
     assert trend.change == pytest.approx(0.08, abs=0.01)
 
@@ -150,7 +150,7 @@ def rounds(random: Random, *, ranks: int, count: int, deviation: float = 0.02) -
 def test_a_slow_rank_is_named_with_its_cost(ranks: int) -> None:
     times = rounds(np.random.default_rng(7), ranks=ranks, count=20)
     times[1] = [seconds * 1.2 for seconds in times[1]]
-    found = diagnose.straggler(times)
+    found = steady_state.straggler(times)
     assert found is not None
     assert found.rank == 1
     assert found.cost == pytest.approx(0.2, abs=0.03)
@@ -162,7 +162,8 @@ def test_equal_ranks_have_no_straggler(ranks: int, deviation: float) -> None:
     # At most 5 % by design; three standard errors of that among 200 are 4.6 %. Rounds are correlated by 0.5.
     random = np.random.default_rng(8)
     named = sum(
-        diagnose.straggler(rounds(random, ranks=ranks, count=10, deviation=deviation)) is not None for _ in range(200)
+        steady_state.straggler(rounds(random, ranks=ranks, count=10, deviation=deviation)) is not None
+        for _ in range(200)
     )
     assert named <= 0.096 * 200
 
@@ -170,16 +171,16 @@ def test_equal_ranks_have_no_straggler(ranks: int, deviation: float) -> None:
 def test_one_pause_makes_no_straggler() -> None:
     times = rounds(np.random.default_rng(9), ranks=2, count=20)
     times[0][7] *= 20
-    assert diagnose.straggler(times) is None
+    assert steady_state.straggler(times) is None
 
 
 def test_a_rank_that_costs_less_than_two_percent_is_not_named() -> None:
-    assert diagnose.straggler([[1.0] * 20, [1.015] * 20]) is None
-    found = diagnose.straggler([[1.0] * 20, [1.03] * 20])
+    assert steady_state.straggler([[1.0] * 20, [1.015] * 20]) is None
+    found = steady_state.straggler([[1.0] * 20, [1.03] * 20])
     assert isinstance(found, Straggler)
     assert found.cost == pytest.approx(0.03)
 
 
 @pytest.mark.parametrize("times", [[], [[1.0] * 20], [[1.0] * 4, [2.0] * 4], [[], []]])
 def test_without_others_or_rounds_there_is_no_straggler(times: list[list[float]]) -> None:
-    assert diagnose.straggler(times) is None
+    assert steady_state.straggler(times) is None

@@ -8,7 +8,7 @@ import pytest
 from scipy import linalg, stats
 
 import series
-from gpubench.stats import autocorrelation, drift
+from gpubench.stats import steady_state
 
 STUDIES = 1000
 
@@ -22,23 +22,25 @@ def test_the_slope_is_that_of_generalised_least_squares(rho: float) -> None:
     line = covariance @ design.T @ inverse @ times
     rest = times - design @ line
     variance = rest @ inverse @ rest / 18
-    assert drift.t_of_slope(times.tolist(), rho=rho) == pytest.approx(line[1] / math.sqrt(variance * covariance[1, 1]))
+    assert steady_state.t_of_slope(times.tolist(), rho=rho) == pytest.approx(
+        line[1] / math.sqrt(variance * covariance[1, 1])
+    )
 
 
 def test_without_correlation_it_is_the_ordinary_t_test() -> None:
     times = series.correlated(np.random.default_rng(2), windows=30, rho=0.0)
     ordinary = stats.linregress(np.arange(30), times)
-    assert drift.t_of_slope(times.tolist(), rho=0.0) == pytest.approx(ordinary.slope / ordinary.stderr)
+    assert steady_state.t_of_slope(times.tolist(), rho=0.0) == pytest.approx(ordinary.slope / ordinary.stderr)
 
 
 def test_the_change_is_from_the_first_value_to_the_last() -> None:
-    found = drift.of([1.0, 1.05, 1.1, 1.15, 1.2])
+    found = steady_state.drift([1.0, 1.05, 1.1, 1.15, 1.2])
     assert found.change == pytest.approx(0.2 / 1.1)
     assert found.p < 1e-6
 
 
 def test_equal_values_do_not_drift() -> None:
-    assert drift.of([0.1] * 10) == (0.0, 1.0)
+    assert steady_state.drift([0.1] * 10) == (0.0, 1.0)
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.5, 0.9])
@@ -49,7 +51,7 @@ def test_noise_without_a_trend_is_seldom_given_one(windows: int, rho: float) -> 
     # dealt with where drifts are judged, see test_steady.py and test_diagnose.py.
     random = np.random.default_rng(3)
     times = (series.correlated(random, windows=windows, rho=rho).tolist() for _ in range(STUDIES))
-    assert sum(drift.of(one).p < 0.001 for one in times) <= (0.054 if rho == 0.9 else 0.02) * STUDIES
+    assert sum(steady_state.drift(one).p < 0.001 for one in times) <= (0.054 if rho == 0.9 else 0.02) * STUDIES
 
 
 @pytest.mark.parametrize("windows", [20, 60])
@@ -93,17 +95,17 @@ def test_the_error_of_a_mean_knows_of_the_correlation(windows: int, rho: float) 
     random = np.random.default_rng(6)
     times = [series.correlated(random, windows=windows, rho=rho) for _ in range(2000)]
     truth = float(np.std([one.mean() for one in times]))
-    estimated = float(np.median([autocorrelation.error_of_mean(one.tolist()) for one in times]))
+    estimated = float(np.median([steady_state.error_of_mean(one.tolist()) for one in times]))
     assert 0.75 * truth <= estimated <= 1.25 * truth
 
 
 def test_the_error_of_the_mean_of_alternating_values_is_the_ordinary_one() -> None:
     # A negative correlation is not believed.
     values = [1.0, 1.2] * 6
-    assert autocorrelation.error_of_mean(values) == pytest.approx(np.std(values, ddof=1) / math.sqrt(12))
+    assert steady_state.error_of_mean(values) == pytest.approx(np.std(values, ddof=1) / math.sqrt(12))
 
 
 def test_the_correlation_is_corrected_for_its_bias() -> None:
     # Residuals 1, 1, -1, -1, ...: lag-one sum 1 of 20 squares; (1/20 + 1/20) / (1 - 4/20).
     residuals = [1.0, 1.0, -1.0, -1.0] * 5
-    assert autocorrelation.lag_one(residuals, bias=(1, 4)) == pytest.approx(0.125)
+    assert steady_state.lag_one(residuals, bias=(1, 4)) == pytest.approx(0.125)

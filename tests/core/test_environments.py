@@ -18,7 +18,7 @@ from gpubench.scheduler import environments as grounds_of
 from gpubench.scheduler import ledger
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, Reason
 from gpubench.scheduler.observed import ObservedNode
-from gpubench.stats.efficiency import Ground
+from gpubench.stats.efficiency import EnvironmentKey
 from world import decide
 
 HERE = builders.environment()
@@ -103,41 +103,48 @@ def test_provenance_is_told_where_it_is_asked_for() -> None:
 
 
 def test_grounds_are_told_by_key_where_a_record_was_never_read() -> None:
-    grounds = (Ground(HERE.key(), "sha256:1"), Ground("unread", "sha256:1"))
+    grounds = (EnvironmentKey(HERE.key(), "sha256:1"), EnvironmentKey("unread", "sha256:1"))
     assert grounds_of.differences(grounds, {HERE.key(): HERE}) == f"environment {HERE.key()} and unread"
 
 
 def test_image_digests_and_instance_types_are_told_beside_the_key() -> None:
     digest = "docker.io/library/jobs@sha256:" + "a" * 64
-    grounds = (Ground("k", digest, "p3.2xlarge"), Ground("k", "", "p3.8xlarge"))
+    grounds = (EnvironmentKey("k", digest, "p3.2xlarge"), EnvironmentKey("k", "", "p3.8xlarge"))
     told = grounds_of.differences(grounds, {})
     assert told == "image digest aaaaaaaaaaaa and unknown; instance type p3.2xlarge and p3.8xlarge"
 
 
 def test_an_unknown_instance_type_is_no_other_one() -> None:
-    one, two, unknown = Ground("k", "i", "one"), Ground("k", "i", "two"), Ground("k", "i")
+    one, two, unknown = EnvironmentKey("k", "i", "one"), EnvironmentKey("k", "i", "two"), EnvironmentKey("k", "i")
     assert grounds_of.distinct([unknown, one, one]) == (one,)
     assert grounds_of.distinct([unknown, unknown]) == (unknown,)
     assert grounds_of.distinct([two, unknown, one]) == (two, one)
-    assert grounds_of.distinct([Ground("k", "other"), one]) == (Ground("k", "other"), one)
+    assert grounds_of.distinct([EnvironmentKey("k", "other"), one]) == (EnvironmentKey("k", "other"), one)
 
 
 def test_an_unknown_image_is_no_other_one() -> None:
-    assert grounds_of.distinct([Ground("k", ""), Ground("k", "sha256:1")]) == (Ground("k", "sha256:1"),)
-    assert grounds_of.distinct([Ground("k", "", "one"), Ground("k", "i")]) == (Ground("k", "i", "one"),)
-    assert grounds_of.distinct([Ground("k", ""), Ground("l", "i")]) == (Ground("k", ""), Ground("l", "i"))
-    two = (Ground("k", "i"), Ground("k", "j"))
-    assert grounds_of.distinct([two[0], Ground("k", ""), two[1]]) == two
-    assert Ground("k", "").is_comparable(Ground("k", "i"))
+    assert grounds_of.distinct([EnvironmentKey("k", ""), EnvironmentKey("k", "sha256:1")]) == (
+        EnvironmentKey("k", "sha256:1"),
+    )
+    assert grounds_of.distinct([EnvironmentKey("k", "", "one"), EnvironmentKey("k", "i")]) == (
+        EnvironmentKey("k", "i", "one"),
+    )
+    assert grounds_of.distinct([EnvironmentKey("k", ""), EnvironmentKey("l", "i")]) == (
+        EnvironmentKey("k", ""),
+        EnvironmentKey("l", "i"),
+    )
+    two = (EnvironmentKey("k", "i"), EnvironmentKey("k", "j"))
+    assert grounds_of.distinct([two[0], EnvironmentKey("k", ""), two[1]]) == two
+    assert EnvironmentKey("k", "").is_comparable(EnvironmentKey("k", "i"))
     assert not two[0].is_comparable(two[1])
 
 
 def test_efficiency_is_not_computed_across_instance_types_of_one_pool_and_is_against_a_sibling_pool() -> None:
-    one, two = Ground("k", "i", "one"), Ground("k", "i", "two")
+    one, two = EnvironmentKey("k", "i", "one"), EnvironmentKey("k", "i", "two")
     assert not one.is_comparable(two)
     assert one.is_comparable(two, across_pools=True)
-    assert one.is_comparable(Ground("k", "i"))
-    assert not one.is_comparable(Ground("l", "i", "one"), across_pools=True)
+    assert one.is_comparable(EnvironmentKey("k", "i"))
+    assert not one.is_comparable(EnvironmentKey("l", "i", "one"), across_pools=True)
 
 
 # --- where it ran -----------------------------------------------------------------------------------------------------

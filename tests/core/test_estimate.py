@@ -19,7 +19,7 @@ from gpubench.plan.estimate import Basis
 from gpubench.plan.plan import Plan
 from gpubench.scheduler import account
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome
-from gpubench.stats import run_length
+from gpubench.stats import stopping_rule
 
 PUBLISHED = Path(__file__).parents[2] / "jobs/studies/published/tensorflow-2017.csv"
 OF_PUBLISHED = {"dgx-1": "P100", "gce-8xk80-2017": "K80", "p2.8xlarge-2017": "K80", "p2.8xlarge-distributed": "K80"}
@@ -71,7 +71,7 @@ def test_a_run_that_may_end_early_is_shorter_at_the_least() -> None:
 
 
 def test_no_run_is_assumed_to_end_before_it_may() -> None:
-    assert estimate._WINDOWS_MIN == run_length.COUNTED_MIN
+    assert estimate._WINDOWS_MIN == stopping_rule.COUNTED_MIN
 
 
 # --- from arithmetic --------------------------------------------------------------------------------------------------

@@ -20,9 +20,9 @@ from gpubench.cost.amount import Rate
 from gpubench.plan.plan import Plan
 from gpubench.scheduler.ledger import Ledger, Outcome
 from gpubench.scheduler.observed import Disruption
-from gpubench.stats import bandwidth, intervals
-from gpubench.stats.intervals import Interval
+from gpubench.stats import gang, intervals
 from gpubench.units import Formula
+from gpubench.values import Interval
 from gpubench.workloads import Precision
 from world import World
 
@@ -252,7 +252,7 @@ def test_without_a_price_no_bill_is_explained() -> None:
 
 RATE = Rate(per_node_hour=Decimal("3.06"), currency="USD")
 BASE = Rate(per_node_hour=Decimal("0.9"), currency="USD")
-MESSAGES = bandwidth.of_throughput(Interval(mean=123.0), workers=8, precision=Precision.FLOAT32)
+MESSAGES = gang.bandwidth(Interval(mean=123.0), workers=8, precision=Precision.FLOAT32)
 
 
 @pytest.mark.parametrize(
@@ -288,7 +288,11 @@ MESSAGES = bandwidth.of_throughput(Interval(mean=123.0), workers=8, precision=Pr
             ("mean = 3", "other mean = 2"),
             intervals.of_ratio([2.0, 4.0], [1.0, 3.0]).mean,
         ),
-        (bandwidth.BUS, ("throughput = 123", "bytes of an element = 4", "workers = 8"), MESSAGES and MESSAGES.bus.mean),
+        (
+            gang.BUS_BANDWIDTH,
+            ("throughput = 123", "bytes of an element = 4", "workers = 8"),
+            MESSAGES and MESSAGES.bus.mean,
+        ),
     ],
 )
 def test_a_formula_gives_what_its_function_gives(formula: Formula, inputs: tuple[str, ...], computed: Any) -> None:

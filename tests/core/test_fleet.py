@@ -7,6 +7,7 @@ import pytest
 
 import builders
 import histories
+from gpubench.analysis import estimates
 from gpubench.api.sweep import Placement
 from gpubench.plan import expand
 from gpubench.schedule import history
@@ -99,12 +100,14 @@ def test_nodes_that_are_measured_one_by_one_are_on_no_scaling_line() -> None:
         builders.spec(*blocks), (builders.pool(),), "2026-11-01T00:00:00Z", {builders.pool().name: NODES}
     )
     measured = [
-        efficiency.MeasuredPoint(point=point, values=(100.0, 101.0, 99.0), environment=efficiency.Ground("key", "", ""))
+        estimates.MeasuredPoint(
+            point=point, values=(100.0, 101.0, 99.0), environment=efficiency.EnvironmentKey("key", "", "")
+        )
         for point in plan.points
     ]
     bases = {
         (one.point.key.workers, one.point.key.node): [
-            other.point.key.node for other in measured if efficiency._on_its_line(one, other, kind="weak")
+            other.point.key.node for other in measured if efficiency._is_on_line(one, other, kind="weak")
         ]
         for one in measured
     }

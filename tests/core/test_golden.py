@@ -21,6 +21,7 @@ from typing import NamedTuple
 import pytest
 
 import builders
+from gpubench.analysis.estimates import MeasuredPoint
 from gpubench.api.pool_price import ExchangeRate, Ownership
 from gpubench.cost import billing, breakeven, derived, exchange, ownership, price, recurring, spot
 from gpubench.cost.amount import Amount, Rate
@@ -28,8 +29,8 @@ from gpubench.cost.billing import BY_THE_SECOND, BillingRule
 from gpubench.cost.derived import Relative
 from gpubench.cost.recurring import MonthlyCost
 from gpubench.plan.expand import expand
-from gpubench.stats import efficiency, throughput
-from gpubench.stats.efficiency import Ground, MeasuredPoint
+from gpubench.stats import efficiency, gang
+from gpubench.stats.efficiency import EnvironmentKey
 
 GOLDEN = Path(__file__).parent / "published" / "golden.csv"
 
@@ -276,7 +277,7 @@ def four_from_one(row: Row) -> Decimal:
 def measured(workers: int, samples_per_second: Decimal) -> MeasuredPoint:
     pool = builders.pool()
     (point,) = expand(builders.spec(builders.block(workers=[workers])), {pool.name: pool.spec})
-    return MeasuredPoint(point=point, values=(float(samples_per_second),), environment=Ground("env", ""))
+    return MeasuredPoint(point=point, values=(float(samples_per_second),), environment=EnvironmentKey("env", ""))
 
 
 def efficiency_of_workers(row: Row) -> Decimal:
@@ -301,7 +302,7 @@ def throughput_of_steps(row: Row) -> Decimal:
     run = builders.result().model_copy(
         update={"samples": int(row.number("batch")) * len(seconds), "nanoseconds": int(sum(seconds) * 10**9)}
     )
-    return Decimal(throughput.samples_per_second(run))
+    return Decimal(gang.samples_per_second(run))
 
 
 def mean_of_speeds(row: Row) -> Decimal:

@@ -4,7 +4,7 @@
 from typing import Any
 
 from gpubench import records
-from gpubench.stats import machine
+from gpubench.stats import gang
 
 
 def usage(rank: int, **fields: Any) -> records.Usage:
@@ -19,11 +19,11 @@ def health(rank: int, arithmetic: float, **fields: Any) -> records.Health:
 
 
 def test_nobody_looked_nothing_said() -> None:
-    assert machine.of_ranks([], [], ranks=2) is None
+    assert gang.machine([], [], ranks=2) is None
 
 
 def test_shares_are_means_watts_and_joules_are_sums_the_rest_is_the_worst() -> None:
-    found = machine.of_ranks(
+    found = gang.machine(
         [
             usage(
                 0,
@@ -68,26 +68,26 @@ def test_shares_are_means_watts_and_joules_are_sums_the_rest_is_the_worst() -> N
 
 
 def test_a_figure_that_one_rank_does_not_tell_is_no_figure_of_the_gang() -> None:
-    found = machine.of_ranks([usage(0, watts=200.0, joules=3.0), usage(1, watts=250.0)], [], ranks=2)
+    found = gang.machine([usage(0, watts=200.0, joules=3.0), usage(1, watts=250.0)], [], ranks=2)
     assert found is not None
     assert (found.watts, found.joules, found.gpu) == (450.0, None, None)
 
 
 def test_usage_alone_has_no_health() -> None:
-    found = machine.of_ranks([usage(0)], [], ranks=1)
+    found = gang.machine([usage(0)], [], ranks=1)
     assert found is not None
     assert set(found.to_wire()) == {"processor", "memoryBytes"}
 
 
 def test_what_one_rank_has_not_looked_at_is_no_figure_of_the_gang() -> None:
-    assert machine.of_ranks([usage(0)], [health(1, 5.0)], ranks=2) is None
-    found = machine.of_ranks([usage(0)], [health(0, 5.0), health(1, 6.0)], ranks=2)
+    assert gang.machine([usage(0)], [health(1, 5.0)], ranks=2) is None
+    found = gang.machine([usage(0)], [health(0, 5.0), health(1, 6.0)], ranks=2)
     assert found is not None
     assert set(found.to_wire()) == {"arithmetic", "memory", "weakestRank"}
 
 
 def test_energy_is_that_of_the_windows_that_count() -> None:
-    found = machine.of_ranks(
+    found = gang.machine(
         [usage(0, joules=30.0, watts=10.0), usage(1, joules=50.0, watts=20.0)], [], ranks=2, counted=0.75
     )
     assert found is not None

@@ -9,14 +9,16 @@ from scipy import stats
 
 import builders
 from gpubench import records
+from gpubench.analysis.estimates import MeasuredPoint
 from gpubench.api.sweep import Variant
 from gpubench.plan.expand import expand
-from gpubench.stats import intervals, throughput
-from gpubench.stats.efficiency import Ground, MeasuredPoint, efficiencies
+from gpubench.stats import gang, intervals
+from gpubench.stats.efficiency import EnvironmentKey, efficiencies
+from gpubench.values import Interval
 
 
 def test_throughput_is_total_samples_over_total_time() -> None:
-    assert throughput.samples_per_second(builders.result(rate=640.0)) == pytest.approx(640.0)
+    assert gang.samples_per_second(builders.result(rate=640.0)) == pytest.approx(640.0)
 
 
 def test_the_interval_of_a_mean_is_students() -> None:
@@ -54,7 +56,7 @@ def test_the_interval_of_a_ratio_covers_the_truth_about_as_often_as_it_says() ->
 
 
 def test_equal_values_have_an_interval_without_width() -> None:
-    assert intervals.of_ratio([2.0] * 3, [1.0] * 3) == intervals.Interval(mean=2.0, low=2.0, high=2.0)
+    assert intervals.of_ratio([2.0] * 3, [1.0] * 3) == Interval(mean=2.0, low=2.0, high=2.0)
 
 
 def test_a_denominator_that_may_be_zero_leaves_the_ratio_without_bounds() -> None:
@@ -74,7 +76,7 @@ def measured(
     fields = {} if line == "weak" else {"globalBatch": [64]}
     block = builders.block(workers=[workers], pools=[pool], **fields)
     (point,) = expand(builders.spec(block), {pool: builders.pool(pool).spec})
-    return MeasuredPoint(point=point, values=values, environment=Ground("env", ""), scaling_baseline=baseline)
+    return MeasuredPoint(point=point, values=values, environment=EnvironmentKey("env", ""), scaling_baseline=baseline)
 
 
 def test_efficiency_is_relative_to_the_smallest_worker_count() -> None:
@@ -89,7 +91,7 @@ def test_efficiency_is_relative_to_the_smallest_worker_count() -> None:
 def test_the_baseline_itself_is_one_without_an_interval() -> None:
     one, two = measured(1, 100, 102, 98), measured(2, 180, 182, 178)
     (found,) = efficiencies(one, [one, two])
-    assert found.interval == intervals.Interval(mean=1.0)
+    assert found.interval == Interval(mean=1.0)
 
 
 def test_one_worker_count_alone_has_no_efficiency() -> None:
@@ -133,7 +135,7 @@ def test_variants_do_not_share_a_line() -> None:
     one, two = measured(1, 100), measured(2, 180)
     named = two.point.key.model_copy(update={"variant": Variant(name="fp16-wire")})
     other = MeasuredPoint(
-        point=two.point.model_copy(update={"key": named}), values=(180,), environment=Ground("env", "")
+        point=two.point.model_copy(update={"key": named}), values=(180,), environment=EnvironmentKey("env", "")
     )
     assert efficiencies(other, [one, two, other]) == ()
 

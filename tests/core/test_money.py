@@ -11,7 +11,7 @@ from gpubench.api.pool import GpuPool
 from gpubench.cost import marginal, price
 from gpubench.cost.amount import Rate
 from gpubench.plan.plan import Plan
-from gpubench.stats.intervals import Interval
+from gpubench.values import Interval
 
 
 def test_a_slot_price_is_multiplied_to_the_node() -> None:

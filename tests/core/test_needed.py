@@ -15,8 +15,7 @@ from gpubench.plan.plan import Plan, Strict
 from gpubench.report import pairs
 from gpubench.scheduler import ledger, planning, stopping
 from gpubench.scheduler.observed import Disruption
-from gpubench.stats import intervals
-from gpubench.stats import stopping as rules
+from gpubench.stats import intervals, stopping_rule
 from world import Fate, World, run_with_kills, world
 
 #: The throughput of a repeat of a point, both from 0.
@@ -141,7 +140,7 @@ def test_efficiency_and_cost_have_the_corrected_interval_too() -> None:
     one, two = here.run().results
     asked = stopping.of(here.plan.repeats)
     assert asked is not None
-    corrected = intervals.of_ratio(two.values, one.values, rules.confidence(asked)).scaled(0.5)
+    corrected = intervals.of_ratio(two.values, one.values, stopping_rule.confidence(asked)).scaled(0.5)
     assert (two.scaling[0].efficiency.low, two.scaling[0].efficiency.high) == (corrected.low, corrected.high)
     assert one.cost is not None
     assert one.cost.per_million_samples is not None
@@ -198,8 +197,8 @@ def test_never_more_than_the_maximum_and_never_fewer_than_the_minimum(seed: int)
         # Nobody stopped who wanted another, and nobody went on who wanted none.
         asked = stopping.of(here.plan.repeats)
         assert asked is not None
-        assert not rules.another(result.values, asked)
-        assert all(rules.another(result.values[:count], asked) for count in range(least, len(result.values)))
+        assert not stopping_rule.another(result.values, asked)
+        assert all(stopping_rule.another(result.values[:count], asked) for count in range(least, len(result.values)))
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -316,7 +315,7 @@ def test_a_run_is_told_how_well_it_is_to_be_known_only_where_that_was_asked_for(
     assert "standardErrorWanted" not in told()
     asked = stopping.of(builders.spec(measure=UNTIL).measure.repeats)
     assert asked is not None
-    assert told(measure=UNTIL)["standardErrorWanted"] == rules.run_error(asked)
+    assert told(measure=UNTIL)["standardErrorWanted"] == stopping_rule.run_error(asked)
     training = {"mode": "Training", **UNTIL}
     assert "standardErrorWanted" not in told(measure=training, data={"source": "Generated"}, epochs=2)
 

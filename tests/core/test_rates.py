@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from gpubench.stats import rates
+from gpubench.stats import intervals
 
 
 # Garwood, Biometrika 28, 1936, table of 95 % limits; the same in Ulm, American Journal of Epidemiology 131, 1990.
@@ -21,14 +21,14 @@ from gpubench.stats import rates
     ],
 )
 def test_the_limits_are_those_of_the_published_table(count: int, low: float, high: float) -> None:
-    found = rates.of_count(count, exposure=1.0)
+    found = intervals.of_count(count, exposure=1.0)
     assert found is not None
     assert found.low == pytest.approx(low, abs=6e-4)
     assert found.high == pytest.approx(high, abs=6e-4)
 
 
 def test_a_rate_is_per_unit_of_exposure() -> None:
-    one, ten = rates.of_count(5, exposure=1.0), rates.of_count(5, exposure=10.0)
+    one, ten = intervals.of_count(5, exposure=1.0), intervals.of_count(5, exposure=10.0)
     assert one is not None
     assert ten is not None
     assert (ten.mean, one.mean) == (0.5, 5.0)
@@ -37,19 +37,19 @@ def test_a_rate_is_per_unit_of_exposure() -> None:
 
 
 def test_nothing_seen_has_an_upper_end_and_no_look_has_no_rate() -> None:
-    nothing = rates.of_count(0, exposure=100.0)
+    nothing = intervals.of_count(0, exposure=100.0)
     assert nothing is not None
     assert (nothing.mean, nothing.low) == (0.0, 0.0)
     assert nothing.high == pytest.approx(0.03689, abs=1e-5)
-    assert rates.of_count(0, exposure=0.0) is None
-    assert rates.of_count(3, exposure=0.0) is None
+    assert intervals.of_count(0, exposure=0.0) is None
+    assert intervals.of_count(3, exposure=0.0) is None
 
 
 @pytest.mark.parametrize("truth", [0.3, 1.0, 2.5, 7.0])
 def test_it_holds_the_truth_at_least_as_often_as_it_says(truth: float) -> None:
     covered = 0.0
     for count in range(80):
-        found = rates.of_count(count, exposure=1.0)
+        found = intervals.of_count(count, exposure=1.0)
         assert found is not None
         assert found.low is not None
         assert found.high is not None

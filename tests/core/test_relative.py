@@ -9,10 +9,11 @@ import pytest
 import builders
 import explanations
 import measured
+from gpubench import values
 from gpubench.analysis import audit, explain, relative
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
-from gpubench.api.point_result import Estimate, PointResult, Relative
+from gpubench.api.point_result import PointResult, Relative
 from gpubench.api.point_warning import WarningReason
 from gpubench.api.pool import GpuPool
 from gpubench.plan import expand
@@ -23,6 +24,7 @@ from gpubench.scheduler import step
 from gpubench.scheduler.ledger import Ledger
 from gpubench.scheduler.observed import Study
 from gpubench.stats import intervals
+from gpubench.values import Interval
 
 UNSETTLED = Unsettled(change=0.1)
 OLD = (1000.0, 1010.0, 990.0)
@@ -69,7 +71,7 @@ def figures(result: PointResult) -> Relative:
     return result.relative
 
 
-def near(estimate: Estimate | None, expected: intervals.Interval, *, times: float = 1.0) -> None:
+def near(estimate: Interval | None, expected: values.Interval, *, times: float = 1.0) -> None:
     assert estimate is not None
     assert (estimate.low is None) == (expected.low is None)
     stored = [one for one in (estimate.mean, estimate.low, estimate.high) if one is not None]
@@ -97,7 +99,7 @@ def test_a_point_is_relative_to_the_base_in_throughput_time_and_cost_with_fielle
     assert one.throughput.mean == pytest.approx(4.0)
     assert one.throughput.low is not None
     assert one.throughput.low < 4.0
-    assert figures(base) == Relative(throughput=Estimate(mean=1), time=Estimate(mean=1), cost=Estimate(mean=1))
+    assert figures(base) == Relative(throughput=Interval(mean=1), time=Interval(mean=1), cost=Interval(mean=1))
 
 
 def test_the_relative_cost_is_what_the_two_costs_say() -> None:
@@ -265,7 +267,7 @@ def test_a_base_that_never_settled_is_none_and_is_itself_shown() -> None:
     base, point = of_ledger(spec, plan, Ledger().with_records(records))
     assert point.relative is None
     assert "is Unstable: give measure.warmUp and duration more time" in why_not(point)
-    assert figures(base).time == Estimate(mean=1)
+    assert figures(base).time == Interval(mean=1)
 
 
 def test_as_long_as_the_base_may_still_come_nothing_is_said() -> None:
@@ -325,8 +327,8 @@ def test_the_same_runs_at_another_price_are_as_fast_for_certain_and_dearer_by_th
     spot = pool("spot", "0.25", measured_by={"pool": "k80"})
     _, point = found(spec, (pool("k80"), spot), {0: OLD})
     one = figures(point)
-    assert one.throughput == one.time == Estimate(mean=1, low=1, high=1)
-    assert one.cost == Estimate(mean=0.5, low=0.5, high=0.5)
+    assert one.throughput == one.time == Interval(mean=1, low=1, high=1)
+    assert one.cost == Interval(mean=0.5, low=0.5, high=0.5)
 
 
 def test_another_points_figures_are_relative_with_its_repeats_and_extrapolated_ones_have_no_interval() -> None:

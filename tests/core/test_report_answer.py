@@ -11,7 +11,6 @@ from gpubench.api.point_result import (
     Bandwidth,
     Basis,
     Cost,
-    Estimate,
     GoalResult,
     PointResult,
     PointState,
@@ -21,11 +20,12 @@ from gpubench.api.point_result import (
 )
 from gpubench.api.sweep import DataSource
 from gpubench.report.answer import LENGTH_MAX, answer
+from gpubench.values import Interval
 
 
-def make_estimate(bounds: tuple[float, float | None, float | None]) -> Estimate:
+def make_estimate(bounds: tuple[float, float | None, float | None]) -> Interval:
     mean, low, high = bounds
-    return Estimate(mean=mean, low=low, high=high)
+    return Interval(mean=mean, low=low, high=high)
 
 
 def make_point(
@@ -162,7 +162,7 @@ def make_trained(
     **changes: Any,
 ) -> PointResult:
     point = make_point(**changes)
-    quality = Quality(metric="accuracy", final=make_estimate(accuracy), best=Estimate(mean=0.99)) if accuracy else None
+    quality = Quality(metric="accuracy", final=make_estimate(accuracy), best=Interval(mean=0.99)) if accuracy else None
     training = TrainingResult(
         epochs=epochs,
         timed_region=TimedRegion(evaluation="Outside"),
@@ -237,7 +237,7 @@ def test_an_extrapolated_point_without_a_run_is_none_without_a_price() -> None:
 def test_messages_are_answered_with_bandwidth_and_no_cost() -> None:
     points = []
     for workers, bus in ((2, 10e9), (4, 12e9)):
-        found = Bandwidth(algorithm=Estimate(mean=bus), bus=Estimate(mean=bus, low=bus - 1e8, high=bus + 1e8))
+        found = Bandwidth(algorithm=Interval(mean=bus), bus=Interval(mean=bus, low=bus - 1e8, high=bus + 1e8))
         points.append(
             make_point(workload="allreduce", workers=workers, cost=None).model_copy(update={"bandwidth": found})
         )
@@ -266,7 +266,7 @@ def test_two_prices_of_one_measurement_are_no_tie_however_wide_its_interval() ->
 def test_a_goal_is_told_as_a_lower_bound() -> None:
     goal = GoalResult(
         name="imagenet",
-        hours=Estimate(mean=10.0, low=9.9, high=10.1),
+        hours=Interval(mean=10.0, low=9.9, high=10.1),
         cost=AmountInterval(mean="36.0", low="35.5", high="36.5", currency="USD"),
     )
     text = answer((make_point().model_copy(update={"goals": (goal,)}),))

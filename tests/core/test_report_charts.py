@@ -9,22 +9,14 @@ import pytest
 
 import builders
 import measured
-from gpubench.api.point_result import (
-    AmountInterval,
-    BillParts,
-    Cost,
-    Estimate,
-    PointBill,
-    PointResult,
-    PointState,
-    Scaling,
-)
+from gpubench.api.point_result import AmountInterval, BillParts, Cost, PointBill, PointResult, PointState, Scaling
 from gpubench.cost import breakeven, price
 from gpubench.plan.expand import freeze
 from gpubench.report.charts import owning, paying, points, scaling, spending
 from gpubench.report.charts.points import Entry
 from gpubench.report.document import Axis, Bars, Curves, Missing
 from gpubench.report.tables import Column
+from gpubench.values import Interval
 
 
 def point(pool: str = "a", *, workers: int = 1, speed: float = 100.0, cost: str | None = "1.0", **more: Any) -> Entry:
@@ -38,8 +30,8 @@ def point(pool: str = "a", *, workers: int = 1, speed: float = 100.0, cost: str 
         "precision": "float32",
         "state": PointState.MEASURED,
         "values": (speed,) * 3,
-        "throughput": Estimate(mean=speed, low=speed * 0.9, high=speed * 1.1),
-        "scaling": (Scaling(kind="weak", baseline_workers=1, efficiency=Estimate(mean=speed / workers / 100)),),
+        "throughput": Interval(mean=speed, low=speed * 0.9, high=speed * 1.1),
+        "scaling": (Scaling(kind="weak", baseline_workers=1, efficiency=Interval(mean=speed / workers / 100)),),
         "cost": None if cost is None else Cost(per_million_samples=AmountInterval(mean=cost, currency="USD")),
     }
     return Entry(point=PointResult.model_validate(fields | more))
@@ -153,7 +145,7 @@ def test_without_a_bill_there_is_a_sentence_and_never_a_marginal_cost() -> None:
 
 def test_pools_that_share_a_scaling_baseline_are_one_line() -> None:
     def larger(pool: str, workers: int, efficiency: float) -> Entry:
-        found = Scaling(kind="weak", baseline_workers=1, baseline_pool="small", efficiency=Estimate(mean=efficiency))
+        found = Scaling(kind="weak", baseline_workers=1, baseline_pool="small", efficiency=Interval(mean=efficiency))
         return point(pool, workers=workers, scaling=(found,))
 
     (chart,) = curves(scaling.efficiency([point("small"), larger("large", 4, 0.9), larger("huge", 8, 0.8)]))

@@ -11,7 +11,6 @@ from gpubench.api.point_result import (
     AmountInterval,
     Bandwidth,
     Cost,
-    Estimate,
     GoalResult,
     GpuUsage,
     HostUsage,
@@ -24,6 +23,7 @@ from gpubench.api.point_result import (
 )
 from gpubench.report import tables, text
 from gpubench.stats import intervals
+from gpubench.values import Interval
 
 
 def make_point(**changes: object) -> PointResult:
@@ -37,9 +37,9 @@ def make_point(**changes: object) -> PointResult:
         "precision": "float32",
         "state": PointState.MEASURED,
         "values": (1690.0, 1700.0, 1710.0),
-        "throughput": Estimate(mean=1700.0, low=1675.16, high=1724.84),
+        "throughput": Interval(mean=1700.0, low=1675.16, high=1724.84),
         "scaling": (
-            Scaling(kind="weak", baseline_workers=1, efficiency=Estimate(mean=0.8543, low=0.8412, high=0.8674)),
+            Scaling(kind="weak", baseline_workers=1, efficiency=Interval(mean=0.8543, low=0.8412, high=0.8674)),
         ),
         "cost": Cost(per_million_samples=AmountInterval(mean="0.0131", low="0.0129", high="0.0133", currency="USD")),
         "nodes": 2,
@@ -79,13 +79,13 @@ def test_digits_follow_the_width_of_the_interval() -> None:
     ],
 )
 def test_throughput(mean: float, low: float | None, high: float | None, shown: str) -> None:
-    assert text.throughput(Estimate(mean=mean, low=low, high=high)) == shown
+    assert text.throughput(Interval(mean=mean, low=low, high=high)) == shown
 
 
 def test_equal_repeats_have_no_digits_that_come_from_the_arithmetic() -> None:
     found = intervals.of_mean([0.97] * 3)
     assert found.low != found.high, "the sum of three 0.97 is not exact"
-    assert text.percent(Estimate(mean=found.mean, low=found.low, high=found.high)) == "97.0 % (97.0–97.0)"
+    assert text.percent(found) == "97.0 % (97.0–97.0)"
 
 
 def test_an_open_end_of_a_cost_is_shown_as_open() -> None:
@@ -93,7 +93,7 @@ def test_an_open_end_of_a_cost_is_shown_as_open() -> None:
 
 
 def test_the_baseline_is_100_percent_by_definition() -> None:
-    scaling = Scaling(kind="weak", baseline_workers=1, efficiency=Estimate(mean=1.0))
+    scaling = Scaling(kind="weak", baseline_workers=1, efficiency=Interval(mean=1.0))
     assert text.efficiency(scaling) == "100 % (base)"
 
 
@@ -104,8 +104,8 @@ def test_what_is_not_defined_is_a_dash_and_never_zero() -> None:
 
 
 def test_the_kind_and_the_base_are_named_where_the_table_has_several() -> None:
-    weak = Scaling(kind="weak", baseline_workers=1, efficiency=Estimate(mean=0.9))
-    strong = Scaling(kind="strong", baseline_workers=2, efficiency=Estimate(mean=0.8))
+    weak = Scaling(kind="weak", baseline_workers=1, efficiency=Interval(mean=0.9))
+    strong = Scaling(kind="strong", baseline_workers=2, efficiency=Interval(mean=0.8))
     assert cells(make_point(scaling=(weak, strong)))["EFFICIENCY"] == "weak 90.0 % of 1, strong 80.0 % of 2"
 
 
@@ -171,12 +171,12 @@ def test_warnings_of_a_flat_record_have_their_reasons_beside_them() -> None:
 # --- training ---------------------------------------------------------------------------------------------------------
 
 
-def estimate(mean: float, half: float | None = None) -> Estimate:
-    return Estimate(mean=mean, low=None if half is None else mean - half, high=None if half is None else mean + half)
+def estimate(mean: float, half: float | None = None) -> Interval:
+    return Interval(mean=mean, low=None if half is None else mean - half, high=None if half is None else mean + half)
 
 
 def make_training(
-    *, seconds: Estimate | None = None, quality: Quality | None = None, region: TimedRegion | None = None
+    *, seconds: Interval | None = None, quality: Quality | None = None, region: TimedRegion | None = None
 ) -> TrainingResult:
     timed = seconds or estimate(41.25, 0.31)
     return TrainingResult(
@@ -281,7 +281,7 @@ def test_what_all_points_leave_at_its_default_has_no_column() -> None:
 
 
 def test_an_efficiency_against_another_pool_names_it() -> None:
-    line = Scaling(kind="weak", baseline_workers=1, baseline_pool="p2.xlarge", efficiency=Estimate(mean=0.9))
+    line = Scaling(kind="weak", baseline_workers=1, baseline_pool="p2.xlarge", efficiency=Interval(mean=0.9))
     assert cells(make_point(scaling=(line,)))["EFFICIENCY"] == "90.0 % on p2.xlarge"
     assert tables.ACROSS_POOLS_NOTE in tables.results([make_point(scaling=(line,))]).notes
 
@@ -289,7 +289,7 @@ def test_an_efficiency_against_another_pool_names_it() -> None:
 def test_goals_have_a_table_of_their_own_that_calls_them_lower_bounds() -> None:
     goal = GoalResult(
         name="imagenet",
-        hours=Estimate(mean=10.0, low=9.71, high=10.35),
+        hours=Interval(mean=10.0, low=9.71, high=10.35),
         cost=AmountInterval(mean="36.00", low="34.96", high="37.26", currency="USD"),
     )
     points = [make_point(goals=(goal,)), make_point(workload="mnist_mlp")]
@@ -309,7 +309,7 @@ def test_a_headline_is_the_figure_of_the_points_kind() -> None:
 
 
 def test_flat_records_have_training_bandwidth_and_goals_unrounded() -> None:
-    goal = GoalResult(name="imagenet", hours=Estimate(mean=10.123456789), cost=None)
+    goal = GoalResult(name="imagenet", hours=Interval(mean=10.123456789), cost=None)
     bandwidth = Bandwidth(algorithm=estimate(12.5e9), bus=estimate(21.875e9))
     record = tables.flat(make_trained(goals=(goal,), bandwidth=bandwidth, variant="fp16-wire"))
     assert tuple(record) == tables.FLAT_FIELDS
@@ -377,7 +377,7 @@ def test_figures_of_machines_are_flat_too() -> None:
 
 
 def test_a_goal_of_an_unstable_point_is_marked() -> None:
-    goal = GoalResult(name="imagenet", hours=Estimate(mean=10.0))
+    goal = GoalResult(name="imagenet", hours=Interval(mean=10.0))
     table = tables.goals([make_point(goals=(goal,)), make_point(goals=(goal,), state=PointState.UNSTABLE)])
     column = next(index for index, column in enumerate(table.columns) if column.title == "GOAL")
     assert [row[column] for row in table.rows] == ["imagenet", "imagenet (Unstable)"]

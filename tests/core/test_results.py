@@ -17,8 +17,8 @@ from gpubench.plan.plan import Plan
 from gpubench.records import Result, Training
 from gpubench.scheduler.ledger import AttemptRecord, Outcome, Reason
 from gpubench.scheduler.trials import status as standing
-from gpubench.stats import bandwidth
-from gpubench.stats.intervals import Interval
+from gpubench.stats import gang
+from gpubench.values import Interval
 from gpubench.workloads import Precision
 
 ONE_POINT = builders.spec(builders.block(workers=[1]))
@@ -311,9 +311,7 @@ def test_a_point_that_was_not_measured_has_no_goal() -> None:
 @pytest.mark.parametrize(("precision", "element_bytes"), [("float32", 4), ("mixed_float16", 2)])
 def test_bus_bandwidth_is_algorithm_bandwidth_times_what_a_ring_sends(precision: str, element_bytes: int) -> None:
     # 8 ranks, messages of 25 million elements, 100 of them a second; nccl-tests doc/PERFORMANCE.md: 2 (n - 1) / n
-    found = bandwidth.of_throughput(
-        Interval(mean=8 * 25e6 * 100, low=8 * 25e6 * 90), workers=8, precision=Precision(precision)
-    )
+    found = gang.bandwidth(Interval(mean=8 * 25e6 * 100, low=8 * 25e6 * 90), workers=8, precision=Precision(precision))
     assert found is not None
     assert found.algorithm.mean == pytest.approx(25e6 * element_bytes * 100)
     assert found.bus.mean == pytest.approx(25e6 * element_bytes * 100 * 1.75)
@@ -321,7 +319,7 @@ def test_bus_bandwidth_is_algorithm_bandwidth_times_what_a_ring_sends(precision:
 
 
 def test_one_rank_sends_nothing_and_has_no_bandwidth() -> None:
-    assert bandwidth.of_throughput(Interval(mean=1e9), workers=1, precision=Precision.FLOAT32) is None
+    assert gang.bandwidth(Interval(mean=1e9), workers=1, precision=Precision.FLOAT32) is None
 
 
 def test_a_message_has_a_bandwidth_and_neither_cost_nor_efficiency_nor_goals() -> None:

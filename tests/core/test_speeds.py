@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 import series
-from gpubench.stats import speeds
+from gpubench.stats import steady_state
 
 
 def quiet(windows: int = 20) -> series.Times:
@@ -15,50 +15,50 @@ def quiet(windows: int = 20) -> series.Times:
 
 
 def test_both_groups_are_measured() -> None:
-    found = speeds.two(series.alternating(quiet(21), ratio=1.25, every=1, of=3).tolist())
+    found = steady_state.two_speeds(series.alternating(quiet(21), ratio=1.25, every=1, of=3).tolist())
     assert found == pytest.approx((1.25, 7 / 21), rel=0.01)
 
 
 def test_a_rare_group_is_none() -> None:
-    assert speeds.two(series.alternating(quiet(), ratio=1.25, every=1, of=5).tolist()) is None
+    assert steady_state.two_speeds(series.alternating(quiet(), ratio=1.25, every=1, of=5).tolist()) is None
 
 
 def test_a_few_windows_have_one_speed() -> None:
-    assert speeds.two([1.0, 1.5] * 5) is None
-    assert speeds.shift([1.0] * 5 + [1.5] * 6) is None
+    assert steady_state.two_speeds([1.0, 1.5] * 5) is None
+    assert steady_state.shift([1.0] * 5 + [1.5] * 6) is None
 
 
 def test_a_step_is_a_shift_and_not_to_and_fro() -> None:
     times = series.throttled(quiet(), at=14, change=0.25).tolist()
-    assert speeds.shift(times) == pytest.approx(0.25, abs=0.01)
-    assert speeds.two(times) is None
+    assert steady_state.shift(times) == pytest.approx(0.25, abs=0.01)
+    assert steady_state.two_speeds(times) is None
 
 
 @pytest.mark.parametrize("windows", [20, 60])
 @pytest.mark.parametrize("constant", [1, 3, 10])
 def test_a_transient_that_fades_is_no_shift(windows: int, constant: float) -> None:
-    assert speeds.shift(series.warming_up(quiet(windows), excess=0.3, windows=constant).tolist()) is None
+    assert steady_state.shift(series.warming_up(quiet(windows), excess=0.3, windows=constant).tolist()) is None
 
 
 def test_to_and_fro_is_no_shift() -> None:
     times = series.alternating(quiet(), ratio=1.25, every=4).tolist()
-    assert speeds.shift(times) is None
-    assert speeds.two(times) is not None
+    assert steady_state.shift(times) is None
+    assert steady_state.two_speeds(times) is not None
 
 
 def test_one_pause_is_neither() -> None:
     times = series.paused(quiet(), at=12, ratio=3).tolist()
-    assert speeds.shift(times) is None
-    assert speeds.two(times) is None
+    assert steady_state.shift(times) is None
+    assert steady_state.two_speeds(times) is None
 
 
 def test_equal_times_have_one_speed() -> None:
-    assert speeds.two([0.1] * 20) is None
-    assert speeds.shift([0.1] * 20) is None
+    assert steady_state.two_speeds([0.1] * 20) is None
+    assert steady_state.shift([0.1] * 20) is None
 
 
 def test_two_constant_speeds_without_any_noise_are_found() -> None:
-    assert speeds.two([1.0, 1.5] * 10) == pytest.approx((1.5, 0.5))
+    assert steady_state.two_speeds([1.0, 1.5] * 10) == pytest.approx((1.5, 0.5))
 
 
 @pytest.mark.parametrize("windows", [20, 60])
@@ -73,12 +73,12 @@ def test_the_limit_of_the_test_for_clusters_is_exceeded_by_one_normal_group_as_s
         others = ordered.sum() - sums
         between = sizes * (windows - sizes) / windows * (sums / sizes - others / (windows - sizes)) ** 2
         within = ((ordered - ordered.mean()) ** 2).sum() - between.max()
-        exceeded += between.max() > within * speeds.clusters_limit(windows, level=0.05)
+        exceeded += between.max() > within * steady_state.clusters_limit(windows, level=0.05)
     assert 0.035 <= exceeded / 2000 <= 0.076
 
 
 @given(some.lists(some.floats(1e-3, 1e3), min_size=0, max_size=30))
 def test_any_times_have_an_answer(times: list[float]) -> None:
-    found, step = speeds.two(times), speeds.shift(times)
-    assert found is None or found.ratio >= speeds.RATIO_MIN
+    found, step = steady_state.two_speeds(times), steady_state.shift(times)
+    assert found is None or found.ratio >= steady_state.RATIO_MIN
     assert step is None or step > -1

@@ -8,8 +8,8 @@ from typing import get_args
 import pytest
 
 import builders
-from gpubench import checksum, metrics, units, workloads
-from gpubench.api import point_result, sweep
+from gpubench import checksum, metrics, units, values, workloads
+from gpubench.api import sweep
 from gpubench.scheduler import ledger
 from gpubench.scheduler.ledger import Ledger, Outcome
 
@@ -84,7 +84,7 @@ def test_the_ledger_reads_back_and_an_end_is_never_written_over() -> None:
 
 def test_what_json_has_no_number_for_is_never_written() -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
-        point_result.Estimate(mean=float("nan")).to_json()
+        values.Interval(mean=float("nan")).to_json()
 
 
 def test_an_entry_that_cannot_be_read_is_an_error_and_not_a_lost_count() -> None:

@@ -7,8 +7,8 @@ from scipy import special
 
 from gpubench.api.measuring import Repeats, Until
 from gpubench.scheduler import stopping
-from gpubench.stats import stopping as rules
-from gpubench.stats.stopping import Wanted
+from gpubench.stats import stopping_rule
+from gpubench.stats.stopping_rule import StoppingRule
 
 STUDIES = 20_000
 #: Half the width that is wanted over the spread of the runs: between these the rule stops neither always nor never.
@@ -31,7 +31,7 @@ def test_printed_intervals_hold_the_truth_whatever_the_rule_wants(confidence: st
     variances = (np.square(runs).cumsum(axis=1) - counts * means**2)[:, 1:] / (counts[1:] - 1)
     errors = np.sqrt(variances / counts[1:])
     means, counts = means[:, 1:], counts[1:]
-    by_rule = errors * special.stdtrit(counts - 1, (1 + rules.confidence(rule)) / 2)
+    by_rule = errors * special.stdtrit(counts - 1, (1 + stopping_rule.confidence(rule)) / 2)
     printed = errors * special.stdtrit(counts - 1, (1 + stopping.confidence(asked)) / 2)
     covered = []
     for width in WIDTHS:
@@ -48,6 +48,6 @@ def test_a_fixed_number_of_repeats_has_plain_intervals() -> None:
 
 
 def test_what_is_wanted_is_what_the_study_says() -> None:
-    assert stopping.of(repeats("0.9", least=4, most=9)) == Wanted(
+    assert stopping.of(repeats("0.9", least=4, most=9)) == StoppingRule(
         relative_half_width=0.02, confidence=0.9, first=4, last=9
     )

@@ -24,7 +24,7 @@ import waiting_model
 from gangs import Pod, Pods, make_assignment, wait_until
 from gpubench import records
 from gpubench.records import Straggler
-from gpubench.stats import run_length
+from gpubench.stats import stopping_rule
 from gpubench_jobs.worker import aggregate, sampling
 
 WAITING = {"workload": "waiting", "custom_file": str(Path(waiting_model.__file__)), "window_seconds": 0.2}
@@ -224,5 +224,5 @@ def test_all_ranks_end_early_after_the_same_window(pods: Pods) -> None:
     assert [pod.wait() for pod in both] == [0, 0], both[0].log[-2000:]
     windows = [measured(pod) for pod in both]
     assert windows[0] == windows[1]
-    assert run_length.COUNTED_MIN <= windows[0] < 600
+    assert stopping_rule.COUNTED_MIN <= windows[0] < 600
     assert both[0].result.windows + both[0].result.warm_up_windows >= windows[0]

@@ -5,7 +5,8 @@ import pytest
 
 import formulas
 from gpubench.analysis.explain import Explained, Row
-from gpubench.api.point_result import AmountInterval, Estimate, PointResult
+from gpubench.api.point_result import AmountInterval, PointResult
+from gpubench.values import Interval
 
 _PRINTED = 1e-5  # inputs are printed with seven digits
 
@@ -19,9 +20,9 @@ def check(found: Explained) -> None:
         _follows(row)
 
 
-def figures(point: PointResult) -> dict[str, Estimate | AmountInterval]:
+def figures(point: PointResult) -> dict[str, Interval | AmountInterval]:
     """The headline figures of a point, by where its status has them."""
-    found: dict[str, Estimate | AmountInterval | None] = {"throughput": point.throughput}
+    found: dict[str, Interval | AmountInterval | None] = {"throughput": point.throughput}
     found |= {f"scaling.{one.kind}": one.efficiency for one in point.scaling}
     if point.training is not None:
         found["training.seconds"] = point.training.seconds

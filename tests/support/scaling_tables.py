@@ -20,8 +20,8 @@ import numpy as np
 from scipy import optimize, special
 
 from gpubench.stats import scaling_law
-from gpubench.stats.intervals import Interval
 from gpubench.stats.scaling_law import COUNTS_MIN, Experience, Reach, Speed, Undetermined
+from gpubench.values import Interval
 
 ROOT = Path(__file__).parents[2]
 THROUGHPUTS = ROOT / "jobs" / "studies" / "published" / "tensorflow-2017.csv"

@@ -3,7 +3,7 @@
 
     python tests/support/sequential.py
 
-prints the table of `gpubench.stats.stopping`. Runs are normal with deviation sigma around the mean, and the rule
+prints the table of `gpubench.stats.stopping_rule`. Runs are normal with deviation sigma around the mean, and the rule
 stops at the first number of runs n (at least `first`, at most `last`) whose half-width h_n = t_{n-1} s_n / sqrt(n) is
 at most d. The s_n are functions of Helmert's contrasts, the mean is independent of all of them: given the n at which it
 stopped, the interval holds the truth with probability 2 Phi(t_{n-1} s_n / sigma) - 1, and only that is averaged over

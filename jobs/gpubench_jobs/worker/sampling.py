@@ -33,7 +33,7 @@ import psutil
 
 from gpubench import metrics, names, records, workloads
 from gpubench.plan import assignment as assignments
-from gpubench.stats.quantiles import quantile
+from gpubench.stats.intervals import quantile
 from gpubench_jobs import clock
 from gpubench_jobs.worker import nvidia
 

@@ -20,7 +20,7 @@ from gpubench import records
 from gpubench.api.measuring import Mode
 from gpubench.exitcodes import ExitCode
 from gpubench.plan import assignment as assignments
-from gpubench.stats import gang, run_length
+from gpubench.stats import gang, stopping_rule
 from gpubench_jobs import channel, clock
 from gpubench_jobs.channel import Phase
 from gpubench_jobs.engines import horovod
@@ -187,7 +187,7 @@ class Session:
         if warm_up or wanted is None:
             return windows
         series = [gang.step_seconds(window) for window in self.windows[first:]]
-        if self.rank == 0 and len(series) >= pacing.WINDOWS_MIN and run_length.enough(series, wanted=wanted):
+        if self.rank == 0 and len(series) >= pacing.WINDOWS_MIN and stopping_rule.enough(series, wanted=wanted):
             return 0
         return pacing.until_look(windows, measured=len(series))
 

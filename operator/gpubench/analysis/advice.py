@@ -181,7 +181,7 @@ def _measured(plan: Plan, one: _Entry) -> Gang:
         nodes=plan.paid_nodes(one.point),
         nodes_held=one.point.nodes,
         rate=price.planned_rate(plan, one.point.key.pool),
-        measured=estimates.interval(one.result.throughput),
+        measured=one.result.throughput,
         remark=_remark(plan, one.point),
         runs=source,
     )

@@ -11,12 +11,13 @@ from decimal import Decimal
 from gpubench.analysis import estimates
 from gpubench.analysis.advice import Advised
 from gpubench.api.benchmark_status import Best, BestShown
-from gpubench.api.point_result import AmountInterval, Estimate
+from gpubench.api.point_result import AmountInterval
 from gpubench.api.status_sizes import BEST_POOL_MAX
 from gpubench.cost.marginal import CostInterval
 from gpubench.report import text
 from gpubench.report.advisor import Candidate
 from gpubench.scheduler import conditions
+from gpubench.values import Interval
 
 
 def best(found: Sequence[Advised]) -> Best | None:
@@ -40,12 +41,12 @@ def best(found: Sequence[Advised]) -> Best | None:
         predicted=predicted,
         sure=advice.sure,
         tied=len(advice.tied),
-        hours=Estimate(mean=float(hours.mean), low=_float(hours.low), high=_float(hours.high)),
+        hours=Interval(mean=float(hours.mean), low=_float(hours.low), high=_float(hours.high)),
         cost=cost,
         shown=BestShown(
             pool=conditions.clamped(f"{gang.line.pool}{remark}", BEST_POOL_MAX),
             cost=None if cost is None else text.money(AmountInterval(mean=cost.mean, currency=cost.currency)),
-            time=f"{text.bounded(Estimate(mean=float(hours.mean)))} h",
+            time=f"{text.bounded(Interval(mean=float(hours.mean)))} h",
         ),
     )
 

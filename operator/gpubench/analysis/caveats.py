@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from gpubench import workloads
 from gpubench.analysis import point_warnings, training_results
+from gpubench.analysis.estimates import MeasuredPoint
 from gpubench.analysis.health import Weak
 from gpubench.api import status_sizes
 from gpubench.api.point_result import PointResult, Stopping
@@ -33,7 +34,6 @@ from gpubench.scheduler.environments import differences
 from gpubench.scheduler.ledger import AttemptRecord
 from gpubench.scheduler.trials import TrialState, TrialStatus
 from gpubench.stats import efficiency
-from gpubench.stats.efficiency import MeasuredPoint
 
 _NO_EFFICIENCY = "no efficiency: "
 _BY_GRAVITY = (Unsettled, Straggler, Bimodal, Trend, Outliers, LossRose)

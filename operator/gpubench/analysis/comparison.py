@@ -6,8 +6,9 @@ changes nothing, and a decision asks nobody. One that is not there, or not finis
 and its comparison says that there was nothing to compare with.
 
 A point passes when the whole interval of its ratio of speeds lies above 1 - tolerance, and fails when none of it does
-(`compare.judged`). It also fails where it failed or does not fit any more: that it could be measured the baseline has
-shown. The study fails with its first failing point, and passes when every point passes that the baseline has measured.
+(`compare.is_as_fast`). It also fails where it failed or does not fit any more: that it could be measured the baseline
+has shown. The study fails with its first failing point, and passes when every point passes that the baseline has
+measured.
 Must not happen: a verdict across environments, or about a run that never settled; a study that passes because its slow
 points have no figures.
 """
@@ -17,7 +18,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
-from gpubench.analysis import estimates, results
+from gpubench.analysis import results
 from gpubench.api.benchmark_status import Comparison, ComparisonCounts, EnvironmentFacts
 from gpubench.api.goals import CompareTo
 from gpubench.api.point_result import Judgement, PointResult, PointState
@@ -28,8 +29,7 @@ from gpubench.report.pairs import Side
 from gpubench.scheduler import conditions
 from gpubench.stats import compare
 from gpubench.stats.compare import Quantity, Sample
-from gpubench.stats.intervals import Interval
-from gpubench.values import Value
+from gpubench.values import Interval, Value
 
 _ENDED = frozenset({PointState.MEASURED, PointState.UNSTABLE})
 _OPEN = frozenset({PointState.PENDING, PointState.RUNNING})
@@ -43,6 +43,9 @@ class Reference(Value):
     side: Side
     finished: bool = True
     readable: bool = True  # by this version
+
+
+_VERDICTS = {True: Judgement.PASS, False: Judgement.FAIL, None: Judgement.CANNOT_TELL}
 
 
 class _Compared(NamedTuple):
@@ -166,7 +169,7 @@ def _compared(plan: Plan, found: Sequence[PointResult], environments: Sequence[E
             obstacle = compare.unbounded(here, before, name="this study", other=baseline.benchmark)
         verdict = Judgement.CANNOT_TELL
         if obstacle is None:
-            verdict = compare.judged(ratio, tolerance=float(baseline.tolerance))
+            verdict = _VERDICTS[compare.is_as_fast(ratio, tolerance=float(baseline.tolerance))]
         compared.append(_Compared(point, result, verdict, ratio, obstacle))
     return compared
 
@@ -232,5 +235,5 @@ def _of(count: int, total: int) -> str:
 
 
 def _speed(one: _Compared, ratio: Interval) -> str:
-    bounded = text.bounded(estimates.estimate(ratio))
+    bounded = text.bounded(ratio)
     return f"{tables.describe(one.result)} has {bounded} times the speed it had"

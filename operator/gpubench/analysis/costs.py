@@ -56,14 +56,14 @@ def _cost(plan: Plan, point: Point, result: PointResult) -> Cost | None:
     nodes = plan.paid_nodes(point)
     amounts = None
     if result.throughput is not None:
-        samples = marginal.per_million_samples(rate, nodes=nodes, throughput=estimates.interval(result.throughput))
+        samples = marginal.per_million_samples(rate, nodes=nodes, throughput=result.throughput)
         amounts = estimates.amounts(samples)
         if amounts is None:
             return None
     seconds = result.training.seconds if result.training is not None else None
     if seconds is None:
         return Cost(per_million_samples=amounts)
-    run = marginal.per_seconds(rate, nodes=nodes, seconds=estimates.interval(seconds))
+    run = marginal.per_seconds(rate, nodes=nodes, seconds=seconds)
     return Cost(per_million_samples=amounts, per_run=estimates.amounts(run))
 
 
@@ -77,10 +77,10 @@ def _goals(plan: Plan, point: Point, result: PointResult, *, goals: Sequence[Goa
 
 def _goal(goal: Goal, result: PointResult, *, rate: Rate | None, nodes: Decimal) -> GoalResult:
     assert result.throughput is not None  # the caller has looked
-    throughput = estimates.interval(result.throughput)
+    throughput = result.throughput
     cost = rate and marginal.per_samples(rate, nodes=nodes, throughput=throughput, samples=Decimal(goal.samples))
     return GoalResult(
         name=goal.name,
-        hours=estimates.estimate(marginal.hours_to_samples(goal.samples, throughput=throughput)),
+        hours=marginal.hours_to_samples(goal.samples, throughput=throughput),
         cost=estimates.amounts(cost) if cost else None,
     )

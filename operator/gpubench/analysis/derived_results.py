@@ -17,7 +17,7 @@ from decimal import Decimal
 
 from gpubench.analysis import point_warnings
 from gpubench.api import status_sizes
-from gpubench.api.point_result import SOURCES, Basis, Estimate, PointResult, PointState
+from gpubench.api.point_result import SOURCES, Basis, PointResult, PointState
 from gpubench.api.point_warning import PointWarning, WarningReason
 from gpubench.cost import derived as formulas
 from gpubench.plan import expand
@@ -25,6 +25,7 @@ from gpubench.plan.plan import Plan, Point
 from gpubench.report import efficiencies, tables
 from gpubench.scheduler import conditions
 from gpubench.units import workers_text
+from gpubench.values import Interval
 
 _OPEN = frozenset({PointState.PENDING, PointState.RUNNING})
 
@@ -85,7 +86,7 @@ def _extrapolated(
     return _measured(
         blank,
         source,
-        throughput=Estimate(mean=float(throughput)),
+        throughput=Interval(mean=float(throughput)),
         warning=point_warnings.warning(
             WarningReason.EXTRAPOLATED,
             f"extrapolated: {_place(source)}, times {factor:g}, times {float(mean):.4g}, the mean efficiency of "
@@ -127,7 +128,7 @@ _STEADIER = "give measure.warmUp and duration more time"
 
 
 def _measured(
-    blank: PointResult, source: PointResult, *, throughput: Estimate | None, warning: PointWarning
+    blank: PointResult, source: PointResult, *, throughput: Interval | None, warning: PointWarning
 ) -> PointResult:
     return blank.model_copy(
         update={

@@ -10,7 +10,7 @@ from gpubench.records import Environment
 from gpubench.scheduler import conditions
 from gpubench.scheduler.environments import distinct, ground
 from gpubench.scheduler.ledger import AttemptRecord, Ledger
-from gpubench.stats.efficiency import Ground
+from gpubench.stats.efficiency import EnvironmentKey
 
 
 def facts(ledger: Ledger) -> tuple[EnvironmentFacts, ...]:
@@ -24,7 +24,7 @@ def facts(ledger: Ledger) -> tuple[EnvironmentFacts, ...]:
     )
 
 
-def instance_type_shown(one: Ground) -> str | None:
+def instance_type_shown(one: EnvironmentKey) -> str | None:
     """As each result shows it; None where nobody knows it. Most names have no more letters."""
     return _fact(one.instance_type, status_sizes.FACT_MAX)
 
@@ -36,7 +36,7 @@ def _links(met: Sequence[AttemptRecord], environment: str) -> str | None:
     return _fact(records.LINKS_BETWEEN.join(kinds), status_sizes.LINKS_MAX)
 
 
-def _facts(one: Ground, environment: Environment | None) -> EnvironmentFacts:
+def _facts(one: EnvironmentKey, environment: Environment | None) -> EnvironmentFacts:
     found = EnvironmentFacts(
         environment=records.environment_shown(one.environment) or "",
         instance_type=_fact(one.instance_type, status_sizes.FACT_NAME_MAX),

@@ -1,29 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Intervals and amounts as a status holds them, and back."""
+"""Measured points, and amounts as a status holds them."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 
-from gpubench.api.point_result import AmountInterval, Estimate, Scaling
+from gpubench.api.point_result import AmountInterval, Scaling
 from gpubench.cost import price
 from gpubench.cost.marginal import CostInterval
+from gpubench.plan.plan import Point
 from gpubench.stats import efficiency
-from gpubench.stats.efficiency import MeasuredPoint
-from gpubench.stats.intervals import Interval
+from gpubench.stats.efficiency import Measured, Scale
 
 _COST_MAX = Decimal(10) ** 12  # what the schema takes; the throughput may be as good as zero
 _COST_PLACES = 9  # at most: a million samples of a small network cost thousandths of a cent
 _COST_DIGITS = 12  # a status of 256 points has room for no more
 
 
-def estimate(interval: Interval) -> Estimate:
-    """An interval as a status holds it."""
-    return Estimate(mean=interval.mean, low=interval.low, high=interval.high)
+@dataclass(frozen=True, kw_only=True)
+class MeasuredPoint(Measured):
+    """A point of a plan, measured."""
 
+    point: Point
 
-def interval(estimate: Estimate) -> Interval:
-    """An interval as it is computed with."""
-    return Interval(mean=estimate.mean, low=estimate.low, high=estimate.high)
+    @cached_property
+    def scale(self) -> Scale:
+        """Where the point is on its lines."""
+        key = self.point.key
+        return Scale(
+            work=(key.workload, key.precision, key.data, key.variant, key.epochs, key.custom),
+            pool=key.pool,
+            workers=key.workers,
+            nodes=self.point.nodes,
+            batch_per_worker=key.batch_per_worker,
+            global_batch=key.global_batch,
+            lines=self.point.lines,
+            is_one_node=key.node is not None,
+        )
 
 
 def fits(amount: Decimal) -> bool:
@@ -58,7 +72,7 @@ def scaling(entry: MeasuredPoint, *, among: Sequence[MeasuredPoint]) -> tuple[Sc
             kind=found.kind,
             baseline_workers=found.baseline_workers,
             baseline_pool=found.baseline_pool,
-            efficiency=estimate(found.interval),
+            efficiency=found.interval,
         )
         for found in efficiency.efficiencies(entry, among)
     )

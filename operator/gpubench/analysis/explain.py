@@ -12,7 +12,7 @@ from gpubench import workloads
 from gpubench.analysis import bills, estimates, prices, relative, results
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.goals import Goal, RelativeBase
-from gpubench.api.point_result import AmountInterval, Basis, Estimate, PointResult
+from gpubench.api.point_result import AmountInterval, Basis, PointResult
 from gpubench.cost import derived as money
 from gpubench.cost import price, waterfall
 from gpubench.cost.amount import Rate
@@ -23,17 +23,17 @@ from gpubench.report import tables, text
 from gpubench.scheduler import step
 from gpubench.scheduler.ledger import AttemptRecord, Ledger
 from gpubench.scheduler.observed import Study
-from gpubench.stats import bandwidth, efficiency, intervals, training
+from gpubench.stats import efficiency, gang, intervals
 from gpubench.units import Formula, workers_text
-from gpubench.values import Value
+from gpubench.values import Interval, Value
 
 _ABOVE = "the rows above"
 _BASE = "by definition: this is the base"
 NO_PRICE = "the pool has neither price nor ownership: give it one"
 NO_INTERVAL = f"no interval: fewer than {intervals.REPEATS_FOR_INTERVAL} repeats, or they scatter too far"
 
-_Figure = Estimate | AmountInterval
-_Number = str | float | Decimal | intervals.Interval | Rate
+_Figure = Interval | AmountInterval
+_Number = str | float | Decimal | Interval | Rate
 _Inputs = Mapping[str, _Number]
 
 
@@ -65,7 +65,7 @@ class _Place(NamedTuple):
     plan: Plan
     point: Point
     result: PointResult
-    entry: efficiency.MeasuredPoint | None
+    entry: estimates.MeasuredPoint | None
 
     def origin(self) -> str:
         if self.point.basis is Basis.IMPORTED and self.plan.imported is not None:
@@ -96,9 +96,9 @@ def _speed(place: _Place) -> Iterator[Row]:
     if rate is not None:
         yield _over_repeats(place, "throughput", rate, () if place.entry is None else place.entry.values)
     if rate is not None and found is not None:
-        size, speed = bandwidth.ELEMENT_BYTES[key.precision], estimates.interval(rate)
+        size, speed = gang.ELEMENT_BYTES[key.precision], rate
         inputs: _Inputs = {"throughput": speed, "bytes of an element": size, "workers": key.workers}
-        yield _by(bandwidth.BUS, inputs, _row("bandwidth.bus", found.bus, _ABOVE))
+        yield _by(gang.BUS_BANDWIDTH, inputs, _row("bandwidth.bus", found.bus, _ABOVE))
 
 
 def _scaling(place: _Place) -> Iterator[Row]:
@@ -122,7 +122,7 @@ def _training(place: _Place) -> Iterator[Row]:
     trained, region = place.result.training, place.plan.timed_region
     if trained is not None and trained.seconds is not None:
         runs = [one.result.training for one in place.attempts if one.result and one.result.training]
-        values = [seconds for run in runs if (seconds := training.timed_seconds(run, region)) is not None]
+        values = [seconds for run in runs if (seconds := gang.timed_seconds(run, region)) is not None]
         row = _over_repeats(place, "training.seconds", trained.seconds, values)
         yield row.model_copy(update={"origin": f"{row.origin}; {text.timed_region(region)}"})
 
@@ -137,12 +137,12 @@ def _cost(place: _Place, goals: Sequence[Goal]) -> Iterator[Row]:
     if rate is None:
         yield Row(field="cost", text=text.UNDEFINED, origin=price.without_exchange(plan, result.pool) or NO_PRICE)
     paid: _Inputs = {} if rate is None else {"rate": rate, "nodes": plan.paid_nodes(place.point)}
-    speed: _Inputs = {} if result.throughput is None else {"throughput": estimates.interval(result.throughput)}
+    speed: _Inputs = {} if result.throughput is None else {"throughput": result.throughput}
     if cost is not None and cost.per_million_samples is not None:
         inputs: _Inputs = {**paid, "samples": 1_000_000, **speed}
         yield _by(money.COST_OF_SAMPLES, inputs, _row("cost.perMillionSamples", cost.per_million_samples, origin))
     if cost is not None and cost.per_run is not None and seconds is not None:
-        inputs = {**paid, "seconds": estimates.interval(seconds)}
+        inputs = {**paid, "seconds": seconds}
         yield _by(money.COST_OF_RUN, inputs, _row("cost.perRun", cost.per_run, origin))
     samples = {goal.name: goal.samples for goal in goals}
     for goal in result.goals:
@@ -185,7 +185,7 @@ def _bill(plan: Plan, point: Point, records: Sequence[AttemptRecord]) -> Iterato
 
 
 #: Figures as `show` has them, by the first part of their field.
-_TEXTS: Mapping[str, Callable[[Estimate], str]] = {
+_TEXTS: Mapping[str, Callable[[Interval], str]] = {
     "throughput": lambda found: f"{text.throughput(found)} samples/s",
     "scaling": text.percent,
     "bandwidth": lambda found: f"{text.spread(found, per=1e9)} GB/s",
@@ -197,7 +197,7 @@ _TEXTS: Mapping[str, Callable[[Estimate], str]] = {
 
 def _row(field: str, figure: _Figure, origin: str) -> Row:
     kind = field.partition(".")[0]
-    if isinstance(figure, Estimate):
+    if isinstance(figure, Interval):
         shown = _TEXTS[kind](figure)
     else:
         shown = f"{figure.currency} {figure.mean}" if kind == "bill" else text.money(figure)
@@ -212,7 +212,7 @@ def _by(formula: Formula, inputs: _Inputs, row: Row, *, confidence: float | None
     return row.model_copy(update={"formula": formula.text, "source": source, "inputs": found})
 
 
-def _over_repeats(place: _Place, field: str, figure: Estimate, values: Sequence[float]) -> Row:
+def _over_repeats(place: _Place, field: str, figure: Interval, values: Sequence[float]) -> Row:
     """A mean over repeats, with Student's interval where there is one; without values as its origin has it."""
     if not values:
         return _row(field, figure, place.origin())
@@ -227,7 +227,7 @@ def _over_repeats(place: _Place, field: str, figure: Estimate, values: Sequence[
 
 
 def _number(value: _Number) -> str:
-    if isinstance(value, intervals.Interval):
+    if isinstance(value, Interval):
         ends = "" if value.low is None or value.high is None else f" ({_number(value.low)}–{_number(value.high)})"
         return f"{_number(value.mean)}{ends}"
     if isinstance(value, Rate):

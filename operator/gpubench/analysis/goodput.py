@@ -22,7 +22,6 @@ from typing import NamedTuple
 
 from gpubench.analysis import bills, estimates
 from gpubench.api.goodput_result import Goodput, InterruptionCounts, NodeSeconds, PoolGoodput, RecoveryTime
-from gpubench.api.point_result import Estimate
 from gpubench.api.status_sizes import GOODPUT_POOLS_MAX, SENTENCE_MAX
 from gpubench.cost import billing, derived, price, waterfall
 from gpubench.cost.amount import Rate
@@ -30,8 +29,9 @@ from gpubench.cost.waterfall import NodeTime, Part
 from gpubench.plan.plan import Plan, Point
 from gpubench.scheduler import account, conditions, trials
 from gpubench.scheduler.ledger import AttemptRecord, Interruption, Ledger, Outcome
-from gpubench.stats import rates
+from gpubench.stats import intervals
 from gpubench.units import duration_text, sampled
+from gpubench.values import Interval
 
 
 class Use(StrEnum):
@@ -356,11 +356,11 @@ def _paid_hours(plan: Plan, pool: str, ended: Iterable[tuple[Point, AttemptRecor
     return sum(billed, _NOTHING)
 
 
-def _rate(count: int, hours: Decimal | None) -> Estimate | None:
-    found = None if hours is None else rates.of_count(count, exposure=float(hours))
+def _rate(count: int, hours: Decimal | None) -> Interval | None:
+    found = None if hours is None else intervals.of_count(count, exposure=float(hours))
     if found is None or found.low is None or found.high is None:
         return None
-    return Estimate(mean=sampled(found.mean), low=sampled(found.low), high=sampled(found.high))
+    return Interval(mean=sampled(found.mean), low=sampled(found.low), high=sampled(found.high))
 
 
 def _figure(value: Decimal) -> float:

@@ -13,18 +13,20 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from gpubench.analysis import estimates, point_warnings, training_results
+from gpubench.analysis.estimates import MeasuredPoint
 from gpubench.api.measuring import Mode
-from gpubench.api.point_result import Estimate, GpuUsage, PointResult, PointState, Quality, Scaling, TrainingResult
+from gpubench.api.point_result import GpuUsage, PointResult, PointState, Quality, Scaling, TrainingResult
 from gpubench.api.point_warning import PointWarning, WarningReason
 from gpubench.plan import expand
 from gpubench.plan.plan import ImportedPoint, ImportedRun, Plan, Point
 from gpubench.report.tables import NOT_PUBLISHED
 from gpubench.stats import intervals
-from gpubench.stats.efficiency import Ground, MeasuredPoint
+from gpubench.stats.efficiency import EnvironmentKey
 from gpubench.units import workers_text
+from gpubench.values import Interval
 
 #: What all figures of one import stand on: they come from one place, and what that was nobody recorded.
-_GROUND = Ground("imported", "")
+_GROUND = EnvironmentKey("imported", "")
 
 
 def entry(plan: Plan, index: int) -> MeasuredPoint | None:
@@ -59,7 +61,7 @@ def imported_result(plan: Plan, index: int, blank: PointResult, *, among: Sequen
             "reason": None if is_known else _unknown(plan, found),
             "repeats": len(found.runs) or None,
             "values": measured.values if measured is not None else (),
-            "throughput": estimates.estimate(intervals.of_mean(measured.values)) if measured is not None else None,
+            "throughput": intervals.of_mean(measured.values) if measured is not None else None,
             "scaling": _scaling(plan, point, found, measured, among=among),
             "training": training,
             "gpu": _gpu(found.runs),
@@ -116,7 +118,7 @@ def _printed(plan: Plan, point: Point, published: str) -> Scaling:
         kind=line,
         baseline_workers=min((base.key.workers for base in bases), default=1),
         baseline_pool=baseline if baseline != pool else None,
-        efficiency=Estimate(mean=float(published)),
+        efficiency=Interval(mean=float(published)),
     )
 
 
@@ -139,8 +141,8 @@ def _training(plan: Plan, point: Point, runs: Sequence[ImportedRun]) -> Training
     return TrainingResult(
         epochs=point.key.epochs,
         timed_region=region,
-        seconds=estimates.estimate(interval),
-        seconds_per_epoch=estimates.estimate(interval.scaled(1 / epochs)) if epochs else None,
+        seconds=interval,
+        seconds_per_epoch=interval.scaled(1 / epochs) if epochs else None,
         first_epoch_seconds=_mean(run.first_epoch_seconds for run in runs),
         evaluation_seconds=_mean(run.evaluation_seconds for run in runs),
         training_loss=_mean(run.training_loss for run in runs),

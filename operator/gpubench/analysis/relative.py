@@ -19,9 +19,10 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from gpubench import workloads
-from gpubench.analysis import estimates, point_warnings
+from gpubench.analysis import point_warnings
+from gpubench.analysis.estimates import MeasuredPoint
 from gpubench.api.goals import RelativeBase
-from gpubench.api.point_result import SOURCES, Basis, Estimate, PointResult, PointState, Relative
+from gpubench.api.point_result import SOURCES, Basis, PointResult, PointState, Relative
 from gpubench.api.point_warning import WarningReason
 from gpubench.cost import derived, price
 from gpubench.cost.amount import Amount, Rate
@@ -33,8 +34,7 @@ from gpubench.report import pairs, tables
 from gpubench.scheduler import environments, stopping
 from gpubench.stats import compare
 from gpubench.stats.compare import Quantity, Sample
-from gpubench.stats.efficiency import MeasuredPoint
-from gpubench.stats.intervals import Interval
+from gpubench.values import Interval
 
 _OPEN = frozenset({PointState.PENDING, PointState.RUNNING})
 _MEASURED = frozenset({PointState.MEASURED, PointState.UNSTABLE})
@@ -274,14 +274,10 @@ def shown(found: Related, result: PointResult, results: Sequence[PointResult]) -
     return Relative(
         baseline_pool=None if base is result else base.pool,
         baseline_workers=None if base is result else base.workers,
-        throughput=_estimate(throughput),
-        time=_estimate(time),
-        cost=_estimate(found.cost),
+        throughput=throughput,
+        time=time,
+        cost=found.cost,
     )
-
-
-def _estimate(interval: Interval | None) -> Estimate | None:
-    return None if interval is None else estimates.estimate(interval)
 
 
 def _words(named: RelativeBase) -> str:

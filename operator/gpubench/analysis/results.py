@@ -17,6 +17,7 @@ from gpubench.analysis import (
     usage,
 )
 from gpubench.analysis.caveats import Beside
+from gpubench.analysis.estimates import MeasuredPoint
 from gpubench.analysis.relative import Points
 from gpubench.api import status_sizes
 from gpubench.api.goals import Goal, RelativeBase
@@ -26,8 +27,7 @@ from gpubench.records import Environment, Result
 from gpubench.scheduler import stopping, trials
 from gpubench.scheduler.conditions import clamped
 from gpubench.scheduler.trials import PointStatus, TrialState, TrialStatus
-from gpubench.stats import bandwidth, intervals, throughput
-from gpubench.stats.efficiency import MeasuredPoint
+from gpubench.stats import gang, intervals
 from gpubench.values import content_id
 
 
@@ -89,7 +89,7 @@ def _measured(plan: Plan, point: Point, of_point: Sequence[TrialStatus]) -> Meas
     baseline = plan.pool(point.key.pool).spec.scaling_baseline
     return MeasuredPoint(
         point=point,
-        values=tuple(throughput.samples_per_second(result, plan.timed_region) for result in _results(of_point)),
+        values=tuple(gang.samples_per_second(result, plan.timed_region) for result in _results(of_point)),
         environment=found[0],
         scaling_baseline=baseline if baseline != point.key.pool else None,
         settled=not trials.unstable(of_point),
@@ -165,7 +165,7 @@ def _with_figures(
     found = blank.model_copy(
         update={
             "values": entry.values,
-            "throughput": estimates.estimate(intervals.of_mean(entry.values, entry.confidence)),
+            "throughput": intervals.of_mean(entry.values, entry.confidence),
             "stopping": _stopping(plan, trials) if ended else None,
             "scaling": () if is_message else estimates.scaling(entry, among=beside.among),
             "training": training_results.training_result(
@@ -183,12 +183,12 @@ def _with_figures(
 
 def _bandwidth(entry: MeasuredPoint) -> Bandwidth | None:
     key = entry.point.key
-    found = bandwidth.of_throughput(
+    found = gang.bandwidth(
         intervals.of_mean(entry.values, entry.confidence), workers=key.workers, precision=key.precision
     )
     if found is None:
         return None
-    return Bandwidth(algorithm=estimates.estimate(found.algorithm), bus=estimates.estimate(found.bus))
+    return Bandwidth(algorithm=found.algorithm, bus=found.bus)
 
 
 def _results(trials: Sequence[TrialStatus]) -> list[Result]:

@@ -3,14 +3,13 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
-from gpubench.analysis import estimates
 from gpubench.api.measuring import TimedRegion
-from gpubench.api.point_result import Estimate, Quality, TrainingResult
+from gpubench.api.point_result import Quality, TrainingResult
 from gpubench.records import Result, Training
-from gpubench.stats import intervals, training
-from gpubench.stats.intervals import CONFIDENCE, Interval
+from gpubench.stats import gang, intervals
+from gpubench.stats.intervals import CONFIDENCE
+from gpubench.values import Interval
 
 NO_TIMED_EPOCH = (
     "no seconds: the only epoch is the first one, which measure.timedRegion.firstEpoch leaves out: train at least 2 "
@@ -31,8 +30,8 @@ def warning(results: Sequence[Result], region: TimedRegion, *, planned: int | No
         found = " and ".join(map(str, counts))
         asked = f", and {planned} were asked for" if planned is not None else ", and are not averaged"
         return f"no training figures: the repeats trained {found} epochs{asked}; let the program keep to the assignment"
-    if any(training.timed_seconds(run, region) is None for run in runs):
-        return NOT_A_SUM if training.timed_epochs(runs[0], region) else NO_TIMED_EPOCH
+    if any(gang.timed_seconds(run, region) is None for run in runs):
+        return NOT_A_SUM if gang.timed_epochs(runs[0], region) else NO_TIMED_EPOCH
     return None
 
 
@@ -54,14 +53,12 @@ def training_result(
         training_loss=_mean([run.loss for run in runs]),
         quality=_quality(runs, confidence),
     )
-    seconds = [value for run in runs if (value := training.timed_seconds(run, region)) is not None]
+    seconds = [value for run in runs if (value := gang.timed_seconds(run, region)) is not None]
     if len(seconds) < len(runs):
         return found
     interval = from_zero(intervals.of_mean(seconds, confidence))
-    per_epoch = interval.scaled(1 / training.timed_epochs(runs[0], region))
-    return found.model_copy(
-        update={"seconds": estimates.estimate(interval), "seconds_per_epoch": estimates.estimate(per_epoch)}
-    )
+    per_epoch = interval.scaled(1 / gang.timed_epochs(runs[0], region))
+    return found.model_copy(update={"seconds": interval, "seconds_per_epoch": per_epoch})
 
 
 def _runs(results: Sequence[Result]) -> list[Training]:
@@ -77,7 +74,7 @@ def _as_planned(runs: Sequence[Training], planned: int | None) -> bool:
 
 def from_zero(seconds: Interval) -> Interval:
     """No run takes less than no time."""
-    return seconds if seconds.low is None else replace(seconds, low=max(0.0, seconds.low))
+    return seconds if seconds.low is None else seconds.model_copy(update={"low": max(0.0, seconds.low)})
 
 
 def _quality(runs: Sequence[Training], confidence: float) -> Quality | None:
@@ -90,9 +87,9 @@ def _quality(runs: Sequence[Training], confidence: float) -> Quality | None:
     return Quality(metric=metric, final=within(metric, finals, confidence), best=within(metric, bests, confidence))
 
 
-def within(metric: str, values: Sequence[float], confidence: float) -> Estimate:
+def within(metric: str, values: Sequence[float], confidence: float) -> Interval:
     """The interval, cut at what cannot be: a share is neither below 0 nor above 1."""
-    found = estimates.estimate(intervals.of_mean(values, confidence))
+    found = intervals.of_mean(values, confidence)
     if metric != "accuracy" or found.low is None or found.high is None:
         return found
     return found.model_copy(update={"low": max(0.0, found.low), "high": min(1.0, found.high)})

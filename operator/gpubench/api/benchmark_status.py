@@ -10,7 +10,7 @@ from gpubench import names
 from gpubench.api import condition, rules
 from gpubench.api.benchmark import POINTS_MAX
 from gpubench.api.goodput_result import Goodput, InterruptionCounts
-from gpubench.api.point_result import AmountInterval, Estimate, Judgement, PointResult
+from gpubench.api.point_result import AmountInterval, Judgement, PointResult
 from gpubench.api.price_result import PoolComparison, PriceUsed, Spent
 from gpubench.api.status_sizes import (
     BEST_POOL_MAX,
@@ -24,7 +24,7 @@ from gpubench.api.status_sizes import (
     PRICES_SHOWN_MAX,
 )
 from gpubench.units import DecimalText
-from gpubench.values import Value
+from gpubench.values import Interval, Value
 
 
 class EnvironmentFacts(Value):
@@ -153,7 +153,7 @@ class Best(Value):
     )
     sure: bool = Field(description="Whether it is sure to keep the objective's limit: all of its 95 % interval does.")
     tied: int = Field(description="Other gangs that may be as good, for their intervals overlap.")
-    hours: Estimate = Field(description="Hours of training to the goal, a lower bound.")
+    hours: Interval = Field(description="Hours of training to the goal, a lower bound.")
     cost: AmountInterval | None = Field(
         None, description="Marginal cost of the goal, a lower bound; absent without a price."
     )

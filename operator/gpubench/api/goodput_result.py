@@ -3,11 +3,10 @@
 
 from pydantic import Field
 
-from gpubench.api.point_result import Estimate
 from gpubench.api.pool import CapacityType
 from gpubench.api.status_sizes import GOODPUT_POOLS_MAX, SENTENCE_MAX
 from gpubench.units import DecimalText
-from gpubench.values import Value
+from gpubench.values import Interval, Value
 
 
 class InterruptionCounts(Value):
@@ -63,10 +62,10 @@ class PoolGoodput(Value):
     )
     interruptions: InterruptionCounts = Field(description="Attempts that were interrupted.")
     node_hours: float = Field(description="Hours for which nodes were held.")
-    per_node_hour: Estimate | None = Field(
+    per_node_hour: Interval | None = Field(
         None, description="Interruptions per hour of a node, with Garwood's exact 95 % interval of a Poisson count."
     )
-    per_paid_node_hour: Estimate | None = Field(
+    per_paid_node_hour: Interval | None = Field(
         None, description="The same per hour that is paid for, by the provider's increment and minimum."
     )
     node_seconds: NodeSeconds = Field(description="What the nodes' time went into.")

@@ -13,7 +13,7 @@ from gpubench.api.pool import CapacityType
 from gpubench.api.status_sizes import BILLED_POINTS_MAX, DATA_PATH_MAX, FACT_MAX, NODE_MAX, REASON_MAX, WARNINGS_MAX
 from gpubench.api.sweep import DataSource
 from gpubench.units import DecimalText
-from gpubench.values import Value
+from gpubench.values import Interval, Value
 
 
 class PointState(StrEnum):
@@ -46,14 +46,6 @@ FINDINGS = frozenset(
 )
 
 
-class Estimate(Value):
-    """A mean with its interval; without low and high there were too few repeats for one."""
-
-    mean: float = Field(description="Mean over the repeats.")
-    low: float | None = Field(None, description="Lower end of the 95 % interval.")
-    high: float | None = Field(None, description="Upper end of the 95 % interval.")
-
-
 class Scaling(Value):
     """Scaling efficiency E(n) = T(n) b / (n T(b)), b the smallest worker count of the pool or its scalingBaseline."""
 
@@ -62,7 +54,7 @@ class Scaling(Value):
     baseline_pool: str | None = Field(
         None, max_length=63, description="Pool of the b workers, where it is another one: the pool's scalingBaseline."
     )
-    efficiency: Estimate = Field(description="1 is perfect scaling.")
+    efficiency: Interval = Field(description="1 is perfect scaling.")
 
 
 class AmountInterval(Value):
@@ -94,11 +86,11 @@ class Relative(Value):
         None, max_length=63, description="Pool of the base; absent where the point is the base itself."
     )
     baseline_workers: int | None = Field(None, description="Workers of the base, as with baselinePool.")
-    throughput: Estimate | None = Field(None, description="Samples per second over those of the base.")
-    time: Estimate | None = Field(
+    throughput: Interval | None = Field(None, description="Samples per second over those of the base.")
+    time: Interval | None = Field(
         None, description="Time for as many samples, of a training for its timed region, over that of the base."
     )
-    cost: Estimate | None = Field(
+    cost: Interval | None = Field(
         None, description="Marginal cost of that time over that of the base; absent where one of both has no price."
     )
 
@@ -151,8 +143,8 @@ class Quality(Value):
     """How good the trained model is on held-out data."""
 
     metric: Literal["accuracy", "loss"] = Field(description="accuracy: larger is better. loss: smaller is better.")
-    final: Estimate = Field(description="After the last epoch, over the repeats.")
-    best: Estimate | None = Field(
+    final: Interval = Field(description="After the last epoch, over the repeats.")
+    best: Interval | None = Field(
         None, description="Of the best epoch of each repeat; absent where an import does not say it."
     )
 
@@ -162,10 +154,10 @@ class TrainingResult(Value):
 
     epochs: int = Field(description="Epochs of each repeat.")
     timed_region: TimedRegion = Field(description="What `seconds` covers.")
-    seconds: Estimate | None = Field(
+    seconds: Interval | None = Field(
         None, description="Seconds of the timed region; absent where its only epoch is the first one, and left out."
     )
-    seconds_per_epoch: Estimate | None = Field(None, description="The same per epoch of the region.")
+    seconds_per_epoch: Interval | None = Field(None, description="The same per epoch of the region.")
     first_epoch_seconds: float | None = Field(
         None, description="Training seconds of the first epoch; absent where an import does not say it."
     )
@@ -181,15 +173,15 @@ class TrainingResult(Value):
 class Bandwidth(Value):
     """Of the workload allreduce. Bytes per second of one message, as nccl-tests define them."""
 
-    algorithm: Estimate = Field(description="Bytes of the message over its time.")
-    bus: Estimate = Field(description="The same times 2 (n - 1) / n: what each link carries, whatever n is.")
+    algorithm: Interval = Field(description="Bytes of the message over its time.")
+    bus: Interval = Field(description="The same times 2 (n - 1) / n: what each link carries, whatever n is.")
 
 
 class GoalResult(Value):
     """A goal at the point's throughput: a lower bound."""
 
     name: str = Field(max_length=24, description="Goal.")
-    hours: Estimate = Field(description="Hours of training.")
+    hours: Interval = Field(description="Hours of training.")
     cost: AmountInterval | None = Field(None, description="Marginal cost, no billing rule.")
 
 
@@ -287,7 +279,7 @@ class PointResult(Value):
         max_length=REPEATS_MAX,
         description="Samples per second of each repeat. None where basis is neither Measured nor Imported.",
     )
-    throughput: Estimate | None = Field(
+    throughput: Interval | None = Field(
         None, description="Samples per second over the repeats; of training without its evaluations."
     )
     repeats: int | None = Field(

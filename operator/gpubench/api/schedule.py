@@ -11,11 +11,10 @@ from gpubench.api import condition, patterns, rules
 from gpubench.api.attempts import Limits
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.pod_template import LabelValue
-from gpubench.api.point_result import Estimate
 from gpubench.api.pool_price import Currency
 from gpubench.api.rules import Rule
 from gpubench.units import DecimalText, Duration
-from gpubench.values import Value
+from gpubench.values import Interval, Value
 
 HISTORY_LIMIT_MAX = 100
 DEADLINE_MAX = 31_536_000  # a year
@@ -198,7 +197,7 @@ class Regression(Value):
     point: str = Field(max_length=160, description="Point, in words.")
     since: str = Field(max_length=40, description="Scheduled time of its first slow run.", json_schema_extra=rules.TIME)
     run: str = Field(max_length=names.BENCHMARK_NAME_MAX, description="Name of that run.")
-    speed: Estimate = Field(
+    speed: Interval = Field(
         description="Speed since over speed before, with the 95 % interval as if that moment had been known."
     )
     runs_since: int = Field(description="Runs that are slow.")

@@ -9,8 +9,7 @@ from decimal import Decimal
 
 from gpubench.cost import derived
 from gpubench.cost.amount import Rate
-from gpubench.stats.intervals import Interval
-from gpubench.values import Value
+from gpubench.values import Interval, Value
 
 _MILLION = Decimal(1_000_000)
 

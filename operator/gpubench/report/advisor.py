@@ -17,13 +17,13 @@ from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal
 from typing import NamedTuple
 
-from gpubench.api.point_result import AmountInterval, Estimate
+from gpubench.api.point_result import AmountInterval
 from gpubench.cost import amount, derived, marginal, refusals
 from gpubench.cost.amount import Amount, Rate
 from gpubench.report import text
-from gpubench.stats.intervals import Interval
 from gpubench.stats.scaling_law import Law, Reach, Undetermined
 from gpubench.units import workers_text
+from gpubench.values import Interval
 
 LOWER_BOUND = "Start-up, evaluation, restarts and slower convergence at large batches come on top."
 _NAMED = 4
@@ -385,7 +385,7 @@ def _too_slow(candidates: Sequence[Candidate], *, samples: int, hours: Decimal) 
     if not candidates:
         return f"{needed}, and nothing was measured: measure {workers_text(1)} of a pool at least."
     fastest = min(candidates, key=lambda candidate: (candidate.hours.mean, candidate.option.gang.workers))
-    speed = text.bounded(_estimate(fastest.option.throughput))
+    speed = text.bounded(fastest.option.throughput)
     return f"{needed}, and the fastest gang, {_option(fastest.option)}, does {speed}: it takes {_hours_text(fastest)}."
 
 
@@ -424,7 +424,7 @@ def _gang(gang: Gang) -> str:
 
 def _hours_text(candidate: Candidate) -> str:
     hours = candidate.hours
-    return f"{text.bounded(Estimate(mean=float(hours.mean), low=_float(hours.low), high=_float(hours.high)))} hours"
+    return f"{text.bounded(Interval(mean=float(hours.mean), low=_float(hours.low), high=_float(hours.high)))} hours"
 
 
 def _cost_text(candidate: Candidate) -> str:
@@ -443,10 +443,6 @@ def _cost_text(candidate: Candidate) -> str:
     )
 
 
-def _estimate(interval: Interval) -> Estimate:
-    return Estimate(mean=interval.mean, low=interval.low, high=interval.high)
-
-
 def _float(value: Decimal | None) -> float | None:
     return None if value is None else float(value)
 
@@ -456,11 +452,11 @@ def _text(value: Decimal) -> str:
 
 
 def _figure(value: Decimal) -> str:
-    return text.bounded(Estimate(mean=float(value)))
+    return text.bounded(Interval(mean=float(value)))
 
 
 def _percent(share: Decimal) -> str:
-    return text.percent(Estimate(mean=float(share)))
+    return text.percent(Interval(mean=float(share)))
 
 
 def _hours_of(limit: Decimal) -> str:

@@ -13,18 +13,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gpubench import workloads
-from gpubench.api.point_result import (
-    SOURCES,
-    AmountInterval,
-    Basis,
-    Estimate,
-    PointResult,
-    PointState,
-    Quality,
-    TrainingResult,
-)
+from gpubench.api.point_result import SOURCES, AmountInterval, Basis, PointResult, PointState, Quality, TrainingResult
 from gpubench.api.sweep import DataSource
 from gpubench.report import tables, text
+from gpubench.values import Interval
 
 LENGTH_MAX = 2048  # of status.answer
 _TIED_NAMED = 4
@@ -232,7 +224,7 @@ def _training(point: PointResult) -> TrainingResult:
     return point.training
 
 
-def _seconds(point: PointResult) -> Estimate:
+def _seconds(point: PointResult) -> Interval:
     seconds = _training(point).seconds
     assert seconds is not None
     return seconds
@@ -260,7 +252,7 @@ def _quality_text(point: PointResult) -> str:
     return text.quality(quality)
 
 
-def _negated(estimate: Estimate) -> _Bounds:
+def _negated(estimate: Interval) -> _Bounds:
     return _Bounds(
         mean=-estimate.mean,
         low=None if estimate.high is None else -estimate.high,
@@ -268,7 +260,7 @@ def _negated(estimate: Estimate) -> _Bounds:
     )
 
 
-def _bus(point: PointResult) -> Estimate:
+def _bus(point: PointResult) -> Interval:
     assert point.bandwidth is not None
     return point.bandwidth.bus
 

@@ -108,7 +108,7 @@ def sample(point: PointResult, of: Quantity, *, confidence: float) -> Sample:
     """The repeats of a measured point; `confidence` is that of its study."""
     seconds = point.training.seconds if point.training is not None else None
     if of is Quantity.SECONDS and seconds is not None:
-        return compare.of_estimate(seconds, _repeats(point), confidence=confidence)
+        return compare.of_interval(seconds, _repeats(point), confidence=confidence)
     return compare.of_values(point.values, confidence=confidence)
 
 

@@ -3,9 +3,10 @@
 
 from collections.abc import Sequence
 
-from gpubench.api.point_result import Estimate, PointResult, Relative
+from gpubench.api.point_result import PointResult, Relative
 from gpubench.report import text
 from gpubench.units import workers_text
+from gpubench.values import Interval
 
 TIME, COST = "RELATIVE TIME", "RELATIVE COST"
 FLAT_FIELDS = (
@@ -26,7 +27,7 @@ def cost(point: PointResult) -> str:
     return text.UNDEFINED if point.relative is None else _cell(point.relative, point.relative.cost)
 
 
-def _cell(relative: Relative, estimate: Estimate | None) -> str:
+def _cell(relative: Relative, estimate: Interval | None) -> str:
     return text.relative(estimate, base=relative.baseline_pool is None)
 
 
@@ -72,7 +73,7 @@ def flat(point: PointResult) -> dict[str, object]:
     }
 
 
-def _estimate(name: str, estimate: Estimate | None) -> dict[str, object]:
+def _estimate(name: str, estimate: Interval | None) -> dict[str, object]:
     if estimate is None:
         return {}
     return {name: estimate.mean, f"{name}_low": estimate.low, f"{name}_high": estimate.high}

@@ -16,7 +16,6 @@ from gpubench.api.point_result import (
     Bandwidth,
     Basis,
     Cost,
-    Estimate,
     GoalResult,
     GpuUsage,
     HostUsage,
@@ -32,7 +31,7 @@ from gpubench.api.price_result import PriceUsed
 from gpubench.api.sweep import DataSource
 from gpubench.report import relatives, text
 from gpubench.units import workers_text
-from gpubench.values import Value
+from gpubench.values import Interval, Value
 
 
 class Column(Value):
@@ -372,7 +371,7 @@ def _gpu(point: PointResult) -> GpuUsage:
 
 def _sampled(value: float | None, *, per: float = 1.0) -> str:
     """The mean of samples: without an interval, so with few digits."""
-    return text.UNDEFINED if value is None else text.spread(Estimate(mean=value), per=per)
+    return text.UNDEFINED if value is None else text.spread(Interval(mean=value), per=per)
 
 
 def _optional(value: object | None) -> str:
@@ -589,7 +588,7 @@ def _flat_amount(name: str, amount: AmountInterval | None) -> dict[str, object]:
     return {name: amount.mean, f"{name}_low": amount.low, f"{name}_high": amount.high}
 
 
-def _flat_estimate(name: str, estimate: Estimate | None) -> dict[str, object]:
+def _flat_estimate(name: str, estimate: Interval | None) -> dict[str, object]:
     if estimate is None:
         return {}
     return {name: estimate.mean, f"{name}_low": estimate.low, f"{name}_high": estimate.high}

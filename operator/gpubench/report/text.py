@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from gpubench.api.benchmark_status import TrialCounts
 from gpubench.api.measuring import TimedRegion
-from gpubench.api.point_result import AmountInterval, Estimate, PointResult, Quality, Scaling
+from gpubench.api.point_result import AmountInterval, PointResult, Quality, Scaling
+from gpubench.values import Interval
 
 UNDEFINED = "–"
 _DIGITS_OF_HALF_WIDTH = 2
@@ -20,12 +21,12 @@ _DIGITS_WITHOUT_INTERVAL = 3
 _ROUNDING = Decimal("1e-12")  # of the arithmetic: equal repeats have an interval that is narrower, and no width at all
 
 
-def throughput(estimate: Estimate | None) -> str:
+def throughput(estimate: Interval | None) -> str:
     """Samples per second: `1,234 ± 21`."""
     return spread(estimate)
 
 
-def spread(estimate: Estimate | None, *, per: float = 1.0) -> str:
+def spread(estimate: Interval | None, *, per: float = 1.0) -> str:
     """A figure and half the width of its interval, in units of `per`: `1,234 ± 21`."""
     if estimate is None:
         return UNDEFINED
@@ -37,7 +38,7 @@ def spread(estimate: Estimate | None, *, per: float = 1.0) -> str:
     return f"{number(mean, places=places)} ± {number(half, places=places)}"
 
 
-def bounded(estimate: Estimate | None, *, per: float = 1.0) -> str:
+def bounded(estimate: Interval | None, *, per: float = 1.0) -> str:
     """A figure whose interval need not lie evenly about it, or is open at one end: `10.02 (9.91–10.15)`."""
     if estimate is None:
         return UNDEFINED
@@ -46,7 +47,7 @@ def bounded(estimate: Estimate | None, *, per: float = 1.0) -> str:
     return f"{number(mean, places=places)}{_bounds(low, high, places=places)}"
 
 
-def percent(estimate: Estimate | None) -> str:
+def percent(estimate: Interval | None) -> str:
     """A share as percent: `87 % (85–89)`."""
     if estimate is None:
         return UNDEFINED
@@ -94,13 +95,13 @@ def time_unit(seconds: Iterable[float]) -> TimeUnit:
     return next((unit for unit in _TIME_UNITS if longest < _NUMBER_MAX * unit.seconds), _TIME_UNITS[-1])
 
 
-def duration(estimate: Estimate) -> str:
+def duration(estimate: Interval) -> str:
     """A length of time with its unit: `41.20 ± 0.30 seconds`."""
     unit = time_unit([estimate.mean])
     return f"{spread(estimate, per=unit.seconds)} {unit.name}"
 
 
-def relative(estimate: Estimate | None, *, base: bool = False) -> str:
+def relative(estimate: Interval | None, *, base: bool = False) -> str:
     """How many times as much; the base's is 1 by definition and says so."""
     return "1 (base)" if base and estimate is not None else bounded(estimate)
 
@@ -160,7 +161,7 @@ def _optional(value: float | None) -> Decimal | None:
     return None if value is None else _decimal(value)
 
 
-def _in_units(estimate: Estimate, *, per: float) -> tuple[Decimal, Decimal | None, Decimal | None]:
+def _in_units(estimate: Interval, *, per: float) -> tuple[Decimal, Decimal | None, Decimal | None]:
     unit = _decimal(per)
     low, high = _optional(estimate.low), _optional(estimate.high)
     return (

@@ -16,17 +16,17 @@ from gpubench import checksum, records, units
 from gpubench.analysis import health
 from gpubench.api import schedule as api
 from gpubench.api.benchmark_status import EnvironmentFacts
-from gpubench.api.point_result import Basis, Estimate, PointState
+from gpubench.api.point_result import Basis, PointState
 from gpubench.plan.plan import Plan
 from gpubench.report import pairs, tables
 from gpubench.report.pairs import Side
 from gpubench.report.text import bounded
 from gpubench.scheduler import conditions, node_tests
 from gpubench.scheduler.ledger import AttemptRecord, Segment
-from gpubench.stats import changepoint, compare, intervals, outliers
+from gpubench.stats import changepoint, compare, intervals, steady_state
 from gpubench.stats.compare import Quantity
 from gpubench.units import rfc3339
-from gpubench.values import Value, content_id
+from gpubench.values import Interval, Value, content_id
 
 #: Of a schedule's history: entries, ConfigMaps, and bytes of one of these (etcd refuses objects over 1.5 MiB).
 RUNS_MAX = 1000
@@ -308,7 +308,7 @@ def _regression(measured: Sequence[Measured], *, tolerance: float, alpha: float)
     ratio = compare.speed_ratio(
         *(compare.of_values([one.figure.speed for one in part]) for part in (since, before)),
     )
-    speed = Estimate(mean=ratio.mean, low=ratio.low, high=ratio.high)
+    speed = Interval(mean=ratio.mean, low=ratio.low, high=ratio.high)
     nodes = tuple(sorted({node for one in since for node in one.figure.nodes}))
     figure, run = measured[-1].figure, since[0].run
     sentence = (
@@ -384,7 +384,7 @@ def _slow(group: Sequence[Figure]) -> list[api.SlowNode]:
     speeds = [figure.speed for figure in group]
     median = statistics.median(speeds)
     found = []
-    for figure, score in zip(group, outliers.scores(speeds), strict=True):
+    for figure, score in zip(group, steady_state.outlier_scores(speeds), strict=True):
         ratio = figure.speed / median
         if score >= -health.SCORE_MAX or figure.speed > (1 - health.BELOW_MEDIAN_MIN) * median:
             continue

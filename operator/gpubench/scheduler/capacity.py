@@ -16,7 +16,7 @@ from gpubench.scheduler.actions import Gang
 from gpubench.scheduler.budget import BudgetState
 from gpubench.scheduler.observed import FreeSlots, Observed
 from gpubench.scheduler.trials import TrialStatus
-from gpubench.stats import stopping as rules
+from gpubench.stats import stopping_rule
 from gpubench.units import processors
 
 STALL_TIMEOUT_SECONDS = 300.0  # at least; a step of a large model on a slow CPU takes about one minute
@@ -125,4 +125,4 @@ def _standard_error_wanted(plan: Plan, point: Point) -> float | None:
     asked = stopping.of_plan(plan)
     if asked is None or plan.mode is not Mode.THROUGHPUT or point.key.is_own_program:
         return None
-    return rules.run_error(asked)
+    return stopping_rule.run_error(asked)

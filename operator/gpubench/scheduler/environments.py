@@ -13,7 +13,7 @@ from gpubench.records import Environment
 from gpubench.scheduler.actions import Description
 from gpubench.scheduler.ledger import ENVIRONMENTS_MAX, AttemptRecord, Ledger
 from gpubench.scheduler.observed import ObservedJob, ObservedNode
-from gpubench.stats.efficiency import Ground
+from gpubench.stats.efficiency import EnvironmentKey
 
 LOG_HEAD_BYTES = 64 * 1024  # of pod 0's log; what libraries print before the record is a few kilobytes
 TRIED_FOR_SECONDS = 300.0  # after the attempt's end; by default its pod stays for twice as long
@@ -65,17 +65,17 @@ def location(names: Iterable[str], nodes: Iterable[ObservedNode], *, pods: int) 
     }
 
 
-def ground(record: AttemptRecord) -> Ground | None:
+def ground(record: AttemptRecord) -> EnvironmentKey | None:
     """What a measured attempt stands on; None for one without a result."""
     if record.result is None:
         return None
-    return Ground(record.result.environment, record.image_id or "", "+".join(record.instance_types))
+    return EnvironmentKey(record.result.environment, record.image_id or "", "+".join(record.instance_types))
 
 
-def distinct(grounds: Iterable[Ground]) -> tuple[Ground, ...]:
+def distinct(grounds: Iterable[EnvironmentKey]) -> tuple[EnvironmentKey, ...]:
     """Grounds that figures may not be averaged over, as they were met; what of one is unknown makes it no other one."""
     met = tuple(dict.fromkeys(grounds))
-    found: dict[int, Ground] = {}  # by where it was met
+    found: dict[int, EnvironmentKey] = {}  # by where it was met
     for place in sorted(range(len(met)), key=lambda place: met[place].unknown):  # those that tell most come first
         one = met[place]
         same = next((before for before, other in found.items() if other.is_comparable(one)), place)
@@ -83,7 +83,7 @@ def distinct(grounds: Iterable[Ground]) -> tuple[Ground, ...]:
     return tuple(found[place] for place in sorted(found))
 
 
-def differences(grounds: Sequence[Ground], known: Mapping[str, Environment]) -> str:
+def differences(grounds: Sequence[EnvironmentKey], known: Mapping[str, Environment]) -> str:
     """What these grounds differ in: `driver 550.54 and 560.35; instance type p3.2xlarge and p3.8xlarge`.
 
     Keys whose records were never read are told as they are.

@@ -13,7 +13,7 @@ from gpubench.scheduler.actions import Event, Gang
 from gpubench.scheduler.conditions import point_text
 from gpubench.scheduler.ledger import AttemptRecord, Outcome
 from gpubench.scheduler.observed import Study
-from gpubench.stats import throughput, training
+from gpubench.stats.gang import samples_per_second, timed_epochs, timed_seconds
 
 PLANNED = "Planned"
 POINT_SKIPPED = "PointSkipped"
@@ -98,12 +98,12 @@ def ending(plan: Plan, record: AttemptRecord) -> Event:
 def _found(plan: Plan, trial_id: str, result: Result) -> str:
     """What one trial gave, in the unit of its kind."""
     run = result.training
-    seconds = training.timed_seconds(run, plan.timed_region) if run is not None else None
+    seconds = timed_seconds(run, plan.timed_region) if run is not None else None
     if run is not None and seconds is not None:
-        epochs = training.timed_epochs(run, plan.timed_region)
+        epochs = timed_epochs(run, plan.timed_region)
         quality = f", {run.metric} {run.final:.4g}" if run.metric is not None and run.final is not None else ""
         return f"{seconds:.4g} s for {epochs} epoch{'s' if epochs > 1 else ''}{quality}"
-    speed = throughput.samples_per_second(result, plan.timed_region)
+    speed = samples_per_second(result, plan.timed_region)
     unit = "elements/s" if _key(plan, trial_id).workload == workloads.MESSAGES else "samples/s"
     return f"{speed:.4g} {unit}"
 

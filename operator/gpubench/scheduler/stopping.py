@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When the repeats of a point are enough: `measure.repeats` as the rule of `stats.stopping`, and what it is applied to.
+"""When the repeats of a point are enough: `measure.repeats` as a `stats.stopping_rule`, and what it is applied to.
 
 Where repeats are added until a metric is precise enough, every interval over them is corrected for the looks in
 between. The printed intervals are 95 % intervals whatever the confidence of the rule is: simulated with normally
@@ -13,12 +13,11 @@ from dataclasses import replace
 from gpubench.api.measuring import Repeats
 from gpubench.plan.plan import Plan, Strict
 from gpubench.records import Result
-from gpubench.stats import stopping as rules
-from gpubench.stats import throughput, training
+from gpubench.stats import gang, stopping_rule
 from gpubench.stats.intervals import CONFIDENCE
 
-Rule = rules.Wanted
-another = rules.another
+Rule = stopping_rule.StoppingRule
+another = stopping_rule.another
 
 
 def of(repeats: Repeats | None) -> Rule | None:
@@ -36,13 +35,13 @@ def of(repeats: Repeats | None) -> Rule | None:
 def confidence(repeats: Repeats | None) -> float:
     """At which intervals over such repeats are computed, so that they hold the truth in 95 % of benchmarks."""
     rule = of(repeats)
-    return CONFIDENCE if rule is None else rules.confidence(replace(rule, confidence=CONFIDENCE))
+    return CONFIDENCE if rule is None else stopping_rule.confidence(replace(rule, confidence=CONFIDENCE))
 
 
 def strict(repeats: Repeats | None) -> Strict | None:
     """What a plan keeps of this version's strictness."""
     rule = of(repeats)
-    return None if rule is None else Strict(rule=rules.confidence(rule), intervals=confidence(repeats))
+    return None if rule is None else Strict(rule=stopping_rule.confidence(rule), intervals=confidence(repeats))
 
 
 def of_plan(plan: Plan) -> Rule | None:
@@ -61,12 +60,11 @@ def values(plan: Plan, results: Sequence[Result]) -> tuple[float, ...]:
     seconds = [
         value
         for result in results
-        if result.training is not None
-        and (value := training.timed_seconds(result.training, plan.timed_region)) is not None
+        if result.training is not None and (value := gang.timed_seconds(result.training, plan.timed_region)) is not None
     ]
     if results and len(seconds) == len(results):
         return tuple(seconds)
-    return tuple(throughput.samples_per_second(result, plan.timed_region) for result in results)
+    return tuple(gang.samples_per_second(result, plan.timed_region) for result in results)
 
 
 def half_width(plan: Plan, results: Sequence[Result]) -> float | None:
@@ -74,7 +72,7 @@ def half_width(plan: Plan, results: Sequence[Result]) -> float | None:
     rule = of_plan(plan)
     if rule is None or not results:
         return None
-    found = rules.interval(values(plan, results), rule)
+    found = stopping_rule.interval(values(plan, results), rule)
     if found.low is None or found.high is None:
         return None
     return (found.high - found.low) / 2 / abs(found.mean)

@@ -24,7 +24,7 @@ from gpubench.plan.plan import Plan, Point, Trial
 from gpubench.records import Environment, Result
 from gpubench.scheduler import environments, stopping
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, Reason
-from gpubench.stats.efficiency import Ground
+from gpubench.stats.efficiency import EnvironmentKey
 
 BACKOFF_FIRST_SECONDS = 10.0  # after the second attempt in a row that ended early; after the first there is none
 BACKOFF_MAX_SECONDS = 300.0
@@ -274,7 +274,7 @@ def unstable(trials: Iterable[TrialStatus]) -> bool:
     return 0 < len(results) <= 2 * sum(not result.settled for result in results)
 
 
-def grounds(trials: Iterable[TrialStatus]) -> tuple[Ground, ...]:
+def grounds(trials: Iterable[TrialStatus]) -> tuple[EnvironmentKey, ...]:
     """The distinct environments of the repeats: one entry where they may be averaged."""
     measured = (trial.measured for trial in trials if trial.measured is not None)
     return environments.distinct(found for record in measured if (found := environments.ground(record)) is not None)

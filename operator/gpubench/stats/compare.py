@@ -9,8 +9,8 @@ assessing the equivalence of average bioavailability", J. Pharmacokinet. Biophar
 90 % interval, at an error of 5 %. Any other interval says nothing, and then so does the sentence. Repeats that are all
 equal say nothing either: seconds rounded by a program look like this, and how they scatter is not known.
 
-A bound against a baseline (`judged`) is one of these tests alone: not slower than by the tolerance, with an error of
-2.5 % for each point.
+A bound against a baseline (`is_as_fast`) is one of these tests alone: not slower than by the tolerance, with an error
+of 2.5 % for each point.
 """
 
 import math
@@ -21,10 +21,8 @@ from enum import StrEnum
 
 from scipy import special
 
-from gpubench.api.point_result import Estimate, Judgement
 from gpubench.stats import intervals
-from gpubench.stats.intervals import Interval
-from gpubench.values import Value
+from gpubench.values import Interval, Value
 
 #: A difference below this share is none that anybody acts on, unless the caller says otherwise.
 TOLERANCE = 0.02
@@ -60,7 +58,7 @@ class Sample:
     mean: float
     deviation: float | None  # standard deviation of the repeats; None where there are fewer than three
     #: At which an interval over them is computed so that it holds the truth in 95 % of studies: with repeats that were
-    #: added until a figure was precise enough, more (`measure.stopping`).
+    #: added until a figure was precise enough, more (`stats.stopping_rule`).
     confidence: float = intervals.CONFIDENCE
 
     @property
@@ -78,7 +76,7 @@ class Difference(Value):
     """B against A."""
 
     verdict: Verdict
-    ratio: Estimate  # of speeds, B over A; without bounds where there are too few repeats for any
+    ratio: Interval  # of speeds, B over A; without bounds where there are too few repeats for any
     more_repeats: int | None = None  # of each that would probably do, where nothing can be told and some would
     sentence: str
 
@@ -92,13 +90,13 @@ def of_values(values: Sequence[float], *, confidence: float = intervals.CONFIDEN
     return Sample(count=len(values), mean=mean, deviation=deviation, confidence=confidence)
 
 
-def of_estimate(estimate: Estimate, count: int, *, confidence: float = intervals.CONFIDENCE) -> Sample:
+def of_interval(interval: Interval, count: int, *, confidence: float = intervals.CONFIDENCE) -> Sample:
     """The sample behind Student's interval: its upper half is t s / sqrt(n); the lower end may have been cut at 0."""
     deviation = None
-    if estimate.high is not None:
+    if interval.high is not None:
         t = float(special.stdtrit(count - 1, (1 + confidence) / 2))
-        deviation = (estimate.high - estimate.mean) / t * math.sqrt(count)
-    return Sample(count=count, mean=estimate.mean, deviation=deviation, confidence=confidence)
+        deviation = (interval.high - interval.mean) / t * math.sqrt(count)
+    return Sample(count=count, mean=interval.mean, deviation=deviation, confidence=confidence)
 
 
 def difference(
@@ -112,24 +110,23 @@ def difference(
 ) -> Difference:
     """What the repeats of two points say about their difference."""
     ratio = speed_ratio(b, a, quantity=quantity)
-    estimate = Estimate(mean=ratio.mean, low=ratio.low, high=ratio.high)
     if ratio.low is None or ratio.high is None:
         text = f"cannot tell: {unbounded(b, a, name=name, other=other)}"
-        return Difference(verdict=Verdict.CANNOT_TELL, ratio=estimate, sentence=text)
+        return Difference(verdict=Verdict.CANNOT_TELL, ratio=ratio, sentence=text)
     largest = max(1 - ratio.low, ratio.high - 1)
     if ratio.low > 1 and _shows(largest):
         text = f"{name} is {_faster(ratio.low, ratio.high)}{_CERTAINTY}"
-        return Difference(verdict=Verdict.FASTER, ratio=estimate, sentence=text)
+        return Difference(verdict=Verdict.FASTER, ratio=ratio, sentence=text)
     if ratio.high < 1 and _shows(largest):
         text = f"{name} is {_range(1 - ratio.high, 1 - ratio.low)} slower{_CERTAINTY}"
-        return Difference(verdict=Verdict.SLOWER, ratio=estimate, sentence=text)
+        return Difference(verdict=Verdict.SLOWER, ratio=ratio, sentence=text)
     if largest <= tolerance or not _shows(largest):
         text = f"no difference larger than {percent(largest)}{_CERTAINTY}"
-        return Difference(verdict=Verdict.EQUAL, ratio=estimate, sentence=text)
+        return Difference(verdict=Verdict.EQUAL, ratio=ratio, sentence=text)
     more = more_repeats(b, a, quantity=quantity, tolerance=tolerance)
     return Difference(
         verdict=Verdict.CANNOT_TELL,
-        ratio=estimate,
+        ratio=ratio,
         more_repeats=more,
         sentence=f"cannot tell: {_either_way(ratio.low, ratio.high)}; {_advice(more)}",
     )
@@ -146,14 +143,13 @@ def speed_ratio(b: Sample, a: Sample, *, quantity: Quantity = Quantity.THROUGHPU
     return intervals.of_ratio(_values(top), _values(bottom), max(a.confidence, b.confidence))
 
 
-def judged(ratio: Interval, *, tolerance: float) -> Judgement:
-    """Whether a ratio of speeds keeps above 1 - tolerance: all of its interval, none of it, or neither."""
-    bound = 1 - tolerance
+def is_as_fast(ratio: Interval, *, tolerance: float) -> bool | None:
+    """Whether a ratio of speeds keeps above 1 - tolerance: all of its interval, or none of it; None for neither."""
     if ratio.low is None or ratio.high is None:
-        return Judgement.CANNOT_TELL
-    if ratio.low > bound:
-        return Judgement.PASS
-    return Judgement.FAIL if ratio.high < bound else Judgement.CANNOT_TELL
+        return None
+    if ratio.low > 1 - tolerance:
+        return True
+    return False if ratio.high < 1 - tolerance else None
 
 
 def more_repeats(

@@ -1,23 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From every rank's windows to the figures of the gang. Pure: the gang's result is made here, and checked here again.
+"""From every rank's records to the figures of the gang. Pure: the gang's result is made here, and checked here again.
 
 The windows that count are those from the steady state on, as it is found in the series of the slowest rank's windows
-(`steady`); a run that never settled is measured by all that came after the declared warm-up, with the notice that says
-so. In mode Training every epoch counts, from the first step on, and nothing is looked for; one that went on from a
-checkpoint has the epochs of earlier attempts, too, but their windows are in the logs of those.
+(`steady_state`); a run that never settled is measured by all that came after the declared warm-up, with the notice
+that says so. In mode Training every epoch counts, from the first step on, and nothing is looked for; one that went on
+from a checkpoint has the epochs of earlier attempts, too, but their windows are in the logs of those.
 
 Must not happen: a figure that follows from anything but recorded windows and epochs. Whoever has the records of a run
 must be able to compute its result once more, to the last digit (`gpubench verify`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
+from statistics import fmean
+from typing import Protocol, TypeVar
 
 from gpubench import records
 from gpubench.records import NOTICES_MAX, LossRose, Notice
-from gpubench.stats import diagnose, machine, run_length, steady
-from gpubench.stats.quantiles import quantile
-from gpubench.values import Value
+from gpubench.stats import steady_state, stopping_rule
+from gpubench.stats.intervals import quantile
+from gpubench.units import Formula
+from gpubench.values import Interval, Value
+from gpubench.workloads import Precision
 
 _QUANTILES = (0.05, 0.5, 0.95)
 #: Relative. The loss of a training that learns nothing also changes in its last digits.
@@ -25,7 +30,7 @@ _LOSS_RISE_MIN = 0.01
 
 
 class Figures(Value):
-    """What a `records.Result` says of work and time, in its fields' names and meaning."""
+    """The work and time of a `records.Result`, in its fields' names and meaning."""
 
     workers: int
     steps: int
@@ -65,7 +70,7 @@ def computed(
     """
     steps_before = resumed.step if resumed is not None else 0
     found = figures(ranks, batch_per_worker=batch_per_worker, epochs=epochs, steps_before=steps_before)
-    used = machine.of_ranks(usages, healths, ranks=len(ranks), counted=counted_share(ranks, found))
+    used = machine(usages, healths, ranks=len(ranks), counted=counted_share(ranks, found))
     if used is not None and resumed is not None:  # nobody knows what earlier attempts took
         used = used.model_copy(update={"joules": None})
     return Computed(
@@ -95,14 +100,14 @@ def figures(
     windows, steady_from, standard_error = measured, None, None
     if not epochs:
         series = [step_seconds(window) for window in measured]
-        found = steady.detect(series)
+        found = steady_state.detect(series)
         left_out = found.first if found.settled else 0
         windows = measured[left_out:]
         steady_from = windows[0].index if found.settled else None
-        standard_error = run_length.standard_error(series[left_out:])
+        standard_error = stopping_rule.standard_error(series[left_out:])
     steps = steps_before + sum(window.steps for window in windows)
     samples = steps * batch_per_worker * len(ranks)
-    nanoseconds = sum(window.nanoseconds for window in windows)
+    nanoseconds = measured_nanoseconds = sum(window.nanoseconds for window in windows)
     if epochs:  # what lies between windows is training time too, and the last batch of an epoch may be smaller
         samples = sum(epoch.samples for epoch in epochs)
         nanoseconds = sum(epoch.nanoseconds for epoch in epochs)
@@ -117,7 +122,7 @@ def figures(
         training=training(epochs) if epochs else None,
         steady_from=steady_from,
         standard_error=standard_error,
-        warm_up_nanoseconds=sum(map(_duration, _slowest(ranks))) - sum(map(_duration, windows)),
+        warm_up_nanoseconds=sum(window.nanoseconds for window in _slowest(ranks)) - measured_nanoseconds,
     )
 
 
@@ -130,10 +135,12 @@ def notices(
     """What a reader of the figures must know; `usages` are those of all ranks, in their order, or none."""
     found: list[Notice] = []
     if epochs:
-        found += _loss_rose(epochs)
+        first, last = epochs[0].loss, epochs[-1].loss
+        if last - first > _LOSS_RISE_MIN * abs(first):
+            found.append(LossRose(first=first, last=last))
     else:
-        found += diagnose.notices([step_seconds(window) for window in _measured(ranks)])
-    if len(usages) == len(ranks) and (straggler := diagnose.straggler([usage.compute_seconds for usage in usages])):
+        found += steady_state.notices([step_seconds(window) for window in _measured(ranks)])
+    if len(usages) == len(ranks) and (straggler := steady_state.straggler([usage.compute_seconds for usage in usages])):
         found.append(straggler)
     return tuple(found[:NOTICES_MAX])
 
@@ -167,13 +174,7 @@ def _measured(ranks: Sequence[Sequence[records.Window]]) -> list[records.Window]
 
 
 def _slowest(ranks: Sequence[Sequence[records.Window]]) -> list[records.Window]:
-    """Each window as its slowest rank has it."""
-    return [max(windows, key=_duration) for windows in zip(*ranks, strict=True)]
-
-
-def _loss_rose(epochs: Sequence[records.Epoch]) -> tuple[Notice, ...]:
-    first, last = epochs[0].loss, epochs[-1].loss
-    return (LossRose(first=first, last=last),) if last - first > _LOSS_RISE_MIN * abs(first) else ()
+    return [max(windows, key=lambda window: window.nanoseconds) for windows in zip(*ranks, strict=True)]
 
 
 def training(epochs: Sequence[records.Epoch]) -> records.Training:
@@ -202,5 +203,130 @@ def quantiles(nanoseconds: Sequence[int]) -> tuple[int, int, int]:
     return low, middle, high
 
 
-def _duration(window: records.Window) -> int:
-    return window.nanoseconds
+_Record = TypeVar("_Record", records.Usage, records.Health)
+_Number = TypeVar("_Number", int, float)
+
+
+def machine(
+    usages: Sequence[records.Usage], healths: Sequence[records.Health], *, ranks: int, counted: float = 1.0
+) -> records.Machine | None:
+    """What every rank has reported of its device, together; None where no rank has.
+
+    No figure is a sum over ranks of which one is missing: what only some of them have is left out.
+    `counted` is the share of the measured time that the figures of the gang stand on: the energy that belongs to them.
+    """
+    usages = usages if len(usages) == ranks else ()
+    healths = healths if len(healths) == ranks else ()
+    if not usages and not healths:
+        return None
+    weakest = min(healths, key=lambda health: health.arithmetic, default=None)
+    return records.Machine(
+        processor=_over(fmean, usages, lambda usage: usage.processor),
+        memory_bytes=_over(max, usages, lambda usage: usage.memory_bytes),
+        gpu=_over(fmean, usages, lambda usage: usage.gpu),
+        gpu_memory_bytes=_over(max, usages, lambda usage: usage.gpu_memory_bytes),
+        watts=_over(sum, usages, lambda usage: usage.watts),
+        joules=_over(sum, usages, lambda usage: None if usage.joules is None else usage.joules * counted),
+        celsius_high=_over(max, usages, lambda usage: usage.celsius_high),
+        throttled=_over(max, usages, lambda usage: usage.throttled),
+        arithmetic=weakest.arithmetic if weakest else None,
+        memory=_over(min, healths, lambda health: health.memory),
+        allreduce=_over(min, healths, lambda health: health.allreduce),
+        weakest_rank=weakest.rank if weakest else None,
+    )
+
+
+def _over(
+    fold: Callable[[Sequence[_Number]], _Number], ranks: Sequence[_Record], figure: Callable[[_Record], _Number | None]
+) -> _Number | None:
+    """Of all ranks together; None unless every one of them has it."""
+    known = [each for one in ranks if (each := figure(one)) is not None]
+    return fold(known) if known and len(known) == len(ranks) else None
+
+
+class TimedRegion(Protocol):
+    """Which part of a training its seconds are, as `measure.timedRegion` has it.
+
+    Published runs count the evaluation after each epoch, or leave the first epoch out, and their figures can only be
+    compared with the same choice.
+    """
+
+    @property
+    def evaluation(self) -> str:
+        """Inside or Outside."""
+
+    @property
+    def first_epoch(self) -> str:
+        """Included or Excluded."""
+
+
+def samples_per_second(result: records.Result, region: TimedRegion | None = None) -> float:
+    """Total samples over total time of the measured windows, all ranks together.
+
+    A window's time is that of its slowest rank; the quotient of the sums weighs each window by its time (harmonic
+    mean). Of a training run it is the same without its evaluations, and without the first epoch where the timed region
+    leaves that out and holds another one.
+    """
+    samples, nanoseconds = result.samples, result.nanoseconds
+    run = result.training
+    if run is not None and region is not None and region.first_epoch == "Excluded":
+        later = samples - run.first_samples, nanoseconds - run.first_nanoseconds
+        if min(later) > 0:
+            samples, nanoseconds = later
+    return samples / (nanoseconds / 1e9)
+
+
+def timed_epochs(training: records.Training, region: TimedRegion) -> int:
+    """Epochs in the region; 0 where a run's only epoch is left out."""
+    return training.epochs - (region.first_epoch == "Excluded")
+
+
+def timed_seconds(training: records.Training, region: TimedRegion) -> float | None:
+    """Seconds of the region; None where it holds no epoch, or where the sums of a user's own program contradict it."""
+    if not timed_epochs(training, region):
+        return None
+    nanoseconds = training.nanoseconds
+    if region.evaluation == "Inside":
+        nanoseconds += training.evaluation_nanoseconds
+    if region.first_epoch == "Excluded":
+        nanoseconds -= training.first_nanoseconds
+        if region.evaluation == "Inside":
+            nanoseconds -= training.first_evaluation_nanoseconds
+    return nanoseconds / 1e9 if nanoseconds > 0 else None
+
+
+BUS_BANDWIDTH = Formula(
+    text="throughput x bytes of an element / workers x 2 x (workers - 1) / workers",
+    source="NVIDIA nccl-tests, doc/PERFORMANCE.md",
+)
+
+ELEMENT_BYTES = {
+    Precision.FLOAT32: 4,
+    Precision.TENSOR_FLOAT32: 4,  # a way of multiplying: what travels is float32
+    Precision.MIXED_FLOAT16: 2,
+    Precision.MIXED_BFLOAT16: 2,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bandwidth:
+    """Bytes per second (NVIDIA nccl-tests, doc/PERFORMANCE.md).
+
+    Algorithm bandwidth is the bytes of one message over the time of one all-reduce. Bus bandwidth is that times
+    2 (n - 1) / n, which an ideal ring keeps constant whatever n is, so it can be compared with the speed of a link.
+    """
+
+    algorithm: Interval
+    bus: Interval
+
+
+def bandwidth(elements_per_second: Interval, *, workers: int, precision: Precision) -> Bandwidth | None:
+    """Of the all-reduce, at a throughput that counts the elements of all ranks; None for one rank, which sends nothing.
+
+    A step of t seconds moves one message of S bytes on each of n ranks, so T = n S / (t x bytes of an element) and
+    S / t = bytes of an element x T / n.
+    """
+    if workers == 1:
+        return None
+    algorithm = elements_per_second.scaled(ELEMENT_BYTES[precision] / workers)
+    return Bandwidth(algorithm=algorithm, bus=algorithm.scaled(2 * (workers - 1) / workers))

@@ -14,28 +14,11 @@ from dataclasses import dataclass
 from scipy import special
 
 from gpubench.units import Formula
+from gpubench.values import Interval
 
 CONFIDENCE = 0.95
-REPEATS_FOR_INTERVAL = (
-    3  # with fewer, the interval would be too wide to be of use and too easy to mistake for knowledge
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Interval:
-    """A mean and, where there is one, its interval."""
-
-    mean: float
-    low: float | None = None
-    high: float | None = None
-
-    def scaled(self, factor: float) -> "Interval":
-        """All three times a positive, certain factor."""
-        return Interval(
-            mean=self.mean * factor,
-            low=None if self.low is None else self.low * factor,
-            high=None if self.high is None else self.high * factor,
-        )
+#: With fewer, the interval would be too wide to be of use and too easy to mistake for knowledge.
+REPEATS_FOR_INTERVAL = 3
 
 
 MEAN = Formula(text="(values) / repeats", source="arithmetic mean over fresh runs")
@@ -121,3 +104,22 @@ def _variance_of_mean(values: Sequence[float]) -> float:
 
 def _t_quantile(freedom: float, confidence: float) -> float:
     return float(special.stdtrit(freedom, (1 + confidence) / 2))
+
+
+def of_count(count: int, *, exposure: float, confidence: float = CONFIDENCE) -> Interval | None:
+    """Events per unit of exposure, with the interval; None where there was no exposure."""
+    if count < 0 or exposure <= 0:
+        return None
+    tail = (1 - confidence) / 2
+    low = float(special.gammaincinv(count, tail)) if count else 0.0
+    high = float(special.gammaincinv(count + 1, 1 - tail))
+    return Interval(mean=count / exposure, low=low / exposure, high=high / exposure)
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """Linear between order statistics (type 7 of Hyndman and Fan, "Sample quantiles in statistical packages", 1996)."""
+    ordered = sorted(values)
+    place = share * (len(ordered) - 1)
+    below = int(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (place - below) * (ordered[above] - ordered[below])

@@ -43,7 +43,8 @@ import scipy  # its `optimize` is loaded at its first use: it takes longer than 
 from numpy.typing import NDArray
 from scipy import special
 
-from gpubench.stats.intervals import CONFIDENCE, Interval
+from gpubench.stats.intervals import CONFIDENCE
+from gpubench.values import Interval
 
 #: Worker counts that determine a law.
 COUNTS_MIN = 3

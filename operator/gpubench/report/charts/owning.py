@@ -9,7 +9,6 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from gpubench import workloads
-from gpubench.api.point_result import Estimate
 from gpubench.api.pool import GpuPool
 from gpubench.api.pool_price import Ownership
 from gpubench.cost import breakeven, ownership, price
@@ -19,6 +18,7 @@ from gpubench.report.charts import points
 from gpubench.report.charts.points import Entry
 from gpubench.report.document import Axis, Curves, Mark, Missing, Series
 from gpubench.report.tables import Column
+from gpubench.values import Interval
 
 _USE_STEPS = 20
 
@@ -103,8 +103,8 @@ def _gain_marks(owner: Ownership, own: _PerNode, other: _PerNode, rate: Rate) ->
             y=float(one.gain),
             hollow=own.hollow or other.hollow,
             said=(
-                text.percent(Estimate(mean=float(one.utilisation))),
-                text.bounded(Estimate(mean=float(one.gain))),
+                text.percent(Interval(mean=float(one.utilisation))),
+                text.bounded(Interval(mean=float(one.gain))),
             ),
         )
         for one in told

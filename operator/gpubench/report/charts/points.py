@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from typing import NamedTuple, TypeVar
 
-from gpubench.api.point_result import Estimate, PointResult, PointState
+from gpubench.api.point_result import PointResult, PointState
 from gpubench.api.pool import GpuPool
 from gpubench.api.sweep import DataSource
 from gpubench.plan.plan import Plan
 from gpubench.report import tables, text
 from gpubench.report.tables import NOT_PUBLISHED
+from gpubench.values import Interval
 
 #: Series of one chart that can be told apart by colour, mark and line, also in grey.
 SERIES_MAX = 8
@@ -143,9 +144,9 @@ def nothing(entries: Sequence[Entry]) -> str:
     return "nothing has been measured so far" if waiting else "nothing was measured"
 
 
-def scaled(found: Estimate, factor: float) -> Estimate:
+def scaled(found: Interval, factor: float) -> Interval:
     """The same in another unit."""
-    return Estimate(
+    return Interval(
         mean=found.mean * factor,
         low=None if found.low is None else found.low * factor,
         high=None if found.high is None else found.high * factor,

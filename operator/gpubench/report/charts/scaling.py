@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple, TypeVar
 
 from gpubench import workloads
-from gpubench.api.point_result import Estimate, PointResult, Scaling
+from gpubench.api.point_result import PointResult, Scaling
 from gpubench.report import text
 from gpubench.report.charts import points
 from gpubench.report.charts.points import Entry
 from gpubench.report.document import Axis, Curves, Mark, Missing, Series
 from gpubench.report.tables import Column
+from gpubench.values import Interval
 
 _GIGA = 1e9
 _Part = TypeVar("_Part")
@@ -43,7 +44,7 @@ class _Scale(NamedTuple):
     title: str
     axis: Axis
     column: str
-    figure: Callable[[PointResult, str], tuple[Estimate, str] | None]  # and its text; the kind of line is given
+    figure: Callable[[PointResult, str], tuple[Interval, str] | None]  # and its text; the kind of line is given
 
 
 def throughput(entries: Sequence[Entry]) -> tuple[Curves | Missing, ...]:
@@ -224,19 +225,19 @@ def _mark(point: PointResult, kind: str, scale: _Scale) -> Mark | None:
     )
 
 
-def _throughput_of(point: PointResult, kind: str) -> tuple[Estimate, str] | None:
+def _throughput_of(point: PointResult, kind: str) -> tuple[Interval, str] | None:
     del kind
     return None if point.throughput is None else (point.throughput, text.throughput(point.throughput))
 
 
-def _bandwidth_of(point: PointResult, kind: str) -> tuple[Estimate, str] | None:
+def _bandwidth_of(point: PointResult, kind: str) -> tuple[Interval, str] | None:
     del kind
     if point.bandwidth is None:
         return None
     return points.scaled(point.bandwidth.bus, 1 / _GIGA), text.spread(point.bandwidth.bus, per=_GIGA)
 
 
-def _efficiency_of(point: PointResult, kind: str) -> tuple[Estimate, str] | None:
+def _efficiency_of(point: PointResult, kind: str) -> tuple[Interval, str] | None:
     scaling: Scaling | None = next((one for one in point.scaling if one.kind == kind), None)
     return None if scaling is None else (scaling.efficiency, text.efficiency(scaling))
 

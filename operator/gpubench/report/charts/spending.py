@@ -9,14 +9,14 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from gpubench import workloads
-from gpubench.api.point_result import AmountInterval, Estimate, PointResult
+from gpubench.api.point_result import AmountInterval, PointResult
 from gpubench.cost import marginal, price
 from gpubench.report import text
 from gpubench.report.charts import points
 from gpubench.report.charts.points import Entry
 from gpubench.report.document import Axis, Bar, Bars, Curves, Mark, Missing, Series
 from gpubench.report.tables import Column
-from gpubench.stats.intervals import Interval
+from gpubench.values import Interval
 
 #: Bars of one chart; the others are in the table.
 BARS_MAX = 20
@@ -30,7 +30,7 @@ class _Question(NamedTuple):
     """What time and money are told of."""
 
     what: str
-    seconds: Callable[[PointResult], Estimate | None]
+    seconds: Callable[[PointResult], Interval | None]
     cost: Callable[[PointResult], AmountInterval | None]
 
 
@@ -38,7 +38,7 @@ class _Offer(NamedTuple):
     """A point with what it takes."""
 
     entry: Entry
-    seconds: Estimate
+    seconds: Interval
     cost: AmountInterval
 
 
@@ -211,7 +211,7 @@ def _questions(members: Sequence[Entry]) -> list[_Question]:
 
 
 def _goal(name: str) -> _Question:
-    def seconds(point: PointResult) -> Estimate | None:
+    def seconds(point: PointResult) -> Interval | None:
         found = next((goal for goal in point.goals if goal.name == name), None)
         return None if found is None else points.scaled(found.hours, _SECONDS_PER_HOUR)
 
@@ -221,16 +221,16 @@ def _goal(name: str) -> _Question:
     return _Question(what=f"goal {name}, at least", seconds=seconds, cost=cost)
 
 
-def _run_seconds(point: PointResult) -> Estimate | None:
+def _run_seconds(point: PointResult) -> Interval | None:
     return point.training.seconds if point.training else None
 
 
-def _sample_seconds(point: PointResult) -> Estimate | None:
+def _sample_seconds(point: PointResult) -> Interval | None:
     if point.throughput is None:
         return None
     interval = Interval(mean=point.throughput.mean, low=point.throughput.low, high=point.throughput.high)
     hours = marginal.hours_to_samples(_MILLION, throughput=interval)
-    return points.scaled(Estimate(mean=hours.mean, low=hours.low, high=hours.high), _SECONDS_PER_HOUR)
+    return points.scaled(hours, _SECONDS_PER_HOUR)
 
 
 _RUN = _Question(

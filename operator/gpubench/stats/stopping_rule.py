@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How many fresh runs a point needs, when that is decided while they come in, and the interval that is then true.
 
-Another run is made until the interval over runs is as narrow as wanted, or a maximum is reached. Looking after each run
+Another run is made until the interval over runs is as narrow as rule, or a maximum is reached. Looking after each run
 whether one may stop stops too early in just those studies whose runs happen to lie close together: their intervals are
 too narrow, and of nominal 95 % intervals fewer hold the truth (N. Starr, "The performance of a sequential procedure for
 the fixed-width interval estimation of the mean", Ann. Math. Stat. 37, 1966). C. Stein's two stages (Ann. Math. Stat.
@@ -24,8 +24,9 @@ show otherwise.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpubench.stats import intervals
-from gpubench.stats.intervals import CONFIDENCE, REPEATS_FOR_INTERVAL, Interval
+from gpubench.stats import intervals, steady_state
+from gpubench.stats.intervals import CONFIDENCE, REPEATS_FOR_INTERVAL
+from gpubench.values import Interval
 
 #: The error that a single run may have, as a share of the wanted half-width.
 _SHARE_OF_RUN = 1.0
@@ -40,7 +41,7 @@ _STRICTNESS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class StoppingRule:
     """When a point has been measured often enough."""
 
     relative_half_width: float  # of the interval, as a share of the mean
@@ -55,35 +56,35 @@ class Wanted:
         return self.last > max(self.first, REPEATS_FOR_INTERVAL)
 
 
-def another(values: Sequence[float], wanted: Wanted) -> bool:
+def another(values: Sequence[float], rule: StoppingRule) -> bool:
     """Whether one more fresh run is needed."""
-    if len(values) < wanted.first:
+    if len(values) < rule.first:
         return True
-    if len(values) >= wanted.last:
+    if len(values) >= rule.last:
         return False
-    found = interval(values, wanted)
+    found = interval(values, rule)
     if found.low is None or found.high is None:
         return True
-    return found.high - found.low > 2 * wanted.relative_half_width * abs(found.mean)
+    return found.high - found.low > 2 * rule.relative_half_width * abs(found.mean)
 
 
-def interval(values: Sequence[float], wanted: Wanted) -> Interval:
+def interval(values: Sequence[float], rule: StoppingRule) -> Interval:
     """The interval of runs that were ended by `another`, at least as sure as wanted; none where all are equal."""
     if values and min(values) == max(values):
         return Interval(mean=values[0])
-    return intervals.of_mean(values, confidence=confidence(wanted))
+    return intervals.of_mean(values, confidence=confidence(rule))
 
 
-def confidence(wanted: Wanted) -> float:
+def confidence(rule: StoppingRule) -> float:
     """At which intervals of such runs must be computed to be as sure as wanted; also that of a ratio."""
-    if wanted.strict is not None:
-        return wanted.strict
-    if not wanted.adaptive:
-        return wanted.confidence
-    return 1 - (1 - wanted.confidence) * _strictness(wanted)
+    if rule.strict is not None:
+        return rule.strict
+    if not rule.adaptive:
+        return rule.confidence
+    return 1 - (1 - rule.confidence) * _strictness(rule)
 
 
-def run_error(wanted: Wanted) -> float:
+def run_error(rule: StoppingRule) -> float:
     """The relative standard error that a single run should reach with its own windows.
 
     The variance of a run's value is that between runs plus the square of this. As large as the wanted half-width is
@@ -92,11 +93,50 @@ def run_error(wanted: Wanted) -> float:
     some windows to be known as steady. Half of it made figures a twentieth dearer where the cost of starting a run is
     left out, and no cheaper where it counts (tests/benchmarks/interval_coverage.py).
     """
-    return _SHARE_OF_RUN * wanted.relative_half_width
+    return _SHARE_OF_RUN * rule.relative_half_width
 
 
-def _strictness(wanted: Wanted) -> float:
+def _strictness(rule: StoppingRule) -> float:
     """By what the probability of missing the truth must be multiplied. Between rows and columns the stricter one."""
-    column = min((level for level in _STRICTNESS if level >= wanted.confidence), default=max(_STRICTNESS))
+    column = min((level for level in _STRICTNESS if level >= rule.confidence), default=max(_STRICTNESS))
     rows = _STRICTNESS[column]
-    return rows[max(first for first in rows if first <= max(wanted.first, REPEATS_FOR_INTERVAL))]
+    return rows[max(first for first in rows if first <= max(rule.first, REPEATS_FOR_INTERVAL))]
+
+
+# --- one run ----------------------------------------------------------------------------------------------------------
+
+#: Fewer counted windows do not show how large their own error is, nor whether they are of two kinds.
+COUNTED_MIN = steady_state.SPEEDS_WINDOWS_MIN
+#: Of the windows. Where more stand out they are no single pauses but a part of how the run goes, and of its error.
+_DRAWN_IN_MAX = 0.1
+
+
+def standard_error(step_seconds: Sequence[float]) -> float | None:
+    """Relative standard error of the mean of these windows, their correlation taken into account.
+
+    For the windows that count, from the first steady one on. It is the error of this run's mean alone: how another run
+    would differ is for `intervals`, over fresh runs. None where they are fewer than five.
+    """
+    if len(step_seconds) < steady_state.WINDOWS_MIN:
+        return None
+    return steady_state.error_of_mean(step_seconds) * len(step_seconds) / sum(step_seconds)
+
+
+def enough(step_seconds: Sequence[float], *, wanted: float) -> bool:
+    """Whether the run may end: the transient is over, enough windows count, and their error is small enough.
+
+    The error here is that of the windows with outliers drawn in, as long as these are one in ten at most. A run that
+    happened to have no slow steps yet would otherwise end sooner than others, and slow steps would be missing from the
+    figures of many runs. Must not happen: a run that ends while it still warms up, because its first windows happen to
+    lie close together, or before it can be known whether it has two speeds.
+    """
+    if len(step_seconds) < COUNTED_MIN:
+        return False
+    transient = steady_state.transient(step_seconds)
+    counted = step_seconds[steady_state.first_counted(transient, windows=len(step_seconds)) :]
+    if transient == len(step_seconds) // 2 or len(counted) < COUNTED_MIN:
+        return False
+    drawn_in = steady_state.clipped(counted)
+    moved = sum(one != other for one, other in zip(counted, drawn_in, strict=True))
+    error = standard_error(drawn_in if moved <= _DRAWN_IN_MAX * len(counted) else counted)
+    return error is not None and error <= wanted
