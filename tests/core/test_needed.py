@@ -338,7 +338,7 @@ def test_a_finished_study_stays_finished_under_a_version_that_is_stricter() -> N
     """As if it had been planned by one whose rule was laxer than that of today."""
     three = [1000.0, 1004.0, 1008.0]
     here = adaptive(lambda _, repeat: three[repeat % 3], most=5, width="0.011")
-    now = stopping.strict(here.plan.repeats)
+    now = Strict.of(here.plan.repeats)
     assert now is not None
     lax = here.plan.model_copy(update={"strict": Strict(rule=0.95, intervals=0.95)})
     stored = Plan.model_validate_json(lax.to_json())
@@ -361,9 +361,9 @@ def test_a_plan_keeps_how_strict_its_version_was_and_one_of_before_is_as_strict_
     here = adaptive(wild, most=5, confidence="0.9")
     plan = planning.begin(here.study, here.plan.pools, builders.NOW)
     assert isinstance(plan, Plan)
-    assert plan.strict == stopping.strict(plan.repeats)
-    assert here.plan.strict is None
-    assert world(here.study, plan, fate=measuring(plan, wild)).run().results == here.run().results
+    assert plan.strict == here.plan.strict == Strict.of(plan.repeats)
+    before = plan.model_copy(update={"strict": None})
+    assert world(here.study, before, fate=measuring(before, wild)).run().results == here.run().results
     fixed = planning.begin(builders.study(), (builders.pool(),), builders.NOW)
     assert isinstance(fixed, Plan)
     assert fixed.strict is None

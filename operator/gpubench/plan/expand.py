@@ -18,7 +18,7 @@ from gpubench.api.point_result import Basis
 from gpubench.api.pool import GpuPool, GpuPoolSpec, MeasuredBy
 from gpubench.api.sweep import Custom, Data, DataSource, Placement, SweepBlock, Variant
 from gpubench.plan.assignment import Checkpointing
-from gpubench.plan.plan import Imported, Plan, Point, PointKey, Timing, Trial, trial_id
+from gpubench.plan.plan import Imported, Plan, Point, PointKey, Strict, Timing, Trial, trial_id
 from gpubench.units import duration_seconds, window_seconds, workers_text
 from gpubench.workloads import MESSAGES, Precision
 
@@ -41,6 +41,7 @@ def freeze(
     used = tuple(sorted((pool for pool in pools if pool.name in named), key=lambda pool: pool.name))
     points = expand(spec, {pool.name: pool.spec for pool in used}, nodes)
     measure, limits, checkpoint = spec.measure, spec.limits, spec.checkpoint
+    repeats = measure.repeats if measure.repeats.until is not None else None
     return Plan(
         planned_at=planned_at,
         points=points,
@@ -60,7 +61,8 @@ def freeze(
         exchange_rates=spec.exchange_rates,
         mode=measure.mode,
         timed_region=measure.timed_region,
-        repeats=measure.repeats if measure.repeats.until is not None else None,
+        repeats=repeats,
+        strict=Strict.of(repeats),
         health_check=measure.health_check == "Enabled",
         checkpoint=checkpoint
         and Checkpointing(

@@ -10,6 +10,7 @@ elsewhere (`Imported`): they become results by the same functions as measured on
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from decimal import Decimal
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -25,6 +26,9 @@ from gpubench.api.pool import GpuPool
 from gpubench.api.pool_price import ExchangeRate
 from gpubench.api.sweep import Custom, Data, Variant
 from gpubench.plan.assignment import Checkpointing
+from gpubench.stats import stopping_rule
+from gpubench.stats.intervals import CONFIDENCE
+from gpubench.stats.stopping_rule import StoppingRule
 from gpubench.units import DecimalText
 from gpubench.values import Value, content_id
 from gpubench.workloads import Precision
@@ -188,14 +192,34 @@ class Timing(Value):
     attempt_timeout: int
 
 
+def stopping_rule_of(repeats: Repeats | None) -> StoppingRule | None:
+    """When a point has been repeated often enough; None where every point has a fixed number of repeats."""
+    if repeats is None or repeats.until is None:
+        return None
+    return StoppingRule(
+        relative_half_width=float(repeats.until.relative_half_width),
+        confidence=float(repeats.until.confidence),
+        first=repeats.min,
+        last=repeats.most,
+    )
+
+
 class Strict(Value):
-    """The confidences that are true although each repeat decides whether another one follows (`stats.stopping`).
+    """The confidences that are true although each repeat decides whether another one follows (`stats.stopping_rule`).
 
     They are those of the version that planned the benchmark: a stricter later one starts no finished benchmark again.
     """
 
     rule: float  # of the rule that ends the repeats
-    intervals: float  # of the printed intervals
+    intervals: float  # of the printed intervals, which hold the truth in 95 % of benchmarks
+
+    @classmethod
+    def of(cls, repeats: Repeats | None) -> "Strict | None":
+        """Those of this version; None where every point has a fixed number of repeats."""
+        if (rule := stopping_rule_of(repeats)) is None:
+            return None
+        printed = replace(rule, confidence=CONFIDENCE)
+        return cls(rule=stopping_rule.confidence(rule), intervals=stopping_rule.confidence(printed))
 
 
 class Plan(checksum.Stored):

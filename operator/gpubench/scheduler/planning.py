@@ -13,7 +13,7 @@ from gpubench.api.pool import GpuPool
 from gpubench.cost import price
 from gpubench.plan.expand import freeze
 from gpubench.plan.plan import Plan
-from gpubench.scheduler import account, conditions, stopping
+from gpubench.scheduler import account, conditions
 from gpubench.scheduler.observed import Study
 from gpubench.units import rfc3339
 
@@ -51,7 +51,6 @@ def begin(
         requeue_at = study.created_at + POOL_GRACE_SECONDS
         return _waiting(study, reason=conditions.WAITING_FOR_POOLS, sentence=sentence, now=now, requeue_at=requeue_at)
     plan = freeze(study.spec, pools, rfc3339(now), nodes)
-    plan = plan.model_copy(update={"strict": stopping.strict(plan.repeats)})
     plan = with_baseline(plan)
     if (problem := too_large(plan)) is not None:
         requeue_at = now + _LOOK_AGAIN_SECONDS

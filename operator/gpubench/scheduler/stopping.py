@@ -11,37 +11,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gpubench.api.measuring import Repeats
-from gpubench.plan.plan import Plan, Strict
+from gpubench.plan.plan import Plan, Strict, stopping_rule_of
 from gpubench.records import Result
 from gpubench.stats import gang, stopping_rule
 from gpubench.stats.intervals import CONFIDENCE
 
 Rule = stopping_rule.StoppingRule
 another = stopping_rule.another
-
-
-def of(repeats: Repeats | None) -> Rule | None:
-    """The rule; None where every point has a fixed number of repeats."""
-    if repeats is None or repeats.until is None:
-        return None
-    return Rule(
-        relative_half_width=float(repeats.until.relative_half_width),
-        confidence=float(repeats.until.confidence),
-        first=repeats.min,
-        last=repeats.most,
-    )
+of = stopping_rule_of
 
 
 def confidence(repeats: Repeats | None) -> float:
     """At which intervals over such repeats are computed, so that they hold the truth in 95 % of benchmarks."""
-    rule = of(repeats)
-    return CONFIDENCE if rule is None else stopping_rule.confidence(replace(rule, confidence=CONFIDENCE))
-
-
-def strict(repeats: Repeats | None) -> Strict | None:
-    """What a plan keeps of this version's strictness."""
-    rule = of(repeats)
-    return None if rule is None else Strict(rule=stopping_rule.confidence(rule), intervals=confidence(repeats))
+    strict = Strict.of(repeats)
+    return CONFIDENCE if strict is None else strict.intervals
 
 
 def of_plan(plan: Plan) -> Rule | None:
