@@ -25,9 +25,9 @@ import chart_page
 import dashboard_files
 from gpubench import names, permissions
 from gpubench.api import reference, schema
-from gpubench.report import contents
+from gpubench.report import document
 from gpubench_cli import __main__ as program
-from gpubench_cli import plots, report
+from gpubench_cli import page, report
 
 ROOT = Path(__file__).resolve().parents[1]
 CHART = Path("charts/gpubench")
@@ -124,10 +124,10 @@ def picture(study: str, name: str) -> str:
         measurements = STUDIES / "published" / f"{study}.csv"
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             program.main(("import", str(STUDIES / f"{study}.yaml"), str(measurements), "--out", str(folder)))
-        drawn = contents.document([report.found(str(folder), namespace=None)])
+        drawn = document.of_studies([report.found(str(folder), namespace=None)])
     source = measurements.relative_to(ROOT)
     chart = next(chart for chart in drawn.charts if chart.name == name)
-    return f"<!-- Generated from {source} by `make generate`; edit that, not this. -->\n{plots.picture(chart)}"
+    return f"<!-- Generated from {source} by `make generate`; edit that, not this. -->\n{page.picture(chart)}"
 
 
 def yaml_file(document: Mapping[str, Any], *, source: str) -> str:

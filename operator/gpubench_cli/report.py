@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`gpubench report NAME...`: studies side by side, as one HTML file and as Markdown.
 
-What it says is the core's (`gpubench.report.contents`); drawing it is `plots`, the page `page`: both open files of
-their libraries (fonts, a template), and are loaded only where they are needed.
+What it says is the core's (`gpubench.report.document`); `page` draws it, opens files of its libraries (fonts, a
+template), and is loaded only where it is needed.
 """
 
 import argparse
@@ -14,9 +14,8 @@ from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.status_sizes import BILLED_POINTS_MAX
 from gpubench.plan.plan import Plan
 from gpubench.records import Environment
-from gpubench.report import contents, markdown
-from gpubench.report.document import Document
-from gpubench.report.reported import Reported
+from gpubench.report import document, markdown
+from gpubench.report.document import Document, Reported
 from gpubench.scheduler.ledger import Ledger
 from gpubench_cli import documents, export, refusal, results, show, terminal
 from gpubench_cli.refusal import Refusal
@@ -46,15 +45,15 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 def run(arguments: argparse.Namespace) -> int:
     """Find, say, write."""
     out: Path | None = arguments.out or (None if arguments.markdown else _PAGE)
-    document = contents.document([found(name, namespace=arguments.namespace) for name in arguments.names])
+    told = document.of_studies([found(name, namespace=arguments.namespace) for name in arguments.names])
     if out is not None:
-        write(out, html(document))
+        write(out, html(told))
     if arguments.markdown is not None:
-        write(arguments.markdown, markdown.render(document))
+        write(arguments.markdown, markdown.render(told))
     return refusal.EXIT_DONE
 
 
-def html(document: Document) -> str:
+def html(told: Document) -> str:
     """The page; Refusal where its libraries are not installed."""
     try:
         from gpubench_cli import page  # noqa: PLC0415  # an extra, and slow to load
@@ -65,7 +64,7 @@ def html(document: Document) -> str:
             f"an HTML report needs the Python packages {' and '.join(_LIBRARIES)}: install gpubench[report], or write "
             "Markdown with --markdown"
         ) from error
-    return page.render(document)
+    return page.render(told)
 
 
 def found(name: str, *, namespace: str | None) -> Reported:

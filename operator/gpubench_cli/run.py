@@ -18,7 +18,7 @@ from gpubench.api.point_result import Judgement
 from gpubench.api.pool import GpuPool
 from gpubench.plan import estimate
 from gpubench.plan.plan import Plan
-from gpubench.report import answer, bills, grounds, tables
+from gpubench.report import answer, tables, text
 from gpubench.scheduler import conditions, planning
 from gpubench.scheduler.observed import Study
 from gpubench_cli import compare, documents, local, machine, refusal, results, show, small, terminal, volumes
@@ -201,7 +201,7 @@ def _run(
 
 def _report(status: GpuBenchmarkStatus, folder: ResultsFolder, *, note: str | None) -> None:
     terminal.print_tables(tables.of_study(status.results, status.prices))
-    for sentence in (*grounds.sentences(status.environments, status.results), *bills.price_sentences(status.prices)):
+    for sentence in (*text.environments(status.environments, status.results), *map(text.price, status.prices)):
         terminal.write(sentence)
     terminal.write(f"\n{status.answer or answer.answer(status.results)}")
     for sentence in show.spending(status):

@@ -17,7 +17,7 @@ from gpubench.analysis import bills as point_bills
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import Comparison, Condition, GpuBenchmarkStatus
 from gpubench.api.status_sizes import BILLED_POINTS_MAX
-from gpubench.report import answer, bills, grounds, node_time, tables, text
+from gpubench.report import answer, tables, text
 from gpubench.scheduler import conditions
 from gpubench.values import Value
 from gpubench_cli import refusal, results, terminal, yaml_text
@@ -149,15 +149,14 @@ def show_status(name: str, source: str, status: GpuBenchmarkStatus, *, remark: s
         return
     terminal.write("")
     terminal.print_tables(tables.of_study(status.results, status.prices))
-    told = (*grounds.sentences(status.environments, status.results), *bills.price_sentences(status.prices))
-    for sentence in told:
+    for sentence in (*text.environments(status.environments, status.results), *map(text.price, status.prices)):
         terminal.write(sentence)
     if status.seed is not None:
         terminal.write(f"\nOrder of the trials: repeat by repeat, each shuffled with seed {status.seed}.")
     terminal.write(f"\n{status.answer or answer.answer(status.results)}")
     for one in status.comparisons:
         terminal.write(f"\n{one.sentence}.")
-    for sentence in node_time.sentences(status):
+    for sentence in text.interruptions(status):
         terminal.write(f"\n{sentence}")
     for sentence in spending(status):
         terminal.write(f"\n{sentence}")
@@ -168,19 +167,19 @@ def show_status(name: str, source: str, status: GpuBenchmarkStatus, *, remark: s
 def show_bill(status: GpuBenchmarkStatus) -> None:
     """What was billed, point by point."""
     terminal.write("")
-    table = bills.table(status.results)
+    table = tables.bills(status.results)
     if table is None:
-        terminal.write(bills.NO_BILL if len(status.results) <= BILLED_POINTS_MAX else _EXPORT_FIRST)
+        terminal.write(text.NO_BILL if len(status.results) <= BILLED_POINTS_MAX else _EXPORT_FIRST)
         return
     terminal.print_table(table)
     terminal.write("")
-    for sentence in bills.totals(status.results, status.prices):
+    for sentence in text.billed(status.results, status.prices):
         terminal.write(sentence)
 
 
 def spending(status: GpuBenchmarkStatus) -> list[str]:
     """What the study has spent so far, and that its budget leaves something out, each in a line."""
-    found = [] if status.spent is None else [bills.spent(status.spent)]
+    found = [] if status.spent is None else [text.spent(status.spent)]
     exhausted = (one for one in status.conditions if (one.type, one.status) == (conditions.BUDGET_EXHAUSTED, "True"))
     return [*found, *(f"Budget: {condition.message}." for condition in exhausted)]
 

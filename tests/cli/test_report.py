@@ -23,12 +23,13 @@ from gpubench.api import validate
 from gpubench.api.price_result import Spent
 from gpubench.plan.expand import freeze
 from gpubench.plan.plan import Plan
-from gpubench.report import contents, head, markdown, tables, text
-from gpubench.report.document import Axis, Curves, Document, Mark, Series
+from gpubench.report import document, markdown, tables, text
+from gpubench.report.charts import Axis, Curves, Mark, Series
+from gpubench.report.document import Document
 from gpubench.report.tables import Column
 from gpubench.scheduler import ledger, manifests
 from gpubench_cli import __main__ as program
-from gpubench_cli import page, plots, report, results
+from gpubench_cli import page, report, results
 
 REAL = sorted((Path(__file__).parent / "recorded_results").iterdir())
 QUICKSTART = next(folder for folder in REAL if folder.name == "quickstart")
@@ -55,7 +56,7 @@ def two_pools(path: Path, *, name: str = "two-pools") -> Path:
 
 
 def document_of(*folders: Path) -> Document:
-    return contents.document([report.found(str(folder), namespace=None) for folder in folders])
+    return document.of_studies([report.found(str(folder), namespace=None) for folder in folders])
 
 
 def written(tmp_path: Path, *folders: Path) -> tuple[str, str]:
@@ -164,8 +165,8 @@ def test_what_a_user_wrote_is_text_and_no_markup(tmp_path: Path) -> None:
     )
     status = found.status.model_copy(update={"results": points, "answer": NASTY})
     nasty = found.model_copy(update={"name": NASTY, "study_text": f"{NASTY}\n```\n</code></pre>", "status": status})
-    document = contents.document([nasty])
-    html, md = page.render(document), markdown.render(document)
+    shown = document.of_studies([nasty])
+    html, md = page.render(shown), markdown.render(shown)
     assert not [element for element in all_elements(html) if element.tag == "script"]
     assert NASTY in pages.of_page(html).sentences
     assert pages.of_page(html) == pages.of_markdown(md)
@@ -181,8 +182,8 @@ def test_characters_that_do_something_do_nothing_in_a_report(tmp_path: Path) -> 
         for point in found.status.results
     )
     status = found.status.model_copy(update={"results": points, "answer": hostile})
-    document = contents.document([found.model_copy(update={"name": hostile, "status": status})])
-    for written_text in (page.render(document), markdown.render(document)):
+    shown = document.of_studies([found.model_copy(update={"name": hostile, "status": status})])
+    for written_text in (page.render(shown), markdown.render(shown)):
         assert "40GB" in written_text
         assert not [one for one in written_text if one not in "\n\t" and (ord(one) < 0x20 or 0x7F <= ord(one) < 0xA0)]
         assert "\u202e" not in written_text
@@ -223,7 +224,7 @@ def test_a_missing_chart_says_why(tmp_path: Path) -> None:
 def test_series_differ_in_mark_and_line_and_not_in_colour_alone() -> None:
     marks = tuple(Mark(x=x, y=x, said=(str(x), str(x))) for x in (1.0, 2.0))
     names = [f"series {number}" for number in range(8)]
-    drawn = plots.svg(
+    drawn = page.svg(
         Curves(
             name="c", title="t", description="d", x=Axis(title="x"), y=Axis(title="y"),
             series=tuple(Series(name=name, marks=marks) for name in names),
@@ -306,7 +307,7 @@ def test_a_study_of_a_cluster_has_the_same_report_as_its_folder(tmp_path: Path) 
     assert there.plan == here.plan
     assert there.environments == (builders.environment(),)
     assert there.source == "namespace studies"
-    of_cluster, of_folder = (pages.of_page(page.render(contents.document([one]))).tables for one in (there, here))
+    of_cluster, of_folder = (pages.of_page(page.render(document.of_studies([one]))).tables for one in (there, here))
     assert [grid for grid in of_cluster if "POOL" in grid[0]] == [grid for grid in of_folder if "POOL" in grid[0]]
     assert [grid for grid in of_cluster if "LINE" in grid[0]] == [grid for grid in of_folder if "LINE" in grid[0]]
 
@@ -317,7 +318,7 @@ def test_a_study_that_has_not_begun_says_so(tmp_path: Path) -> None:
             return {**super().benchmark(name), "status": {}}
 
     waiting = report.of_cluster(NotBegun(two_pools(tmp_path / "two")), "two-pools")
-    said = pages.of_page(page.render(contents.document([waiting]))).sentences
+    said = pages.of_page(page.render(document.of_studies([waiting]))).sentences
     assert "There are no results yet." in said
     assert "The study has not begun: its pools have not been looked at." in said
     assert "No figure: there are no points." in said
@@ -325,7 +326,7 @@ def test_a_study_that_has_not_begun_says_so(tmp_path: Path) -> None:
 
 def test_that_figures_were_re_priced_stands_with_their_study(tmp_path: Path) -> None:
     found = report.found(str(two_pools(tmp_path / "two")), namespace=None)
-    remarked = contents.document([found.model_copy(update={"remark": "Re-priced with other.yaml."})])
+    remarked = document.of_studies([found.model_copy(update={"remark": "Re-priced with other.yaml."})])
     assert "two-pools: Re-priced with other.yaml." in pages.of_markdown(markdown.render(remarked)).sentences
 
 
@@ -381,14 +382,14 @@ def test_the_head_says_what_must_be_known_of_what_is_to_be_taken(tmp_path: Path)
     found = report.found(str(decided(tmp_path / "decided")), namespace=None)
     assert found.status.best is not None
     doubtful = found.status.best.model_copy(update={"predicted": True, "sure": False, "tied": 2, "cost": None})
-    _, said, _ = head.sentences(found.spec, found.status.model_copy(update={"best": doubtful}))
+    _, said, _ = document.head(found.spec, found.status.model_copy(update={"best": doubtful}))
     assert said.endswith(
         "hours and at a price that is not known; it was not measured, but is predicted, and 2 others may be as good, "
         "and whether it keeps the limit is not sure."
     )
-    _, none, _ = head.sentences(found.spec, found.status.model_copy(update={"best": None}))
+    _, none, _ = document.head(found.spec, found.status.model_copy(update={"best": None}))
     assert none == "To take: no single gang; the answer says why."
-    assert head.sentences(None, found.status.model_copy(update={"best": None, "spent": None})) == ()
+    assert document.head(None, found.status.model_copy(update={"best": None, "spent": None})) == ()
 
 
 def test_a_study_file_that_is_gone_or_another_one_takes_no_figure_away(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from gpubench.api import status_sizes
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.point_result import PointState
 from gpubench.records import Environment
-from gpubench.report import grounds
+from gpubench.report import text
 from gpubench.scheduler import environments as grounds_of
 from gpubench.scheduler import ledger
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, Reason
@@ -352,7 +352,7 @@ def test_an_environment_names_the_links_of_all_its_gangs_and_no_others() -> None
     here, elsewhere = environments.facts(Ledger(records=entries, environments=(HERE,)))
     assert here.links == "NET/AWS Libfabric/GDRDMA, P2P/CUMEM"
     assert elsewhere.links == "NET/Socket"
-    assert "transport nccl, TensorFlow" in grounds.sentences((here,), ())[0].replace(f"links {here.links}, ", "")
+    assert "transport nccl, TensorFlow" in text.environments((here,), ())[0].replace(f"links {here.links}, ", "")
     (silent,) = environments.facts(Ledger(records=(gang("before", None),), environments=(HERE,)))
     assert silent.links is None
 
@@ -361,14 +361,14 @@ def test_people_read_an_environment_in_one_line_and_how_many_points_stand_on_it(
     digest = "sha256:" + "ab" * 32
     entries = (measured(HERE.key(), image_id=f"docker.io/jobs@{digest}", instance_types=("p4d",)),)
     shown = environments.facts(Ledger(records=entries, environments=(HERE,)))
-    (sentence,) = grounds.sentences(shown, ())
+    (sentence,) = text.environments(shown, ())
     assert sentence == (
         f"Environment {HERE.key()}: instance type p4d, image digest abababababab, NVIDIA A100-SXM4-40GB, "
         "driver 550.54.15, CUDA 12.5.1, cuDNN 9, NCCL 21805, transport nccl, TensorFlow 2.18.1, Horovod 0.28.1, "
         "threads per rank 11"
     )
     unread = environments.facts(Ledger(records=(measured("one"), measured("two", trial="u"))))
-    assert grounds.sentences(unread, ()) == (
+    assert text.environments(unread, ()) == (
         "Environment one, 0 points: its record was not read",
         "Environment two, 0 points: its record was not read",
     )

@@ -12,9 +12,8 @@ import measured
 from gpubench.api.point_result import AmountInterval, BillParts, Cost, PointBill, PointResult, PointState, Scaling
 from gpubench.cost import breakeven, price
 from gpubench.plan.expand import freeze
-from gpubench.report.charts import owning, paying, points, scaling, spending
-from gpubench.report.charts.points import Entry
-from gpubench.report.document import Axis, Bars, Curves, Missing
+from gpubench.report import charts
+from gpubench.report.charts import Axis, Bars, Curves, Entry, Missing
 from gpubench.report.tables import Column
 from gpubench.values import Interval
 
@@ -43,7 +42,7 @@ def curves(found: tuple[Curves | Missing, ...]) -> list[Curves]:
 
 def test_a_line_goes_over_the_worker_counts_of_one_pool_and_batch() -> None:
     (chart,) = curves(
-        scaling.throughput(
+        charts.throughput(
             [point(workers=2, speed=190.0), point(workers=1), point(workers=1, batch_per_worker=32, global_batch=32)]
         )
     )
@@ -58,7 +57,7 @@ def test_other_work_has_a_chart_of_its_own() -> None:
     entries = [
         point(workers=workers, precision=precision) for precision in ("float32", "mixed_float16") for workers in (1, 2)
     ]
-    assert [chart.title for chart in curves(scaling.throughput(entries))] == [
+    assert [chart.title for chart in curves(charts.throughput(entries))] == [
         "Throughput: mnist_cnn in float32, batch 64 per worker",
         "Throughput: mnist_cnn in mixed_float16, batch 64 per worker",
     ]
@@ -66,7 +65,7 @@ def test_other_work_has_a_chart_of_its_own() -> None:
 
 def test_two_workers_on_one_node_and_on_two_are_on_different_lines() -> None:
     (chart,) = curves(
-        scaling.throughput([point(), point(workers=2), point(workers=2, workers_per_node=1), point(workers=4)])
+        charts.throughput([point(), point(workers=2), point(workers=2, workers_per_node=1), point(workers=4)])
     )
     for series in chart.series:
         workers = [mark.x for mark in series.marks]
@@ -75,10 +74,10 @@ def test_two_workers_on_one_node_and_on_two_are_on_different_lines() -> None:
 
 def test_no_chart_has_more_lines_than_can_be_told_apart_and_none_is_lost() -> None:
     names = [f"pool-{number}" for number in range(11)]
-    charts = curves(scaling.throughput([point(name, workers=workers) for name in names for workers in (1, 2)]))
-    assert all(len(chart.series) <= points.SERIES_MAX for chart in charts)
-    assert [series.name for chart in charts for series in chart.series] == names
-    assert len({chart.name for chart in charts}) == len(charts)
+    found = curves(charts.throughput([point(name, workers=workers) for name in names for workers in (1, 2)]))
+    assert all(len(chart.series) <= charts.SERIES_MAX for chart in found)
+    assert [series.name for chart in found for series in chart.series] == names
+    assert len({chart.name for chart in found}) == len(found)
 
 
 def test_the_frontier_is_what_no_other_point_is_both_faster_and_cheaper_than() -> None:
@@ -88,7 +87,7 @@ def test_the_frontier_is_what_no_other_point_is_both_faster_and_cheaper_than() -
         point("between", speed=20.0, cost="2.0"),
         point("beaten", speed=19.0, cost="2.5"),
     ]
-    (chart,) = curves(spending.frontier(entries))
+    (chart,) = curves(charts.frontier(entries))
     assert [cost for _, cost in chart.steps] == [4.0, 2.0, 1.0], "the fastest first"
     labelled = {series.name for series in chart.series for mark in series.marks if mark.label}
     assert labelled == {"slow-cheap", "fast-dear", "between"}
@@ -97,8 +96,8 @@ def test_the_frontier_is_what_no_other_point_is_both_faster_and_cheaper_than() -
 
 def test_many_pools_share_a_frontier_and_none_is_lost() -> None:
     entries = [point(f"pool-{number}", speed=10.0 + number, cost=f"{30 - number}") for number in range(12)]
-    (chart,) = curves(spending.frontier(entries))
-    assert len(chart.series) == points.SERIES_MAX
+    (chart,) = curves(charts.frontier(entries))
+    assert len(chart.series) == charts.SERIES_MAX
     assert sum(len(series.marks) for series in chart.series) == 12
 
 
@@ -106,16 +105,16 @@ def test_currencies_never_share_an_axis() -> None:
     euros = Cost(per_million_samples=AmountInterval(mean="1.0", currency="EUR"))
     dear = Entry(point=point("c").point.model_copy(update={"cost": euros}))
     entries = [point("a"), point("b", speed=120.0), dear]
-    found = [chart for chart in spending.costs(entries) if isinstance(chart, Bars)]
+    found = [chart for chart in charts.costs(entries) if isinstance(chart, Bars)]
     assert [{bar.said[:3] for bar in chart.bars} for chart in found] == [{"USD"}, {"EUR"}]
-    (frontier,) = curves(spending.frontier(entries))
+    (frontier,) = curves(charts.frontier(entries))
     assert {series.name for series in frontier.series} == {"a", "b"}
 
 
 def test_the_cheapest_stands_first_and_an_open_end_stays_open() -> None:
     opened = Cost(per_million_samples=AmountInterval(mean="0.5", low="0.4", currency="USD"))
     entries = [point("a"), Entry(point=point("b").point.model_copy(update={"cost": opened}))]
-    (chart,) = (chart for chart in spending.costs(entries) if isinstance(chart, Bars))
+    (chart,) = (chart for chart in charts.costs(entries) if isinstance(chart, Bars))
     assert [bar.name[0] for bar in chart.bars] == ["b", "a"]
     assert (chart.bars[0].low, chart.bars[0].high) == (0.4, None)
 
@@ -125,7 +124,7 @@ def test_the_parts_of_a_bill_follow_each_other_and_end_at_the_bill() -> None:
     other = PointBill(
         total="0.005", currency="USD", attempts=1, incomplete=1, parts=BillParts(start_up="0.001", lost="0.004")
     )
-    (chart,) = paying.waterfall([point("a", bill=one), point("b", bill=other), point("c")])
+    (chart,) = charts.waterfall([point("a", bill=one), point("b", bill=other), point("c")])
     assert isinstance(chart, Bars)
     *parts, bill = chart.bars
     assert [part.name for part in parts] == ["start-up", "measured work", "lost work"]
@@ -138,7 +137,7 @@ def test_the_parts_of_a_bill_follow_each_other_and_end_at_the_bill() -> None:
 
 
 def test_without_a_bill_there_is_a_sentence_and_never_a_marginal_cost() -> None:
-    (found,) = paying.waterfall([point("a")])
+    (found,) = charts.waterfall([point("a")])
     assert isinstance(found, Missing)
     assert found.reason == "nothing was billed: no attempt has ended on a pool that has a price"
 
@@ -148,16 +147,16 @@ def test_pools_that_share_a_scaling_baseline_are_one_line() -> None:
         found = Scaling(kind="weak", baseline_workers=1, baseline_pool="small", efficiency=Interval(mean=efficiency))
         return point(pool, workers=workers, scaling=(found,))
 
-    (chart,) = curves(scaling.efficiency([point("small"), larger("large", 4, 0.9), larger("huge", 8, 0.8)]))
+    (chart,) = curves(charts.efficiency([point("small"), larger("large", 4, 0.9), larger("huge", 8, 0.8)]))
     (series,) = chart.series
     assert series.name == "small, large, huge"
     assert [mark.x for mark in series.marks] == [1, 4, 8]
 
 
-_OF_MEASUREMENTS = (scaling.throughput, scaling.efficiency, spending.frontier, spending.costs)
+_OF_MEASUREMENTS = (charts.throughput, charts.efficiency, charts.frontier, charts.costs)
 
 
-@pytest.mark.parametrize("draw", [*_OF_MEASUREMENTS, owning.gains, paying.waterfall])
+@pytest.mark.parametrize("draw", [*_OF_MEASUREMENTS, charts.gains, charts.waterfall])
 def test_no_points_are_no_empty_chart(draw: Any) -> None:
     (found,) = draw([])
     assert found == Missing(title=found.title, reason="there are no points")
@@ -186,7 +185,7 @@ def test_the_gain_of_an_own_machine_is_one_at_its_break_even_use() -> None:
     pools = (builders.pool("own", price=None, ownership=ownership), builders.pool("rented", price=rented))
     plan = freeze(builders.spec(builders.block(pools=["own", "rented"], workers=[1])), pools, measured.AT)
     found = measured.results(plan, {0: (100.0, 101.0, 99.0), 1: (80.0, 81.0, 79.0)})
-    (chart,) = curves(owning.gains([Entry(point=one, plan=plan) for one in found]))
+    (chart,) = curves(charts.gains([Entry(point=one, plan=plan) for one in found]))
     (series,) = chart.series
     owner, rate = plan.pool("own").spec.ownership, price.rate(plan.pool("rented").spec)
     assert owner is not None
@@ -208,6 +207,6 @@ def test_a_rented_pool_in_another_currency_is_not_compared_with() -> None:
     pools = (builders.pool("own", price=None, ownership=ownership), builders.pool("rented"))
     plan = freeze(builders.spec(builders.block(pools=["own", "rented"], workers=[1])), pools, measured.AT)
     results = measured.results(plan, {0: (100.0, 101.0, 99.0), 1: (80.0, 81.0, 79.0)})
-    (found,) = owning.gains([Entry(point=one, plan=plan) for one in results])
+    (found,) = charts.gains([Entry(point=one, plan=plan) for one in results])
     assert isinstance(found, Missing)
     assert "different currencies" in found.reason

@@ -18,7 +18,6 @@ from gpubench.cost import price, waterfall
 from gpubench.cost.amount import Rate
 from gpubench.plan import expand
 from gpubench.plan.plan import Plan, Point
-from gpubench.report import bills as bill_texts
 from gpubench.report import tables, text
 from gpubench.scheduler import step
 from gpubench.scheduler.ledger import AttemptRecord, Ledger
@@ -133,7 +132,7 @@ def _cost(place: _Place, goals: Sequence[Goal]) -> Iterator[Row]:
     if (result.throughput is None and seconds is None) or result.workload == workloads.MESSAGES:
         return
     rate, used = price.planned_rate(plan, result.pool), prices.of_pool(plan, plan.pool(result.pool))
-    origin = "; ".join((_ABOVE, *bill_texts.price_sentences([used] if used is not None else [])))
+    origin = "; ".join((_ABOVE, *map(text.price, [used] if used is not None else [])))
     if rate is None:
         yield Row(field="cost", text=text.UNDEFINED, origin=price.without_exchange(plan, result.pool) or NO_PRICE)
     paid: _Inputs = {} if rate is None else {"rate": rate, "nodes": plan.paid_nodes(place.point)}

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A report as Markdown (CommonMark with the tables of GitHub). A chart stands there as the table of its figures.
+"""A report as Markdown (CommonMark with the tables of GitHub). A chart is shown as the table of its figures.
 
 Must not happen: a text of a user's that is taken for markup: a `|` would shift a table's cells, a `<` open an element.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 
-from gpubench.report.document import Bars, Block, Code, Curves, Document, Listing, Missing, Paragraph, TitledTable
+from gpubench.report.charts import Bars, Curves, Missing
+from gpubench.report.document import Block, Code, Document, Listing, Paragraph, TitledTable
 from gpubench.report.tables import Table
 from gpubench.sanitize import printable
 
-_FENCE = "```"
 #: What means something anywhere in a line. An underscore inside a word does not: names stay readable.
 _MARKUP = re.compile(r"([\\`*\[\]<>|~$&#]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))")
 #: What means something where a line begins: lists and rules.
@@ -20,12 +20,11 @@ _AT_BEGIN = re.compile(r"^([+\-=]|\d+[.)])")
 
 def render(document: Document) -> str:
     """The whole report."""
-    parts = [f"# {text(document.title)}", text(document.lead)]
-    if document.head:
-        parts.append("\n".join(f"* {text(sentence)}" for sentence in document.head))
+    parts = [f"# {text(document.title)}", text(document.lead), *_bullets(document.head)]
     for section in document.sections:
         parts.append(f"## {text(section.title)}")
-        parts += [_block(block) for block in section.blocks]
+        for block in section.blocks:
+            parts += [*([] if block.title is None else [f"### {text(block.title)}"]), *_content(block)]
     return printable("\n\n".join(parts)) + "\n"
 
 
@@ -36,24 +35,25 @@ def text(plain: str) -> str:
     return _AT_BEGIN.sub(lambda found: f"{found[0][:-1]}\\{found[0][-1]}", escaped)
 
 
-def _block(block: Block) -> str:
+def _content(block: Block) -> list[str]:
     match block:
         case Paragraph():
-            return "\n\n".join([*_heading(block.title), text(block.text)])
+            return [text(block.text)]
         case Listing():
-            return "\n\n".join([*_heading(block.title), "\n".join(f"* {text(item)}" for item in block.items)])
+            return _bullets(block.items)
         case TitledTable():
-            return "\n\n".join([*_heading(block.caption), _table(block.table), *_notes(block.table.notes)])
+            return [_table(block.table), *_bullets(block.table.notes)]
         case Code():
-            return "\n\n".join([*_heading(block.caption), _code(block.text)])
+            return [_code(block.text)]
         case Missing():
-            return "\n\n".join([*_heading(block.title), f"No figure: {text(block.reason)}."])
+            return [f"No figure: {text(block.reason)}."]
         case Curves() | Bars():
-            return "\n\n".join([*_heading(block.title), text(block.description), _table(block.table())])
+            return [text(block.description), _table(block.table())]
 
 
-def _heading(title: str | None) -> list[str]:
-    return [] if title is None else [f"### {text(title)}"]
+def _bullets(lines: Iterable[str]) -> list[str]:
+    found = "\n".join(f"* {text(line)}" for line in lines)
+    return [found] if found else []
 
 
 def _table(table: Table) -> str:
@@ -63,13 +63,8 @@ def _table(table: Table) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (titles, rules, *rows))
 
 
-def _notes(notes: Sequence[str]) -> list[str]:
-    return ["\n".join(f"* {text(note)}" for note in notes)] if notes else []
-
-
 def _code(content: str) -> str:
     """Text between fences longer than any in it."""
-    longest = max((len(found) for found in re.findall(r"`{3,}", content)), default=0)
-    fence = "`" * max(len(_FENCE), longest + 1)
+    fence = max(("```", *(f"{found}`" for found in re.findall(r"`{3,}", content))), key=len)
     language = "yaml" if "apiVersion:" in content else "sh"
     return f"{fence}{language}\n{content.rstrip(chr(10))}\n{fence}"

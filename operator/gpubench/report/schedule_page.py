@@ -7,19 +7,10 @@ HTML and Markdown are made of it as of every report. Must not happen: runs of tw
 from collections.abc import Sequence
 
 from gpubench.api.schedule import GpuBenchmarkScheduleStatus
-from gpubench.report.document import (
-    Axis,
-    Block,
-    Curves,
-    Document,
-    Listing,
-    Mark,
-    Paragraph,
-    Section,
-    Series,
-    TitledTable,
-)
-from gpubench.report.tables import Column, Table
+from gpubench.report import tables
+from gpubench.report.charts import Axis, Curves, Mark, Series
+from gpubench.report.document import Block, Document, Listing, Paragraph, Section, TitledTable
+from gpubench.report.tables import Table
 from gpubench.report.text import UNDEFINED
 from gpubench.schedule import history
 from gpubench.schedule.history import Entry, Figure, Measured
@@ -36,7 +27,7 @@ def document(name: str, entries: Sequence[Entry], status: GpuBenchmarkScheduleSt
     """Everything that is known of a schedule's runs."""
     sections = [
         Section(name="verdict", title="What has changed", blocks=tuple(_verdict(status))),
-        Section(name="runs", title="Runs", blocks=(TitledTable(caption="Newest first", table=runs(entries)),)),
+        Section(name="runs", title="Runs", blocks=(TitledTable(title="Newest first", table=runs(entries)),)),
     ]
     if charts := _charts(entries):
         sections.append(Section(name="over-time", title="Over time", blocks=charts))
@@ -50,16 +41,8 @@ def document(name: str, entries: Sequence[Entry], status: GpuBenchmarkScheduleSt
 
 def runs(entries: Sequence[Entry]) -> Table:
     """A line for each run and point, newest first."""
-    columns = (
-        Column(title="RUN"),
-        Column(title="DUE"),
-        Column(title="STATE"),
-        Column(title="POINT"),
-        Column(title="FIGURE", numeric=True),
-        Column(title="NODES"),
-        Column(title="ENVIRONMENT"),
-        Column(title="SPENT", numeric=True),
-    )
+    titles = ("RUN", "DUE", "STATE", "POINT", "FIGURE", "NODES", "ENVIRONMENT", "SPENT")
+    columns = tables.columns(*titles, numeric=("FIGURE", "SPENT"))
     return Table(columns=columns, rows=tuple(row for entry in reversed(entries) for row in _rows(entry)))
 
 
@@ -128,7 +111,7 @@ def _chart(number: int, measured: Sequence[Measured]) -> Curves:
             )
             for key in environments
         ),
-        columns=(Column(title="Environment"), Column(title="Run"), Column(title=what, numeric=True)),
+        columns=tables.columns("Environment", "Run", what, numeric=(what,)),
     )
 
 

@@ -1,36 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study's results as a table: columns, rows of text, and notes below. Who prints it, and how wide, is not known here.
+"""Results as tables: columns, rows of text, and notes below. Who prints a table, and how wide, is not known here.
 
 `flat` gives the same results as plain values for programs, one record for each point, nothing rounded.
 """
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
+from typing import NamedTuple
 
 from gpubench import workloads
+from gpubench.api.goodput_result import PoolGoodput
 from gpubench.api.point_result import (
     SOURCES,
     AmountInterval,
-    Bandwidth,
     Basis,
     Cost,
-    GoalResult,
-    GpuUsage,
-    HostUsage,
     PointBill,
     PointResult,
     PointState,
-    Quality,
+    Relative,
     Scaling,
     Stopping,
-    TrainingResult,
 )
+from gpubench.api.pool import CapacityType, GpuPool
+from gpubench.api.pool_price import Ownership, Price
 from gpubench.api.price_result import PriceUsed
 from gpubench.api.sweep import DataSource
-from gpubench.report import relatives, text
-from gpubench.units import workers_text
+from gpubench.cost import price
+from gpubench.plan.plan import Plan
+from gpubench.report import text
+from gpubench.units import duration_text, workers_text
 from gpubench.values import Interval, Value
 
 
@@ -47,6 +48,12 @@ class Table(Value):
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...] = ()
+
+
+def columns(*titles: str, numeric: Iterable[str] = ()) -> tuple[Column, ...]:
+    """Columns in the order of their titles; those that `numeric` names belong to the right."""
+    to_the_right = frozenset(numeric)
+    return tuple(Column(title=title, numeric=title in to_the_right) for title in titles)
 
 
 BATCH_NOTE = "BATCH is per worker."
@@ -89,16 +96,21 @@ GOALS_NOTE = (
     "and slower convergence at large batches come on top."
 )
 
-_ADAPTIVE = (Stopping.PRECISION_REACHED, Stopping.MAXIMUM_REACHED)
-
-_Cell = Callable[[PointResult], str]
 _GIGA = 1e9
 
 
-def of_study(points: Sequence[PointResult], prices: Sequence[PriceUsed] = ()) -> tuple[Table, ...]:
-    """All tables of a study: its points and, where there is something to say, its goals and its machines.
+class _Field(NamedTuple):
+    """A column, and what its cell says of a point."""
 
-    `prices` are those that its costs stand on: where one has moved, costs at both ends stand beside the cost.
+    title: str
+    cell: Callable[[PointResult], str]
+    numeric: bool = True
+
+
+def of_study(points: Sequence[PointResult], prices: Sequence[PriceUsed] = ()) -> tuple[Table, ...]:
+    """All tables of a benchmark: its points and, where there are some, its goals and its nodes' use.
+
+    `prices` are those behind its costs: where one has moved, costs at both ends are shown beside the cost.
     """
     return (
         results(points, prices),
@@ -108,50 +120,47 @@ def of_study(points: Sequence[PointResult], prices: Sequence[PriceUsed] = ()) ->
 
 
 def results(points: Sequence[PointResult], prices: Sequence[PriceUsed] = ()) -> Table:
-    """The table of a study's points, in the plan's order. Its columns are those that the points have figures for."""
+    """The table of the points, in the plan's order. Its columns are those that the points have figures for."""
     moved = _moved(points, prices)
-    columns = [*_key_columns(points), *_figure_columns(points, moved), *_RUN_COLUMNS]
+    fields = [*_key_fields(points), *_figure_fields(points, moved), *_RUN_FIELDS]
     ranges = [RANGE_NOTE] if moved else []
+    return _of_points(points, fields, (*reading_notes(points), *ranges, *reasons(points), *warnings(points)))
+
+
+def machines(points: Sequence[PointResult]) -> Table:
+    """What the nodes did while the points were measured."""
+    used = [point for point in points if point.gpu or point.host]
+    on_gpus = any(point.gpu for point in used)
+    fields = [*_key_fields(used), *_HOST_FIELDS, *(_GPU_FIELDS if on_gpus else [])]
+    return _of_points(used, fields, (HOST_NOTE, GPU_NOTE) if on_gpus else (HOST_NOTE,))
+
+
+def _of_points(points: Sequence[PointResult], fields: Sequence[_Field], notes: tuple[str, ...]) -> Table:
     return Table(
-        columns=tuple(column for column, _ in columns),
-        rows=tuple(tuple(cell(point) for _, cell in columns) for point in points),
-        notes=(*reading_notes(points), *ranges, *reasons(points), *warnings(points)),
+        columns=tuple(Column(title=field.title, numeric=field.numeric) for field in fields),
+        rows=tuple(tuple(field.cell(point) for field in fields) for point in points),
+        notes=notes,
     )
 
 
 def goals(points: Sequence[PointResult]) -> Table:
     """What the goals would take at the throughput of each point."""
-    columns = _key_columns(points)
-    figure_columns = (
-        Column(title="GOAL"),
-        Column(title="HOURS, AT LEAST", numeric=True),
-        Column(title="COST, AT LEAST", numeric=True),
+    keys = _of_points(points, _key_fields(points), (GOALS_NOTE,))
+    took = columns("GOAL", "HOURS, AT LEAST", "COST, AT LEAST", numeric=("HOURS, AT LEAST", "COST, AT LEAST"))
+    rows = tuple(
+        (
+            *key,
+            f"{goal.name} (Unstable)" if point.state is PointState.UNSTABLE else goal.name,
+            text.bounded(goal.hours),
+            text.money(goal.cost),
+        )
+        for point, key in zip(points, keys.rows, strict=True)
+        for goal in point.goals
     )
-    return Table(
-        columns=(*(column for column, _ in columns), *figure_columns),
-        rows=tuple(
-            (*(cell(point) for _, cell in columns), _goal(point, goal), text.bounded(goal.hours), _money(goal.cost))
-            for point in points
-            for goal in point.goals
-        ),
-        notes=(GOALS_NOTE,),
-    )
+    return keys.model_copy(update={"columns": (*keys.columns, *took), "rows": rows})
 
 
-def machines(points: Sequence[PointResult]) -> Table:
-    """What the machines did while the points were measured."""
-    told = [point for point in points if point.gpu or point.host]
-    on_gpus = any(point.gpu for point in told)
-    columns = [*_key_columns(told), *_HOST_COLUMNS, *(_GPU_COLUMNS if on_gpus else [])]
-    return Table(
-        columns=tuple(column for column, _ in columns),
-        rows=tuple(tuple(cell(point) for _, cell in columns) for point in told),
-        notes=(HOST_NOTE, GPU_NOTE) if on_gpus else (HOST_NOTE,),
-    )
-
-
-def _goal(point: PointResult, goal: GoalResult) -> str:
-    return f"{goal.name} (Unstable)" if point.state is PointState.UNSTABLE else goal.name
+# --- a point in words -------------------------------------------------------------------------------------------------
 
 
 def describe(point: PointResult) -> str:
@@ -169,11 +178,11 @@ def data(point: PointResult) -> str:
 
 def shape(point: PointResult) -> str:
     """Workers, batch and variant of a point in words."""
-    workers = workers_text(point.workers)
+    batch = (
+        f"global batch {point.global_batch}" if point.batch_per_worker is None else f"batch {point.batch_per_worker}"
+    )
     variant = f" with {point.variant}" if point.variant else ""
-    if point.batch_per_worker is None:
-        return f"{workers} at global batch {point.global_batch}{variant}"
-    return f"{workers} at batch {point.batch_per_worker}{variant}"
+    return f"{workers_text(point.workers)} at {batch}{variant}"
 
 
 def headline(point: PointResult) -> str | None:
@@ -195,125 +204,88 @@ def _is_message(point: PointResult) -> bool:
 # --- columns ----------------------------------------------------------------------------------------------------------
 
 
-def _key_columns(points: Sequence[PointResult]) -> list[tuple[Column, _Cell]]:
+def _key_fields(points: Sequence[PointResult]) -> list[_Field]:
     """What tells the points apart; what all of them leave at its default is not shown."""
-    columns: list[tuple[Column, _Cell]] = [
-        (Column(title="WORKLOAD"), lambda point: point.workload),
-        (Column(title="POOL"), lambda point: point.pool),
-        *([(Column(title="NODE"), lambda point: _optional(point.node))] if any(one.node for one in points) else []),
-        (Column(title="WORKERS", numeric=True), lambda point: str(point.workers)),
-        (Column(title="BATCH", numeric=True), lambda point: _optional(point.batch_per_worker)),
-        (Column(title="PRECISION"), lambda point: point.precision),
-    ]
-    if any(point.data is not DataSource.SYNTHETIC for point in points):
-        columns.append((Column(title="DATA"), data))
-    if any(point.variant for point in points):
-        columns.append((Column(title="VARIANT"), lambda point: _optional(point.variant)))
-    if any(point.basis is not Basis.MEASURED for point in points):
-        columns.append((Column(title="BASIS"), lambda point: point.basis.value))
-    return columns
+    fields = (
+        (_Field("WORKLOAD", lambda point: point.workload, numeric=False), True),
+        (_Field("POOL", lambda point: point.pool, numeric=False), True),
+        (_Field("NODE", lambda point: text.optional(point.node), numeric=False), any(one.node for one in points)),
+        (_Field("WORKERS", lambda point: str(point.workers)), True),
+        (_Field("BATCH", lambda point: text.optional(point.batch_per_worker)), True),
+        (_Field("PRECISION", lambda point: point.precision, numeric=False), True),
+        (_Field("DATA", data, numeric=False), any(one.data is not DataSource.SYNTHETIC for one in points)),
+        (
+            _Field("VARIANT", lambda point: text.optional(point.variant), numeric=False),
+            any(one.variant for one in points),
+        ),
+        (
+            _Field("BASIS", lambda point: point.basis.value, numeric=False),
+            any(one.basis is not Basis.MEASURED for one in points),
+        ),
+    )
+    return [field for field, is_shown in fields if is_shown]
 
 
-def _figure_columns(points: Sequence[PointResult], moved: Mapping[str, PriceUsed]) -> list[tuple[Column, _Cell]]:
+def _figure_fields(points: Sequence[PointResult], moved: Mapping[str, PriceUsed]) -> list[_Field]:
     trained = [point for point in points if point.training]
     messages = [point for point in points if point.throughput and _is_message(point)]
     others = [point for point in points if point.throughput and not point.training and not _is_message(point)]
     return [
-        (Column(title="STATE"), lambda point: point.state.value),
-        *(_throughput_columns(points, moved) if others or not (trained or messages) else []),
-        *(_training_columns(trained, moved) if trained else []),
-        *(_BANDWIDTH_COLUMNS if messages else []),
-        *((Column(title=title, numeric=True), _RELATIVE_CELLS[title]) for title in relatives.titles(points)),
+        _Field("STATE", lambda point: point.state.value, numeric=False),
+        *(_throughput_fields(points, moved) if others or not (trained or messages) else []),
+        *(_training_fields(trained, moved) if trained else []),
+        *(_BANDWIDTH_FIELDS if messages else []),
+        *(field for field in _RELATIVE_FIELDS if field.title in _relative_titles(points)),
     ]
 
 
-def _throughput_columns(points: Sequence[PointResult], moved: Mapping[str, PriceUsed]) -> list[tuple[Column, _Cell]]:
+def _throughput_fields(points: Sequence[PointResult], moved: Mapping[str, PriceUsed]) -> list[_Field]:
     kinds = {scaling.kind for point in points for scaling in point.scaling}
     bases = {scaling.baseline_workers for point in points for scaling in point.scaling}
 
-    def efficiencies(point: PointResult) -> str:
-        found = [_efficiency(one, name_kind=len(kinds) > 1, name_base=len(bases) > 1) for one in point.scaling]
-        return ", ".join(found) or text.UNDEFINED
+    def efficiency(one: Scaling) -> str:
+        kind = f"{one.kind} " if len(kinds) > 1 else ""
+        base = f" of {one.baseline_workers}" if len(bases) > 1 else ""
+        pool = f" on {one.baseline_pool}" if one.baseline_pool else ""
+        return f"{kind}{text.efficiency(one)}{base}{pool}"
 
     return [
-        # The elements of a message are no samples: allreduce has its own columns.
-        (
-            Column(title="SAMPLES/S", numeric=True),
-            _throughput,
-        ),
-        (Column(title="EFFICIENCY", numeric=True), efficiencies),
-        (
-            Column(title="COST/M SAMPLES", numeric=True),
-            lambda point: _money(point.cost.per_million_samples if point.cost else None),
-        ),
-        *_range_columns(moved, lambda cost: cost.per_million_samples),
+        _Field("SAMPLES/S", _throughput),
+        _Field("EFFICIENCY", lambda point: ", ".join(map(efficiency, point.scaling)) or text.UNDEFINED),
+        _Field("COST/M SAMPLES", lambda point: text.money(point.cost.per_million_samples if point.cost else None)),
+        *_range_fields(moved, lambda cost: cost.per_million_samples),
     ]
 
 
 def _throughput(point: PointResult) -> str:
-    if _is_message(point):
+    if _is_message(point):  # its elements are no samples: bandwidth has columns of its own
         return text.UNDEFINED
-    return NOT_PUBLISHED if _is_withheld(point) else text.throughput(point.throughput)
+    is_imported = point.basis is Basis.IMPORTED or point.state is PointState.NOT_PUBLISHED
+    if is_imported and point.throughput is None and point.training is None:
+        return NOT_PUBLISHED
+    return text.throughput(point.throughput)
 
 
-def _is_withheld(point: PointResult) -> bool:
-    """Whether the publication that the point is imported from does not print how fast it was."""
-    without = point.throughput is None and point.training is None
-    return without and (point.basis is Basis.IMPORTED or point.state is PointState.NOT_PUBLISHED)
-
-
-def _training_columns(trained: Sequence[PointResult], moved: Mapping[str, PriceUsed]) -> list[tuple[Column, _Cell]]:
+def _training_fields(trained: Sequence[PointResult], moved: Mapping[str, PriceUsed]) -> list[_Field]:
     runs = [point.training for point in trained if point.training]
     unit = text.time_unit(run.seconds.mean for run in runs if run.seconds)
     metrics = dict.fromkeys(run.quality.metric for run in runs if run.quality)
     return [
-        (
-            Column(title="EPOCHS", numeric=True),
-            lambda point: _optional(text.epochs(point)),
+        _Field("EPOCHS", lambda point: text.optional(text.epochs(point))),
+        _Field(
+            "SECONDS/EPOCH", lambda point: text.spread(point.training.seconds_per_epoch if point.training else None)
         ),
-        (
-            Column(title="SECONDS/EPOCH", numeric=True),
-            lambda point: text.spread(point.training.seconds_per_epoch if point.training else None),
-        ),
-        (
-            Column(title=unit.name.upper(), numeric=True),
+        _Field(
+            unit.name.upper(),
             lambda point: text.spread(point.training.seconds if point.training else None, per=unit.seconds),
         ),
-        *((Column(title=metric.upper(), numeric=True), _quality_cell(metric)) for metric in metrics),
-        (
-            Column(title="COST/RUN", numeric=True),
-            lambda point: _money(point.cost.per_run if point.cost else None),
-        ),
-        *_range_columns(moved, lambda cost: cost.per_run),
+        *(_Field(metric.upper(), _quality_cell(metric)) for metric in metrics),
+        _Field("COST/RUN", lambda point: text.money(point.cost.per_run if point.cost else None)),
+        *_range_fields(moved, lambda cost: cost.per_run),
     ]
 
 
-def _moved(points: Sequence[PointResult], prices: Sequence[PriceUsed]) -> dict[str, PriceUsed]:
-    """The prices of the points' pools that have moved; of a node that costs nothing there is nothing to scale."""
-    pools = {point.pool for point in points if point.cost is not None}
-    return {one.pool: one for one in prices if one.pool in pools and one.low and one.high and _price(one) > 0}
-
-
-def _range_columns(
-    moved: Mapping[str, PriceUsed], amount: Callable[[Cost], AmountInterval | None]
-) -> list[tuple[Column, _Cell]]:
-    """A cost at both ends of the range of its pool's price; costs are in proportion to it."""
-
-    def cell(point: PointResult) -> str:
-        price, cost = moved.get(point.pool), amount(point.cost) if point.cost is not None else None
-        if price is None or cost is None or price.low is None or price.high is None:
-            return text.UNDEFINED
-        per_price = Decimal(cost.mean) / _price(price)
-        return text.between(per_price * Decimal(price.low), per_price * Decimal(price.high))
-
-    return [(Column(title="AT LOW–HIGH PRICE", numeric=True), cell)] if moved else []
-
-
-def _price(one: PriceUsed) -> Decimal:
-    return Decimal(one.per_node_hour)
-
-
-def _quality_cell(metric: str) -> _Cell:
+def _quality_cell(metric: str) -> Callable[[PointResult], str]:
     def cell(point: PointResult) -> str:
         quality = point.training.quality if point.training else None
         return text.UNDEFINED if quality is None or quality.metric != metric else text.quality(quality)
@@ -321,17 +293,27 @@ def _quality_cell(metric: str) -> _Cell:
     return cell
 
 
-_RELATIVE_CELLS: Mapping[str, _Cell] = {relatives.TIME: relatives.time, relatives.COST: relatives.cost}
-_BANDWIDTH_COLUMNS: tuple[tuple[Column, _Cell], ...] = (
-    (
-        Column(title="ALGBW GB/S", numeric=True),
-        lambda point: text.spread(point.bandwidth.algorithm if point.bandwidth else None, per=_GIGA),
-    ),
-    (
-        Column(title="BUSBW GB/S", numeric=True),
-        lambda point: text.spread(point.bandwidth.bus if point.bandwidth else None, per=_GIGA),
-    ),
-)
+def _moved(points: Sequence[PointResult], prices: Sequence[PriceUsed]) -> dict[str, PriceUsed]:
+    """The prices of the points' pools that have moved; of a node that costs nothing there is nothing to scale."""
+    pools = {point.pool for point in points if point.cost is not None}
+    return {
+        one.pool: one for one in prices if one.pool in pools and one.low and one.high and Decimal(one.per_node_hour) > 0
+    }
+
+
+def _range_fields(
+    moved: Mapping[str, PriceUsed], amount: Callable[[Cost], AmountInterval | None]
+) -> tuple[_Field, ...]:
+    """A cost at both ends of the range of its pool's price; costs are in proportion to it."""
+
+    def cell(point: PointResult) -> str:
+        used, cost = moved.get(point.pool), amount(point.cost) if point.cost is not None else None
+        if used is None or cost is None or used.low is None or used.high is None:
+            return text.UNDEFINED
+        per_price = Decimal(cost.mean) / Decimal(used.per_node_hour)
+        return text.between(per_price * Decimal(used.low), per_price * Decimal(used.high))
+
+    return (_Field("AT LOW–HIGH PRICE", cell),) if moved else ()
 
 
 def _repeats(point: PointResult) -> str:
@@ -340,53 +322,53 @@ def _repeats(point: PointResult) -> str:
     return f"{count}{missed}" if count else text.UNDEFINED
 
 
-_RUN_COLUMNS: tuple[tuple[Column, _Cell], ...] = (
-    (Column(title="REPEATS", numeric=True), _repeats),
-    (Column(title="NODES", numeric=True), lambda point: _optional(point.nodes or None)),
-)
-
-_HOST_COLUMNS: tuple[tuple[Column, _Cell], ...] = (
-    (Column(title="PROCESSORS", numeric=True), lambda point: _sampled(_host(point).processors)),
-    (Column(title="RSS GB", numeric=True), lambda point: _sampled(_host(point).memory_peak, per=_GIGA)),
-)
-_GPU_COLUMNS: tuple[tuple[Column, _Cell], ...] = (
-    (Column(title="GPU %", numeric=True), lambda point: _sampled(_gpu(point).utilization, per=0.01)),
-    (Column(title="GPU GB", numeric=True), lambda point: _sampled(_gpu(point).memory_peak, per=_GIGA)),
-    (Column(title="WATTS", numeric=True), lambda point: _sampled(_gpu(point).watts)),
-    (Column(title="THROTTLED %", numeric=True), lambda point: _sampled(_gpu(point).throttled, per=0.01)),
-    (
-        Column(title="J/M SAMPLES", numeric=True),
-        lambda point: _sampled(_gpu(point).joules_per_million_samples),
-    ),
-)
-
-
-def _host(point: PointResult) -> HostUsage:
-    return point.host or HostUsage()
-
-
-def _gpu(point: PointResult) -> GpuUsage:
-    return point.gpu or GpuUsage()
-
-
-def _sampled(value: float | None, *, per: float = 1.0) -> str:
+def _sampled(path: str, *, per: float = 1.0) -> Callable[[PointResult], str]:
     """The mean of samples: without an interval, so with few digits."""
-    return text.UNDEFINED if value is None else text.spread(Interval(mean=value), per=per)
+
+    def cell(point: PointResult) -> str:
+        value = _at(point, path)
+        return text.spread(Interval(mean=value), per=per) if isinstance(value, int | float) else text.UNDEFINED
+
+    return cell
 
 
-def _optional(value: object | None) -> str:
-    return text.UNDEFINED if value is None else str(value)
+def _at(point: PointResult, path: str) -> object:
+    """The value at a path such as `training.seconds.mean`; None where any step of it is absent."""
+    value: object = point
+    for name in path.split("."):
+        value = None if value is None else getattr(value, name)
+    return value
 
 
-def _money(amount: AmountInterval | None) -> str:
-    return text.UNDEFINED if amount is None else text.money(amount)
+def _relative_cell(estimate: Callable[[Relative], Interval | None]) -> Callable[[PointResult], str]:
+    def cell(point: PointResult) -> str:
+        one = point.relative
+        return text.UNDEFINED if one is None else text.relative(estimate(one), base=one.baseline_pool is None)
+
+    return cell
 
 
-def _efficiency(scaling: Scaling, *, name_kind: bool, name_base: bool) -> str:
-    kind = f"{scaling.kind} " if name_kind else ""
-    base = f" of {scaling.baseline_workers}" if name_base else ""
-    pool = f" on {scaling.baseline_pool}" if scaling.baseline_pool else ""
-    return f"{kind}{text.efficiency(scaling)}{base}{pool}"
+_RELATIVE_TIME, _RELATIVE_COST = "RELATIVE TIME", "RELATIVE COST"
+_RELATIVE_FIELDS = (
+    _Field(_RELATIVE_TIME, _relative_cell(lambda relative: relative.time)),
+    _Field(_RELATIVE_COST, _relative_cell(lambda relative: relative.cost)),
+)
+_BANDWIDTH_FIELDS = (
+    _Field("ALGBW GB/S", lambda point: text.spread(point.bandwidth.algorithm if point.bandwidth else None, per=_GIGA)),
+    _Field("BUSBW GB/S", lambda point: text.spread(point.bandwidth.bus if point.bandwidth else None, per=_GIGA)),
+)
+_RUN_FIELDS = (_Field("REPEATS", _repeats), _Field("NODES", lambda point: text.optional(point.nodes or None)))
+_HOST_FIELDS = (
+    _Field("PROCESSORS", _sampled("host.processors")),
+    _Field("RSS GB", _sampled("host.memory_peak", per=_GIGA)),
+)
+_GPU_FIELDS = (
+    _Field("GPU %", _sampled("gpu.utilization", per=0.01)),
+    _Field("GPU GB", _sampled("gpu.memory_peak", per=_GIGA)),
+    _Field("WATTS", _sampled("gpu.watts")),
+    _Field("THROTTLED %", _sampled("gpu.throttled", per=0.01)),
+    _Field("J/M SAMPLES", _sampled("gpu.joules_per_million_samples")),
+)
 
 
 # --- notes ------------------------------------------------------------------------------------------------------------
@@ -394,33 +376,29 @@ def _efficiency(scaling: Scaling, *, name_kind: bool, name_base: bool) -> str:
 
 def reading_notes(points: Sequence[PointResult]) -> list[str]:
     """How the columns are to be read."""
-    measured = [point for point in points if point.throughput or point.scaling]
-    regions = dict.fromkeys(point.training.timed_region for point in points if point.training)
-    notes = [BATCH_NOTE]
-    notes += [f"Seconds, and the cost of a run, are of {text.timed_region(region)}." for region in regions]
-    if any(point.training and point.training.quality for point in points):
-        notes.append(QUALITY_NOTE)
-    if any(point.throughput and point.throughput.low is not None for point in measured):
-        notes.append(INTERVAL_NOTE)
-    if any(_lacks_repeats(point) for point in points):
-        notes.append(NO_INTERVAL_NOTE)
-    if any(point.scaling for point in measured if not point.training):
-        notes.append(EFFICIENCY_NOTE)
-    if any(scaling.baseline_pool for point in measured if not point.training for scaling in point.scaling):
-        notes.append(ACROSS_POOLS_NOTE)
-    if (relative := relatives.note(points)) is not None:
-        notes.append(relative)
-    if any(point.bandwidth for point in points):
-        notes.append(BANDWIDTH_NOTE)
-    if any(point.basis not in SOURCES for point in points):
-        notes.append(BASIS_NOTE)
-    if any(point.basis is Basis.IMPORTED for point in points):
-        notes.append(IMPORTED_NOTE)
-    if any(point.state is PointState.UNSTABLE for point in points):
-        notes.append(UNSTABLE_NOTE)
-    if any(point.stopping in _ADAPTIVE for point in points):
-        notes.append(ADAPTIVE_NOTE)
-    return notes
+    trained = [point.training for point in points if point.training]
+    regions = dict.fromkeys(run.timed_region for run in trained)
+    scaled = [scaling for point in points if not point.training for scaling in point.scaling]
+    relative = _relative_note(points)
+    notes = (
+        (BATCH_NOTE, True),
+        *((f"Seconds, and the cost of a run, are of {text.timed_region(region)}.", True) for region in regions),
+        (QUALITY_NOTE, any(run.quality for run in trained)),
+        (INTERVAL_NOTE, any(point.throughput and point.throughput.low is not None for point in points)),
+        (NO_INTERVAL_NOTE, any(_lacks_repeats(point) for point in points)),
+        (EFFICIENCY_NOTE, bool(scaled)),
+        (ACROSS_POOLS_NOTE, any(scaling.baseline_pool for scaling in scaled)),
+        *([(relative, True)] if relative is not None else []),
+        (BANDWIDTH_NOTE, any(point.bandwidth for point in points)),
+        (BASIS_NOTE, any(point.basis not in SOURCES for point in points)),
+        (IMPORTED_NOTE, any(point.basis is Basis.IMPORTED for point in points)),
+        (UNSTABLE_NOTE, any(point.state is PointState.UNSTABLE for point in points)),
+        (
+            ADAPTIVE_NOTE,
+            any(point.stopping in (Stopping.PRECISION_REACHED, Stopping.MAXIMUM_REACHED) for point in points),
+        ),
+    )
+    return [note for note, applies in notes if applies]
 
 
 def _lacks_repeats(point: PointResult) -> bool:
@@ -428,176 +406,366 @@ def _lacks_repeats(point: PointResult) -> bool:
     return ended and bool(point.values) and point.throughput is not None and point.throughput.low is None
 
 
+def _relative_titles(points: Sequence[PointResult]) -> tuple[str, ...]:
+    """The columns of relative figures: none without a baseline."""
+    found = [point.relative for point in points if point.relative is not None]
+    costs = (_RELATIVE_COST,) if any(one.cost is not None for one in found) else ()
+    return (_RELATIVE_TIME, *costs) if found else ()
+
+
+def _relative_note(points: Sequence[PointResult]) -> str | None:
+    titles = _relative_titles(points)
+    if not titles:
+        return None
+    bases = {
+        (one.baseline_pool, one.baseline_workers)
+        for point in points
+        if (one := point.relative) is not None and one.baseline_pool is not None and one.baseline_workers is not None
+    }
+    base = "the point that spec.baseline names"
+    if len(bases) == 1:
+        [(pool, workers)] = bases
+        base = f"{workers_text(workers)} on {pool}"
+    are = "is" if len(titles) == 1 else "are"
+    return (
+        f"{' and '.join(titles)} {are} in multiples of {base} for the same samples of the same workload, with 95 % "
+        "intervals; what spec.baseline does not name is the same for both."
+    )
+
+
 def reasons(points: Sequence[PointResult]) -> list[str]:
     """Each with its point; of what was not published only how much that is, for the table shows where."""
-    told = [
-        f"{point.state.value}: {describe(point)}: {point.reason}"
-        for point in points
-        if point.reason and point.state is not PointState.NOT_PUBLISHED
-    ]
     withheld = Counter(point.reason for point in points if point.state is PointState.NOT_PUBLISHED and point.reason)
-    told += [
-        f"{PointState.NOT_PUBLISHED.value}: {count} point{'' if count == 1 else 's'}: {reason}"
-        for reason, count in withheld.items()
+    return [
+        *(
+            f"{point.state.value}: {describe(point)}: {point.reason}"
+            for point in points
+            if point.reason and point.state is not PointState.NOT_PUBLISHED
+        ),
+        *(
+            f"{PointState.NOT_PUBLISHED.value}: {text.counted(count, 'point')}: {reason}"
+            for reason, count in withheld.items()
+        ),
     ]
-    return told
 
 
 def warnings(points: Sequence[PointResult]) -> list[str]:
     """Each warning once; how many points carry it, or which, is said beside it."""
-    messages = [list(dict.fromkeys(warning.message for warning in point.warnings)) for point in points]
-    carriers = Counter(message for of_point in messages for message in of_point)
-    notes = []
-    for message, count in carriers.items():
-        carrier = next(point for point, of_point in zip(points, messages, strict=True) if message in of_point)
-        notes.append(f"Warning: {describe(carrier) if count == 1 else f'{count} points'}: {message}")
-    return notes
+    carriers: dict[str, list[PointResult]] = {}
+    for point in points:
+        for message in dict.fromkeys(warning.message for warning in point.warnings):
+            carriers.setdefault(message, []).append(point)
+    return [
+        f"Warning: {describe(found[0]) if len(found) == 1 else f'{len(found)} points'}: {message}"
+        for message, found in carriers.items()
+    ]
+
+
+# --- bills, nodes' time and prices ------------------------------------------------------------------------------------
+
+
+class Part(NamedTuple):
+    """A part of a bill or of the nodes' time: its column, its bar in a chart, and what is to be said of it."""
+
+    title: str
+    name: str = ""
+    meaning: str | None = None
+
+
+#: By the fields of a bill's parts, in the order in which the money is spent.
+BILL_PARTS = {
+    "image_pull": Part("PULL", "image pull", "PULL: image and volumes, until the container starts."),
+    "waiting": Part("WAITING", "waiting for the gang", "WAITING: for the other pods of the gang."),
+    "start_up": Part("START-UP", "start-up"),
+    "warm_up": Part("WARM-UP", "warm-up"),
+    "measured": Part("MEASURED", "measured work"),
+    "idle": Part("IDLE", "idle", "IDLE: all else of attempts with a result: checks, gaps, the end."),
+    "lost": Part("LOST", "lost work", "LOST: everything of attempts that came to no result."),
+    "unknown": Part("UNKNOWN", "unknown", "UNKNOWN: time that nobody could tell apart."),
+    "rounding": Part("ROUNDING", "rounding up", "ROUNDING: what the provider's increment and minimum add."),
+    "fees": Part("FEES", "fees"),
+}
+_BILL_NOTE = (
+    "BILLED is what all attempts at a point are billed, those without a result too; the parts are percent of it. The "
+    "clock runs from when a pod has its node until it has ended: a provider bills the node's whole life."
+)
+_INCOMPLETE_BILL_NOTE = "≥: the pods of some attempts were gone when the operator looked; their bill is at least that."
+
+#: By the fields of a pool's node_seconds that are held.
+_NODE_TIME_PARTS = {
+    "useful": Part("MEASURED", meaning="MEASURED: work that came to a result; its share is the goodput."),
+    "waiting": Part("WAITING", meaning="WAITING: for the image, and for the other pods of the gang."),
+    "start_up": Part("START-UP"),
+    "other": Part("OTHER", meaning="OTHER: warm-up, checks, gaps and the end of attempts with a result."),
+    "lost": Part("LOST", meaning="LOST: of interrupted attempts, less the work that later ones went on from."),
+    "repeated": Part("REPEATED", meaning="REPEATED: starting up once more to go on from a checkpoint."),
+    "failed": Part("FAILED", meaning="FAILED: of attempts that failed or were stopped."),
+    "unknown": Part("UNKNOWN", meaning="UNKNOWN: time that nobody could tell apart."),
+}
+_NODE_TIME_NOTE = (
+    "NODE-HOURS are those for which attempts that have ended held a node; what they went into is percent of them."
+)
+_RATE_NOTE = (
+    "The interval of interruptions per node-hour is Garwood's, exact for a Poisson count; it takes one interruption "
+    "for independent of the others, and a provider may take many nodes back at once."
+)
+_INCOMPLETE_TIME_NOTE = (
+    "≤: nodes of some attempts were held for longer than is known, and the rate is at most this one."
+)
+
+
+def bills(points: Sequence[PointResult]) -> Table | None:
+    """One line for each point that has a bill; None where no point has one."""
+    billed = [(point, point.bill) for point in points if point.bill is not None]
+    if not billed:
+        return None
+    parts = _known(BILL_PARTS, [bill.parts for _, bill in billed])
+    incomplete = [_INCOMPLETE_BILL_NOTE] if any(bill.incomplete for _, bill in billed) else []
+    titles = ("BILLED", "PER RUN", "ATTEMPTS", *(f"{part.title} %" for part in parts.values()))
+    return Table(
+        columns=columns("POINT", *titles, numeric=titles),
+        rows=tuple((describe(point), *_bill_cells(bill, parts)) for point, bill in billed),
+        notes=(_BILL_NOTE, *_meanings(parts), *incomplete),
+    )
+
+
+def _bill_cells(bill: PointBill, parts: Iterable[str]) -> tuple[str, ...]:
+    return (
+        f"{'≥ ' if bill.incomplete else ''}{bill.currency} {text.amount(bill.total)}",
+        text.UNDEFINED if bill.per_run is None else f"{bill.currency} {text.amount(bill.per_run)}",
+        str(bill.attempts),
+        *(text.part(getattr(bill.parts, name), of=Decimal(bill.total)) for name in parts),
+    )
+
+
+def node_time(pools: Sequence[PoolGoodput]) -> Table:
+    """Where the nodes' time went and how often they were taken away: one line for each pool."""
+    parts = _known(_NODE_TIME_PARTS, [pool.node_seconds for pool in pools])
+    rates = [_RATE_NOTE] if any(pool.per_node_hour is not None for pool in pools) else []
+    incomplete = [_INCOMPLETE_TIME_NOTE] if any(pool.incomplete for pool in pools) else []
+    numeric = (
+        "ATTEMPTS", "RECLAIMED", "EVICTED", "NODES LOST", "PER NODE-HOUR", "BACK AFTER", "NODE-HOURS",
+        *(f"{part.title} %" for part in parts.values()), "EFFECTIVE PRICE/H",
+    )  # fmt: skip
+    return Table(
+        columns=columns("POOL", "CAPACITY", *numeric, numeric=numeric),
+        rows=tuple(_node_time_cells(pool, parts) for pool in pools),
+        notes=(_NODE_TIME_NOTE, *_meanings(parts), *rates, *incomplete),
+    )
+
+
+def _node_time_cells(pool: PoolGoodput, parts: Iterable[str]) -> tuple[str, ...]:
+    counts = pool.interruptions
+    return (
+        pool.pool,
+        pool.capacity_type.value,
+        str(pool.attempts),
+        str(counts.reclaimed),
+        str(counts.evicted),
+        str(counts.nodes_lost),
+        _rate(pool),
+        text.UNDEFINED if pool.recovery is None else duration_text(pool.recovery.median),
+        f"{pool.node_hours:.3g}",
+        *(text.part(getattr(pool.node_seconds, name), of=pool.node_hours * 3600) for name in parts),
+        text.UNDEFINED if pool.effective_price is None else f"{pool.currency} {float(pool.effective_price):.4g}",
+    )
+
+
+def _rate(pool: PoolGoodput) -> str:
+    rate = pool.per_node_hour
+    if rate is None or rate.low is None or rate.high is None:
+        return text.UNDEFINED
+    if not pool.interruptions.total:
+        return f"0 (< {rate.high:.2g})"
+    return f"{'≤ ' if pool.incomplete else ''}{rate.mean:.2g} ({rate.low:.2g}–{rate.high:.2g})"
+
+
+def _known(parts: Mapping[str, Part], amounts: Sequence[object]) -> dict[str, Part]:
+    return {name: part for name, part in parts.items() if any(getattr(one, name) is not None for one in amounts)}
+
+
+def _meanings(parts: Mapping[str, Part]) -> tuple[str, ...]:
+    return tuple(part.meaning for part in parts.values() if part.meaning is not None)
+
+
+def prices(plan: Plan) -> Table:
+    """What the pools of a plan cost: the hour, what it is made of, its day and source."""
+    titles = ("POOL", "CAPACITY", "ACCELERATOR", "NODE-HOUR", "MADE OF", "AS OF", "SOURCE")
+    return Table(
+        columns=columns(*titles, numeric=("NODE-HOUR",)), rows=tuple(_price_cells(plan, pool) for pool in plan.pools)
+    )
+
+
+def _price_cells(plan: Plan, pool: GpuPool) -> tuple[str, ...]:
+    spec = pool.spec
+    dated = spec.price or spec.ownership
+    return (
+        pool.name,
+        CapacityType(spec.capacity_type).value,
+        spec.accelerator or text.UNDEFINED,
+        _hour(plan, pool),
+        _made_of(pool),
+        text.UNDEFINED if dated is None else dated.as_of,
+        (dated.source if dated is not None else "") or text.UNDEFINED,
+    )
+
+
+def _hour(plan: Plan, pool: GpuPool) -> str:
+    """What an hour of a node costs: in the plan's currency, and in the pool's own where that is another one."""
+    own, planned = price.rate(pool.spec), price.planned_rate(plan, pool.name)
+    if own is None:
+        return "no price"
+    shown = f"{own.currency} {_with_cents(own.per_node_hour)}"
+    if planned is None or planned.currency == own.currency:
+        return shown
+    return f"{planned.currency} {_with_cents(planned.per_node_hour)} ({shown})"
+
+
+def _with_cents(value: Decimal) -> str:
+    """At least two places; otherwise four, or as many as four digits need."""
+    whole, _, cents = text.number(value, places=max(4, 3 - value.adjusted()) if value else 4).partition(".")
+    return f"{whole}.{cents.rstrip('0').ljust(2, '0')}"
+
+
+def _made_of(pool: GpuPool) -> str:
+    spec = pool.spec
+    if spec.price is not None:
+        return _rented(spec.price, slots=spec.slots_per_node)
+    if spec.ownership is not None:
+        return _owned(spec.ownership)
+    return "neither price nor ownership" + (
+        f"; figures of {spec.measured_by.pool}" if spec.measured_by is not None else ""
+    )
+
+
+def _rented(rented: Price, *, slots: int) -> str:
+    if rented.per_slot_hour is not None:
+        parts = [f"{slots} slots at {rented.currency} {rented.per_slot_hour} an hour"]
+    elif rented.per_month is not None:
+        parts = [f"{rented.currency} {rented.per_month} a month over {rented.hours_per_month} hours of use"]
+    elif rented.components is not None:
+        parts = [" + ".join(f"{one.count} x {one.name} at {one.per_hour}" for one in rented.components)]
+    else:
+        parts = ["price of a node"]
+    if rented.billing is not None:
+        parts.append(f"billed by {rented.billing.increment_seconds} s, at least {rented.billing.minimum_seconds} s")
+    parts += [f"{fee.name} {rented.currency} {fee.amount} per {fee.per.lower()}" for fee in rented.fees]
+    if rented.setup is not None:
+        parts.append(f"setup {rented.currency} {rented.setup} once")
+    if rented.range is not None:
+        parts.append(f"between {rented.range.low} and {rented.range.high} in {rented.range.period}")
+    return "; ".join(parts)
+
+
+def _owned(owner: Ownership) -> str:
+    residual = f" less {owner.residual}" if Decimal(owner.residual) else ""
+    fixed = f", {owner.currency} {owner.per_month} a month fixed" if Decimal(owner.per_month) else ""
+    idle = f" ({owner.idle_watts} W idle)" if owner.idle_watts else ""
+    power = f", {owner.watts} W{idle} at {owner.currency} {owner.per_kilowatt_hour}/kWh" if owner.watts else ""
+    return (
+        f"{owner.currency} {owner.purchase}{residual} over {owner.lifetime_months} months{fixed}{power}; "
+        f"{owner.hours_per_month} hours of use a month"
+    )
 
 
 # --- for programs -----------------------------------------------------------------------------------------------------
 
-FLAT_FIELDS = (
-    "workload", "pool", "accelerator", "workers", "workers_per_node", "batch_per_worker", "global_batch", "precision",
-    "data", "data_path", "data_samples", "variant", "basis", "state", "reason", "repeats", "stopping", "nodes",
-    "samples_per_second", "samples_per_second_low", "samples_per_second_high",
-    "weak_baseline_workers", "weak_baseline_pool", "weak_efficiency", "weak_efficiency_low", "weak_efficiency_high",
-    "strong_baseline_workers", "strong_baseline_pool",
-    "strong_efficiency", "strong_efficiency_low", "strong_efficiency_high",
-    "epochs", "timed_evaluation", "timed_first_epoch", "training_seconds", "training_seconds_low",
-    "training_seconds_high", "seconds_per_epoch", "seconds_per_epoch_low", "seconds_per_epoch_high",
-    "first_epoch_seconds", "evaluation_seconds", "training_loss", "quality_metric",
-    "final_quality", "final_quality_low", "final_quality_high", "best_quality", "best_quality_low", "best_quality_high",
-    "algorithm_bytes_per_second", "algorithm_bytes_per_second_low", "algorithm_bytes_per_second_high",
-    "bus_bytes_per_second", "bus_bytes_per_second_low", "bus_bytes_per_second_high",
-    "cost_per_million_samples", "cost_per_million_samples_low", "cost_per_million_samples_high",
-    "cost_per_run", "cost_per_run_low", "cost_per_run_high", "currency",
-    *relatives.FLAT_FIELDS,
-    "billed", "billed_per_run", "billed_lost", "billed_attempts", "billed_currency",
-    "goals", "processors", "memory_peak_bytes",
-    "gpu_utilization", "gpu_memory_peak_bytes", "watts", "joules_per_million_samples", "gpu_throttled",
-    "comparison", "environment", "instance_type", "values", "warning_reasons", "warnings", "node",
-)  # fmt: skip
-_SAME_NAME = (
-    "workload", "pool", "accelerator", "workers", "workers_per_node", "batch_per_worker", "global_batch", "precision",
-    "data_path", "data_samples", "variant", "reason", "environment", "instance_type", "node",
-)  # fmt: skip
+_ENDS = (("", "mean"), ("_low", "low"), ("_high", "high"))
+
+
+def _with_ends(name: str, path: str) -> dict[str, str]:
+    """Three fields for an estimate or an amount: its mean and the ends of its interval."""
+    return {f"{name}{suffix}": f"{path}.{end}" for suffix, end in _ENDS}
+
+
+def _named_alike(*names: str) -> dict[str, str]:
+    return {name: name for name in names}
+
+
+#: Where in a point each field is found; fields without a path are in `_computed`.
+_PATHS = {
+    **_named_alike(
+        "workload", "pool", "accelerator", "workers", "workers_per_node", "batch_per_worker", "global_batch",
+        "precision", "data", "data_path", "data_samples", "variant", "basis", "state", "reason",
+    ),
+    "repeats": "",
+    "stopping": "stopping",
+    "nodes": "",
+    **_with_ends("samples_per_second", "throughput"),
+    **dict.fromkeys(
+        (
+            "weak_baseline_workers", "weak_baseline_pool", "weak_efficiency", "weak_efficiency_low",
+            "weak_efficiency_high", "strong_baseline_workers", "strong_baseline_pool", "strong_efficiency",
+            "strong_efficiency_low", "strong_efficiency_high", "epochs",
+        ),
+        "",
+    ),
+    "timed_evaluation": "training.timed_region.evaluation",
+    "timed_first_epoch": "training.timed_region.first_epoch",
+    **_with_ends("training_seconds", "training.seconds"),
+    **_with_ends("seconds_per_epoch", "training.seconds_per_epoch"),
+    "first_epoch_seconds": "training.first_epoch_seconds",
+    "evaluation_seconds": "training.evaluation_seconds",
+    "training_loss": "training.training_loss",
+    "quality_metric": "training.quality.metric",
+    **_with_ends("final_quality", "training.quality.final"),
+    **_with_ends("best_quality", "training.quality.best"),
+    **_with_ends("algorithm_bytes_per_second", "bandwidth.algorithm"),
+    **_with_ends("bus_bytes_per_second", "bandwidth.bus"),
+    **_with_ends("cost_per_million_samples", "cost.per_million_samples"),
+    **_with_ends("cost_per_run", "cost.per_run"),
+    "currency": "",
+    "relative_baseline_pool": "",
+    "relative_baseline_workers": "",
+    **_with_ends("relative_throughput", "relative.throughput"),
+    **_with_ends("relative_time", "relative.time"),
+    **_with_ends("relative_cost", "relative.cost"),
+    "billed": "bill.total",
+    "billed_per_run": "bill.per_run",
+    "billed_lost": "bill.parts.lost",
+    "billed_attempts": "bill.attempts",
+    "billed_currency": "bill.currency",
+    "goals": "",
+    "processors": "host.processors",
+    "memory_peak_bytes": "host.memory_peak",
+    "gpu_utilization": "gpu.utilization",
+    "gpu_memory_peak_bytes": "gpu.memory_peak",
+    "watts": "gpu.watts",
+    "joules_per_million_samples": "gpu.joules_per_million_samples",
+    "gpu_throttled": "gpu.throttled",
+    **_named_alike("comparison", "environment", "instance_type"),
+    **dict.fromkeys(("values", "warning_reasons", "warnings"), ""),
+    "node": "node",
+}  # fmt: skip
+FLAT_FIELDS = tuple(_PATHS)
 
 
 def flat(point: PointResult) -> dict[str, str]:
     """One record with the fields of FLAT_FIELDS; what is not defined is empty, nothing is rounded."""
+    computed = _computed(point)
+    values = {name: _at(point, path) if path else computed.get(name) for name, path in _PATHS.items()}
+    return {name: "" if value is None else str(value) for name, value in values.items()}
+
+
+def _computed(point: PointResult) -> dict[str, object]:
+    cost, relative = point.cost, point.relative
+    priced = (cost.per_million_samples or cost.per_run) if cost is not None else None
     record: dict[str, object] = {
-        **{name: getattr(point, name) for name in _SAME_NAME},
-        "data": point.data.value,
-        "epochs": point.epochs,
-        "basis": point.basis.value,
-        "state": point.state.value,
         "repeats": point.repeats or len(point.values),
-        "stopping": point.stopping and point.stopping.value,
-        "comparison": point.comparison and point.comparison.value,
         "nodes": point.nodes or None,
-        **_flat_estimate("samples_per_second", point.throughput),
-        **_flat_scaling(point.scaling),
-        **_flat_training(point.training),
-        **_flat_bandwidth(point.bandwidth),
-        **_flat_cost(point.cost),
-        **relatives.flat(point),
-        **_flat_bill(point.bill),
-        **_flat_machine(point),
+        "epochs": text.epochs(point),
+        "currency": None if priced is None else priced.currency,
         "goals": json.dumps([goal.to_wire() for goal in point.goals]) if point.goals else None,
         "values": " ".join(repr(value) for value in point.values),
         "warning_reasons": " ".join(warning.reason.value for warning in point.warnings),
         "warnings": " | ".join(warning.message for warning in point.warnings),
     }
-    return {name: "" if record.get(name) is None else str(record[name]) for name in FLAT_FIELDS}
-
-
-def _flat_training(training: TrainingResult | None) -> dict[str, object]:
-    if training is None:
-        return {}
-    return {
-        "epochs": training.epochs,
-        "timed_evaluation": training.timed_region.evaluation,
-        "timed_first_epoch": training.timed_region.first_epoch,
-        **_flat_estimate("training_seconds", training.seconds),
-        **_flat_estimate("seconds_per_epoch", training.seconds_per_epoch),
-        "first_epoch_seconds": training.first_epoch_seconds,
-        "evaluation_seconds": training.evaluation_seconds,
-        "training_loss": training.training_loss,
-        **_flat_quality(training.quality),
-    }
-
-
-def _flat_quality(quality: Quality | None) -> dict[str, object]:
-    if quality is None:
-        return {}
-    return {
-        "quality_metric": quality.metric,
-        **_flat_estimate("final_quality", quality.final),
-        **_flat_estimate("best_quality", quality.best),
-    }
-
-
-def _flat_bandwidth(bandwidth: Bandwidth | None) -> dict[str, object]:
-    if bandwidth is None:
-        return {}
-    return {
-        **_flat_estimate("algorithm_bytes_per_second", bandwidth.algorithm),
-        **_flat_estimate("bus_bytes_per_second", bandwidth.bus),
-    }
-
-
-def _flat_cost(cost: Cost | None) -> dict[str, object]:
-    known = cost and (cost.per_million_samples or cost.per_run)
-    if cost is None or not known:
-        return {}
-    return {
-        **_flat_amount("cost_per_million_samples", cost.per_million_samples),
-        **_flat_amount("cost_per_run", cost.per_run),
-        "currency": known.currency,
-    }
-
-
-def _flat_bill(bill: PointBill | None) -> dict[str, object]:
-    if bill is None:
-        return {}
-    return {
-        "billed": bill.total,
-        "billed_per_run": bill.per_run,
-        "billed_lost": bill.parts.lost,
-        "billed_attempts": bill.attempts,
-        "billed_currency": bill.currency,
-    }
-
-
-def _flat_machine(point: PointResult) -> dict[str, object]:
-    host, gpu = _host(point), _gpu(point)
-    return {
-        "processors": host.processors,
-        "memory_peak_bytes": host.memory_peak,
-        "gpu_utilization": gpu.utilization,
-        "gpu_memory_peak_bytes": gpu.memory_peak,
-        "watts": gpu.watts,
-        "joules_per_million_samples": gpu.joules_per_million_samples,
-        "gpu_throttled": gpu.throttled,
-    }
-
-
-def _flat_amount(name: str, amount: AmountInterval | None) -> dict[str, object]:
-    if amount is None:
-        return {}
-    return {name: amount.mean, f"{name}_low": amount.low, f"{name}_high": amount.high}
-
-
-def _flat_estimate(name: str, estimate: Interval | None) -> dict[str, object]:
-    if estimate is None:
-        return {}
-    return {name: estimate.mean, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
-
-
-def _flat_scaling(scalings: Sequence[Scaling]) -> dict[str, object]:
-    record: dict[str, object] = {}
-    for scaling in scalings:
-        record[f"{scaling.kind}_baseline_workers"] = scaling.baseline_workers
-        record[f"{scaling.kind}_baseline_pool"] = scaling.baseline_pool
-        record.update(_flat_estimate(f"{scaling.kind}_efficiency", scaling.efficiency))
+    if relative is not None:  # the base itself has its own place
+        record["relative_baseline_pool"] = relative.baseline_pool or point.pool
+        record["relative_baseline_workers"] = relative.baseline_workers or point.workers
+    for one in point.scaling:
+        record[f"{one.kind}_baseline_workers"] = one.baseline_workers
+        record[f"{one.kind}_baseline_pool"] = one.baseline_pool
+        for suffix, end in _ENDS:
+            record[f"{one.kind}_efficiency{suffix}"] = getattr(one.efficiency, end)
     return record

@@ -1,24 +1,70 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers for people: as many digits as the interval supports, and a dash where a number is not defined.
+"""Numbers and facts as text: as many digits as the interval supports, and a dash where a number is not defined.
 
 The half width of the interval is shown with two significant digits and the mean to the same place (Particle Data Group,
 "Review of Particle Physics", section 5.3 of the introduction, in its simplest form). Must not happen: a missing value
 is printed as 0, or a digit is printed that the measurement does not carry.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from typing import NamedTuple
 
-from gpubench.api.benchmark_status import TrialCounts
+from gpubench.api.benchmark_status import EnvironmentFacts, GpuBenchmarkStatus, TrialCounts
 from gpubench.api.measuring import TimedRegion
 from gpubench.api.point_result import AmountInterval, PointResult, Quality, Scaling
+from gpubench.api.price_result import PriceUsed, Spent
+from gpubench.records import environment_field_name
 from gpubench.values import Interval
 
 UNDEFINED = "–"
 _DIGITS_OF_HALF_WIDTH = 2
 _DIGITS_WITHOUT_INTERVAL = 3
 _ROUNDING = Decimal("1e-12")  # of the arithmetic: equal repeats have an interval that is narrower, and no width at all
+_DIGEST_CHARACTERS = 12
+
+
+# --- numbers ----------------------------------------------------------------------------------------------------------
+
+
+def number(value: Decimal, *, places: int) -> str:
+    """Rounded half up to so many decimal places (negative: tens, hundreds), with thousands set apart."""
+    return f"{value.quantize(Decimal(1).scaleb(-places), rounding=ROUND_HALF_UP):,f}"
+
+
+def amount(value: Decimal | str) -> str:
+    """As many digits as it has, without zeros at its end: `1,234.5`."""
+    shown = f"{Decimal(value):,f}"
+    return shown.rstrip("0").rstrip(".") if "." in shown else shown
+
+
+def share(fraction: Decimal | str) -> str:
+    """A share that somebody chose, as percent: `2.5 %`."""
+    return f"{(Decimal(fraction) * 100).normalize():f} %"
+
+
+def part(value: str | float | None, *, of: Decimal | float) -> str:
+    """Percent of the whole to one place; a dash where the part is unknown or the whole is nothing."""
+    return UNDEFINED if value is None or not of else number(100 * _decimal(value) / _decimal(of), places=1)
+
+
+def optional(value: object | None) -> str:
+    """The value, or a dash."""
+    return UNDEFINED if value is None else str(value)
+
+
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """`1 point`, `2 points`."""
+    return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
+
+
+def shortened(names: Sequence[str], *, most: int) -> str:
+    """`a, b and 4 more`."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
+
+
+# --- estimates --------------------------------------------------------------------------------------------------------
 
 
 def throughput(estimate: Interval | None) -> str:
@@ -32,50 +78,60 @@ def spread(estimate: Interval | None, *, per: float = 1.0) -> str:
         return UNDEFINED
     mean, low, high = _in_units(estimate, per=per)
     if low is None or high is None:
-        return number(mean, places=_places(mean, low=low, high=high))
+        return number(mean, places=_places(mean, low, high))
     half = max(high - mean, (high - low) / 2)  # the lower end may have been cut at zero
-    places = _places(mean, low=mean - half, high=mean + half)
+    places = _places(mean, mean - half, mean + half)
     return f"{number(mean, places=places)} ± {number(half, places=places)}"
 
 
-def bounded(estimate: Interval | None, *, per: float = 1.0) -> str:
+def bounded(found: Interval | AmountInterval | None, *, per: float = 1.0, unit: str = "") -> str:
     """A figure whose interval need not lie evenly about it, or is open at one end: `10.02 (9.91–10.15)`."""
-    if estimate is None:
+    if found is None:
         return UNDEFINED
-    mean, low, high = _in_units(estimate, per=per)
-    places = _places(mean, low=low, high=high)
-    return f"{number(mean, places=places)}{_bounds(low, high, places=places)}"
+    mean, low, high = _in_units(found, per=per)
+    places = _places(mean, low, high)
+    shown = f"{number(mean, places=places)}{unit}"
+    if low is not None and high is not None:
+        return f"{shown} ({number(low, places=places)}–{number(high, places=places)})"
+    if low is not None:  # the throughput's lower end was not above zero: the cost has no upper end
+        return f"{shown} (≥ {number(low, places=places)})"
+    return shown if high is None else f"{shown} (≤ {number(high, places=places)})"
 
 
 def percent(estimate: Interval | None) -> str:
     """A share as percent: `87 % (85–89)`."""
-    if estimate is None:
-        return UNDEFINED
-    mean, low, high = _in_units(estimate, per=0.01)
-    places = _places(mean, low=low, high=high)
-    return f"{number(mean, places=places)} %{_bounds(low, high, places=places)}"
+    return bounded(estimate, per=0.01, unit=" %")
 
 
-def trials(counts: TrialCounts) -> str:
-    """How many trials a study has: `12`, or `10 to 20` while it is not known how many repeats are needed."""
-    return str(counts.total) if counts.least is None else f"{counts.least} to {counts.total}"
+def money(cost: AmountInterval | None) -> str:
+    """An amount with its currency in front: `USD 0.0123 (0.0120–0.0127)`."""
+    return UNDEFINED if cost is None else f"{cost.currency} {bounded(cost)}"
 
 
-def efficiency(scaling: Scaling) -> str:
-    """Percent; the baseline's is 100 % by definition and says so."""
-    if scaling.efficiency.mean == 1 and scaling.efficiency.low is None and scaling.baseline_pool is None:
-        return "100 % (base)"
-    return percent(scaling.efficiency)
+def between(low: Decimal, high: Decimal) -> str:
+    """Two amounts of one currency: `0.0107–0.0145`."""
+    places = _places(high, None, None)
+    return f"{number(low, places=places)}–{number(high, places=places)}"
 
 
-def epochs(point: PointResult) -> int | None:
-    """Those that were trained, else those that were asked for; None without any."""
-    return point.epochs if point.training is None else point.training.epochs
+def _in_units(found: Interval | AmountInterval, *, per: float) -> tuple[Decimal, Decimal | None, Decimal | None]:
+    unit = _decimal(per)
+    low, high = (None if end is None else _decimal(end) / unit for end in (found.low, found.high))
+    return _decimal(found.mean) / unit, low, high
 
 
-def quality(found: Quality) -> str:
-    """The last epoch's accuracy as percent, or its loss."""
-    return percent(found.final) if found.metric == "accuracy" else spread(found.final)
+def _places(mean: Decimal, low: Decimal | None, high: Decimal | None) -> int:
+    half = (high - low) / 2 if low is not None and high is not None else Decimal(0)
+    if half > abs(mean) * _ROUNDING:
+        return _DIGITS_OF_HALF_WIDTH - 1 - half.adjusted()
+    return _DIGITS_WITHOUT_INTERVAL - 1 - mean.adjusted() if mean else 0
+
+
+def _decimal(value: Decimal | str | float) -> Decimal:
+    return Decimal(str(value))
+
+
+# --- figures of a point -----------------------------------------------------------------------------------------------
 
 
 class TimeUnit(NamedTuple):
@@ -101,9 +157,26 @@ def duration(estimate: Interval) -> str:
     return f"{spread(estimate, per=unit.seconds)} {unit.name}"
 
 
+def efficiency(scaling: Scaling) -> str:
+    """Percent; the baseline's is 100 % by definition and says so."""
+    if scaling.efficiency.mean == 1 and scaling.efficiency.low is None and scaling.baseline_pool is None:
+        return "100 % (base)"
+    return percent(scaling.efficiency)
+
+
 def relative(estimate: Interval | None, *, base: bool = False) -> str:
     """How many times as much; the base's is 1 by definition and says so."""
     return "1 (base)" if base and estimate is not None else bounded(estimate)
+
+
+def quality(found: Quality) -> str:
+    """The last epoch's accuracy as percent, or its loss."""
+    return percent(found.final) if found.metric == "accuracy" else spread(found.final)
+
+
+def epochs(point: PointResult) -> int | None:
+    """Those that were trained, else those that were asked for; None without any."""
+    return point.epochs if point.training is None else point.training.epochs
 
 
 def timed_region(region: TimedRegion) -> str:
@@ -116,56 +189,82 @@ def timed_region(region: TimedRegion) -> str:
     return f"{evaluation}, {first}"
 
 
-def money(amount: AmountInterval) -> str:
-    """An amount with its currency in front: `USD 0.0123 (0.0120–0.0127)`."""
-    mean = Decimal(amount.mean)
-    low = None if amount.low is None else Decimal(amount.low)
-    high = None if amount.high is None else Decimal(amount.high)
-    places = _places(mean, low=low, high=high)
-    return f"{amount.currency} {number(mean, places=places)}{_bounds(low, high, places=places)}"
+# --- lines below a table ----------------------------------------------------------------------------------------------
+
+NO_BILL = "Nothing was billed: no attempt has ended on a pool that has a price."
 
 
-def between(low: Decimal, high: Decimal) -> str:
-    """Two amounts of one currency: `0.0107–0.0145`."""
-    places = _places(high, low=None, high=None)
-    return f"{number(low, places=places)}–{number(high, places=places)}"
+def trials(counts: TrialCounts) -> str:
+    """How many trials there are: `12`, or `10 to 20` while it is not known how many repeats are needed."""
+    return str(counts.total) if counts.least is None else f"{counts.least} to {counts.total}"
 
 
-def number(value: Decimal, *, places: int) -> str:
-    """Rounded half up to so many decimal places (negative: tens, hundreds), with thousands set apart."""
-    return f"{value.quantize(Decimal(1).scaleb(-places), rounding=ROUND_HALF_UP):,f}"
+def spent(found: Spent) -> str:
+    """What was spent so far, by which clock, and what of it is assumed or not counted."""
+    notes = [found.clock]
+    if found.assumed_attempts:
+        notes.append(f"of {counted(found.assumed_attempts, 'attempt')} the end of a pod was not seen")
+    if found.unpriced_attempts:
+        notes.append(f"{counted(found.unpriced_attempts, 'attempt')} without a price not counted")
+    return f"Spent: about {found.currency} {found.amount} ({'; '.join(notes)})."
 
 
-def _bounds(low: Decimal | None, high: Decimal | None, *, places: int) -> str:
-    if low is None and high is None:
-        return ""
-    if low is None:
-        return f" (≤ {number(high, places=places)})" if high is not None else ""
-    if high is None:  # the throughput's lower end was not above zero: the cost has no upper end
-        return f" (≥ {number(low, places=places)})"
-    return f" ({number(low, places=places)}–{number(high, places=places)})"
+def billed(points: Sequence[PointResult], prices: Sequence[PriceUsed]) -> tuple[str, ...]:
+    """What all points together were billed and what of it was lost, for each currency; setup too."""
+    bills = [point.bill for point in points if point.bill is not None]
+    pools = {point.pool for point in points if point.bill is not None}
+    found = []
+    for currency in dict.fromkeys(bill.currency for bill in bills):
+        alike = [bill for bill in bills if bill.currency == currency]
+        setups = [Decimal(one.setup) for one in prices if one.setup and one.currency == currency and one.pool in pools]
+        paid = sum((Decimal(bill.total) for bill in alike), sum(setups, Decimal(0)))
+        lost = sum((Decimal(bill.parts.lost) for bill in alike if bill.parts.lost is not None), Decimal(0))
+        setup = f", {currency} {amount(sum(setups, Decimal(0)))} of it for setup" if setups else ""
+        found.append(
+            f"Billed for {counted(sum(bill.attempts for bill in alike), 'attempt')}: {currency} {amount(paid)}{setup}; "
+            f"{currency} {amount(lost)} for attempts without a result."
+        )
+    return tuple(found)
 
 
-def _places(mean: Decimal, *, low: Decimal | None, high: Decimal | None) -> int:
-    half = (high - low) / 2 if low is not None and high is not None else Decimal(0)
-    if half > abs(mean) * _ROUNDING:
-        return _DIGITS_OF_HALF_WIDTH - 1 - half.adjusted()
-    return _DIGITS_WITHOUT_INTERVAL - 1 - mean.adjusted() if mean else 0
+def price(one: PriceUsed) -> str:
+    """What a price is, of which day, from where, and between what it has moved."""
+    source = f" ({one.source})" if one.source else ""
+    parts = [f"{one.currency} {amount(one.per_node_hour)} per node-hour, read {one.as_of}{source}"]
+    if one.low is not None and one.high is not None:
+        parts.append(f"between {amount(one.low)} and {amount(one.high)} in {one.period}")
+    if one.exchange_rate is not None:
+        parts.append(f"1 {one.exchanged_from} = {one.exchange_rate} {one.currency} on {one.exchange_as_of}")
+    if one.setup is not None:
+        parts.append(f"setup {one.currency} {amount(one.setup)} once")
+    return f"Price of {one.pool}: {'; '.join(parts)}"
 
 
-def _decimal(value: float) -> Decimal:
-    return Decimal(repr(value))
+def environments(found: Sequence[EnvironmentFacts], results: Sequence[PointResult]) -> tuple[str, ...]:
+    """One line for each environment, with the number of its points where there are several environments."""
+    lines = []
+    for one in found:
+        count = sum(point.environment == one.environment for point in results)
+        points = f", {counted(count, 'point')}" if len(found) > 1 else ""
+        facts = ", ".join(_fact(name, value) for name, value in environment_facts(one).items())
+        lines.append(f"Environment {one.environment}{points}: {facts or 'its record was not read'}")
+    return tuple(lines)
 
 
-def _optional(value: float | None) -> Decimal | None:
-    return None if value is None else _decimal(value)
+def environment_facts(one: EnvironmentFacts) -> dict[str, str]:
+    """Facts by their names in words; unknown ones are left out."""
+    return {
+        environment_field_name(name): str(value) for name, value in one if value is not None and name != "environment"
+    }
 
 
-def _in_units(estimate: Interval, *, per: float) -> tuple[Decimal, Decimal | None, Decimal | None]:
-    unit = _decimal(per)
-    low, high = _optional(estimate.low), _optional(estimate.high)
-    return (
-        _decimal(estimate.mean) / unit,
-        None if low is None else low / unit,
-        None if high is None else high / unit,
-    )
+def _fact(name: str, value: str) -> str:
+    if name == environment_field_name("accelerator"):
+        return value
+    return f"{name} {value.removeprefix('sha256:')[:_DIGEST_CHARACTERS] if name == 'image digest' else value}"
+
+
+def interruptions(status: GpuBenchmarkStatus) -> tuple[str, ...]:
+    """One line for each pool that was interrupted."""
+    pools = () if status.goodput is None else status.goodput.pools
+    return tuple(f"{pool.sentence}." for pool in pools if pool.interruptions.total)
