@@ -109,7 +109,7 @@ class ScheduleReconciler:
         found = {kube.uid_of(body): body for body in await self._children(seen)}
         now = self._clock()
         decided = runs.decide(seen.schedule, _runs(found.values(), shelf), now)
-        told = decided.happenings
+        told = decided.events
         if decided.archive:
             shelf = await self._archive(seen, [found[run.uid] for run in decided.archive], shelf)
             decided = runs.decide(seen.schedule, _runs(found.values(), shelf), now)
@@ -156,7 +156,7 @@ class ScheduleReconciler:
             generation=seen.body["metadata"].get("generation", 1),
             now=now,
         )
-        news = runs.happenings(
+        news = runs.status_events(
             seen.before.conditions, seen.before.key_changes, after, slow_before=seen.before.slow_nodes
         )
         problem = () if decided.problem is None else (decided.problem,)

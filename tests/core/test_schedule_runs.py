@@ -59,7 +59,7 @@ class Simulation:
             made = decided.start
         if writes_status and made is not None:
             self.schedule = self.schedule.model_copy(update={"last_scheduled_at": float(made)})
-        self.told += [happening.reason for happening in decided.happenings]
+        self.told += [event.reason for event in decided.events]
         return decided
 
     def run_until(self, end: int, *, step: int = 20) -> None:

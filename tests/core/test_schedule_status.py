@@ -63,11 +63,11 @@ def test_a_run_that_is_slower_than_the_baseline_of_its_template_is_a_regression(
 
 def test_the_beginning_and_the_end_of_a_regression_are_told_once() -> None:
     healthy, slow = made(SLOW[:9]), made(SLOW)
-    (told,) = runs.happenings(healthy.conditions, healthy.key_changes, slow)
+    (told,) = runs.status_events(healthy.conditions, healthy.key_changes, slow)
     assert (told.type, told.reason) == ("Warning", runs.REGRESSED)
-    assert runs.happenings(slow.conditions, slow.key_changes, slow) == ()
+    assert runs.status_events(slow.conditions, slow.key_changes, slow) == ()
     again = made(histories.of_speeds([*steady(9), *steady(4, level=800), *steady(6)]))
-    (told,) = runs.happenings(slow.conditions, slow.key_changes, again)
+    (told,) = runs.status_events(slow.conditions, slow.key_changes, again)
     assert (told.type, told.reason) == ("Normal", runs.RECOVERED)
 
 
@@ -78,9 +78,9 @@ def test_another_driver_is_told_once() -> None:
         for number in range(1, 5)
     ]
     before, after = made(entries[:2]), made(entries)
-    (told,) = runs.happenings(before.conditions, before.key_changes, after)
+    (told,) = runs.status_events(before.conditions, before.key_changes, after)
     assert (told.reason, told.message.split(" since ")[0]) == (runs.KEY_CHANGED, "driver 550 -> 560")
-    assert runs.happenings(after.conditions, after.key_changes, after) == ()
+    assert runs.status_events(after.conditions, after.key_changes, after) == ()
 
 
 def test_ready_says_why_nothing_runs() -> None:

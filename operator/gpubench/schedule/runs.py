@@ -84,7 +84,7 @@ class Decision(Value):
     last_scheduled_at: int | None = None
     next_at: int | None = None
     problem: Event | None = None  # why nothing can be scheduled
-    happenings: tuple[Event, ...] = ()
+    events: tuple[Event, ...] = ()
     wake_at: float | None = None
 
 
@@ -100,7 +100,7 @@ def decide(schedule: Schedule, runs: tuple[Run, ...], now: float) -> Decision:
         remove=_beyond_limits(spec, runs),
         active=tuple(run for run in runs if run.finished_at is None),
         last_scheduled_at=max(scheduled, default=None),
-        happenings=tuple(
+        events=tuple(
             _normal(COMPLETED, f"{run.name} has finished and succeeded")
             if run.succeeded
             else _warning(COMPLETED, f"{run.name} has finished and did not succeed")
@@ -127,13 +127,13 @@ def decide(schedule: Schedule, runs: tuple[Run, ...], now: float) -> Decision:
 
 def _started(spec: api.GpuBenchmarkScheduleSpec, made: Decision, due: cron.Due) -> dict[str, object]:
     """What the run that is due changes of a decision, or why it does not start."""
-    events = list(made.happenings)
+    events = list(made.events)
     if due.run is None:
         if due.too_late is not None:
             moment = rfc3339(due.too_late)
             message = f"the run of {moment} is later than startingDeadlineSeconds and does not start any more"
             events.append(_warning(MISSED, message))
-        return {"happenings": tuple(events)}
+        return {"events": tuple(events)}
     if due.missed > cron.MISSED_MAX:
         message = (
             f"more than {cron.MISSED_MAX} runs were missed: the newest one starts; set or decrease "
@@ -145,13 +145,13 @@ def _started(spec: api.GpuBenchmarkScheduleSpec, made: Decision, due: cron.Due) 
             f"the run of {rfc3339(due.run)} does not start while {made.active[0].name} is under way: "
             "concurrencyPolicy Forbid"
         )
-        return {"happenings": (*events, _normal(STILL_ACTIVE, message))}
+        return {"events": (*events, _normal(STILL_ACTIVE, message))}
     replaced = made.active if spec.concurrency_policy is api.ConcurrencyPolicy.REPLACE else ()
     return {
         "replace": tuple(run for run in replaced if not run.deleting),
         "active": () if replaced else made.active,
         "start": due.run,
-        "happenings": tuple(events),
+        "events": tuple(events),
     }
 
 
@@ -222,7 +222,7 @@ def status(
     )
 
 
-def happenings(
+def status_events(
     before: Sequence[Condition],
     old_changes: Sequence[api.KeyChange],
     new: api.GpuBenchmarkScheduleStatus,
