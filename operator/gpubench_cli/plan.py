@@ -41,15 +41,15 @@ _KEY_COLUMNS: tuple[tuple[Column, _Cell], ...] = (
     (Column(title="WORKLOAD"), lambda point: point.key.workload),
     (Column(title="POOL"), lambda point: point.key.pool),
     (Column(title="WORKERS", numeric=True), lambda point: str(point.key.workers)),
-    (Column(title="BATCH", numeric=True), lambda point: _shown(point.key.batch_per_worker)),
+    (Column(title="BATCH", numeric=True), lambda point: text.optional(point.key.batch_per_worker)),
     (Column(title="PRECISION"), lambda point: point.key.precision.value),
 )
 #: Shown where a point of the plan has something to say there.
 _FURTHER_COLUMNS: tuple[tuple[Column, _Cell], ...] = (
     (Column(title="DATA"), lambda point: _data(point.key.data)),
-    (Column(title="VARIANT"), lambda point: _shown(point.key.variant and point.key.variant.name)),
-    (Column(title="EPOCHS", numeric=True), lambda point: _shown(point.key.epochs)),
-    (Column(title="NODE"), lambda point: _shown(point.key.node)),
+    (Column(title="VARIANT"), lambda point: text.optional(point.key.variant and point.key.variant.name)),
+    (Column(title="EPOCHS", numeric=True), lambda point: text.optional(point.key.epochs)),
+    (Column(title="NODE"), lambda point: text.optional(point.key.node)),
 )
 
 
@@ -187,7 +187,7 @@ def _count(plan: Plan) -> str:
     skipped = sum(point.skip is not None for point in plan.points)
     running = sum(point.runs for point in plan.points)
     derived_points = len(plan.points) - skipped - running
-    points = _number(len(plan.points), "point")
+    points = text.counted(len(plan.points), "point")
     trials = f"{_trials(plan, plan.trials)} trial{'' if len(plan.trials) == 1 else 's'}"
     if running == len(plan.points):
         return f"{points}, {trials}"
@@ -201,10 +201,6 @@ def _trials(plan: Plan, trials: Sequence[Trial]) -> str:
     """`12`, or `6 to 20` where repeats end once the figure is precise enough."""
     certain = sum(map(plan.is_certain, trials))
     return str(len(trials)) if certain == len(trials) else f"{certain} to {len(trials)}"
-
-
-def _number(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _point_table(plan: Plan, expected: Forecast) -> Table:
@@ -293,10 +289,6 @@ def _data(data: Data) -> str:
     return data.source.value if which is None else f"{data.source.value} {which}"
 
 
-def _shown(value: object | None) -> str:
-    return text.UNDEFINED if value is None else str(value)
-
-
 def sentences(plan: Plan, expected: Forecast, *, parallel: int, budget: str | None = None) -> list[str]:
     """What the tables cannot say: time, nodes, money, and what is skipped."""
     found = []
@@ -321,13 +313,9 @@ def _order(plan: Plan) -> list[str]:
         until = plan.repeats.until
         found.append(
             f"Repeats: {plan.repeats.min} of each point, and up to {plan.repeats.most} until its figure is known to "
-            f"±{_percent(until.relative_half_width)} at {_percent(until.confidence)} confidence."
+            f"±{text.share(until.relative_half_width)} at {text.share(until.confidence)} confidence."
         )
     return found
-
-
-def _percent(share: str) -> str:
-    return f"{(Decimal(share) * 100).normalize():f} %"
 
 
 def _time(plan: Plan, expected: Forecast, *, parallel: int) -> list[str]:
@@ -367,7 +355,7 @@ def _grounds(expected: Forecast) -> list[str]:
     """What the estimates stand on, each once, with the number of points."""
     counts = Counter((one.seconds.basis, one.seconds.sentence) for one in expected.points if one is not None)
     return [
-        f"Estimated from {basis.value} ({_number(count, 'point')}): {sentence}."
+        f"Estimated from {basis.value} ({text.counted(count, 'point')}): {sentence}."
         for (basis, sentence), count in counts.items()
     ]
 

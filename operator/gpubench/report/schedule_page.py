@@ -7,11 +7,10 @@ HTML and Markdown are made of it as of every report. Must not happen: runs of tw
 from collections.abc import Sequence
 
 from gpubench.api.schedule import GpuBenchmarkScheduleStatus
-from gpubench.report import tables
+from gpubench.report import tables, text
 from gpubench.report.charts import Axis, Curves, Mark, Series
 from gpubench.report.document import Block, Document, Listing, Paragraph, Section, TitledTable
 from gpubench.report.tables import Table
-from gpubench.report.text import UNDEFINED
 from gpubench.schedule import history
 from gpubench.schedule.history import Entry, Figure, Measured
 from gpubench.stats.compare import Quantity
@@ -48,11 +47,11 @@ def runs(entries: Sequence[Entry]) -> Table:
 
 def _rows(entry: Entry) -> list[tuple[str, ...]]:
     start = (entry.name, rfc3339(entry.scheduled_at), "Succeeded" if entry.succeeded else "Failed")
-    spent = UNDEFINED if entry.spent is None else f"{entry.currency or ''} {entry.spent}".strip()
+    spent = text.UNDEFINED if entry.spent is None else f"{entry.currency or ''} {entry.spent}".strip()
     if not entry.figures:
-        return [(*start, UNDEFINED, UNDEFINED, UNDEFINED, UNDEFINED, spent)]
+        return [(*start, text.UNDEFINED, text.UNDEFINED, text.UNDEFINED, text.UNDEFINED, spent)]
     return [
-        (*start, figure.text, _said(figure), _nodes(figure), figure.environment or UNDEFINED, spent)
+        (*start, figure.text, _said(figure), _nodes(figure), figure.environment or text.UNDEFINED, spent)
         for figure in entry.figures
     ]
 
@@ -63,9 +62,7 @@ def _said(figure: Figure) -> str:
 
 
 def _nodes(figure: Figure) -> str:
-    shown = ", ".join(figure.nodes[:_NODES_SHOWN])
-    more = len(figure.nodes) - _NODES_SHOWN
-    return (shown + (f" and {more} more" if more > 0 else "")) or UNDEFINED
+    return text.shortened(figure.nodes, most=_NODES_SHOWN) or text.UNDEFINED
 
 
 def _verdict(status: GpuBenchmarkScheduleStatus) -> list[Block]:
@@ -79,8 +76,8 @@ def _verdict(status: GpuBenchmarkScheduleStatus) -> list[Block]:
         if items
     ]
     if not blocks:
-        text = next((one.message for one in status.conditions if one.type == "Regressed"), "Nothing is known yet.")
-        blocks.append(Paragraph(text=text))
+        unchanged = next((one.message for one in status.conditions if one.type == "Regressed"), "Nothing is known yet.")
+        blocks.append(Paragraph(text=unchanged))
     if status.monthly is not None:
         total = status.monthly.shown or "no cost"
         blocks.append(Paragraph(title="A month", text=f"{total}: {status.monthly.sentence}"))

@@ -99,12 +99,16 @@ GOALS_NOTE = (
 _GIGA = 1e9
 
 
+_Cell = Callable[[PointResult], str]
+
+
 class _Field(NamedTuple):
     """A column, and what its cell says of a point."""
 
     title: str
-    cell: Callable[[PointResult], str]
+    cell: _Cell
     numeric: bool = True
+    default: str | None = None  # where all cells are that, the column is not shown
 
 
 def of_study(points: Sequence[PointResult], prices: Sequence[PriceUsed] = ()) -> tuple[Table, ...]:
@@ -207,23 +211,19 @@ def _is_message(point: PointResult) -> bool:
 def _key_fields(points: Sequence[PointResult]) -> list[_Field]:
     """What tells the points apart; what all of them leave at its default is not shown."""
     fields = (
-        (_Field("WORKLOAD", lambda point: point.workload, numeric=False), True),
-        (_Field("POOL", lambda point: point.pool, numeric=False), True),
-        (_Field("NODE", lambda point: text.optional(point.node), numeric=False), any(one.node for one in points)),
-        (_Field("WORKERS", lambda point: str(point.workers)), True),
-        (_Field("BATCH", lambda point: text.optional(point.batch_per_worker)), True),
-        (_Field("PRECISION", lambda point: point.precision, numeric=False), True),
-        (_Field("DATA", data, numeric=False), any(one.data is not DataSource.SYNTHETIC for one in points)),
-        (
-            _Field("VARIANT", lambda point: text.optional(point.variant), numeric=False),
-            any(one.variant for one in points),
-        ),
-        (
-            _Field("BASIS", lambda point: point.basis.value, numeric=False),
-            any(one.basis is not Basis.MEASURED for one in points),
-        ),
+        _Field("WORKLOAD", lambda point: point.workload, numeric=False),
+        _Field("POOL", lambda point: point.pool, numeric=False),
+        _Field("NODE", lambda point: text.optional(point.node), numeric=False, default=text.UNDEFINED),
+        _Field("WORKERS", lambda point: str(point.workers)),
+        _Field("BATCH", lambda point: text.optional(point.batch_per_worker)),
+        _Field("PRECISION", lambda point: point.precision, numeric=False),
+        _Field("DATA", data, numeric=False, default=DataSource.SYNTHETIC.value),
+        _Field("VARIANT", lambda point: text.optional(point.variant), numeric=False, default=text.UNDEFINED),
+        _Field("BASIS", lambda point: point.basis.value, numeric=False, default=Basis.MEASURED.value),
     )
-    return [field for field, is_shown in fields if is_shown]
+    return [
+        field for field in fields if field.default is None or any(field.cell(one) != field.default for one in points)
+    ]
 
 
 def _figure_fields(points: Sequence[PointResult], moved: Mapping[str, PriceUsed]) -> list[_Field]:
@@ -252,8 +252,7 @@ def _throughput_fields(points: Sequence[PointResult], moved: Mapping[str, PriceU
     return [
         _Field("SAMPLES/S", _throughput),
         _Field("EFFICIENCY", lambda point: ", ".join(map(efficiency, point.scaling)) or text.UNDEFINED),
-        _Field("COST/M SAMPLES", lambda point: text.money(point.cost.per_million_samples if point.cost else None)),
-        *_range_fields(moved, lambda cost: cost.per_million_samples),
+        *_cost_fields("COST/M SAMPLES", moved, lambda cost: cost.per_million_samples),
     ]
 
 
@@ -272,20 +271,14 @@ def _training_fields(trained: Sequence[PointResult], moved: Mapping[str, PriceUs
     metrics = dict.fromkeys(run.quality.metric for run in runs if run.quality)
     return [
         _Field("EPOCHS", lambda point: text.optional(text.epochs(point))),
-        _Field(
-            "SECONDS/EPOCH", lambda point: text.spread(point.training.seconds_per_epoch if point.training else None)
-        ),
-        _Field(
-            unit.name.upper(),
-            lambda point: text.spread(point.training.seconds if point.training else None, per=unit.seconds),
-        ),
+        _Field("SECONDS/EPOCH", _spread("training.seconds_per_epoch")),
+        _Field(unit.name.upper(), _spread("training.seconds", per=unit.seconds)),
         *(_Field(metric.upper(), _quality_cell(metric)) for metric in metrics),
-        _Field("COST/RUN", lambda point: text.money(point.cost.per_run if point.cost else None)),
-        *_range_fields(moved, lambda cost: cost.per_run),
+        *_cost_fields("COST/RUN", moved, lambda cost: cost.per_run),
     ]
 
 
-def _quality_cell(metric: str) -> Callable[[PointResult], str]:
+def _quality_cell(metric: str) -> _Cell:
     def cell(point: PointResult) -> str:
         quality = point.training.quality if point.training else None
         return text.UNDEFINED if quality is None or quality.metric != metric else text.quality(quality)
@@ -301,19 +294,23 @@ def _moved(points: Sequence[PointResult], prices: Sequence[PriceUsed]) -> dict[s
     }
 
 
-def _range_fields(
-    moved: Mapping[str, PriceUsed], amount: Callable[[Cost], AmountInterval | None]
-) -> tuple[_Field, ...]:
-    """A cost at both ends of the range of its pool's price; costs are in proportion to it."""
+def _cost_fields(
+    title: str, moved: Mapping[str, PriceUsed], amount: Callable[[Cost], AmountInterval | None]
+) -> list[_Field]:
+    """A cost, and where its pool's price has moved the same at both ends of that range: it is in proportion."""
 
-    def cell(point: PointResult) -> str:
-        used, cost = moved.get(point.pool), amount(point.cost) if point.cost is not None else None
-        if used is None or cost is None or used.low is None or used.high is None:
+    def cost(point: PointResult) -> AmountInterval | None:
+        return None if point.cost is None else amount(point.cost)
+
+    def at_both_ends(point: PointResult) -> str:
+        used, found = moved.get(point.pool), cost(point)
+        if used is None or found is None or used.low is None or used.high is None:
             return text.UNDEFINED
-        per_price = Decimal(cost.mean) / Decimal(used.per_node_hour)
+        per_price = Decimal(found.mean) / Decimal(used.per_node_hour)
         return text.between(per_price * Decimal(used.low), per_price * Decimal(used.high))
 
-    return (_Field("AT LOW–HIGH PRICE", cell),) if moved else ()
+    fields = [_Field(title, lambda point: text.money(cost(point)))]
+    return [*fields, _Field("AT LOW–HIGH PRICE", at_both_ends)] if moved else fields
 
 
 def _repeats(point: PointResult) -> str:
@@ -322,12 +319,13 @@ def _repeats(point: PointResult) -> str:
     return f"{count}{missed}" if count else text.UNDEFINED
 
 
-def _sampled(path: str, *, per: float = 1.0) -> Callable[[PointResult], str]:
-    """The mean of samples: without an interval, so with few digits."""
+def _spread(path: str, *, per: float = 1.0) -> _Cell:
+    """The figure at a path of a point; a mean of samples has no interval, so it is shown with few digits."""
 
     def cell(point: PointResult) -> str:
-        value = _at(point, path)
-        return text.spread(Interval(mean=value), per=per) if isinstance(value, int | float) else text.UNDEFINED
+        found = _at(point, path)
+        figure = Interval(mean=found) if isinstance(found, int | float) else found
+        return text.spread(figure if isinstance(figure, Interval) else None, per=per)
 
     return cell
 
@@ -340,7 +338,7 @@ def _at(point: PointResult, path: str) -> object:
     return value
 
 
-def _relative_cell(estimate: Callable[[Relative], Interval | None]) -> Callable[[PointResult], str]:
+def _relative_cell(estimate: Callable[[Relative], Interval | None]) -> _Cell:
     def cell(point: PointResult) -> str:
         one = point.relative
         return text.UNDEFINED if one is None else text.relative(estimate(one), base=one.baseline_pool is None)
@@ -354,20 +352,20 @@ _RELATIVE_FIELDS = (
     _Field(_RELATIVE_COST, _relative_cell(lambda relative: relative.cost)),
 )
 _BANDWIDTH_FIELDS = (
-    _Field("ALGBW GB/S", lambda point: text.spread(point.bandwidth.algorithm if point.bandwidth else None, per=_GIGA)),
-    _Field("BUSBW GB/S", lambda point: text.spread(point.bandwidth.bus if point.bandwidth else None, per=_GIGA)),
+    _Field("ALGBW GB/S", _spread("bandwidth.algorithm", per=_GIGA)),
+    _Field("BUSBW GB/S", _spread("bandwidth.bus", per=_GIGA)),
 )
 _RUN_FIELDS = (_Field("REPEATS", _repeats), _Field("NODES", lambda point: text.optional(point.nodes or None)))
 _HOST_FIELDS = (
-    _Field("PROCESSORS", _sampled("host.processors")),
-    _Field("RSS GB", _sampled("host.memory_peak", per=_GIGA)),
+    _Field("PROCESSORS", _spread("host.processors")),
+    _Field("RSS GB", _spread("host.memory_peak", per=_GIGA)),
 )
 _GPU_FIELDS = (
-    _Field("GPU %", _sampled("gpu.utilization", per=0.01)),
-    _Field("GPU GB", _sampled("gpu.memory_peak", per=_GIGA)),
-    _Field("WATTS", _sampled("gpu.watts")),
-    _Field("THROTTLED %", _sampled("gpu.throttled", per=0.01)),
-    _Field("J/M SAMPLES", _sampled("gpu.joules_per_million_samples")),
+    _Field("GPU %", _spread("gpu.utilization", per=0.01)),
+    _Field("GPU GB", _spread("gpu.memory_peak", per=_GIGA)),
+    _Field("WATTS", _spread("gpu.watts")),
+    _Field("THROTTLED %", _spread("gpu.throttled", per=0.01)),
+    _Field("J/M SAMPLES", _spread("gpu.joules_per_million_samples")),
 )
 
 
