@@ -1,23 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes that take no new pods for a while, because `spec.drill` drains them on purpose.
+"""Interruptions on purpose (`spec.drill`): pods are evicted, and their nodes are cordoned before.
 
-What says so, until when and for whom, stands on the node itself: whichever operator comes later finds it there and lets
-the node take pods again, also when the study is gone. Nodes are looked through when an operator begins to lead, at each
-resync, and when the first of them is due.
+A cordoned node itself says so, until when and for whom, in an annotation. Whichever operator comes later finds it there
+and lets the node take pods again, also when the benchmark is gone. Nodes are looked through when an operator begins to
+lead, at each resync, and when the first of them is due.
 
 Must not happen: a node that stays cordoned; one that takes pods again though somebody else has cordoned it.
-
-Interruptions on purpose (`spec.drill`): pods that are evicted, on nodes that are cordoned before.
 """
 
 import logging
 import time
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from gpubench import names
-from gpubench.scheduler import actions, conditions, observed
+from gpubench.scheduler import actions, observed
 from gpubench_cluster import kube
 from gpubench_operator import events, observe, queue
+
+_EVICTED_AGAIN = 5.0  # a PodDisruptionBudget that forbids it mostly does not say for how long
+_TO_DRAIN = "let the operator patch nodes (rbac.drains of the chart), or set spec.drill.kind to Evict"
 
 _log = logging.getLogger(__name__)
 
@@ -35,19 +37,9 @@ class Cordons:
     async def cordon(self, asked: actions.Cordon, *, study: str) -> bool:
         """Whether the node takes no new pods now because of this; not where somebody else has cordoned it."""
         listed = await self._api.list(kube.NODES, fields={"metadata.name": asked.node})
-        if not listed:
+        if not listed or ((listed[0].get("spec") or {}).get("unschedulable") and _mark(listed[0]) is None):
             return False
-        (body,) = listed
-        if (body.get("spec") or {}).get("unschedulable") and _mark(body) is None:
-            return False
-        change = {
-            "metadata": {
-                "resourceVersion": kube.version_of(body),
-                "annotations": {names.ANNOTATION_CORDONED: f"{observe.timestamp(asked.until)} {study}"},
-            },
-            "spec": {"unschedulable": True},
-        }
-        if await self._api.patch(kube.NODES, change, name=asked.node) is None:
+        if not await self._patch(listed[0], mark=f"{observe.timestamp(asked.until)} {study}", unschedulable=True):
             return False
         self._wake(queue.CORDONS)
         return True
@@ -64,16 +56,17 @@ class Cordons:
             if wait > 0:
                 later.append(wait)
                 continue
-            change = {
-                "metadata": {
-                    "resourceVersion": kube.version_of(body),
-                    "annotations": {names.ANNOTATION_CORDONED: None},
-                },
-                "spec": {"unschedulable": None},
-            }
-            await self._api.patch(kube.NODES, change, name=kube.name_of(body))
+            await self._patch(body, mark=None, unschedulable=None)
             _log.info("uncordoned", extra={"node": kube.name_of(body), "cordoned": mark})
         return min(later, default=None)
+
+    async def _patch(self, node: kube.Object, *, mark: str | None, unschedulable: bool | None) -> bool:
+        version = kube.version_of(node)
+        change: dict[str, Any] = {
+            "metadata": {"resourceVersion": version, "annotations": {names.ANNOTATION_CORDONED: mark}},
+            "spec": {"unschedulable": unschedulable},
+        }
+        return await self._api.patch(kube.NODES, change, name=kube.name_of(node)) is not None
 
 
 def _mark(body: kube.Object) -> str | None:
@@ -82,19 +75,15 @@ def _mark(body: kube.Object) -> str | None:
 
 
 def _until(mark: str) -> float:
-    """The moment in a node's annotation; the past where somebody has written something else there."""
+    """The time in a node's annotation; the past where somebody has written something else there."""
     try:
         return observe.seconds(mark.partition(" ")[0]) or 0.0
     except ValueError:
         return 0.0
 
 
-_EVICTED_AGAIN = 5.0  # a PodDisruptionBudget that forbids it mostly does not say for how long
-_TO_DRAIN = "let the operator patch nodes (rbac.drains of the chart), or set spec.drill.kind to Evict"
-
-
 class Drills:
-    """Carries out the evictions of all studies."""
+    """Carries out the evictions of all benchmarks."""
 
     def __init__(
         self,
@@ -113,7 +102,7 @@ class Drills:
         """Interrupt attempts on purpose; the seconds until one that is refused is tried again.
 
         The pod is named on its Job first, so that nobody takes the interruption for one of the pool's: whatever happens
-        between the two, the next look finds the name and evicts the same pod.
+        between the two, the next reconcile finds the name and evicts the same pod.
         """
         again = None
         for eviction in chosen:
@@ -122,33 +111,28 @@ class Drills:
             if await self._api.patch(kube.JOBS, mark, name=job.name, namespace=study.namespace) is None:
                 continue
             try:
-                await self._cordon(study, eviction.cordon)
-                gone = not await self._api.evict(pod=pod.name, namespace=study.namespace, uid=pod.uid)
+                if eviction.cordon is not None:
+                    await self._cordon(study, eviction.cordon)
+                found = await self._api.evict(pod=pod.name, namespace=study.namespace, uid=pod.uid)
             except kube.ApiError as error:
-                sentence = f"pod {pod.name} cannot be evicted, as spec.drill asks: {error}{_remedy(eviction, error)}"
-                sentence = conditions.clamped(sentence, 1024)
-                happening = actions.Event(type="Warning", reason=events.EVICTION_REFUSED, message=sentence)
-                await self._recorder.emit(events.subject_of(study), happening, now=self._clock())
+                is_drain_forbidden = eviction.cordon is not None and isinstance(error, kube.Forbidden)
+                remedy = f"; {_TO_DRAIN}" if is_drain_forbidden else ""
+                message = f"pod {pod.name} cannot be evicted, as spec.drill asks: {error}{remedy}"
+                await self._emit(study, events.warning(events.EVICTION_REFUSED, message))
                 asked = error.delay if isinstance(error, kube.TemporaryError) else queue.AFTER_REFUSAL
                 again = queue.earliest(again, asked or _EVICTED_AGAIN)
             else:
                 _log.info(
-                    "evicted on purpose", extra=observe.log_fields(study, job=job.name, pod=pod.name, found=not gone)
+                    "evicted on purpose", extra=observe.log_fields(study, job=job.name, pod=pod.name, found=found)
                 )
         return again
 
-    async def _cordon(self, study: observed.Study, asked: actions.Cordon | None) -> None:
-        """Before a pod is evicted, where its node is drained."""
-        if asked is None:
-            return
+    async def _cordon(self, study: observed.Study, asked: actions.Cordon) -> None:
         if await self._cordons.cordon(asked, study=f"{study.namespace}/{study.name}"):
-            sentence = f"node {asked.node} takes no new pods until {observe.timestamp(asked.until)}, as spec.drill asks"
+            message = f"node {asked.node} takes no new pods until {observe.timestamp(asked.until)}, as spec.drill asks"
         else:
-            sentence = f"node {asked.node} is gone, or cordoned by somebody else: only its pod is evicted"
-        happening = actions.Event(type="Normal", reason=events.NODE_CORDONED, message=sentence)
-        await self._recorder.emit(events.subject_of(study), happening, now=self._clock())
+            message = f"node {asked.node} is gone, or cordoned by somebody else: only its pod is evicted"
+        await self._emit(study, events.normal(events.NODE_CORDONED, message))
 
-
-def _remedy(eviction: actions.Eviction, error: Exception) -> str:
-    """What to do where an operator may not drain nodes, which most installations do not let it."""
-    return f"; {_TO_DRAIN}" if eviction.cordon is not None and isinstance(error, kube.Forbidden) else ""
+    async def _emit(self, study: observed.Study, event: actions.Event) -> None:
+        await self._recorder.emit(events.subject_of(study), event, now=self._clock())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a scrape of the operator gives: the figures of all studies, made from their statuses, and its own health.
+"""What a scrape gives: series of benchmarks, pools and schedules from their statuses, and the operator's own health.
 
 The figures have no memory but the statuses: after a restart they come back from the API server, and the series of an
 object vanish with it. Names, labels and help come from the catalogue. A figure that a status does not have has no
@@ -15,7 +15,8 @@ import logging
 import platform
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import prometheus_client
@@ -42,10 +43,12 @@ from gpubench.api.point_result import (
     Relative,
     TrainingResult,
 )
+from gpubench.api.pool import GpuPool, GpuPoolStatus
+from gpubench.api.schedule import GpuBenchmarkScheduleStatus
 from gpubench.report import text
 from gpubench.values import Interval
 from gpubench_cluster import kube
-from gpubench_operator import queue
+from gpubench_operator import observe, queue
 
 _log = logging.getLogger(__name__)
 
@@ -401,6 +404,107 @@ def _add_training(point: _Point, training: TrainingResult) -> None:
         }[training.quality.metric]
         point.add(three, training.quality.final, "final")
         point.add(three, training.quality.best, "best")
+
+
+#: A number for each pool that has one.
+_PerPool = Callable[[], Mapping[str, int]]
+
+
+class PoolFigures(registry.Collector):
+    """The pools as they were last seen, as metrics; `held` and `waiting` are asked at each scrape."""
+
+    def __init__(self, *, held: _PerPool = dict, waiting: _PerPool = dict) -> None:
+        self._held, self._waiting = held, waiting
+        self._pools: dict[str, tuple[GpuPool | None, GpuPoolStatus]] = {}
+
+    def replace(self, pools: Mapping[str, tuple[GpuPool | None, GpuPoolStatus]]) -> None:
+        """All pools there are; None is one that cannot be read."""
+        self._pools = dict(pools)
+
+    def describe(self) -> Iterable[core.Metric]:
+        """Nothing in advance, as with the figures of studies."""
+        return ()
+
+    def collect(self) -> Iterator[core.Metric]:
+        """All series of all pools, family by family."""
+        samples: dict[str, list[tuple[tuple[str, ...], float]]] = {}
+
+        def add(metric: metrics.Metric, value: float, *labels: str) -> None:
+            samples.setdefault(metric.name, []).append((labels, value))
+
+        held, waiting = self._held(), self._waiting()
+        for name, (pool, status) in sorted(self._pools.items()):
+            for condition in status.conditions:
+                add(metrics.POOL_CONDITION, float(condition.status == "True"), name, condition.type)
+            if pool is None:
+                continue
+            add(metrics.POOL_INFO, 1.0, name, pool.spec.accelerator or "", pool.spec.capacity_type.value)
+            add(metrics.POOL_NODES, status.nodes, name)
+            add(metrics.POOL_READY_NODES, status.ready_nodes, name)
+            add(metrics.POOL_SLOTS, status.slots, name)
+            add(metrics.POOL_HELD_SLOTS, held.get(name, 0), name)
+            add(metrics.POOL_WAITING, waiting.get(name, 0), name)
+            if status.price_per_node_hour is not None:
+                amount, _, currency = status.price_per_node_hour.partition(" ")
+                add(metrics.POOL_PRICE, float(amount), name, currency)
+            if status.price_as_of is not None:
+                read = datetime.fromisoformat(status.price_as_of).replace(tzinfo=UTC)
+                add(metrics.POOL_PRICE_READ, read.timestamp(), name)
+        yield from families(samples)
+
+
+class ScheduleFigures(registry.Collector):
+    """The statuses of all schedules, as metrics."""
+
+    def __init__(self) -> None:
+        self._statuses: dict[queue.Key, GpuBenchmarkScheduleStatus] = {}
+
+    def observe(self, key: queue.Key, schedule: kube.Object) -> None:
+        """Take a schedule's status as it is now."""
+        try:
+            self._statuses[key] = GpuBenchmarkScheduleStatus.model_validate(schedule.get("status") or {})
+        except ValidationError as error:
+            self._statuses.pop(key, None)
+            _log.warning("unreadable status", extra={"key": str(key), "sentence": str(error.errors()[0]["msg"])})
+
+    def drop(self, key: queue.Key) -> None:
+        """The schedule is gone, and its series with it."""
+        self._statuses.pop(key, None)
+
+    def schedules(self) -> set[queue.Key]:
+        """The schedules that have series."""
+        return set(self._statuses)
+
+    def describe(self) -> Iterable[core.Metric]:
+        """Nothing in advance: the registry would otherwise collect once only to learn the names."""
+        return ()
+
+    def collect(self) -> Iterator[core.Metric]:
+        """All series of all schedules, family by family."""
+        samples: dict[str, list[tuple[tuple[str, ...], float]]] = {}
+        for key, status in sorted(self._statuses.items()):
+            for metric, labels, value in _samples(status):
+                samples.setdefault(metric.name, []).append(((key.namespace, key.name, *labels), value))
+        yield from families(samples)
+
+
+def _samples(status: GpuBenchmarkScheduleStatus) -> Iterator[tuple[metrics.Metric, tuple[str, ...], float]]:
+    for condition in status.conditions:
+        if condition.status != "Unknown":
+            yield metrics.SCHEDULE_CONDITION, (condition.type,), float(condition.status == "True")
+    yield metrics.SCHEDULE_ACTIVE, (), status.active_runs
+    yield metrics.SCHEDULE_SLOWER_POINTS, (), len(status.regressions)
+    yield metrics.SCHEDULE_SLOW_NODES, (), len(status.slow_nodes)
+    for metric, moment_text in (
+        (metrics.SCHEDULE_LAST, status.last_schedule_time),
+        (metrics.SCHEDULE_NEXT, status.next_schedule_time),
+    ):
+        moment = observe.seconds(moment_text)
+        if moment is not None:
+            yield metric, (), moment
+    month = status.monthly
+    if month is not None and month.total is not None and month.currency is not None:
+        yield metrics.SCHEDULE_MONTHLY, (month.currency,), float(month.total)
 
 
 class Health:

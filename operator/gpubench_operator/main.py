@@ -35,11 +35,9 @@ from gpubench_operator import (
     leader,
     observe,
     pool,
-    pool_exporter,
     queue,
     reconcile,
     schedule,
-    schedule_exporter,
     server,
     settings,
     watch,
@@ -117,9 +115,9 @@ class Process:
             self.api, options=options, figures=self.figures, wake=self.queue.add, nodes=nodes, clock=clock
         )
         slots = self.studies.slots
-        pool_figures = pool_exporter.PoolFigures(held=slots.held, waiting=slots.waiting)
+        pool_figures = exporter.PoolFigures(held=slots.held, waiting=slots.waiting)
         registry.register(pool_figures)
-        schedule_figures = schedule_exporter.ScheduleFigures()
+        schedule_figures = exporter.ScheduleFigures()
         registry.register(schedule_figures)
         self.pools = pool.PoolReconciler(
             self.api,

@@ -42,7 +42,7 @@ from gpubench.scheduler import actions, node_tests, observed
 from gpubench.scheduler.ledger import AttemptRecord, Ledger
 from gpubench.scheduler.node_tests import Reading
 from gpubench_cluster import kube
-from gpubench_operator import events, observe, pool_exporter, queue, settings, status_writer, store
+from gpubench_operator import events, exporter, observe, queue, settings, status_writer, store
 
 _log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class PoolReconciler:
         *,
         options: settings.Settings,
         plans: store.Store,
-        figures: pool_exporter.PoolFigures | None = None,
+        figures: exporter.PoolFigures | None = None,
         nodes: observe.NodeStates | None = None,
         wake: Callable[[queue.Key], None] | None = None,
         clock: Callable[[], float] = time.time,
@@ -64,7 +64,7 @@ class PoolReconciler:
         self._api = api
         self._options = options
         self._plans = plans
-        self._figures = figures or pool_exporter.PoolFigures()
+        self._figures = figures or exporter.PoolFigures()
         self._wake = wake
         self._nodes = nodes or observe.NodeStates(api, clock=clock)
         self._clock = clock

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One look at one schedule: read what is there, decide, act; then again from scratch at the next look.
+"""Reconciles one schedule: read what is there, decide, act; then again from scratch at the next reconcile.
 
 The order of writes is what a crash at any moment is survived by: a finished run is in the history before its benchmark
 may go, a benchmark exists before the status says so. A run's name is its scheduled minute, so that a creation which
@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from gpubench import names, units
-from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.pool import GpuPool
 from gpubench.api.schedule import GpuBenchmarkScheduleSpec, GpuBenchmarkScheduleStatus
@@ -24,16 +23,15 @@ from gpubench.schedule.history import Entry
 from gpubench.schedule.runs import Run
 from gpubench.scheduler import actions, conditions
 from gpubench_cluster import kube
-from gpubench_operator import events, observe, queue, schedule_exporter, settings, status_writer, store
+from gpubench_operator import events, exporter, observe, queue, settings, status_writer, store
 
 FAILED_CREATE = "FailedCreate"  # as CronJob's controller calls it
 _STUCK = 60.0
-_AFTER_REFUSAL = 30.0  # somebody may have raised a quota or changed the template; no event says the former
 
 _log = logging.getLogger(__name__)
 
 
-class _Shelf(NamedTuple):
+class _Snapshot(NamedTuple):
     """The stored history of a schedule."""
 
     versions: tuple[tuple[str, str], ...] = ()  # names and resourceVersions of the ConfigMaps that it was read from
@@ -65,7 +63,7 @@ class ScheduleReconciler:
         api: kube.Kube,
         *,
         options: settings.Settings,
-        figures: schedule_exporter.ScheduleFigures,
+        figures: exporter.ScheduleFigures,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._api = api
@@ -75,58 +73,56 @@ class ScheduleReconciler:
         self._store = store.Store(api)
         self._status = status_writer.StatusWriter(api, interval=0.0)
         self._recorder = events.EventRecorder(api, identity=options.identity)
-        self._shelves: dict[str, _Shelf] = {}  # by the schedule's UID
+        self._snapshots: dict[str, _Snapshot] = {}  # by the schedule's UID
         self._seen_objects = queue.SeenObjects()
 
     async def reconcile(self, key: queue.Key) -> float | None:
-        """One look; the seconds until the next one is due without an event."""
+        """Reconcile once; the seconds until the next time is due without an event."""
         body = await self._api.get(kube.SCHEDULES, name=key.name, namespace=key.namespace)
         if body is None or "deletionTimestamp" in body["metadata"]:
             self._figures.drop(key)
-            self._meet(key, None)
+            self._forget_replaced(key, None)
             return None
-        self._meet(key, kube.uid_of(body))
+        self._forget_replaced(key, kube.uid_of(body))
         self._figures.observe(key, body)
         await self._recorder.emit_pending(kube.uid_of(body))
         try:
             seen = _read(body)
         except ValidationError as error:
-            sentence = observe.unreadable(error)
-            _log.warning("unreadable schedule", extra={"key": str(key), "sentence": sentence})
-            await self._tell(body, [_warning(events.INVALID_SPEC, sentence)])
+            message = observe.unreadable(error)
+            _log.warning("unreadable schedule", extra={"key": str(key), "sentence": message})
+            await self._emit(body, [events.warning(events.INVALID_SPEC, message)])
             return _STUCK
-        return await self._look(key, seen)
+        return await self._act(key, seen)
 
-    def _meet(self, key: queue.Key, uid: str | None) -> None:
-        """What is remembered of the schedule that had this name at the last look goes with it."""
+    def _forget_replaced(self, key: queue.Key, uid: str | None) -> None:
         if (gone := self._seen_objects.replaced(key, uid)) is not None:
-            self._shelves.pop(gone, None)
+            self._snapshots.pop(gone, None)
             self._status.forget(gone)
             self._recorder.forget(gone)
 
-    async def _look(self, key: queue.Key, seen: _Seen) -> float | None:
-        shelf = await self._shelf(seen)
+    async def _act(self, key: queue.Key, seen: _Seen) -> float | None:
+        snapshot = await self._read_history(seen)
         found = {kube.uid_of(body): body for body in await self._children(seen)}
         now = self._clock()
-        decided = runs.decide(seen.schedule, _runs(found.values(), shelf), now)
+        decided = runs.decide(seen.schedule, _runs(found.values(), snapshot), now)
         told = decided.events
         if decided.archive:
-            shelf = await self._archive(seen, [found[run.uid] for run in decided.archive], shelf)
-            decided = runs.decide(seen.schedule, _runs(found.values(), shelf), now)
-        for run in (*decided.remove, *decided.replace):
-            if await self._api.delete(kube.BENCHMARKS, name=run.name, namespace=seen.namespace, uid=run.uid):
-                told = (*told, _normal(runs.DELETED, f"deleted {run.name}"))
+            snapshot = await self._archive(seen, [found[run.uid] for run in decided.archive], snapshot)
+            decided = runs.decide(seen.schedule, _runs(found.values(), snapshot), now)
+        for old in (*decided.remove, *decided.replace):
+            if await self._api.delete(kube.BENCHMARKS, name=old.name, namespace=seen.namespace, uid=old.uid):
+                told = (*told, events.normal(runs.DELETED, f"deleted {old.name}"))
         refused = None
         if decided.start is not None:
-            made, refused = await self._start(seen, decided.start)
-            told = (*told, *made.happenings)
-            decided = decided.model_copy(
-                update={
-                    "active": (*decided.active, *made.runs),
-                    "last_scheduled_at": decided.start if refused is None else decided.last_scheduled_at,
-                }
-            )
-        await self._conclude(key, seen, decided, shelf, told=told, now=now)
+            run, event = await self._start(seen, decided.start)
+            told = (*told, *([] if event is None else [event]))
+            if run is None:
+                refused = queue.AFTER_REFUSAL
+            else:
+                started = {"active": (*decided.active, run), "last_scheduled_at": decided.start}
+                decided = decided.model_copy(update=started)
+        await self._conclude(key, seen, decided, snapshot, told=told, now=now)
         wakes = [None if decided.wake_at is None else max(0.0, decided.wake_at - self._clock()), refused]
         # A clock that is put right while nothing happens is noticed by the resync at the latest.
         return min([wake for wake in wakes if wake is not None] + [self._options.resync_seconds])
@@ -136,22 +132,22 @@ class ScheduleReconciler:
         key: queue.Key,
         seen: _Seen,
         decided: runs.Decision,
-        shelf: _Shelf,
+        snapshot: _Snapshot,
         *,
         told: Sequence[actions.Event],
         now: float,
     ) -> None:
-        """What people are told, then the status: afterwards nobody would know what is news."""
+        """Events, then the status: afterwards nobody would know what has changed."""
         spec = seen.schedule.spec
         pools = await self._pools()
         planned_at = units.rfc3339(seen.schedule.created_at)
         after = runs.status(
             spec,
             decided,
-            shelf.entries,
-            monthly=monthly.projected(spec, pools, shelf.entries, planned_at=planned_at),
+            snapshot.entries,
+            monthly=monthly.projected(spec, pools, snapshot.entries, planned_at=planned_at),
             missing_pools=monthly.pools_not_there(spec, pools),
-            slow_nodes=history.slow_nodes(shelf.entries),
+            slow_nodes=history.slow_nodes(snapshot.entries),
             before=seen.before.conditions,
             generation=seen.body["metadata"].get("generation", 1),
             now=now,
@@ -160,7 +156,7 @@ class ScheduleReconciler:
             seen.before.conditions, seen.before.key_changes, after, slow_before=seen.before.slow_nodes
         )
         problem = () if decided.problem is None else (decided.problem,)
-        await self._tell(seen.body, [*told, *problem, *news])
+        await self._emit(seen.body, [*told, *problem, *news])
         wire = after.to_wire()
         await self._status.write(kube.SCHEDULES, seen.body, wire, now=now)
         self._figures.observe(key, {**seen.body, "status": wire})
@@ -173,32 +169,31 @@ class ScheduleReconciler:
         )
         return [body for body in listed if kube.is_owned_by(body, seen.uid)]
 
-    async def _start(self, seen: _Seen, scheduled_at: int) -> tuple["_Made", float | None]:
-        """Create the benchmark of a run; seconds until it is tried again where it was refused."""
+    async def _start(self, seen: _Seen, scheduled_at: int) -> tuple[Run | None, actions.Event | None]:
+        """Create the benchmark of a run: the run, or None where it was refused, and what is new about that."""
         body = benchmark(seen.body, scheduled_at)
         name = kube.name_of(body)
         try:
             created = await self._api.create(kube.BENCHMARKS, body)
         except kube.PermanentError as error:
             _log.warning("run refused", extra={"namespace": seen.namespace, "run": name, "sentence": str(error)})
-            sentence = conditions.clamped(f"the benchmark {name} cannot be created: {error}", 1024)
-            return _Made(happenings=(_warning(FAILED_CREATE, sentence),)), _AFTER_REFUSAL
+            return None, events.warning(FAILED_CREATE, f"the benchmark {name} cannot be created: {error}")
         if created is None:
             return await self._existing(seen, name)
         _log.info("run created", extra={"namespace": seen.namespace, "schedule": seen.schedule.name, "run": name})
-        return _Made((_run(created, archived=False),), (_normal(runs.CREATED, f"created {name}"),)), None
+        return _run(created, archived=False), events.normal(runs.CREATED, f"created {name}")
 
-    async def _existing(self, seen: _Seen, name: str) -> tuple["_Made", float | None]:
+    async def _existing(self, seen: _Seen, name: str) -> tuple[Run | None, actions.Event | None]:
         """A benchmark that has the name already: ours of a moment ago, or somebody else's."""
         found = await self._api.get(kube.BENCHMARKS, name=name, namespace=seen.namespace)
         if found is None:
             raise kube.TemporaryError(f"benchmark {seen.namespace}/{name} went away just now", delay=0.2)
         if kube.is_owned_by(found, seen.uid):
-            return _Made(runs=(_run(found, archived=False),)), None
+            return _run(found, archived=False), None
         if "deletionTimestamp" in found["metadata"]:  # of a schedule of before that had this name
             raise kube.TemporaryError(f"benchmark {seen.namespace}/{name} is still being deleted", delay=2.0)
-        sentence = f"the benchmark {name} belongs to somebody else: remove it, and the run starts"
-        return _Made(happenings=(_warning(events.NAME_TAKEN, sentence),)), _AFTER_REFUSAL
+        message = f"the benchmark {name} belongs to somebody else: remove it, and the run starts"
+        return None, events.warning(events.NAME_TAKEN, message)
 
     async def _pools(self) -> tuple[GpuPool, ...]:
         found = []
@@ -211,13 +206,12 @@ class ScheduleReconciler:
 
     # --- history ------------------------------------------------------------------------------------------------------
 
-    async def _shelf(self, seen: _Seen) -> _Shelf:
-        """The history as it is stored, read again only where it has changed."""
+    async def _read_history(self, seen: _Seen) -> _Snapshot:
         labels = {names.LABEL_SCHEDULE_UID: seen.uid, names.LABEL_COMPONENT: names.COMPONENT_HISTORY}
         listed = await self._api.list(kube.CONFIG_MAPS, namespace=seen.namespace, labels=labels, metadata_only=True)
         ours = [body for body in listed if kube.is_owned_by(body, seen.uid)]
         versions = tuple(sorted((kube.name_of(body), kube.version_of(body)) for body in ours))
-        known = self._shelves.get(seen.uid, _Shelf())
+        known = self._snapshots.get(seen.uid, _Snapshot())
         if versions == known.versions:
             return known
         shards: dict[int, dict[str, str]] = {}
@@ -225,20 +219,20 @@ class ScheduleReconciler:
             body = await self._api.get(kube.CONFIG_MAPS, name=name, namespace=seen.namespace)
             if body is not None:
                 shards[int(name.rpartition("-")[2])] = body.get("data") or {}
-        return self._keep(seen, _Shelf(versions, shards, history.read(shards.values())))
+        return self._keep(seen, _Snapshot(versions, shards, history.read(shards.values())))
 
-    async def _archive(self, seen: _Seen, finished: Sequence[kube.Object], shelf: _Shelf) -> _Shelf:
-        """Write the runs that have finished into the history, oldest first."""
+    async def _archive(self, seen: _Seen, finished: Sequence[kube.Object], snapshot: _Snapshot) -> _Snapshot:
         for body in sorted(finished, key=kube.name_of):
             entry = await self._entry(body)
-            versions = dict(shelf.versions)
-            for change in history.placed(shelf.shards, entry):
+            versions = dict(snapshot.versions)
+            for change in history.placed(snapshot.shards, entry):
                 written = await self._write(seen, change, versions)
                 versions[kube.name_of(written)] = kube.version_of(written)
-                shards = {**shelf.shards, change.shard: written.get("data") or {}}
+                shards = {**snapshot.shards, change.shard: written.get("data") or {}}
                 # After each write: a later failure must not make anybody write over it.
-                shelf = self._keep(seen, _Shelf(tuple(sorted(versions.items())), shards, history.read(shards.values())))
-        return shelf
+                entries = history.read(shards.values())
+                snapshot = self._keep(seen, _Snapshot(tuple(sorted(versions.items())), shards, entries))
+        return snapshot
 
     async def _write(self, seen: _Seen, change: history.Change, versions: dict[str, str]) -> kube.Object:
         name = names.history_name(seen.schedule.name, seen.uid, shard=change.shard)
@@ -248,14 +242,15 @@ class ScheduleReconciler:
         else:
             written = await self._api.create(kube.CONFIG_MAPS, _config_map(seen.body, name, change))
         if written is None:
-            self._shelves.pop(seen.uid, None)
+            self._snapshots.pop(seen.uid, None)
             raise kube.TemporaryError(f"ConfigMap {seen.namespace}/{name} changed meanwhile", delay=0.2)
         return written
 
     async def _entry(self, body: kube.Object) -> Entry:
         """What is kept of a run. One that this version cannot read still counts as a run."""
-        run = _run(body, archived=False)
+        run, finished = _run(body, archived=False), kube.condition(body, conditions.FINISHED)
         assert run.finished_at is not None  # only such are archived
+        assert finished is not None
         known = Entry(
             name=run.name,
             uid=run.uid,
@@ -263,7 +258,7 @@ class ScheduleReconciler:
             created_at=run.created_at,
             finished_at=run.finished_at,
             succeeded=run.succeeded,
-            sentence=_sentence(body),
+            sentence=conditions.clamped(str(finished.get("message") or "finished"), 256),
         )
         try:
             study = observe.study(body)
@@ -271,25 +266,31 @@ class ScheduleReconciler:
         except ValidationError as error:
             _log.warning("unreadable run", extra={"run": run.name, "sentence": observe.unreadable(error)})
             return known
-        shelf = await self._store.read(study)
+        stored = await self._store.read(study)
         self._store.forget(study.uid)
-        return known.model_copy(update=_found(run.name, study.spec, found, shelf))
+        records, compared = stored.recorded.records, found.comparison
+        return known.model_copy(
+            update={
+                "figures": history.figures(
+                    pairs.of_spec(run.name, study.spec, found), plan=stored.plan, records=records
+                ),
+                "environments": found.environments,
+                "held": () if stored.plan is None else history.held(stored.plan, records),
+                "spent": None if found.spent is None else found.spent.amount,
+                "currency": None if found.spent is None else found.spent.currency,
+                "baseline": None if compared is None else compared.verdict.value,
+                "baseline_sentence": None if compared is None else compared.sentence,
+            }
+        )
 
-    def _keep(self, seen: _Seen, shelf: _Shelf) -> _Shelf:
-        self._shelves[seen.uid] = shelf
-        return shelf
+    def _keep(self, seen: _Seen, snapshot: _Snapshot) -> _Snapshot:
+        self._snapshots[seen.uid] = snapshot
+        return snapshot
 
-    async def _tell(self, body: kube.Object, told: Sequence[actions.Event]) -> None:
+    async def _emit(self, body: kube.Object, told: Sequence[actions.Event]) -> None:
         subject = events.subject(body, kind=names.SCHEDULE_KIND)
         for happening in told:
             await self._recorder.emit(subject, happening, now=self._clock())
-
-
-class _Made(NamedTuple):
-    """What came of the creation of a run."""
-
-    runs: tuple[Run, ...] = ()
-    happenings: tuple[actions.Event, ...] = ()
 
 
 def benchmark(schedule: kube.Object, scheduled_at: int) -> kube.Object:
@@ -369,8 +370,8 @@ def _read(body: kube.Object) -> _Seen:
     )
 
 
-def _runs(bodies: Iterable[kube.Object], shelf: _Shelf) -> tuple[Run, ...]:
-    archived = {entry.name for entry in shelf.entries}
+def _runs(bodies: Iterable[kube.Object], snapshot: _Snapshot) -> tuple[Run, ...]:
+    archived = {entry.name for entry in snapshot.entries}
     return tuple(_run(body, archived=kube.name_of(body) in archived) for body in bodies)
 
 
@@ -394,31 +395,3 @@ def _run(body: kube.Object, *, archived: bool) -> Run:
         deleting="deletionTimestamp" in metadata,
         archived=archived,
     )
-
-
-def _sentence(body: kube.Object) -> str:
-    finished = kube.condition(body, conditions.FINISHED) or {}
-    return conditions.clamped(str(finished.get("message") or "finished"), 256)
-
-
-def _found(name: str, spec: GpuBenchmarkSpec, found: GpuBenchmarkStatus, shelf: store.Shelf) -> dict[str, Any]:
-    """Fields of the entry that come from what was measured."""
-    records = shelf.recorded.records
-    compared = found.comparison
-    return {
-        "figures": history.figures(pairs.of_spec(name, spec, found), plan=shelf.plan, records=records),
-        "environments": found.environments,
-        "held": () if shelf.plan is None else history.held(shelf.plan, records),
-        "spent": None if found.spent is None else found.spent.amount,
-        "currency": None if found.spent is None else found.spent.currency,
-        "baseline": None if compared is None else compared.verdict.value,
-        "baseline_sentence": None if compared is None else compared.sentence,
-    }
-
-
-def _normal(reason: str, message: str) -> actions.Event:
-    return actions.Event(type="Normal", reason=reason, message=message)
-
-
-def _warning(reason: str, message: str) -> actions.Event:
-    return actions.Event(type="Warning", reason=reason, message=message)

@@ -6,7 +6,7 @@ import prometheus_client
 import studies
 from gpubench import metrics, names
 from gpubench_cluster import kube
-from gpubench_operator import pool, pool_exporter, queue, settings
+from gpubench_operator import exporter, pool, queue, settings
 from memory_world import KEY, World
 
 
@@ -98,7 +98,7 @@ async def test_pools_have_series_of_what_the_cluster_shows_and_studies_hold_and_
     node = world.api.all(kube.NODES)[0]
     world.api.put(kube.NODES, {**node, "status": {"conditions": [{"type": "Ready", "status": "True"}]}})
     world.api.put(kube.POOLS, {**studies.pool("unreadable"), "spec": {"slotsPerNode": "many"}})
-    figures = pool_exporter.PoolFigures(held=slots.held, waiting=slots.waiting)
+    figures = exporter.PoolFigures(held=slots.held, waiting=slots.waiting)
     registry = prometheus_client.CollectorRegistry()
     registry.register(figures)
     tested = pool.PoolReconciler(

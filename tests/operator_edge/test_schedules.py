@@ -11,7 +11,7 @@ from gpubench import names
 from gpubench.api.schedule import GpuBenchmarkScheduleStatus
 from gpubench.schedule import history, runs
 from gpubench_cluster import kube
-from gpubench_operator import events, exporter, observe, queue, schedule, schedule_exporter, settings, watch
+from gpubench_operator import events, exporter, observe, queue, schedule, settings, watch
 from memory_world import Clock
 
 KEY = queue.schedule_key("default", "often")
@@ -43,7 +43,7 @@ class World:
             "spec": {"schedule": "*/10 * * * *", "benchmarkTemplate": {"spec": {"sweep": SWEEP}}, **spec},
         }
         self.api.put(kube.SCHEDULES, body)
-        self.figures = schedule_exporter.ScheduleFigures()
+        self.figures = exporter.ScheduleFigures()
         self.crashes = 0
         self.start_operator()
 
@@ -290,7 +290,7 @@ async def test_a_history_of_another_writer_is_read_anew() -> None:
     other = schedule.ScheduleReconciler(
         world.api,
         options=settings.load({"GPUBENCH_IDENTITY": "other"}),
-        figures=schedule_exporter.ScheduleFigures(),
+        figures=exporter.ScheduleFigures(),
         clock=world.clock,
     )
     await other.reconcile(KEY)
