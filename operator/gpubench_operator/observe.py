@@ -1,30 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects of the API, reduced to the values that decisions are made from.
+"""Objects of the API reduced to the values that decisions are made from; and what else is asked for them.
 
 Any field may be missing: objects are written by other versions, and a pod that the kubelet has not seen yet has hardly
-a status. A missing field becomes None, never a guess.
-
-The nodes that gangs run on: instance type and zone, from labels that every cloud gives them, and whether they live.
-
-Nodes come and go, spot ones within minutes: what was seen once is remembered, and a node that nobody has seen yet is
-looked for when a pod is on it. What is not known is None. Whether a node lives is read from the poll of the pools, and
-read anew for those nodes that a verdict may hang on: a machine that is gone has no pod that says so.
-
-Must not happen: an attempt recorded as of an unknown type because another study's look had only just begun to ask, or
-because the API server was away for a moment. The record is for good, so a look waits, or is repeated later. A look that
-lacks nothing waits for nobody.
-
-One node stays unknown all the same: of an attempt whose only look falls within the seconds after a list that did not
-have the node yet. Who waited for it then would wait in vain for each node that is gone.
-
-What a look asks the API server beside the study's own objects: why pods are missing, do not start, or wait.
-
-No answer holds a study up: what nobody says is not known.
-
-The full records of environments, from the heads of logs of pods that have ended.
-
-A log that cannot be read is no error of a study: it is said once, tried again while the decision asks for it, and then
-left. Memory here only keeps requests apart; a new process tries again, and what was read is in the ledger.
+a status. A missing field becomes None, never a guess. No answer about nodes, Events or logs holds a benchmark up: what
+nobody says is not known.
 """
 
 import asyncio
@@ -55,6 +34,16 @@ _OF_WAITING = ("Pending", "Preempted", "Evicted")  # reasons of Kueue's Events b
 
 #: The code that the kubelet itself reports for a container whose end it has not seen.
 _END_UNKNOWN = 137
+
+_ASKED_AGAIN = 10.0  # seconds; a node that is not listed may be gone for good
+_SEEN_JUST_NOW = 2.0  # seconds; several reconciles may follow upon one event
+_ONE_BY_ONE_MAX = 8  # nodes that are asked for by their names; of more, all are listed
+REMEMBERED_MAX = 20_000
+_MOUNTED_AFTER = 15.0  # seconds that a kubelet may take to mount volumes and pull the image before it is asked why
+_MOUNT_FAILURE_REPEATS = 300.0  # a kubelet tells of a volume that it cannot mount every two minutes or more often
+_FEWER_PODS_AFTER = 3.0  # seconds that the Job controller may take to create pods before it is asked why
+_KUEUE_AGAIN = 5.0  # it may be installed while a benchmark waits for it
+_LOGS_REMEMBERED_MAX = 10_000  # the oldest are of benchmarks that are long over
 
 _log = logging.getLogger(__name__)
 
@@ -385,14 +374,18 @@ def timestamp(moment: float) -> str:
     return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-_ASKED_AGAIN = 10.0  # seconds; a node that is not listed may be gone for good
-_SEEN_JUST_NOW = 2.0  # seconds; several looks may follow upon one event
-_ONE_BY_ONE_MAX = 8  # nodes that are asked for by their names; of more, all are listed
-REMEMBERED_MAX = 20_000
-
-
 class NodeStates:
-    """What is known of the cluster's nodes. One instance serves all studies."""
+    """What is known of the cluster's nodes: instance type and zone from their labels, and whether they live.
+
+    Nodes come and go, spot ones within minutes: what was seen once is remembered, and a node that nobody has seen yet
+    is looked for when a pod is on it. Whether a node lives is read from the poll of the pools, and anew for those nodes
+    on which the outcome of an attempt may hang: a machine that is gone has no pod that says so.
+
+    Must not happen: an attempt recorded as of an unknown type because another benchmark's reconcile had only just begun
+    to ask, or because the API server was away for a moment. The record is for good, so a reconcile waits, or is
+    repeated later; one that lacks nothing waits for nobody. One node stays unknown all the same: of an attempt whose
+    only reconcile falls within the seconds after a list that did not have the node yet.
+    """
 
     def __init__(self, api: kube.Kube, *, clock: Callable[[], float] = time.time) -> None:
         self._api = api
@@ -422,14 +415,14 @@ class NodeStates:
             self._seen_at.pop(name, None)
 
     def use(self, key: queue.Key, nodes: Iterable[str]) -> None:
-        """A study has attempts under way on these nodes now; on none, and it is forgotten."""
+        """A benchmark has attempts under way on these nodes now; on none, and it is forgotten."""
         if used := frozenset(nodes):
             self._used_by[key] = used
         else:
             self._used_by.pop(key, None)
 
     def affected(self) -> set[queue.Key]:
-        """The studies of which a node has come into trouble, or out of it, since this was asked last."""
+        """The benchmarks of which a node has come into trouble, or out of it, since this was asked last."""
         changed, self._changed = self._changed, set()
         return {key for key, used in self._used_by.items() if used & changed}
 
@@ -502,9 +495,7 @@ class NodeStates:
             return
         try:
             self.note(await self._api.list(kube.NODES, metadata_only=True))
-        except (
-            kube.PermanentError
-        ) as error:  # not permitted, say: figures are none the worse for it, but for what may be averaged
+        except kube.PermanentError as error:  # not permitted, say: then less may be averaged, and nothing else
             _log.warning("nodes not listed", extra={"sentence": str(error)})
         self._asked_at = now
 
@@ -516,14 +507,8 @@ def _trouble(node: observed.ObservedNode | None) -> tuple[bool, bool, str | None
     return node.gone_since is not None, node.ready is False, interruptions.leaving(node)
 
 
-_MOUNTED_AFTER = 15.0  # seconds that a kubelet may take to mount volumes and pull the image before it is asked why
-_MOUNT_FAILURE_REPEATS = 300.0  # a kubelet tells of a volume that it cannot mount every two minutes or more often
-_FEWER_PODS_AFTER = 3.0  # seconds that the Job controller may take to create pods before it is asked why
-_KUEUE_AGAIN = 5.0  # it may be installed while a study waits for it
-
-
 class Diagnostics:
-    """Asks for all studies; what it was told of the cluster is remembered for a moment."""
+    """Why pods are missing, do not start, or wait in a queue, for all benchmarks."""
 
     def __init__(self, api: kube.Kube, *, clock: Callable[[], float] = time.time) -> None:
         self._api = api
@@ -535,20 +520,17 @@ class Diagnostics:
     ) -> tuple[tuple[observed.ObservedJob, ...], float | None]:
         """What quota, Pod Security or a webhook said, for Jobs that have had fewer pods than they want for a while."""
         wanted = {kube.uid_of(body): pods_wanted(body) for body in bodies}
-        now, look_again = self._clock(), None
+        again = None
         answered: list[observed.ObservedJob] = []
         for job in seen:
+            found = {}
             if len({pod.index for pod in job.pods}) < wanted[job.uid]:
-                wait = job.begun_at + _FEWER_PODS_AFTER - now
-                if wait > 0:
-                    look_again = queue.earliest(look_again, wait)
-                else:
-                    look_again = queue.earliest(look_again, _FEWER_PODS_AFTER)
-                    said = await self._creation_failure(study, job)
-                    answered.append(job.model_copy(update={"creation_failure": said}))
-                    continue
-            answered.append(job)
-        return tuple(answered), look_again
+                wait = job.begun_at + _FEWER_PODS_AFTER - self._clock()
+                again = queue.earliest(again, wait if wait > 0 else _FEWER_PODS_AFTER)
+                if wait <= 0:
+                    found = {"creation_failure": await self._creation_failure(study, job)}
+            answered.append(job.model_copy(update=found))
+        return tuple(answered), again
 
     async def _creation_failure(self, study: observed.Study, job: observed.ObservedJob) -> str | None:
         fields = {"involvedObject.uid": job.uid, "reason": "FailedCreate"}
@@ -570,12 +552,7 @@ class Diagnostics:
         wait = min(since) + _MOUNTED_AFTER - now
         if wait > 0:
             return seen, wait
-        fields = {"involvedObject.kind": "Pod", "reason": "FailedMount"}
-        try:
-            events = await self._api.list(kube.EVENTS, namespace=study.namespace, fields=fields)
-        except kube.PermanentError as error:  # the pods may start all the same
-            _log.warning("events not read", extra=log_fields(study, sentence=str(error)))
-            return seen, _MOUNTED_AFTER
+        events = await self._events(study, {"involvedObject.kind": "Pod", "reason": "FailedMount"})
         said = mount_failures(events, since=now - _MOUNT_FAILURE_REPEATS)
         return tuple(with_mount_failures(job, said) for job in seen), _MOUNTED_AFTER
 
@@ -585,16 +562,19 @@ class Diagnostics:
         """What Kueue said of Jobs that wait in its queue: in Events, for which no permission of its own is needed."""
         if study.spec.queue_name is None or not any(job.suspended for job in seen):
             return seen
-        try:
-            fields = {"involvedObject.kind": names.KUEUE_WORKLOAD}
-            events = await self._api.list(kube.EVENTS, namespace=study.namespace, fields=fields)
-        except kube.PermanentError as error:  # it may admit them all the same
-            _log.warning("events not read", extra=log_fields(study, sentence=str(error)))
-            return seen
+        events = await self._events(study, {"involvedObject.kind": names.KUEUE_WORKLOAD})
         return tuple(
             job.model_copy(update={"queue_message": said_by_kueue(events, job=job.name)}) if job.suspended else job
             for job in seen
         )
+
+    async def _events(self, study: observed.Study, fields: dict[str, str]) -> list[kube.Object]:
+        """Nothing where they may not be read: pods may start, and Jobs be admitted, all the same."""
+        try:
+            return await self._api.list(kube.EVENTS, namespace=study.namespace, fields=fields)
+        except kube.PermanentError as error:
+            _log.warning("events not read", extra=log_fields(study, sentence=str(error)))
+            return []
 
     async def has_kueue(self, study: observed.Study) -> bool:
         """Whether somebody will ever admit what waits in a queue; asked again after a while."""
@@ -611,11 +591,12 @@ class Diagnostics:
         return self._kueue
 
 
-_REMEMBERED_MAX = 10_000
-
-
 class EnvironmentReader:
-    """Reads logs, none of them too often."""
+    """Reads full records of environments from the heads of logs, none of them too often.
+
+    A log that cannot be read is logged once, tried again while the decision asks for it, and then left. Memory here
+    only keeps requests apart; a new process tries again, and what was read is in the ledger.
+    """
 
     def __init__(self, api: kube.Kube, *, clock: Callable[[], float] = time.time) -> None:
         self._api = api
@@ -650,7 +631,7 @@ class EnvironmentReader:
 
     def _remember(self, pod: tuple[str, str], again: float) -> None:
         self._not_before[pod] = again
-        if len(self._not_before) > _REMEMBERED_MAX:  # the oldest are of studies that are long over
+        if len(self._not_before) > _LOGS_REMEMBERED_MAX:
             del self._not_before[next(iter(self._not_before))]
 
 

@@ -1,35 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GpuPools: their status from the cluster's nodes, and a word to studies whose pool has changed under them.
+"""GpuPools: their status from the cluster's nodes, the history of their node tests, and who holds their slots.
 
-Nodes are listed from time to time, not watched: thousands of kubelets report every few seconds, and what a pool has is
-no question of seconds. No study is decided by what stands in these statuses; they are for people. But a study that has
-a gang on a node that came into trouble is looked at again.
+Nodes are listed from time to time, not watched: thousands of kubelets report every few seconds, and a pool's size is no
+question of seconds. No benchmark is decided by a pool's status; it is for people. But a benchmark that has a gang on a
+node that came into trouble is reconciled.
 
-What the tests before the trials have found on each pool, over all studies: read from, and written to, its status.
+The history of tests is read when an attempt is about to be recorded, and written when it is in the ledger, before the
+benchmark's status says so. A new process puts all tests of its unfinished benchmarks there again, which changes nothing
+where they are: so a crash between two writes loses no test.
 
-Read when an attempt is about to be recorded, and only then; written when it is in the ledger, before the status of its
-study says so. A process that has just started puts all that its unfinished studies have found there again, which
-changes nothing where it is there already: so a crash between two writes loses no test. What this object remembers
-spares requests and decides nothing.
-
-Must not happen: a study that stops because of a pool's history: it is advice, and a pool that cannot be asked now is
-asked at the next look. Tests of a pool that was deleted, which another one of its name would get with a restart. And a
-history that is written anew by a version that cannot read all of it.
-
-Which slots of which pool are held, over all studies: what keeps two studies from half-placing two gangs.
-
-The ledger lives in memory, is rebuilt from all Jobs at start and corrected by each study's own list of Jobs. Whoever
-reads it, decides by it and reserves must not wait in between.
-
-Each pool has a line of studies that found too little room on it. Nobody takes slots of a pool while another study is
-the first in its line: a study of small gangs would otherwise take back, at each look, what a large gang waits for. A
-study that was served and wants more goes to the end, so that studies take turns. A study whose gang can never be placed
-(a dead node holds the slots) is in the way on that pool only.
+Must not happen: a benchmark that stops because of a pool's history: it is advice, and is asked for again at the next
+reconcile. Tests of a deleted pool, which a new one of its name would get with a restart. A history that is written anew
+by a version that cannot read all of it.
 """
 
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from pydantic import ValidationError
@@ -38,8 +26,8 @@ from gpubench.analysis import pool_status
 from gpubench.api.condition import Condition
 from gpubench.api.pool import GpuPool, GpuPoolStatus
 from gpubench.plan.plan import Plan
-from gpubench.scheduler import actions, node_tests, observed
-from gpubench.scheduler.ledger import AttemptRecord, Ledger
+from gpubench.scheduler import node_tests, observed
+from gpubench.scheduler.ledger import Ledger
 from gpubench.scheduler.node_tests import Reading
 from gpubench_cluster import kube
 from gpubench_operator import events, exporter, observe, queue, settings, status_writer, store
@@ -72,67 +60,54 @@ class PoolReconciler:
         self._recorder = events.EventRecorder(api, identity=options.identity)
 
     async def reconcile(self, key: queue.Key) -> float | None:
-        """One look at all pools."""
+        """Bring the status of all pools up to date."""
         del key  # one list of nodes serves all pools
         bodies = await self._api.list(kube.POOLS)
         seen: dict[str, tuple[GpuPool | None, GpuPoolStatus]] = {}
         if bodies:
             listed = await self._api.list(kube.NODES)
             self._nodes.note(listed, all_there_are=True)
-            self._tell_affected()
+            for affected in sorted(self._nodes.affected()):  # of which perhaps no pod will ever give an event
+                if self._wake is not None:
+                    self._wake(affected)
             for body in bodies:
                 seen[kube.name_of(body)] = await self._write_status(body, listed)
-            await self._tell_changes({kube.name_of(body): body for body in bodies})
+            await self._emit_changes({kube.name_of(body): body for body in bodies})
         self._figures.replace(seen)
         return self._options.node_poll_seconds
 
-    def _tell_affected(self) -> None:
-        """A node that is gone, silent or about to go is an event that no pod of it may ever tell."""
-        for key in sorted(self._nodes.affected()):
-            if self._wake is not None:
-                self._wake(key)
-
     async def _write_status(self, body: kube.Object, listed: list[kube.Object]) -> tuple[GpuPool | None, GpuPoolStatus]:
-        """The pool, where it can be read, and what is said of it."""
+        """The pool, where it can be read, and its status."""
         before, pool = _conditions(body), None
         try:
             pool = observe.pool(body)
             seen = pool_status.pool_status(pool, listed, self._clock(), before)
         except ValidationError as error:
-            sentence = observe.unreadable(error)
-            _log.warning("unreadable pool", extra={"pool": kube.name_of(body), "sentence": sentence})
-            seen = pool_status.unreadable(sentence, self._clock(), before)
-        health = (body.get("status") or {}).get("health") or []  # written when attempts end: `histories`
-        status = {**seen, "health": health}
+            message = observe.unreadable(error)
+            _log.warning("unreadable pool", extra={"pool": kube.name_of(body), "sentence": message})
+            seen = pool_status.unreadable(message, self._clock(), before)
+        health = (body.get("status") or {}).get("health") or []  # written when attempts end: `Histories`
         try:
-            await self._status.write(kube.POOLS, body, status, now=self._clock())
+            await self._status.write(kube.POOLS, body, {**seen, "health": health}, now=self._clock())
         except kube.ApiError as error:  # the next poll tries again; the other pools go on
             log = _log.error if isinstance(error, kube.PermanentError) else _log.info
             log("status not written", extra={"pool": kube.name_of(body), "sentence": str(error)})
         return pool, GpuPoolStatus.model_validate(seen)
 
-    async def _tell_changes(self, bodies: dict[str, kube.Object]) -> None:
-        """A study goes on with the pools as it found them; whoever changed one should know that."""
-        for benchmark, plan in await self._live():
-            for name, what in _changes(plan, bodies, default_image=self._options.jobs_image).items():
-                sentence = f"GpuPool {name} was {what}: this study goes on with the pool as it was when it started"
-                happening = actions.Event(type="Warning", reason=events.POOL_CHANGED, message=sentence)
-                await self._recorder.emit(events.subject(benchmark), happening, now=self._clock())
-
-    async def _live(self) -> list[tuple[kube.Object, Plan]]:
+    async def _emit_changes(self, bodies: dict[str, kube.Object]) -> None:
+        """A benchmark goes on with the pools as it found them; whoever changed one should know that."""
         plans = self._plans.remembered()
-        if not plans:
-            return []
-        bodies = [
-            body
-            for namespace in self._options.watch_namespaces or (None,)
-            for body in await self._api.list(kube.BENCHMARKS, namespace=namespace, metadata_only=True)
-        ]
-        return [(body, plans[kube.uid_of(body)]) for body in bodies if kube.uid_of(body) in plans]
+        for namespace in (self._options.watch_namespaces or (None,)) if plans else ():
+            for benchmark in await self._api.list(kube.BENCHMARKS, namespace=namespace, metadata_only=True):
+                if (plan := plans.get(kube.uid_of(benchmark))) is None:
+                    continue
+                for name, what in _changes(plan, bodies, default_image=self._options.jobs_image).items():
+                    message = f"GpuPool {name} was {what}: this study goes on with the pool as it was when it started"
+                    event = events.warning(events.POOL_CHANGED, message)
+                    await self._recorder.emit(events.subject(benchmark), event, now=self._clock())
 
 
 def _changes(plan: Plan, bodies: dict[str, kube.Object], *, default_image: str | None) -> dict[str, str]:
-    """Pools of a plan that are not what they were."""
     changes: dict[str, str] = {}
     for frozen in plan.pools:
         if frozen.name not in bodies:
@@ -155,15 +130,15 @@ def _conditions(body: kube.Object) -> tuple[Condition, ...]:
 
 
 class Histories:
-    """The histories of all pools. One instance serves all studies."""
+    """The histories of all pools. One instance serves all benchmarks."""
 
     def __init__(self, api: kube.Kube) -> None:
         self._api = api
-        self._put: dict[str, set[str]] = {}  # keys of attempts whose tests are there, by the study's UID
-        self._writing = asyncio.Lock()  # two studies of one pool would otherwise read, and one of them write in vain
+        self._put: dict[str, set[str]] = {}  # keys of attempts whose tests are there, by the benchmark's UID
+        self._writing = asyncio.Lock()  # two benchmarks of one pool would otherwise read, and one of them write in vain
 
     def forget(self, uid: str) -> None:
-        """The study is gone or over."""
+        """The benchmark is gone or over."""
         self._put.pop(uid, None)
 
     async def of_ending(
@@ -173,11 +148,16 @@ class Histories:
         if not plan.health_check:
             return ()
         entries = recorded.by_key()
-        ending = {job.pool for job in jobs if _has_ended(job) and _is_open(entries.get(job.key))}
+        ending = {
+            job.pool
+            for job in jobs
+            if (job.complete or any(pod.end is not None for pod in job.pods))
+            and ((entry := entries.get(job.key)) is None or entry.outcome is None)
+        }
         return tuple([await self._read(pool) for pool in sorted(ending)])
 
     async def put(self, uid: str, plan: Plan, recorded: Ledger) -> bool:
-        """Put the tests of a study's recorded attempts into the histories of their pools.
+        """Put the tests of a benchmark's recorded attempts into the histories of their pools.
 
         False where a pool could not be asked or written just now: those tests are to be put there later.
         """
@@ -234,25 +214,28 @@ class Histories:
             return None
 
 
-def _has_ended(job: observed.ObservedJob) -> bool:
-    return job.complete or any(pod.end is not None for pod in job.pods)
-
-
-def _is_open(entry: AttemptRecord | None) -> bool:
-    return entry is None or entry.outcome is None
-
-
 class SlotLedger:
-    """Slots held by Jobs, those included that are about to be created; and who waits for some."""
+    """Slots held by Jobs, over all benchmarks: what keeps two of them from half-placing two gangs.
+
+    It lives in memory, is rebuilt from all Jobs at start and corrected by each benchmark's own list of Jobs. Whoever
+    reads it, decides by it and reserves must not wait in between.
+
+    Each pool has a line of benchmarks that found too few free slots on it. Nobody takes slots of a pool while another
+    benchmark is the first in its line: one of small gangs would otherwise take back, at each reconcile, what a large
+    gang waits for. One that was served and wants more goes to the end, so that benchmarks take turns. One whose gang
+    can never be placed (a dead node holds the slots) is in the way on that pool only.
+    """
 
     def __init__(self) -> None:
-        self._held: dict[str, dict[str, tuple[str, int]]] = {}  # study's UID -> Job's name -> pool and slots
-        self._keys: dict[str, queue.Key] = {}  # study's UID -> its key
-        self._lines: dict[str, dict[str, queue.Key]] = {}  # pool -> UIDs and keys of studies, in the order of arrival
+        self._held: dict[str, dict[str, tuple[str, int]]] = {}  # benchmark's UID -> Job's name -> pool and slots
+        self._keys: dict[str, queue.Key] = {}  # benchmark's UID -> its key
+        self._lines: dict[
+            str, dict[str, queue.Key]
+        ] = {}  # pool -> UIDs and keys of benchmarks, in the order of arrival
         self._changed: set[str] = set()  # pools of which slots came free, or whose line has moved on
 
     def correct(self, key: queue.Key, uid: str, jobs: Iterable[observed.ObservedJob]) -> None:
-        """Replace what is known of one study by its own list of Jobs."""
+        """Replace what is known of one benchmark by its own list of Jobs."""
         before = _total([self._held.get(uid, {})])
         held = {job.name: (job.pool, job.slots) for job in jobs if job.holds_slots}
         if held:
@@ -279,28 +262,28 @@ class SlotLedger:
         return _total([dict(jobs) for jobs in list(self._held.values())])  # also asked by scrapes, from their thread
 
     def waiting(self) -> dict[str, int]:
-        """Studies in the line of each pool."""
+        """Benchmarks in the line of each pool."""
         return {pool: len(line) for pool, line in list(self._lines.items())}
 
     def studies_of(self, key: queue.Key) -> tuple[str, ...]:
-        """UIDs of studies under this key that hold slots: more than one after a deletion and a new start."""
+        """UIDs of benchmarks under this key that hold slots: more than one after a deletion and a new start."""
         return tuple(uid for uid, owner in self._keys.items() if owner == key)
 
     def wait(self, key: queue.Key, uid: str, *, pools: Collection[str]) -> None:
-        """Stand in the lines of exactly these pools; a place that the study has already is kept."""
+        """Stand in the lines of exactly these pools; a place that it has already is kept."""
         for pool in pools:
             self._lines.setdefault(pool, {}).setdefault(uid, key)
         for pool in self._lines.keys() - set(pools):
             self._step_out(pool, uid)
 
     def leave(self, key: queue.Key, *, but: str | None = None) -> None:
-        """Leave all lines: every study of this key, except the one with the UID `but`."""
+        """Leave all lines: every benchmark of this key, except the one with the UID `but`."""
         for pool, line in self._lines.items():
             for uid in [uid for uid, owner in line.items() if owner == key and uid != but]:
                 self._step_out(pool, uid)
 
     def kept_for_others(self, uid: str) -> frozenset[str]:
-        """Pools of which this study may take nothing now: another one is the first in line."""
+        """Pools of which this benchmark may take nothing now: another one is the first in line."""
         return frozenset(pool for pool, line in self._lines.items() if line and next(iter(line)) != uid)
 
     def to_wake(self) -> frozenset[queue.Key]:
@@ -317,8 +300,8 @@ class SlotLedger:
 
 def _total(held: Iterable[Mapping[str, tuple[str, int]]]) -> dict[str, int]:
     """Slots of each pool."""
-    total: dict[str, int] = {}
+    total: Counter[str] = Counter()
     for jobs in held:
         for pool, slots in jobs.values():
-            total[pool] = total.get(pool, 0) + slots
+            total[pool] += slots
     return total

@@ -5,7 +5,7 @@ Only `on.event` handlers: others would write annotations, finalizers and peering
 patches. A handler neither decides nor asks anything: what an event says may be old before it is read.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import kopf
@@ -36,8 +36,8 @@ class Handlers:
         self._figures = figures
         self._seen: dict[queue.Key, tuple[str, int]] = {}  # UID and generation that were last put into the queue
 
-    def benchmark(self, event: dict[str, Any], **_: Any) -> None:
-        """A benchmark came, changed or went. Its status is our own writing and no reason to look."""
+    def benchmark(self, event: dict[str, Any]) -> None:
+        """A benchmark came, changed or went. Its status is our own writing and no reason to reconcile."""
         body = event["object"]
         key = queue.benchmark_key(kube.namespace_of(body) or "", kube.name_of(body))
         self._wake_schedule_of(body, gone=event["type"] == "DELETED")
@@ -54,8 +54,8 @@ class Handlers:
             if not is_settled(body):
                 self._wake(key)
 
-    def schedule(self, event: dict[str, Any], **_: Any) -> None:
-        """A schedule came, changed or went. Its status is our own writing and no reason to look."""
+    def schedule(self, event: dict[str, Any]) -> None:
+        """A schedule came, changed or went. Its status is our own writing and no reason to reconcile."""
         body = event["object"]
         key = queue.schedule_key(kube.namespace_of(body) or "", kube.name_of(body))
         metadata = body["metadata"]
@@ -74,14 +74,14 @@ class Handlers:
         if name and (gone or is_settled(body)):
             self._wake(queue.schedule_key(kube.namespace_of(body) or "", name))
 
-    def gang(self, event: dict[str, Any], **_: Any) -> None:
+    def gang(self, event: dict[str, Any]) -> None:
         """A Job, or a pod of one, changed: its labels say whose it is."""
         labels = event["object"]["metadata"].get("labels") or {}
         namespace = kube.namespace_of(event["object"]) or ""
         self._wake(queue.benchmark_key(namespace, labels.get(names.LABEL_BENCHMARK, "")))
 
-    def pool(self, event: dict[str, Any], **_: Any) -> None:
-        """A pool changed: its status is made anew, and studies that may wait for a new one look again.
+    def pool(self, event: dict[str, Any]) -> None:
+        """A pool changed: its status is made anew, and benchmarks that may wait for a new one are reconciled.
 
         One that came while no watch ran is in the list with which the next one begins, and is not called ADDED there.
         """
@@ -101,7 +101,7 @@ class Handlers:
 
 
 def is_settled(body: kube.Object) -> bool:
-    """Whether a study has finished, and its status speaks of the spec as it is."""
+    """Whether a benchmark has finished, and its status speaks of the spec as it is."""
     status, metadata = body.get("status") or {}, body["metadata"]
     if "deletionTimestamp" in metadata or status.get("observedGeneration") != metadata.get("generation", 1):
         return False
@@ -115,28 +115,28 @@ def registry(handlers: Handlers, credentials: configuration.Configuration) -> ko
     """What kopf watches, and how it logs in: with the same credentials as everything else here."""
     registered = kopf.OperatorRegistry()
 
-    async def event_of_benchmark(event: Any, **_: Any) -> None:
-        handlers.benchmark(event)
-
-    async def event_of_schedule(event: Any, **_: Any) -> None:
-        handlers.schedule(event)
-
-    async def event_of_pool(event: Any, **_: Any) -> None:
-        handlers.pool(event)
-
-    async def event_of_gang(event: Any, **_: Any) -> None:
-        handlers.gang(event)
-
     async def log_in(**_: Any) -> kopf.ConnectionInfo:
         return await connection(credentials)
 
-    kopf.on.event(names.GROUP, names.VERSION, names.BENCHMARK_PLURAL, registry=registered)(event_of_benchmark)
-    kopf.on.event(names.GROUP, names.VERSION, names.SCHEDULE_PLURAL, registry=registered)(event_of_schedule)
-    kopf.on.event(names.GROUP, names.VERSION, names.POOL_PLURAL, registry=registered)(event_of_pool)
-    kopf.on.event("batch", "v1", "jobs", registry=registered)(event_of_gang)
-    kopf.on.event("", "v1", "pods", registry=registered)(event_of_gang)
+    for group, version, plural, handle in (
+        (names.GROUP, names.VERSION, names.BENCHMARK_PLURAL, handlers.benchmark),
+        (names.GROUP, names.VERSION, names.SCHEDULE_PLURAL, handlers.schedule),
+        (names.GROUP, names.VERSION, names.POOL_PLURAL, handlers.pool),
+        ("batch", "v1", "jobs", handlers.gang),
+        ("", "v1", "pods", handlers.gang),
+    ):
+        kopf.on.event(group, version, plural, registry=registered)(_on_the_loop(handle))
     kopf.on.login(registry=registered)(log_in)
     return registered
+
+
+def _on_the_loop(handle: Callable[[Any], None]) -> Callable[..., Awaitable[None]]:
+    """Only what is asynchronous is called by kopf in the loop and not in a thread."""
+
+    async def on_event(event: Any, **_: Any) -> None:
+        handle(event)
+
+    return on_event
 
 
 def kopf_settings(options: settings.Settings) -> kopf.OperatorSettings:
