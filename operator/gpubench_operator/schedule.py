@@ -289,8 +289,8 @@ class ScheduleReconciler:
 
     async def _emit(self, body: kube.Object, told: Sequence[actions.Event]) -> None:
         subject = events.subject(body, kind=names.SCHEDULE_KIND)
-        for happening in told:
-            await self._recorder.emit(subject, happening, now=self._clock())
+        for event in told:
+            await self._recorder.emit(subject, event, now=self._clock())
 
 
 def benchmark(schedule: kube.Object, scheduled_at: int) -> kube.Object:
