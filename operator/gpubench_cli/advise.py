@@ -11,7 +11,7 @@ from decimal import Decimal
 from gpubench import units
 from gpubench.analysis import advice
 from gpubench.api.goals import Goal, Objective
-from gpubench.cost import price
+from gpubench.plan import pool_prices
 from gpubench.plan.plan import Plan
 from gpubench.scheduler import conditions
 from gpubench_cli import refusal, stored, terminal
@@ -117,7 +117,7 @@ def _in_one_currency(study: StoredStudy) -> Plan:
     """The plan with the currency that --max-cost is in."""
     if study.plan.currency is not None:
         return study.plan
-    rates = [price.planned_rate(study.plan, pool.name) for pool in study.plan.pools]
+    rates = [pool_prices.planned_rate(study.plan, pool.name) for pool in study.plan.pools]
     currencies = sorted({rate.currency for rate in rates if rate is not None})
     if len(currencies) != 1:
         listed = " and ".join(currencies) or "none, for no pool has a price"

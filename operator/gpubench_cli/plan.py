@@ -19,8 +19,8 @@ from gpubench.analysis import forecast
 from gpubench.analysis.forecast import Forecast, Outlook
 from gpubench.api.pool import GpuPool
 from gpubench.api.sweep import Data, DataSource
-from gpubench.cost import price, staleness
-from gpubench.plan import estimate, expand
+from gpubench.cost import price
+from gpubench.plan import estimate, expand, pool_prices
 from gpubench.plan.estimate import Basis
 from gpubench.plan.plan import Plan, Point, Trial
 from gpubench.report import text
@@ -303,7 +303,7 @@ def sentences(plan: Plan, expected: Forecast, *, parallel: int, budget: str | No
 def _stale(plan: Plan) -> list[str]:
     """Prices that are too old to go by, judged as a pool's condition PriceStale judges them."""
     used = {point.key.pool for point in plan.points if point.skip is None}
-    told = (staleness.of_study(pool, planned_at=plan.planned_at) for pool in plan.pools if pool.name in used)
+    told = (pool_prices.stale_price(pool, planned_at=plan.planned_at) for pool in plan.pools if pool.name in used)
     return [sentence for sentence in told if sentence is not None]
 
 
@@ -388,7 +388,7 @@ def _nodes(plan: Plan) -> list[str]:
 
 def _rate(plan: Plan, pool: str) -> str:
     """The price of one node for one hour."""
-    rate = price.planned_rate(plan, pool)
+    rate = pool_prices.planned_rate(plan, pool)
     if rate is None:
         return text.UNDEFINED
     return f"{rate.currency} {price.rounded(rate.per_node_hour, digits=_MONEY_PLACES).normalize():f}"

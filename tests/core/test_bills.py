@@ -12,7 +12,7 @@ from gpubench.analysis import bills, results
 from gpubench.api.point_result import PointBill, PointResult
 from gpubench.api.pool import GpuPool
 from gpubench.api.status_sizes import BILLED_POINTS_MAX
-from gpubench.cost.amount import Amount
+from gpubench.cost.price import Amount
 from gpubench.plan.plan import Plan
 from gpubench.scheduler import account, ledger
 from gpubench.scheduler.ledger import AttemptRecord, Outcome, Reason

@@ -15,8 +15,8 @@ import world as worlds
 from gpubench.analysis import explain
 from gpubench.analysis.explain import Explained, Row
 from gpubench.api.pool import GpuPool
-from gpubench.cost import derived
-from gpubench.cost.amount import Rate
+from gpubench.cost import billing, whatif
+from gpubench.cost.price import Rate
 from gpubench.plan.plan import Plan
 from gpubench.scheduler.ledger import Ledger, Outcome
 from gpubench.scheduler.observed import Disruption
@@ -259,28 +259,28 @@ MESSAGES = gang.bandwidth(Interval(mean=123.0), workers=8, precision=Precision.F
     ("formula", "inputs", "computed"),
     [
         (
-            derived.COST_OF_RUN,
+            billing.COST_OF_RUN,
             ("rate = 3.06", "nodes = 2", "seconds = 500"),
-            derived.cost_of_run(RATE, nodes=2, seconds=Decimal(500)).value,
+            billing.cost_of_run(RATE, nodes=2, seconds=Decimal(500)).value,
         ),
         (
-            derived.COST_OF_SAMPLES,
+            billing.COST_OF_SAMPLES,
             ("rate = 3.06", "nodes = 2", "samples = 70000", "throughput = 123"),
-            derived.cost_of_samples(RATE, nodes=2, throughput=Decimal(123), samples=70_000).value,
+            billing.cost_of_samples(RATE, nodes=2, throughput=Decimal(123), samples=70_000).value,
         ),
         (
-            derived.HOURS_TO_SAMPLES,
+            billing.HOURS_TO_SAMPLES,
             ("samples = 70000", "throughput = 123"),
-            derived.hours_to_samples(70_000, throughput=Decimal(123)),
+            billing.hours_to_samples(70_000, throughput=Decimal(123)),
         ),
         (
-            derived.RELATIVE_COST,
+            whatif.RELATIVE_COST,
             ("relative time = 0.5", "rate = 3.06", "nodes = 2", "base rate = 0.9", "base nodes = 4"),
-            derived.relative_cost(
-                derived.cost_of_run(RATE, nodes=2, seconds=Decimal(50)),
-                base_cost=derived.cost_of_run(BASE, nodes=4, seconds=Decimal(100)),
+            whatif.relative_cost(
+                billing.cost_of_run(RATE, nodes=2, seconds=Decimal(50)),
+                base_cost=billing.cost_of_run(BASE, nodes=4, seconds=Decimal(100)),
                 base="the base",
-            ).ratio,
+            ),
         ),
         (intervals.MEAN, ("values = 1 + 2 + 6", "repeats = 3"), intervals.mean([1.0, 2.0, 6.0])),
         (

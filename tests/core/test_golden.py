@@ -21,16 +21,17 @@ from typing import NamedTuple
 import pytest
 
 import builders
+import published_formulas
 from gpubench.analysis.estimates import MeasuredPoint
-from gpubench.api.pool_price import ExchangeRate, Ownership
-from gpubench.cost import billing, breakeven, derived, exchange, ownership, price, recurring, spot
-from gpubench.cost.amount import Amount, Rate
+from gpubench.api.pool_price import Ownership
+from gpubench.cost import billing, price, whatif
 from gpubench.cost.billing import BY_THE_SECOND, BillingRule
-from gpubench.cost.derived import Relative
-from gpubench.cost.recurring import MonthlyCost
+from gpubench.cost.price import Amount, OwnedNode, Rate
+from gpubench.plan import pool_prices
 from gpubench.plan.expand import expand
 from gpubench.stats import efficiency, gang
 from gpubench.stats.efficiency import EnvironmentKey
+from published_formulas import MonthlyCost, Relative
 
 GOLDEN = Path(__file__).parent / "published" / "golden.csv"
 
@@ -99,7 +100,7 @@ def rented_by_parts(**parts: tuple[Decimal | str, int]) -> Rate:
     """The rate of a pool whose node is priced by its parts: price and count of each."""
     components = [{"name": name, "per_hour": str(paid), "count": count} for name, (paid, count) in parts.items()]
     pool = builders.pool(price={"components": components, "currency": "USD", "as_of": "2018-07-01"})
-    rate = price.rate(pool.spec)
+    rate = pool_prices.rate(pool.spec)
     assert rate is not None
     return rate
 
@@ -134,24 +135,24 @@ P100 = functools.partial(rented_by_parts, gpu=("1.46", 1), machine=("0.0475", 1)
 
 
 def p100_over_k80(_row: Row) -> Decimal:
-    hours = [derived.cost_of_hours(rate, nodes=1, hours=Decimal(1)) for rate in (P100(), K80())]
-    return derived.relative_cost(hours[0], base_cost=hours[1], base="a K80").ratio
+    hours = [billing.cost_of_hours(rate, nodes=1, hours=Decimal(1)) for rate in (P100(), K80())]
+    return whatif.relative_cost(hours[0], base_cost=hours[1], base="a K80")
 
 
 # --- time is paid for -----------------------------------------------------------------------------------------------
 
 
 def hours_paid(row: Row) -> Decimal:
-    return derived.cost_of_hours(usd(row.number("usd_per_hour")), nodes=1, hours=row.number("hours")).value
+    return billing.cost_of_hours(usd(row.number("usd_per_hour")), nodes=1, hours=row.number("hours")).value
 
 
 def with_the_price_lists_month(row: Row) -> Decimal:
     hours = row.number("hours")
-    return row.number("usd_per_hour") * (ownership.HOURS_PER_MONTH if hours > 700 else hours)
+    return row.number("usd_per_hour") * (price.HOURS_PER_MONTH if hours > 700 else hours)
 
 
 def run_paid(row: Row) -> Decimal:
-    return derived.cost_of_run(usd(row.number("usd_per_hour")), nodes=1, seconds=row.number("seconds")).value
+    return billing.cost_of_run(usd(row.number("usd_per_hour")), nodes=1, seconds=row.number("seconds")).value
 
 
 def run_billed(rule: BillingRule) -> Callable[[Row], Decimal]:
@@ -159,7 +160,7 @@ def run_billed(rule: BillingRule) -> Callable[[Row], Decimal]:
 
     def figure(row: Row) -> Decimal:
         seconds = [row.number("hours") * 3600]
-        return billing.billed(usd(row.number("usd_per_hour")), node_seconds=seconds, rule=rule).value
+        return published_formulas.billed(usd(row.number("usd_per_hour")), node_seconds=seconds, rule=rule).value
 
     return figure
 
@@ -170,9 +171,8 @@ BY_THE_HOUR = BillingRule(increment_seconds=Decimal(3600))
 
 def run_in_euros(row: Row) -> Decimal:
     per_hour = Rate(per_node_hour=row.number("eur_per_minute") * 60, currency="EUR")
-    rate = ExchangeRate.model_validate({"from": "EUR", "rate": str(row.number("usd_per_eur")), "as_of": "2018-02-28"})
-    euros = billing.billed(per_hour, node_seconds=[row.number("hours") * 3600], rule=BY_THE_SECOND)
-    return exchange.exchanged(euros, into="USD", rates=[rate]).value
+    euros = published_formulas.billed(per_hour, node_seconds=[row.number("hours") * 3600], rule=BY_THE_SECOND)
+    return euros.exchanged(into="USD", rates={"EUR": row.number("usd_per_eur")}).value
 
 
 def euros_the_wrong_way(row: Row) -> Decimal:
@@ -183,20 +183,20 @@ def euros_the_wrong_way(row: Row) -> Decimal:
 
 
 def percent_saved(row: Row) -> Decimal:
-    return 100 * spot.discount(usd(row.number("spot")), on_demand=usd(row.number("on_demand")))
+    return 100 * whatif.discount(usd(row.number("spot")), on_demand=usd(row.number("on_demand")))
 
 
 def percent_paid(row: Row) -> Decimal:
-    return 100 * spot.price_fraction(usd(row.number("spot")), on_demand=usd(row.number("on_demand")))
+    return 100 * published_formulas.price_fraction(usd(row.number("spot")), on_demand=usd(row.number("on_demand")))
 
 
 def half_price_gpu(_row: Row) -> Decimal:
-    return spot.at_discount(usd("1.46"), discount=Decimal("0.5")).per_node_hour
+    return published_formulas.at_discount(usd("1.46"), discount=Decimal("0.5")).per_node_hour
 
 
 def gpu_over_processors(row: Row) -> Decimal:
     gpu, processors = (Relative(ratio=row.number(name), base="TensorFlow on a K80") for name in ("gpu", "cpu"))
-    return derived.between(gpu, other=processors, name="the cheapest processors").ratio
+    return published_formulas.between(gpu, other=processors)
 
 
 # --- an own machine -------------------------------------------------------------------------------------------------
@@ -205,8 +205,12 @@ def gpu_over_processors(row: Row) -> Decimal:
 PURCHASE, MONTHS, KILOWATT_HOUR, DAYS = Decimal(6500), Decimal(30), Decimal("0.2"), Decimal(10)
 
 
-def box(row: Row) -> Ownership:
+def box(row: Row) -> OwnedNode:
     """The box, with what the row says of it."""
+    return pool_prices.owned_node(ownership(row))
+
+
+def ownership(row: Row) -> Ownership:
 
     def stated(name: str, default: Decimal) -> Decimal:
         return row.number(name) if name in row.inputs else default
@@ -223,19 +227,19 @@ def box(row: Row) -> Ownership:
 
 
 def write_off(row: Row) -> Decimal:
-    return ownership.write_off_per_month(box(row)).value
+    return box(row).write_off_per_month.value
 
 
 def power(row: Row) -> Decimal:
-    return ownership.power_per_month(box(row), hours_per_month=row.number("days") * 24).value
+    return box(row).power_per_month(hours=row.number("days") * 24).value
 
 
 def month_of_the_box(row: Row) -> Decimal:
-    return ownership.per_month(box(row), hours_per_month=row.number("days") * 24).value
+    return box(row).month(hours=row.number("days") * 24).value
 
 
 def hour_of_the_box(row: Row) -> Decimal:
-    rate = price.rate(builders.pool(price=None, ownership=box(row).model_dump()).spec)
+    rate = pool_prices.rate(builders.pool(price=None, ownership=ownership(row).model_dump()).spec)
     assert rate is not None
     return rate.per_node_hour
 
@@ -248,13 +252,13 @@ def paid_by_the_hour(row: Row, *, name: str) -> Rate:
     """The row's hourly price; that of the box, which the table of inputs rounds, as gpubench has it."""
     if not row.id.endswith("_1.1028"):
         return usd(row.number(name))
-    hour = ownership.owned_hour(box(row))
+    hour = box(row).hour()
     assert price.rounded(hour.per_node_hour, digits=10) == row.number(name)
     return hour
 
 
 def payback_days(row: Row) -> Decimal:
-    days = breakeven.payback(
+    days = whatif.payback(
         dollars(row.number("build_cost")),
         rented=usd(row.number("ref_price")),
         relative_speed=row.number("speed_ratio"),
@@ -267,11 +271,11 @@ def payback_days(row: Row) -> Decimal:
 
 
 def mean_of_pairs(row: Row) -> Decimal:
-    return derived.mean_efficiency(row.numbers("efficiency"))
+    return whatif.mean_efficiency(row.numbers("efficiency"))
 
 
 def four_from_one(row: Row) -> Decimal:
-    return derived.extrapolated(row.number("one_x"), times=row.number("gpus"), efficiencies=row.numbers("efficiency"))
+    return whatif.extrapolated(row.number("one_x"), times=row.number("gpus"), efficiencies=row.numbers("efficiency"))
 
 
 def measured(workers: int, samples_per_second: Decimal) -> MeasuredPoint:
@@ -287,14 +291,14 @@ def efficiency_of_workers(row: Row) -> Decimal:
 
 
 def cost_of_scaling(row: Row) -> Decimal:
-    return derived.scaling_cost(
+    return published_formulas.scaling_cost(
         row.number("efficiency"),
         workers=4,
         base_workers=1,
         hour=dollars(row.number("price_4")),
         base_hour=dollars(row.number("price_1")),
         base="p3.2xlarge",
-    ).ratio
+    )
 
 
 def throughput_of_steps(row: Row) -> Decimal:
@@ -311,32 +315,32 @@ def mean_of_speeds(row: Row) -> Decimal:
 
 
 def speed_over_one_gpu(row: Row) -> Decimal:
-    return derived.relative_speed(row.number("multi"), base_seconds=row.number("single"), base="one GPU").ratio
+    return published_formulas.relative_speed(row.number("multi"), base_seconds=row.number("single"))
 
 
 def speed_over_p2(row: Row) -> Decimal:
     own, p2 = (Relative(ratio=row.number(name), base="the processor of a laptop") for name in ("a", "b"))
-    return derived.between(own, other=p2, name="p2.xlarge").ratio
+    return published_formulas.between(own, other=p2)
 
 
 # --- goals, and what money buys -------------------------------------------------------------------------------------
 
 
 def samples_of_a_paper(row: Row) -> Decimal:
-    return derived.samples_of_steps(row.number("iterations"), global_batch=row.number("batch"))
+    return published_formulas.samples_of_steps(row.number("iterations"), global_batch=row.number("batch"))
 
 
 def images_per_dollar(row: Row) -> Decimal:
     rate = paid_by_the_hour(row, name="usd_per_hour")
-    return derived.samples_per_unit(rate, nodes=1, throughput=row.number("img_per_sec")).samples
+    return whatif.samples_per_unit(rate, nodes=1, throughput=row.number("img_per_sec")).samples
 
 
 def hours_to_goal(row: Row) -> Decimal:
-    return derived.hours_to_samples(row.number("samples"), throughput=row.number("img_per_sec"))
+    return billing.hours_to_samples(row.number("samples"), throughput=row.number("img_per_sec"))
 
 
 def cost_of_goal(row: Row) -> Decimal:
-    return derived.cost_of_samples(
+    return billing.cost_of_samples(
         paid_by_the_hour(row, name="usd_per_hour"),
         nodes=1,
         throughput=row.number("img_per_sec"),
@@ -345,8 +349,8 @@ def cost_of_goal(row: Row) -> Decimal:
 
 
 def gain(paid: Rate, *, speed: Decimal | str, over: Rate, other_speed: Decimal | str) -> Decimal:
-    own = derived.samples_per_unit(paid, nodes=1, throughput=Decimal(speed))
-    return derived.gain(own, over=derived.samples_per_unit(over, nodes=1, throughput=Decimal(other_speed)))
+    own = whatif.samples_per_unit(paid, nodes=1, throughput=Decimal(speed))
+    return whatif.gain(own, over=whatif.samples_per_unit(over, nodes=1, throughput=Decimal(other_speed)))
 
 
 def gain_over_google(row: Row) -> Decimal:
@@ -365,17 +369,15 @@ def gain_of_spot_p2(row: Row) -> Decimal:
 
 
 def times_as_long(row: Row) -> Decimal:
-    return derived.relative_time(
-        row.number("seconds"), base_seconds=row.number("base_seconds"), base="TensorFlow on a K80"
-    ).ratio
+    return published_formulas.relative_time(row.number("seconds"), base_seconds=row.number("base_seconds"))
 
 
 def times_as_dear(row: Row) -> Decimal:
-    return derived.relative_cost(
-        derived.cost_of_run(usd(row.number("price")), nodes=1, seconds=row.number("seconds")),
-        base_cost=derived.cost_of_run(K80(), nodes=1, seconds=row.number("base_seconds")),
+    return whatif.relative_cost(
+        billing.cost_of_run(usd(row.number("price")), nodes=1, seconds=row.number("seconds")),
+        base_cost=billing.cost_of_run(K80(), nodes=1, seconds=row.number("base_seconds")),
         base="TensorFlow on a K80",
-    ).ratio
+    )
 
 
 # --- a task that recurs ---------------------------------------------------------------------------------------------
@@ -390,30 +392,30 @@ AN_HOUR_AT_LEAST = BillingRule(minimum_seconds=Decimal(3600))
 
 
 def machine(runs_per_day: int, rule: BillingRule = BY_THE_SECOND) -> Amount:
-    return recurring.machine_month(
+    return published_formulas.machine_month(
         PREEMPTIBLE, seconds_per_run=Decimal(120), runs_per_day=runs_per_day, days=DAYS_OF_HIS_MONTH, rule=rule
     )
 
 
 def functions(runs_per_day: int) -> Amount:
-    return recurring.functions_month(
+    return published_formulas.functions_month(
         FUNCTION, seconds_per_call=Decimal(60), calls_per_day=2 * runs_per_day, days=DAYS_OF_HIS_MONTH
     )
 
 
 def cron(runs_per_day: int, rule: BillingRule = BY_THE_SECOND) -> MonthlyCost:
-    return recurring.monthly_cost(
+    return published_formulas.monthly_cost(
         [
             ("machine", machine(runs_per_day, rule)),
-            ("disk", recurring.disk_month(DISK, gigabytes=10)),
-            ("scheduler", recurring.scheduler_month(RULE, rules=2)),
+            ("disk", DISK.times(10)),
+            ("scheduler", RULE.times(2)),
             ("functions", functions(runs_per_day)),
         ]
     )
 
 
 def cron_machine(row: Row) -> Decimal:
-    return recurring.machine_month(
+    return published_formulas.machine_month(
         usd(row.number("vm_price")),
         seconds_per_run=row.number("minutes_per_day") * 60 / EVERY_FOUR_HOURS,
         runs_per_day=EVERY_FOUR_HOURS,
@@ -423,7 +425,7 @@ def cron_machine(row: Row) -> Decimal:
 
 
 def cron_functions(row: Row) -> Decimal:
-    return recurring.functions_month(
+    return published_formulas.functions_month(
         dollars(row.number("price_100ms")),
         seconds_per_call=row.number("seconds"),
         calls_per_day=row.number("invocations_per_day"),
@@ -432,7 +434,7 @@ def cron_functions(row: Row) -> Decimal:
 
 
 def cron_scheduler(row: Row) -> Decimal:
-    return recurring.scheduler_month(dollars(row.number("rule_price")), rules=row.number("rules")).value
+    return dollars(row.number("rule_price")).times(row.number("rules")).value
 
 
 def cron_total(runs_per_day: int) -> Callable[[Row], Decimal]:
@@ -444,19 +446,20 @@ def dearer_by_ten_minutes(_row: Row) -> Decimal:
 
 
 def percent_dearer_by_ten_minutes(_row: Row) -> Decimal:
-    return derived.relative_cost(
+    ratio = whatif.relative_cost(
         cron(EVERY_FOUR_HOURS, TEN_MINUTES_AT_LEAST).total,
         base_cost=cron(EVERY_FOUR_HOURS).total,
         base="a machine without a minimum",
-    ).percent_more
+    )
+    return (ratio - 1) * 100
 
 
 def cron_without_its_disk(_row: Row) -> Decimal:
-    return cron(EVERY_FOUR_HOURS).total.minus(recurring.disk_month(DISK, gigabytes=10)).value
+    return cron(EVERY_FOUR_HOURS).total.minus(DISK.times(10)).value
 
 
 def always_on(hours: Decimal) -> Decimal:
-    return recurring.always_on_month(PREEMPTIBLE, hours=hours).value
+    return billing.cost_of_hours(PREEMPTIBLE, nodes=1, hours=hours).value
 
 
 # --- which row is which call ----------------------------------------------------------------------------------------
@@ -482,7 +485,7 @@ FAMILIES = (
     Family(r"park\.gce\.GCE_1xK80\.corrected", machine_of_processors, machine_of_one_processor),
     # Parkopedia, 2018: the office box
     Family(r"park\.office\.price_per_month", write_off, lambda row: row.number("acquisition") / 36),
-    Family(r"park\.office\.electricity_per_month", power, lambda _: KILOWATT_HOUR * ownership.HOURS_PER_MONTH),
+    Family(r"park\.office\.electricity_per_month", power, lambda _: KILOWATT_HOUR * price.HOURS_PER_MONTH),
     Family(r"park\.office\.global_per_month", month_of_the_box, write_off),
     Family(r"park\.office\.hourly\.(vs_prose|days_[\d.]+)", hour_of_the_box, hour_without_power),
     # Parkopedia, 2018: scaling

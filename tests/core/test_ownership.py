@@ -7,18 +7,18 @@ from typing import Any
 import pytest
 
 from gpubench.api.pool_price import Ownership
-from gpubench.cost import breakeven, ownership, price
-from gpubench.cost.amount import Amount, Rate
-from gpubench.cost.refusals import RefusedInput
+from gpubench.cost import price, whatif
+from gpubench.cost.price import Amount, CostError, OwnedNode, Rate
+from gpubench.plan import pool_prices
 
 
-def box(**fields: Any) -> Ownership:
+def box(**fields: Any) -> OwnedNode:
     """Parkopedia's office box, 2018."""
     defaults: dict[str, Any] = {
         "purchase": "6500", "lifetime_months": 30, "hours_per_month": 240, "watts": 1000, "per_kilowatt_hour": "0.20",
         "currency": "USD", "as_of": "2018-07-01",
     }  # fmt: skip
-    return Ownership(**(defaults | fields))
+    return pool_prices.owned_node(Ownership(**(defaults | fields)))
 
 
 def usd(per_hour: str) -> Rate:
@@ -30,7 +30,7 @@ SAME_SPEED = Decimal(1)
 
 def test_the_gain_rises_with_use() -> None:
     hours = [Decimal(days * 24) for days in (1, 5, 10, 20, 30)]
-    found = ownership.gains(
+    found = whatif.gains(
         box(), throughput=Decimal(498), rented=usd("5.12"), rented_throughput=Decimal(234), hours_per_month=hours
     )
     assert [point.hours_per_month for point in found] == hours
@@ -44,9 +44,9 @@ def test_the_gain_rises_with_use() -> None:
 @pytest.mark.parametrize("rented", ["0.60", "1.10", "5.12"])
 def test_at_the_break_even_use_owning_and_renting_cost_the_same(rented: str, idle_watts: int) -> None:
     own = box(idle_watts=idle_watts, per_month="20")
-    found = breakeven.break_even_use(own, rented=usd(rented), relative_speed=Decimal("1.5"))
+    found = whatif.break_even_use(own, rented=usd(rented), relative_speed=Decimal("1.5"))
     assert found.hours_per_month is not None
-    (gain,) = ownership.gains(
+    (gain,) = whatif.gains(
         own,
         throughput=Decimal(150),
         rented=usd(rented),
@@ -59,9 +59,9 @@ def test_at_the_break_even_use_owning_and_renting_cost_the_same(rented: str, idl
 def test_the_published_break_even_follows_from_the_published_gain() -> None:
     # Parkopedia, 2018: at ten days a month the box's gain is 1.7; "after 5 days" it is the cheaper one. So the rented
     # hour that does the work of one of the box costs 1.7 times 1.1028.
-    worth = ownership.hour_at(box(), hours_per_month=Decimal(240)).per_node_hour * Decimal("1.7")
+    worth = box().hour(hours=Decimal(240)).per_node_hour * Decimal("1.7")
     rented = Rate(per_node_hour=worth, currency="USD")
-    found = breakeven.break_even_use(box(), rented=rented, relative_speed=SAME_SPEED)
+    found = whatif.break_even_use(box(), rented=rented, relative_speed=SAME_SPEED)
     assert found.days_per_month is not None
     assert price.rounded(found.days_per_month, digits=2) == Decimal("5.39")
     assert found.sentence == "owning is the cheaper one from 129 hours of use a month on, 18% of 730"
@@ -71,36 +71,35 @@ def test_a_break_even_between_730_and_744_hours_counts_no_idle_hour() -> None:
     # 73.7 fixed; each hour of use costs 0.1 and the rented one 0.2: they cross at 737 hours. With idle hours they would
     # cross elsewhere.
     own = box(purchase="737", lifetime_months=10, watts=1000, idle_watts=500, per_kilowatt_hour="0.1")
-    found = breakeven.break_even_use(own, rented=usd("0.2"), relative_speed=SAME_SPEED)
+    found = whatif.break_even_use(own, rented=usd("0.2"), relative_speed=SAME_SPEED)
     assert found.hours_per_month == 737
-    assert found.utilisation == Decimal(737) / 730
 
 
 def test_a_break_even_in_the_last_hour_of_the_longest_month_is_one() -> None:
     own = box(purchase="744", lifetime_months=10, per_kilowatt_hour="0.1")
-    assert breakeven.break_even_use(own, rented=usd("0.2"), relative_speed=SAME_SPEED).hours_per_month == 744
+    assert whatif.break_even_use(own, rented=usd("0.2"), relative_speed=SAME_SPEED).hours_per_month == 744
 
 
 def test_a_given_machine_whose_power_costs_as_much_as_renting_must_never_idle() -> None:
     own = box(purchase="0", idle_watts=500, per_kilowatt_hour="0.1")
-    assert breakeven.break_even_use(own, rented=usd("0.1"), relative_speed=SAME_SPEED).hours_per_month == 730
+    assert whatif.break_even_use(own, rented=usd("0.1"), relative_speed=SAME_SPEED).hours_per_month == 730
 
 
 def test_a_break_even_that_never_comes_has_no_number_and_says_so() -> None:
-    found = breakeven.break_even_use(box(), rented=usd("0.21"), relative_speed=SAME_SPEED)
-    assert (found.hours_per_month, found.days_per_month, found.utilisation) == (None, None, None)
+    found = whatif.break_even_use(box(), rented=usd("0.21"), relative_speed=SAME_SPEED)
+    assert (found.hours_per_month, found.days_per_month) == (None, None)
     assert found.sentence == "owning is dearer than renting at any use: day and night for a month are not enough"
 
 
 def test_what_costs_nothing_is_the_cheaper_one_from_the_first_hour() -> None:
     given = box(purchase="0", watts=0)
-    assert breakeven.break_even_use(given, rented=usd("0.10"), relative_speed=SAME_SPEED).hours_per_month == 0
+    assert whatif.break_even_use(given, rented=usd("0.10"), relative_speed=SAME_SPEED).hours_per_month == 0
 
 
 def test_a_machine_pays_for_itself_the_later_the_more_it_takes_to_run() -> None:
     purchase = Amount(value=Decimal(2500), currency="USD")
-    without = breakeven.payback(purchase, rented=usd("0.90"), relative_speed=Decimal(167) / 43)
-    powered = breakeven.payback(purchase, rented=usd("0.90"), relative_speed=Decimal(167) / 43, running=usd("0.10"))
+    without = whatif.payback(purchase, rented=usd("0.90"), relative_speed=Decimal(167) / 43)
+    powered = whatif.payback(purchase, rented=usd("0.90"), relative_speed=Decimal(167) / 43, running=usd("0.10"))
     assert without.sentence == "buying has paid after 29.8 days of continuous use"
     assert without.days is not None
     assert powered.days is not None
@@ -109,7 +108,7 @@ def test_a_machine_pays_for_itself_the_later_the_more_it_takes_to_run() -> None:
 
 @pytest.mark.parametrize("running", ["0.90", "1.20"])
 def test_a_machine_that_is_as_dear_to_run_as_to_rent_never_pays(running: str) -> None:
-    found = breakeven.payback(
+    found = whatif.payback(
         Amount(value=Decimal(2500), currency="USD"),
         rented=usd("0.90"),
         relative_speed=SAME_SPEED,
@@ -121,10 +120,10 @@ def test_a_machine_that_is_as_dear_to_run_as_to_rent_never_pays(running: str) ->
 
 @pytest.mark.parametrize("hours", ["0", "-1", "745", "NaN"])
 def test_a_cost_per_used_hour_needs_use(hours: str) -> None:
-    with pytest.raises(RefusedInput, match="the use of an own node in hours per month"):
-        ownership.hour_at(box(), hours_per_month=Decimal(hours))
+    with pytest.raises(CostError, match="the use of an own node in hours per month"):
+        box().hour(hours=Decimal(hours))
 
 
 def test_euros_of_purchase_are_not_held_against_dollars_of_rent() -> None:
-    with pytest.raises(RefusedInput, match="EUR and USD cannot be added or compared"):
-        breakeven.break_even_use(box(currency="EUR"), rented=usd("1"), relative_speed=SAME_SPEED)
+    with pytest.raises(CostError, match="EUR and USD cannot be added or compared"):
+        whatif.break_even_use(box(currency="EUR"), rented=usd("1"), relative_speed=SAME_SPEED)

@@ -10,9 +10,9 @@ import builders
 from gpubench.analysis import pool_status, prices
 from gpubench.api.condition import Condition
 from gpubench.api.pool import GpuPool, GpuPoolStatus
-from gpubench.cost import price, staleness
-from gpubench.cost.amount import Amount, Rate
 from gpubench.cost.billing import BY_THE_SECOND, BillingRule, FeePeriod
+from gpubench.cost.price import Amount, Rate
+from gpubench.plan import pool_prices
 from gpubench.plan.plan import Plan
 from gpubench.report import tables, text
 from world import world
@@ -44,7 +44,7 @@ def planned(*pools: GpuPool, currency: str | None = "USD") -> Plan:
 def test_all_that_is_paid_is_exchanged_by_the_same_dated_rate() -> None:
     billing = {"increment_seconds": 60, "minimum_seconds": 600}
     plan = planned(pool(fees=FEES, setup="20", billing=billing, hours_per_month=730))
-    found = price.planned_terms(plan, "cpu")
+    found = pool_prices.planned_terms(plan, "cpu")
     assert found is not None
     assert found.rate == Rate(per_node_hour=Decimal("12.50"), currency="USD")
     assert [(fee.name, fee.amount.value, fee.per) for fee in found.fees] == [
@@ -58,14 +58,14 @@ def test_all_that_is_paid_is_exchanged_by_the_same_dated_rate() -> None:
 
 
 def test_a_price_that_says_nothing_of_billing_is_billed_by_the_second() -> None:
-    found = price.terms(pool().spec)
+    found = pool_prices.terms(pool().spec)
     assert found is not None
     assert (found.rule, found.fees, found.setup, found.fees_per_node_hour) == (BY_THE_SECOND, (), None, None)
 
 
 def test_without_a_price_or_an_exchange_rate_there_are_no_terms() -> None:
-    assert price.terms(builders.pool(price=None).spec) is None
-    assert price.planned_terms(planned(pool(currency="GBP")), "cpu") is None
+    assert pool_prices.terms(builders.pool(price=None).spec) is None
+    assert pool_prices.planned_terms(planned(pool(currency="GBP")), "cpu") is None
 
 
 def test_fees_change_no_marginal_cost() -> None:
@@ -86,7 +86,7 @@ def test_fees_change_no_marginal_cost() -> None:
     ],
 )
 def test_a_range_is_in_the_unit_of_its_price(form: dict[str, Any], low: str, high: str) -> None:
-    found = price.rate_range(builders.pool(price=PRICE | {"range": RANGE} | form, slots_per_node=4).spec)
+    found = pool_prices.rate_range(builders.pool(price=PRICE | {"range": RANGE} | form, slots_per_node=4).spec)
     assert found is not None
     assert (found.low.per_node_hour, found.high.per_node_hour) == (Decimal(low), Decimal(high))
     assert found.period == "2023-08/2023-10"
@@ -125,12 +125,12 @@ def test_an_own_machine_is_exchanged_amount_by_amount() -> None:
         },
     )  # fmt: skip
     plan = planned(own)
-    found = price.planned_ownership(plan, "cpu")
+    found = pool_prices.planned_ownership(plan, "cpu")
     assert found is not None
     assert [Decimal(text) for text in (found.purchase, found.residual, found.per_kilowatt_hour, found.per_month)] == [
         11250, 1250, Decimal("0.25"), Decimal("12.50"),
     ]  # fmt: skip
-    rate, in_euros = price.planned_rate(plan, "cpu"), price.rate(own.spec)
+    rate, in_euros = pool_prices.planned_rate(plan, "cpu"), pool_prices.rate(own.spec)
     assert rate is not None
     assert in_euros is not None
     assert rate.per_node_hour == pytest.approx(in_euros.per_node_hour * Decimal("1.25"), rel=Decimal("1e-20"))
@@ -189,9 +189,9 @@ def test_an_own_machines_price_grows_old_too_and_no_price_never_does() -> None:
     own = {
         "purchase": "9000", "lifetime_months": 36, "hours_per_month": 200, "currency": "EUR", "as_of": "2018-07-01",
     }  # fmt: skip
-    told = staleness.of_study(builders.pool(price=None, ownership=own), planned_at="2023-11-14T22:13:20Z")
+    told = pool_prices.stale_price(builders.pool(price=None, ownership=own), planned_at="2023-11-14T22:13:20Z")
     assert told == ("stale price: that of cpu was read on 2018-07-01, 1962 days before the plan: read it again")
-    assert staleness.of_study(builders.pool(price=None), planned_at="2023-11-14T22:13:20Z") is None
+    assert pool_prices.stale_price(builders.pool(price=None), planned_at="2023-11-14T22:13:20Z") is None
 
 
 def of_pool(a_pool: GpuPool, *, now: float = builders.NOW, before: tuple[Condition, ...] = ()) -> GpuPoolStatus:

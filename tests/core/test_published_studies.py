@@ -21,7 +21,7 @@ from gpubench.api.measuring import Mode
 from gpubench.api.point_result import Basis
 from gpubench.api.sweep import DataSource
 from gpubench.cost import price
-from gpubench.plan import expand
+from gpubench.plan import expand, pool_prices
 from gpubench.plan.expand import freeze
 from gpubench.plan.plan import Plan, Point
 from gpubench_cli import documents
@@ -182,7 +182,7 @@ def test_an_hour_of_each_machine_costs_what_the_tables_say(study: Published) -> 
     found = {
         (pool.name, rate.currency): price.rounded(rate.per_node_hour, digits=6)
         for pool in plan.pools
-        if (rate := price.rate(pool.spec)) is not None
+        if (rate := pool_prices.rate(pool.spec)) is not None
     }
     assert found == {place: price.rounded(amount, digits=6) for place, amount in expected.items()}
 
@@ -193,7 +193,7 @@ def test_an_hour_of_each_machine_costs_what_the_tables_say(study: Published) -> 
     [("gce-1xv100", "2.86"), ("gce-8xv100", "22.88"), ("gce-1xk80", "0.49"), ("gce-8xk80", "5.12")],
 )
 def test_googles_machines_cost_the_published_sums(pool: str, published: str) -> None:
-    rate = price.rate(plan_of(PARKOPEDIA).pool(pool).spec)
+    rate = pool_prices.rate(plan_of(PARKOPEDIA).pool(pool).spec)
     assert rate is not None
     assert rate.per_node_hour == Decimal(published)
 
@@ -201,9 +201,9 @@ def test_googles_machines_cost_the_published_sums(pool: str, published: str) -> 
 @every_study
 def test_all_costs_are_in_dollars_and_no_rate_is_missing(study: Published) -> None:
     plan = plan_of(study)
-    rates = [price.planned_rate(plan, pool.name) for pool in plan.pools]
+    rates = [pool_prices.planned_rate(plan, pool.name) for pool in plan.pools]
     assert {rate.currency for rate in rates if rate is not None} == {"USD"}
-    assert [price.without_exchange(plan, pool.name) for pool in plan.pools] == [None] * len(plan.pools)
+    assert [pool_prices.without_exchange(plan, pool.name) for pool in plan.pools] == [None] * len(plan.pools)
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_all_costs_are_in_dollars_and_no_rate_is_missing(study: Published) -> No
     ],
 )
 def test_euros_become_the_published_dollars(pool: str, hours: str, dollars: str) -> None:
-    rate = price.planned_rate(plan_of(TWEETS), pool)
+    rate = pool_prices.planned_rate(plan_of(TWEETS), pool)
     assert rate is not None
     assert price.rounded(rate.per_node_hour * Decimal(hours), digits=2) == Decimal(dollars)
 

@@ -10,7 +10,8 @@ import pytest
 import builders
 import measured
 from gpubench.api.point_result import AmountInterval, BillParts, Cost, PointBill, PointResult, PointState, Scaling
-from gpubench.cost import breakeven, price
+from gpubench.cost import price, whatif
+from gpubench.plan import pool_prices
 from gpubench.plan.expand import freeze
 from gpubench.report import charts
 from gpubench.report.charts import Axis, Bars, Curves, Entry, Missing
@@ -187,14 +188,15 @@ def test_the_gain_of_an_own_machine_is_one_at_its_break_even_use() -> None:
     found = measured.results(plan, {0: (100.0, 101.0, 99.0), 1: (80.0, 81.0, 79.0)})
     (chart,) = curves(charts.gains([Entry(point=one, plan=plan) for one in found]))
     (series,) = chart.series
-    owner, rate = plan.pool("own").spec.ownership, price.rate(plan.pool("rented").spec)
+    owner, rate = pool_prices.planned_ownership(plan, "own"), pool_prices.rate(plan.pool("rented").spec)
     assert owner is not None
     assert rate is not None
-    even = breakeven.break_even_use(owner, rented=rate, relative_speed=Decimal(100) / 80)
-    assert even.utilisation is not None
+    even = whatif.break_even_use(owner, rented=rate, relative_speed=Decimal(100) / 80)
+    assert even.hours_per_month is not None
+    utilisation = float(even.hours_per_month / price.HOURS_PER_MONTH)
     assert even.sentence in chart.description
-    below = [mark.y for mark in series.marks if mark.x < float(even.utilisation)]
-    above = [mark.y for mark in series.marks if mark.x > float(even.utilisation)]
+    below = [mark.y for mark in series.marks if mark.x < utilisation]
+    above = [mark.y for mark in series.marks if mark.x > utilisation]
     assert below
     assert above
     assert max(below) < 1 < min(above)

@@ -5,11 +5,9 @@ from decimal import Decimal
 
 import pytest
 
-from gpubench.cost import billing, waterfall
-from gpubench.cost.amount import Amount, Rate
-from gpubench.cost.billing import BillingRule, Fee, FeePeriod, Terms
-from gpubench.cost.refusals import RefusedInput
-from gpubench.cost.waterfall import NodeTime, Part, Waterfall, Work
+from gpubench.cost import billing
+from gpubench.cost.billing import BillingRule, Fee, FeePeriod, NodeTime, Part, Terms, Waterfall, Work
+from gpubench.cost.price import Amount, CostError, Rate
 
 RATE = Rate(per_node_hour=Decimal("3.60"), currency="USD")  # a thousandth of a dollar a second
 TERMS = Terms(rate=RATE)
@@ -31,7 +29,7 @@ def thousandths(found: Waterfall) -> dict[Part, Decimal]:
 
 
 def test_the_time_of_a_node_is_laid_out_along_its_line() -> None:
-    found = waterfall.of_attempt(TERMS, nodes=[node("120")], work=WORK, share=WHOLE)
+    found = billing.waterfall(TERMS, nodes=[node("120")], work=WORK, share=WHOLE)
     assert thousandths(found) == {
         Part.IMAGE_PULL: 5,
         Part.WAITING: 3,
@@ -45,7 +43,7 @@ def test_the_time_of_a_node_is_laid_out_along_its_line() -> None:
 
 def test_the_node_that_came_first_waits_for_the_one_that_came_last() -> None:
     first, last = node("120", started="2", joined="42"), node("85", started="7", joined="7")
-    found = waterfall.of_attempt(TERMS, nodes=[first, last], work=WORK, share=WHOLE)
+    found = billing.waterfall(TERMS, nodes=[first, last], work=WORK, share=WHOLE)
     assert thousandths(found)[Part.WAITING] == 40
     assert thousandths(found)[Part.IMAGE_PULL] == 9
 
@@ -56,7 +54,7 @@ def test_increment_minimum_and_fees_are_parts_of_their_own() -> None:
         rule=BillingRule(increment_seconds=Decimal(60), minimum_seconds=Decimal(600)),
         fees=(Fee(name="licence", amount=Amount(value=Decimal("0.25"), currency="USD"), per=FeePeriod.RUN),),
     )
-    found = waterfall.of_attempt(terms, nodes=[node("120")], work=WORK, share=WHOLE)
+    found = billing.waterfall(terms, nodes=[node("120")], work=WORK, share=WHOLE)
     assert thousandths(found)[Part.ROUNDING] == 480  # ten minutes at least
     assert found.parts[Part.FEES] == Decimal("0.25")
     assert round(found.total, 9) == Decimal("0.85")
@@ -64,18 +62,18 @@ def test_increment_minimum_and_fees_are_parts_of_their_own() -> None:
 
 def test_an_attempt_without_a_result_is_lost_as_a_whole() -> None:
     terms = Terms(rate=RATE, rule=BillingRule(minimum_seconds=Decimal(60)))
-    found = waterfall.of_attempt(terms, nodes=[node("30"), node("90")], work=None, share=WHOLE)
+    found = billing.waterfall(terms, nodes=[node("30"), node("90")], work=None, share=WHOLE)
     assert found.parts == {Part.LOST: Decimal("0.150")}
     assert found.total == Decimal("0.150")
 
 
 def test_what_was_not_recorded_is_unknown_and_not_idle() -> None:
     older = Work(start_up=Decimal(20), measured=Decimal(60))
-    found = waterfall.of_attempt(TERMS, nodes=[node("120")], work=older, share=WHOLE)
+    found = billing.waterfall(TERMS, nodes=[node("120")], work=older, share=WHOLE)
     assert Part.WARM_UP not in found.parts
     assert Part.IDLE not in found.parts
     assert thousandths(found)[Part.UNKNOWN] == 32
-    untold = waterfall.of_attempt(TERMS, nodes=[node("120", started=None, joined=None)], work=WORK, share=WHOLE)
+    untold = billing.waterfall(TERMS, nodes=[node("120", started=None, joined=None)], work=WORK, share=WHOLE)
     assert thousandths(untold) == {Part.UNKNOWN: 120}
 
 
@@ -88,30 +86,30 @@ def test_the_parts_always_sum_to_the_bill_and_none_is_less_than_nothing(held: st
     rule = BillingRule(increment_seconds=Decimal(increment))
     terms = Terms(rate=rate, rule=rule, fees=(fee,), hours_per_month=Decimal(730))
     nodes = [node(held), node("64", started="0.4", joined="0.4")]
-    found = waterfall.of_attempt(terms, nodes=nodes, work=WORK, share=Decimal(share))
+    found = billing.waterfall(terms, nodes=nodes, work=WORK, share=Decimal(share))
     bill = billing.attempt_bill(terms, node_seconds=[one.held for one in nodes], share=Decimal(share))
     assert found.total == bill.total.value
     assert abs(sum(found.parts.values()) - found.total) < Decimal("1e-24")  # the last digits of the arithmetic
     assert min(found.parts.values()) >= 0
     for digits in (0, 2, 6):
-        rounded = waterfall.rounded(found, digits=digits)
+        rounded = found.rounded(digits=digits)
         assert sum(rounded.parts.values()) == rounded.total
         assert abs(rounded.total - found.total) <= Decimal("0.5").scaleb(-digits)
         assert min(rounded.parts.values()) >= 0
 
 
 def test_attempts_are_summed_part_by_part_in_the_order_of_the_parts() -> None:
-    one = waterfall.of_attempt(TERMS, nodes=[node("120")], work=WORK, share=WHOLE)
-    other = waterfall.of_attempt(TERMS, nodes=[node("50")], work=None, share=WHOLE)
-    both = waterfall.total([other, one])
+    one = billing.waterfall(TERMS, nodes=[node("120")], work=WORK, share=WHOLE)
+    other = billing.waterfall(TERMS, nodes=[node("50")], work=None, share=WHOLE)
+    both = billing.combined([other, one])
     assert both.total == Decimal("0.170")
     assert both.parts[Part.LOST] == Decimal("0.050")
     assert list(both.parts) == [part for part in Part if part in both.parts]
 
 
 def test_bills_of_two_currencies_have_no_sum_and_none_has_none() -> None:
-    dollars = waterfall.of_attempt(TERMS, nodes=[node("50")], work=None, share=WHOLE)
+    dollars = billing.waterfall(TERMS, nodes=[node("50")], work=None, share=WHOLE)
     euros = Terms(rate=Rate(per_node_hour=Decimal(1), currency="EUR"))
-    for bills in ([], [dollars, waterfall.of_attempt(euros, nodes=[node("50")], work=None, share=WHOLE)]):
-        with pytest.raises(RefusedInput, match="bills are summed in one currency"):
-            waterfall.total(bills)
+    for bills in ([], [dollars, billing.waterfall(euros, nodes=[node("50")], work=None, share=WHOLE)]):
+        with pytest.raises(CostError, match="bills are summed in one currency"):
+            billing.combined(bills)

@@ -12,16 +12,17 @@ from decimal import Decimal
 from pathlib import Path
 from typing import NamedTuple
 
+import published_formulas
 from gpubench.api.point_result import SOURCES, GoalResult, PointResult
-from gpubench.api.pool_price import Ownership
-from gpubench.cost import billing, breakeven, derived, ownership, price
-from gpubench.cost.amount import Amount, Rate
+from gpubench.cost import billing, price, whatif
 from gpubench.cost.billing import BillingRule
-from gpubench.cost.derived import Relative, SamplesPerUnit
-from gpubench.plan import expand
+from gpubench.cost.price import Amount, OwnedNode, Rate
+from gpubench.cost.whatif import SamplesPerUnit
+from gpubench.plan import expand, pool_prices
 from gpubench.plan.plan import Plan, PointKey
 from gpubench.report import efficiencies
 from gpubench_cli import stored
+from published_formulas import Relative
 
 PUBLISHED = Path(__file__).parents[1] / "core" / "published"
 
@@ -65,12 +66,12 @@ def _derived(study: "_Study", row: Mapping[str, str]) -> Derived:
 def _value(study: "_Study", row: Mapping[str, str], index: int) -> Decimal:
     match row["figure"]:
         case "mean-efficiency":
-            value = derived.mean_efficiency(study.efficiencies(index))
+            value = whatif.mean_efficiency(study.efficiencies(index))
         case "extrapolated-throughput":
             source = expand.source_of(study.plan, study.plan.points[index])
             assert source is not None
             workers = study.plan.points[source].key.workers
-            value = derived.extrapolated(
+            value = whatif.extrapolated(
                 study.throughput(source),
                 times=Decimal(study.plan.points[index].key.workers) / workers,
                 efficiencies=study.efficiencies(index, base_workers=workers),
@@ -87,12 +88,12 @@ def _value(study: "_Study", row: Mapping[str, str], index: int) -> Decimal:
             value = study.run_cost(index).value
         case "billed-cost":
             rule = BillingRule(increment_seconds=Decimal(row["amount"]))
-            value = billing.billed(study.hour(index), node_seconds=[study.seconds(index)], rule=rule).value
+            value = published_formulas.billed(study.hour(index), node_seconds=[study.seconds(index)], rule=rule).value
         case "own-hour":
             value = study.hour(index).per_node_hour
         case "own-month":
             own = study.own(index)
-            value = ownership.per_month(own, hours_per_month=Decimal(own.hours_per_month)).value
+            value = own.month(hours=own.hours_per_month).value
         case _:
             value = _against(study, row, index, study.against(row, index))
     return value
@@ -102,24 +103,22 @@ def _against(study: "_Study", row: Mapping[str, str], index: int, base: int) -> 
     """A figure of one point relative to another."""
     match row["figure"]:
         case "relative-time":
-            return derived.relative_time(study.seconds(index), base_seconds=study.seconds(base), base="base").ratio
+            return published_formulas.relative_time(study.seconds(index), base_seconds=study.seconds(base))
         case "relative-cost":
-            return derived.relative_cost(study.run_cost(index), base_cost=study.run_cost(base), base="base").ratio
+            return whatif.relative_cost(study.run_cost(index), base_cost=study.run_cost(base), base="base")
         case "relative-speed":
             return study.times_as_fast(index, base)
         case "gain":
             gained = study.samples_per_unit(index, throughput=study.times_as_fast(index, base))
-            return derived.gain(gained, over=study.samples_per_unit(base, throughput=Decimal(1)))
+            return whatif.gain(gained, over=study.samples_per_unit(base, throughput=Decimal(1)))
         case "payback-days":
             rented = study.hour(base)
             purchase = Amount(value=Decimal(row["amount"]), currency=rented.currency)
             speed = study.times_as_fast(index, base)
-            days = breakeven.payback(purchase, rented=rented, relative_speed=speed).days
+            days = whatif.payback(purchase, rented=rented, relative_speed=speed).days
         case "break-even-days":
             speed = study.times_as_fast(index, base)
-            days = breakeven.break_even_use(
-                study.own(index), rented=study.hour(base), relative_speed=speed
-            ).days_per_month
+            days = whatif.break_even_use(study.own(index), rented=study.hour(base), relative_speed=speed).days_per_month
         case kind:
             raise ValueError(f"{kind} is no figure")
     assert days is not None
@@ -179,26 +178,26 @@ class _Study:
     def goal(self, index: int, name: str) -> GoalResult:
         return next(goal for goal in self.results[index].goals if goal.name == name)
 
-    def own(self, index: int) -> Ownership:
+    def own(self, index: int) -> OwnedNode:
         pool = self.plan.points[index].key.pool
         found = self.plan.pool(pool).spec.ownership
         if found is None:
             raise _NotPublishedError(f"what {pool} costs to own")
-        return found
+        return pool_prices.owned_node(found)
 
     def hour(self, index: int) -> Rate:
         """What an hour of all the point's nodes costs."""
         point = self.plan.points[index]
-        rate = price.planned_rate(self.plan, point.key.pool)
+        rate = pool_prices.planned_rate(self.plan, point.key.pool)
         if rate is None:
             raise _NotPublishedError(f"the price of {point.key.pool}")
         return Rate(per_node_hour=rate.per_node_hour * self.plan.paid_nodes(point), currency=rate.currency)
 
     def run_cost(self, index: int) -> Amount:
-        return derived.cost_of_run(self.hour(index), nodes=1, seconds=self.seconds(index))
+        return billing.cost_of_run(self.hour(index), nodes=1, seconds=self.seconds(index))
 
     def samples_per_unit(self, index: int, *, throughput: Decimal) -> SamplesPerUnit:
-        return derived.samples_per_unit(self.hour(index), nodes=1, throughput=throughput)
+        return whatif.samples_per_unit(self.hour(index), nodes=1, throughput=throughput)
 
     def efficiencies(self, index: int, *, base_workers: int | None = None) -> list[Decimal]:
         """Those of all points of more workers than the base on the point's line: by default the smallest base."""
@@ -217,9 +216,9 @@ class _Study:
         """From ratios that were published as such, else from seconds, else from samples per second."""
         one, other = self._relative(index), self._relative(over)
         if one.base == other.base:
-            return derived.between(one, other=other, name="base").ratio
+            return published_formulas.between(one, other=other)
         if self.results[index].training is not None:
-            return derived.relative_speed(self.seconds(index), base_seconds=self.seconds(over), base="base").ratio
+            return published_formulas.relative_speed(self.seconds(index), base_seconds=self.seconds(over))
         base = self.throughput(over)
         return self.throughput(index) / base
 

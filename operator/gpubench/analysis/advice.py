@@ -21,11 +21,10 @@ from gpubench.api.goals import Goal, Objective
 from gpubench.api.measuring import Mode
 from gpubench.api.point_result import SOURCES, Basis, PointResult, PointState
 from gpubench.api.pool import CapacityType
-from gpubench.cost import billing, price
-from gpubench.cost.amount import Amount
-from gpubench.cost.marginal import CostInterval
-from gpubench.cost.refusals import RefusedInput
-from gpubench.plan import expand
+from gpubench.cost import billing
+from gpubench.cost.billing import CostInterval
+from gpubench.cost.price import Amount, CostError
+from gpubench.plan import expand, pool_prices
 from gpubench.plan.plan import Plan, Point
 from gpubench.report import advisor, answer, text
 from gpubench.report.advisor import Advice, Candidate, Considered, Gang, Line
@@ -130,7 +129,7 @@ def _of_work(
         gangs, laws = _gangs(plan, known, objective)
         found = advisor.considered(gangs, {_line(key): law for key, law in laws.items()})
         advice = _advice(plan, found, objective, goal)
-    except RefusedInput as error:
+    except CostError as error:
         return Advised(f"{head} {error}; give spec.currency and exchangeRates.", None)
     if advice.chosen is None:
         unjudged = [gang for gang in gangs if all(option.gang is not gang for option in found.options)]
@@ -180,7 +179,7 @@ def _measured(plan: Plan, one: _Entry) -> Gang:
         workers=one.point.key.workers,
         nodes=plan.paid_nodes(one.point),
         nodes_held=one.point.nodes,
-        rate=price.planned_rate(plan, one.point.key.pool),
+        rate=pool_prices.planned_rate(plan, one.point.key.pool),
         measured=one.result.throughput,
         remark=_remark(plan, one.point),
         runs=source,
@@ -218,7 +217,7 @@ def _predicted(
                 workers=workers,
                 nodes=plan.paid_nodes(point),
                 nodes_held=point.nodes,
-                rate=price.planned_rate(plan, key.pool),
+                rate=pool_prices.planned_rate(plan, key.pool),
                 remark=_remark(plan, point),
             )
 
@@ -386,7 +385,7 @@ def _cost(plan: Plan, ledger: Ledger, entries: Sequence[_Entry], gangs: Sequence
     begun = _pools_begun(plan, ledger)
     for gang in gangs:
         seconds = _run_seconds(plan, ledger, entries, gang)
-        terms = price.planned_terms(plan, gang.line.pool)
+        terms = pool_prices.planned_terms(plan, gang.line.pool)
         if terms is None:
             return f"nobody knows what, for {gang.line.pool} has no price"
         if seconds is None:

@@ -13,7 +13,7 @@ from gpubench.analysis.advice import Advised
 from gpubench.api.benchmark_status import Best, BestShown
 from gpubench.api.point_result import AmountInterval
 from gpubench.api.status_sizes import BEST_POOL_MAX
-from gpubench.cost.marginal import CostInterval
+from gpubench.cost.billing import CostInterval
 from gpubench.report import text
 from gpubench.report.advisor import Candidate
 from gpubench.scheduler import conditions

@@ -13,10 +13,10 @@ from decimal import Decimal
 
 from gpubench.analysis import estimates
 from gpubench.api.point_result import BillParts, PointBill, PointResult, StartUp
-from gpubench.cost import billing, price, waterfall
-from gpubench.cost.amount import Amount
-from gpubench.cost.billing import Bill
-from gpubench.cost.waterfall import NodeTime, Waterfall, Work
+from gpubench.cost import billing, price
+from gpubench.cost.billing import Bill, NodeTime, Waterfall, Work
+from gpubench.cost.price import Amount
+from gpubench.plan import pool_prices
 from gpubench.plan.plan import Plan, Point, Trial
 from gpubench.records import Result
 from gpubench.scheduler import account
@@ -46,18 +46,18 @@ class Paid:
 
 def of_attempt(plan: Plan, point: Point, record: AttemptRecord) -> Bill | None:
     """The bill of an attempt that has ended; None where its pool has no price. Setup is not in it (`setup`)."""
-    terms = price.planned_terms(plan, point.key.pool)
+    terms = pool_prices.planned_terms(plan, point.key.pool)
     if terms is None:
         return None
     seconds = [node.held for node in node_times(record)]
-    return billing.attempt_bill(terms, node_seconds=seconds, share=price.paid_share(plan, point))
+    return billing.attempt_bill(terms, node_seconds=seconds, share=pool_prices.paid_share(plan, point))
 
 
 def setup(plan: Plan, records: Iterable[AttemptRecord]) -> tuple[Amount, ...]:
     """What was paid once for each pool on which an attempt has held a node."""
     pool_of = {trial.id: plan.points[trial.point].key.pool for trial in plan.trials}
     pools = dict.fromkeys(pool_of[record.trial] for record in records if record.trial in pool_of and node_times(record))
-    found = (terms.setup for pool in pools if (terms := price.planned_terms(plan, pool)) is not None)
+    found = (terms.setup for pool in pools if (terms := pool_prices.planned_terms(plan, pool)) is not None)
     return tuple(paid for paid in found if paid is not None)
 
 
@@ -121,15 +121,13 @@ def paid(plan: Plan, point: Point, records: Sequence[AttemptRecord]) -> Paid | N
 
     None where its pool has no price, or nobody knows how long any of them held a node.
     """
-    terms = price.planned_terms(plan, point.key.pool)
+    terms = pool_prices.planned_terms(plan, point.key.pool)
     if terms is None:
         return None
     incomplete = {record.key for record in records if account.is_incomplete(record, nodes=point.nodes)}
-    share = price.paid_share(plan, point)
+    share = pool_prices.paid_share(plan, point)
     attempts = tuple(
-        PaidAttempt(
-            record=record, bill=waterfall.of_attempt(terms, nodes=nodes, work=work_of(record, point), share=share)
-        )
+        PaidAttempt(record=record, bill=billing.waterfall(terms, nodes=nodes, work=work_of(record, point), share=share))
         for record in records
         if (nodes := node_times(record)) or record.key not in incomplete
     )
@@ -140,11 +138,11 @@ def paid(plan: Plan, point: Point, records: Sequence[AttemptRecord]) -> Paid | N
 
 def bill_of(found: Paid) -> PointBill | None:
     """The bill as a status has it; None of an amount that it cannot hold."""
-    exact = waterfall.total([one.bill for one in found.attempts])
+    exact = billing.combined([one.bill for one in found.attempts])
     if not estimates.fits(exact.total):
         return None
     places = min(_PLACES, max(0, _DIGITS_OF_AMOUNTS - 1 - exact.total.adjusted()))
-    whole = waterfall.rounded(exact, digits=places)
+    whole = exact.rounded(digits=places)
     runs = [one.bill.total for one in found.attempts if one.record.outcome is Outcome.SUCCEEDED]
     return PointBill(
         total=f"{whole.total:f}",

@@ -12,8 +12,9 @@ from gpubench.analysis import estimates, point_warnings
 from gpubench.api.goals import Goal
 from gpubench.api.point_result import Cost, GoalResult, PointResult
 from gpubench.api.point_warning import PointWarning, WarningReason
-from gpubench.cost import marginal, price, staleness
-from gpubench.cost.amount import Rate
+from gpubench.cost import billing
+from gpubench.cost.price import Rate
+from gpubench.plan import pool_prices
 from gpubench.plan.plan import Plan, Point
 
 
@@ -38,39 +39,39 @@ def _is_timed(result: PointResult) -> bool:
 
 def _warnings(plan: Plan, result: PointResult) -> tuple[PointWarning, ...]:
     """Those of the result, before them why its pool's price gives no cost, and behind them that it is an old one."""
-    without = price.without_exchange(plan, result.pool)
+    without = pool_prices.without_exchange(plan, result.pool)
     if without is not None:
         return (point_warnings.warning(WarningReason.NO_COST, without), *result.warnings)
     if plan.imported is not None:  # the prices are of the publication's time, as its figures are
         return result.warnings
-    stale = staleness.of_study(plan.pool(result.pool), planned_at=plan.planned_at)
+    stale = pool_prices.stale_price(plan.pool(result.pool), planned_at=plan.planned_at)
     if stale is None:
         return result.warnings
     return (*result.warnings, point_warnings.warning(WarningReason.PRICE_STALE, stale))
 
 
 def _cost(plan: Plan, point: Point, result: PointResult) -> Cost | None:
-    rate = price.planned_rate(plan, point.key.pool)
+    rate = pool_prices.planned_rate(plan, point.key.pool)
     if rate is None:
         return None
     nodes = plan.paid_nodes(point)
     amounts = None
     if result.throughput is not None:
-        samples = marginal.per_million_samples(rate, nodes=nodes, throughput=result.throughput)
+        samples = billing.cost_of_samples_interval(rate, nodes=nodes, throughput=result.throughput)
         amounts = estimates.amounts(samples)
         if amounts is None:
             return None
     seconds = result.training.seconds if result.training is not None else None
     if seconds is None:
         return Cost(per_million_samples=amounts)
-    run = marginal.per_seconds(rate, nodes=nodes, seconds=seconds)
+    run = billing.cost_of_run_interval(rate, nodes=nodes, seconds=seconds)
     return Cost(per_million_samples=amounts, per_run=estimates.amounts(run))
 
 
 def _goals(plan: Plan, point: Point, result: PointResult, *, goals: Sequence[Goal]) -> tuple[GoalResult, ...]:
     if result.throughput is None:
         return ()
-    rate = price.planned_rate(plan, point.key.pool)
+    rate = pool_prices.planned_rate(plan, point.key.pool)
     nodes = plan.paid_nodes(point)
     return tuple(_goal(goal, result, rate=rate, nodes=nodes) for goal in goals if goal.workload == result.workload)
 
@@ -78,9 +79,11 @@ def _goals(plan: Plan, point: Point, result: PointResult, *, goals: Sequence[Goa
 def _goal(goal: Goal, result: PointResult, *, rate: Rate | None, nodes: Decimal) -> GoalResult:
     assert result.throughput is not None  # the caller has looked
     throughput = result.throughput
-    cost = rate and marginal.per_samples(rate, nodes=nodes, throughput=throughput, samples=Decimal(goal.samples))
+    cost = rate and billing.cost_of_samples_interval(
+        rate, nodes=nodes, throughput=throughput, samples=Decimal(goal.samples)
+    )
     return GoalResult(
         name=goal.name,
-        hours=marginal.hours_to_samples(goal.samples, throughput=throughput),
+        hours=billing.hours_to_samples_interval(goal.samples, throughput=throughput),
         cost=estimates.amounts(cost) if cost else None,
     )

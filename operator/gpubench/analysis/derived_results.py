@@ -19,7 +19,7 @@ from gpubench.analysis import point_warnings
 from gpubench.api import status_sizes
 from gpubench.api.point_result import SOURCES, Basis, PointResult, PointState
 from gpubench.api.point_warning import PointWarning, WarningReason
-from gpubench.cost import derived as formulas
+from gpubench.cost import whatif
 from gpubench.plan import expand
 from gpubench.plan.plan import Plan, Point
 from gpubench.report import efficiencies, tables
@@ -79,9 +79,9 @@ def _extrapolated(
         return blank.model_copy(
             update={"state": PointState.SKIPPED, "reason": conditions.clamped(reason, status_sizes.REASON_MAX)}
         )
-    mean = formulas.mean_efficiency(found)
+    mean = whatif.mean_efficiency(found)
     factor = point.key.workers / source.workers
-    throughput = formulas.extrapolated(Decimal(source.throughput.mean), times=Decimal(factor), efficiencies=found)
+    throughput = whatif.extrapolated(Decimal(source.throughput.mean), times=Decimal(factor), efficiencies=found)
     count = "1 measured point" if len(found) == 1 else f"{len(found)} measured points"
     return _measured(
         blank,

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from gpubench.api.point_result import AmountInterval, Scaling
 from gpubench.cost import price
-from gpubench.cost.marginal import CostInterval
+from gpubench.cost.billing import CostInterval
 from gpubench.plan.plan import Point
 from gpubench.stats import efficiency
 from gpubench.stats.efficiency import Measured, Scale

@@ -13,10 +13,9 @@ from gpubench.analysis import bills, estimates, prices, relative, results
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.goals import Goal, RelativeBase
 from gpubench.api.point_result import AmountInterval, Basis, PointResult
-from gpubench.cost import derived as money
-from gpubench.cost import price, waterfall
-from gpubench.cost.amount import Rate
-from gpubench.plan import expand
+from gpubench.cost import billing, whatif
+from gpubench.cost.price import Rate
+from gpubench.plan import expand, pool_prices
 from gpubench.plan.plan import Plan, Point
 from gpubench.report import tables, text
 from gpubench.scheduler import step
@@ -131,24 +130,24 @@ def _cost(place: _Place, goals: Sequence[Goal]) -> Iterator[Row]:
     seconds = result.training.seconds if result.training is not None else None
     if (result.throughput is None and seconds is None) or result.workload == workloads.MESSAGES:
         return
-    rate, used = price.planned_rate(plan, result.pool), prices.of_pool(plan, plan.pool(result.pool))
+    rate, used = pool_prices.planned_rate(plan, result.pool), prices.of_pool(plan, plan.pool(result.pool))
     origin = "; ".join((_ABOVE, *map(text.price, [used] if used is not None else [])))
     if rate is None:
-        yield Row(field="cost", text=text.UNDEFINED, origin=price.without_exchange(plan, result.pool) or NO_PRICE)
+        yield Row(field="cost", text=text.UNDEFINED, origin=pool_prices.without_exchange(plan, result.pool) or NO_PRICE)
     paid: _Inputs = {} if rate is None else {"rate": rate, "nodes": plan.paid_nodes(place.point)}
     speed: _Inputs = {} if result.throughput is None else {"throughput": result.throughput}
     if cost is not None and cost.per_million_samples is not None:
         inputs: _Inputs = {**paid, "samples": 1_000_000, **speed}
-        yield _by(money.COST_OF_SAMPLES, inputs, _row("cost.perMillionSamples", cost.per_million_samples, origin))
+        yield _by(billing.COST_OF_SAMPLES, inputs, _row("cost.perMillionSamples", cost.per_million_samples, origin))
     if cost is not None and cost.per_run is not None and seconds is not None:
         inputs = {**paid, "seconds": seconds}
-        yield _by(money.COST_OF_RUN, inputs, _row("cost.perRun", cost.per_run, origin))
+        yield _by(billing.COST_OF_RUN, inputs, _row("cost.perRun", cost.per_run, origin))
     samples = {goal.name: goal.samples for goal in goals}
     for goal in result.goals:
         inputs, field = {"samples": samples[goal.name], **speed}, f"goals.{goal.name}"
-        yield _by(money.HOURS_TO_SAMPLES, inputs, _row(f"{field}.hours", goal.hours, _ABOVE))
+        yield _by(billing.HOURS_TO_SAMPLES, inputs, _row(f"{field}.hours", goal.hours, _ABOVE))
         if goal.cost is not None:
-            yield _by(money.COST_OF_SAMPLES, {**paid, **inputs}, _row(f"{field}.cost", goal.cost, origin))
+            yield _by(billing.COST_OF_SAMPLES, {**paid, **inputs}, _row(f"{field}.cost", goal.cost, origin))
 
 
 def _relative(place: _Place, named: RelativeBase | None) -> Iterator[Row]:
@@ -169,7 +168,7 @@ def _relative(place: _Place, named: RelativeBase | None) -> Iterator[Row]:
     if shown.cost is not None and found.time is not None and (paid := found.prices) is not None:
         base_paid: _Inputs = {"base rate": paid.base_rate, "base nodes": paid.base_nodes}
         inputs = {"relative time": found.time.interval, "rate": paid.rate, "nodes": paid.nodes, **base_paid}
-        yield _by(money.RELATIVE_COST, inputs, _row("relative.cost", shown.cost, origin))
+        yield _by(whatif.RELATIVE_COST, inputs, _row("relative.cost", shown.cost, origin))
 
 
 def _bill(plan: Plan, point: Point, records: Sequence[AttemptRecord]) -> Iterator[Row]:
@@ -180,7 +179,7 @@ def _bill(plan: Plan, point: Point, records: Sequence[AttemptRecord]) -> Iterato
         inputs: _Inputs = {"bills of attempts": " + ".join(_number(one.bill.total) for one in paid.attempts)}
         at_least = f"; {bill.incomplete} held nodes for longer than is known" if bill.incomplete else ""
         origin = f"ledger, attempts {', '.join(one.record.key for one in paid.attempts)}{at_least}"
-        yield _by(waterfall.TOTAL, inputs, _row("bill.total", figure, origin))
+        yield _by(billing.BILL_TOTAL, inputs, _row("bill.total", figure, origin))
 
 
 #: Figures as `show` has them, by the first part of their field.

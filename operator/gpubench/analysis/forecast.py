@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How long a study will take and what its attempts will be billed, before it has run: with an interval and its grounds.
 
-The time of an attempt is `plan.estimate`'s, its bill that of `money.billing`. All trials of a point err in the same
+The time of an attempt is `plan.estimate`'s, its bill that of `cost.billing`. All trials of a point err in the same
 direction, and so may all points: the ends of the whole are those at which every trial is at its short or its long end.
 What failures, preemptions and waiting add is not in it.
 """
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import NamedTuple
 
-from gpubench.cost import billing, price
+from gpubench.cost import billing
 from gpubench.cost.billing import Terms
-from gpubench.plan import estimate
+from gpubench.plan import estimate, pool_prices
 from gpubench.plan.estimate import Estimate
 from gpubench.plan.plan import Plan, Point, Trial
 from gpubench.scheduler import account
@@ -82,9 +82,9 @@ def forecast(plan: Plan, *, parallel_trials: int, earlier: Sequence[Earlier] = (
         least_seconds=_makespan([_mean(points, trial) for trial in least], parallel=parallel_trials),
         cost=_costs(plan, points, least),
         unpriced=tuple(
-            price.without_exchange(plan, pool) or f"no cost for {pool}: neither price nor ownership is given"
+            pool_prices.without_exchange(plan, pool) or f"no cost for {pool}: neither price nor ownership is given"
             for pool in sorted({plan.points[trial.point].key.pool for trial in plan.trials})
-            if price.planned_terms(plan, pool) is None
+            if pool_prices.planned_terms(plan, pool) is None
         ),
     )
 
@@ -122,7 +122,7 @@ def _outlook(plan: Plan, point: Point, earlier: Sequence[Earlier]) -> Outlook | 
 
 def _cost(plan: Plan, point: Point, seconds: Estimate) -> Amounts | None:
     """What one attempt is billed, each of its nodes rounded up by itself; setup is not in it."""
-    terms = price.planned_terms(plan, point.key.pool)
+    terms = pool_prices.planned_terms(plan, point.key.pool)
     if terms is None:
         return None
     mean, low, high = (_billed(plan, point, terms, held) for held in (seconds.mean, seconds.low, seconds.high))
@@ -131,7 +131,7 @@ def _cost(plan: Plan, point: Point, seconds: Estimate) -> Amounts | None:
 
 def _billed(plan: Plan, point: Point, terms: Terms, held: float) -> Decimal:
     lives = [Decimal(f"{held:.3f}")] * point.nodes
-    return billing.attempt_bill(terms, node_seconds=lives, share=price.paid_share(plan, point)).total.value
+    return billing.attempt_bill(terms, node_seconds=lives, share=pool_prices.paid_share(plan, point)).total.value
 
 
 def _is_unknown(points: Sequence[Outlook | None], trials: Iterable[Trial]) -> bool:
@@ -192,7 +192,7 @@ def _reserve(plan: Plan, points: Sequence[Outlook | None], *, currency: str) -> 
     settings = estimate.trial_seconds(plan) or 0.0
     found = Decimal(0)
     for point, outlook in zip(plan.points, points, strict=True):
-        terms = price.planned_terms(plan, point.key.pool) if point.runs else None
+        terms = pool_prices.planned_terms(plan, point.key.pool) if point.runs else None
         if outlook is None or outlook.cost is None or terms is None or outlook.cost.currency != currency:
             continue
         needed = _billed(plan, point, terms, max(settings, outlook.seconds.high) + account.STOPPING_SECONDS)
@@ -209,7 +209,7 @@ def _sums(plan: Plan, points: Sequence[Outlook | None], trials: Sequence[Trial],
             currency = outlook.cost.currency
             found[currency] = found.get(currency, Decimal(0)) + getattr(outlook.cost, end)
     for pool in {plan.points[trial.point].key.pool for trial in trials}:
-        terms = price.planned_terms(plan, pool)
+        terms = pool_prices.planned_terms(plan, pool)
         if terms is not None and terms.setup is not None:
             found[terms.setup.currency] = found.get(terms.setup.currency, Decimal(0)) + terms.setup.value
     return found

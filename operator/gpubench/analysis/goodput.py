@@ -3,7 +3,7 @@
 
 All from the records of attempts, so that it can be made again from the ledger. Seconds are those of nodes: a gang of
 four that waits for a minute has waited for four. What a node spends while it is held is told apart as a bill is
-(`money.waterfall`); an attempt without a result is lost as a whole, but for what a later one took over from its
+(`billing.waterfall`); an attempt without a result is lost as a whole, but for what a later one took over from its
 checkpoint. The goodput is the share of the held time that was measured work.
 
 Interruptions are counted per hour that a node was held by an attempt, of whatever end: there they could be seen. The
@@ -23,9 +23,10 @@ from typing import NamedTuple
 from gpubench.analysis import bills, estimates
 from gpubench.api.goodput_result import Goodput, InterruptionCounts, NodeSeconds, PoolGoodput, RecoveryTime
 from gpubench.api.status_sizes import GOODPUT_POOLS_MAX, SENTENCE_MAX
-from gpubench.cost import billing, derived, price, waterfall
-from gpubench.cost.amount import Rate
-from gpubench.cost.waterfall import NodeTime, Part
+from gpubench.cost import billing
+from gpubench.cost.billing import NodeTime, Part
+from gpubench.cost.price import Rate
+from gpubench.plan import pool_prices
 from gpubench.plan.plan import Plan, Point
 from gpubench.scheduler import account, conditions, trials
 from gpubench.scheduler.ledger import AttemptRecord, Interruption, Ledger, Outcome
@@ -140,7 +141,7 @@ def _of_node(
         yield Use.UNKNOWN, node.held - useful
     else:
         again = record.result is not None and record.result.resumed is not None
-        for part, seconds in waterfall.spent(node, work):
+        for part, seconds in node.parts(work):
             yield Use.REPEATED if again and part is Part.START_UP else _BY_PART[part], seconds
 
 
@@ -287,7 +288,7 @@ def _of_pool(
 ) -> PoolGoodput:
     summed = _summed(uses[record.key] for _, record in ended)
     counts = counted(record for _, record in ended)
-    hours = held(summed) / derived.SECONDS_PER_HOUR
+    hours = held(summed) / billing.SECONDS_PER_HOUR
     unseen = sum(not is_seen(record, nodes=point.nodes) for point, record in ended)
     share = _share(summed) if not unseen else None
     rate = None if not share else _effective(plan, pool, share)
@@ -338,18 +339,18 @@ def _share(uses: Uses) -> Decimal | None:
 
 def _effective(plan: Plan, pool: str, share: Decimal) -> Rate | None:
     """The price of a node for an hour of measured work: of what it is held for, only that share is."""
-    rate = price.planned_rate(plan, pool)
+    rate = pool_prices.planned_rate(plan, pool)
     return None if rate is None else Rate(per_node_hour=rate.per_node_hour / share, currency=rate.currency)
 
 
 def _paid_hours(plan: Plan, pool: str, ended: Iterable[tuple[Point, AttemptRecord]]) -> Decimal | None:
     """Node-hours by the provider's increment and minimum; None without a price."""
-    terms = price.planned_terms(plan, pool)
+    terms = pool_prices.planned_terms(plan, pool)
     if terms is None:
         return None
     billed = (
         billing.attempt_bill(
-            terms, node_seconds=[node.held for node in node_times(record)], share=price.paid_share(plan, point)
+            terms, node_seconds=[node.held for node in node_times(record)], share=pool_prices.paid_share(plan, point)
         ).billed_hours
         for point, record in ended
     )

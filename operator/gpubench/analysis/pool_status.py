@@ -9,7 +9,8 @@ from typing import Any
 from gpubench.analysis import node_facts
 from gpubench.api.condition import Condition
 from gpubench.api.pool import GpuPool, GpuPoolStatus
-from gpubench.cost import price, staleness
+from gpubench.cost import price
+from gpubench.plan import pool_prices
 from gpubench.scheduler import conditions
 
 READY = "Ready"
@@ -25,9 +26,9 @@ def pool_status(
     selector = pool.spec.scheduling.node_selector
     matching = [node for node in nodes if node_facts.matches(node, selector)]
     ready = [node for node in matching if node_facts.is_ready(node)]
-    terms = price.terms(pool.spec)
+    terms = pool_prices.terms(pool.spec)
     fees = None if terms is None else terms.fees_per_node_hour
-    read = staleness.as_of(pool.spec)
+    read = pool_prices.price_date(pool.spec)
     stale = _stale_condition(pool, before=before, now=now)
     return GpuPoolStatus(
         nodes=len(matching),
@@ -55,7 +56,7 @@ def _text(amount: Decimal, currency: str) -> str:
 
 
 def _range_text(pool: GpuPool) -> str | None:
-    moved = price.rate_range(pool.spec)
+    moved = pool_prices.rate_range(pool.spec)
     if moved is None:
         return None
     low, high = (price.rounded(rate.per_node_hour, digits=_PRICE_DIGITS) for rate in (moved.low, moved.high))
@@ -76,16 +77,16 @@ def _ready_condition(pool: GpuPool, *, matching: int, ready: int, before: Sequen
 def _stale_condition(pool: GpuPool, *, before: Sequence[Condition], now: float) -> Condition | None:
     """Whether its price is too old to go by; None without a price. Costs are computed all the same."""
     today = datetime.fromtimestamp(now, UTC).date()
-    age = staleness.age_days(pool.spec, on=today)
+    age = pool_prices.price_age_days(pool.spec, on=today)
     if age is None:
         return None
-    was_read = f"the price was read on {staleness.as_of(pool.spec)}"
-    holds: bool | None = staleness.is_stale(pool.spec, on=today)
+    was_read = f"the price was read on {pool_prices.price_date(pool.spec)}"
+    holds: bool | None = pool_prices.is_stale(pool.spec, on=today)
     if holds:
         reason, message = "TooOld", f"{was_read}, {age} days ago: read it again, and write it with its asOf"
     elif age < -1:  # a day is what time zones can differ by
         holds, reason = None, "AfterToday"
         message = f"{was_read}, which is after today: write the day on which it was read"
     else:
-        reason, message = "Fresh", f"{was_read}; it is called stale after {staleness.STALE_AFTER_DAYS} days"
+        reason, message = "Fresh", f"{was_read}; it is called stale after {pool_prices.STALE_AFTER_DAYS} days"
     return conditions.plain(PRICE_STALE, holds=holds, reason=reason, message=message, before=before, now=now)

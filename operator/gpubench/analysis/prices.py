@@ -7,7 +7,7 @@ from gpubench.analysis import estimates
 from gpubench.api.pool import GpuPool
 from gpubench.api.price_result import PriceUsed
 from gpubench.api.status_sizes import PRICES_SHOWN_MAX, SOURCE_MAX
-from gpubench.cost import exchange, price
+from gpubench.plan import pool_prices
 from gpubench.plan.plan import Plan
 from gpubench.scheduler import conditions
 
@@ -20,14 +20,14 @@ def used(plan: Plan) -> tuple[PriceUsed, ...]:
 
 def of_pool(plan: Plan, pool: GpuPool) -> PriceUsed | None:
     """Of one of the plan's pools; None where it has no price in the plan's currency."""
-    terms = price.planned_terms(plan, pool.name)
+    terms = pool_prices.planned_terms(plan, pool.name)
     read = pool.spec.price or pool.spec.ownership
     per_node_hour = None if terms is None else _text(terms.rate.per_node_hour)
     if terms is None or read is None or per_node_hour is None:
         return None
-    moved = price.planned_range(plan, pool.name)
+    moved = pool_prices.planned_range(plan, pool.name)
     exchanged = read.currency != terms.rate.currency
-    rate = exchange.dated_rate(plan.exchange_rates, currency=read.currency) if exchanged else None
+    rate = pool_prices.exchange_rate(plan, currency=read.currency) if exchanged else None
     return PriceUsed(
         pool=pool.name,
         per_node_hour=per_node_hour,

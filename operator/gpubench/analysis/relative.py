@@ -24,10 +24,9 @@ from gpubench.analysis.estimates import MeasuredPoint
 from gpubench.api.goals import RelativeBase
 from gpubench.api.point_result import SOURCES, Basis, PointResult, PointState, Relative
 from gpubench.api.point_warning import WarningReason
-from gpubench.cost import derived, price
-from gpubench.cost.amount import Amount, Rate
-from gpubench.cost.refusals import RefusedInput
-from gpubench.plan import expand
+from gpubench.cost import whatif
+from gpubench.cost.price import Amount, CostError, Rate
+from gpubench.plan import expand, pool_prices
 from gpubench.plan.plan import Plan, Point
 from gpubench.records import Environment
 from gpubench.report import pairs, tables
@@ -122,7 +121,7 @@ def related(points: Points, named: RelativeBase, *, index: int) -> Related | Non
     time = _time(plan, results, index=index, base=base)
     try:
         prices = _prices(plan, result, index=index, base=base)
-    except RefusedInput as error:
+    except CostError as error:
         return Related(base=base, throughput=throughput, time=time, obstacle=f"no relative cost: {error}")
     return Related(base=base, throughput=throughput, time=time, prices=prices)
 
@@ -240,15 +239,15 @@ def _sample(plan: Plan, results: Sequence[PointResult], of: Quantity, *, index: 
 def _prices(plan: Plan, result: PointResult, *, index: int, base: int) -> Prices | None:
     """None where the point has no price: that it has no cost is said elsewhere."""
     point, other = plan.points[index], plan.points[base]
-    rate, base_rate = (price.planned_rate(plan, one.key.pool) for one in (point, other))
+    rate, base_rate = (pool_prices.planned_rate(plan, one.key.pool) for one in (point, other))
     if result.cost is None or rate is None:
         return None
     if base_rate is None:
-        raise RefusedInput(f"{other.key.pool}, the base's pool, has no price: give it one")
+        raise CostError(f"{other.key.pool}, the base's pool, has no price: give it one")
     nodes, base_nodes = plan.paid_nodes(point), plan.paid_nodes(other)
-    ratio = derived.relative_cost(
+    ratio = whatif.relative_cost(
         _hour(rate, nodes), base_cost=_hour(base_rate, base_nodes), base=f"the base on {other.key.pool}"
-    ).ratio
+    )
     return Prices(rate=rate, nodes=nodes, base_rate=base_rate, base_nodes=base_nodes, ratio=ratio)
 
 

@@ -14,7 +14,7 @@ from gpubench.analysis import audit
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.pool import GpuPool
-from gpubench.cost import price
+from gpubench.plan import pool_prices
 from gpubench.plan.plan import Plan
 from gpubench.scheduler import conditions
 from gpubench.scheduler.ledger import Ledger
@@ -58,7 +58,7 @@ def problems(plan: Plan, pools: Sequence[GpuPool]) -> Iterator[str]:
             )
     new = repriced(plan, found)
     for pool in found:
-        without = price.without_exchange(new, pool.name)
+        without = pool_prices.without_exchange(new, pool.name)
         if without is not None:
             yield f"{without}; give the price in {plan.currency}"
 

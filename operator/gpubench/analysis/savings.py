@@ -19,9 +19,9 @@ from gpubench.api.point_result import PointResult, PointState
 from gpubench.api.pool import GpuPool
 from gpubench.api.price_result import OwningResult, PoolComparison, SpotResult
 from gpubench.api.status_sizes import COMPARISONS_MAX, SENTENCE_MAX
-from gpubench.cost import breakeven, derived, price, spot
-from gpubench.cost.amount import Amount, Rate
-from gpubench.cost.refusals import RefusedInput
+from gpubench.cost import billing, whatif
+from gpubench.cost.price import Amount, CostError, Rate
+from gpubench.plan import pool_prices
 from gpubench.plan.plan import Plan, Point, PointKey
 from gpubench.scheduler import conditions
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome
@@ -61,15 +61,15 @@ def _ended_on(plan: Plan, pool: GpuPool, ledger: Ledger, uses: Mapping[str, Uses
 
 
 def _spot(plan: Plan, pool: str, other: str, ended: Sequence[_Ended]) -> PoolComparison:
-    on_demand = price.planned_rate(plan, other) if any(one.name == other for one in plan.pools) else None
-    rate = price.planned_rate(plan, pool)
+    on_demand = pool_prices.planned_rate(plan, other) if any(one.name == other for one in plan.pools) else None
+    rate = pool_prices.planned_rate(plan, pool)
     if rate is None or on_demand is None:
         missing = pool if rate is None else other
         why = f"{missing} has no price in this study: name it in a block, with a price; with measuredBy it is not run"
         return _said(pool, other, f"cannot tell what {pool} saves: {why}")
     try:
         return _saving(plan, pool, other, rates=(rate, on_demand), ended=ended)
-    except RefusedInput as error:
+    except CostError as error:
         return _said(pool, other, f"cannot tell what {pool} saves: {error}")
 
 
@@ -79,7 +79,7 @@ def _saving(plan: Plan, pool: str, other: str, *, rates: tuple[Rate, Rate], ende
     preempted = [one for one in ended if one[1].outcome is Outcome.PREEMPTED and one[1].drilled is None]
     succeeded = [one for one in ended if one[1].outcome is Outcome.SUCCEEDED]
     useful, lost = _node_hours(plan, (*preempted, *succeeded))
-    discount = spot.discount(rate, on_demand=on_demand)
+    discount = whatif.discount(rate, on_demand=on_demand)
     parts = [f"{pool} costs {_less(discount)} than {other} by price"]
     found = SpotResult(discount=_figure(discount), interruptions=len(preempted))
     unseen = sum(not goodput.is_seen(record, nodes=point.nodes) for point, record, _ in (*preempted, *succeeded))
@@ -88,8 +88,8 @@ def _saving(plan: Plan, pool: str, other: str, *, rates: tuple[Rate, Rate], ende
         parts.append(f"net of lost work it cannot be told: pods of {whose} were gone before their end was seen")
         return _said(pool, other, "; ".join(parts)).model_copy(update={"spot": found})
     if useful > 0:
-        effective = spot.effective_price(rate, useful_node_hours=useful, lost_node_hours=lost)
-        realised = spot.discount(effective, on_demand=on_demand)
+        effective = whatif.effective_price(rate, useful_node_hours=useful, lost_node_hours=lost)
+        realised = whatif.discount(effective, on_demand=on_demand)
         found = found.model_copy(
             update={
                 "realised": _figure(realised),
@@ -100,7 +100,7 @@ def _saving(plan: Plan, pool: str, other: str, *, rates: tuple[Rate, Rate], ende
         count = f"{len(preempted)} preempted attempt{'' if len(preempted) == 1 else 's'}"
         parts.append(f"{_less(realised)} net of what {count} lost here")
     if preempted and lost > 0:
-        limit = spot.break_even_interruptions(rate, on_demand=on_demand, lost_node_hours=lost / len(preempted))
+        limit = whatif.break_even_interruptions(rate, on_demand=on_demand, lost_node_hours=lost / len(preempted))
         if limit.per_node_hour is not None:
             found = found.model_copy(update={"break_even_interruptions": _figure(limit.per_node_hour)})
         parts.append(limit.sentence)
@@ -111,10 +111,10 @@ def _node_hours(plan: Plan, attempts: Iterable[_Ended]) -> tuple[Decimal, Decima
     """Node-hours that these attempts paid for, as far as their pods were seen: those that count, and those lost."""
     counted, lost = Decimal(0), Decimal(0)
     for point, _, uses in attempts:
-        share, of_attempt = price.paid_share(plan, point), goodput.shares(uses)
+        share, of_attempt = pool_prices.paid_share(plan, point), goodput.shares(uses)
         counted += of_attempt.counted * share
         lost += of_attempt.lost * share
-    return counted / derived.SECONDS_PER_HOUR, lost / derived.SECONDS_PER_HOUR
+    return counted / billing.SECONDS_PER_HOUR, lost / billing.SECONDS_PER_HOUR
 
 
 def _less(share: Decimal) -> str:
@@ -164,26 +164,24 @@ def _work(point: Point) -> tuple[object, ...]:
 
 
 def _owning(plan: Plan, own: str, other: str, pair: tuple[_Figure, _Figure]) -> PoolComparison:
-    ownership, rented = price.planned_ownership(plan, own), price.planned_rate(plan, other)
-    hour = price.planned_rate(plan, own)
+    ownership, rented = pool_prices.planned_ownership(plan, own), pool_prices.planned_rate(plan, other)
+    hour = pool_prices.planned_rate(plan, own)
     if ownership is None or rented is None or hour is None:
         why = "one of the two has no price in the study's currency: give its rate in spec.exchangeRates"
         return _said(own, other, f"cannot tell from how much use on {own} pays: {why}")
     (point, rate), (there, rate_there) = pair
-    nodes, nodes_there = (one.nodes * price.paid_share(plan, one) for one in (point, there))
+    nodes, nodes_there = (one.nodes * pool_prices.paid_share(plan, one) for one in (point, there))
     speed = rate / nodes / (rate_there / nodes_there)
-    running = Rate(
-        per_node_hour=Decimal(ownership.per_kilowatt_hour) * ownership.watts / 1000, currency=ownership.currency
-    )
+    running = Rate(per_node_hour=ownership.per_kilowatt_hour * ownership.watts / 1000, currency=ownership.currency)
     try:
-        use = breakeven.break_even_use(ownership, rented=rented, relative_speed=speed)
-        purchase = Amount(value=Decimal(ownership.purchase), currency=ownership.currency)
-        paid = breakeven.payback(purchase, rented=rented, relative_speed=speed, running=running)
-        gain = derived.gain(
-            derived.samples_per_unit(hour, nodes=nodes, throughput=rate),
-            over=derived.samples_per_unit(rented, nodes=nodes_there, throughput=rate_there),
+        use = whatif.break_even_use(ownership, rented=rented, relative_speed=speed)
+        purchase = Amount(value=ownership.purchase, currency=ownership.currency)
+        paid = whatif.payback(purchase, rented=rented, relative_speed=speed, running=running)
+        gain = whatif.gain(
+            whatif.samples_per_unit(hour, nodes=nodes, throughput=rate),
+            over=whatif.samples_per_unit(rented, nodes=nodes_there, throughput=rate_there),
         )
-    except RefusedInput as error:
+    except CostError as error:
         return _said(own, other, f"cannot tell from how much use on {own} pays: {error}")
     sentence = (
         f"{own} against {other} for {point.key.workload}: {use.sentence}; {paid.sentence}; at "

@@ -1,18 +1,144 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run is billed: the life of each of its nodes by the provider's increment and minimum, fees, setup.
+"""What work costs: marginal cost and time, what a run is billed, and what the bill was paid for.
 
-Clouds bill a node from its start to its end, whatever it did: what is billed is never less than the marginal cost, and
-the two are never mixed. Must not happen: node-seconds of several nodes added before they are rounded up.
+Marginal cost is a rate times the time that the work takes. Clouds bill a node from its start to its end, whatever it
+did: what is billed is never less than the marginal cost, and the two are never mixed. Nothing is rounded but what the
+provider rounds.
+
+Must not happen: node-seconds of several nodes added before they are rounded up.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Decimal
+from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_HALF_UP, Decimal
 from enum import StrEnum
+from typing import TypeVar
 
-from gpubench.cost import amount, derived, refusals
-from gpubench.cost.amount import Amount, Rate
-from gpubench.cost.refusals import RefusedInput
+from gpubench.cost import price
+from gpubench.cost.price import Amount, CostError, Number, Rate, not_negative, positive
+from gpubench.units import Formula
+from gpubench.values import Interval, IntervalOf
+
+SECONDS_PER_HOUR = Decimal(3600)
+MILLION = Decimal(1_000_000)
+_NOTHING = Decimal(0)
+_MEASURE_IT = "leave out what was not measured"
+_Figure = TypeVar("_Figure")
+
+
+# --- marginal cost ----------------------------------------------------------------------------------------------------
+
+
+def cost_of_hours(rate: Rate, *, nodes: Number, hours: Decimal) -> Amount:
+    """Cost of so many hours: rate x nodes x hours.
+
+    Parkopedia, 2018, its prices per day, week and month (24, 168 and 732 hours); RaRe Technologies, 2018, Table 1.
+    `nodes` is a fraction where a gang pays for its slots only.
+    """
+    not_negative(hours, what="the time to pay for in hours", remedy="give hours of use")
+    return Amount(value=rate.per_node_hour * paid_nodes(nodes) * hours, currency=rate.currency)
+
+
+COST_OF_RUN = Formula(text="rate x nodes x seconds / 3600", source="Max Woolf, 2017; marginal, no billing rule")
+
+
+def cost_of_run(rate: Rate, *, nodes: Number, seconds: Decimal) -> Amount:
+    """Cost of a training run of so many seconds: rate x nodes x seconds / 3600 (Max Woolf, 2017)."""
+    not_negative(seconds, what="the time of a run in seconds", remedy=_MEASURE_IT)
+    return Amount(value=rate.per_node_hour * paid_nodes(nodes) * seconds / SECONDS_PER_HOUR, currency=rate.currency)
+
+
+COST_OF_SAMPLES = Formula(
+    text="rate x nodes x samples / throughput / 3600",
+    source='Parkopedia, 2018, "cost of ImageNet"; marginal, no billing rule',
+)
+
+
+def cost_of_samples(rate: Rate, *, nodes: Number, throughput: Decimal, samples: Number) -> Amount:
+    """Cost of so many samples: rate x nodes x samples / throughput / 3600 (Parkopedia, 2018, "cost of ImageNet")."""
+    check_throughput(throughput)
+    _check_samples(samples)
+    value = rate.per_node_hour * paid_nodes(nodes) / SECONDS_PER_HOUR / throughput * samples
+    return Amount(value=value, currency=rate.currency)
+
+
+HOURS_TO_SAMPLES = Formula(
+    text="samples / throughput / 3600",
+    source='Parkopedia, 2018, "time to ImageNet"; a lower bound: evaluation, restarts and slower convergence at large '
+    "batches come on top",
+)
+
+
+def hours_to_samples(samples: Number, *, throughput: Decimal) -> Decimal:
+    """Hours until so many samples are trained: samples / throughput / 3600 (Parkopedia, 2018, "time to ImageNet")."""
+    check_throughput(throughput)
+    return _check_samples(samples) / throughput / SECONDS_PER_HOUR
+
+
+def paid_nodes(nodes: Number) -> Decimal:
+    """The nodes; refused where there are none."""
+    return positive(nodes, what="the number of nodes", remedy="pay for a part of one at least")
+
+
+def check_throughput(throughput: Decimal) -> None:
+    """Refuses a throughput of 0 and below."""
+    positive(throughput, what="a throughput in samples per second", remedy=_MEASURE_IT)
+
+
+def _check_samples(samples: Number) -> Decimal:
+    return positive(samples, what="the number of samples", remedy="count at least one")
+
+
+class CostInterval(IntervalOf[Decimal]):
+    """An amount with its interval. Its bounds follow by monotony from those of what was measured."""
+
+    currency: str
+
+
+def cost_of_samples_interval(
+    rate: Rate, *, nodes: Decimal, throughput: Interval, samples: Decimal = MILLION
+) -> CostInterval:
+    """Cost of so many samples, a million by default; the fast end of the throughput is the cheap end.
+
+    A lower bound of the throughput at or below zero leaves the upper end open.
+    """
+    mean, low, high = _ends(
+        throughput,
+        lambda value: cost_of_samples(rate, nodes=nodes, throughput=Decimal(value), samples=samples).value,
+    )
+    return CostInterval(mean=mean, low=low, high=high, currency=rate.currency)
+
+
+def cost_of_run_interval(rate: Rate, *, nodes: Decimal, seconds: Interval) -> CostInterval:
+    """Cost of a run of so many seconds. A lower bound at or below zero is no amount and stays open."""
+
+    def cost(duration: float) -> Decimal:
+        return cost_of_run(rate, nodes=nodes, seconds=Decimal(duration)).value
+
+    return CostInterval(
+        mean=cost(seconds.mean),
+        low=cost(seconds.low) if seconds.low is not None and seconds.low > 0 else None,
+        high=None if seconds.high is None else cost(seconds.high),
+        currency=rate.currency,
+    )
+
+
+def hours_to_samples_interval(samples: int, *, throughput: Interval) -> Interval:
+    """Hours until so many samples are trained; open above where the throughput may be zero."""
+    mean, low, high = _ends(throughput, lambda value: float(hours_to_samples(samples, throughput=Decimal(value))))
+    return Interval(mean=mean, low=low, high=high)
+
+
+def _ends(throughput: Interval, figure: Callable[[float], _Figure]) -> tuple[_Figure, _Figure | None, _Figure | None]:
+    """A figure that falls with the throughput, at its mean and at both of its ends."""
+    return (
+        figure(throughput.mean),
+        figure(throughput.high) if throughput.high else None,
+        figure(throughput.low) if throughput.low is not None and throughput.low > 0 else None,
+    )
+
+
+# --- bills ------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,10 +149,8 @@ class BillingRule:
     minimum_seconds: Decimal = Decimal(0)
 
     def __post_init__(self) -> None:
-        refusals.positive(
-            self.increment_seconds, what="a billing increment in seconds", remedy="write 1 for by the second"
-        )
-        refusals.not_negative(self.minimum_seconds, what="a billing minimum in seconds", remedy="write 0 for none")
+        positive(self.increment_seconds, what="a billing increment in seconds", remedy="write 1 for by the second")
+        not_negative(self.minimum_seconds, what="a billing minimum in seconds", remedy="write 0 for none")
 
 
 BY_THE_SECOND = BillingRule()
@@ -49,9 +173,7 @@ class Fee:
     per: FeePeriod
 
     def __post_init__(self) -> None:
-        refusals.not_negative(
-            self.amount.value, what=f"the fee {self.name}", remedy="give what is paid, or leave the fee out"
-        )
+        not_negative(self.amount.value, what=f"the fee {self.name}", remedy="give what is paid, or leave the fee out")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +194,7 @@ class Bill:
     @property
     def total(self) -> Amount:
         """The sum of its lines."""
-        return amount.total([line.amount for line in self.lines])
+        return price.total([line.amount for line in self.lines])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,18 +212,35 @@ class Terms:
 
     def __post_init__(self) -> None:
         amounts = [fee.amount for fee in self.fees] + ([] if self.setup is None else [self.setup])
-        amount.common_currency(self.rate, *amounts)
+        price.common_currency(self.rate, *amounts)
 
     @property
     def fees_per_node_hour(self) -> Amount | None:
         """What the fees of hours and months come to in an hour of a node; None without any."""
-        hour = Decimal(1)
-        shares = [
-            _share_of_fee(fee, hours=hour, hours_per_month=self.hours_per_month)
-            for fee in self.fees
-            if fee.per is not FeePeriod.RUN
-        ]
-        return amount.total(shares) if shares else None
+        hourly = [fee for fee in self.fees if fee.per is not FeePeriod.RUN]
+        return price.total([self.share_of_fee(fee, hours=Decimal(1)) for fee in hourly]) if hourly else None
+
+    def share_of_fee(self, fee: Fee, *, hours: Decimal) -> Amount:
+        """What a fee comes to in so many billed hours.
+
+        A fee per hour is asked for each billed hour of each node. A fee per month (RaRe Technologies, 2018:
+        Paperspace's flat fee) is spread over `hours_per_month`, the hours that are paid for in a month.
+        """
+        if fee.per is FeePeriod.RUN:
+            return fee.amount
+        if fee.per is FeePeriod.HOUR:
+            return fee.amount.times(hours)
+        if self.hours_per_month is None:
+            raise CostError(
+                f"the fee {fee.name} is asked for a month, and nobody says how many hours of a month are paid for: "
+                "give hoursPerMonth, 730 for a node that works day and night"
+            )
+        used = positive(
+            self.hours_per_month,
+            what="the hours that are paid for in a month",
+            remedy="give what the month's fee is spread over",
+        )
+        return Amount(value=fee.amount.value * hours / used, currency=fee.amount.currency)
 
 
 def billed_seconds(seconds: Decimal, *, rule: BillingRule) -> Decimal:
@@ -110,86 +249,168 @@ def billed_seconds(seconds: Decimal, *, rule: BillingRule) -> Decimal:
     RaRe Technologies, 2018: Softlayer billed 3.16 hours as 4. Max Woolf, 2018: with a minimum of ten minutes, a task of
     two minutes costs five times as much. A node that was never there is not billed.
     """
-    refusals.not_negative(seconds, what="the life of a node in seconds", remedy="give its end less its start")
+    not_negative(seconds, what="the life of a node in seconds", remedy="give its end less its start")
     if seconds == 0:
-        return Decimal(0)
+        return _NOTHING
     increments = max(seconds, rule.minimum_seconds) / rule.increment_seconds
     return increments.to_integral_value(rounding=ROUND_CEILING) * rule.increment_seconds
-
-
-def billed(rate: Rate, *, node_seconds: Sequence[Decimal], rule: BillingRule = BY_THE_SECOND) -> Amount:
-    """What the machines of a run are billed: each node's life rounded up by itself, times the hourly rate."""
-    return derived.cost_of_hours(rate, nodes=1, hours=_billed_hours(node_seconds, rule=rule))
-
-
-def bill(
-    rate: Rate,
-    *,
-    node_seconds: Sequence[Decimal],
-    rule: BillingRule = BY_THE_SECOND,
-    fees: Sequence[Fee] = (),
-    setup: Amount | None = None,
-    hours_per_month: Decimal | None = None,
-    share: Decimal = Decimal(1),
-) -> Bill:
-    """The whole bill of a run: machines, fees, and setup, which only the first run on a machine has.
-
-    `share` is the part of each node that is paid for, where others pay for the rest.
-    A fee per hour is asked for each billed hour of each node. A fee per month (RaRe Technologies, 2018: Paperspace's
-    flat fee) is spread over `hours_per_month`, the hours that are paid for in a month, as a price per month is.
-    """
-    hours = _billed_hours(node_seconds, rule=rule) * refusals.positive(
-        share, what="the part of a node that is paid for", remedy="write 1 for the whole node"
-    )
-    lines = [
-        BillLine(name="machines", amount=derived.cost_of_hours(rate, nodes=1, hours=hours)),
-        *(
-            BillLine(name=fee.name, amount=_share_of_fee(fee, hours=hours, hours_per_month=hours_per_month))
-            for fee in fees
-        ),
-    ]
-    if setup is not None:
-        refusals.not_negative(setup.value, what="the price of setup", remedy="give what is paid, or leave it out")
-        lines.append(BillLine(name="setup", amount=setup))
-    amount.common_currency(*(line.amount for line in lines))
-    return Bill(billed_hours=hours, lines=tuple(lines))
 
 
 def attempt_bill(terms: Terms, *, node_seconds: Sequence[Decimal], share: Decimal = Decimal(1)) -> Bill:
     """The bill of one attempt: its nodes' time by the provider's rule, and its fees; setup is not in it.
 
-    `node_seconds` has one entry for each node that it held, `share` is the part of each that it pays for. Where no node
-    was held nothing is billed, not even a fee that is asked for a run.
+    `node_seconds` has one entry for each node that it held, `share` is the part of each that it pays for, where others
+    pay for the rest. Where no node was held nothing is billed, not even a fee that is asked for a run.
     """
-    held = any(seconds > 0 for seconds in node_seconds)
-    return bill(
-        terms.rate,
-        node_seconds=node_seconds,
-        rule=terms.rule,
-        fees=terms.fees if held else (),
-        hours_per_month=terms.hours_per_month,
-        share=share,
+    seconds = sum((billed_seconds(life, rule=terms.rule) for life in node_seconds), _NOTHING)
+    hours = (
+        seconds
+        / SECONDS_PER_HOUR
+        * positive(share, what="the part of a node that is paid for", remedy="write 1 for the whole node")
+    )
+    fees = terms.fees if any(life > 0 for life in node_seconds) else ()
+    return Bill(
+        billed_hours=hours,
+        lines=(
+            BillLine(name="machines", amount=cost_of_hours(terms.rate, nodes=1, hours=hours)),
+            *(BillLine(name=fee.name, amount=terms.share_of_fee(fee, hours=hours)) for fee in fees),
+        ),
     )
 
 
-def _billed_hours(node_seconds: Sequence[Decimal], *, rule: BillingRule) -> Decimal:
-    seconds = sum((billed_seconds(life, rule=rule) for life in node_seconds), Decimal(0))
-    return seconds / derived.SECONDS_PER_HOUR
+# --- what a bill was paid for -----------------------------------------------------------------------------------------
+#
+# A provider bills a node from its start to its end, and only some of that time is measured work. The time of each node
+# is laid out along its line: the image is pulled, the pod waits for the gang's others, ranks start, warm up, measure;
+# what is left is idle. All that an attempt without a result was billed is lost work, whatever it was spent on. What
+# rounding up adds to the time, and fees, are parts of their own.
+#
+# The clock starts when a pod has its node: waiting before that is waiting for a node that may not exist yet, and what
+# the life of the node costs before and after the pod is the cluster's, not the attempt's.
+#
+# Must not happen: parts that sum to something else than the bill; time of an unknown kind given to one of them.
+# Timestamps of a cluster are whole seconds, so parts are cut off where a node's time ends.
 
 
-def _share_of_fee(fee: Fee, *, hours: Decimal, hours_per_month: Decimal | None) -> Amount:
-    if fee.per is FeePeriod.RUN:
-        return fee.amount
-    if fee.per is FeePeriod.HOUR:
-        return fee.amount.times(hours)
-    if hours_per_month is None:
-        raise RefusedInput(
-            f"the fee {fee.name} is asked for a month, and nobody says how many hours of a month are paid for: give "
-            "hoursPerMonth, 730 for a node that works day and night"
-        )
-    used = refusals.positive(
-        hours_per_month,
-        what="the hours that are paid for in a month",
-        remedy="give what the month's fee is spread over",
+class Part(StrEnum):
+    """What money was paid for, in the order in which it is spent. Values are the fields of a status."""
+
+    IMAGE_PULL = "image_pull"  # from the pod's placement to its container's start: image, volumes, sandbox
+    WAITING = "waiting"  # for the gang's other pods
+    START_UP = "start_up"  # of the ranks: imports, rendezvous, model, first step
+    WARM_UP = "warm_up"
+    MEASURED = "measured"
+    IDLE = "idle"  # of a node whose attempt has a result: checks, gaps, the end
+    LOST = "lost"  # attempts without a result
+    UNKNOWN = "unknown"
+    ROUNDING = "rounding"  # what the provider's increment and minimum add
+    FEES = "fees"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeTime:
+    """How long a node was held, and when in that time its container started; None where that is unknown."""
+
+    held: Decimal
+    started: Decimal | None = None  # seconds after the pod got the node
+    joined: Decimal | None = None  # seconds after it got the node, when the gang's last pod had come, too
+    is_lost: bool = False  # held by a run of the attempt that was ended before it came to anything
+
+    def parts(self, work: "Work") -> Iterable[tuple[Part, Decimal]]:
+        """Its seconds, part by part; they sum to what it was held."""
+        if self.is_lost:
+            yield Part.LOST, self.held
+            return
+        if self.started is None or self.joined is None:
+            yield Part.UNKNOWN, self.held
+            return
+        line = [
+            (Part.IMAGE_PULL, self.started),
+            (Part.WAITING, max(_NOTHING, self.joined - self.started)),
+            (Part.START_UP, work.start_up),
+            *([] if work.warm_up is None else [(Part.WARM_UP, work.warm_up)]),
+            (Part.MEASURED, work.measured),
+        ]
+        left = self.held
+        for part, seconds in line:
+            spent = min(seconds, left)
+            yield part, spent
+            left -= spent
+        yield Part.UNKNOWN if work.warm_up is None else Part.IDLE, left
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """What the gang of an attempt with a result did after its pods had met, in seconds."""
+
+    start_up: Decimal
+    measured: Decimal
+    warm_up: Decimal | None = None  # None where it was not recorded
+
+
+@dataclass(frozen=True, kw_only=True)
+class Waterfall:
+    """A bill by what was paid for, all of it in one currency; of a part that is absent there was none."""
+
+    parts: Mapping[Part, Decimal]
+    total: Decimal
+    currency: str
+
+    def rounded(self, *, digits: int) -> "Waterfall":
+        """The same with so many decimal places: the bill rounded half up, and parts that still sum to it.
+
+        Largest remainders (Hamilton, 1792): parts are rounded down, and what is missing goes to those that lost most
+        by it.
+        """
+        unit = Decimal(1).scaleb(-digits)
+        whole = self.total.quantize(unit, rounding=ROUND_HALF_UP)
+        down = {part: paid.quantize(unit, rounding=ROUND_DOWN) for part, paid in self.parts.items()}
+        missing = int((whole - sum(down.values(), _NOTHING)) / unit)
+        by_loss = sorted(down, key=lambda part: self.parts[part] - down[part], reverse=True)
+        for part in by_loss[:missing]:
+            down[part] += unit
+        return Waterfall(parts=down, total=whole, currency=self.currency)
+
+
+def waterfall(terms: Terms, *, nodes: Sequence[NodeTime], work: Work | None, share: Decimal) -> Waterfall:
+    """The bill of one attempt by what was paid for; without `work` it came to no result.
+
+    `share` is the part of each node that it pays for.
+    """
+    bill = attempt_bill(terms, node_seconds=[node.held for node in nodes], share=share)
+    whole = bill.total
+    if work is None:
+        return Waterfall(parts={Part.LOST: whole.value}, total=whole.value, currency=whole.currency)
+    a_second = terms.rate.per_node_hour * share / SECONDS_PER_HOUR
+    parts: dict[Part, Decimal] = {}
+    for node in nodes:
+        for part, seconds in node.parts(work):
+            parts[part] = parts.get(part, _NOTHING) + seconds * a_second
+    machines, *fees = (line.amount.value for line in bill.lines)
+    # Never below nothing by the last digit of the arithmetic.
+    parts[Part.ROUNDING] = max(_NOTHING, machines - sum(parts.values(), _NOTHING))
+    if fees:
+        parts[Part.FEES] = sum(fees, _NOTHING)
+    return Waterfall(parts=parts, total=whole.value, currency=whole.currency)
+
+
+BILL_TOTAL = Formula(
+    text="bills of attempts",
+    source="RaRe Technologies, 2018: the life of each node, rounded up by the provider's rule, and fees; attempts "
+    "without a result, too",
+)
+
+
+def combined(waterfalls: Sequence[Waterfall]) -> Waterfall:
+    """Several attempts together; at least one, or nobody knows the currency."""
+    if len({one.currency for one in waterfalls}) != 1:
+        raise CostError("bills are summed in one currency, and there are none or several: convert them first")
+    parts: dict[Part, Decimal] = {}
+    for one in waterfalls:
+        for part, paid in one.parts.items():
+            parts[part] = parts.get(part, _NOTHING) + paid
+    return Waterfall(
+        parts={part: parts[part] for part in Part if part in parts},
+        total=sum((one.total for one in waterfalls), _NOTHING),
+        currency=waterfalls[0].currency,
     )
-    return Amount(value=fee.amount.value * hours / used, currency=fee.amount.currency)

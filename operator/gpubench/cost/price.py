@@ -1,148 +1,122 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an hour of a pool's node costs, rented or owned, and what it is billed by, in the study's currency."""
+"""Money with its currency, and what an hour of an own node costs.
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+No figure is made of an input that has none: a CostError names the input, its value and the remedy. The API refuses most
+of them before, but formulas are also called with measured numbers and by other programs.
+
+Must not happen: an amount without a currency, or one that is added to, or compared with, an amount in another one; an
+exchange rate that nobody has given.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 
-from gpubench.api.pool import GpuPoolSpec
-from gpubench.api.pool_price import Ownership, Price, PriceComponent
-from gpubench.cost import billing, exchange, ownership
-from gpubench.cost.amount import Amount, Rate
-from gpubench.cost.billing import BillingRule, Fee, FeePeriod, Terms
-from gpubench.plan.plan import Plan, Point
+Number = Decimal | int
+
+HOURS_PER_MONTH = Decimal(730)  # 365 days x 24 hours / 12, the convention of the cloud price lists
+LONGEST_MONTH = Decimal(744)  # 31 days
+_WATTS_PER_KILOWATT = 1000
+
+
+class CostError(ValueError):
+    """An input of which no figure can be made; its text is one sentence for the user."""
+
+
+def number(value: Number, *, what: str, remedy: str) -> Decimal:
+    """The value; refused when it is NaN or infinite."""
+    found = Decimal(value)
+    if not found.is_finite():
+        raise CostError(f"{what} must be a number, and is {value}: {remedy}")
+    return found
+
+
+def not_negative(value: Number, *, what: str, remedy: str) -> Decimal:
+    """The value; refused below 0."""
+    if number(value, what=what, remedy=remedy) < 0:
+        raise CostError(f"{what} cannot be less than 0, and is {value}: {remedy}")
+    return Decimal(value)
+
+
+def positive(value: Number, *, what: str, remedy: str) -> Decimal:
+    """The value; refused at 0 and below."""
+    if number(value, what=what, remedy=remedy) <= 0:
+        raise CostError(f"{what} must be more than 0, and is {value}: {remedy}")
+    return Decimal(value)
 
 
 @dataclass(frozen=True, kw_only=True)
-class RateRange:
-    """The lowest and the highest hourly price of a node in a time that the pool names."""
+class Amount:
+    """So much money; a saving may be less than nothing."""
 
-    low: Rate
-    high: Rate
-    period: str
+    value: Decimal
+    currency: str
 
+    def __post_init__(self) -> None:
+        number(self.value, what="an amount of money", remedy="leave out an amount that nobody knows")
+        _check_currency(self.currency)
 
-def rate(pool: GpuPoolSpec) -> Rate | None:
-    """The price of one node of the pool for one hour, in the pool's currency; None where nobody said what it costs."""
-    if pool.price is not None:
-        return Rate(per_node_hour=rented_hour(pool.price, slots=pool.slots_per_node), currency=pool.price.currency)
-    if pool.ownership is not None:
-        return ownership.owned_hour(pool.ownership)
-    return None
+    def plus(self, other: "Amount") -> "Amount":
+        """The sum of two amounts in one currency."""
+        return Amount(value=self.value + other.value, currency=common_currency(self, other))
 
+    def minus(self, other: "Amount") -> "Amount":
+        """What the other leaves of this."""
+        return Amount(value=self.value - other.value, currency=common_currency(self, other))
 
-def terms(pool: GpuPoolSpec) -> Terms | None:
-    """What a node of the pool is billed by, in the pool's currency; None where nobody said what it costs.
+    def times(self, factor: Number) -> "Amount":
+        """So many of it."""
+        return Amount(value=self.value * factor, currency=self.currency)
 
-    An own node is billed by the second, and has no fees: all that it costs is in the price of its hour.
-    """
-    own = rate(pool)
-    if own is None or pool.price is None:
-        return None if own is None else Terms(rate=own)
-    price = pool.price
-    return Terms(
-        rate=own,
-        rule=_rule(price),
-        fees=tuple(Fee(name=fee.name, amount=_amount(fee.amount, price), per=FeePeriod(fee.per)) for fee in price.fees),
-        setup=None if price.setup is None else _amount(price.setup, price),
-        hours_per_month=None if price.hours_per_month is None else Decimal(price.hours_per_month),
-    )
+    def exchanged(self, *, into: str, rates: Mapping[str, Decimal]) -> "Amount":
+        """The amount in another currency, by what one unit of each is worth there (RaRe Technologies, 2018).
 
-
-def rate_range(pool: GpuPoolSpec) -> RateRange | None:
-    """Between which prices of a node for one hour the pool's price has moved, in its currency; None where not said."""
-    price = pool.price
-    if price is None or price.range is None:
-        return None
-    low, high = (
-        Rate(per_node_hour=_node_hour(price, Decimal(figure), slots=pool.slots_per_node), currency=price.currency)
-        for figure in (price.range.low, price.range.high)
-    )
-    return RateRange(low=low, high=high, period=price.range.period)
+        Nothing is rounded.
+        """
+        if self.currency == into:
+            return self
+        if self.currency not in rates:
+            raise CostError(
+                f"an amount in {self.currency} has no value in {into}: give the rate from {self.currency} to {into} "
+                "with its day in spec.exchangeRates"
+            )
+        return Amount(value=self.value * rates[self.currency], currency=into)
 
 
-def planned_rate(plan: Plan, pool: str) -> Rate | None:
-    """The price of one node of the pool for one hour, in the study's currency.
+@dataclass(frozen=True, kw_only=True)
+class Rate:
+    """An hourly price of one node, with its currency. A node may cost nothing."""
 
-    None where nobody said what it costs, or what its currency is worth: `without_exchange` tells the two apart.
-    """
-    own = rate(plan.pool(pool).spec)
-    return None if own is None or not _can_be_exchanged(own.currency, plan) else _exchanged_rate(own, plan)
+    per_node_hour: Decimal
+    currency: str
 
-
-def planned_terms(plan: Plan, pool: str) -> Terms | None:
-    """What a node of the pool is billed by, in the study's currency; None where it has no rate there either."""
-    own = terms(plan.pool(pool).spec)
-    if own is None or not _can_be_exchanged(own.rate.currency, plan):
-        return None
-    return replace(
-        own,
-        rate=_exchanged_rate(own.rate, plan),
-        fees=tuple(replace(fee, amount=_exchanged(fee.amount, plan)) for fee in own.fees),
-        setup=None if own.setup is None else _exchanged(own.setup, plan),
-    )
+    def __post_init__(self) -> None:
+        not_negative(
+            self.per_node_hour,
+            what="the price of one node for one hour",
+            remedy="give what is paid, or no price at all",
+        )
+        _check_currency(self.currency)
 
 
-def planned_range(plan: Plan, pool: str) -> RateRange | None:
-    """Between which prices of a node for one hour the pool's price has moved, in the study's currency."""
-    own = rate_range(plan.pool(pool).spec)
-    if own is None or not _can_be_exchanged(own.low.currency, plan):
-        return None
-    return replace(own, low=_exchanged_rate(own.low, plan), high=_exchanged_rate(own.high, plan))
+def common_currency(first: Amount | Rate, *others: Amount | Rate) -> str:
+    """The one currency of them all."""
+    for other in others:
+        if other.currency != first.currency:
+            raise CostError(
+                f"{first.currency} and {other.currency} cannot be added or compared: convert one of them by a dated "
+                "exchange rate first"
+            )
+    return first.currency
 
 
-def planned_ownership(plan: Plan, pool: str) -> Ownership | None:
-    """What an own node cost, in the study's currency; None where it is not an own one, or that has no rate."""
-    own = plan.pool(pool).spec.ownership
-    if own is None or not _can_be_exchanged(own.currency, plan):
-        return None
-
-    def exchanged(text: str) -> str:
-        return str(_exchanged(Amount(value=Decimal(text), currency=own.currency), plan).value)
-
-    amounts = ("purchase", "residual", "per_kilowatt_hour", "per_month")
-    return own.model_copy(
-        update={
-            **{name: exchanged(getattr(own, name)) for name in amounts},
-            "currency": plan.currency or own.currency,
-        }
-    )
-
-
-def paid_share(plan: Plan, point: Point) -> Decimal:
-    """The part of each of its nodes that a point pays for: all of an exclusive node, else the slots that it holds."""
-    pool = plan.pool(point.key.pool).spec
-    return Decimal(1) if pool.exclusive_nodes else Decimal(point.key.workers_per_node) / pool.slots_per_node
-
-
-def without_exchange(plan: Plan, pool: str) -> str | None:
-    """Why the pool has no cost although it has a price: the rate that is missing, in a sentence; None if none is."""
-    own = rate(plan.pool(pool).spec)
-    if own is None or _can_be_exchanged(own.currency, plan):
-        return None
-    return (
-        f"no cost: the price of {pool} is in {own.currency}, and spec.exchangeRates has no rate from {own.currency} to "
-        f"{plan.currency}"
-    )
-
-
-def rented_hour(price: Price, *, slots: int) -> Decimal:
-    """One hour of a rented node, from whichever of its four forms the price has."""
-    figure = price.per_node_hour or price.per_slot_hour or price.per_month
-    if figure is not None:
-        return _node_hour(price, Decimal(figure), slots=slots)
-    assert price.components is not None  # a rule of the type: exactly one of the four
-    return sum_of(price.components)
-
-
-def month_hour(per_month: str | Decimal, *, hours: int) -> Decimal:
-    """One *used* hour of a node that is rented by the month: the month over the hours used in it."""
-    return Decimal(per_month) / hours
-
-
-def sum_of(components: Sequence[PriceComponent]) -> Decimal:
-    """One hour of everything that a node is made of: the sum of price times count."""
-    return sum((Decimal(component.per_hour) * component.count for component in components), Decimal(0))
+def total(amounts: Sequence[Amount]) -> Amount:
+    """The sum of at least one amount: of none, nobody knows the currency."""
+    if not amounts:
+        raise CostError("a sum needs at least one amount, and there is none: give what is paid for")
+    value = sum((amount.value for amount in amounts), Decimal(0))
+    return Amount(value=value, currency=common_currency(*amounts))
 
 
 def rounded(amount: Decimal, *, digits: int) -> Decimal:
@@ -150,40 +124,65 @@ def rounded(amount: Decimal, *, digits: int) -> Decimal:
     return amount.quantize(Decimal(1).scaleb(-digits), rounding=ROUND_HALF_UP)
 
 
-def _node_hour(price: Price, figure: Decimal, *, slots: int) -> Decimal:
-    """What a figure in the price's own unit is for one node and one hour."""
-    if price.per_slot_hour is not None:
-        return figure * slots
-    if price.per_month is not None:
-        assert price.hours_per_month is not None  # a rule of the type: a price per month has them
-        return month_hour(figure, hours=price.hours_per_month)
-    return figure
+def _check_currency(currency: str) -> None:
+    if not re.fullmatch("[A-Z]{3}", currency):
+        raise CostError(
+            f"a currency must be three capital letters of ISO 4217, and is {currency!r}: write one such as USD"
+        )
 
 
-def _rule(price: Price) -> BillingRule:
-    if price.billing is None:
-        return billing.BY_THE_SECOND
-    return BillingRule(
-        increment_seconds=Decimal(price.billing.increment_seconds),
-        minimum_seconds=Decimal(price.billing.minimum_seconds),
-    )
+@dataclass(frozen=True, kw_only=True)
+class OwnedNode:
+    """What one own node cost, and what it takes to run; amounts in its currency.
+
+    The model is Parkopedia's "office box", 2018: acquisition over the months of the project, and electricity, over the
+    hours of use. Residual value, fixed monthly costs and power while idle are ours; at 0 they change nothing.
+    """
+
+    purchase: Decimal
+    lifetime_months: int
+    hours_per_month: Decimal  # in which it is really used, as its owner states
+    currency: str
+    residual: Decimal = Decimal(0)
+    watts: int = 0
+    idle_watts: int = 0
+    per_kilowatt_hour: Decimal = Decimal(0)
+    per_month: Decimal = Decimal(0)
+
+    @property
+    def write_off_per_month(self) -> Amount:
+        """Purchase less residual value, over the lifetime. Parkopedia, 2018: acquisition / months."""
+        return Amount(value=(self.purchase - self.residual) / self.lifetime_months, currency=self.currency)
+
+    def power_per_month(self, *, hours: Decimal) -> Amount:
+        """Electricity of a month: under load in the hours used, idle in the rest of the month's 730 hours.
+
+        Parkopedia, 2018, without the idle hours: price of a kWh x kW x days x 24.
+        """
+        used = _used(hours)
+        idle = max(Decimal(0), HOURS_PER_MONTH - used)
+        kilowatt_hours = (self.watts * used + self.idle_watts * idle) / _WATTS_PER_KILOWATT
+        return Amount(value=kilowatt_hours * self.per_kilowatt_hour, currency=self.currency)
+
+    def month(self, *, hours: Decimal) -> Amount:
+        """Everything that a month of it costs: write-off, fixed costs and power."""
+        fixed = Amount(value=self.per_month, currency=self.currency)
+        return self.write_off_per_month.plus(fixed).plus(self.power_per_month(hours=hours))
+
+    def hour(self, *, hours: Decimal | None = None) -> Rate:
+        """One *used* hour, at so many hours of use a month, by default those that its owner states.
+
+        Parkopedia, 2018: (acquisition / months + price of a kWh x kW x 24 x days) / (24 x days). A node that is never
+        used has no such figure.
+        """
+        used = _used(self.hours_per_month if hours is None else hours)
+        month = self.month(hours=used)
+        return Rate(per_node_hour=month.value / used, currency=month.currency)
 
 
-def _amount(text: str, price: Price) -> Amount:
-    return Amount(value=Decimal(text), currency=price.currency)
-
-
-def _can_be_exchanged(currency: str, plan: Plan) -> bool:
-    """Whether the plan says what the currency is worth in its own; without one each pool keeps its own."""
-    if plan.currency in {None, currency}:
-        return True
-    return exchange.dated_rate(plan.exchange_rates, currency=currency) is not None
-
-
-def _exchanged(own: Amount, plan: Plan) -> Amount:
-    return own if plan.currency is None else exchange.exchanged(own, into=plan.currency, rates=plan.exchange_rates)
-
-
-def _exchanged_rate(own: Rate, plan: Plan) -> Rate:
-    hour = _exchanged(Amount(value=own.per_node_hour, currency=own.currency), plan)
-    return Rate(per_node_hour=hour.value, currency=hour.currency)
+def _used(hours: Decimal) -> Decimal:
+    what = "the use of an own node in hours per month"
+    remedy = "give the hours of the month in which the node really works, such as 240"
+    if positive(hours, what=what, remedy=remedy) > LONGEST_MONTH:
+        raise CostError(f"{what} cannot be more than {LONGEST_MONTH}, and is {hours}: {remedy}")
+    return hours

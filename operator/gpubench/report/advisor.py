@@ -18,8 +18,8 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import NamedTuple
 
 from gpubench.api.point_result import AmountInterval
-from gpubench.cost import amount, derived, marginal, refusals
-from gpubench.cost.amount import Amount, Rate
+from gpubench.cost import billing, price
+from gpubench.cost.price import Amount, Rate
 from gpubench.report import text
 from gpubench.stats.scaling_law import Law, Reach, Undetermined
 from gpubench.units import workers_text
@@ -128,7 +128,7 @@ def considered(gangs: Sequence[Gang], laws: Mapping[Line, Law | Undetermined]) -
 def cheapest_by(found: Considered, *, samples: int, hours: Decimal | None) -> Advice:
     """The cheapest gang that trains so many samples within so many hours; None: however long it takes."""
     if hours is not None:
-        refusals.positive(hours, what="a deadline in hours", remedy="give the hours that there are")
+        price.positive(hours, what="a deadline in hours", remedy="give the hours that there are")
     candidates = _candidates(found.options, samples, with_costs=True)
     limit = None if hours is None else f"within {_hours_of(hours)}"
     if hours is not None and not any(candidate.hours.mean <= hours for candidate in candidates):
@@ -165,11 +165,11 @@ def fastest_within(found: Considered, *, samples: int, budget: Amount | None) ->
             takes="takes",
         )
         return _advice(candidates, question, notes=found.notes)
-    refusals.positive(budget.value, what="a budget", remedy="give what may be spent")
+    price.positive(budget.value, what="a budget", remedy="give what may be spent")
     candidates = _candidates(found.options, samples, with_costs=True)
     priced = [candidate for candidate in candidates if candidate.cost is not None]
     notes = (*found.notes, *_unpriced(candidates))
-    amount.common_currency(budget, *(one.option.gang.rate for one in priced if one.option.gang.rate is not None))
+    price.common_currency(budget, *(one.option.gang.rate for one in priced if one.option.gang.rate is not None))
     limit = f"for {budget.currency} {_number(budget.value)}"
     if not any(_cost(candidate).mean <= budget.value for candidate in priced):
         return Advice(sentence=_too_dear(priced, samples=samples, limit=limit), notes=notes)
@@ -259,17 +259,17 @@ def _on_same_runs(one: Candidate, other: Candidate) -> bool:
 
 def _candidates(options: Sequence[Option], samples: int, *, with_costs: bool) -> list[Candidate]:
     """What each option takes. Where costs are compared, they are in one currency."""
-    refusals.positive(samples, what="the number of samples", remedy="count at least one")
+    price.positive(samples, what="the number of samples", remedy="count at least one")
     rates = [option.gang.rate for option in options if option.gang.rate is not None]
     if rates and with_costs:
-        amount.common_currency(*rates)
+        price.common_currency(*rates)
     return [_candidate(option, samples) for option in options]
 
 
 def _candidate(option: Option, samples: int) -> Candidate:
-    hours = marginal.hours_to_samples(samples, throughput=option.throughput)
+    hours = billing.hours_to_samples_interval(samples, throughput=option.throughput)
     rate = option.gang.rate
-    cost = rate and marginal.per_samples(
+    cost = rate and billing.cost_of_samples_interval(
         rate, nodes=option.gang.nodes, throughput=option.throughput, samples=Decimal(samples)
     )
     return Candidate(
@@ -380,7 +380,7 @@ def _without_price(candidates: Sequence[Candidate], limit: str | None) -> str:
 
 
 def _too_slow(candidates: Sequence[Candidate], *, samples: int, hours: Decimal) -> str:
-    wanted = samples / (hours * derived.SECONDS_PER_HOUR)
+    wanted = samples / (hours * billing.SECONDS_PER_HOUR)
     needed = f"{samples:,} samples within {_hours_of(hours)} need {_figure(wanted)} samples/s"
     if not candidates:
         return f"{needed}, and nothing was measured: measure {workers_text(1)} of a pool at least."

@@ -15,10 +15,10 @@ from pydantic import model_validator
 from gpubench import workloads
 from gpubench.api.point_result import AmountInterval, Basis, PointBill, PointResult, PointState
 from gpubench.api.pool import GpuPool
-from gpubench.api.pool_price import Ownership
 from gpubench.api.sweep import DataSource
-from gpubench.cost import breakeven, marginal, ownership, price
-from gpubench.cost.amount import Rate
+from gpubench.cost import billing, price, whatif
+from gpubench.cost.price import OwnedNode, Rate
+from gpubench.plan import pool_prices
 from gpubench.plan.plan import Plan
 from gpubench.report import tables, text
 from gpubench.report.tables import Column, Table
@@ -622,9 +622,11 @@ def _unpriced(entry: Entry) -> str | None:
     pool = entry.planned_pool
     if entry.plan is None or pool is None:
         return None
-    if (without := price.without_exchange(entry.plan, pool.name)) is not None:
+    if (without := pool_prices.without_exchange(entry.plan, pool.name)) is not None:
         return without
-    return f"no price: pool {pool.name} has neither price nor ownership" if price.rate(pool.spec) is None else None
+    return (
+        f"no price: pool {pool.name} has neither price nor ownership" if pool_prices.rate(pool.spec) is None else None
+    )
 
 
 def _priced(entries: Sequence[Entry]) -> Iterator[tuple[str, str, list[Entry]]]:
@@ -662,7 +664,7 @@ def _of_samples(point: PointResult) -> _Takes:
     cost = point.cost.per_million_samples if point.cost else None
     if point.throughput is None:
         return None, cost
-    return marginal.hours_to_samples(_MILLION, throughput=point.throughput).scaled(_SECONDS_PER_HOUR), cost
+    return billing.hours_to_samples_interval(_MILLION, throughput=point.throughput).scaled(_SECONDS_PER_HOUR), cost
 
 
 _RUN = _Question("a run", _of_run)
@@ -690,7 +692,7 @@ class _Node(NamedTuple):
     label: str
     pool: GpuPool
     rate: Rate | None  # in the plan's currency
-    ownership: Ownership | None  # in the plan's currency
+    ownership: OwnedNode | None  # in the plan's currency
     throughput: Decimal
     hollow: bool
 
@@ -725,9 +727,9 @@ def _in_one_currency(own: _Node, rate: Rate) -> bool:
     return own.ownership is not None and own.ownership.currency == rate.currency and rate.per_node_hour > 0
 
 
-def _gain(own: _Node, owner: Ownership, rented: Sequence[tuple[_Node, Rate]], work_name: str, *, name: str) -> Curves:
+def _gain(own: _Node, owner: OwnedNode, rented: Sequence[tuple[_Node, Rate]], work_name: str, *, name: str) -> Curves:
     even = [
-        breakeven.break_even_use(owner, rented=rate, relative_speed=own.throughput / other.throughput).sentence
+        whatif.break_even_use(owner, rented=rate, relative_speed=own.throughput / other.throughput).sentence
         for other, rate in rented
     ]
     against = " ".join(f"Against {other.label} {sentence}." for (other, _), sentence in zip(rented, even, strict=True))
@@ -736,7 +738,7 @@ def _gain(own: _Node, owner: Ownership, rented: Sequence[tuple[_Node, Rate]], wo
         title=f"Gain of {own.label} against its use: {work_name}",
         description=(
             "Samples that a unit of money buys on the own machine over those that it buys on the rented one, by the "
-            f"share of the month's {ownership.HOURS_PER_MONTH} hours in which the own machine is used; above 1 owning "
+            f"share of the month's {price.HOURS_PER_MONTH} hours in which the own machine is used; above 1 owning "
             f"is cheaper. {against} Its owner states {owner.hours_per_month} hours of use a month."
         ),
         x=Axis(title="use of the own machine", percent=True, from_zero=True),
@@ -751,13 +753,13 @@ def _gain(own: _Node, owner: Ownership, rented: Sequence[tuple[_Node, Rate]], wo
     )
 
 
-def _gain_marks(owner: Ownership, own: _Node, other: _Node, rate: Rate) -> tuple[Mark, ...]:
-    found = ownership.gains(
+def _gain_marks(owner: OwnedNode, own: _Node, other: _Node, rate: Rate) -> tuple[Mark, ...]:
+    found = whatif.gains(
         owner,
         throughput=own.throughput,
         rented=rate,
         rented_throughput=other.throughput,
-        hours_per_month=[ownership.HOURS_PER_MONTH * step / _USE_STEPS for step in range(1, _USE_STEPS + 1)],
+        hours_per_month=[price.HOURS_PER_MONTH * step / _USE_STEPS for step in range(1, _USE_STEPS + 1)],
     )
     return tuple(
         Mark(
@@ -781,8 +783,8 @@ def _nodes(members: Sequence[Entry]) -> list[_Node]:
         node = _Node(
             label=entry.name,
             pool=pool,
-            rate=price.planned_rate(entry.plan, pool.name),
-            ownership=price.planned_ownership(entry.plan, pool.name),
+            rate=pool_prices.planned_rate(entry.plan, pool.name),
+            ownership=pool_prices.planned_ownership(entry.plan, pool.name),
             throughput=Decimal(point.throughput.mean) / (Decimal(point.workers) / slots),
             hollow=_is_hollow(point),
         )

@@ -28,7 +28,7 @@ from gpubench.api.pool import CapacityType, GpuPool
 from gpubench.api.pool_price import Ownership, Price
 from gpubench.api.price_result import PriceUsed
 from gpubench.api.sweep import DataSource
-from gpubench.cost import price
+from gpubench.plan import pool_prices
 from gpubench.plan.plan import Plan
 from gpubench.report import text
 from gpubench.units import duration_text, workers_text
@@ -610,7 +610,7 @@ def _price_cells(plan: Plan, pool: GpuPool) -> tuple[str, ...]:
 
 def _hour(plan: Plan, pool: GpuPool) -> str:
     """What an hour of a node costs: in the plan's currency, and in the pool's own where that is another one."""
-    own, planned = price.rate(pool.spec), price.planned_rate(plan, pool.name)
+    own, planned = pool_prices.rate(pool.spec), pool_prices.planned_rate(plan, pool.name)
     if own is None:
         return "no price"
     shown = f"{own.currency} {_with_cents(own.per_node_hour)}"

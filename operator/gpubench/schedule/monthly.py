@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a schedule costs a month: its nodes for each run, by the provider's minimum, and what is paid beside them.
 
-Source of the model: Max Woolf, November 2018, a cheap cron on preemptible machines; `cost.recurring` has his formulas.
+Source of the model: Max Woolf, November 2018, a cheap cron on preemptible machines.
 Of a pool that scales to zero a node is billed from its boot until the autoscaler takes it away, and once for all trials
 of a run: so a run is one life of each node it needs, with `costs.coldStart` added to what its pods held. The hours of
 the month are the user's, and are shown beside the amount. The result is an estimate. Failures and preemptions are in it
@@ -16,9 +16,9 @@ from typing import Literal, NamedTuple
 from gpubench.analysis import forecast
 from gpubench.api.pool import GpuPool
 from gpubench.api.schedule import FeePer, GpuBenchmarkScheduleSpec, Monthly, MonthlyLine
-from gpubench.cost import billing, price, recurring
-from gpubench.cost.amount import Amount
-from gpubench.cost.refusals import RefusedInput
+from gpubench.cost import billing, price
+from gpubench.cost.price import Amount, CostError
+from gpubench.plan import pool_prices
 from gpubench.plan.expand import freeze
 from gpubench.plan.plan import Plan
 from gpubench.schedule import cron
@@ -56,10 +56,10 @@ def projected(
     try:
         if absent := pools_not_there(spec, pools):
             named = ", ".join(absent)
-            raise RefusedInput(f"GpuPool {named} is not there: apply it, or correct benchmarkTemplate.spec.sweep")
+            raise CostError(f"GpuPool {named} is not there: apply it, or correct benchmarkTemplate.spec.sweep")
         plan = freeze(spec.benchmark_template.spec, pools, planned_at, nodes_assumed(pools))
         return _priced(known, spec, plan, entries, runs=runs)
-    except RefusedInput as error:
+    except CostError as error:
         return known.model_copy(update={"sentence": f"no cost: {error}"[:_SENTENCE_MAX]})
 
 
@@ -81,8 +81,8 @@ def _priced(
     basis, lives = _lives(spec, plan, entries)
     terms: dict[str, billing.Terms] = {}
     for life in lives:
-        if (found := price.planned_terms(plan, life.pool)) is None:
-            raise RefusedInput(f"GpuPool {life.pool} is not there, or has neither price nor ownership")
+        if (found := pool_prices.planned_terms(plan, life.pool)) is None:
+            raise CostError(f"GpuPool {life.pool} is not there, or has neither price nor ownership")
         terms[life.pool] = found
     nodes = [
         (f"{life.pool}: {line.name}", line.amount.times(runs))
@@ -93,23 +93,23 @@ def _priced(
     ]
     currency = spec.costs.currency or next((paid.currency for _, paid in nodes), None)
     if currency is None:
-        raise RefusedInput("the study runs on no pool, give its GpuPools a price")
+        raise CostError("the study runs on no pool, give its GpuPools a price")
     fees = [(fee, Amount(value=Decimal(fee.amount) * Decimal(fee.count), currency=currency)) for fee in spec.costs.fees]
     of_runs = [(fee.name, paid.times(runs)) for fee, paid in fees if fee.per is FeePer.RUN]
     fixed = [(fee.name, paid) for fee, paid in fees if fee.per is FeePer.MONTH]
-    whole = recurring.monthly_cost([*nodes, *of_runs, *fixed])
-    total = whole.total
+    lines = [*nodes, *of_runs, *fixed]
+    total = price.total([paid for _, paid in lines])
     compute = sum((paid.value for _, paid in nodes), Decimal(0))
     one_run = (compute + sum((paid.value for _, paid in of_runs), Decimal(0))) / runs if runs else None
     always_on = sum(
         (
-            recurring.always_on_month(terms[life.pool].rate, hours=Decimal(known.hours)).times(life.nodes).value
+            billing.cost_of_hours(terms[life.pool].rate, nodes=1, hours=Decimal(known.hours)).times(life.nodes).value
             for life in lives
         ),
         Decimal(0),
     )
     if max(total.value, one_run or Decimal(0), always_on) >= _AMOUNT_END:
-        raise RefusedInput(f"it would be {_AMOUNT_END:,} {total.currency} or more, check prices and rates")
+        raise CostError(f"it would be {_AMOUNT_END:,} {total.currency} or more, check prices and rates")
     return known.model_copy(
         update={
             "basis": basis,
@@ -119,7 +119,7 @@ def _priced(
             "fixed": _text(sum((paid.value for _, paid in fixed), Decimal(0))),
             "total": _text(total.value),
             "always_on": _text(always_on),
-            "lines": tuple(MonthlyLine(name=line.name, amount=_text(line.amount.value)) for line in whole.lines),
+            "lines": tuple(MonthlyLine(name=name, amount=_text(paid.value)) for name, paid in lines),
             "shown": f"{total.currency} {price.rounded(total.value, digits=2)}",
             "sentence": _sentence(known, lives, basis=basis),
         }
@@ -128,7 +128,7 @@ def _priced(
 
 def _share(plan: Plan, pool: str) -> Decimal:
     """The part of its nodes that is paid for, of the point that pays for the most."""
-    return max(price.paid_share(plan, point) for point in plan.points if point.runs and point.key.pool == pool)
+    return max(pool_prices.paid_share(plan, point) for point in plan.points if point.runs and point.key.pool == pool)
 
 
 # --- how long a run holds its nodes -----------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ def _share(plan: Plan, pool: str) -> Decimal:
 def _lives(spec: GpuBenchmarkScheduleSpec, plan: Plan, entries: Sequence[Entry]) -> tuple[Basis, tuple[_Life, ...]]:
     """From the newest runs that succeeded on the pools of today, else as the user says, else as the plan is estimated.
 
-    RefusedInput where nothing says it.
+    CostError where nothing says it.
     """
     needed = _nodes(plan)
     cold = Decimal(duration_seconds(spec.costs.cold_start))
@@ -159,7 +159,7 @@ def _lives(spec: GpuBenchmarkScheduleSpec, plan: Plan, entries: Sequence[Entry])
     for trial in plan.trials:
         expected, key = outlook[trial.point], plan.points[trial.point].key
         if expected is None:
-            raise RefusedInput("how long a run takes is not known, set costs.expectedRun, such as 2m")
+            raise CostError("how long a run takes is not known, set costs.expectedRun, such as 2m")
         seconds[key.pool] += expected.seconds.mean / (1 if key.node is None else needed[key.pool])
     lives = (_Life(pool, nodes, _whole(seconds[pool]) + cold) for pool, nodes in sorted(needed.items()))
     return "Estimated", tuple(lives)

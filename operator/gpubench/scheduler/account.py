@@ -19,7 +19,7 @@ from typing import NamedTuple
 from gpubench.api.price_result import Spent
 from gpubench.cost import billing, price
 from gpubench.cost.billing import Terms
-from gpubench.plan import estimate
+from gpubench.plan import estimate, pool_prices
 from gpubench.plan.plan import Plan, Point, Timing, Trial
 from gpubench.scheduler import manifests, outcome, trials
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, Reason
@@ -263,7 +263,7 @@ def _of_point(
 
 def prices(plan: Plan) -> Prices | None:
     """The prices of the pools that are run; None where none has one, or they have no currency in common."""
-    terms = {pool: found for pool in pools_run(plan) if (found := price.planned_terms(plan, pool)) is not None}
+    terms = {pool: found for pool in pools_run(plan) if (found := pool_prices.planned_terms(plan, pool)) is not None}
     currencies = {found.rate.currency for found in terms.values()}
     return Prices(currency=currencies.pop(), terms=terms) if len(currencies) == 1 else None
 
@@ -278,7 +278,7 @@ def _billed(prices: Prices, plan: Plan, point: Point, held: Iterable[float]) -> 
     if terms is None:
         return None
     lives = [Decimal(f"{seconds:.3f}") for seconds in held]
-    bill = billing.attempt_bill(terms, node_seconds=lives, share=price.paid_share(plan, point))
+    bill = billing.attempt_bill(terms, node_seconds=lives, share=pool_prices.paid_share(plan, point))
     amount = bill.total.value
     return price.rounded(amount, digits=min(_THIRDS, _DIGITS_MAX - max(0, amount.adjusted())))
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from gpubench.api.benchmark import POINTS_MAX
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.pool import GpuPool
-from gpubench.cost import price
+from gpubench.plan import pool_prices
 from gpubench.plan.expand import freeze
 from gpubench.plan.plan import Plan
 from gpubench.scheduler import account, conditions
@@ -84,10 +84,10 @@ def unpriced(plan: Plan, budget: str | None) -> str | None:
     """Why a budget cannot be kept: nobody knows what the study costs in one currency. None where that is no matter."""
     if budget is None or not plan.trials:
         return None
-    priced = {pool: price.planned_rate(plan, pool) for pool in account.pools_run(plan)}
+    priced = {pool: pool_prices.planned_rate(plan, pool) for pool in account.pools_run(plan)}
     without = [pool for pool, rate in priced.items() if rate is None]
     if without:
-        why = price.without_exchange(plan, without[0]) or "it has neither price nor ownership"
+        why = pool_prices.without_exchange(plan, without[0]) or "it has neither price nor ownership"
         return (
             f"limits.budget is {budget}, and what GpuPool {without[0]} costs is not known ({why}): give it a price in "
             "the study's currency, or remove limits.budget"

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a pool says of its price, as values to compute with: in the pool's own currency, or in that of a plan.
+
+Whether a price is stale depends on a day that is given: nothing here knows what day it is.
+"""
+
+import datetime
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from gpubench.api.pool import GpuPool, GpuPoolSpec
+from gpubench.api.pool_price import ExchangeRate, Ownership, Price
+from gpubench.cost.billing import BY_THE_SECOND, BillingRule, Fee, FeePeriod, Terms
+from gpubench.cost.price import Amount, OwnedNode, Rate
+from gpubench.plan.plan import Plan, Point
+
+STALE_AFTER_DAYS = 90
+
+
+@dataclass(frozen=True, kw_only=True)
+class RateRange:
+    """The lowest and the highest hourly price of a node in a time that the pool names."""
+
+    low: Rate
+    high: Rate
+    period: str
+
+
+# --- in the pool's currency -------------------------------------------------------------------------------------------
+
+
+def rate(pool: GpuPoolSpec) -> Rate | None:
+    """The price of one node of the pool for one hour; None where nobody said what it costs."""
+    price = pool.price
+    if price is None:
+        return None if pool.ownership is None else owned_node(pool.ownership).hour()
+    figure = price.per_node_hour or price.per_slot_hour or price.per_month
+    if figure is not None:
+        return Rate(per_node_hour=_node_hour(price, figure, slots=pool.slots_per_node), currency=price.currency)
+    assert price.components is not None  # a rule of the type: exactly one of the four
+    parts = (Decimal(component.per_hour) * component.count for component in price.components)
+    return Rate(per_node_hour=sum(parts, Decimal(0)), currency=price.currency)
+
+
+def terms(pool: GpuPoolSpec) -> Terms | None:
+    """What a node of the pool is billed by; None where nobody said what it costs.
+
+    An own node is billed by the second, and has no fees: all that it costs is in the price of its hour.
+    """
+    own, price = rate(pool), pool.price
+    if own is None or price is None:
+        return None if own is None else Terms(rate=own)
+
+    def amount(text: str) -> Amount:
+        return Amount(value=Decimal(text), currency=price.currency)
+
+    rule = BY_THE_SECOND
+    if price.billing is not None:
+        rule = BillingRule(
+            increment_seconds=Decimal(price.billing.increment_seconds),
+            minimum_seconds=Decimal(price.billing.minimum_seconds),
+        )
+    return Terms(
+        rate=own,
+        rule=rule,
+        fees=tuple(Fee(name=fee.name, amount=amount(fee.amount), per=FeePeriod(fee.per)) for fee in price.fees),
+        setup=None if price.setup is None else amount(price.setup),
+        hours_per_month=None if price.hours_per_month is None else Decimal(price.hours_per_month),
+    )
+
+
+def rate_range(pool: GpuPoolSpec) -> RateRange | None:
+    """Between which prices of a node for one hour the pool's price has moved; None where not said."""
+    price = pool.price
+    if price is None or price.range is None:
+        return None
+    low, high = (
+        Rate(per_node_hour=_node_hour(price, figure, slots=pool.slots_per_node), currency=price.currency)
+        for figure in (price.range.low, price.range.high)
+    )
+    return RateRange(low=low, high=high, period=price.range.period)
+
+
+def owned_node(ownership: Ownership) -> OwnedNode:
+    """What an own node cost, in numbers."""
+    return OwnedNode(
+        purchase=Decimal(ownership.purchase),
+        residual=Decimal(ownership.residual),
+        lifetime_months=ownership.lifetime_months,
+        hours_per_month=Decimal(ownership.hours_per_month),
+        watts=ownership.watts,
+        idle_watts=ownership.idle_watts,
+        per_kilowatt_hour=Decimal(ownership.per_kilowatt_hour),
+        per_month=Decimal(ownership.per_month),
+        currency=ownership.currency,
+    )
+
+
+def _node_hour(price: Price, figure: str, *, slots: int) -> Decimal:
+    """What a figure in the price's own unit is for one node and one hour; of a month, one *used* hour of it."""
+    if price.per_slot_hour is not None:
+        return Decimal(figure) * slots
+    if price.per_month is not None:
+        assert price.hours_per_month is not None  # a rule of the type: a price per month has them
+        return Decimal(figure) / price.hours_per_month
+    return Decimal(figure)
+
+
+# --- in the plan's currency -------------------------------------------------------------------------------------------
+
+
+def planned_rate(plan: Plan, pool: str) -> Rate | None:
+    """The price of one node of the pool for one hour.
+
+    None where nobody said what it costs, or what its currency is worth: `without_exchange` tells the two apart.
+    """
+    own = rate(plan.pool(pool).spec)
+    return None if own is None or not _can_be_exchanged(own.currency, plan) else _exchanged_rate(own, plan)
+
+
+def planned_terms(plan: Plan, pool: str) -> Terms | None:
+    """What a node of the pool is billed by; None where it has no rate either."""
+    own = terms(plan.pool(pool).spec)
+    if own is None or not _can_be_exchanged(own.rate.currency, plan):
+        return None
+    return replace(
+        own,
+        rate=_exchanged_rate(own.rate, plan),
+        fees=tuple(replace(fee, amount=_exchanged(fee.amount, plan)) for fee in own.fees),
+        setup=None if own.setup is None else _exchanged(own.setup, plan),
+    )
+
+
+def planned_range(plan: Plan, pool: str) -> RateRange | None:
+    """Between which prices of a node for one hour the pool's price has moved."""
+    own = rate_range(plan.pool(pool).spec)
+    if own is None or not _can_be_exchanged(own.low.currency, plan):
+        return None
+    return replace(own, low=_exchanged_rate(own.low, plan), high=_exchanged_rate(own.high, plan))
+
+
+def planned_ownership(plan: Plan, pool: str) -> OwnedNode | None:
+    """What an own node cost; None where it is not an own one, or its currency has no rate."""
+    ownership = plan.pool(pool).spec.ownership
+    if ownership is None or not _can_be_exchanged(ownership.currency, plan):
+        return None
+    own = owned_node(ownership)
+
+    def exchanged(value: Decimal) -> Decimal:
+        return _exchanged(Amount(value=value, currency=own.currency), plan).value
+
+    return replace(
+        own,
+        purchase=exchanged(own.purchase),
+        residual=exchanged(own.residual),
+        per_kilowatt_hour=exchanged(own.per_kilowatt_hour),
+        per_month=exchanged(own.per_month),
+        currency=plan.currency or own.currency,
+    )
+
+
+def paid_share(plan: Plan, point: Point) -> Decimal:
+    """The part of each of its nodes that a point pays for: all of an exclusive node, else the slots that it holds."""
+    pool = plan.pool(point.key.pool).spec
+    return Decimal(1) if pool.exclusive_nodes else Decimal(point.key.workers_per_node) / pool.slots_per_node
+
+
+def exchange_rate(plan: Plan, *, currency: str) -> ExchangeRate | None:
+    """What one unit of a currency is in the plan's, with its day and source; None where the plan gives no rate."""
+    return next((rate for rate in plan.exchange_rates if rate.from_currency == currency), None)
+
+
+def without_exchange(plan: Plan, pool: str) -> str | None:
+    """Why the pool has no cost although it has a price: the rate that is missing, in a sentence; None if none is."""
+    own = rate(plan.pool(pool).spec)
+    if own is None or _can_be_exchanged(own.currency, plan):
+        return None
+    return (
+        f"no cost: the price of {pool} is in {own.currency}, and spec.exchangeRates has no rate from {own.currency} to "
+        f"{plan.currency}"
+    )
+
+
+def _can_be_exchanged(currency: str, plan: Plan) -> bool:
+    """Whether the plan says what the currency is worth in its own; without one each pool keeps its own."""
+    return plan.currency in {None, currency} or exchange_rate(plan, currency=currency) is not None
+
+
+def _exchanged(own: Amount, plan: Plan) -> Amount:
+    if plan.currency is None:
+        return own
+    return own.exchanged(
+        into=plan.currency, rates={rate.from_currency: Decimal(rate.rate) for rate in plan.exchange_rates}
+    )
+
+
+def _exchanged_rate(own: Rate, plan: Plan) -> Rate:
+    hour = _exchanged(Amount(value=own.per_node_hour, currency=own.currency), plan)
+    return Rate(per_node_hour=hour.value, currency=hour.currency)
+
+
+# --- its age ----------------------------------------------------------------------------------------------------------
+
+
+def price_date(pool: GpuPoolSpec) -> datetime.date | None:
+    """The day on which the pool's price, or what was paid for an own node, was read; None without either."""
+    read = pool.price or pool.ownership
+    return None if read is None else datetime.date.fromisoformat(read.as_of)
+
+
+def price_age_days(pool: GpuPoolSpec, *, on: datetime.date) -> int | None:
+    """How old its price is on a day: less than 0 where it was read later; None without a price."""
+    read = price_date(pool)
+    return None if read is None else (on - read).days
+
+
+def is_stale(pool: GpuPoolSpec, *, on: datetime.date) -> bool:
+    """Whether its price is older than 90 days on that day."""
+    age = price_age_days(pool, on=on)
+    return age is not None and age > STALE_AFTER_DAYS
+
+
+def stale_price(pool: GpuPool, *, planned_at: str) -> str | None:
+    """What a reader of a plan's costs must know of the price's age on its day; None where it was fresh."""
+    planned = datetime.datetime.fromisoformat(planned_at).date()
+    if not is_stale(pool.spec, on=planned):
+        return None
+    read, age = price_date(pool.spec), price_age_days(pool.spec, on=planned)
+    return f"stale price: that of {pool.name} was read on {read}, {age} days before the plan: read it again"
