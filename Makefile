@@ -28,7 +28,7 @@ CASES ?= 60
 SUPPORT := PYTHONPATH=tests/support:tests/cluster:tests/fuzz:tests/charts:tests/monitoring
 
 ##@ Use it
-.PHONY: help demo run studies render-report render-dashboards
+.PHONY: help demo run studies render-report
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@ / {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -51,9 +51,6 @@ cluster-down: $(SYNCED) ## Stop it, and everything that runs on it
 
 render-report: $(SYNCED) ## A report in a real browser, at the widths of a desk and of a phone: nothing may scroll sideways (needs chromium)
 	$(PYTHON) tests/rendering/render_report.py $(REPORTS)
-
-render-dashboards: ready ## The pictures of the dashboards, from a Prometheus beside a real study with a preemption (ARGUMENTS=--help: from yours)
-	$(SUPPORT):tests/rendering:dashboards $(PYTHON) tests/rendering/render_dashboards.py $(ARGUMENTS)
 
 ##@ Change it
 .PHONY: test chaos chaos-schedules fuzz fuzz-training e2e image-gpu lint verify generate format cluster-up cluster-down

@@ -49,11 +49,6 @@ class Prometheus:
         found: list[dict[str, Any]] = answer["result"]
         return found
 
-    def label_values(self, label: str, selector: str, *, begin: float, end: float) -> list[str]:
-        """Every value that a label had in these series, sorted."""
-        found = self._ask("series", {"match[]": selector, "start": begin, "end": end})
-        return sorted({series[label] for series in found if label in series})
-
     def parsed(self, expression: str) -> dict[str, Any]:
         """The tree of an expression, as Prometheus itself reads it."""
         found: dict[str, Any] = self._ask("parse_query", {"query": expression})

@@ -5,8 +5,8 @@ ranks, a pod that is evicted, and a schedule whose run comes due meanwhile.
 with running(folder) as seen:
     seen.prometheus.query("gpubench_spent")
 
-`operator_edge/test_prometheus.py` asks the queries of all panels, rules and alerts; `rendering/render_dashboards.py`
-draws the panels. What may not happen here: a wait without a bound.
+`operator_edge/test_prometheus.py` asks the queries of all panels, rules and alerts. Must not happen: a wait without a
+bound.
 """
 
 import contextlib
