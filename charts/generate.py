@@ -22,7 +22,6 @@ from typing import Any
 import yaml
 
 import chart_page
-import dashboard_files
 from gpubench import names, permissions
 from gpubench.api import reference, schema
 from gpubench.report import document
@@ -30,6 +29,9 @@ from gpubench_cli import __main__ as program
 from gpubench_cli import page, report
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "dashboards"))  # not installed, only its files are
+from gpubench_dashboards import alerts, boards, build, rules  # noqa: E402
+
 CHART = Path("charts/gpubench")
 CHART_FILES = CHART / "files"
 REFERENCE = Path("docs/reference")
@@ -98,18 +100,21 @@ def chart_files() -> dict[Path, str]:
 
 def monitoring() -> dict[Path, str]:
     """Dashboards, rules, alerts and their page; and copies in the chart, which reads nothing outside its folder."""
-    made = {
-        **{DASHBOARDS / name: text for name, text in dashboard_files.texts().items()},
+    source = "dashboards/gpubench_dashboards"
+    dashboards = {f"{board.uid}.json": build.text(board, boards.ANNOTATION_TEXTS) for board in boards.DASHBOARDS}
+    rule_files = {
+        "recording.yaml": yaml_file(rules.groups(), source=source),
+        "alerts.yaml": yaml_file(alerts.groups(), source=source),
+    }
+    return {
+        DASHBOARDS / "RUNBOOKS.md": alerts.runbooks(),
         **{
-            DASHBOARDS / name: yaml_file(document, source=dashboard_files.SOURCE)
-            for name, document in dashboard_files.rule_files().items()
+            folder / name: text
+            for folder in (DASHBOARDS, CHART_FILES / "dashboards")
+            for name, text in dashboards.items()
         },
+        **{folder / "rules" / name: text for folder in (DASHBOARDS, CHART_FILES) for name, text in rule_files.items()},
     }
-    folders = {".json": "dashboards", ".yaml": "rules"}
-    copies = {
-        CHART_FILES / folders[path.suffix] / path.name: text for path, text in made.items() if path.suffix in folders
-    }
-    return made | copies
 
 
 def pictures() -> dict[Path, str]:
@@ -168,7 +173,7 @@ def _lines(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 
 
 _Dumper.add_representer(str, _text)
-_Dumper.add_representer(dashboard_files.Lines, _lines)
+_Dumper.add_representer(rules.Expression, _lines)
 
 
 def _parser() -> argparse.ArgumentParser:

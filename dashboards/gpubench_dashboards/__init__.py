@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules, alerts and dashboards, made from the catalogue of metrics. Nothing here opens a file: `build` has texts."""
+"""Rules, alerts and dashboards, made from the catalogue of metrics. Nothing here opens a file."""

@@ -4,11 +4,10 @@
 What the operator says in a status anyhow (a failed point, an interval that is too wide) is no alert.
 """
 
-from enum import StrEnum
+from typing import Literal, NamedTuple
 
 from gpubench import metrics
-from gpubench.values import Value
-from gpubench_dashboards.queries import GANG, POINT, STUDY, Lines, is_, labels, one
+from gpubench_dashboards.rules import GANG, POINT, SCALING, STUDY, Expression, equals, gauge, labels
 
 RUNBOOKS = "dashboards/RUNBOOKS.md"
 #: Attempts in an hour without one that succeeds: the operator's own bound for a trial is two by default.
@@ -24,44 +23,34 @@ _BUDGET = 0.9
 _BEHIND = 0.1
 
 
-class Severity(StrEnum):
-    """How soon somebody should look."""
-
-    CRITICAL = "critical"  # now
-    WARNING = "warning"  # today
-    INFO = "info"  # before the next study
-
-
-class Alert(Value):
-    """An alert and its page in the runbook."""
+class Alert(NamedTuple):
+    """An alert and its section in the runbook."""
 
     name: str
     expr: str
-    lasting: str = "0m"  # it must hold for so long
-    severity: Severity
+    severity: Literal["critical", "warning", "info"]  # look at once; today; before the next benchmark
     summary: str
     description: str
     means: str  # the runbook: what has happened
     look: tuple[str, ...]  # where to look, one step each
     act: tuple[str, ...]  # what to do
+    lasting: str = "0m"  # the expression must be true for so long
 
 
 _STUDY = labels(*STUDY)
 _OVER = 'condition=~"Finished|Suspended|BudgetExhausted"'
-_FINISHED, _STALE, _SLOWER = (
-    is_("condition", "Finished"), is_("condition", "PriceStale"), is_("verdict", "Fail")
-)  # fmt: skip
+_FINISHED = equals("condition", "Finished")
 _IT = "study {{ $labels.namespace }}/{{ $labels.benchmark }}"
 
 
 def _waiting() -> str:
-    """Trials wait and none runs, though the study is not over; or a gang has no nodes."""
-    waiting, running = (one(metrics.TRIALS, *STUDY, where=is_("state", state)) for state in ("waiting", "running"))
-    pending = one(metrics.CONDITION, *STUDY, where=is_("condition", "GangPending"))
+    """Trials wait and none runs, though the benchmark is not over; or a gang has no nodes."""
+    waiting, running = (gauge(metrics.TRIALS, *STUDY, where=equals("state", state)) for state in ("waiting", "running"))
+    pending = gauge(metrics.CONDITION, *STUDY, where=equals("condition", "GangPending"))
     return (
         f"({waiting} > 0\n"
         f"unless on ({_STUDY}) {running} > 0\n"
-        f"unless on ({_STUDY}) {one(metrics.CONDITION, *STUDY, where=_OVER)} == 1)\n"
+        f"unless on ({_STUDY}) {gauge(metrics.CONDITION, *STUDY, where=_OVER)} == 1)\n"
         f"or on ({_STUDY}) {pending} == 1"
     )
 
@@ -72,9 +61,9 @@ def _added(outcome: str) -> str:
 
 
 def _below_target() -> str:
-    """Where it has an interval, all of it must lie below: a figure that is not certain is no alarm."""
-    line = (*POINT, "scaling", "baseline_workers", "baseline_pool")
-    mean, high = (one(metric, *line) for metric in (metrics.EFFICIENCY, metrics.EFFICIENCY_HIGH))
+    """Where it has an interval, all of it must lie below: an uncertain figure is no alarm."""
+    line = (*POINT, *SCALING)
+    mean, high = (gauge(metric, *line) for metric in (metrics.EFFICIENCY, metrics.EFFICIENCY_HIGH))
     return f"{mean} < {_EFFICIENCY}\nunless on ({labels(*line)}) {high} >= {_EFFICIENCY}"
 
 
@@ -83,7 +72,7 @@ ALERTS: tuple[Alert, ...] = (
         name="GpubenchStudyStuck",
         expr=_waiting(),
         lasting="30m",
-        severity=Severity.WARNING,
+        severity="warning",
         summary=f"{_IT} does not get on",
         description=f"{_IT} has trials left, and for half an hour none has run or a gang has found no nodes.",
         means="Nothing is measured and, where a gang holds part of its nodes, something is paid for.",
@@ -100,7 +89,7 @@ ALERTS: tuple[Alert, ...] = (
     Alert(
         name="GpubenchAttemptsKeepFailing",
         expr=f"{_added('failed')} >= {_FAILURES}\nunless on ({_STUDY}) {_added('succeeded')} > 0",
-        severity=Severity.WARNING,
+        severity="warning",
         summary=f"attempts of {_IT} keep failing",
         description=f"{{{{ $value }}}} attempts of {_IT} have failed in the last hour and none has succeeded.",
         means="Each attempt holds its nodes until it fails, and is billed. Preemptions are not counted here.",
@@ -118,7 +107,7 @@ ALERTS: tuple[Alert, ...] = (
         name="GpubenchGpuIdle",
         expr=f"avg by ({labels(*GANG)}) ({metrics.WORKER_GPU.name}) < {_IDLE}",
         lasting="10m",
-        severity=Severity.WARNING,
+        severity="warning",
         summary=f"GPUs of {_IT} are idle and paid for",
         description=(
             f"the GPUs of trial {{{{ $labels.trial }}}} of {_IT} on pool {{{{ $labels.pool }}}} have had a kernel in "
@@ -136,8 +125,8 @@ ALERTS: tuple[Alert, ...] = (
     ),
     Alert(
         name="GpubenchThroughputBelowBaseline",
-        expr=f"{one(metrics.COMPARISON, *STUDY, where=_SLOWER)} > 0",
-        severity=Severity.WARNING,
+        expr=f"{gauge(metrics.COMPARISON, *STUDY, where=equals('verdict', 'Fail'))} > 0",
+        severity="warning",
         summary=f"{_IT} is slower than its baseline",
         description=f"{{{{ $value }}}} points of {_IT} are slower than `spec.compareTo` allows, or failed.",
         means="The whole interval of a point lies below what the tolerance allows: this is no noise.",
@@ -154,7 +143,7 @@ ALERTS: tuple[Alert, ...] = (
         name="GpubenchEfficiencyBelowTarget",
         expr=_below_target(),
         lasting="5m",
-        severity=Severity.INFO,
+        severity="info",
         summary=f"{_IT} scales badly",
         description=(
             f"{{{{ $labels.workload }}}} with {{{{ $labels.workers }}}} workers on pool {{{{ $labels.pool }}}} ({_IT}) "
@@ -173,7 +162,7 @@ ALERTS: tuple[Alert, ...] = (
     Alert(
         name="GpubenchPreemptionStorm",
         expr=f"pool:gpubench_interruptions:added1h >= {_STORM}",
-        severity=Severity.WARNING,
+        severity="warning",
         summary="pool {{ $labels.pool }} loses its nodes",
         description="{{ $value }} attempts on pool {{ $labels.pool }} were interrupted within an hour.",
         means="Work since the last checkpoint is lost each time, with the time that all nodes of the gang take to "
@@ -192,9 +181,9 @@ ALERTS: tuple[Alert, ...] = (
         name="GpubenchBudgetNearlySpent",
         expr=(
             f"study:gpubench_spent:of_budget_ratio > {_BUDGET}\n"
-            f"unless on ({_STUDY}) {one(metrics.CONDITION, *STUDY, where=_FINISHED)} == 1"
+            f"unless on ({_STUDY}) {gauge(metrics.CONDITION, *STUDY, where=_FINISHED)} == 1"
         ),
-        severity=Severity.WARNING,
+        severity="warning",
         summary=f"the budget of {_IT} is nearly spent",
         description=f"{_IT} has spent {{{{ $value | humanizePercentage }}}} of its budget and is not at its end.",
         means="The study will stop before it overspends, perhaps without figures for its last points.",
@@ -206,9 +195,9 @@ ALERTS: tuple[Alert, ...] = (
     ),
     Alert(
         name="GpubenchPriceStale",
-        expr=f"{one(metrics.POOL_CONDITION, 'pool', where=_STALE)} == 1",
+        expr=f"{gauge(metrics.POOL_CONDITION, 'pool', where=equals('condition', 'PriceStale'))} == 1",
         lasting="1h",
-        severity=Severity.INFO,
+        severity="info",
         summary="the price of pool {{ $labels.pool }} is old",
         description="the price of pool {{ $labels.pool }} was read more than 90 days ago.",
         means="Costs, budgets and advice of new studies stand on it.",
@@ -219,7 +208,7 @@ ALERTS: tuple[Alert, ...] = (
         name="GpubenchOperatorDown",
         expr=f"(max({metrics.LEADER.name}) or vector(0)) == 0",
         lasting="5m",
-        severity=Severity.CRITICAL,
+        severity="critical",
         summary="no operator of gpubench leads",
         description="no replica holds the Lease, or none is scraped, for five minutes.",
         means="Gangs under way go on and end by their own deadlines; nothing new starts, and no status is written.",
@@ -236,7 +225,7 @@ ALERTS: tuple[Alert, ...] = (
         name="GpubenchStraggler",
         expr=f"rank:gpubench_worker_compute:behind_ratio > {_BEHIND}",
         lasting="2m",
-        severity=Severity.WARNING,
+        severity="warning",
         summary=f"rank {{{{ $labels.rank }}}} of {_IT} holds its gang up",
         description=(
             "rank {{ $labels.rank }} of trial {{ $labels.trial }} takes {{ $value | humanizePercentage }} longer than "
@@ -260,9 +249,9 @@ def groups() -> dict[str, object]:
     rules = [
         {
             "alert": alert.name,
-            "expr": Lines(alert.expr),
+            "expr": Expression(alert.expr),
             **({"for": alert.lasting} if alert.lasting != "0m" else {}),
-            "labels": {"severity": alert.severity.value},
+            "labels": {"severity": alert.severity},
             "annotations": {
                 "summary": alert.summary,
                 "description": alert.description,
@@ -286,7 +275,7 @@ def runbooks() -> str:
         lasting = "at once" if alert.lasting == "0m" else f"after {alert.lasting}"
         parts += [
             f"## {alert.name}\n",
-            f"Severity {alert.severity.value}, {lasting}. {alert.means}\n",
+            f"Severity {alert.severity}, {lasting}. {alert.means}\n",
             f"```promql\n{alert.expr}\n```\n",
             "Look:\n",
             *(f"* {step}" for step in alert.look),

@@ -1,26 +1,222 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every committed file of this room by its path in `dashboards/`, as text or as what becomes YAML."""
+"""Dashboards in one style, by grafana-foundation-sdk: what Grafana 10 to 12 read.
+
+Each panel has a title, a question, which becomes its description, and its queries by their names in a legend or column.
+Only plain parts of Grafana are used: time series, stat, bar gauge, table, and trend (a line over a number, since 10.0).
+Must not happen: a data source by name or UID, which only one Grafana has.
+"""
 
 import json
-from collections.abc import Mapping
+import string
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeVar
 
-from gpubench_dashboards import alerts, panels, rules
-from gpubench_dashboards.boards import DASHBOARDS
+from grafana_foundation_sdk.builders import bargauge, common, prometheus, stat, table, timeseries, trend
+from grafana_foundation_sdk.builders import dashboard as builders
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models import common as styles
+from grafana_foundation_sdk.models import dashboard as models
+from grafana_foundation_sdk.models.prometheus import PromQueryFormat, QueryEditorMode
 
-#: What the rules are written in.
-RULE_FILES: Mapping[str, dict[str, object]] = {
-    "rules/recording.yaml": rules.groups(),
-    "rules/alerts.yaml": alerts.groups(),
+from gpubench.metrics import Metric, Unit
+
+SCHEMA_VERSION: Final = 38  # Grafana 10.0; later ones migrate it when they load it
+TAG: Final = "gpubench"
+#: Grafana's names. An amount has its currency in the legend: a benchmark has one, a dashboard may show several.
+UNITS: Final[Mapping[Unit, str]] = {
+    Unit.SAMPLES_PER_SECOND: "short",
+    Unit.BYTES_PER_SECOND: "Bps",
+    Unit.BYTES: "bytes",
+    Unit.TIME: "dateTimeFromNow",
+    Unit.SECONDS: "s",
+    Unit.FRACTION: "percentunit",
+    Unit.WATTS: "watt",
+    Unit.JOULES: "joule",
+    Unit.CELSIUS: "celsius",
+    Unit.AMOUNT: "none",
+    Unit.PER_HOUR: "none",
+    Unit.NUMBER: "none",
 }
+_FROM_ZERO: Final = (Unit.FRACTION, Unit.SECONDS, Unit.BYTES, Unit.WATTS)
+#: The variable of which data source to ask.
+_SOURCE: Final = models.DataSourceRef(type_val="prometheus", uid="${datasource}")
+_LEGEND = (
+    common.VizLegendOptions()
+    .display_mode(styles.LegendDisplayMode.LIST)
+    .placement(styles.LegendPlacement.BOTTOM)
+    .show_legend(True)
+    .calcs([])
+)
+_TOOLTIP = common.VizTooltipOptions().mode(styles.TooltipDisplayMode.MULTI).sort(styles.SortOrder.DESCENDING)
+_NEWEST = common.ReduceDataOptions().calcs(["lastNotNull"]).fields("").values(False)
+
+Panel = stat.Panel | bargauge.Panel | table.Panel | timeseries.Panel | trend.Panel
+_Panel = TypeVar("_Panel", stat.Panel, bargauge.Panel, table.Panel, timeseries.Panel, trend.Panel)
+#: Expressions by what a legend, or a column, calls their result.
+Queries = Mapping[str, str]
 
 
-def texts() -> dict[str, str]:
-    """The dashboards and the page of runbooks."""
-    made = {f"{board.uid}.json": board for board in DASHBOARDS}
-    return {
-        **{
-            name: json.dumps(panels.dashboard(board), indent=2, ensure_ascii=False) + "\n"
-            for name, board in made.items()
-        },
-        "RUNBOOKS.md": alerts.runbooks(),
-    }
+def figures(title: str, question: str, queries: Queries, unit: Unit = Unit.NUMBER) -> stat.Panel:
+    """The newest values."""
+    panel = _asking(stat.Panel(), title, question, queries, unit).height(4)
+    panel.reduce_options(_NEWEST).color_mode(styles.BigValueColorMode.NONE)
+    return panel.graph_mode(styles.BigValueGraphMode.NONE).text_mode(styles.BigValueTextMode.AUTO)
+
+
+def bars(title: str, question: str, queries: Queries, unit: Unit = Unit.NUMBER) -> bargauge.Panel:
+    """The newest values beside each other."""
+    panel = _asking(bargauge.Panel(), title, question, queries, unit)
+    panel.reduce_options(_NEWEST).display_mode(styles.BarGaugeDisplayMode.BASIC)
+    return panel.orientation(styles.VizOrientation.HORIZONTAL).show_unfilled(False)
+
+
+def over_time(
+    title: str,
+    question: str,
+    queries: Queries,
+    unit: Unit = Unit.NUMBER,
+    *,
+    stacked: bool = False,
+    from_zero: bool = True,
+) -> timeseries.Panel:
+    """Lines over time."""
+    panel = _asking(timeseries.Panel(), title, question, queries, unit, in_range=True, from_zero=from_zero)
+    panel.draw_style(styles.GraphDrawStyle.LINE).line_width(1).fill_opacity(30 if stacked else 0)
+    panel.show_points(styles.VisibilityMode.AUTO).span_nulls(False).legend(_LEGEND).tooltip(_TOOLTIP)
+    mode = styles.StackingMode.NORMAL if stacked else styles.StackingMode.NONE
+    return panel.stacking(common.StackingConfig().mode(mode).group("A"))
+
+
+def over_number(
+    title: str, question: str, queries: Queries, unit: Unit, *, x_field: str, units: Mapping[str, Unit] | None = None
+) -> trend.Panel:
+    """Lines over the query of that name."""
+    panel = _asking(trend.Panel(), title, question, queries, unit, as_table=True)
+    panel.draw_style(styles.GraphDrawStyle.LINE).line_width(2).fill_opacity(0).point_size(7)
+    panel.show_points(styles.VisibilityMode.ALWAYS).x_field(x_field).legend(_LEGEND).tooltip(_TOOLTIP)
+    ascending = {"fields": {}, "sort": [{"field": x_field, "desc": False}]}
+    return _joined(_with_units(panel, units), queries, ()).with_transformation(_step("sortBy", ascending))
+
+
+def rows(
+    title: str,
+    question: str,
+    queries: Queries,
+    *,
+    columns: tuple[str, ...],
+    units: Mapping[str, Unit] | None = None,
+    link: str = "",
+    width: int = 24,
+    height: int = 8,
+) -> table.Panel:
+    """A table of these labels and the values of the queries; the link leads from the last of the labels."""
+    panel = _asking(table.Panel(), title, question, queries, Unit.NUMBER, as_table=True).span(width).height(height)
+    panel.show_header(True).cell_height(styles.TableCellHeight.SM)
+    _joined(_with_units(panel, units), queries, columns)
+    if link:
+        links = models.DynamicConfigValue(id_val="links", value=[{"title": "Look closer", "url": link}])
+        panel.override_by_name(columns[-1], [links])
+    return panel
+
+
+def _asking(
+    panel: _Panel,
+    title: str,
+    question: str,
+    queries: Queries,
+    unit: Unit,
+    *,
+    in_range: bool = False,
+    as_table: bool = False,
+    from_zero: bool = True,
+) -> _Panel:
+    panel.title(title).description(question).datasource(_SOURCE).unit(UNITS[unit]).span(12).height(8)
+    if from_zero and unit in _FROM_ZERO:
+        panel.min(0)
+    for letter, (name, expression) in zip(string.ascii_uppercase, queries.items(), strict=False):
+        target = prometheus.Dataquery().ref_id(letter).datasource(_SOURCE).expr(expression).legend_format(name)
+        target.editor_mode(QueryEditorMode.CODE)
+        target.format(PromQueryFormat.TABLE if as_table else PromQueryFormat.TIME_SERIES)
+        panel.with_target(target.range() if in_range else target.instant())
+    return panel
+
+
+def _with_units(panel: _Panel, units: Mapping[str, Unit] | None) -> _Panel:
+    for name, unit in (units or {}).items():
+        panel.override_by_name(name, [models.DynamicConfigValue(id_val="unit", value=UNITS[unit])])
+    return panel
+
+
+def _joined(panel: _Panel, queries: Queries, columns: tuple[str, ...]) -> _Panel:
+    """One table of all queries, without the columns that Grafana adds."""
+    several = len(queries) > 1
+    values: list[str] = (
+        [f"Value #{letter}" for letter in string.ascii_uppercase[: len(queries)]] if several else ["Value"]
+    )
+    shown = [*columns, *values]
+    order = {name: at for at, name in enumerate(shown)}
+    renamed = dict(zip(values, queries, strict=True))
+    if several:
+        panel.with_transformation(_step("merge", {}))
+    panel.with_transformation(_step("filterFieldsByName", {"include": {"names": shown}}))
+    return panel.with_transformation(
+        _step("organize", {"indexByName": order, "renameByName": renamed, "excludeByName": {}})
+    )
+
+
+def _step(name: str, options: object) -> models.DataTransformerConfig:
+    return models.DataTransformerConfig(id_val=name, options=options)
+
+
+def variable(
+    name: str, label: str, metric: Metric, *, where: str = "", multiple: bool = True
+) -> builders.QueryVariable:
+    """A label of a metric; with several values, all of them at first."""
+    selector = f"{metric.name}{{{where}}}" if where else metric.name
+    made = builders.QueryVariable(name).label(label).datasource(_SOURCE)
+    made.query({"query": f"label_values({selector}, {name})", "refId": "Variable"}).multi(multiple)
+    made.include_all(multiple).refresh(models.VariableRefresh.ON_TIME_RANGE_CHANGED)
+    if multiple:
+        everything = models.VariableOption(selected=True, text=["All"], value=["$__all"])
+        made.all_value(".*").current(everything)
+    return made.sort(models.VariableSort.ALPHABETICAL_ASC)
+
+
+def annotation(name: str, colour: str, expression: str) -> builders.AnnotationQuery:
+    """What happened, on the time axes."""
+    return builders.AnnotationQuery().name(name).datasource(_SOURCE).icon_color(colour).expr(expression)
+
+
+def dashboard(
+    uid: str,
+    title: str,
+    description: str,
+    panels: Iterable[Panel],
+    *,
+    variables: Iterable[builders.QueryVariable] = (),
+    annotations: Iterable[builders.AnnotationQuery] = (),
+    time_from: str = "now-6h",
+    refresh: str = "30s",
+) -> models.Dashboard:
+    """Panels from left to right, each row full; beside them the links to the other dashboards."""
+    made = builders.Dashboard(title).uid(uid).description(description).tags([TAG]).timezone("browser").editable()
+    made.tooltip(models.DashboardCursorSync.CROSSHAIR).version(1).refresh(refresh).time(time_from, "now")
+    link = builders.DashboardLink("gpubench").type(models.DashboardLinkType.DASHBOARDS).tags([TAG]).as_dropdown(True)
+    link.icon("external link").tooltip("The other dashboards of gpubench").include_vars(True).keep_time(True)
+    source = builders.DatasourceVariable("datasource").label("Data source").type("prometheus")
+    made.link(link).variables([source, *variables]).annotations([*annotations])
+    for number, panel in enumerate(panels, start=1):
+        made.with_panel(panel.id(number))
+    built = made.build()
+    built.schema_version = SCHEMA_VERSION
+    return built
+
+
+def text(board: models.Dashboard, annotation_texts: Mapping[str, str]) -> str:
+    """As Grafana imports it, with the fields of its Prometheus data source that the SDK's model of 10.1 lacks."""
+    document = json.loads(json.dumps(board, cls=JSONEncoder))
+    for found in document["annotations"]["list"]:
+        found |= {"step": "60s", "titleFormat": found["name"], "textFormat": annotation_texts[found["name"]]}
+    for found in document["templating"]["list"][1:]:
+        found["definition"] = found["query"]["query"]
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"

@@ -16,8 +16,7 @@ from grafana_foundation_sdk.models import dashboard as grafana
 import prometheus_server
 import promql_labels
 from gpubench import metrics
-from gpubench_dashboards import alerts, panels, rules
-from gpubench_dashboards.boards import DASHBOARDS
+from gpubench_dashboards import alerts, boards, build, rules
 
 ROOM = Path(__file__).resolve().parents[2] / "dashboards"
 COMMITTED = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(ROOM.glob("*.json"))}
@@ -44,11 +43,11 @@ def everywhere(found: object, key: str) -> Iterator[Any]:
 
 
 def test_the_five_dashboards_are_committed() -> None:
-    assert COMMITTED.keys() == {board.uid for board in DASHBOARDS}
+    assert COMMITTED.keys() == {board.uid for board in boards.DASHBOARDS}
     for name, found in COMMITTED.items():
         assert found["uid"] == name
         assert "id" not in found, "Grafana gives it"
-    assert len({found["title"] for found in COMMITTED.values()}) == len(DASHBOARDS) == 5
+    assert len({found["title"] for found in COMMITTED.values()}) == len(boards.DASHBOARDS) == 5
 
 
 @pytest.mark.parametrize("name", COMMITTED)
@@ -138,7 +137,7 @@ def test_every_panel_has_an_id_a_place_a_unit_and_a_question(name: str) -> None:
     taken: set[tuple[int, int]] = set()
     for panel in found:
         assert panel["description"].count("?") >= 1, panel["title"]
-        assert panel["fieldConfig"]["defaults"]["unit"] in panels.UNITS.values()
+        assert panel["fieldConfig"]["defaults"]["unit"] in build.UNITS.values()
         place = panel["gridPos"]
         assert place["x"] + place["w"] <= 24
         cells = {(place["x"] + x, place["y"] + y) for x in range(place["w"]) for y in range(place["h"])}
@@ -152,12 +151,13 @@ def test_a_panel_of_one_metric_has_its_unit() -> None:
     """Of panels with a single plain metric; where something is computed, the builder says what comes out."""
     units = {metric.name: metric.unit for metric in metrics.CATALOGUE}
     checked = 0
-    for board in DASHBOARDS:
-        for panel in board.panels:
-            bare = {part for query in panel.queries for part in units if f"({part}{{" in query.expr}
-            computed = any(sign in query.expr for query in panel.queries for sign in (" * ", " / ", "rate(", ") - "))
-            if panel.kind is panels.Kind.TIME_SERIES and len(bare) == 1 and not computed:
-                assert panel.unit is units[bare.pop()], panel.title
+    for board in COMMITTED.values():
+        for panel in board["panels"]:
+            expressions = [target["expr"] for target in panel["targets"]]
+            bare = {part for text in expressions for part in units if f"({part}{{" in text}
+            computed = any(sign in text for text in expressions for sign in (" * ", " / ", "rate(", ") - "))
+            if panel["type"] == "timeseries" and len(bare) == 1 and not computed:
+                assert panel["fieldConfig"]["defaults"]["unit"] == build.UNITS[units[bare.pop()]], panel["title"]
                 checked += 1
     assert checked >= 10
 
