@@ -17,7 +17,7 @@ from gpubench.report import comparisons, pairs
 from gpubench.report.comparisons import Compared
 from gpubench.report.pairs import Side
 from gpubench.stats import compare, intervals
-from gpubench_cli import refusal, results, show, terminal
+from gpubench_cli import export, refusal, results, show, terminal
 from gpubench_cli.refusal import Refusal
 
 _DESCRIPTION = """\
@@ -112,7 +112,7 @@ def _find(text: str, *, namespace: str | None) -> _Found:
     if results.is_results_folder(path):
         side = side_of_folder(path)
     else:
-        side = pairs.of_spec(shown.name, show.read_spec(shown.spec, name=name), shown.status)
+        side = pairs.of_spec(shown.name, export.read_spec(shown.spec, name=name), shown.status)
     records = results.read_ledger(path).environment_by_key() if results.is_results_folder(path) else {}
     return _Found(_chosen(side, selection, text=text), shown.source, records)
 

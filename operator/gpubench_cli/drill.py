@@ -13,7 +13,7 @@ from gpubench.api import validate
 from gpubench.api.attempts import Drill
 from gpubench.scheduler import conditions
 from gpubench.units import duration_seconds
-from gpubench_cli import refusal, show, terminal
+from gpubench_cli import export, refusal, terminal
 from gpubench_cli.refusal import Refusal
 
 
@@ -93,7 +93,7 @@ def asked(body: Mapping[str, Any], wanted: Mapping[str, Any], *, name: str) -> D
 
 def _refuse_what_does_nothing(body: Mapping[str, Any], drill: Drill, *, name: str) -> int:
     """Attempts that were interrupted so far; Refusal where no further one can be."""
-    status = show.read_status(body.get("status"), name=name)
+    status = export.read_status(body.get("status"), name=name)
     if conditions.holds(status.conditions, conditions.FINISHED):
         raise Refusal(f"{name} has finished: there is nothing left to interrupt")
     done = 0 if status.attempts is None else status.attempts.drilled
@@ -104,7 +104,7 @@ def _refuse_what_does_nothing(body: Mapping[str, Any], drill: Drill, *, name: st
 
 def _cautions(body: Mapping[str, Any], drill: Drill, *, name: str) -> list[str]:
     """What a person may not expect."""
-    spec = show.read_spec(body.get("spec"), name=name)
+    spec = export.read_spec(body.get("spec"), name=name)
     measured = duration_seconds(spec.measure.warm_up) + duration_seconds(spec.measure.duration)
     found = []
     if spec.measure.mode == "Throughput" and measured >= duration_seconds(drill.every):

@@ -15,16 +15,18 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import yaml
+from pydantic import ValidationError
 
 from gpubench import checksum, names, records
 from gpubench.analysis import audit
+from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.plan.plan import Plan
 from gpubench.records import Environment, Failure
 from gpubench.scheduler import conditions, ledger, manifests
 from gpubench.scheduler.ledger import AttemptRecord, Ledger
 from gpubench.units import rfc3339
-from gpubench_cli import refusal, results, show, terminal
+from gpubench_cli import refusal, results, terminal, yaml_text
 from gpubench_cli.refusal import Refusal
 from gpubench_cli.results import Exported, LogName, ResultsFolder, Summary
 
@@ -89,7 +91,7 @@ def export(place: Place, name: str, path: Path, *, records_at: Path | None = Non
     body = place.benchmark(name)
     uid = str(body["metadata"]["uid"])
     plan, attempts = stored(place.config_maps(uid), name=name, uid=uid)
-    status = show.read_status(body.get("status"), name=name)
+    status = read_status(body.get("status"), name=name)
     kept = None if records_at is None else _records_folder(records_at, body)
     logs, begun_later = _logs(place, plan, attempts, uid=uid)
     if kept is not None:
@@ -281,3 +283,38 @@ def _logs(place: Place, plan: Plan, attempts: Ledger, *, uid: str) -> tuple[_Log
         else:
             begun_later[name] = said
     return found, begun_later
+
+
+def read_status(content: object, *, name: str) -> GpuBenchmarkStatus:
+    """The status of an object of the cluster; empty while the operator has not looked at it."""
+    try:
+        return GpuBenchmarkStatus.model_validate(content or {})
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(step) for step in first["loc"])
+        raise Refusal(
+            f"the status of {name} cannot be read by this gpubench: {place}: {first['msg']}: "
+            "is the operator of another version?"
+        ) from error
+
+
+def read_spec(content: object, *, name: str) -> GpuBenchmarkSpec:
+    """The spec of an object of the cluster."""
+    try:
+        return GpuBenchmarkSpec.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(step) for step in first["loc"])
+        raise Refusal(
+            f"the spec of {name} cannot be read by this gpubench: spec.{place}: {first['msg']}: "
+            "is the operator of another version?"
+        ) from error
+
+
+def folder_spec(path: Path, name: str) -> Any:
+    """The spec as the user wrote it."""
+    for document in yaml_text.read(results.study_path(path)):
+        match document.content:
+            case {"kind": names.BENCHMARK_KIND, "metadata": {"name": found}} if found == name:
+                return document.content.get("spec")
+    return None

@@ -17,7 +17,7 @@ from gpubench.records import Environment
 from gpubench.report import document, markdown
 from gpubench.report.document import Document, Reported
 from gpubench.scheduler.ledger import Ledger
-from gpubench_cli import documents, export, refusal, results, show, terminal
+from gpubench_cli import documents, export, refusal, results, terminal
 from gpubench_cli.refusal import Refusal
 
 _PAGE = Path("report.html")
@@ -102,7 +102,7 @@ def of_cluster(place: export.Place, name: str) -> Reported:
     """A study of the cluster, with the plan and the environments that it keeps there."""
     body = place.benchmark(name)
     metadata = body["metadata"]
-    status = show.read_status(body.get("status"), name=name)
+    status = export.read_status(body.get("status"), name=name)
     plan: Plan | None = None
     environments: tuple[Environment, ...] = ()
     if status.started_at is not None:
@@ -112,7 +112,7 @@ def of_cluster(place: export.Place, name: str) -> Reported:
         name=name,
         source=f"namespace {metadata.get('namespace', 'default')}",
         status=status,
-        spec=show.read_spec(body.get("spec"), name=name),
+        spec=export.read_spec(body.get("spec"), name=name),
         plan=plan,
         environments=environments,
         study_text=export.study_text(body),

@@ -10,17 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import ValidationError
 
-from gpubench import names
 from gpubench.analysis import bills as point_bills
-from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import Comparison, Condition, GpuBenchmarkStatus
 from gpubench.api.status_sizes import BILLED_POINTS_MAX
 from gpubench.report import answer, tables, text
 from gpubench.scheduler import conditions
 from gpubench.values import Value
-from gpubench_cli import refusal, results, terminal, yaml_text
+from gpubench_cli import export, refusal, results, terminal
 from gpubench_cli.refusal import Refusal
 
 _WITH_SPEC = ("json", "yaml")
@@ -107,32 +104,6 @@ def as_csv(shown: Sequence[Shown]) -> str:
     return text.getvalue()
 
 
-def read_status(content: object, *, name: str) -> GpuBenchmarkStatus:
-    """The status of an object of the cluster; empty while the operator has not looked at it."""
-    try:
-        return GpuBenchmarkStatus.model_validate(content or {})
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(step) for step in first["loc"])
-        raise Refusal(
-            f"the status of {name} cannot be read by this gpubench: {place}: {first['msg']}: "
-            "is the operator of another version?"
-        ) from error
-
-
-def read_spec(content: object, *, name: str) -> GpuBenchmarkSpec:
-    """The spec of an object of the cluster."""
-    try:
-        return GpuBenchmarkSpec.model_validate(content)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(step) for step in first["loc"])
-        raise Refusal(
-            f"the spec of {name} cannot be read by this gpubench: spec.{place}: {first['msg']}: "
-            "is the operator of another version?"
-        ) from error
-
-
 def show_status(name: str, source: str, status: GpuBenchmarkStatus, *, remark: str | None = None) -> None:
     """One study: how it stands, what else must be known of it, the table, the answer."""
     stand = [part for part in (status.phase or "not started", _points(status), _trials(status)) if part]
@@ -217,7 +188,7 @@ def find(name: str, *, namespace: str | None, with_spec: bool, with_bills: bool 
     path = Path(name)
     if results.is_results_folder(path):
         summary = results.read_summary(path)
-        spec = folder_spec(path, summary.name) if with_spec else None
+        spec = export.folder_spec(path, summary.name) if with_spec else None
         return Shown(
             name=summary.name,
             source=str(path),
@@ -235,7 +206,7 @@ def find(name: str, *, namespace: str | None, with_spec: bool, with_bills: bool 
         name=name,
         source=f"namespace {place.namespace}",
         spec=found.get("spec"),
-        status=read_status(found.get("status"), name=name),
+        status=export.read_status(found.get("status"), name=name),
     )
 
 
@@ -245,15 +216,6 @@ def _billed(path: Path, status: GpuBenchmarkStatus) -> GpuBenchmarkStatus:
         return status
     plan, attempts = results.read_plan(path), results.read_ledger(path).by_trial()
     return status.model_copy(update={"results": point_bills.with_bills(plan, status.results, attempts)})
-
-
-def folder_spec(path: Path, name: str) -> Any:
-    """The spec as the user wrote it."""
-    for document in yaml_text.read(results.study_path(path)):
-        match document.content:
-            case {"kind": names.BENCHMARK_KIND, "metadata": {"name": found}} if found == name:
-                return document.content.get("spec")
-    return None
 
 
 def _document(shown: Sequence[Shown]) -> dict[str, object]:

@@ -12,7 +12,7 @@ from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.plan.plan import Plan
 from gpubench.scheduler.ledger import Ledger
-from gpubench_cli import documents, export, results, show
+from gpubench_cli import documents, export, results
 from gpubench_cli.refusal import Refusal
 
 
@@ -53,7 +53,7 @@ def of_folder(path: Path) -> StoredStudy:
     return StoredStudy(
         name=summary.name,
         source=str(path),
-        written=show.folder_spec(path, summary.name),
+        written=export.folder_spec(path, summary.name),
         spec=documents.read(results.study_path(path)).benchmark(summary.name).spec,
         plan=plan,
         ledger=results.read_ledger(path),
@@ -71,8 +71,8 @@ def of_cluster(place: export.Place, name: str, *, source: str) -> StoredStudy:
         name=name,
         source=source,
         written=body.get("spec"),
-        spec=show.read_spec(body.get("spec"), name=name),
+        spec=export.read_spec(body.get("spec"), name=name),
         plan=plan,
         ledger=attempts,
-        status=show.read_status(body.get("status"), name=name),
+        status=export.read_status(body.get("status"), name=name),
     )

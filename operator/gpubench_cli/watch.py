@@ -15,7 +15,7 @@ from gpubench.api.point_result import PointState
 from gpubench.report import tables, text
 from gpubench.scheduler import conditions
 from gpubench.units import epoch_seconds
-from gpubench_cli import refusal, show, terminal
+from gpubench_cli import export, refusal, show, terminal
 from gpubench_cluster import kube
 
 POLL_SECONDS = 2.0
@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     with cluster.connect(arguments.namespace) as place:
         first = read_patiently(lambda: place.benchmark(arguments.name), retry=())  # a wrong name is said at once
-        status = show.read_status(first.get("status"), name=arguments.name)
+        status = export.read_status(first.get("status"), name=arguments.name)
         began_at = epoch_seconds(status.started_at) if status.started_at else None
         with terminal.Progression(name=arguments.name, began_at=began_at) as progression:
             status = follow(
@@ -69,7 +69,7 @@ def follow(
     told = _Told(progression, began=now())
     while True:
         found = read_patiently(read, retry=retry, sleep=sleep, now=now, tell=progression.line)
-        status = show.read_status(found.get("status"), name=name)
+        status = export.read_status(found.get("status"), name=name)
         told.tell(status, now=now())
         if conditions.holds(status.conditions, conditions.FINISHED):
             return status
