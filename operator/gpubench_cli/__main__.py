@@ -14,30 +14,30 @@ from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
-from gpubench_cli import refusal, terminal
+from gpubench_cli import terminal
 from gpubench_cluster import kube
 
-#: The commands in the order of `gpubench --help`, and the module of each.
+#: The commands in the order of `gpubench --help`, and the function of each that adds its arguments.
 _COMMANDS = {
-    "run": "run",
-    "plan": "plan",
-    "validate": "validate",
-    "pools": "pools",
-    "show": "show",
-    "explain": "explain",
-    "advise": "advise",
-    "report": "report",
-    "compare": "compare",
-    "reprice": "reprice",
-    "verify": "verify",
-    "export": "export",
-    "import": "import_study",
-    "watch": "watch",
-    "history": "runs",
-    "drill": "drill",
-    "workloads": "workloads",
-    "self-check": "self_check",
-    "doctor": "doctor",
+    "run": "run.add_to",
+    "plan": "plan.add_to",
+    "validate": "plan.add_validate_to",
+    "pools": "cluster.add_pools_to",
+    "show": "show.add_to",
+    "explain": "explain.add_to",
+    "advise": "explain.add_advise_to",
+    "report": "report.add_to",
+    "compare": "compare.add_to",
+    "reprice": "explain.add_reprice_to",
+    "verify": "verify.add_to",
+    "export": "results.add_export_to",
+    "import": "import_study.add_to",
+    "watch": "show.add_watch_to",
+    "history": "schedule.add_to",
+    "drill": "cluster.add_drill_to",
+    "workloads": "workloads.add_to",
+    "self-check": "run.add_self_check_to",
+    "doctor": "cluster.add_doctor_to",
 }
 
 _PLUGIN = "kubectl-gpubench"
@@ -50,21 +50,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = _parser(program, arguments).parse_args(arguments)
     try:
         return int(chosen.command(chosen))
-    except refusal.Refusal as error:
+    except terminal.Refusal as error:
         for sentence in error.sentences:
             terminal.tell(f"{program}: {sentence}")
-        return refusal.EXIT_BAD_INPUT
+        return terminal.EXIT_BAD_INPUT
     except kube.ApiError as error:
         terminal.tell(f"{program}: {error}")
-        return refusal.EXIT_BAD_INPUT
-    except refusal.Stopped as error:
+        return terminal.EXIT_BAD_INPUT
+    except terminal.Stopped as error:
         return error.exit_code
     except KeyboardInterrupt:
-        return refusal.EXIT_SIGNAL + signal.SIGINT
+        return terminal.EXIT_SIGNAL + signal.SIGINT
     except BrokenPipeError:
         # Whoever read has seen enough (`| head`); the interpreter must not complain about it when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return refusal.EXIT_SIGNAL + signal.SIGPIPE
+        return terminal.EXIT_SIGNAL + signal.SIGPIPE
 
 
 def _parser(program: str, arguments: Sequence[str]) -> argparse.ArgumentParser:
@@ -77,8 +77,9 @@ def _parser(program: str, arguments: Sequence[str]) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     # Only the command that is typed is loaded: together they take seconds.
     typed = [_COMMANDS[first] for first in arguments[:1] if first in _COMMANDS]
-    for module in typed or _COMMANDS.values():
-        importlib.import_module(f"gpubench_cli.{module}").add_to(commands)
+    for place in typed or _COMMANDS.values():
+        module, _, add_to = place.partition(".")
+        getattr(importlib.import_module(f"gpubench_cli.{module}"), add_to)(commands)
     return parser
 
 

@@ -1,22 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading from a cluster as commands do it: the person's own kubeconfig, one question at a time, errors in sentences.
+"""The cluster of a person's kubeconfig, one question at a time; `gpubench doctor`, `pools discover` and `drill`.
 
-Must not happen: a write but of `spec.drill` (reviews of permissions are kept nowhere), or a wait without a bound.
+`doctor` reports line by line whether the cluster can run benchmarks, each with what to do: one question that is not
+answered leaves no other unasked. `pools discover` proposes GpuPools from the nodes, as YAML, without prices: nodes do
+not say what they cost, and a made-up price becomes a made-up answer. `drill` interrupts a benchmark on purpose.
+
+Must not happen: a write but of `spec.drill` (reviews of permissions are kept nowhere); a wait without a bound; a drill
+that does nothing and says nothing.
 """
 
+import argparse
 import asyncio
 import contextlib
 import email.utils
+import functools
 import json
+import sys
+import textwrap
 import time
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
-from gpubench import names
-from gpubench.api import validate
+import yaml
+
+from gpubench import names, permissions
+from gpubench.analysis import preflight, proposals
+from gpubench.analysis.preflight import Answer, Finding, State
+from gpubench.analysis.proposals import Proposal
+from gpubench.api import schema, validate
 from gpubench.api.attempts import Drill
-from gpubench.api.pool import GpuPool
-from gpubench_cli.refusal import Refusal
+from gpubench.api.pool import CapacityType, GpuPool
+from gpubench.sanitize import one_line
+from gpubench.scheduler import conditions
+from gpubench.units import duration_seconds, epoch_seconds
+from gpubench_cli import results, terminal
+from gpubench_cli.terminal import Refusal
 from gpubench_cluster import kube
 
 _REQUEST_SECONDS = 30.0
@@ -151,3 +170,480 @@ def _pool(item: Mapping[str, Any]) -> GpuPool:
         raise Refusal(
             f"{names.POOL_KIND} {error.name} of the cluster cannot be read by this gpubench: {error.problems[0]}"
         ) from error
+
+
+# --- gpubench doctor --------------------------------------------------------------------------------------------------
+
+
+_OPERATOR = "gpubench-system/gpubench-operator"
+_CHARTS_OWN = "app.kubernetes.io/name=gpubench,app.kubernetes.io/component=operator"
+_RUN_STUDIES = (
+    *((verb, names.GROUP, names.BENCHMARK_PLURAL) for verb in ("create", "get", "list", "watch", "patch", "delete")),
+    ("list", names.GROUP, names.POOL_PLURAL),
+    *(("list", "", resource) for resource in ("configmaps", "pods", "events")),
+    ("get", "", "pods/log"),
+)
+
+
+class _Installed:
+    """The operator as the chart has installed it, or as --operator says."""
+
+    def __init__(self, deployment: Mapping[str, Any] | None, *, given: str | None) -> None:
+        metadata = {} if deployment is None else deployment["metadata"]
+        pod = {} if deployment is None else deployment["spec"]["template"]["spec"]
+        set_to = {one["name"]: one.get("value", "") for one in (pod.get("containers") or [{}])[0].get("env") or []}
+        namespace, _, name = (given or _OPERATOR).partition("/")
+        if given is None and deployment is not None:
+            namespace, name = metadata["namespace"], metadata["name"]
+        self.namespace = namespace
+        self.account, self.lease = f"{namespace}/{name}", name
+        if given is None:  # what somebody says counts more than what is found
+            self.account = f"{namespace}/{pod.get('serviceAccountName') or name}"
+            self.lease = set_to.get("GPUBENCH_LEASE_NAME") or name
+        self.image = set_to.get("GPUBENCH_JOBS_IMAGE") or names.JOBS_IMAGE
+        self.serves: tuple[str | None, ...] = tuple(
+            filter(None, set_to.get("GPUBENCH_WATCH_NAMESPACES", "").split(","))
+        )
+        self.serves = self.serves or (None,)
+
+
+def add_doctor_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """The command's arguments."""
+    parser = commands.add_parser(
+        "doctor",
+        help="whether the current cluster can run studies, and what to do where not",
+        description="Look at the current cluster: API server, CRDs, permissions, operator, GPUs, pools, network, DNS, "
+        "storage. Each line is ok, a warning, or failed, and says what to do. Nothing is written to the cluster.",
+        epilog="Exit codes: 0 nothing failed, 1 something did, 2 the cluster cannot be asked.",
+    )
+    parser.add_argument("-n", "--namespace", help="namespace of your studies; the kubeconfig's by default")
+    parser.add_argument(
+        "--operator",
+        metavar="NAMESPACE/NAME",
+        help=f"Lease and ServiceAccount of the operator; those of the chart's Deployment by default, else {_OPERATOR}",
+    )
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="text by default")
+    parser.set_defaults(command=doctor)
+
+
+def doctor(arguments: argparse.Namespace) -> int:
+    """Ask, judge, print."""
+    with connect(arguments.namespace) as place:
+        findings = list(examine(place, operator=arguments.operator))
+    if arguments.output == "json":
+        terminal.write(json.dumps([finding.to_wire() for finding in findings], indent=2, ensure_ascii=False))
+    else:
+        terminal.write("\n".join(_lines(findings, host=place.host)))
+    failed = any(finding.state is State.FAILED for finding in findings)
+    return terminal.EXIT_STUDY_FAILED if failed else terminal.EXIT_DONE
+
+
+def examine(place: Cluster, *, operator: str | None = None) -> Iterator[Finding]:
+    """All findings, in the order in which things are needed."""
+    version, now = place.version()  # who does not answer this answers nothing
+    yield preflight.api_server(version)
+    for kind in schema.KINDS:
+        yield from _told(f"CRD {kind.kind}", functools.partial(_definition, place, kind))
+    installed = _installed(place, given=operator)
+    yield from _told("your permissions", lambda: [_person(place)])
+    yield from _told("operator", lambda: [_operator(place, installed, now=now)])
+    yield from _told("operator's permissions", lambda: [_rights(place, installed)])
+    nodes: list[Mapping[str, Any]] = []
+    yield from _told("nodes", lambda: _devices(place, nodes))
+    pools: list[GpuPool] = []
+    yield from _told("pools", lambda: list(_read_pools(place, pools)))
+    for pool in pools:
+        yield preflight.pool(pool, nodes)
+    yield from preflight.images(_images(pools, default=installed.image), nodes)
+    yield from _told("NetworkPolicy", lambda: [preflight.network(_daemons(place), nodes)])
+    yield from _told("DNS", lambda: [preflight.dns(_endpoints(place))])
+    yield from _told("storage", lambda: [preflight.storage(_storage_classes(place))])
+
+
+def _told(area: str, ask: Callable[[], Iterable[Finding]]) -> Iterable[Finding]:
+    """What was found, or that it could not be asked."""
+    try:
+        return tuple(ask())
+    except kube.ApiError as error:
+        return (preflight.unknown(area, str(error)),)
+
+
+def _definition(place: Cluster, kind: schema.Kind) -> Iterator[Finding]:
+    name = f"{kind.plural}.{names.GROUP}"
+    try:
+        found = place.get(f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}", what=f"CRD {name}")
+    except kube.NotFound:
+        found = None
+    yield preflight.definition(kind, found)
+
+
+def _devices(place: Cluster, nodes: list[Mapping[str, Any]]) -> Iterator[Finding]:
+    """Fills in the nodes."""
+    nodes.extend(place.nodes())
+    yield preflight.devices(nodes)
+
+
+def _installed(place: Cluster, *, given: str | None) -> _Installed:
+    try:
+        found = place.get("/apis/apps/v1/deployments", what="Deployments", labelSelector=_CHARTS_OWN)["items"]
+    except kube.ApiError:  # whoever may not see it can say where it is
+        found = []
+    return _Installed(found[0] if found else None, given=given)
+
+
+def _person(place: Cluster) -> Finding:
+    answers = [
+        Answer(
+            verb=verb,
+            resource=resource,
+            allowed=place.may(_review(verb, group, resource, namespace=place.namespace)),
+        )
+        for verb, group, resource in _RUN_STUDIES
+    ]
+    return preflight.person(answers, namespace=place.namespace)
+
+
+def _operator(place: Cluster, installed: _Installed, *, now: float) -> Finding:
+    name = f"{installed.namespace}/{installed.lease}"
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{installed.namespace}/leases/{installed.lease}"
+    try:
+        lease = place.get(path, what=f"Lease {name}")
+    except kube.NotFound:
+        return preflight.operator(None, name=name, now=now, renewed=None)
+    renewed = (lease.get("spec") or {}).get("renewTime")
+    return preflight.operator(lease, name=name, now=now, renewed=None if renewed is None else epoch_seconds(renewed))
+
+
+def _rights(place: Cluster, installed: _Installed) -> Finding:
+    area, account = "operator's permissions", f"ServiceAccount {installed.account}"
+    try:
+        return preflight.rights(area, list(_answers(place, installed)), account=account)
+    except kube.Forbidden:
+        return preflight.rights(area, None, account=account)
+
+
+def _answers(place: Cluster, installed: _Installed) -> Iterator[Answer]:
+    """Whether the operator may do each thing that it does, where it does it."""
+    for rule in permissions.RULES:
+        places: Sequence[str | None] = (None,)
+        if rule.scope is permissions.Scope.STUDIES:
+            places = installed.serves
+        elif rule.scope is permissions.Scope.OWN:
+            places = (installed.namespace,)
+        for namespace in places:
+            for group in rule.groups:
+                for resource in rule.resources:
+                    for verb in rule.verbs:
+                        review = _review(verb, group, resource, namespace=namespace)
+                        yield Answer(
+                            verb=verb,
+                            resource=f"{resource}.{group}" if group else resource,
+                            namespace=namespace,
+                            allowed=place.may(review, account=installed.account),
+                            scope=rule.scope,
+                        )
+
+
+def _review(verb: str, group: str, resource: str, *, namespace: str | None) -> dict[str, str]:
+    kind, _, subresource = resource.partition("/")
+    attributes = {"verb": verb, "group": group, "resource": kind}
+    attributes |= {"subresource": subresource} if subresource else {}
+    return attributes | ({"namespace": namespace} if namespace else {})
+
+
+def _read_pools(place: Cluster, pools: list[GpuPool]) -> Iterator[Finding]:
+    """Fills in those that can be read, and says which cannot, or that there are none."""
+    listed = place.get(f"/apis/{names.API_VERSION}/{names.POOL_PLURAL}", what=f"{names.POOL_KIND}s")["items"]
+    for item in listed:
+        try:
+            pools.append(validate.load_pool(item))
+        except validate.InvalidObject as error:
+            says = f"it cannot be read by this gpubench: {error.problems[0]}"
+            yield Finding(area=f"pool {error.name}", state=State.WARNING, says=says, remedy="see the lines of the CRDs")
+    if not listed:
+        yield Finding(
+            area="pools",
+            state=State.WARNING,
+            says=f"there is no {names.POOL_KIND}",
+            remedy="gpubench pools discover proposes them from the nodes; or take one of jobs/studies/pools",
+        )
+
+
+def _images(pools: Sequence[GpuPool], *, default: str) -> dict[str, str]:
+    """By whom each image is wanted; a study may name another one."""
+    return {f"pool {pool.name}": pool.spec.template.image or default for pool in pools if pool.spec.measured_by is None}
+
+
+def _daemons(place: Cluster) -> Sequence[Mapping[str, Any]]:
+    found: list[dict[str, Any]] = place.get("/apis/apps/v1/daemonsets", what="DaemonSets")["items"]
+    return found
+
+
+def _endpoints(place: Cluster) -> Sequence[Mapping[str, Any]]:
+    path = "/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices"
+    found: list[dict[str, Any]] = place.get(
+        path, what="EndpointSlices of kube-system", labelSelector="kubernetes.io/service-name=kube-dns"
+    )["items"]
+    return found
+
+
+def _storage_classes(place: Cluster) -> Sequence[Mapping[str, Any]]:
+    found: list[dict[str, Any]] = place.get("/apis/storage.k8s.io/v1/storageclasses", what="StorageClasses")["items"]
+    return found
+
+
+def _lines(findings: Sequence[Finding], *, host: str) -> Iterator[str]:
+    width = max(len(finding.area) for finding in findings)
+    yield f"The cluster at {host}:"
+    for finding in findings:
+        yield f"{finding.state.value:<8}{finding.area:<{width}}  {finding.says}"
+        if finding.remedy is not None:
+            yield f"{'':<8}{'':<{width}}  -> {finding.remedy}"
+    counted = {state: sum(finding.state is state for finding in findings) for state in State}
+    yield f"{counted[State.OK]} ok, {counted[State.WARNING]} warnings, {counted[State.FAILED]} failed"
+
+
+# --- gpubench pools discover ------------------------------------------------------------------------------------------
+
+
+_COLUMNS = 120
+_NODES_NAMED = 5
+_HEAD = (
+    "GpuPools that the nodes of a cluster suggest. To fill in: what each costs. To look at: maxNodes is how many nodes "
+    "there are now, raise it to what an autoscaler may add; slot leaves "
+    f"{proposals.DAEMON_PROCESSORS} processors and 1 GiB of a node to its daemons, lower it where pods stay pending "
+    "for Insufficient cpu or memory."
+)
+_PRICE = """\
+  # What a node costs: fill it in and uncomment it. Without it there are no costs, and results say so.
+  # price:
+  #   perNodeHour: PRICE             # such as "10.21": a decimal number in quotes
+  #   currency: USD
+  #   asOf: DAY                      # on which it was read, such as 2026-11-01
+  #   source: PAGE                   # where it was read
+"""
+_OWNERSHIP = """\
+  # What a node of your own costs: fill it in and uncomment it. Without it there are no costs, and results say so.
+  # ownership:
+  #   purchase: PRICE                # of one node, such as "2800": a decimal number in quotes
+  #   lifetimeMonths: MONTHS         # over which it is written off
+  #   hoursPerMonth: HOURS           # in which it is really used
+  #   watts: WATTS                   # under load
+  #   idleWatts: WATTS
+  #   perKilowattHour: PRICE
+  #   currency: USD
+  #   asOf: DAY                      # such as 2026-11-01
+"""
+
+
+def add_pools_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """The command's arguments."""
+    parser = commands.add_parser(
+        "pools",
+        help="propose GpuPools from the nodes of the current cluster",
+        description="GpuPools of a cluster.",
+    )
+    discover = parser.add_subparsers(title="commands", metavar="COMMAND", required=True).add_parser(
+        "discover",
+        help="propose GpuPools from the nodes of the current cluster",
+        description="Propose a GpuPool for each kind of nodes of the current cluster, from their labels, taints and "
+        "resources, as YAML on standard output. Nothing is written to the cluster. Prices are for you to fill in.",
+    )
+    discover.add_argument(
+        "--nodes",
+        metavar="FILE",
+        help="nodes from a file in place of a cluster: what `kubectl get nodes -o json` has written; - is standard "
+        "input",
+    )
+    discover.add_argument("--cpu", action="store_true", help="pools of nodes without GPUs, too, where there are GPUs")
+    discover.add_argument("--all", action="store_true", help="pools also of nodes that are in a GpuPool already")
+    discover.set_defaults(command=discover_pools)
+
+
+def discover_pools(arguments: argparse.Namespace) -> int:
+    """Look, propose, print."""
+    nodes, existing = _listed(arguments.nodes) if arguments.nodes is not None else _of_cluster(every=arguments.all)
+    found = proposals.proposals(nodes, existing=existing, processors=arguments.cpu)
+    for sentence in found.left_out:
+        terminal.tell(f"left out: {one_line(sentence)}")
+    if not found.pools:
+        raise Refusal(
+            f"none of the {len(nodes)} nodes suggests a {names.POOL_KIND}: where nodes come only when a pod asks for "
+            "them, write the pool by hand (examples: jobs/studies/pools)"
+        )
+    terminal.write("".join(_commented(_HEAD)) + "---\n" + "---\n".join(map(proposal_document, found.pools)))
+    return terminal.EXIT_DONE
+
+
+def proposal_document(proposal: Proposal) -> str:
+    """A proposal as YAML, with what a person must know above it, and what is to be filled in below."""
+    spec = proposal.pool.spec
+    content = {
+        "apiVersion": names.API_VERSION,
+        "kind": names.POOL_KIND,
+        "metadata": {"name": proposal.pool.name},
+        "spec": {
+            "capacityType": spec.capacity_type.value,
+            **spec.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True),
+        },
+    }
+    text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
+    owned = spec.capacity_type is CapacityType.OWNED
+    return "".join((*_comments(proposal), text, _OWNERSHIP if owned else _PRICE))
+
+
+def _comments(proposal: Proposal) -> Iterator[str]:
+    shown = ", ".join(proposal.nodes[:_NODES_NAMED])
+    more = f" and {len(proposal.nodes) - _NODES_NAMED} more" if len(proposal.nodes) > _NODES_NAMED else ""
+    machine = f" ({proposal.instance_type})" if proposal.instance_type else ""
+    count = len(proposal.nodes)
+    sentences = (
+        f"{count} {'node' if count == 1 else 'nodes'}{machine}, {proposal.ready} ready: {shown}{more}.",
+        *proposal.remarks,
+    )
+    yield from _commented(*sentences)
+
+
+def _commented(*sentences: str) -> Iterator[str]:
+    for sentence in sentences:
+        for line in textwrap.wrap(one_line(sentence), _COLUMNS - 2, break_long_words=False, break_on_hyphens=False):
+            yield f"# {line}\n"
+
+
+def _of_cluster(*, every: bool) -> tuple[Sequence[Mapping[str, Any]], tuple[GpuPool, ...]]:
+    with connect() as place:
+        nodes = place.nodes()
+        if every:
+            return nodes, ()
+        try:
+            return nodes, place.pools()
+        except (Refusal, kube.PermanentError):  # gpubench is not installed there yet, or this version cannot read them
+            return nodes, ()
+
+
+def _listed(source: str) -> tuple[Sequence[Mapping[str, Any]], tuple[GpuPool, ...]]:
+    """The nodes in a file of kubectl's, JSON or YAML."""
+    try:
+        text = sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")
+        listed = json.loads(text) if text.lstrip().startswith("{") else yaml.safe_load(text)
+    except OSError as error:
+        raise Refusal(f"{source}: the file cannot be read: {error.strerror}") from error
+    except (ValueError, yaml.YAMLError, RecursionError) as error:
+        raise Refusal(
+            f"{source}: this is neither JSON nor YAML: give what `kubectl get nodes -o json` wrote"
+        ) from error
+    items = listed.get("items") if isinstance(listed, dict) else None
+    if not isinstance(items, list) or not all(map(_is_node, items)):
+        raise Refusal(f"{source}: this is no list of nodes: give what `kubectl get nodes -o json` wrote")
+    return items, ()
+
+
+def _is_node(item: object) -> bool:
+    return (
+        isinstance(item, dict)
+        and item.get("kind", "Node") == "Node"
+        and isinstance(item.get("metadata"), dict)
+        and isinstance(item["metadata"].get("name"), str)
+        and isinstance(item["metadata"].get("labels", {}), dict)
+    )
+
+
+# --- gpubench drill ---------------------------------------------------------------------------------------------------
+
+
+def add_drill_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """The command's arguments."""
+    parser = commands.add_parser(
+        "drill",
+        help="interrupt a study in the cluster on purpose, to see how it recovers",
+        description="Let the operator evict a pod of each attempt of a study once it has run for a while. These "
+        "interruptions are counted by themselves (status.attempts.drilled), and no figure of a pool's is made of them.",
+    )
+    parser.add_argument("name", metavar="NAME", help="a GpuBenchmark that has not finished")
+    switch = parser.add_mutually_exclusive_group(required=True)
+    switch.add_argument(
+        "--every",
+        metavar="DURATION",
+        help="evict one pod when all pods of an attempt have run for so long, such as 90s",
+    )
+    switch.add_argument("--stop", action="store_true", help="interrupt no further attempt")
+    parser.add_argument(
+        "--times",
+        type=int,
+        metavar="NUMBER",
+        help="attempts to interrupt at most, those of before included; "
+        f"{Drill.model_fields['times'].default} by default",
+    )
+    parser.add_argument(
+        "--drain",
+        metavar="DURATION",
+        help="cordon the pod's node before, so that it takes no new pods for so long, such as 60s",
+    )
+    parser.add_argument("-n", "--namespace", help="namespace in the cluster; the kubeconfig's by default")
+    parser.set_defaults(command=drill_benchmark)
+
+
+def drill_benchmark(arguments: argparse.Namespace) -> int:
+    """Look at the study, change its drill, say what will be."""
+    if arguments.stop and (arguments.times is not None or arguments.drain is not None):
+        given = "--times" if arguments.times is not None else "--drain"
+        raise Refusal(f"{given} says how to interrupt, and --stop ends that: leave out one of the two")
+    with connect(arguments.namespace) as place:
+        body = place.benchmark(arguments.name)
+        if arguments.stop:
+            place.set_drill(arguments.name, None)
+            terminal.write(f"{arguments.name} is interrupted no more")
+            return terminal.EXIT_DONE
+        wanted = {"every": arguments.every} | ({} if arguments.times is None else {"times": arguments.times})
+        wanted |= {} if arguments.drain is None else {"kind": "Drain", "cordonFor": arguments.drain}
+        drill = asked_drill(body, wanted, name=arguments.name)
+        done = _refuse_what_does_nothing(body, drill, name=arguments.name)
+        place.set_drill(arguments.name, drill.to_wire())
+    node = f", its node cordoned for {drill.cordon_for}" if drill.kind == "Drain" else ""
+    terminal.write(
+        f"{arguments.name}: one pod of each attempt is evicted when all of its pods have run for {drill.every}{node}, "
+        f"of {drill.times} attempts at most ({done} so far)"
+    )
+    for sentence in _cautions(body, drill, name=arguments.name):
+        terminal.tell(f"warning: {sentence}")
+    return terminal.EXIT_DONE
+
+
+def asked_drill(body: Mapping[str, Any], wanted: Mapping[str, Any], *, name: str) -> Drill:
+    """The drill as the API server would take it; Refusal with its sentence where it would not."""
+    document = {**body, "spec": {**(body.get("spec") or {}), "drill": dict(wanted)}}
+    try:
+        drill = validate.load_benchmark(document).spec.drill
+    except validate.InvalidObject as error:
+        ours = [problem for problem in error.problems if problem.field.startswith("spec.drill")]
+        if not ours:
+            raise Refusal(f"{name} cannot be read by this gpubench: {error.problems[0]}") from error
+        raise Refusal(str(ours[0])) from error
+    assert drill is not None  # it stands in the document
+    return drill
+
+
+def _refuse_what_does_nothing(body: Mapping[str, Any], drill: Drill, *, name: str) -> int:
+    """Attempts that were interrupted so far; Refusal where no further one can be."""
+    status = results.read_status(body.get("status"), name=name)
+    if conditions.holds(status.conditions, conditions.FINISHED):
+        raise Refusal(f"{name} has finished: there is nothing left to interrupt")
+    done = 0 if status.attempts is None else status.attempts.drilled
+    if done >= drill.times:
+        raise Refusal(f"{done} attempts of {name} were interrupted already: give --times more than {done}")
+    return done
+
+
+def _cautions(body: Mapping[str, Any], drill: Drill, *, name: str) -> list[str]:
+    """What a person may not expect."""
+    spec = results.read_spec(body.get("spec"), name=name)
+    measured = duration_seconds(spec.measure.warm_up) + duration_seconds(spec.measure.duration)
+    found = []
+    if spec.measure.mode == "Throughput" and measured >= duration_seconds(drill.every):
+        found.append(
+            f"a trial measures for {measured} s (measure.warmUp and duration), and begins anew each time: none ends "
+            f"before the last of the {drill.times} interruptions"
+        )
+    if spec.suspend:
+        found.append("the study is suspended: nothing runs until spec.suspend is false")
+    return found

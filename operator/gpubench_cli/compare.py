@@ -17,8 +17,8 @@ from gpubench.report import comparisons, pairs
 from gpubench.report.comparisons import Compared
 from gpubench.report.pairs import Side
 from gpubench.stats import compare, intervals
-from gpubench_cli import export, refusal, results, show, terminal
-from gpubench_cli.refusal import Refusal
+from gpubench_cli import results, show, terminal
+from gpubench_cli.terminal import Refusal
 
 _DESCRIPTION = """\
 Compare two studies (benchmarks of the cluster, or results folders), or points of one study.
@@ -89,14 +89,14 @@ def run(arguments: argparse.Namespace) -> int:
     differing = [comparisons.differing(one.a, one.b, a.side.environments, b.side.environments) for one in judged]
     if arguments.output == "json":
         terminal.write(json.dumps(_document(a, b, judged, differing, arguments), indent=2, ensure_ascii=False))
-        return refusal.EXIT_DONE
+        return terminal.EXIT_DONE
     for letter, study in (("A", a), ("B", b)) if a is not b else (("", a),):
         terminal.write(f"{letter}{': ' if letter else ''}{study.side.name} ({study.source})")
     terminal.write("")
     notes = [f"Of A and B {sentence}." for sentence in dict.fromkeys(differing) if sentence is not None]
     notes += dict.fromkeys(note for one in judged if (note := _beside_the_key(one, a, b)) is not None)
     terminal.print_table(comparisons.table(judged, by=by, notes=[*notes, *_left_out(a.side, b.side, judged)]))
-    return refusal.EXIT_DONE
+    return terminal.EXIT_DONE
 
 
 def side_of_folder(path: Path) -> Side:
@@ -112,7 +112,7 @@ def _find(text: str, *, namespace: str | None) -> _Found:
     if results.is_results_folder(path):
         side = side_of_folder(path)
     else:
-        side = pairs.of_spec(shown.name, export.read_spec(shown.spec, name=name), shown.status)
+        side = pairs.of_spec(shown.name, results.read_spec(shown.spec, name=name), shown.status)
     records = results.read_ledger(path).environment_by_key() if results.is_results_folder(path) else {}
     return _Found(_chosen(side, selection, text=text), shown.source, records)
 

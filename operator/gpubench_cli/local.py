@@ -1,34 +1,417 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The local edge: the scheduler's actions applied to processes of this machine.
+"""The local edge: a Decision applied to processes of this machine, which play the pods of Indexed Jobs.
 
-The same scheduler as in the cluster, over gangs that are processes and a ledger that is a file. Trials run one after
-the other whatever the benchmark allows: on one machine two of them would measure each other. A signal suspends it, as
+The same `decide` as in the cluster, over gangs that are processes and a ledger that is a file. Trials run one after the
+other whatever the benchmark allows: on one machine two of them would measure each other. A signal suspends the run, as
 `spec.suspend` would: what runs is stopped and recorded, what was measured is kept.
 
-Must not happen: a process that is still there when `run` has returned or raised.
+Must not happen: a process that is still there when `run` has returned or raised; a gang that is half there, for its end
+is shown once all of its pods have ended, and nothing else starts on processors in use; a variable that somebody happens
+to have exported that changes a measurement (settings belong in the template's env).
 """
 
+import contextlib
+import ctypes
+import os
+import random
 import signal
+import socket
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Protocol
 
+import psutil
+
+from gpubench import names
 from gpubench.analysis import analyze, status
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.plan.plan import Plan
 from gpubench.records import Environment
-from gpubench.scheduler import account, capacity, conditions, environments, events, step
+from gpubench.scheduler import account, capacity, conditions, environments, events, manifests, step
 from gpubench.scheduler.actions import Actions, Event, Gang
 from gpubench.scheduler.ledger import Ledger
-from gpubench.scheduler.observed import Observed, Study
-from gpubench_cli import pod
-from gpubench_cli.gang import LocalGang, Place
-from gpubench_cli.refusal import Stopped
-from gpubench_cli.results import Summary
+from gpubench.scheduler.observed import ContainerEnd, Observed, ObservedJob, ObservedPod, Study
+from gpubench_cli import machine
+from gpubench_cli import machine as machines
+from gpubench_cli.machine import Machine, Sources
+from gpubench_cli.results import ResultsFolder, Summary
+from gpubench_cli.terminal import Stopped
+
+# --- pods -------------------------------------------------------------------------------------------------------------
+
+
+_TERMINATION_MESSAGE_BYTES = 4096  # of which the kubelet, too, keeps the tail
+_BURIED_SECONDS = 1.0
+_PR_SET_CHILD_SUBREAPER = 36  # of Linux
+_SAID_BYTES = 300  # of a pod that ended without last words: the end of what it said
+_ENTER = Path(__file__).with_name("enter_pod.py")
+#: Prefixes of variables that steer the training libraries: they come from the study or not at all.
+_STEERING = ("GPUBENCH_", "HOROVOD_", "NCCL_", "TF_", "XLA_", "OMP_", "KMP_", "MKL_", "CUDA_VISIBLE_DEVICES")
+_NOT_STEERING = ("GPUBENCH_LIMIT_",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PodOrder:
+    """What a pod is to be."""
+
+    name: str
+    index: int
+    node: str
+    address: str
+    cores: tuple[int, ...]
+    gpus: tuple[str, ...]  # entries of CUDA_VISIBLE_DEVICES
+    environment: Mapping[str, str]  # of the gang
+    command: Sequence[str]
+    log: Path  # its standard output; its standard error goes beside it
+    scratch: Path  # a folder of its own, for its last words and its temporary files
+
+
+def neutral_environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """Those of the person's variables that change no measurement."""
+    return {
+        name: value
+        for name, value in variables.items()
+        if name.startswith(_NOT_STEERING) or not name.startswith(_STEERING)
+    }
+
+
+class LocalPod:
+    """A pod from its start to its end."""
+
+    def __init__(self, order: PodOrder) -> None:
+        self._order = order
+        self._message = order.scratch / "termination-message"
+        self._started_at = time.time()
+        self._ended_at: float | None = None
+        order.scratch.mkdir(parents=True)
+        with order.log.open("wb") as records, order.log.with_suffix(".err").open("wb") as said:
+            self._process = subprocess.Popen(  # noqa: S603  # the command is ours
+                [
+                    *(sys.executable, "-I", "-S", str(_ENTER)),
+                    *(str(os.getpid()), ",".join(map(str, order.cores))),
+                    *order.command,
+                ],
+                env=self._environment(),
+                cwd=order.scratch,
+                stdin=subprocess.DEVNULL,
+                stdout=records,
+                stderr=said,
+                start_new_session=True,
+            )
+
+    @property
+    def ended(self) -> bool:
+        """Whether its main process has ended; then all that it has left is ended, too."""
+        if self._ended_at is None and self._has_exited():
+            self._bury()
+        return self._ended_at is not None
+
+    @property
+    def exit_code(self) -> int | None:
+        """As a container runtime gives it: 128 and the signal's number for a process that a signal ended."""
+        code = self._process.returncode
+        return code if code is None or code >= 0 else 128 - code
+
+    def terminate(self) -> None:
+        """Ask its main process to end."""
+        if not self.ended:
+            # Not Popen.terminate(): it reaps one that has just ended, and its end cannot be asked for again.
+            os.kill(self._process.pid, signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End all of its processes now."""
+        if not self.ended:
+            self._bury()
+
+    def observe(self) -> ObservedPod:
+        """The pod as a decision sees it."""
+        end = self._end() if self.ended else None
+        return ObservedPod(
+            name=self._order.name,
+            index=self._order.index,
+            phase="Running" if end is None else "Succeeded" if end.exit_code == 0 else "Failed",
+            node=self._order.node,
+            scheduled_at=self._started_at,
+            running_at=self._started_at,
+            end=end,
+        )
+
+    def _end(self) -> ContainerEnd:
+        assert self.exit_code is not None
+        return ContainerEnd(
+            exit_code=self.exit_code,
+            reason="Completed" if self.exit_code == 0 else "Error",
+            message=self._last_words(),
+            started_at=self._started_at,
+            finished_at=self._ended_at,
+        )
+
+    def _last_words(self) -> str | None:
+        """Its termination message, or the last line that it said (`FallbackToLogsOnError` of Kubernetes)."""
+        if words := _tail(self._message, _TERMINATION_MESSAGE_BYTES):
+            return words
+        if self.exit_code == 0:
+            return None
+        said = _tail(self._order.log.with_suffix(".err"), _SAID_BYTES).strip().splitlines()
+        return said[-1] if said else None
+
+    def _environment(self) -> dict[str, str]:
+        given = dict(self._order.environment)
+        given.pop(names.ENV_IMAGE, None)  # there is no image here, and no measurement may claim one
+        return {
+            **neutral_environment(os.environ),
+            **given,
+            "TMPDIR": str(self._order.scratch),
+            "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # numbers mean what nvidia-smi lists; CUDA's own order is by speed
+            "CUDA_VISIBLE_DEVICES": ",".join(self._order.gpus),  # empty: a CPU pool sees no GPU
+            names.ENV_POD_INDEX: str(self._order.index),
+            names.ENV_POD_IP: self._order.address,
+            names.ENV_POD_NAME: self._order.name,
+            names.ENV_NODE_NAME: self._order.node,
+            names.ENV_TERMINATION_MESSAGE: str(self._message),
+        }
+
+    def _has_exited(self) -> bool:
+        # Without reaping it: while it is a zombie, its number names this session and no other.
+        return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+    def _bury(self) -> None:
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._ended_at = time.time()
+        # The signal reaches the ranks a moment later. Bounded: where nobody reaps orphans they stay as zombies.
+        deadline = time.monotonic() + _BURIED_SECONDS
+        with contextlib.suppress(ProcessLookupError):
+            while time.monotonic() < deadline:
+                with contextlib.suppress(ChildProcessError):  # those of its session that were adopted
+                    os.waitpid(-self._process.pid, os.WNOHANG)
+                os.killpg(self._process.pid, 0)
+                time.sleep(0.01)
+        while (left := _adopted(self._order.name)) and time.monotonic() < deadline:
+            for process in left:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
+            psutil.wait_procs(left, timeout=_BURIED_SECONDS)
+
+
+@contextlib.contextmanager
+def adopting() -> Iterator[None]:
+    """While it lasts, processes whose parent has ended become children of this one: also in a session of their own."""
+    prctl = ctypes.CDLL(None).prctl
+    prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    try:
+        yield
+    finally:
+        prctl(_PR_SET_CHILD_SUBREAPER, 0)
+
+
+def _adopted(name: str) -> list[psutil.Process]:
+    """What is left of a pod: in two at a time, its name in the environment tells whose a process is."""
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get(names.ENV_POD_NAME) == name:
+                found.append(process)
+    return found
+
+
+class Killable(Protocol):
+    """A pod, or a gang of them."""
+
+    def kill(self) -> None:
+        """End it now."""
+
+
+def kill_all(running: Iterable[Killable]) -> None:
+    """Kill each of them whatever becomes of the others; what went wrong is raised after the last."""
+    with contextlib.ExitStack() as kills:
+        for one in running:
+            kills.callback(one.kill)
+
+
+def _tail(path: Path, size: int) -> str:
+    try:
+        return path.read_bytes()[-size:].decode(errors="replace")
+    except FileNotFoundError:
+        return ""
+
+
+# --- gangs ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where gangs of a run live."""
+
+    machine: Machine
+    command: Sequence[str]  # a pod's main process, but for a workload that is a program of its own
+    folder: ResultsFolder
+    scratch: Path
+    sources: Sources = field(default_factory=Sources)  # of the volumes
+    grace_seconds: float = float(manifests.GRACE_SECONDS)
+
+
+class LocalGang:
+    """One attempt: the Job and its pods."""
+
+    def __init__(self, gang: Gang, *, study: Study, plan: Plan, place: Place) -> None:
+        self._gang = gang
+        self._created_at = time.time()
+        self.uid = str(uuid.uuid4())
+        assignment = gang.assignment
+        self.name = names.job_name(study.name, study.uid, trial=assignment.trial, attempt=assignment.attempt)
+        self._grace_seconds = place.grace_seconds
+        self._terminated_at: float | None = None
+        self._failing_since: float | None = None
+        self._deleting = False
+        self._retired = False
+        self._pods: list[LocalPod] = []
+        try:
+            for order in _orders(self.name, gang, study=study, plan=plan, place=place):
+                self._pods.append(LocalPod(order))
+        except BaseException:
+            self.kill()
+            raise
+
+    @property
+    def gone(self) -> bool:
+        """Whether nothing of it is left and nobody will ask for it again."""
+        return (self._deleting or self._retired) and self.ended
+
+    @property
+    def ended(self) -> bool:
+        """Whether all of its processes have ended."""
+        return all(pod.ended for pod in self._pods)
+
+    @property
+    def ending(self) -> bool:
+        """Whether some of its processes have ended, or were told to, and others have not yet."""
+        return not self.ended and (self._terminated_at is not None or any(pod.ended for pod in self._pods))
+
+    def tend(self) -> None:
+        """What the Job controller does: after the first end the others are told to go, and made to in the end."""
+        ends = [pod for pod in self._pods if pod.ended]
+        if self._failing_since is None and any(pod.exit_code != 0 for pod in ends) and not self._complete:
+            self._failing_since = time.time()
+        if self._failing_since is not None or self._complete:
+            self._terminate()
+        if self._terminated_at is not None and time.time() > self._terminated_at + self._grace_seconds:
+            self.kill()
+
+    def delete(self) -> None:
+        """The Job is deleted: it stays until its pods have ended."""
+        self._deleting = True
+        self._terminate()
+
+    def retire(self) -> None:
+        """Its end is recorded: it may be forgotten."""
+        self._retired = True
+
+    def kill(self) -> None:
+        """End everything now."""
+        kill_all(self._pods)
+
+    def observe(self) -> ObservedJob:
+        """The Job as a decision sees it."""
+        ended = self.ended
+        return ObservedJob(
+            name=self.name,
+            uid=self.uid,
+            trial=self._gang.assignment.trial,
+            attempt=self._gang.assignment.attempt,
+            pool=self._gang.pool,
+            slots=self._gang.slots,
+            created_at=self._created_at,
+            deleting=self._deleting,
+            complete=self._complete and ended,
+            failing_since=self._failing_since,
+            failed=self._failing_since is not None and ended,
+            failed_reason="BackoffLimitExceeded" if self._failing_since is not None else None,
+            has_ttl=self._retired,
+            pods=tuple(pod.observe() for pod in self._pods),
+        )
+
+    @property
+    def _complete(self) -> bool:
+        return self._failing_since is None and bool(self._pods) and self._pods[0].ended and not self._pods[0].exit_code
+
+    def _terminate(self) -> None:
+        if self._terminated_at is None:
+            self._terminated_at = time.time()
+            for pod in self._pods:
+                pod.terminate()
+
+
+def _orders(job: str, gang: Gang, *, study: Study, plan: Plan, place: Place) -> Iterator[PodOrder]:
+    """One order for each pod: slice after slice of the machine."""
+    pool = plan.pool(gang.pool).spec
+    slots = gang.slots // gang.nodes
+    cores = slots * machines.cores_per_slot(pool)
+    gpus = slots if pool.slot.gpu_resource is not None else 0
+    addresses = _addresses(gang.nodes)
+    mounted = manifests.volumes(study, plan, gang.pool)
+    told = machine.in_place(gang.assignment, mounted, sources=place.sources, scratch=place.scratch)
+    environment = manifests.gang_environment(study, plan, gang.model_copy(update={"assignment": told}))
+    own_command = manifests.own_command(plan, gang)
+    command = (
+        machine.command_in_place(own_command, mounted, sources=place.sources, scratch=place.scratch)
+        if own_command is not None
+        else place.command
+    )
+    environment[names.ENV_RENDEZVOUS_HOST] = addresses[0]  # there is no DNS
+    assignment = gang.assignment
+    if assignment.checkpoint is not None:  # whatever claim the cluster would have
+        environment[names.ENV_CHECKPOINTS] = str(place.folder.checkpoints)
+    for index, address in enumerate(addresses):
+        yield PodOrder(
+            name=f"{job}-{index}",
+            index=index,
+            node=place.machine.name,
+            address=address,
+            cores=place.machine.cores[index * cores : (index + 1) * cores],
+            gpus=tuple(gpu.entry for gpu in place.machine.gpus[index * gpus : (index + 1) * gpus]),
+            environment=environment,
+            command=command,
+            log=place.folder.log(trial=assignment.trial, attempt=assignment.attempt, pod=index),
+            scratch=place.scratch / f"{job}-{index}",
+        )
+
+
+def _addresses(count: int) -> list[str]:
+    """Addresses of this machine that nobody uses, one for each pod: pods of one gang open the same ports.
+
+    127.0.0.0/16 is avoided, where programs of the machine listen; the rest of 127.0.0.0/8 is this machine, too.
+    """
+    chooser = random.SystemRandom()
+    found: list[str] = []
+    while len(found) < count:
+        address = f"127.{chooser.randint(1, 254)}.{chooser.randint(0, 255)}.{chooser.randint(1, 254)}"
+        if address not in found and _is_free(address):
+            found.append(address)
+    return found
+
+
+def _is_free(address: str) -> bool:
+    for port in (names.PORT_RENDEZVOUS, names.PORT_BARRIER):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((address, port))
+            except OSError:
+                return False
+    return True
+
+
+# --- runs -------------------------------------------------------------------------------------------------------------
+
 
 _LOOK_SECONDS = 0.2  # rarely enough that looking does not disturb what is measured
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -76,12 +459,12 @@ class LocalRun:
 
     def run(self) -> GpuBenchmarkStatus:
         """The status at the end; Stopped after a signal."""
-        with self._listening(), pod.adopting():
+        with self._listening(), adopting():
             try:
                 while not self._done(status := self._step()):
                     self._wait()
             finally:
-                pod.kill_all(self._gangs)
+                kill_all(self._gangs)
         if self._signals:
             raise Stopped(self._signals[0])
         return status
@@ -161,7 +544,7 @@ class LocalRun:
             self._study = _with_spec(self._study, suspend=True)
             return
         if len(self._signals) > 1:  # who asks twice does not want to wait
-            pod.kill_all(self._gangs)
+            kill_all(self._gangs)
         time.sleep(_LOOK_SECONDS)
 
     @contextmanager

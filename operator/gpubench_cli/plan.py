@@ -1,23 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gpubench plan STUDY.yaml`: what would be run, in which order, for how long and how much. Runs nothing.
+"""`gpubench plan FILE.yaml`: what would be run, in which order, for how long and how much. Runs nothing.
 
-Of a schedule: what one run would be, when the next ones are due, and what a month costs.
+Of a schedule: what one run would be, when the next ones are due, and what a month costs: what the operator projects
+before the first run; afterwards `status.monthly` goes by what runs took. `--history` names benchmarks that have run, to
+estimate one that has not. And `gpubench validate FILE...`: what an API server would refuse, with its line.
 """
 
 import argparse
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
 
 import yaml
 
 from gpubench import names
 from gpubench.analysis import forecast
-from gpubench.analysis.forecast import Forecast, Outlook
+from gpubench.analysis.forecast import Earlier, Forecast, Outlook
 from gpubench.api.pool import GpuPool
+from gpubench.api.schedule import ConcurrencyPolicy, GpuBenchmarkScheduleSpec, Monthly
 from gpubench.api.sweep import Data, DataSource
 from gpubench.cost import price
 from gpubench.plan import estimate, expand, pool_prices
@@ -25,13 +31,160 @@ from gpubench.plan.estimate import Basis
 from gpubench.plan.plan import Plan, Point, Trial
 from gpubench.report import text
 from gpubench.report.tables import Column, Table
-from gpubench.schedule import cron, monthly
+from gpubench.schedule import cron, history, monthly
+from gpubench.schedule.cron import Timetable
 from gpubench.scheduler import planning
 from gpubench.units import duration_text, rfc3339, workers_text
-from gpubench_cli import documents, history, machine, refusal, small, terminal, upcoming, volumes
+from gpubench_cli import documents, machine, results, terminal
 from gpubench_cli.documents import Benchmark, Schedule, StudyFile
-from gpubench_cli.run import adapted_study, as_here, as_study, given_pools
+from gpubench_cli.run import adapted_study, add_small_options, as_here, as_study, given_pools
+from gpubench_cli.terminal import Refusal
 from gpubench_cluster import kube
+
+# --- schedules --------------------------------------------------------------------------------------------------------
+
+
+_RUNS_SHOWN = 5
+_CONCURRENCY = {
+    ConcurrencyPolicy.ALLOW: "a run that is due while an earlier one is under way starts beside it",
+    ConcurrencyPolicy.FORBID: "a run that is due while an earlier one is under way waits for its end",
+    ConcurrencyPolicy.REPLACE: "a run that is due deletes an earlier one that is still under way",
+}
+
+
+def next_runs(table: Timetable, now: float) -> tuple[int, ...]:
+    """The next runs."""
+    found: list[int] = []
+    while len(found) < _RUNS_SHOWN and (at := table.after(found[-1] if found else now)) is not None:
+        found.append(at)
+    return tuple(found)
+
+
+def schedule_messages(spec: GpuBenchmarkScheduleSpec, table: Timetable, due: Sequence[int]) -> list[str]:
+    """What a schedule does beside its study."""
+    zone = ZoneInfo(table.time_zone)
+    listed = ", ".join(datetime.fromtimestamp(at, zone).isoformat(timespec="minutes") for at in due)
+    suspended = ["Suspended: no run starts until spec.suspend is false."] if spec.suspend else []
+    kept = (
+        f"Kept: the benchmarks of {spec.successful_history_limit} runs that succeeded and of "
+        f"{spec.failed_history_limit} that did not; the results of up to {history.RUNS_MAX} runs."
+    )
+    return [
+        f"Next runs, {spec.schedule} in time zone {table.time_zone}: {listed}.",
+        *suspended,
+        f"Concurrency {spec.concurrency_policy.value}: {_CONCURRENCY[spec.concurrency_policy]}.",
+        kept,
+    ]
+
+
+def _show_month(month: Monthly | None) -> None:
+    """The projected month, line by line."""
+    if month is None:
+        return
+    total = f"{month.shown}: " if month.total is not None else ""
+    terminal.write(f"A month of {month.hours} hours: {total}{month.sentence}.")
+    if month.total is None:
+        return
+    terminal.write("")
+    unit = f"{month.currency}/MONTH"
+    terminal.print_table(
+        Table(
+            columns=(Column(title="PAID FOR"), Column(title=unit, numeric=True)),
+            rows=(
+                *((line.name, line.amount) for line in month.lines),
+                ("total", month.total),
+                ("its nodes, if they were never given back", month.always_on or text.UNDEFINED),
+            ),
+        )
+    )
+
+
+def _schedule_document(schedule: Schedule, due: Sequence[int], month: Monthly | None, plan: Plan) -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "schedule": schedule.name,
+        "timeZone": schedule.spec.time_zone or "UTC",
+        "nextRuns": [rfc3339(at) for at in due],
+        "monthly": None if month is None else month.to_wire(),
+        "plan": plan.to_wire(),
+    }
+
+
+# --- --history --------------------------------------------------------------------------------------------------------
+
+
+def add_history_options(parser: argparse.ArgumentParser) -> None:
+    """The option, and where names are looked up."""
+    parser.add_argument(
+        "--history",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a results folder, or a GpuBenchmark of the cluster, whose attempts tell how long equal ones take; may be "
+        "given several times",
+    )
+    parser.add_argument("-n", "--namespace", help="namespace of --history in the cluster; the kubeconfig's by default")
+
+
+def read_history(names: Iterable[str], *, namespace: str | None) -> tuple[Earlier, ...]:
+    """The studies, in the order in which they were named."""
+    return tuple(_read_earlier(name, namespace=namespace) for name in names)
+
+
+def _read_earlier(name: str, *, namespace: str | None) -> Earlier:
+    path = Path(name)
+    if results.is_results_folder(path):
+        return Earlier(results.read_plan(path), results.read_ledger(path))
+    if path.is_dir() or "/" in name:
+        raise Refusal(f"--history {name}: this is no results folder of `gpubench run`")
+    from gpubench_cli import cluster  # noqa: PLC0415  # results folders need no client
+
+    with cluster.connect(namespace) as place:
+        uid = str(place.benchmark(name)["metadata"]["uid"])
+        return Earlier(*results.plan_and_ledger(place.config_maps(uid), name=name, uid=uid))
+
+
+# --- gpubench validate ------------------------------------------------------------------------------------------------
+
+
+def add_validate_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """The command's arguments."""
+    parser = commands.add_parser(
+        "validate",
+        help="check files of GpuPools, GpuBenchmarks and GpuBenchmarkSchedules as an API server would",
+        description="Check files as an API server with gpubench's CRDs would at `kubectl apply`, and say where each "
+        "problem stands; of a schedule also what the operator would say of its cron expression and time zone. No "
+        "cluster is asked.",
+    )
+    parser.add_argument("files", type=Path, nargs="+", metavar="FILE.yaml", help="what is to be applied")
+    parser.set_defaults(command=validate)
+
+
+def validate(arguments: argparse.Namespace) -> int:
+    """Each file by itself, all of them in any case."""
+    problems: list[str] = []
+    for path in arguments.files:
+        try:
+            terminal.write(f"{path}: {_valid_objects(documents.read(path))}")
+        except Refusal as error:
+            problems += error.sentences
+    if problems:
+        raise Refusal(*problems)
+    return terminal.EXIT_DONE
+
+
+def _valid_objects(found: StudyFile) -> str:
+    named = [
+        *(f"GpuPool {pool.name}" for pool in found.pools),
+        *(f"GpuBenchmark {benchmark.name}" for benchmark in found.benchmarks),
+        *(f"GpuBenchmarkSchedule {schedule.name}" for schedule in found.schedules),
+        *(f"ConfigMap {config_map.name}" for config_map in found.config_maps),
+    ]
+    return f"valid: {', '.join(named)}"
+
+
+# --- gpubench plan ----------------------------------------------------------------------------------------------------
+
 
 _MONEY_PLACES = 4
 
@@ -71,9 +224,9 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     parser.add_argument("--pools", type=Path, metavar="FILE", help="GpuPools in a file of their own")
     parser.add_argument("--name", help="the benchmark or schedule, where the file has several")
     parser.add_argument("--local", action="store_true", help="for `gpubench run`: skip what this machine cannot be")
-    history.add_to(parser)
-    small.add_to(parser)
-    volumes.add_to(parser)
+    add_history_options(parser)
+    add_small_options(parser)
+    machine.add_volume_option(parser)
     parser.add_argument("-o", "--output", choices=("table", "json", "yaml"), default="table", help="table by default")
     parser.set_defaults(command=run)
 
@@ -81,20 +234,20 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 def run(arguments: argparse.Namespace) -> int:
     """Read, plan, show."""
     if arguments.volume and not arguments.local:
-        raise refusal.Refusal("--volume is a folder of this machine: give it with --local")
+        raise terminal.Refusal("--volume is a folder of this machine: give it with --local")
     study_file = documents.read(arguments.study)
     if (schedule := study_file.schedule(arguments.name)) is not None:
         return _run_schedule(arguments, study_file, schedule)
     adapted = adapted_study(study_file, arguments)
     if arguments.output == "yaml" and adapted.text is not None:
         terminal.write(adapted.text)
-        return refusal.EXIT_DONE
+        return terminal.EXIT_DONE
     benchmark = adapted.benchmark
     pools = _with_missing(study_file, benchmark, adapted.pools, local=arguments.local)
     plan = expand.freeze(benchmark.spec, pools, rfc3339(time.time()))
     parallel = benchmark.spec.limits.parallel_trials
     if arguments.local:
-        sources = volumes.Sources(given=volumes.given(arguments.volume), config_maps=study_file.config_maps)
+        sources = machine.Sources(given=machine.given_volumes(arguments.volume), config_maps=study_file.config_maps)
         study = as_study(benchmark, now=time.time())
         plan, parallel = as_here(study, plan, here=machine.this_machine(), sources=sources), 1
     _refuse_unpriced(benchmark, plan)
@@ -103,35 +256,35 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         note = [] if adapted.sentence is None else [f"{adapted.sentence}."]
         _show_study(arguments, benchmark, plan, parallel=parallel, note=note)
-    return refusal.EXIT_DONE
+    return terminal.EXIT_DONE
 
 
 def _run_schedule(arguments: argparse.Namespace, study_file: StudyFile, schedule: Schedule) -> int:
     """The next run as a study, then the runs after it and the month."""
     given = {"--scale": arguments.scale, "--pool": arguments.pool, "--local": arguments.local or None}
     if unfit := [option for option, value in given.items() if value is not None]:
-        raise refusal.Refusal(f"{unfit[0]} is for {names.BENCHMARK_KIND}s: {schedule.name} is a schedule")
+        raise terminal.Refusal(f"{unfit[0]} is for {names.BENCHMARK_KIND}s: {schedule.name} is a schedule")
     now = time.time()
     table = cron.timetable(schedule.spec.schedule, time_zone=schedule.spec.time_zone)
-    due = upcoming.runs(table, now)
+    due = next_runs(table, now)
     benchmark = schedule.run(names.run_name(schedule.name, due[0]))
     pools = _with_missing(study_file, benchmark, given_pools(study_file, arguments.pools), local=False)
     plan = expand.freeze(benchmark.spec, pools, rfc3339(now), monthly.nodes_assumed(pools))
     _refuse_unpriced(benchmark, plan)
     month = monthly.projected(schedule.spec, pools, (), planned_at=rfc3339(now))
     if arguments.output != "table":
-        _print(upcoming.document(schedule, due, month, plan), output=arguments.output)
-        return refusal.EXIT_DONE
+        _print(_schedule_document(schedule, due, month, plan), output=arguments.output)
+        return terminal.EXIT_DONE
     _show_study(arguments, benchmark, plan, parallel=benchmark.spec.limits.parallel_trials, note=())
-    for sentence in upcoming.sentences(schedule.spec, table, due):
+    for sentence in schedule_messages(schedule.spec, table, due):
         terminal.write(sentence)
-    upcoming.show(month)
-    return refusal.EXIT_DONE
+    _show_month(month)
+    return terminal.EXIT_DONE
 
 
 def _refuse_unpriced(benchmark: Benchmark, plan: Plan) -> None:
     if (problem := planning.unpriced(plan, benchmark.spec.limits.budget)) is not None:
-        raise refusal.Refusal(f"{benchmark.at('limits', 'budget')}: {problem}")
+        raise terminal.Refusal(f"{benchmark.at('limits', 'budget')}: {problem}")
 
 
 def _print(wire: object, *, output: str) -> None:
@@ -145,7 +298,7 @@ def _print(wire: object, *, output: str) -> None:
 def _show_study(
     arguments: argparse.Namespace, benchmark: Benchmark, plan: Plan, *, parallel: int, note: Sequence[str]
 ) -> None:
-    earlier = history.read(arguments.history, namespace=arguments.namespace)
+    earlier = read_history(arguments.history, namespace=arguments.namespace)
     expected = forecast.forecast(plan, parallel_trials=parallel, earlier=earlier)
     told = sentences(plan, expected, parallel=parallel, budget=benchmark.spec.limits.budget)
     _show(plan, expected, name=benchmark.name, told=[*told, *note])
@@ -164,8 +317,8 @@ def _with_missing(
     try:
         with cluster.connect() as place:
             there = place.pools()
-    except (refusal.Refusal, kube.ApiError) as error:
-        raise refusal.Refusal(
+    except (terminal.Refusal, kube.ApiError) as error:
+        raise terminal.Refusal(
             f"{study_file.path}: GpuPool {', '.join(missing)} is not in the files, and cannot be read from a cluster: "
             f"{error}"
         ) from error

@@ -17,8 +17,8 @@ from gpubench.records import Environment
 from gpubench.report import document, markdown
 from gpubench.report.document import Document, Reported
 from gpubench.scheduler.ledger import Ledger
-from gpubench_cli import documents, export, refusal, results, terminal
-from gpubench_cli.refusal import Refusal
+from gpubench_cli import documents, results, terminal
+from gpubench_cli.terminal import Refusal
 
 _PAGE = Path("report.html")
 _LIBRARIES = ("jinja2", "matplotlib")
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
         write(out, html(told))
     if arguments.markdown is not None:
         write(arguments.markdown, markdown.render(told))
-    return refusal.EXIT_DONE
+    return terminal.EXIT_DONE
 
 
 def html(told: Document) -> str:
@@ -98,24 +98,24 @@ def _of_cluster(name: str, *, namespace: str | None) -> Reported:
         return of_cluster(place, name)
 
 
-def of_cluster(place: export.Place, name: str) -> Reported:
+def of_cluster(place: results.Place, name: str) -> Reported:
     """A study of the cluster, with the plan and the environments that it keeps there."""
     body = place.benchmark(name)
     metadata = body["metadata"]
-    status = export.read_status(body.get("status"), name=name)
+    status = results.read_status(body.get("status"), name=name)
     plan: Plan | None = None
     environments: tuple[Environment, ...] = ()
     if status.started_at is not None:
-        plan, ledger = export.stored(place.config_maps(metadata["uid"]), name=name, uid=metadata["uid"])
+        plan, ledger = results.plan_and_ledger(place.config_maps(metadata["uid"]), name=name, uid=metadata["uid"])
         environments, status = ledger.environments, _billed(status, plan, ledger)
     return Reported(
         name=name,
         source=f"namespace {metadata.get('namespace', 'default')}",
         status=status,
-        spec=export.read_spec(body.get("spec"), name=name),
+        spec=results.read_spec(body.get("spec"), name=name),
         plan=plan,
         environments=environments,
-        study_text=export.study_text(body),
+        study_text=results.study_text(body),
         machine=place.host,
     )
 

@@ -1,31 +1,157 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gpubench run STUDY.yaml`: the study on this machine, without a cluster."""
+"""`gpubench run STUDY.yaml`: the benchmark on this machine, without a cluster; and `gpubench self-check`.
+
+`--scale` and `--pool` make a benchmark small, or put it on another pool, without editing its file. What is run, and
+what `gpubench plan -o yaml` prints for `kubectl apply -f -`, are the same objects. Must not happen: the results of a
+small form pass for those of the benchmark, so its name, and a line beside the results, say what it is.
+"""
 
 import argparse
 import importlib.util
+import os
 import sys
 import time
 import uuid
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any, NoReturn
+
+import yaml
 
 from gpubench import names
 from gpubench.analysis import comparison
 from gpubench.analysis.comparison import Reference
+from gpubench.api import validate
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.goals import CompareTo
 from gpubench.api.point_result import Judgement
-from gpubench.api.pool import GpuPool
-from gpubench.plan import estimate
+from gpubench.api.pool import GpuPool, GpuPoolSpec, Slot
+from gpubench.plan import estimate, expand
 from gpubench.plan.plan import Plan
 from gpubench.report import answer, tables, text
 from gpubench.scheduler import conditions, planning
 from gpubench.scheduler.observed import Study
-from gpubench_cli import compare, documents, local, machine, refusal, results, show, small, terminal, volumes
-from gpubench_cli.documents import Benchmark
-from gpubench_cli.gang import Place
-from gpubench_cli.refusal import Refusal
+from gpubench.values import Value
+from gpubench_cli import compare, documents, local, machine, results, show, terminal
+from gpubench_cli.documents import Benchmark, StudyFile
+from gpubench_cli.local import Place
+from gpubench_cli.machine import Machine, this_machine
 from gpubench_cli.results import ResultsFolder
+from gpubench_cli.terminal import Refusal
+
+# --- the small form ---------------------------------------------------------------------------------------------------
+
+
+LOCAL_CPU = "local-cpu"
+_SLOTS_MAX = 64  # of the schema
+_MEMORY_SHARE, _MEMORY_MAX = 0.8, 4096  # of the machine's, the rest is the system's; and MiB of a slot
+_MEBIBYTE = 2**20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adapted:
+    """A study as the command line wants it."""
+
+    benchmark: Benchmark
+    pools: tuple[GpuPool, ...]
+    text: str | None  # as a study file; None where nothing was changed
+    sentence: str | None  # what a reader of the figures must know
+
+
+def add_small_options(parser: argparse.ArgumentParser) -> None:
+    """The arguments of every command that plans."""
+    parser.add_argument(
+        "--scale",
+        type=_scale,
+        metavar="FACTOR",
+        help="the small form, such as 0.01: small batches, generated data, short times, one repeat, another name",
+    )
+    parser.add_argument(
+        "--pool",
+        metavar="NAME",
+        help=f"this pool in place of the study's; {LOCAL_CPU} is made from this machine where no file has it",
+    )
+
+
+def adapt(
+    study_file: StudyFile, benchmark: Benchmark, pools: tuple[GpuPool, ...], *, scale: float | None, pool: str | None
+) -> Adapted:
+    """The study on the pool, and as small, as the command line says."""
+    if scale is None and pool is None:
+        return Adapted(benchmark=benchmark, pools=pools, text=None, sentence=None)
+    spec, name, sentence = benchmark.spec, benchmark.name, None
+    if pool is not None:
+        place = _chosen_pool(pool, pools)
+        pools = (place,)
+        spec = expand.on_pool(spec, pool) if scale is None else expand.each_once(spec, place)
+    if scale is not None:
+        spec, name = expand.scaled(spec, scale), expand.scaled_name(benchmark.name)
+        sentence = (
+            f"{name} is the small form of {benchmark.name} (scale {scale:g}): its figures show that the study runs, "
+            "and say nothing about its answers"
+        )
+    document = _document(names.BENCHMARK_KIND, name, spec)
+    try:
+        valid = validate.load_benchmark(document)
+    except validate.InvalidObject as error:
+        raise Refusal(*(f"{study_file.path}, as adapted: {problem}" for problem in error.problems)) from error
+    named = {entry for block in spec.sweep for entry in block.pools}
+    found = (
+        *(_document(names.POOL_KIND, place.name, place.spec) for place in pools if place.name in named),
+        *(config_map.document() for config_map in study_file.config_maps),
+        document,
+    )
+    return Adapted(
+        benchmark=replace(benchmark, name=valid.name, spec=valid.spec),
+        pools=pools,
+        text=yaml.safe_dump_all(found, sort_keys=False, allow_unicode=True),
+        sentence=sentence,
+    )
+
+
+def local_cpu(machine: Machine) -> GpuPool:
+    """One node, this machine: a slot for each processor, with an equal share of the memory, at most 4 GiB."""
+    slots = min(_SLOTS_MAX, len(machine.cores))
+    mebibytes = min(_MEMORY_MAX, int(machine.memory_bytes * _MEMORY_SHARE / slots / _MEBIBYTE))
+    return GpuPool(
+        name=LOCAL_CPU,
+        spec=GpuPoolSpec(
+            slots_per_node=slots,
+            max_nodes=1,
+            exclusive_nodes=False,  # it is somebody's machine: an attempt takes the processors of its workers alone
+            slot=Slot(cpu="1", memory=f"{mebibytes}Mi"),
+        ),
+    )
+
+
+def _chosen_pool(name: str, pools: tuple[GpuPool, ...]) -> GpuPool:
+    for pool in pools:
+        if pool.name == name:
+            return pool
+    if name == LOCAL_CPU:
+        return local_cpu(this_machine())
+    known = ", ".join((*(pool.name for pool in pools), LOCAL_CPU))
+    raise Refusal(f"--pool {name}: there is no such pool here: choose one of {known}, or give its file with --pools")
+
+
+def _document(kind: str, name: str, spec: Value) -> dict[str, Any]:
+    content = spec.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True)
+    return {"apiVersion": names.API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": content}
+
+
+def _scale(text: str) -> float:
+    try:
+        scale = float(text)
+    except ValueError:
+        scale = 0.0
+    if not 0 < scale <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0 and up to 1, such as 0.01")
+    return scale
+
+
+# --- gpubench run -----------------------------------------------------------------------------------------------------
+
 
 #: A pod's main process. -P: the folder that a person happens to be in must not shadow a module.
 LAUNCHER = (sys.executable, "-P", "-m", "gpubench_jobs.launcher")
@@ -42,8 +168,8 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     parser.add_argument("study", type=Path, metavar="STUDY.yaml", help="a GpuBenchmark and, most times, its GpuPools")
     parser.add_argument("--pools", type=Path, metavar="FILE", help="GpuPools in a file of their own")
     parser.add_argument("--name", help="the benchmark, where the file has several")
-    small.add_to(parser)
-    volumes.add_to(parser)
+    add_small_options(parser)
+    machine.add_volume_option(parser)
     parser.add_argument(
         "--against",
         type=Path,
@@ -62,7 +188,7 @@ def run(arguments: argparse.Namespace) -> int:
     tell_of_schedules(study_file)
     study, reference = against(without_drill(as_study(benchmark, now=time.time())), arguments.against)
     here = machine.this_machine()
-    sources = volumes.Sources(given=volumes.given(arguments.volume), config_maps=study_file.config_maps)
+    sources = machine.Sources(given=machine.given_volumes(arguments.volume), config_maps=study_file.config_maps)
     plan = as_here(study, _begin(study, pools, reference), here=here, sources=sources)
     if not all(point.key.is_own_program for point in plan.points if point.runs):
         refuse_missing_libraries()
@@ -73,22 +199,22 @@ def run(arguments: argparse.Namespace) -> int:
     )
     try:
         status = _run(study, plan, here=here, sources=sources, folder=folder)
-    except refusal.Stopped:
+    except terminal.Stopped:
         terminal.tell(f"stopped; what was measured is kept: gpubench show {folder.path}")
         raise
     _report(status, folder, note=adapted.sentence)
     return exit_code(status)
 
 
-def read_study(arguments: argparse.Namespace) -> tuple[documents.StudyFile, small.Adapted]:
+def read_study(arguments: argparse.Namespace) -> tuple[documents.StudyFile, Adapted]:
     """The study file, and what is made of its benchmark and pools: as they are, or in their small form."""
     study_file = documents.read(arguments.study)
     return study_file, adapted_study(study_file, arguments)
 
 
-def adapted_study(study_file: documents.StudyFile, arguments: argparse.Namespace) -> small.Adapted:
+def adapted_study(study_file: documents.StudyFile, arguments: argparse.Namespace) -> Adapted:
     """What is made of the benchmark that is meant."""
-    return small.adapt(
+    return adapt(
         study_file,
         study_file.benchmark(arguments.name),
         given_pools(study_file, arguments.pools),
@@ -137,17 +263,17 @@ def tell_of_schedules(study_file: documents.StudyFile) -> None:
         )
 
 
-def as_here(study: Study, plan: Plan, *, here: machine.Machine, sources: volumes.Sources) -> Plan:
+def as_here(study: Study, plan: Plan, *, here: machine.Machine, sources: machine.Sources) -> Plan:
     """The plan without what this machine cannot be, and without what it has no files for."""
-    volumes.refuse_unknown(study, plan, sources)
-    return volumes.skip_what_has_no_folder(study, machine.skip_what_this_machine_is_not(plan, here), sources)
+    machine.refuse_unknown_volumes(study, plan, sources)
+    return machine.skip_what_has_no_folder(study, machine.skip_what_this_machine_is_not(plan, here), sources)
 
 
 def exit_code(status: GpuBenchmarkStatus) -> int:
     """Of a study that has finished: it did not succeed, or it is slower than its baseline."""
     is_slower = status.comparison is not None and status.comparison.verdict is Judgement.FAIL
     succeeded = conditions.holds(status.conditions, conditions.SUCCEEDED) and not is_slower
-    return refusal.EXIT_DONE if succeeded else refusal.EXIT_STUDY_FAILED
+    return terminal.EXIT_DONE if succeeded else terminal.EXIT_STUDY_FAILED
 
 
 def against(study: Study, path: Path | None) -> tuple[Study, Reference | None]:
@@ -191,7 +317,7 @@ def refuse_missing_libraries() -> None:
 
 
 def _run(
-    study: Study, plan: Plan, *, here: machine.Machine, sources: volumes.Sources, folder: ResultsFolder
+    study: Study, plan: Plan, *, here: machine.Machine, sources: machine.Sources, folder: ResultsFolder
 ) -> GpuBenchmarkStatus:
     trial_seconds = estimate.trial_seconds(plan)
     with local.scratch() as scratch, terminal.Progression(trial_seconds=trial_seconds, name=study.name) as progression:
@@ -211,3 +337,27 @@ def _report(status: GpuBenchmarkStatus, folder: ResultsFolder, *, note: str | No
     if note is not None:
         terminal.write(f"\n{note}")
     terminal.tell(f"results: {folder.path}")
+
+
+# --- gpubench self-check ----------------------------------------------------------------------------------------------
+
+
+def add_self_check_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """The command's arguments."""
+    parser = commands.add_parser(
+        "self-check",
+        help="whether the clock is fine enough here, and what measuring itself costs",
+        description="Check the clock. Then train a small model in the measured loop and in a bare one, in turns.",
+    )
+    parser.add_argument("--rounds", type=int, default=40, metavar="N", help="about a second each; 40 by default")
+    parser.set_defaults(command=self_check)
+
+
+def self_check(arguments: argparse.Namespace) -> NoReturn:
+    """Two ranks where the machine has room for them, otherwise one."""
+    refuse_missing_libraries()
+    here = machine.this_machine()
+    variables = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(gpu.entry for gpu in here.gpus)}
+    order = (max(3, arguments.rounds), min(2, len(here.gpus or here.cores)), int(bool(here.gpus)))
+    measurer = (sys.executable, "-P", "-m", "gpubench_jobs.self_check", *map(str, order))
+    os.execve(sys.executable, measurer, local.neutral_environment(os.environ) | variables)  # noqa: S606  # no shell

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a person sees: results on standard output, progress and errors on standard error.
+"""What a person sees: results on standard output, progress and errors on standard error; and how a command ends early.
 
-On a terminal there is a progress bar; elsewhere plain lines, one for each thing that happened, that a log can keep.
+On a terminal there is a progress bar; elsewhere plain lines, one for each event, that a log can keep.
 Must not happen: a control character from anybody's text; a colour in a pipe; a table cut off because nobody was there
-to say how wide the page is.
+to say how wide the page is; a traceback for anything but our own mistakes.
 """
 
 import sys
@@ -23,6 +23,28 @@ from gpubench.report.tables import Table
 from gpubench.sanitize import printable
 from gpubench.scheduler.actions import Event, Gang
 from gpubench.units import duration_text, workers_text
+
+EXIT_DONE = 0
+EXIT_STUDY_FAILED = 1
+EXIT_BAD_INPUT = 2  # also: no cluster, no permission; nothing was tried
+EXIT_SIGNAL = 128  # plus the signal's number, as shells have it
+
+
+class Refusal(Exception):
+    """Bad input, or a place that does not answer: the sentences go to stderr, the exit code is 2."""
+
+    def __init__(self, *sentences: str) -> None:
+        super().__init__("\n".join(sentences))
+        self.sentences = sentences
+
+
+class Stopped(Exception):
+    """A signal asked for the end, and everything has been put in order."""
+
+    def __init__(self, signal_number: int) -> None:
+        super().__init__(f"stopped by signal {signal_number}")
+        self.exit_code = EXIT_SIGNAL + signal_number
+
 
 _PAGE_COLUMNS = 200  # where standard output is no terminal
 _REFRESH_PER_SECOND = 1.0  # the machine that draws is the machine that measures

@@ -23,9 +23,9 @@ from gpubench.plan.plan import Plan
 from gpubench.records import Environment, Epoch, Log, Window
 from gpubench.scheduler import conditions
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome
-from gpubench_cli import documents, import_study, refusal, results, terminal
-from gpubench_cli.refusal import Refusal
+from gpubench_cli import documents, import_study, results, terminal
 from gpubench_cli.results import LogName, Summary
+from gpubench_cli.terminal import Refusal
 
 _Read = TypeVar("_Read")
 
@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
         examined = examine(path)
         _tell(path, examined)
         sound = sound and not examined.findings
-    return refusal.EXIT_DONE if sound else refusal.EXIT_STUDY_FAILED
+    return terminal.EXIT_DONE if sound else terminal.EXIT_STUDY_FAILED
 
 
 @dataclass(kw_only=True)

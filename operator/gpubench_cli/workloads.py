@@ -7,7 +7,7 @@ import json
 from gpubench import workloads
 from gpubench.report.tables import Column, Table
 from gpubench.workloads import Inputs, Task, Workload
-from gpubench_cli import refusal, terminal
+from gpubench_cli import terminal
 
 _COLUMNS = (
     Column(title="NAME"),
@@ -50,14 +50,14 @@ def run(arguments: argparse.Namespace) -> int:
         _list(arguments.output)
     else:
         _explain(_find(arguments.name), arguments.output)
-    return refusal.EXIT_DONE
+    return terminal.EXIT_DONE
 
 
 def _find(name: str) -> Workload:
     try:
         return workloads.find(name)
     except LookupError as error:
-        raise refusal.Refusal(str(error)) from error
+        raise terminal.Refusal(str(error)) from error
 
 
 def _list(output: str) -> None:

@@ -8,10 +8,9 @@ from pathlib import Path
 import builders
 from gpubench.plan.expand import freeze
 from gpubench_cli import local, machine
-from gpubench_cli.gang import Place
-from gpubench_cli.refusal import Stopped
+from gpubench_cli.local import Place
 from gpubench_cli.results import ResultsFolder
-from gpubench_cli.terminal import Progression
+from gpubench_cli.terminal import Progression, Stopped
 
 STAND_IN = Path(__file__).with_name("stand_in_launcher.py")
 

@@ -7,8 +7,8 @@ import pytest
 
 import builders
 from gpubench_cli import __main__ as program
-from gpubench_cli import drill, run
-from gpubench_cli.refusal import Refusal
+from gpubench_cli import cluster, run
+from gpubench_cli.terminal import Refusal
 
 BODY: dict[str, Any] = {
     "apiVersion": "gpubench.dev/v1alpha1",
@@ -47,13 +47,17 @@ def test_one_of_every_and_stop_is_needed(arguments: tuple[str, ...]) -> None:
 
 
 def test_a_new_drill_replaces_the_old_one_as_a_whole() -> None:
-    assert drill.asked(BODY, {"every": "90s"}, name="quick").to_wire() == {"every": "90s", "times": 20, "kind": "Evict"}
+    assert cluster.asked_drill(BODY, {"every": "90s"}, name="quick").to_wire() == {
+        "every": "90s",
+        "times": 20,
+        "kind": "Evict",
+    }
 
 
 def test_a_study_that_this_version_cannot_read_is_not_called_a_wrong_drill() -> None:
     newer = {**BODY, "spec": {**BODY["spec"], "novelty": 1}}
     with pytest.raises(Refusal, match=r"quick cannot be read by this gpubench: spec\.novelty"):
-        drill.asked(newer, {"every": "90s"}, name="quick")
+        cluster.asked_drill(newer, {"every": "90s"}, name="quick")
 
 
 def test_a_drill_has_no_effect_on_this_machine_and_that_is_said(capsys: pytest.CaptureFixture[str]) -> None:

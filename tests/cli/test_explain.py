@@ -14,8 +14,9 @@ from gpubench.analysis import explain
 from gpubench.api.point_result import Basis
 from gpubench.plan.plan import Plan
 from gpubench_cli import __main__ as program
-from gpubench_cli import results, selection, stored
-from gpubench_cli.refusal import Refusal
+from gpubench_cli import results
+from gpubench_cli.explain import find_point, point_name
+from gpubench_cli.terminal import Refusal
 from stand_in_cluster import StandInCluster
 
 
@@ -25,7 +26,7 @@ def test_every_figure_of_every_point_is_explained_and_is_that_of_the_status(
     request: pytest.FixtureRequest, name: str
 ) -> None:
     folder: Path = request.getfixturevalue(name)
-    study = stored.of_folder(folder)
+    study = results.stored_in_folder(folder)
     assert study.status == results.read_summary(folder).status
     for index, point in enumerate(study.status.results):
         found = explain.explained(study.plan, study.ledger, study.spec, index=index)
@@ -73,8 +74,8 @@ def test_the_only_point_needs_no_name(trained_folder: Path, capsys: pytest.Captu
 
 @pytest.mark.usefixtures("horovod", "two_cores")
 def test_a_study_of_the_cluster_is_explained_like_its_folder(real_folder: Path) -> None:
-    there = stored.of_cluster(StandInCluster(real_folder), "quickstart", source="namespace default")
-    here = stored.of_folder(real_folder)
+    there = results.stored_in_cluster(StandInCluster(real_folder), "quickstart", source="namespace default")
+    here = results.stored_in_folder(real_folder)
     for index in range(2):
         one, other = (explain.explained(study.plan, study.ledger, study.spec, index=index) for study in (there, here))
         assert one == other
@@ -97,7 +98,7 @@ def test_a_point_that_is_not_there_is_a_sentence(real_folder: Path, capsys: pyte
 def test_every_figure_of_a_published_study_is_explained_with_its_publisher(tmp_path: Path, name: str) -> None:
     measurements = str(STUDIES / "published" / f"{name}.csv")
     assert program.main(("import", str(STUDIES / f"{name}.yaml"), measurements, "--out", str(tmp_path / name))) == 0
-    study = stored.of_folder(tmp_path / name)
+    study = results.stored_in_folder(tmp_path / name)
     assert study.plan.imported is not None
     with_figures = 0
     for index, point in enumerate(study.status.results):
@@ -125,7 +126,7 @@ POINTS = measured.results(PLAN, {})
 
 
 def selected(text: str | None) -> str:
-    return selection.name(POINTS, selection.find(PLAN, POINTS, text))
+    return point_name(POINTS, find_point(PLAN, POINTS, text))
 
 
 @pytest.mark.parametrize(
@@ -167,4 +168,4 @@ def test_points_that_their_row_does_not_tell_apart_are_named_by_its_number() -> 
     )
     points = measured.results(shapes, {})
     with pytest.raises(Refusal, match="name one of row=1, row=2"):
-        selection.find(shapes, points, "cpu/2")
+        find_point(shapes, points, "cpu/2")

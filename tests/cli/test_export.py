@@ -18,7 +18,7 @@ from gpubench.analysis import audit
 from gpubench.scheduler import ledger, manifests
 from gpubench.scheduler.ledger import Outcome, Reason
 from gpubench_cli import __main__ as program
-from gpubench_cli import documents, export, refusal, results, verify
+from gpubench_cli import documents, results, terminal, verify
 from gpubench_cli.results import Exported, LogName
 from resealed import change, change_line, record_in, text_of
 from stand_in_cluster import StandInCluster
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("horovod", "two_cores")
 
 
 def exported(folder: Path, place: StandInCluster) -> Path:
-    export.export(place, "quickstart", folder)
+    results.export(place, "quickstart", folder)
     return folder
 
 
@@ -88,21 +88,21 @@ def test_the_study_is_written_as_it_was_planned(real_folder: Path, tmp_path: Pat
 def test_a_folder_that_has_something_is_left_alone(real_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     shutil.copy(results.study_path(real_folder), tmp_path / "out")
-    with pytest.raises(refusal.Refusal, match="is not empty"):
+    with pytest.raises(terminal.Refusal, match="is not empty"):
         exported(tmp_path / "out", StandInCluster(real_folder))
 
 
 def test_a_record_and_what_is_said_are_told_apart() -> None:
     said = b'{"level":"info"}\nWARNING: no\n{"kind":"window"}\nhalf'
-    assert export.split(said) == (b"", said)
+    assert results.split_log(said) == (b"", said)
 
 
 def test_a_record_behind_a_text_without_an_end_is_found() -> None:
     record = records.line(builders.failure()).encode() + b"\n"
     for said in (b"warning: ", b'{"level":"info"', b'{"a":{"b":', b"{"):
-        assert export.split(said + record + b"more\n") == (record, said + b"more\n")
+        assert results.split_log(said + record + b"more\n") == (record, said + b"more\n")
     damaged = record.replace(b"failure", b"success")
-    assert export.split(b"warning: " + damaged) == (b"", b"warning: " + damaged)
+    assert results.split_log(b"warning: " + damaged) == (b"", b"warning: " + damaged)
 
 
 class Rotated(StandInCluster):
@@ -212,7 +212,7 @@ def test_a_study_whose_pods_are_gone_is_verified_from_its_volume(
     real_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     on_volume(real_folder, tmp_path / "mounted")
-    export.export(WithVolume(real_folder), "quickstart", tmp_path / "out", records_at=tmp_path / "mounted")
+    results.export(WithVolume(real_folder), "quickstart", tmp_path / "out", records_at=tmp_path / "mounted")
     assert program.main(("verify", str(tmp_path / "out"))) == 0, capsys.readouterr().out
     said = capsys.readouterr()
     assert "were gone" not in said.out
@@ -228,13 +228,13 @@ def test_the_folder_on_the_volume_becomes_a_results_folder_and_its_logs_stay_as_
     assert program.main(("show", str(folder))) == 2
     assert f"`gpubench export NAME {folder} --records {folder}` puts plan" in capsys.readouterr().err
     before = {log: log.read_bytes() for log in folder.glob("logs/*.jsonl")}
-    export.export(WithVolume(real_folder), "quickstart", folder, records_at=folder)
+    results.export(WithVolume(real_folder), "quickstart", folder, records_at=folder)
     assert {log: log.read_bytes() for log in folder.glob("logs/*.jsonl")} == before
     for command in ("verify", "show"):
         assert program.main((command, str(folder))) == 0, capsys.readouterr().out
     assert program.main(("compare", str(real_folder), str(folder))) == 0, capsys.readouterr().err
-    with pytest.raises(refusal.Refusal, match="is not empty"):
-        export.export(WithVolume(real_folder), "quickstart", folder, records_at=folder)
+    with pytest.raises(terminal.Refusal, match="is not empty"):
+        results.export(WithVolume(real_folder), "quickstart", folder, records_at=folder)
 
 
 class RunningWithVolume(WithVolume):
@@ -270,29 +270,29 @@ def test_nothing_is_written_beside_the_logs_while_their_pods_may_still_write(
     log.rename(log.with_name(f"{log.name}.part"))
     before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
     place = RunningWithVolume(real_folder, finished=finished)
-    with pytest.raises(refusal.Refusal, match="has not finished"):
-        export.export(place, "quickstart", folder, records_at=folder)
+    with pytest.raises(terminal.Refusal, match="has not finished"):
+        results.export(place, "quickstart", folder, records_at=folder)
     assert {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()} == before
-    export.export(place, "quickstart", tmp_path / "out", records_at=folder)
+    results.export(place, "quickstart", tmp_path / "out", records_at=folder)
     assert results.is_results_folder(tmp_path / "out")
 
 
 def test_an_export_that_came_to_no_end_on_the_volume_is_made_again(real_folder: Path, tmp_path: Path) -> None:
     folder = on_volume(real_folder, tmp_path / "mounted")
-    export.export(WithVolume(real_folder), "quickstart", folder, records_at=folder)
+    results.export(WithVolume(real_folder), "quickstart", folder, records_at=folder)
     (folder / "status.json").unlink()
     (folder / "study.yaml").unlink()
     ledger_file = folder / "ledger.jsonl"
     ledger_file.write_bytes(ledger_file.read_bytes()[:100])
-    export.export(WithVolume(real_folder), "quickstart", folder, records_at=folder)
+    results.export(WithVolume(real_folder), "quickstart", folder, records_at=folder)
     assert verify.examine(folder).findings == []
 
 
 def test_a_users_own_file_beside_the_logs_is_left_alone(real_folder: Path, tmp_path: Path) -> None:
     folder = on_volume(real_folder, tmp_path / "mounted")
     (folder / "study.yaml").write_text("mine\n")
-    with pytest.raises(refusal.Refusal, match="is not empty"):
-        export.export(WithVolume(real_folder), "quickstart", folder, records_at=folder)
+    with pytest.raises(terminal.Refusal, match="is not empty"):
+        results.export(WithVolume(real_folder), "quickstart", folder, records_at=folder)
     assert (folder / "study.yaml").read_text() == "mine\n"
 
 
@@ -302,7 +302,7 @@ def test_a_byte_that_changed_on_the_volume_is_found(real_folder: Path, tmp_path:
     content = log.read_bytes()
     digit = content.index(b'"nanoseconds":') + len(b'"nanoseconds":')
     log.write_bytes(content[:digit] + (b"8" if content[digit : digit + 1] != b"8" else b"7") + content[digit + 1 :])
-    export.export(WithVolume(real_folder), "quickstart", tmp_path / "out", records_at=folder)
+    results.export(WithVolume(real_folder), "quickstart", tmp_path / "out", records_at=folder)
     assert any(f"logs/{log.name}:" in finding for finding in verify.examine(tmp_path / "out").findings)
 
 
@@ -311,7 +311,7 @@ def test_what_the_volume_did_not_take_comes_from_the_pods_log(real_folder: Path,
     log = next(folder.glob("logs/*.jsonl"))
     log.rename(log.with_name(f"{log.name}.part"))
     place = WithVolume(real_folder, left=frozenset({log.name}))
-    export.export(place, "quickstart", tmp_path / "out", records_at=folder)
+    results.export(place, "quickstart", tmp_path / "out", records_at=folder)
     examined = verify.examine(tmp_path / "out")
     assert (examined.findings, examined.without_logs) == ([], [])
 
@@ -323,7 +323,7 @@ def test_a_part_of_an_attempt_with_a_result_counts_as_gone(
     log = next(folder.glob("logs/*.jsonl"))
     log.with_name(f"{log.name}.part").write_bytes(log.read_bytes()[:-7])
     log.unlink()
-    export.export(WithVolume(real_folder), "quickstart", tmp_path / "out", records_at=folder)
+    results.export(WithVolume(real_folder), "quickstart", tmp_path / "out", records_at=folder)
     assert "the records of 1 pods are not whole" in capsys.readouterr().err
     assert program.main(("verify", str(tmp_path / "out"))) == 0, capsys.readouterr().out
     assert "windows of 1 attempts were gone when it was exported" in capsys.readouterr().out
@@ -348,7 +348,7 @@ def test_the_part_of_an_attempt_without_a_result_is_its_log(real_folder: Path, t
     begun = log.read_bytes()[:-7]
     log.with_name(f"{log.name}.part").write_bytes(begun)
     log.unlink()
-    export.export(place, "quickstart", tmp_path / "out", records_at=folder)
+    results.export(place, "quickstart", tmp_path / "out", records_at=folder)
     assert (tmp_path / "out" / "logs" / log.name).read_bytes() == begun
     assert not any(f"logs/{log.name}" in finding for finding in verify.examine(tmp_path / "out").findings)
 
@@ -359,13 +359,13 @@ def test_another_studys_folder_is_refused_though_its_trials_have_the_same_names(
     folder = on_volume(real_folder, tmp_path / "mounted")
     other = folder.rename(folder.with_name("quickstart-other"))
     for given in (other, tmp_path / "mounted", tmp_path / "nowhere"):
-        with pytest.raises(refusal.Refusal, match="name the folder at which the volume"):
-            export.export(WithVolume(real_folder), "quickstart", tmp_path / "out", records_at=given)
+        with pytest.raises(terminal.Refusal, match="name the folder at which the volume"):
+            results.export(WithVolume(real_folder), "quickstart", tmp_path / "out", records_at=given)
     assert not (tmp_path / "out").exists()
 
 
 def test_who_forgets_the_volume_is_told_of_it(
     real_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    export.export(WithVolume(real_folder), "quickstart", tmp_path / "out")
+    results.export(WithVolume(real_folder), "quickstart", tmp_path / "out")
     assert "spec.results keeps the records of pods that are gone: take them with --records" in capsys.readouterr().err

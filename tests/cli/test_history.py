@@ -18,7 +18,7 @@ from gpubench.schedule import runs as schedule_runs
 from gpubench.schedule.history import Entry
 from gpubench.schedule.runs import Decision
 from gpubench.units import rfc3339
-from gpubench_cli import runs
+from gpubench_cli import schedule
 
 SPEC = GpuBenchmarkScheduleSpec.model_validate(
     {
@@ -57,7 +57,7 @@ class Kept:
 
 def shown(place: Kept, capsys: pytest.CaptureFixture[str], **options: Any) -> str:
     given = {"name": "nightly", "output": "table", "out": None, "markdown": None, **options}
-    assert runs.show(place, argparse.Namespace(**given)) == 0
+    assert schedule.show(place, argparse.Namespace(**given)) == 0
     return capsys.readouterr().out
 
 

@@ -24,7 +24,7 @@ from gpubench.plan.expand import freeze
 from gpubench.scheduler.actions import Event, Gang
 from gpubench.scheduler.ledger import Outcome, Reason
 from gpubench_cli import local, results
-from gpubench_cli.gang import Place
+from gpubench_cli.local import Place
 from gpubench_cli.machine import Gpu, Machine
 from gpubench_cli.results import ResultsFolder
 

@@ -13,8 +13,8 @@ import psutil
 import pytest
 
 from gangs import wait_until
-from gpubench_cli import pod
-from gpubench_cli.pod import LocalPod, PodOrder
+from gpubench_cli import local
+from gpubench_cli.local import LocalPod, PodOrder
 
 PATIENCE_SECONDS = 60.0  # a process starts within some hundredths of a second
 PROGRAM = "import os, time; print(os.getpid(), flush=True); time.sleep(120)"
@@ -76,7 +76,7 @@ def test_one_that_cannot_be_killed_spares_no_other(tmp_path: Path) -> None:
 
     running = LocalPod(make_order(tmp_path))
     with pytest.raises(PermissionError, match="not yours"):
-        pod.kill_all([Broken(), running, Broken()])
+        local.kill_all([Broken(), running, Broken()])
     assert running.ended
     assert running.exit_code == 128 + signal.SIGKILL
 
@@ -99,7 +99,7 @@ def test_what_has_left_the_session_of_a_pod_ends_with_it_and_no_other_pods(tmp_p
         return [psutil.Process(int(line)) for line in (tmp_path / name / "pod.jsonl").read_text().split()]
 
     running = {}
-    with pod.adopting():
+    with local.adopting():
         for name in ("one", "other"):
             (tmp_path / name).mkdir()
             running[name] = LocalPod(

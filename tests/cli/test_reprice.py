@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from gpubench_cli import __main__ as program
-from gpubench_cli import documents, export, reprice, results, stored, verify
-from gpubench_cli.refusal import Refusal
+from gpubench_cli import documents, explain, results, verify
+from gpubench_cli.terminal import Refusal
 from repriced import amounts, amounts_of, is_double, measurements_of, prices
 from resealed import change, record_in, text_of
 from stand_in_cluster import StandInCluster
@@ -67,7 +67,7 @@ def test_a_re_priced_folder_holds_and_says_what_it_is(
     real_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "dear"
-    reprice.to_folder(real_folder, *given(prices(real_folder, tmp_path)), out=out)
+    explain.to_folder(real_folder, *given(prices(real_folder, tmp_path)), out=out)
     assert program.main(("verify", str(out))) == 0
     assert "it was re-priced: its prices are those of prices.yaml" in capsys.readouterr().out
     assert program.main(("show", str(out))) == 0
@@ -107,8 +107,8 @@ def test_without_out_costs_are_printed_and_nothing_is_written(
 
 
 def test_a_re_priced_folder_can_be_re_priced_back(real_folder: Path, tmp_path: Path) -> None:
-    reprice.to_folder(real_folder, *given(prices(real_folder, tmp_path)), out=tmp_path / "dear")
-    reprice.to_folder(tmp_path / "dear", *given(prices(real_folder, tmp_path, times=1)), out=tmp_path / "again")
+    explain.to_folder(real_folder, *given(prices(real_folder, tmp_path)), out=tmp_path / "dear")
+    explain.to_folder(tmp_path / "dear", *given(prices(real_folder, tmp_path, times=1)), out=tmp_path / "again")
     assert results.read_summary(tmp_path / "again").status == results.read_summary(real_folder).status
     assert verify.examine(tmp_path / "again").findings == []
 
@@ -124,7 +124,7 @@ def test_a_published_study_is_re_priced_pool_by_pool(
     measurements = str(STUDIES / "published" / f"{name}.csv")
     assert program.main(("import", str(STUDIES / f"{name}.yaml"), measurements, "--out", str(folder))) == 0
     path = prices(folder, tmp_path)
-    study = reprice.to_folder(folder, *given(path), out=out)
+    study = explain.to_folder(folder, *given(path), out=out)
     assert verify.examine(out).findings == []
     assert study.repriced is not None
     old, new = results.read_summary(folder).status, results.read_summary(out).status
@@ -146,17 +146,17 @@ def test_a_published_study_is_re_priced_pool_by_pool(
 
 def test_a_study_of_the_cluster_is_re_priced_from_what_is_stored_there(real_folder: Path, tmp_path: Path) -> None:
     """The stand-in has no way to write: it is only asked."""
-    study = stored.of_cluster(StandInCluster(real_folder), "quickstart", source="namespace default")
-    again = reprice.repriced(study, *given(prices(real_folder, tmp_path)))
+    study = results.stored_in_cluster(StandInCluster(real_folder), "quickstart", source="namespace default")
+    again = explain.repriced(study, *given(prices(real_folder, tmp_path)))
     for one, other in zip(amounts(again.status), amounts(study.status), strict=True):
         assert is_double(one.high, other.high)
     assert measurements_of(again.status) == measurements_of(study.status)
 
 
 def test_an_exported_study_is_re_priced_into_a_folder_that_holds(real_folder: Path, tmp_path: Path) -> None:
-    export.export(StandInCluster(real_folder), "quickstart", tmp_path / "exported")
+    results.export(StandInCluster(real_folder), "quickstart", tmp_path / "exported")
     path = prices(real_folder, tmp_path)
-    reprice.to_folder(tmp_path / "exported", *given(path), out=tmp_path / "dear")
+    explain.to_folder(tmp_path / "exported", *given(path), out=tmp_path / "dear")
     examined = verify.examine(tmp_path / "dear")
     assert examined.findings == []
     assert examined.words, "its sentences were made anew, by this gpubench"
@@ -167,7 +167,7 @@ def test_an_exported_study_is_re_priced_into_a_folder_that_holds(real_folder: Pa
 
 @pytest.fixture
 def dear(real_folder: Path, tmp_path: Path) -> Path:
-    reprice.to_folder(real_folder, *given(prices(real_folder, tmp_path)), out=tmp_path / "dear")
+    explain.to_folder(real_folder, *given(prices(real_folder, tmp_path)), out=tmp_path / "dear")
     return tmp_path / "dear"
 
 
@@ -202,7 +202,7 @@ def test_a_folder_that_is_there_is_not_overwritten(real_folder: Path, tmp_path: 
     before = content(real_folder)
     for out in (real_folder, tmp_path):
         with pytest.raises(Refusal, match="is not empty"):
-            reprice.to_folder(real_folder, *given(path), out=out)
+            explain.to_folder(real_folder, *given(path), out=out)
     assert content(real_folder) == before
 
 
@@ -221,7 +221,7 @@ def test_prices_that_say_nothing_about_the_study_are_refused_in_a_sentence(
 def test_a_study_file_that_was_changed_is_not_laundered(real_folder: Path, tmp_path: Path, dear: Path) -> None:
     change(dear / "study.yaml", lambda text: text.replace("name: quickstart", "name: slowstart"))
     with pytest.raises(Refusal, match=r"it is not the file that plan\.json was made of"):
-        reprice.to_folder(dear, *given(prices(real_folder, tmp_path)), out=tmp_path / "again")
+        explain.to_folder(dear, *given(prices(real_folder, tmp_path)), out=tmp_path / "again")
 
 
 def test_what_is_no_results_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

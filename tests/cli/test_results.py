@@ -11,8 +11,8 @@ import builders
 from gpubench import checksum
 from gpubench.scheduler.ledger import AttemptRecord, Outcome, Reason
 from gpubench_cli import results
-from gpubench_cli.refusal import Refusal
 from gpubench_cli.results import ResultsFolder
+from gpubench_cli.terminal import Refusal
 
 
 def make_folder(path: Path) -> ResultsFolder:
@@ -71,7 +71,7 @@ def test_the_default_folder_carries_name_and_utc_time() -> None:
 WITH_A_LIMIT = """
 import resource, sys
 from pathlib import Path
-from gpubench_cli.refusal import Refusal
+from gpubench_cli.terminal import Refusal
 from gpubench_cli.results import LogName, ResultsFolder
 resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
 try:

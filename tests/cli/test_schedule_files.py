@@ -10,7 +10,7 @@ import yaml
 
 import command_line
 from gpubench.schedule import cron
-from gpubench_cli import documents, run, upcoming
+from gpubench_cli import documents, plan, run
 
 SCHEDULES = Path(__file__).parents[2] / "jobs" / "studies" / "schedules"
 FILE = (SCHEDULES / "recurring-task-gke.yaml").read_text()
@@ -126,7 +126,7 @@ def test_the_next_runs_are_shown_by_the_clocks_of_the_time_zone() -> None:
     """In Berlin the clocks were put back on 2026-10-25."""
     (schedule,) = documents.read(SCHEDULES / "weekly-fleet-check.yaml").schedules
     table = cron.timetable(schedule.spec.schedule, time_zone=schedule.spec.time_zone)
-    first, *_ = upcoming.sentences(schedule.spec, table, upcoming.runs(table, 1_792_200_000.0))  # 2026-10-17
+    first, *_ = plan.schedule_messages(schedule.spec, table, plan.next_runs(table, 1_792_200_000.0))  # 2026-10-17
     assert "in time zone Europe/Berlin: 2026-10-18T03:00+02:00, 2026-10-25T03:00+01:00, " in first
 
 
@@ -134,4 +134,4 @@ def test_a_suspended_schedule_says_so() -> None:
     (schedule,) = documents.read(SCHEDULES / "recurring-task-gke.yaml").schedules
     table = cron.timetable(schedule.spec.schedule)
     spec = schedule.spec.model_copy(update={"suspend": True})
-    assert "Suspended: no run starts until spec.suspend is false." in upcoming.sentences(spec, table, (0,))
+    assert "Suspended: no run starts until spec.suspend is false." in plan.schedule_messages(spec, table, (0,))

@@ -8,7 +8,7 @@ import yaml
 
 from gpubench.plan.expand import freeze
 from gpubench_cli import __main__ as program
-from gpubench_cli import documents, small
+from gpubench_cli import documents, run
 from gpubench_cli.machine import Gpu, Machine
 
 STUDIES = sorted((Path(__file__).parents[2] / "jobs/studies").glob("*.yaml"))
@@ -48,7 +48,7 @@ def test_the_pool_of_the_file_comes_before_the_built_in_one(capsys: pytest.Captu
 
 def test_this_machine_as_a_pool() -> None:
     here = Machine(name="here", cores=(4, 5, 6, 7), memory_bytes=10 * 2**30, gpus=(Gpu(name="NVIDIA H200", entry="0"),))
-    spec = small.local_cpu(here).spec
+    spec = run.local_cpu(here).spec
     assert (spec.slots_per_node, spec.max_nodes, spec.slot.gpu_resource) == (4, 1, None)
     assert (spec.slot.cpu, spec.slot.memory) == ("1", "2048Mi")
 

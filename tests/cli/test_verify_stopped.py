@@ -20,10 +20,9 @@ from gpubench.scheduler.ledger import AttemptRecord, Outcome
 from gpubench.scheduler.observed import Study
 from gpubench_cli import __main__ as program
 from gpubench_cli import documents, local, machine, results, verify
-from gpubench_cli.gang import Place
-from gpubench_cli.refusal import Stopped
+from gpubench_cli.local import Place
 from gpubench_cli.results import ResultsFolder, Summary
-from gpubench_cli.terminal import Progression
+from gpubench_cli.terminal import Progression, Stopped
 from resealed import change, change_line, record_in, text_of
 
 RECORDER = Path(__file__).with_name("stand_in_recorder.py")

@@ -21,13 +21,12 @@ from gpubench.scheduler import capacity
 from gpubench.scheduler.actions import Event, Gang
 from gpubench.scheduler.observed import Study
 from gpubench_cli import __main__ as program
-from gpubench_cli import documents, local, run, volumes
-from gpubench_cli.config_maps import ConfigMap
-from gpubench_cli.gang import Place
-from gpubench_cli.machine import Machine
-from gpubench_cli.refusal import Refusal
+from gpubench_cli import documents, local, machine, run
+from gpubench_cli.documents import ConfigMap
+from gpubench_cli.local import Place
+from gpubench_cli.machine import Machine, Sources
 from gpubench_cli.results import ResultsFolder
-from gpubench_cli.volumes import Sources
+from gpubench_cli.terminal import Refusal
 
 STAND_IN = Path(__file__).with_name("stand_in_launcher.py")
 POOL = {
@@ -94,10 +93,10 @@ def test_a_program_in_a_config_map_of_the_file_runs_in_place_of_the_launcher(tmp
 
 def test_paths_below_a_mount_path_become_those_of_the_folder(tmp_path: Path) -> None:
     study, plan = of_volume({"name": "data", "mountPath": "/data", "hostPath": {"path": str(tmp_path)}})
-    assert len(volumes.skip_what_has_no_folder(study, plan, Sources()).trials) == 3
+    assert len(machine.skip_what_has_no_folder(study, plan, Sources()).trials) == 3
     assignment = capacity.gang_of(plan, plan.trials[0], attempt=1).assignment
     mounted = study.spec.template.volumes
-    told = volumes.in_place(assignment, mounted, sources=Sources(), scratch=tmp_path)
+    told = machine.in_place(assignment, mounted, sources=Sources(), scratch=tmp_path)
     assert told.data.path == str(tmp_path / "mnist")
 
 
@@ -117,12 +116,12 @@ def test_a_path_belongs_to_the_innermost_volume(tmp_path: Path, path: str, expec
         for name, where in (("outer", "/data"), ("inner", "/data/inner"))
     )
     sources = Sources(given={"outer": Path("/srv/outer"), "inner": Path("/srv/inner")})
-    assert volumes.local_path(path, mounted, sources=sources, scratch=tmp_path) == expected
+    assert machine.local_path(path, mounted, sources=sources, scratch=tmp_path) == expected
 
 
 @pytest.mark.parametrize("word", ["python", "python3"])
 def test_python_is_the_one_that_runs(tmp_path: Path, word: str) -> None:
-    found = volumes.command_in_place([word, "python"], (), sources=Sources(), scratch=tmp_path)
+    found = machine.command_in_place([word, "python"], (), sources=Sources(), scratch=tmp_path)
     assert found == (sys.executable, "python")
 
 
@@ -143,7 +142,7 @@ def test_a_given_folder_comes_first(tmp_path: Path) -> None:
 )
 def test_a_point_without_its_files_is_skipped_with_a_sentence(volume: dict[str, Any], sentence: str) -> None:
     study, plan = of_volume({"name": "data", "mountPath": "/data", **volume})
-    judged = volumes.skip_what_has_no_folder(study, plan, Sources())
+    judged = machine.skip_what_has_no_folder(study, plan, Sources())
     assert judged.trials == ()
     (skip,) = (point.skip for point in judged.points)
     assert skip is not None
@@ -153,18 +152,18 @@ def test_a_point_without_its_files_is_skipped_with_a_sentence(volume: dict[str, 
 
 def test_a_path_that_is_nowhere_is_skipped_and_one_of_this_machine_is_taken(tmp_path: Path) -> None:
     study, plan = of_volume(path="/no/such/folder")
-    (point,) = volumes.skip_what_has_no_folder(study, plan, Sources()).points
+    (point,) = machine.skip_what_has_no_folder(study, plan, Sources()).points
     assert point.skip == "/no/such/folder is below no volume's mountPath, and not on this machine: correct the path"
     study, plan = of_volume(path=str(tmp_path))
-    assert volumes.skip_what_has_no_folder(study, plan, Sources()) == plan
+    assert machine.skip_what_has_no_folder(study, plan, Sources()) == plan
 
 
 def test_a_command_needs_the_volumes_that_it_names() -> None:
     spec = builders.spec(own(["python", "/models/mine.py"]), template={"volumes": [MODELS]})
     study, plan = builders.study(spec), builders.plan(spec)
-    assert volumes.skip_what_has_no_folder(study, plan, Sources()).trials == ()
+    assert machine.skip_what_has_no_folder(study, plan, Sources()).trials == ()
     there = Sources(config_maps=(ConfigMap(name="models", files=()),))
-    assert volumes.skip_what_has_no_folder(study, plan, there) == plan
+    assert machine.skip_what_has_no_folder(study, plan, there) == plan
 
 
 @pytest.mark.parametrize(
@@ -177,7 +176,7 @@ def test_a_command_needs_the_volumes_that_it_names() -> None:
 )
 def test_a_folder_that_cannot_be_meant_is_refused(options: list[str], sentence: str) -> None:
     with pytest.raises(Refusal, match=sentence):
-        volumes.given(options)
+        machine.given_volumes(options)
 
 
 def test_a_folder_for_a_volume_that_nobody_has_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

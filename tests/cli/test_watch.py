@@ -9,8 +9,8 @@ import pytest
 import builders
 from gpubench.scheduler import planning
 from gpubench.scheduler.ledger import Ledger
-from gpubench_cli import export, show, terminal, watch
-from gpubench_cli.refusal import Refusal
+from gpubench_cli import results, show, terminal
+from gpubench_cli.terminal import Refusal
 from world import decide
 
 
@@ -84,7 +84,7 @@ END = benchmark(
 
 def follow(answers: list[dict[str, Any] | Refusal], clock: Clock) -> list[str]:
     progression = Lines()
-    watch.follow(
+    show.follow(
         reader(answers), name="b", progression=progression, retry=(Away,), sleep=clock.sleep, now=clock.now
     )  # fmt: skip
     return progression.lines
@@ -164,7 +164,7 @@ def test_why_nothing_goes_on_is_told_once_in_the_words_of_the_condition() -> Non
 def test_a_study_that_waits_is_shown_with_the_reason_once(
     capsys: pytest.CaptureFixture[str], found: dict[str, Any], says: str
 ) -> None:
-    show.show_status("b", "here", export.read_status(found["status"], name="b"))
+    show.show_status("b", "here", results.read_status(found["status"], name="b"))
     stand, sentence, *rest = capsys.readouterr().out.splitlines()
     assert stand.startswith("b (here): ")
     assert sentence.startswith(says)
@@ -173,13 +173,13 @@ def test_a_study_that_waits_is_shown_with_the_reason_once(
 
 def test_the_order_of_the_trials_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     found = {**END["status"], "seed": 7}
-    show.show_status("b", "here", export.read_status(found, name="b"))
+    show.show_status("b", "here", results.read_status(found, name="b"))
     assert "Order of the trials: repeat by repeat, each shuffled with seed 7." in capsys.readouterr().out
 
 
 def test_what_no_longer_holds_is_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
     over = benchmark(condition("Suspended", "False", "the study goes on"), condition("GangPending", "False", "placed"))
-    show.show_status("b", "here", export.read_status(over["status"], name="b"))
+    show.show_status("b", "here", results.read_status(over["status"], name="b"))
     assert capsys.readouterr().out == "b (here): Running, 0 of 3 trials\nThere are no results yet.\n"
 
 
@@ -194,7 +194,7 @@ def test_an_api_server_that_stays_away_is_given_up() -> None:
     clock = Clock()
     with pytest.raises(Away):
         follow([benchmark(), Away("the cluster does not answer")], clock)
-    assert watch.PATIENCE_SECONDS <= clock.seconds < watch.PATIENCE_SECONDS + 10
+    assert show.PATIENCE_SECONDS <= clock.seconds < show.PATIENCE_SECONDS + 10
 
 
 def test_an_object_that_is_deleted_ends_the_watch_at_once() -> None:

@@ -21,7 +21,7 @@ from gpubench.cost.whatif import SamplesPerUnit
 from gpubench.plan import expand, pool_prices
 from gpubench.plan.plan import Plan, PointKey
 from gpubench.report import efficiencies
-from gpubench_cli import stored
+from gpubench_cli import results
 from published_formulas import Relative
 
 PUBLISHED = Path(__file__).parents[1] / "core" / "published"
@@ -49,7 +49,7 @@ def rows(name: str) -> list[dict[str, str]]:
 
 def of_folder(folder: Path, name: str) -> list[Derived]:
     """Each figure of a publication, from a folder into which its measurements were imported."""
-    study = stored.of_folder(folder)
+    study = results.stored_in_folder(folder)
     return [_derived(_Study(study.plan, study.status.results), row) for row in rows(name)]
 
 

@@ -20,8 +20,8 @@ from gpubench.report import markdown, schedule_page
 from gpubench.schedule import history
 from gpubench.schedule.history import Entry, Figure
 from gpubench.units import rfc3339
-from gpubench_cli import refusal, report, terminal
-from gpubench_cli.refusal import Refusal
+from gpubench_cli import report, terminal
+from gpubench_cli.terminal import Refusal
 
 _OF_RUN = ("name", "uid", "succeeded", "sentence", "spent", "currency", "baseline")
 _OF_FIGURE = (
@@ -79,7 +79,7 @@ def show(place: Place, arguments: argparse.Namespace) -> int:
     if arguments.out is None and arguments.markdown is None:
         metadata = {"name": arguments.name, "namespace": place.namespace, "uid": str(body["metadata"]["uid"])}
         _print(arguments.output, metadata, status, entries)
-        return refusal.EXIT_DONE
+        return terminal.EXIT_DONE
     document = schedule_page.document(arguments.name, entries, status, source=f"namespace {place.namespace}")
     for path, text in (
         (arguments.out, report.html(document) if arguments.out is not None else ""),
@@ -87,7 +87,7 @@ def show(place: Place, arguments: argparse.Namespace) -> int:
     ):
         if path is not None:
             report.write(path, text)
-    return refusal.EXIT_DONE
+    return terminal.EXIT_DONE
 
 
 def read(place: Place, name: str) -> tuple[dict[str, Any], GpuBenchmarkScheduleStatus, tuple[Entry, ...]]:
