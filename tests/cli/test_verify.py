@@ -271,7 +271,8 @@ def test_the_last_window_of_every_rank_that_was_removed_is_found(quickstart: Pat
         lines = log.read_text().splitlines(keepends=True)
         last = max(number for number, line in enumerate(lines) if '"kind":"window"' in line)
         log.write_text("".join(lines[:last] + lines[last + 1 :]))
-    assert any("result.windows: " in finding for finding in found(quickstart))
+    # The steady state may begin a window earlier then: as many windows, and others.
+    assert any("result.window" in finding for finding in found(quickstart))
 
 
 def test_windows_that_changed_places_are_found(quickstart: Path) -> None:

@@ -107,7 +107,7 @@ def test_nodes_that_are_measured_one_by_one_are_on_no_scaling_line() -> None:
     ]
     bases = {
         (one.point.key.workers, one.point.key.node): [
-            other.point.key.node for other in measured if efficiency._is_on_line(one, other, kind="weak")
+            other.point.key.node for _, other in efficiency.Among(measured).on_line(one, "weak")
         ]
         for one in measured
     }

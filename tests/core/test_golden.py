@@ -286,7 +286,7 @@ def measured(workers: int, samples_per_second: Decimal) -> MeasuredPoint:
 
 def efficiency_of_workers(row: Row) -> Decimal:
     one, several = measured(1, row.number("img_sec_1")), measured(int(row.number("n")), row.number("img_sec_n"))
-    (found,) = efficiency.efficiencies(several, [one, several])
+    (found,) = efficiency.efficiencies(several, efficiency.Among([one, several]))
     return Decimal(found.interval.mean)
 
 

@@ -13,7 +13,7 @@ from gpubench.analysis.estimates import MeasuredPoint
 from gpubench.api.sweep import Variant
 from gpubench.plan.expand import expand
 from gpubench.stats import gang, intervals
-from gpubench.stats.efficiency import EnvironmentKey, efficiencies
+from gpubench.stats.efficiency import Among, EnvironmentKey, efficiencies
 from gpubench.values import Interval
 
 
@@ -81,7 +81,7 @@ def measured(
 
 def test_efficiency_is_relative_to_the_smallest_worker_count() -> None:
     one, two, four = measured(1, 100, 102, 98), measured(2, 180, 182, 178), measured(4, 320, 322, 318)
-    (found,) = efficiencies(four, [four, two, one])
+    (found,) = efficiencies(four, Among([four, two, one]))
     assert (found.kind, found.baseline_workers) == ("weak", 1)
     assert found.interval.mean == pytest.approx(320 / (4 * 100))
     assert found.interval.low is not None
@@ -90,45 +90,45 @@ def test_efficiency_is_relative_to_the_smallest_worker_count() -> None:
 
 def test_the_baseline_itself_is_one_without_an_interval() -> None:
     one, two = measured(1, 100, 102, 98), measured(2, 180, 182, 178)
-    (found,) = efficiencies(one, [one, two])
+    (found,) = efficiencies(one, Among([one, two]))
     assert found.interval == Interval(mean=1.0)
 
 
 def test_one_worker_count_alone_has_no_efficiency() -> None:
     two = measured(2, 180, 182, 178)
-    assert efficiencies(two, [two]) == ()
+    assert efficiencies(two, Among([two])) == ()
 
 
 def test_weak_and_strong_lines_are_not_mixed() -> None:
     strong_one, strong_two = measured(1, 100, line="strong"), measured(2, 150, line="strong")
     weak_two = measured(2, 180)
-    (found,) = efficiencies(strong_two, [strong_one, strong_two, weak_two])
+    (found,) = efficiencies(strong_two, Among([strong_one, strong_two, weak_two]))
     assert found.kind == "strong"
     assert found.interval.mean == pytest.approx(0.75)
-    assert efficiencies(weak_two, [strong_one, strong_two, weak_two]) == ()
+    assert efficiencies(weak_two, Among([strong_one, strong_two, weak_two])) == ()
 
 
 def test_a_pool_may_have_its_base_in_its_sibling_and_the_figure_says_so() -> None:
     sibling, four = measured(1, 100, 102, 98, pool="one-gpu"), measured(4, 320, 322, 318, baseline="one-gpu")
-    (found,) = efficiencies(four, [four, sibling])
+    (found,) = efficiencies(four, Among([four, sibling]))
     assert (found.baseline_pool, found.baseline_workers) == ("one-gpu", 1)
     assert found.interval.mean == pytest.approx(0.8)
-    assert efficiencies(sibling, [four, sibling]) == ()
+    assert efficiencies(sibling, Among([four, sibling])) == ()
 
 
 def test_the_base_in_a_sibling_goes_before_the_pools_own_smallest_point() -> None:
     sibling = measured(1, 200, pool="one-gpu")
     one, four = measured(1, 100, baseline="one-gpu"), measured(4, 400, baseline="one-gpu")
     among = [one, four, sibling]
-    assert efficiencies(four, among)[0].interval.mean == pytest.approx(0.5)
-    assert efficiencies(one, among) == ()
+    assert efficiencies(four, Among(among))[0].interval.mean == pytest.approx(0.5)
+    assert efficiencies(one, Among(among)) == ()
 
 
 def test_without_its_sibling_a_pool_has_no_efficiency() -> None:
     two, four = measured(2, 180, baseline="one-gpu"), measured(4, 320, baseline="one-gpu")
-    assert efficiencies(four, [two, four]) == ()
+    assert efficiencies(four, Among([two, four])) == ()
     as_large = measured(4, 300, pool="one-gpu")
-    assert efficiencies(four, [two, four, as_large]) == ()
+    assert efficiencies(four, Among([two, four, as_large])) == ()
 
 
 def test_variants_do_not_share_a_line() -> None:
@@ -137,7 +137,7 @@ def test_variants_do_not_share_a_line() -> None:
     other = MeasuredPoint(
         point=two.point.model_copy(update={"key": named}), values=(180,), environment=EnvironmentKey("env", "")
     )
-    assert efficiencies(other, [one, two, other]) == ()
+    assert efficiencies(other, Among([one, two, other])) == ()
 
 
 def test_a_record_reads_back_as_it_was_written() -> None:

@@ -34,6 +34,7 @@ from gpubench.scheduler.environments import differences
 from gpubench.scheduler.ledger import AttemptRecord
 from gpubench.scheduler.trials import TrialState, TrialStatus
 from gpubench.stats import efficiency
+from gpubench.stats.efficiency import Among
 
 _NO_EFFICIENCY = "no efficiency: "
 _BY_GRAVITY = (Unsettled, Straggler, Bimodal, Trend, Outliers, LossRose)
@@ -43,7 +44,7 @@ _PLACED = (WarningReason.UNSETTLED, WarningReason.STRAGGLER)  # have places of t
 class Beside(NamedTuple):
     """What a point's result is held against, besides its own trials."""
 
-    among: Sequence[MeasuredPoint]
+    among: Among[MeasuredPoint]
     known: Mapping[str, Environment]  # records of environments, by key
     weak: Mapping[str, Weak]  # nodes that were tested before a trial, by its id
 

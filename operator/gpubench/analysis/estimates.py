@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measured points, and amounts as a status holds them."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
@@ -11,7 +10,7 @@ from gpubench.cost import price
 from gpubench.cost.billing import CostInterval
 from gpubench.plan.plan import Point
 from gpubench.stats import efficiency
-from gpubench.stats.efficiency import Measured, Scale
+from gpubench.stats.efficiency import Among, Measured, Scale
 
 _COST_MAX = Decimal(10) ** 12  # what the schema takes; the throughput may be as good as zero
 _COST_PLACES = 9  # at most: a million samples of a small network cost thousandths of a cent
@@ -65,7 +64,7 @@ def amounts(cost: CostInterval) -> AmountInterval | None:
     return AmountInterval(mean=mean, low=text(cost.low), high=text(cost.high), currency=cost.currency)
 
 
-def scaling(entry: MeasuredPoint, *, among: Sequence[MeasuredPoint]) -> tuple[Scaling, ...]:
+def scaling(entry: MeasuredPoint, *, among: Among[MeasuredPoint]) -> tuple[Scaling, ...]:
     """A point's efficiencies as a status has them, each against the smallest gang on its line."""
     return tuple(
         Scaling(

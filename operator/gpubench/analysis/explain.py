@@ -105,7 +105,9 @@ def _scaling(place: _Place) -> Iterator[Row]:
     for found in place.result.scaling:
         field, figure, base = f"scaling.{found.kind}", found.efficiency, None
         if entry is not None and (published is None or published.efficiency is None):
-            base = efficiency.base(entry, [one for one in place.points.entries if one is not None], kind=found.kind)
+            base = efficiency.base(
+                entry, efficiency.Among(one for one in place.points.entries if one is not None), kind=found.kind
+            )
         if entry is None or base is None or base is entry:
             yield _row(field, figure, place.origin() if base is None else _BASE)
             continue

@@ -21,7 +21,7 @@ from gpubench.plan import expand
 from gpubench.plan.plan import ImportedPoint, ImportedRun, Plan, Point
 from gpubench.report.tables import NOT_PUBLISHED
 from gpubench.stats import intervals
-from gpubench.stats.efficiency import EnvironmentKey
+from gpubench.stats.efficiency import Among, EnvironmentKey
 from gpubench.units import workers_text
 from gpubench.values import Interval
 
@@ -44,7 +44,9 @@ def entry(plan: Plan, index: int) -> MeasuredPoint | None:
     )
 
 
-def imported_result(plan: Plan, index: int, blank: PointResult, *, among: Sequence[MeasuredPoint]) -> PointResult:
+def imported_result(
+    plan: Plan, index: int, blank: PointResult, measured: MeasuredPoint | None, *, among: Among[MeasuredPoint]
+) -> PointResult:
     """The result of an imported point, but for its costs. `blank` is the point without any figure."""
     point = plan.points[index]
     if point.skip is not None:
@@ -52,7 +54,6 @@ def imported_result(plan: Plan, index: int, blank: PointResult, *, among: Sequen
     found = plan.imported.at(index) if plan.imported is not None else None
     if found is None:
         return blank.model_copy(update={"state": PointState.NOT_PUBLISHED, "reason": NOT_PUBLISHED})
-    measured = next((one for one in among if one.point is point), None)
     training = _training(plan, point, found.runs)
     is_known = measured is not None or training is not None
     return blank.model_copy(
@@ -99,7 +100,7 @@ def _warnings(plan: Plan, found: ImportedPoint) -> tuple[PointWarning, ...]:
 
 
 def _scaling(
-    plan: Plan, point: Point, found: ImportedPoint, measured: MeasuredPoint | None, *, among: Sequence[MeasuredPoint]
+    plan: Plan, point: Point, found: ImportedPoint, measured: MeasuredPoint | None, *, among: Among[MeasuredPoint]
 ) -> tuple[Scaling, ...]:
     if found.efficiency is not None:
         return (_printed(plan, point, found.efficiency),)

@@ -28,6 +28,7 @@ from gpubench.scheduler import stopping, trials
 from gpubench.scheduler.conditions import clamped
 from gpubench.scheduler.trials import PointStatus, TrialState, TrialStatus
 from gpubench.stats import gang, intervals
+from gpubench.stats.efficiency import Among
 from gpubench.values import content_id
 
 
@@ -47,14 +48,14 @@ def point_results(
     of_points = trials_of_points(plan, trials)
     entries = measured_points(plan, trials)
     beside = Beside(
-        among=[entry for entry in entries if entry is not None],
+        among=Among(entry for entry in entries if entry is not None),
         known=known or {},
         weak=health.weak_trials(plan, [one.measured for one in trials.values() if one.measured is not None]),
     )
     found = [
         blank(plan, point)
         if point.basis not in SOURCES
-        else imported_results.imported_result(plan, index, blank(plan, point), among=beside.among)
+        else imported_results.imported_result(plan, index, blank(plan, point), entries[index], among=beside.among)
         if point.basis is Basis.IMPORTED
         else _result(plan, point, points[index], of_points[index], entry=entries[index], beside=beside)
         for index, point in enumerate(plan.points)

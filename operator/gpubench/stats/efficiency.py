@@ -9,9 +9,9 @@ Parkopedia, 2018, did with p2.8xlarge and p2.xlarge). Its base then lies there, 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeVar
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 from gpubench.stats import intervals
 from gpubench.stats.intervals import CONFIDENCE
@@ -106,28 +106,49 @@ class Efficiency:
     baseline_pool: str | None = None  # where it is another one
 
 
-def efficiencies(of: Measured, among: Sequence[Measured]) -> tuple[Efficiency, ...]:
+class Among(Generic[_Point]):
+    """Measured points by their lines: found once for all, as each point has its efficiencies among all others."""
+
+    def __init__(self, points: Iterable[_Point]) -> None:
+        self._on_line: dict[Hashable, list[tuple[int, _Point]]] = {}
+        for place, one in enumerate(points):
+            for kind in () if one.scale.is_one_node else one.scale.lines:
+                self._on_line.setdefault(_line(one.scale, one.scale.pool, kind), []).append((place, one))
+
+    def on_line(self, of: _Point, kind: Kind) -> list[tuple[int, _Point]]:
+        """The points that an efficiency on this line would be held against, itself among them, with their places."""
+        if of.scale.is_one_node:
+            return [(0, of)] if of.scaling_baseline is None else []
+        return self._on_line.get(_line(of.scale, of.baseline_pool, kind), [])
+
+
+def _line(scale: Scale, pool: str, kind: Kind) -> Hashable:
+    return kind, scale.work, pool, scale.batch_per_worker if kind == "weak" else scale.global_batch
+
+
+def efficiencies(of: _Point, among: Among[_Point]) -> tuple[Efficiency, ...]:
     """The efficiency of a measured point on each of its lines; the baseline itself has none to show but 1.
 
     None where there is no other worker count to compare, or where the baseline ran in another environment.
     """
-    return tuple(found for kind in of.scale.lines if (found := _on_line(of, among=among, kind=kind)) is not None)
+    return tuple(found for kind in of.scale.lines if (found := _efficiency(of, among, kind=kind)) is not None)
 
 
-def lines(of: _Point, among: Sequence[_Point]) -> tuple[_Point, ...]:
+def lines(of: _Point, among: Among[_Point]) -> tuple[_Point, ...]:
     """The measured points that an efficiency of this one would be held against, itself among them."""
-    return tuple(other for other in among if any(_is_on_line(of, other, kind=kind) for kind in of.scale.lines))
+    found = {place: other for kind in of.scale.lines for place, other in among.on_line(of, kind)}
+    return tuple(found[place] for place in sorted(found))
 
 
-def bases(of: _Point, among: Sequence[_Point]) -> tuple[_Point, ...]:
+def bases(of: _Point, among: Among[_Point]) -> tuple[_Point, ...]:
     """What the point's efficiency is held against on each of its lines, whether or not that is possible."""
     found = (base(of, among, kind=kind) for kind in of.scale.lines)
     return tuple(one for one in found if one is not None)
 
 
-def base(of: _Point, among: Sequence[_Point], *, kind: Kind) -> _Point | None:
+def base(of: _Point, among: Among[_Point], *, kind: Kind) -> _Point | None:
     """What the point's efficiency on a line is held against, whether or not that is possible."""
-    line = [other for other in among if _is_on_line(of, other, kind=kind)]
+    line = [other for _, other in among.on_line(of, kind)]
     if len({of.scale.workers, *(other.scale.workers for other in line)}) < 2:
         return None  # one worker count alone says nothing about scaling
     # Two shapes with equally many workers (2 x 1 and 1 x 2): the one on the fewest nodes is the base.
@@ -139,7 +160,7 @@ def confidence(of: Measured, against: Measured) -> float:
     return max(of.confidence, against.confidence)
 
 
-def _on_line(of: Measured, *, among: Sequence[Measured], kind: Kind) -> Efficiency | None:
+def _efficiency(of: _Point, among: Among[_Point], *, kind: Kind) -> Efficiency | None:
     against = base(of, among, kind=kind)
     if against is None:
         return None
@@ -159,15 +180,3 @@ def _on_line(of: Measured, *, among: Sequence[Measured], kind: Kind) -> Efficien
         interval=intervals.of_ratio(of.values, against.values, confidence(of, against)).scaled(b / n),
         baseline_pool=against.scale.pool if across else None,
     )
-
-
-def _is_on_line(of: Measured, other: Measured, *, kind: Kind) -> bool:
-    """Whether the other may be the base of this one."""
-    this, that = of.scale, other.scale
-    if other is of or this.is_one_node or that.is_one_node:
-        return other is of and of.scaling_baseline is None
-    if that.pool != of.baseline_pool or kind not in that.lines or this.work != that.work:
-        return False
-    if kind == "weak":
-        return this.batch_per_worker == that.batch_per_worker
-    return this.global_batch == that.global_batch
