@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpubench import records
+from gpubench.analysis import pairs
+from gpubench.analysis.pairs import Compared, Side
 from gpubench.records import Environment
-from gpubench.report import comparisons, pairs
-from gpubench.report.comparisons import Compared
-from gpubench.report.pairs import Side
+from gpubench.report import tables
 from gpubench.stats import compare, intervals
 from gpubench_cli import results, show, terminal
 from gpubench_cli.terminal import Refusal
@@ -85,8 +85,8 @@ def run(arguments: argparse.Namespace) -> int:
             paired = _across(a.side, b.side, by)
         case _:
             raise Refusal(f"{len(found)} studies are given, and two are compared: name two, or one with --by")
-    judged = [comparisons.compared(a.side, b.side, pair, tolerance=arguments.tolerance) for pair in paired]
-    differing = [comparisons.differing(one.a, one.b, a.side.environments, b.side.environments) for one in judged]
+    judged = [pairs.compared(a.side, b.side, pair, tolerance=arguments.tolerance) for pair in paired]
+    differing = [pairs.differing(one.a, one.b, a.side.environments, b.side.environments) for one in judged]
     if arguments.output == "json":
         terminal.write(json.dumps(_document(a, b, judged, differing, arguments), indent=2, ensure_ascii=False))
         return terminal.EXIT_DONE
@@ -95,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
     terminal.write("")
     notes = [f"Of A and B {sentence}." for sentence in dict.fromkeys(differing) if sentence is not None]
     notes += dict.fromkeys(note for one in judged if (note := _beside_the_key(one, a, b)) is not None)
-    terminal.print_table(comparisons.table(judged, by=by, notes=[*notes, *_left_out(a.side, b.side, judged)]))
+    terminal.print_table(tables.compared(judged, by=by, notes=[*notes, *_left_out(a.side, b.side, judged)]))
     return terminal.EXIT_DONE
 
 

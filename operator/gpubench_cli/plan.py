@@ -20,7 +20,7 @@ from zoneinfo import ZoneInfo
 import yaml
 
 from gpubench import names
-from gpubench.analysis import forecast
+from gpubench.analysis import forecast, text
 from gpubench.analysis.forecast import Earlier, Forecast, Outlook
 from gpubench.api.pool import GpuPool
 from gpubench.api.schedule import ConcurrencyPolicy, GpuBenchmarkScheduleSpec, Monthly
@@ -29,7 +29,6 @@ from gpubench.cost import price
 from gpubench.plan import estimate, expand, pool_prices
 from gpubench.plan.estimate import Basis
 from gpubench.plan.plan import Plan, Point, Trial
-from gpubench.report import text
 from gpubench.report.tables import Column, Table
 from gpubench.schedule import cron, history, monthly
 from gpubench.schedule.cron import Timetable

@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 import yaml
 
 from gpubench import names
-from gpubench.analysis import comparison
+from gpubench.analysis import answer, comparison, text
 from gpubench.analysis.comparison import Reference
 from gpubench.api import validate
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
@@ -29,7 +29,7 @@ from gpubench.api.point_result import Judgement
 from gpubench.api.pool import GpuPool, GpuPoolSpec, Slot
 from gpubench.plan import estimate, expand
 from gpubench.plan.plan import Plan
-from gpubench.report import answer, tables, text
+from gpubench.report import tables
 from gpubench.scheduler import conditions, planning
 from gpubench.scheduler.observed import Study
 from gpubench.values import Value

@@ -16,11 +16,12 @@ from typing import Any
 
 import yaml
 
+from gpubench.analysis import answer, text
 from gpubench.analysis import bills as point_bills
 from gpubench.api.benchmark_status import Comparison, Condition, GpuBenchmarkStatus
 from gpubench.api.point_result import PointState
 from gpubench.api.status_sizes import BILLED_POINTS_MAX
-from gpubench.report import answer, tables, text
+from gpubench.report import tables
 from gpubench.scheduler import conditions
 from gpubench.units import epoch_seconds
 from gpubench.values import Value
@@ -356,8 +357,8 @@ class _Told:
         for index, point in enumerate(status.results):
             if point.state not in _OPEN and index not in self._ended:
                 self._ended.add(index)
-                found = tables.headline(point) or point.reason
-                self._progression.line(f"{point.state.value}: {tables.describe(point)}: {found}")
+                found = text.headline(point) or point.reason
+                self._progression.line(f"{point.state.value}: {text.describe(point)}: {found}")
 
     def _tell_pending(self, status: GpuBenchmarkStatus) -> None:
         """Why nothing goes on, when that is something new."""

@@ -17,8 +17,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from gpubench.analysis import text
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
-from gpubench.report import text
 from gpubench.report.tables import Table
 from gpubench.sanitize import printable
 from gpubench.scheduler.actions import Event, Gang

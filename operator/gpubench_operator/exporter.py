@@ -24,6 +24,7 @@ from prometheus_client import core, exposition, registry
 from pydantic import ValidationError
 
 from gpubench import metrics, units, workloads
+from gpubench.analysis import text
 from gpubench.api.benchmark_status import (
     AttemptCounts,
     Best,
@@ -45,7 +46,6 @@ from gpubench.api.point_result import (
 )
 from gpubench.api.pool import GpuPool, GpuPoolStatus
 from gpubench.api.schedule import GpuBenchmarkScheduleStatus
-from gpubench.report import text
 from gpubench.values import Interval
 from gpubench_cluster import kube
 from gpubench_operator import observe, queue

@@ -17,13 +17,12 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from gpubench import names
-from gpubench.analysis import comparison
+from gpubench.analysis import comparison, pairs
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import Condition, GpuBenchmarkStatus
 from gpubench.api.pool import GpuPool, GpuPoolSpec
 from gpubench.api.pool_health import PoolTests
 from gpubench.records import Environment
-from gpubench.report import pairs
 from gpubench.scheduler import actions, conditions, environments, interruptions, observed
 from gpubench_cluster import kube
 from gpubench_operator import queue

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from gpubench import names, units
+from gpubench.analysis import pairs
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.pool import GpuPool
 from gpubench.api.schedule import GpuBenchmarkScheduleSpec, GpuBenchmarkScheduleStatus
-from gpubench.report import pairs
 from gpubench.schedule import history, monthly, runs
 from gpubench.schedule.history import Entry
 from gpubench.schedule.runs import Run

@@ -28,8 +28,8 @@ import rich.console
 import rich.table
 import yaml
 
+from gpubench.analysis import text
 from gpubench.api.point_result import PointResult
-from gpubench.report import tables
 from gpubench_cli import results
 
 QUICKSTART = Path(__file__).parents[2] / "jobs/studies/quickstart.yaml"
@@ -131,7 +131,7 @@ def show(runs: Sequence[PointResult], console: rich.console.Console) -> None:
     scatter = statistics.stdev(means) / statistics.fmean(means)
     half = statistics.fmean((one.high - one.low) / 2 / one.mean for one in seen)
     print(
-        f"{tables.describe(runs[0])}: {inside} of {len(seen)} intervals ({inside / len(seen):.0%}) contain the mean of "
+        f"{text.describe(runs[0])}: {inside} of {len(seen)} intervals ({inside / len(seen):.0%}) contain the mean of "
         f"all others; the runs' means scatter by {scatter:.2%}, the mean half width is {half:.2%}"
     )
     drawn = rich.table.Table()

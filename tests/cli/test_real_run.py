@@ -11,13 +11,14 @@ import yaml
 
 import memory_world
 from gpubench import records
+from gpubench.analysis import text
 from gpubench.api import validate
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.point_result import Judgement
 from gpubench.plan.expand import freeze
 from gpubench.plan.plan import Plan
 from gpubench.records import Environment, Window
-from gpubench.report import tables, text
+from gpubench.report import tables
 from gpubench.scheduler.observed import Observed, Study
 from gpubench_cli import results
 from gpubench_cluster import kube

@@ -18,12 +18,12 @@ from hypothesis import strategies as some
 import builders
 import measured
 import pages
-from gpubench.analysis import audit
+from gpubench.analysis import audit, text
 from gpubench.api import validate
 from gpubench.api.price_result import Spent
 from gpubench.plan.expand import freeze
 from gpubench.plan.plan import Plan
-from gpubench.report import document, markdown, tables, text
+from gpubench.report import document, markdown, tables
 from gpubench.report.charts import Axis, Curves, Mark, Series
 from gpubench.report.document import Document
 from gpubench.report.tables import Column

@@ -8,11 +8,10 @@ import pytest
 
 import builders
 import measured
-from gpubench.analysis import advice, audit
+from gpubench.analysis import advice, advisor, answer, audit
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.pool import GpuPool
 from gpubench.plan.plan import Plan
-from gpubench.report import advisor, answer
 from gpubench.scheduler.ledger import Ledger
 
 #: Ten hours at 1,000 samples a second.

@@ -6,9 +6,9 @@ from decimal import Decimal
 
 import pytest
 
+from gpubench.analysis import advisor
+from gpubench.analysis.advisor import Advice, Considered, Gang, Line
 from gpubench.cost.price import Amount, CostError, Rate
-from gpubench.report import advisor
-from gpubench.report.advisor import Advice, Considered, Gang, Line
 from gpubench.stats import scaling_law
 from gpubench.stats.scaling_law import Law, Reach, Speed, Undetermined
 from gpubench.values import Interval

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 import builders
-from gpubench.analysis import caveats, point_warnings
+from gpubench.analysis import answer, caveats, point_warnings
 from gpubench.api import point_warning, status_sizes
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.point_result import Basis, GpuUsage, HostUsage, PointResult, PointState
 from gpubench.api.point_warning import WarningReason
 from gpubench.plan.plan import Plan
 from gpubench.records import Bimodal, LossRose, Machine, Notice, Outliers, Result, Straggler, Trend, Unsettled
-from gpubench.report import answer, tables
+from gpubench.report import tables
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, Reason
 from world import decide
 

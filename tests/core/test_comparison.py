@@ -9,14 +9,13 @@ import pytest
 
 import builders
 import measured
-from gpubench.analysis import comparison, environments, results
+from gpubench.analysis import comparison, environments, pairs, results
 from gpubench.analysis.comparison import Reference
 from gpubench.api import status_sizes
 from gpubench.api.benchmark_status import Comparison, EnvironmentFacts, GpuBenchmarkStatus
 from gpubench.api.goals import CompareTo
 from gpubench.api.point_result import Judgement, PointResult, PointState
 from gpubench.plan.plan import Plan
-from gpubench.report import comparisons, pairs
 from gpubench.scheduler import conditions, events, planning
 from gpubench.stats.efficiency import EnvironmentKey
 from world import Fate, world
@@ -368,10 +367,10 @@ def test_a_type_that_the_study_does_not_show_is_named_all_the_same() -> None:
     (point, _) = on_types(builders.plan(), (SMALL, LARGE))
     other = point.model_copy(update={"instance_type": "p4d.24xlarge"})
     for known in ((), facts_of(LARGE)):
-        assert comparisons.differing(point, other, facts_of(SMALL), known) == (
+        assert pairs.differing(point, other, facts_of(SMALL), known) == (
             f"the environments differ: instance type {SMALL} against p4d.24xlarge"
         )
-    assert comparisons.differing(point, point, facts_of(SMALL), ()) is None
+    assert pairs.differing(point, point, facts_of(SMALL), ()) is None
 
 
 def test_a_long_name_that_a_result_cuts_is_known_again() -> None:
@@ -381,14 +380,14 @@ def test_a_long_name_that_a_result_cuts_is_known_again() -> None:
     assert (len(shown.encode()), shown[-1]) == (status_sizes.FACT_MAX, "…")
     (point, _) = on_types(builders.plan(), (shown, LARGE))
     of_before = point.model_copy(update={"instance_type": None})
-    assert comparisons.differing(point, of_before, facts_of(long), facts_of(long)) is None
+    assert pairs.differing(point, of_before, facts_of(long), facts_of(long)) is None
     (short, _) = on_types(builders.plan(), ("p3", LARGE))
-    assert comparisons.differing(short, short, facts_of("p3.2xlarge"), facts_of("p3")) is None
+    assert pairs.differing(short, short, facts_of("p3.2xlarge"), facts_of("p3")) is None
 
 
 def test_the_digest_that_counts_is_that_of_the_points_own_type() -> None:
     (point, _) = on_types(builders.plan(), (SMALL, LARGE))
     before = EnvironmentFacts(environment="env", instance_type=SMALL, image_digest="sha256:1")
     after = [before.model_copy(update={"image_digest": "sha256:2"}), before.model_copy(update={"instance_type": LARGE})]
-    told = comparisons.differing(point, point, [before], after)
+    told = pairs.differing(point, point, [before], after)
     assert told == "the environments differ: image digest sha256:1 against sha256:2"

@@ -8,12 +8,11 @@ import pytest
 import builders
 import world as worlds
 from gpubench import records
-from gpubench.analysis import environments
+from gpubench.analysis import environments, text
 from gpubench.api import status_sizes
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.point_result import PointState
 from gpubench.records import Environment
-from gpubench.report import text
 from gpubench.scheduler import environments as grounds_of
 from gpubench.scheduler import ledger
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, Reason

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 import builders
-from gpubench.analysis import audit
+from gpubench.analysis import audit, pairs
 from gpubench.api.measuring import UNTIL_MIN
 from gpubench.api.point_result import PointState, Stopping
 from gpubench.plan.plan import Plan, Strict
-from gpubench.report import pairs
 from gpubench.scheduler import ledger, planning, stopping
 from gpubench.scheduler.observed import Disruption
 from gpubench.stats import intervals, stopping_rule

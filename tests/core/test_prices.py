@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 import builders
-from gpubench.analysis import pool_status, prices
+from gpubench.analysis import pool_status, prices, text
 from gpubench.api.condition import Condition
 from gpubench.api.pool import GpuPool, GpuPoolStatus
 from gpubench.cost.billing import BY_THE_SECOND, BillingRule, FeePeriod
 from gpubench.cost.price import Amount, Rate
 from gpubench.plan import pool_prices
 from gpubench.plan.plan import Plan
-from gpubench.report import tables, text
+from gpubench.report import tables
 from world import world
 
 PRICE: dict[str, Any] = {"per_node_hour": "10", "currency": "EUR", "as_of": "2023-11-01", "source": "the price list"}

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from gpubench.analysis.answer import LENGTH_MAX, answer
 from gpubench.api.measuring import TimedRegion
 from gpubench.api.point_result import (
     AmountInterval,
@@ -19,7 +20,6 @@ from gpubench.api.point_result import (
     TrainingResult,
 )
 from gpubench.api.sweep import DataSource
-from gpubench.report.answer import LENGTH_MAX, answer
 from gpubench.values import Interval
 
 

@@ -6,6 +6,7 @@ from decimal import Decimal
 
 import pytest
 
+from gpubench.analysis import text
 from gpubench.api.measuring import TimedRegion
 from gpubench.api.point_result import (
     AmountInterval,
@@ -21,7 +22,7 @@ from gpubench.api.point_result import (
     Stopping,
     TrainingResult,
 )
-from gpubench.report import tables, text
+from gpubench.report import tables
 from gpubench.stats import intervals
 from gpubench.values import Interval
 
@@ -124,12 +125,12 @@ def test_points_that_differ_in_data_or_epochs_alone_have_different_rows_and_reco
         ("/one", ""), ("/two", ""), ("", "1000"), ("", "2000"),
     ]  # fmt: skip
     assert tables.flat(make_pending(epochs=2))["epochs"] == "2"
-    assert "Volume /one data" in tables.describe(points[0])
+    assert "Volume /one data" in text.describe(points[0])
 
 
 def test_elements_of_messages_are_no_samples_even_without_a_bandwidth() -> None:
     message = make_point(workload="allreduce", scaling=(), cost=None)
-    assert tables.headline(message) is None
+    assert text.headline(message) is None
     table = tables.results([message, make_point()])
     titles = [column.title for column in table.columns]
     assert table.rows[0][titles.index("SAMPLES/S")] == "–"
@@ -302,10 +303,10 @@ def test_goals_have_a_table_of_their_own_that_calls_them_lower_bounds() -> None:
 
 def test_a_headline_is_the_figure_of_the_points_kind() -> None:
     bandwidth = Bandwidth(algorithm=estimate(12.5e9), bus=estimate(21.875e9))
-    assert tables.headline(make_point()) == "1,700 ± 25 samples/s"
-    assert tables.headline(make_trained()) == "41.25 ± 0.31 seconds, accuracy 97.12 % (96.91–97.33)"
-    assert tables.headline(make_point(bandwidth=bandwidth)) == "21.9 GB/s bus bandwidth"
-    assert tables.headline(make_pending()) is None
+    assert text.headline(make_point()) == "1,700 ± 25 samples/s"
+    assert text.headline(make_trained()) == "41.25 ± 0.31 seconds, accuracy 97.12 % (96.91–97.33)"
+    assert text.headline(make_point(bandwidth=bandwidth)) == "21.9 GB/s bus bandwidth"
+    assert text.headline(make_pending()) is None
 
 
 def test_flat_records_have_training_bandwidth_and_goals_unrounded() -> None:

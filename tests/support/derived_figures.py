@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import published_formulas
+from gpubench.analysis import derived_results
 from gpubench.api.point_result import SOURCES, GoalResult, PointResult
 from gpubench.cost import billing, price, whatif
 from gpubench.cost.billing import BillingRule
@@ -20,7 +21,6 @@ from gpubench.cost.price import Amount, OwnedNode, Rate
 from gpubench.cost.whatif import SamplesPerUnit
 from gpubench.plan import expand, pool_prices
 from gpubench.plan.plan import Plan, PointKey
-from gpubench.report import efficiencies
 from gpubench_cli import results
 from published_formulas import Relative
 
@@ -210,7 +210,9 @@ class _Study:
         smallest = base_workers or min(
             found.baseline_workers for result in alike for found in result.scaling if found.kind == line
         )
-        return [_decimal(one) for one in efficiencies.of_line(alike, line=line, baseline_workers=smallest)]
+        return [
+            _decimal(one) for one in derived_results.efficiencies_on_line(alike, line=line, baseline_workers=smallest)
+        ]
 
     def times_as_fast(self, index: int, over: int) -> Decimal:
         """From ratios that were published as such, else from seconds, else from samples per second."""

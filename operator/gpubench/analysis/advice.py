@@ -16,7 +16,8 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Literal, NamedTuple
 
-from gpubench.analysis import estimates
+from gpubench.analysis import advisor, answer, estimates, text
+from gpubench.analysis.advisor import Advice, Candidate, Considered, Gang, Line
 from gpubench.api.goals import Goal, Objective
 from gpubench.api.measuring import Mode
 from gpubench.api.point_result import SOURCES, Basis, PointResult, PointState
@@ -26,8 +27,6 @@ from gpubench.cost.billing import CostInterval
 from gpubench.cost.price import Amount, CostError
 from gpubench.plan import expand, pool_prices
 from gpubench.plan.plan import Plan, Point
-from gpubench.report import advisor, answer, text
-from gpubench.report.advisor import Advice, Candidate, Considered, Gang, Line
 from gpubench.scheduler import stopping
 from gpubench.scheduler.ledger import Ledger, Outcome
 from gpubench.stats import compare, intervals, scaling_law

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from gpubench.analysis import (
     advice,
+    answer,
     best,
     bills,
     comparison,
@@ -25,7 +26,6 @@ from gpubench.api.point_result import PointResult
 from gpubench.api.price_result import PoolComparison, PriceUsed
 from gpubench.api.status_sizes import BILLED_POINTS_MAX
 from gpubench.plan.plan import Plan
-from gpubench.report import answer
 from gpubench.scheduler import conditions, trials
 from gpubench.scheduler.ledger import Ledger
 from gpubench.scheduler.step import OPEN

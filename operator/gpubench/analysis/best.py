@@ -8,14 +8,13 @@ whose interval overlaps another's, or a gang that nobody has measured, without a
 from collections.abc import Sequence
 from decimal import Decimal
 
-from gpubench.analysis import estimates
+from gpubench.analysis import estimates, text
 from gpubench.analysis.advice import Advised
+from gpubench.analysis.advisor import Candidate
 from gpubench.api.benchmark_status import Best, BestShown
 from gpubench.api.point_result import AmountInterval
 from gpubench.api.status_sizes import BEST_POOL_MAX
 from gpubench.cost.billing import CostInterval
-from gpubench.report import text
-from gpubench.report.advisor import Candidate
 from gpubench.scheduler import conditions
 from gpubench.values import Interval
 

@@ -18,14 +18,13 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
-from gpubench.analysis import results
+from gpubench.analysis import pairs, results, text
+from gpubench.analysis.pairs import Side
 from gpubench.api.benchmark_status import Comparison, ComparisonCounts, EnvironmentFacts
 from gpubench.api.goals import CompareTo
 from gpubench.api.point_result import Judgement, PointResult, PointState
 from gpubench.api.status_sizes import COMPARISON_MAX
 from gpubench.plan.plan import Baseline, BaselinePoint, Plan
-from gpubench.report import comparisons, pairs, tables, text
-from gpubench.report.pairs import Side
 from gpubench.scheduler import conditions
 from gpubench.stats import compare
 from gpubench.stats.compare import Quantity, Sample
@@ -163,7 +162,7 @@ def _compared(plan: Plan, found: Sequence[PointResult], environments: Sequence[E
         here = pairs.sample(result, quantity, confidence=confidence)
         before = Sample(count=point.repeats, mean=point.mean, deviation=point.deviation, confidence=baseline.confidence)
         ratio = compare.speed_ratio(here, before, quantity=quantity)
-        obstacle = comparisons.differing(point, result, baseline.environments, environments)
+        obstacle = pairs.differing(point, result, baseline.environments, environments)
         obstacle = obstacle or _unsettled(point, result)
         if obstacle is None and (ratio.low is None or ratio.high is None):
             obstacle = compare.unbounded(here, before, name="this study", other=baseline.benchmark)
@@ -216,7 +215,7 @@ def _sentence(baseline: Baseline, compared: Sequence[_Compared]) -> str:
 def _why(one: _Compared, ratio: Interval) -> str:
     """What stands in the way of a verdict about a point with figures."""
     if one.obstacle is not None:
-        return f"{tables.describe(one.result)}: {one.obstacle}"
+        return f"{text.describe(one.result)}: {one.obstacle}"
     return f"{_speed(one, ratio)}; more repeats would make the interval narrower"
 
 
@@ -225,7 +224,7 @@ def _without_figures(those: Sequence[_Compared], baseline: Baseline) -> str:
     of = f"the only point that {baseline.benchmark} measured" if total == 1 else ""
     of = of or f"{count} of the {total} points that {baseline.benchmark} measured"
     first = those[0].result
-    return f"{of} {'has' if count == 1 else 'have'} no figure here: {tables.describe(first)} ended {first.state.value}"
+    return f"{of} {'has' if count == 1 else 'have'} no figure here: {text.describe(first)} ended {first.state.value}"
 
 
 def _of(count: int, total: int) -> str:
@@ -236,4 +235,4 @@ def _of(count: int, total: int) -> str:
 
 def _speed(one: _Compared, ratio: Interval) -> str:
     bounded = text.bounded(ratio)
-    return f"{tables.describe(one.result)} has {bounded} times the speed it had"
+    return f"{text.describe(one.result)} has {bounded} times the speed it had"

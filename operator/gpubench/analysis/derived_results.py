@@ -14,15 +14,15 @@ and no efficiency is made of it. It counts as a measured point once its source i
 
 from collections.abc import Sequence
 from decimal import Decimal
+from typing import Literal
 
-from gpubench.analysis import point_warnings
+from gpubench.analysis import point_warnings, text
 from gpubench.api import status_sizes
 from gpubench.api.point_result import SOURCES, Basis, PointResult, PointState
 from gpubench.api.point_warning import PointWarning, WarningReason
 from gpubench.cost import whatif
 from gpubench.plan import expand
 from gpubench.plan.plan import Plan, Point
-from gpubench.report import efficiencies, tables
 from gpubench.scheduler import conditions
 from gpubench.units import workers_text
 from gpubench.values import Interval
@@ -42,9 +42,9 @@ def derived_result(plan: Plan, point: Point, blank: PointResult, *, results: Seq
     if source.state in _OPEN:
         return blank.model_copy(update={"state": PointState.PENDING})
     if source.state is PointState.NOT_PUBLISHED:
-        return blank.model_copy(update={"state": source.state, "reason": tables.NOT_PUBLISHED})
+        return blank.model_copy(update={"state": source.state, "reason": text.NOT_PUBLISHED})
     if source.throughput is None and (source.training is None or point.basis is Basis.EXTRAPOLATED):
-        reason = f"its figures would come from {tables.describe(source)}: {source.reason or NO_THROUGHPUT}"
+        reason = f"its figures would come from {text.describe(source)}: {source.reason or NO_THROUGHPUT}"
         state = PointState.SKIPPED if source.state is PointState.MEASURED else source.state
         return blank.model_copy(update={"state": state, "reason": conditions.clamped(reason, status_sizes.REASON_MAX)})
     if point.basis is Basis.EXTRAPOLATED:
@@ -69,7 +69,7 @@ def _extrapolated(
     alike = same_training(plan, point, results)
     if any(result.state in _OPEN for result in alike):
         return blank.model_copy(update={"state": PointState.PENDING})  # the mean would still change
-    found = [Decimal(e) for e in efficiencies.of_line(alike, line=line, baseline_workers=source.workers)]
+    found = [Decimal(e) for e in efficiencies_on_line(alike, line=line, baseline_workers=source.workers)]
     if not found:
         reason = (
             f"no point on several workers gives an efficiency of {blank.workload} at {expand.batch_text(point)} "
@@ -119,8 +119,8 @@ def _why_none(source: PointResult, alike: Sequence[PointResult]) -> str:
         for warning in result.warnings
         if warning.reason is WarningReason.NO_EFFICIENCY
     )
-    for result, text in told:
-        return f"of {_place(result)}, {text}"
+    for result, message in told:
+        return f"of {_place(result)}, {message}"
     return "measure one in this study, or set measuredBy.workers to the smallest worker count of the others"
 
 
@@ -143,3 +143,16 @@ def _measured(
 
 def _place(source: PointResult) -> str:
     return f"{source.pool}, {workers_text(source.workers)}"
+
+
+def efficiencies_on_line(
+    alike: Sequence[PointResult], *, line: Literal["weak", "strong"], baseline_workers: int
+) -> list[float]:
+    """The efficiencies on a line of all settled points among these that have more workers than a base of so many."""
+    return [
+        found.efficiency.mean
+        for result in alike
+        if result.state is not PointState.UNSTABLE
+        for found in result.scaling
+        if found.kind == line and found.baseline_workers == baseline_workers < result.workers
+    ]

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from gpubench import workloads
-from gpubench.analysis import bills, estimates, prices, relative, results
+from gpubench.analysis import bills, estimates, prices, relative, results, text
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.goals import Goal, RelativeBase
 from gpubench.api.point_result import AmountInterval, Basis, PointResult
@@ -17,7 +17,6 @@ from gpubench.cost import billing, whatif
 from gpubench.cost.price import Rate
 from gpubench.plan import expand, pool_prices
 from gpubench.plan.plan import Plan, Point
-from gpubench.report import tables, text
 from gpubench.scheduler import step
 from gpubench.scheduler.ledger import AttemptRecord, Ledger
 from gpubench.scheduler.observed import Study
@@ -71,7 +70,7 @@ class _Place(NamedTuple):
         source = expand.source_of(self.plan, self.point)
         if source is None:
             return f"ledger, attempts {', '.join(one.key for one in self.attempts)}"
-        return f"not run, {self.point.basis.value.lower()} from {tables.describe(self.points.results[source])}"
+        return f"not run, {self.point.basis.value.lower()} from {text.describe(self.points.results[source])}"
 
 
 def explained(plan: Plan, ledger: Ledger, spec: GpuBenchmarkSpec, *, index: int) -> Explained:
@@ -158,7 +157,7 @@ def _relative(place: _Place, named: RelativeBase | None) -> Iterator[Row]:
     if found is None or shown is None:
         return
     is_base = found.base == place.position
-    origin = _BASE if is_base else f"the base is {tables.describe(place.points.results[found.base])}"
+    origin = _BASE if is_base else f"the base is {text.describe(place.points.results[found.base])}"
     for name, ratio, figure in (("throughput", found.throughput, shown.throughput), ("time", found.time, shown.time)):
         field = f"relative.{name}"
         if ratio is not None and figure is not None and ratio.top is not None and ratio.bottom is not None:

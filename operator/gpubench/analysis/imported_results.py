@@ -14,12 +14,12 @@ from typing import Literal
 
 from gpubench.analysis import estimates, point_warnings, training_results
 from gpubench.analysis.estimates import MeasuredPoint
+from gpubench.analysis.text import NOT_PUBLISHED
 from gpubench.api.measuring import Mode
 from gpubench.api.point_result import GpuUsage, PointResult, PointState, Quality, Scaling, TrainingResult
 from gpubench.api.point_warning import PointWarning, WarningReason
 from gpubench.plan import expand
 from gpubench.plan.plan import ImportedPoint, ImportedRun, Plan, Point
-from gpubench.report.tables import NOT_PUBLISHED
 from gpubench.stats import intervals
 from gpubench.stats.efficiency import Among, EnvironmentKey
 from gpubench.units import workers_text

@@ -19,7 +19,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from gpubench import workloads
-from gpubench.analysis import point_warnings
+from gpubench.analysis import pairs, point_warnings, text
 from gpubench.analysis.estimates import MeasuredPoint
 from gpubench.api.goals import RelativeBase
 from gpubench.api.point_result import SOURCES, Basis, PointResult, PointState, Relative
@@ -29,7 +29,6 @@ from gpubench.cost.price import Amount, CostError, Rate
 from gpubench.plan import expand, pool_prices
 from gpubench.plan.plan import Plan, Point
 from gpubench.records import Environment
-from gpubench.report import pairs, tables
 from gpubench.scheduler import environments, stopping
 from gpubench.stats import compare
 from gpubench.stats.compare import Quantity, Sample
@@ -176,7 +175,7 @@ def _has_figures(result: PointResult) -> bool:
 
 def _obstacle(points: Points, *, index: int, base: int) -> str | None:
     """Why nothing is relative to a base that has ended, as the end of a sentence; None where it may be."""
-    found, place = points.results[base], tables.describe(points.results[base])
+    found, place = points.results[base], text.describe(points.results[base])
     if found.basis is Basis.EXTRAPOLATED:
         return f"the base, {place}, was not run: name a point that is measured"
     if found.state is PointState.UNSTABLE:

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple, Self, TypeVar
 from pydantic import model_validator
 
 from gpubench import workloads
+from gpubench.analysis import text
 from gpubench.api.point_result import AmountInterval, Basis, PointBill, PointResult, PointState
 from gpubench.api.pool import GpuPool
 from gpubench.api.sweep import DataSource
@@ -20,7 +21,7 @@ from gpubench.cost import billing, price, whatif
 from gpubench.cost.price import OwnedNode, Rate
 from gpubench.plan import pool_prices
 from gpubench.plan.plan import Plan
-from gpubench.report import tables, text
+from gpubench.report import tables
 from gpubench.report.tables import Column, Table
 from gpubench.values import Interval, Value
 
@@ -166,7 +167,7 @@ class Entry(NamedTuple):
     def shape_name(self) -> str:
         """Workers, batch and variant, and whether it was not run or never settled."""
         marks = ", ".join(_remarks(self.point))
-        return f"{tables.shape(self.point)} ({marks})" if marks else tables.shape(self.point)
+        return f"{text.shape(self.point)} ({marks})" if marks else text.shape(self.point)
 
     @property
     def name(self) -> str:
@@ -210,7 +211,7 @@ def work(point: PointResult) -> Work:
     return Work(
         workload=point.workload,
         precision=point.precision,
-        data="" if point.data is DataSource.SYNTHETIC else tables.data(point),
+        data="" if point.data is DataSource.SYNTHETIC else text.data(point),
         epochs=text.epochs(point),
         region="" if point.training is None else text.timed_region(point.training.timed_region),
     )
@@ -246,7 +247,7 @@ def _no_figures(entries: Sequence[Entry]) -> str:
     if not entries:
         return "there are no points"
     if PointState.NOT_PUBLISHED in states:
-        return tables.NOT_PUBLISHED
+        return text.NOT_PUBLISHED
     waiting = states & {PointState.PENDING, PointState.RUNNING}
     return "nothing has been measured so far" if waiting else "nothing was measured"
 

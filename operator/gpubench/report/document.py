@@ -12,6 +12,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import Literal
 
 from gpubench import records
+from gpubench.analysis import answer, text
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import Best, EnvironmentFacts, GpuBenchmarkStatus
 from gpubench.api.condition import Condition
@@ -20,7 +21,7 @@ from gpubench.api.measuring import Mode
 from gpubench.api.point_result import PointResult
 from gpubench.plan.plan import Plan
 from gpubench.records import Environment
-from gpubench.report import answer, charts, tables, text
+from gpubench.report import charts, tables
 from gpubench.report.charts import Bars, Chart, Curves, Entry, Missing, Work
 from gpubench.report.tables import Column, Table
 from gpubench.units import duration_text, workers_text
@@ -146,7 +147,7 @@ def of_studies(studies: Sequence[Reported]) -> Document:
         ("reproduce", "How to reproduce it", (*each(_reproduction), commands)),
     )
     points = [point for study in named for point in study.points]
-    measured = sum(tables.headline(point) is not None for point in points)
+    measured = sum(text.headline(point) is not None for point in points)
     pools = len({(study.label, point.pool) for study in named for point in study.points})
     return Document(
         title=f"{', '.join(study.label for study in named)}: GPU benchmark",

@@ -6,8 +6,9 @@ HTML and Markdown are made of it as of every report. Must not happen: runs of tw
 
 from collections.abc import Sequence
 
+from gpubench.analysis import text
 from gpubench.api.schedule import GpuBenchmarkScheduleStatus
-from gpubench.report import tables, text
+from gpubench.report import tables
 from gpubench.report.charts import Axis, Curves, Mark, Series
 from gpubench.report.document import Block, Document, Listing, Paragraph, Section, TitledTable
 from gpubench.report.tables import Table

@@ -6,11 +6,13 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
 from gpubench import workloads
+from gpubench.analysis import pairs, text
+from gpubench.analysis.pairs import Compared
 from gpubench.api.goodput_result import PoolGoodput
 from gpubench.api.point_result import (
     SOURCES,
@@ -30,7 +32,7 @@ from gpubench.api.price_result import PriceUsed
 from gpubench.api.sweep import DataSource
 from gpubench.plan import pool_prices
 from gpubench.plan.plan import Plan
-from gpubench.report import text
+from gpubench.stats.compare import Quantity
 from gpubench.units import duration_text, workers_text
 from gpubench.values import Interval, Value
 
@@ -72,7 +74,6 @@ IMPORTED_NOTE = (
     "Of fewer than 3 runs there is no interval."
 )
 #: What of an imported point nobody has printed.
-NOT_PUBLISHED = "not published"
 BANDWIDTH_NOTE = (
     "ALGBW is the bytes of a message over its time, BUSBW that times 2 (n - 1) / n for n workers, which is what each "
     "link carries; BATCH is elements of the message."
@@ -164,42 +165,6 @@ def goals(points: Sequence[PointResult]) -> Table:
     return keys.model_copy(update={"columns": (*keys.columns, *took), "rows": rows})
 
 
-# --- a point in words -------------------------------------------------------------------------------------------------
-
-
-def describe(point: PointResult) -> str:
-    """A point in words, for sentences."""
-    of_data = "" if point.data is DataSource.SYNTHETIC else f", {data(point)} data"
-    where = f"node {point.node} of {point.pool}" if point.node else point.pool
-    return f"{point.workload} on {where}, {shape(point)}, {point.precision}{of_data}"
-
-
-def data(point: PointResult) -> str:
-    """Where the samples came from, with what tells two such sources apart."""
-    which = point.data_path or point.data_samples
-    return point.data.value if which is None else f"{point.data.value} {which}"
-
-
-def shape(point: PointResult) -> str:
-    """Workers, batch and variant of a point in words."""
-    batch = (
-        f"global batch {point.global_batch}" if point.batch_per_worker is None else f"batch {point.batch_per_worker}"
-    )
-    variant = f" with {point.variant}" if point.variant else ""
-    return f"{workers_text(point.workers)} at {batch}{variant}"
-
-
-def headline(point: PointResult) -> str | None:
-    """The figure of a point that matters most, in a few words; None where it has none."""
-    if point.bandwidth is not None:
-        return f"{text.spread(point.bandwidth.bus, per=_GIGA)} GB/s bus bandwidth"
-    if point.training is not None and point.training.seconds is not None:
-        quality = point.training.quality
-        rest = f", {quality.metric} {text.quality(quality)}" if quality is not None else ""
-        return f"{text.duration(point.training.seconds)}{rest}"
-    return f"{text.throughput(point.throughput)} samples/s" if point.throughput and not _is_message(point) else None
-
-
 def _is_message(point: PointResult) -> bool:
     """Whether its throughput counts elements of messages, which are no samples."""
     return point.workload == workloads.MESSAGES
@@ -217,7 +182,7 @@ def _key_fields(points: Sequence[PointResult]) -> list[_Field]:
         _Field("WORKERS", lambda point: str(point.workers)),
         _Field("BATCH", lambda point: text.optional(point.batch_per_worker)),
         _Field("PRECISION", lambda point: point.precision, numeric=False),
-        _Field("DATA", data, numeric=False, default=DataSource.SYNTHETIC.value),
+        _Field("DATA", text.data, numeric=False, default=DataSource.SYNTHETIC.value),
         _Field("VARIANT", lambda point: text.optional(point.variant), numeric=False, default=text.UNDEFINED),
         _Field("BASIS", lambda point: point.basis.value, numeric=False, default=Basis.MEASURED.value),
     )
@@ -261,7 +226,7 @@ def _throughput(point: PointResult) -> str:
         return text.UNDEFINED
     is_imported = point.basis is Basis.IMPORTED or point.state is PointState.NOT_PUBLISHED
     if is_imported and point.throughput is None and point.training is None:
-        return NOT_PUBLISHED
+        return text.NOT_PUBLISHED
     return text.throughput(point.throughput)
 
 
@@ -436,7 +401,7 @@ def reasons(points: Sequence[PointResult]) -> list[str]:
     withheld = Counter(point.reason for point in points if point.state is PointState.NOT_PUBLISHED and point.reason)
     return [
         *(
-            f"{point.state.value}: {describe(point)}: {point.reason}"
+            f"{point.state.value}: {text.describe(point)}: {point.reason}"
             for point in points
             if point.reason and point.state is not PointState.NOT_PUBLISHED
         ),
@@ -454,7 +419,7 @@ def warnings(points: Sequence[PointResult]) -> list[str]:
         for message in dict.fromkeys(warning.message for warning in point.warnings):
             carriers.setdefault(message, []).append(point)
     return [
-        f"Warning: {describe(found[0]) if len(found) == 1 else f'{len(found)} points'}: {message}"
+        f"Warning: {text.describe(found[0]) if len(found) == 1 else f'{len(found)} points'}: {message}"
         for message, found in carriers.items()
     ]
 
@@ -522,7 +487,7 @@ def bills(points: Sequence[PointResult]) -> Table | None:
     titles = ("BILLED", "PER RUN", "ATTEMPTS", *(f"{part.title} %" for part in parts.values()))
     return Table(
         columns=columns("POINT", *titles, numeric=titles),
-        rows=tuple((describe(point), *_bill_cells(bill, parts)) for point, bill in billed),
+        rows=tuple((text.describe(point), *_bill_cells(bill, parts)) for point, bill in billed),
         notes=(_BILL_NOTE, *_meanings(parts), *incomplete),
     )
 
@@ -767,3 +732,68 @@ def _computed(point: PointResult) -> dict[str, object]:
         for suffix, end in _ENDS:
             record[f"{one.kind}_efficiency{suffix}"] = getattr(one.efficiency, end)
     return record
+
+
+# --- pairs of points --------------------------------------------------------------------------------------------------
+
+RATIO_NOTE = (
+    "SPEED B/A is the ratio of throughputs, or of training the seconds of A over those of B, with its 95 % interval "
+    "over the repeats: how repeatable the difference is on these nodes."
+)
+SEVERAL_NOTE = (
+    "Each interval holds for its own line with 95 %: of twenty lines without any difference, about one shows one."
+)
+_SHOWN_FIELDS = ("workload", "workers", "batch", "precision", "variant")
+_TITLES = {"workload": "WORKLOAD", "workers": "WORKERS", "batch": "BATCH", "precision": "PRECISION"}
+
+
+def compared(found: Sequence[Compared], *, by: Collection[str], notes: Sequence[str] = ()) -> Table:
+    """One line for each pair."""
+    shared = [field for field in _SHOWN_FIELDS if field not in by and _tells(found, field)]
+    own = [field for field in pairs.FIELDS if field in by or field == "pool"]
+    titles = (
+        *(Column(title=_TITLES.get(field, field.upper()), numeric=field in ("workers", "batch")) for field in shared),
+        Column(title="A"),
+        Column(title="B"),
+        Column(title="FIGURE OF A", numeric=True),
+        Column(title="FIGURE OF B", numeric=True),
+        Column(title="SPEED B/A", numeric=True),
+        Column(title="VERDICT"),
+    )
+    rows = tuple(
+        (
+            *(_cell(one.a, field) for field in shared),
+            pairs.text_of(one.a, own),
+            pairs.text_of(one.b, own),
+            _figure(one.a, one.quantity),
+            _figure(one.b, one.quantity),
+            text.bounded(one.difference.ratio),
+            one.difference.sentence,
+        )
+        for one in found
+    )
+    several = [SEVERAL_NOTE] if len(found) > 1 else []
+    return Table(columns=titles, rows=rows, notes=(RATIO_NOTE, *several, *notes))
+
+
+def _tells(found: Sequence[Compared], field: str) -> bool:
+    return field != "variant" or any(one.a.variant for one in found)
+
+
+def _cell(point: PointResult, field: str) -> str:
+    cells = {
+        "workload": point.workload,
+        "workers": str(point.workers),
+        "batch": str(point.batch_per_worker),
+        "precision": point.precision,
+        "variant": point.variant or text.UNDEFINED,
+    }
+    return cells[field]
+
+
+def _figure(point: PointResult, quantity: Quantity) -> str:
+    seconds = point.training.seconds if point.training is not None else None
+    if quantity is Quantity.SECONDS and seconds is not None:
+        return text.duration(seconds)
+    unit = "elements/s" if point.workload == workloads.MESSAGES else "samples/s"
+    return f"{text.throughput(point.throughput)} {unit}"

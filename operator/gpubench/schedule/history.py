@@ -13,14 +13,13 @@ from typing import Literal, NamedTuple
 from pydantic import ValidationError
 
 from gpubench import checksum, records, units
-from gpubench.analysis import health
+from gpubench.analysis import health, pairs, text
+from gpubench.analysis.pairs import Side
+from gpubench.analysis.text import bounded
 from gpubench.api import schedule as api
 from gpubench.api.benchmark_status import EnvironmentFacts
 from gpubench.api.point_result import Basis, PointState
 from gpubench.plan.plan import Plan
-from gpubench.report import pairs, tables
-from gpubench.report.pairs import Side
-from gpubench.report.text import bounded
 from gpubench.scheduler import conditions, node_tests
 from gpubench.scheduler.ledger import AttemptRecord, Segment
 from gpubench.stats import changepoint, compare, intervals, steady_state
@@ -126,7 +125,7 @@ def figures(side: Side, *, plan: Plan | None = None, records: Iterable[AttemptRe
         found.append(
             Figure(
                 point=identity,
-                text=conditions.clamped(tables.describe(result), _POINT_TEXT_MAX),
+                text=conditions.clamped(text.describe(result), _POINT_TEXT_MAX),
                 pool=result.pool,
                 node=result.node,
                 group=None if result.node is None else of_any_node,
@@ -180,9 +179,9 @@ def read(shards: Iterable[Mapping[str, str]]) -> tuple[Entry, ...]:
     A verdict needs no complete history, and a schedule must not stand still over an old line.
     """
     found: dict[str, Entry] = {}
-    for text in itertools.chain.from_iterable(shard.values() for shard in shards):
+    for line in itertools.chain.from_iterable(shard.values() for shard in shards):
         try:
-            entry = Entry.from_text(text)
+            entry = Entry.from_text(line)
         except (ValidationError, ValueError):
             continue
         found[entry.name] = entry

@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gpubench import workloads
+from gpubench.analysis import text
 from gpubench.api.point_result import SOURCES, AmountInterval, Basis, PointResult, PointState, Quality, TrainingResult
 from gpubench.api.sweep import DataSource
-from gpubench.report import tables, text
 from gpubench.values import Interval
 
 LENGTH_MAX = 2048  # of status.answer
@@ -56,7 +56,7 @@ def work(point: PointResult) -> tuple[str, str, DataSource, str | None, int | No
 
 
 def _of_group(points: Sequence[PointResult]) -> str:
-    found = [point for point in points if point.state is PointState.MEASURED and tables.headline(point)]
+    found = [point for point in points if point.state is PointState.MEASURED and text.headline(point)]
     run = [point for point in found if point.basis is Basis.MEASURED]
     if not run:  # what was measured elsewhere is ranked among itself only
         run = [point for point in found if point.basis is Basis.IMPORTED]
@@ -83,7 +83,7 @@ def _of_group(points: Sequence[PointResult]) -> str:
 def work_text(point: PointResult) -> str:
     """The work in words: `resnet50 in float32`."""
     epochs = f", {point.training.epochs} epoch{'s' if point.training.epochs > 1 else ''}" if point.training else ""
-    data = "" if point.data is DataSource.SYNTHETIC else f" on {tables.data(point)} data"
+    data = "" if point.data is DataSource.SYNTHETIC else f" on {text.data(point)} data"
     return f"{point.workload} in {point.precision}{data}{epochs}"
 
 
@@ -165,7 +165,7 @@ def _scaling(measured: Sequence[PointResult]) -> list[str]:
         if scaled:
             scaling, point = max(scaled, key=lambda pair: (pair[1].workers, pair[0].efficiency.mean))
             sentences.append(
-                f"Scaling efficiency from {scaling.baseline_workers} to {tables.shape(point)} on {pool}: "
+                f"Scaling efficiency from {scaling.baseline_workers} to {text.shape(point)} on {pool}: "
                 f"{text.efficiency(scaling)}, {scaling.kind} scaling."
             )
     return sentences
@@ -356,7 +356,7 @@ _MARKS = {
 
 def _named(point: PointResult) -> str:
     mark = _MARKS.get(point.basis, "")
-    return f"{tables.shape(point)} on {point.pool}{mark}"
+    return f"{text.shape(point)} on {point.pool}{mark}"
 
 
 def _listed(points: Sequence[PointResult]) -> str:

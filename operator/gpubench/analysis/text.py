@@ -10,11 +10,14 @@ from collections.abc import Iterable, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from typing import NamedTuple
 
+from gpubench import workloads
 from gpubench.api.benchmark_status import EnvironmentFacts, GpuBenchmarkStatus, TrialCounts
 from gpubench.api.measuring import TimedRegion
 from gpubench.api.point_result import AmountInterval, PointResult, Quality, Scaling
 from gpubench.api.price_result import PriceUsed, Spent
+from gpubench.api.sweep import DataSource
 from gpubench.records import environment_field_name
+from gpubench.units import workers_text
 from gpubench.values import Interval
 
 UNDEFINED = "–"
@@ -268,3 +271,46 @@ def interruptions(status: GpuBenchmarkStatus) -> tuple[str, ...]:
     """One line for each pool that was interrupted."""
     pools = () if status.goodput is None else status.goodput.pools
     return tuple(f"{pool.sentence}." for pool in pools if pool.interruptions.total)
+
+
+NOT_PUBLISHED = "not published"
+
+
+# --- a point in words -------------------------------------------------------------------------------------------------
+
+
+def describe(point: PointResult) -> str:
+    """A point in words, for sentences."""
+    of_data = "" if point.data is DataSource.SYNTHETIC else f", {data(point)} data"
+    where = f"node {point.node} of {point.pool}" if point.node else point.pool
+    return f"{point.workload} on {where}, {shape(point)}, {point.precision}{of_data}"
+
+
+def data(point: PointResult) -> str:
+    """Where the samples came from, with what tells two such sources apart."""
+    which = point.data_path or point.data_samples
+    return point.data.value if which is None else f"{point.data.value} {which}"
+
+
+def shape(point: PointResult) -> str:
+    """Workers, batch and variant of a point in words."""
+    batch = (
+        f"global batch {point.global_batch}" if point.batch_per_worker is None else f"batch {point.batch_per_worker}"
+    )
+    variant = f" with {point.variant}" if point.variant else ""
+    return f"{workers_text(point.workers)} at {batch}{variant}"
+
+
+def headline(point: PointResult) -> str | None:
+    """The figure of a point that matters most, in a few words; None where it has none."""
+    if point.bandwidth is not None:
+        return f"{spread(point.bandwidth.bus, per=1e9)} GB/s bus bandwidth"
+    if point.training is not None and point.training.seconds is not None:
+        found = point.training.quality
+        rest = f", {found.metric} {quality(found)}" if found is not None else ""
+        return f"{duration(point.training.seconds)}{rest}"
+    return (
+        f"{throughput(point.throughput)} samples/s"
+        if point.throughput and point.workload != workloads.MESSAGES
+        else None
+    )

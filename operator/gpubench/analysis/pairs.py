@@ -8,18 +8,19 @@ measured.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
+from gpubench import records
+from gpubench.analysis import text
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import EnvironmentFacts, GpuBenchmarkStatus
 from gpubench.api.measuring import Mode, TimedRegion
-from gpubench.api.point_result import SOURCES, Basis, PointResult
+from gpubench.api.point_result import SOURCES, Basis, PointResult, PointState
 from gpubench.api.sweep import Custom, Variant
 from gpubench.plan.plan import Plan
-from gpubench.report import tables, text
 from gpubench.scheduler import stopping
 from gpubench.stats import compare, intervals
-from gpubench.stats.compare import Quantity, Sample
+from gpubench.stats.compare import Difference, Quantity, Sample, Verdict
 from gpubench.units import workers_text
 from gpubench.values import Value
 
@@ -202,7 +203,7 @@ def _key(side: Side, point: PointResult) -> dict[str, str]:
         _PER_NODE: str(point.workers_per_node),
         _BATCH: str(point.batch_per_worker),
         "precision": point.precision,
-        "data": tables.data(point),
+        "data": text.data(point),
         "variant": point.variant or "none",
         _VARIANT: variant.to_json() if variant is not None else "",
         _WORKLOAD: custom.to_json() if custom is not None else "",
@@ -249,3 +250,93 @@ def _measured(side: Side) -> list[_Entry]:
 
 def _each_once(values: Iterable[_Named]) -> tuple[_Named, ...]:
     return tuple(dict.fromkeys(values))
+
+
+# --- what is said of a pair -------------------------------------------------------------------------------------------
+
+
+class Compared(Value):
+    """A pair and what is said of it."""
+
+    a: PointResult
+    b: PointResult
+    quantity: Quantity
+    difference: Difference
+
+
+def compared(a: Side, b: Side, pair: Pair, *, tolerance: float = compare.TOLERANCE) -> Compared:
+    """What the repeats of a pair of these studies say."""
+    has_seconds = {quantity(pair.a), quantity(pair.b)} == {Quantity.SECONDS}
+    of = Quantity.SECONDS if has_seconds else Quantity.THROUGHPUT
+    found = compare.difference(
+        sample(pair.b, of, confidence=b.confidence),
+        sample(pair.a, of, confidence=a.confidence),
+        quantity=of,
+        tolerance=tolerance,
+    )
+    unsettled = [name for name, point in (("A", pair.a), ("B", pair.b)) if point.state is PointState.UNSTABLE]
+    if unsettled:
+        never = f"{' and '.join(unsettled)} never settled, and such figures are not ranked"
+        found = Difference(verdict=Verdict.CANNOT_TELL, ratio=found.ratio, sentence=f"cannot tell: {never}")
+    return Compared(a=pair.a, b=pair.b, quantity=of, difference=found)
+
+
+class Standing(Protocol):
+    """A figure, as far as it says what it stands on: a result, or a point of a baseline."""
+
+    @property
+    def environment(self) -> str | None:
+        """The key of its environment, as results show it."""
+
+    @property
+    def instance_type(self) -> str | None:
+        """Of its nodes; None where it is not known."""
+
+
+def differing(
+    a: Standing, b: Standing, facts_a: Sequence[EnvironmentFacts], facts_b: Sequence[EnvironmentFacts]
+) -> str | None:
+    """In what the environments of two figures differ, as the end of a sentence; None where they do not.
+
+    Facts are those of either study. Instance type and image digest are no part of an environment's key: two figures
+    with the same key may still differ in them, where both studies know theirs. A figure says its own instance type;
+    where it does not, and of digests, those of its study that go with its key are taken together, and differ where they
+    have none in common.
+    """
+    these, those = _facts_of(a, facts_a), _facts_of(b, facts_b)
+    unlike = []
+    for field in EnvironmentFacts.model_fields:
+        here, there = _values(these, field), _values(those, field)
+        other = here != there if a.environment != b.environment else here and there and not {*here} & {*there}
+        if field != "environment" and other:
+            unlike.append(f"{records.environment_field_name(field)} {_listed(here)} against {_listed(there)}")
+    if a.environment == b.environment:
+        return f"the environments differ: {', '.join(unlike)}" if unlike else None
+    where = f"the environments differ ({a.environment or 'unknown'} and {b.environment or 'unknown'})"
+    return f"{where}: {', '.join(unlike)}" if unlike else f"{where}, and what they are was not recorded"
+
+
+def _facts_of(one: Standing, facts: Sequence[EnvironmentFacts]) -> tuple[EnvironmentFacts, ...]:
+    """What a figure may stand on: of several facts with its key those with its instance type, where it says one."""
+    same = tuple(found for found in facts if found.environment == one.environment)
+    if one.environment is None or one.instance_type is None:
+        return same
+    if own := tuple(found for found in same if _is_called(one.instance_type, found.instance_type or "")):
+        return own
+    # A study shows a few of its environments only: what it says of the key holds, and the digest was another type's.
+    known = same or (EnvironmentFacts(environment=one.environment),)
+    return tuple(found.model_copy(update={"instance_type": one.instance_type, "image_digest": None}) for found in known)
+
+
+def _is_called(shown: str, full: str) -> bool:
+    """Whether a result shows an instance type like that: a long name is cut."""
+    begin = shown.removesuffix("…")
+    return full == shown or (begin != shown and full.startswith(begin))
+
+
+def _values(facts: Sequence[EnvironmentFacts], field: str) -> tuple[str, ...]:
+    return tuple(sorted({str(value) for one in facts if (value := getattr(one, field)) is not None}))
+
+
+def _listed(values: tuple[str, ...]) -> str:
+    return " and ".join(values) or "none"

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal
 from typing import NamedTuple
 
+from gpubench.analysis import text
 from gpubench.api.point_result import AmountInterval
 from gpubench.cost import billing, price
 from gpubench.cost.price import Amount, Rate
-from gpubench.report import text
 from gpubench.stats.scaling_law import Law, Reach, Undetermined
 from gpubench.units import workers_text
 from gpubench.values import Interval
