@@ -308,6 +308,7 @@ def test_the_account_that_is_kept_is_the_one_that_is_opened_anew(seed: int) -> N
         opened = account.of(here.plan, here.ledger())
         kept = kept.following(here.ledger()) if chance.random() < 0.5 else kept.with_records(decision.record)
         assert kept == opened
+        assert kept.following(here.ledger()) is kept, "nothing was written, and something was computed again"
         if conditions.holds(decision.status.conditions, conditions.FINISHED):
             break
         here.advance()

@@ -137,13 +137,17 @@ class Account:
         )
 
     def following(self, ledger: Ledger) -> "Account":
-        """The account of a later ledger: what it has written since is taken over, and nothing else is looked at."""
+        """The account of a later ledger: what was written since is taken over. Entries that have ended never change."""
         known = {record.key: record for record in self.records()}
         entries = ledger.by_key()
         if known.keys() - entries.keys():  # somebody has taken entries away
             return of(self.plan, ledger)
-        news = [record for key, record in entries.items() if known.get(key) is not record]
-        return self.with_records(news) if news else self
+        written = [
+            record
+            for key, record in entries.items()
+            if (before := known.get(key)) is None or (before.outcome is None and before != record)
+        ]
+        return self.with_records(written) if written else self
 
     def records(self) -> Iterable[AttemptRecord]:
         """All attempts."""
