@@ -48,7 +48,6 @@ from pydantic import ValidationError
 
 from gpubench import checksum, names, records
 from gpubench import records as wire
-from gpubench.analysis import audit
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.plan.plan import Plan
@@ -626,7 +625,7 @@ def _with_kept(logs: _Logs, begun_later: _Rest, folder: Path, plan: Plan, attemp
 def _pods_of(plan: Plan, attempts: Ledger) -> Iterator[tuple[AttemptRecord, LogName]]:
     """The pods that keep records on a volume."""
     for record in attempts.records:
-        if audit.has_windows(plan, record.trial):
+        if plan.has_windows(record.trial):
             for pod in range(plan.point_of(record.trial).nodes):
                 yield record, LogName(record.trial, record.attempt, pod)
 
@@ -678,7 +677,7 @@ def _logs(place: Place, plan: Plan, attempts: Ledger, *, uid: str) -> tuple[_Log
         if said is None:
             continue
         name = LogName(str(trial), int(str(attempt)), int(index))
-        if not audit.has_windows(plan, name.trial):
+        if not plan.has_windows(name.trial):
             found[name] = (said, b"")
             continue
         own, others = split_log(said)

@@ -223,7 +223,7 @@ def _attempts(
         missing = [name for name in names if name not in contents]
         lost = [name for name in missing if exported is None or str(name) in exported.logs]
         found.findings += [f"logs/{name}: it is missing" for name in lost]
-        if not audit.has_windows(plan, record.trial):
+        if not plan.has_windows(record.trial):
             found.own_programs += record.outcome is Outcome.SUCCEEDED
             continue
         found.without_results += record.outcome not in (None, Outcome.SUCCEEDED)

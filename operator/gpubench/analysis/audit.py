@@ -53,11 +53,6 @@ class Finding(NamedTuple):
         return f"{self.place}: {self.sentence}"
 
 
-def has_windows(plan: Plan, trial: str) -> bool:
-    """Whether the pods of a trial write windows: a program of the user's own writes its result and nothing else."""
-    return not plan.point_of(trial).key.is_own_program
-
-
 # --- the plan and the ledger ------------------------------------------------------------------------------------------
 
 

@@ -308,6 +308,10 @@ class Plan(checksum.Stored):
             found[trial.point].append(trial)
         return tuple(map(tuple, found))
 
+    def has_windows(self, trial: str) -> bool:
+        """Whether the pods of a trial write windows: a program of the user's own writes its result and nothing else."""
+        return not self.point_of(trial).key.is_own_program
+
     def point_of(self, trial_id: str) -> Point:
         """The point that a trial repeats."""
         return self.points[next(trial.point for trial in self.trials if trial.id == trial_id)]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`spec.limits.budget`: which attempts fit into what is left of it, which must stop, and when a study has run out.
 
-An attempt starts only if what it is expected to be billed (`spending`), and what those that run are still expected to
+An attempt starts only if what it is expected to be billed (`account`), and what those that run are still expected to
 be, fits into the budget. To each is added what stopping it would take, so that an attempt that turns out longer can
 still be stopped in time. One of which nobody can say how long it will take runs alone. While something runs, a trial
 that does not fit waits, for less may be billed than is expected; when nothing runs, it is passed over for one that is
@@ -75,7 +75,6 @@ def state(account: Account, live: Sequence[ObservedJob], *, limit: str | None, n
         return None
     running = _running(account, live)
     begun = {one.point.key.pool for one in running}
-
     setups = {pool: account.setup({pool} - begun) for pool in accounts.pools_run(account.plan)}
     costs = (
         None if one.next_cost is None else one.next_cost + setups[point.key.pool]
@@ -116,8 +115,8 @@ def over_budget(
             stopped.append(one)
             total -= saved
     sentence = f"what it would still be billed is more than is left of limits.budget {account.prices.currency} {limit}"
-    verdict = AttemptOutcome(outcome=Outcome.STOPPED, reason=Reason.BUDGET_EXHAUSTED, sentence=sentence)
-    return dict.fromkeys((one.job.key for one in stopped), verdict)
+    end = AttemptOutcome(outcome=Outcome.STOPPED, reason=Reason.BUDGET_EXHAUSTED, sentence=sentence)
+    return dict.fromkeys((one.job.key for one in stopped), end)
 
 
 def stops_at(account: Account, live: Sequence[ObservedJob], *, limit: str | None, now: float) -> float | None:

@@ -19,7 +19,7 @@ def followed(job: ObservedJob, entry: AttemptRecord | None, *, pods: int, now: f
         trial=job.trial, attempt=job.attempt, job=job.name, job_uid=job.uid, created_at=job.created_at
     )
     found = found.model_copy(update={"queue": job.queue})
-    admitted_at = None if job.suspended or job.started_at is None else _after(job, job.started_at)
+    admitted_at = None if job.suspended or job.started_at is None else after(job, job.started_at)
     if found.admitted_at is not None and admitted_at != found.admitted_at:
         found = _ended(job, found, pods=pods, until=_ended_at(job, now=now))
     return found.model_copy(update={"admitted_at": admitted_at})
@@ -29,7 +29,7 @@ def placed(job: ObservedJob, entry: AttemptRecord | None) -> tuple[str, ...]:
     """The nodes in the entry of an attempt, where they are those of the run that goes on."""
     if entry is None:
         return ()
-    goes_on = not job.suspended and job.started_at is not None and entry.admitted_at == _after(job, job.started_at)
+    goes_on = not job.suspended and job.started_at is not None and entry.admitted_at == after(job, job.started_at)
     return entry.nodes if job.queue is None or goes_on else ()
 
 
@@ -37,14 +37,14 @@ def _ended(job: ObservedJob, begun: AttemptRecord, *, pods: int, until: float) -
     """The entry with its run as a segment, and nothing known of the next one."""
     assert begun.admitted_at is not None
     seen = sorted((pod for pod in job.leaving if pod.node is not None), key=lambda pod: pod.index)
-    times = tuple(_times(job, pod, until=until) for pod in seen if pod.scheduled_at is not None)
-    if len(times) < pods and begun.placed_at:  # pods are gone already, and were written down when they came
-        times = tuple((placed, None, max(placed, _after(job, until))) for placed in begun.placed_at)
+    of_pods = tuple(times(job, pod, until=until) for pod in seen if pod.scheduled_at is not None)
+    if len(of_pods) < pods and begun.placed_at:  # pods are gone already, and were written down when they came
+        of_pods = tuple((placed, None, max(placed, after(job, until))) for placed in begun.placed_at)
     segment = Segment(
         admitted_at=begun.admitted_at,
-        ended_at=_after(job, until),
+        ended_at=after(job, until),
         nodes=begun.nodes or tuple(pod.node for pod in seen if pod.node is not None),
-        pod_times=times,
+        pod_times=of_pods,
     )
     nothing = {"nodes": (), "placed_at": (), "instance_types": (), "zones": ()}
     return begun.model_copy(update={"segments": (*begun.segments, segment), **nothing})
@@ -57,13 +57,14 @@ def _ended_at(job: ObservedJob, *, now: float) -> float:
     return (job.suspended_since if job.suspended else job.started_at) or now
 
 
-def _times(job: ObservedJob, pod: ObservedPod, *, until: float) -> PodTimes:
+def times(job: ObservedJob, pod: ObservedPod, *, until: float) -> PodTimes:
+    """When a pod held its node, to the millisecond; no pod for less than no time."""
     assert pod.scheduled_at is not None
     ended = (pod.end.finished_at if pod.end is not None else None) or until
-    running = None if pod.running_at is None else _after(job, pod.running_at)
-    return _after(job, pod.scheduled_at), running, _after(job, max(pod.scheduled_at, ended))
+    running = None if pod.running_at is None else after(job, pod.running_at)
+    return after(job, pod.scheduled_at), running, after(job, max(pod.scheduled_at, ended))
 
 
-def _after(job: ObservedJob, moment: float) -> float:
+def after(job: ObservedJob, moment: float) -> float:
     """Seconds after the Job's creation, to the millisecond."""
     return round(moment - job.created_at, 3)

@@ -12,9 +12,7 @@ from typing import NamedTuple
 from gpubench.api.point_result import PointState
 from gpubench.api.price_result import Spent
 from gpubench.plan.plan import Plan, Point
-from gpubench.scheduler import (
-    account as accounts,
-)
+from gpubench.scheduler import account as accounts
 from gpubench.scheduler import (
     budget,
     capacity,
@@ -33,7 +31,7 @@ from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, PodTimes, 
 from gpubench.scheduler.observed import Observed, ObservedJob, ObservedNode, ObservedPod, Study
 from gpubench.scheduler.outcome import AttemptOutcome, NodeStates
 from gpubench.scheduler.trials import PointStatus, TrialStatus
-from gpubench.scheduler.waiting import Waits
+from gpubench.scheduler.waiting import Admission, Waits
 
 OPEN = frozenset({PointState.PENDING, PointState.RUNNING})
 
@@ -47,7 +45,7 @@ class Step(NamedTuple):
     trials: Mapping[str, TrialStatus]  # by the trial's id
     points: tuple[PointStatus, ...]
     pending: Waits | None  # why a gang waits
-    admission: Waits | None  # whether Kueue lets the Jobs run
+    admission: Admission | None  # whether Kueue lets the Jobs run
     spent: Spent | None
     exhausted: str | None  # what the budget leaves out, in a sentence
     now: float
@@ -75,13 +73,17 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
         for job in jobs
         if (end := _end(job, point_of[job.trial], plan=plan, observed=observed, on=seen[job.key], now=now))
     }
-    record = _new_records(ledger, jobs, ends, point_of=point_of, observed=observed, now=now)
-    after, account_after = ledger.with_records(record), account.with_records(record)
-    live = _live(jobs, after)
+
+    def recorded(
+        ends: Mapping[str, AttemptOutcome],
+    ) -> tuple[tuple[AttemptRecord, ...], Ledger, Account, tuple[ObservedJob, ...]]:
+        record = _new_records(ledger, jobs, ends, point_of=point_of, observed=observed, now=now)
+        after = ledger.with_records(record)
+        return record, after, account.with_records(record), _live(jobs, after)
+
+    record, after, account_after, live = recorded(ends)
     if over := budget.over_budget(account_after, live, limit=limit, now=now):
-        record = _new_records(ledger, jobs, ends | over, point_of=point_of, observed=observed, now=now)
-        after, account_after = ledger.with_records(record), account.with_records(record)
-        live = _live(jobs, after)
+        record, after, account_after, live = recorded(ends | over)
     entries = after.by_key()
     left = budget.state(account_after, live, limit=limit, now=now)
     trials_now = budget.left_out(plan, account_after.trials, left)
@@ -204,11 +206,7 @@ def _new_records(
         elif record != entry:
             found.append(record)
     seen = {job.key for job in jobs}
-    gone = {
-        "outcome": Outcome.FAILED,
-        "reason": Reason.JOB_VANISHED,
-        "ended_at": now,
-    }
+    gone = {"outcome": Outcome.FAILED, "reason": Reason.JOB_VANISHED, "ended_at": now}
     for record in ledger.records:
         if record.outcome is None and record.key not in seen:
             message = f"Job {record.job} was deleted by somebody else while it ran"
@@ -233,7 +231,9 @@ def _placed(
     where = environments.location(placed, nodes, pods=pods)
     if found.nodes and not where["instance_types"]:
         return found
-    placed_at = [_after(job, pod.scheduled_at) for pod in _by_index(job) if pod.node and pod.scheduled_at is not None]
+    placed_at = [
+        segments.after(job, pod.scheduled_at) for pod in _by_index(job) if pod.node and pod.scheduled_at is not None
+    ]
     when = tuple(placed_at) if len(placed_at) == pods else found.placed_at
     return found.model_copy(update={"nodes": placed, "placed_at": when, **where})
 
@@ -282,11 +282,6 @@ def _by_index(job: ObservedJob) -> list[ObservedPod]:
     return sorted(job.pods, key=lambda pod: pod.index)
 
 
-def _after(job: ObservedJob, moment: float) -> float:
-    """Seconds after the Job's creation, to the millisecond."""
-    return round(moment - job.created_at, 3)
-
-
 def _node_seconds(job: ObservedJob, *, until: float) -> float | None:
     """Time that the attempt's pods held their nodes, summed; pods that still run count up to that moment."""
     held = [
@@ -298,16 +293,8 @@ def _node_seconds(job: ObservedJob, *, until: float) -> float | None:
 
 
 def _pod_times(job: ObservedJob, *, until: float) -> tuple[PodTimes, ...]:
-    """When each pod held its node, to the millisecond; as in `_node_seconds`, no pod for less than no time."""
-    return tuple(
-        (
-            _after(job, pod.scheduled_at),
-            None if pod.running_at is None else _after(job, pod.running_at),
-            _after(job, max(pod.scheduled_at, (pod.end.finished_at if pod.end else None) or until)),
-        )
-        for pod in _by_index(job)
-        if pod.scheduled_at is not None
-    )
+    """Of the pods that had a node, in their order."""
+    return tuple(segments.times(job, pod, until=until) for pod in _by_index(job) if pod.scheduled_at is not None)
 
 
 def _is_to_be_deleted(job: ObservedJob, entry: AttemptRecord) -> bool:

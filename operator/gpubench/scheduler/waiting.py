@@ -13,20 +13,24 @@ from gpubench.scheduler.observed import Observed, ObservedJob, Study
 from gpubench.scheduler.trials import TrialStatus
 
 NEWS_AFTER_SECONDS = 10.0  # a gang that is placed within this long was not waiting
-STUCK_AFTER_SECONDS = (
-    60.0  # beyond the grace period: a kubelet under load may need half a minute to say that a pod ended
-)
-
-
+#: Beyond the grace period: a kubelet under load may need half a minute to say that a pod ended.
+STUCK_AFTER_SECONDS = 60.0
 ADMISSION_SECONDS = 10.0  # what Kueue says of a Job that waits comes without an event of the Job
 
 
 class Waits(NamedTuple):
-    """Why a gang waits; of an admission whether all Jobs under way have it."""
+    """Why a gang waits."""
 
     reason: str
     message: str
-    holds: bool = True
+
+
+class Admission(NamedTuple):
+    """Whether Kueue has admitted all Jobs under way."""
+
+    holds: bool
+    reason: str
+    message: str
 
 
 def pending(
@@ -85,7 +89,7 @@ def _no_room(gang: Gang, observed: Observed, *, now: float) -> Waits | None:
 
 def admission(
     study: Study, live: Sequence[ObservedJob], entries: Mapping[str, AttemptRecord], *, is_served: bool
-) -> Waits | None:
+) -> Admission | None:
     """Of the first Job that waits, else of all; None without a queue, and while no Job is under way."""
     queue = study.spec.queue_name
     if queue is None or not live:
@@ -93,9 +97,9 @@ def admission(
     waiting = next((job for job in live if job.suspended), None)
     if waiting is None:
         many = "1 Job was" if len(live) == 1 else f"{len(live)} Jobs were"
-        return Waits(holds=True, reason=conditions.ADMITTED, message=f"{many} admitted by queue {queue}")
+        return Admission(holds=True, reason=conditions.ADMITTED, message=f"{many} admitted by queue {queue}")
     if not is_served:
-        return Waits(
+        return Admission(
             holds=False,
             reason=conditions.KUEUE_ABSENT,
             message=f"Job {waiting.name} waits for queue {queue}, and the cluster has no Kueue (no API group "
@@ -105,6 +109,6 @@ def admission(
     if times := len(entries[waiting.key].segments):
         often = "once" if times == 1 else f"{times} times"
         sentence = f"Job {waiting.name} was evicted from queue {queue} {often}, and waits to be admitted again{said}"
-        return Waits(holds=False, reason=conditions.QUEUE_EVICTED, message=sentence)
+        return Admission(holds=False, reason=conditions.QUEUE_EVICTED, message=sentence)
     sentence = f"Job {waiting.name} waits in queue {queue}{said}"
-    return Waits(holds=False, reason=conditions.WAITING_FOR_QUEUE, message=sentence)
+    return Admission(holds=False, reason=conditions.WAITING_FOR_QUEUE, message=sentence)
