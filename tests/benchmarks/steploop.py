@@ -9,13 +9,13 @@ call of its very own step without any of them, and with the best bare loop; CPU 
 All loops live in the same processes, with the same kind of model, batch and cores, and take turns in short blocks (A B
 C, C B A, A B C, ...), so that whatever else the machine does falls on all. Ours is what a gang runs:
 `train.time_windows` with live metrics served, with records on a pipe that a thread on the same core empties, and with
-usage sampled twice in a block. The bare loop is the fastest of looped and unrolled ones, chosen by a few blocks of each
-before the measurement. model.fit has as many steps per execution as the bare loop has per call, and an optimizer that
-reduces; that its ranks stay equal is checked first. Each round gives a ratio of throughputs for either. The interval is
-Student's t over processes, each with the mean of its logarithms. The same loop twice in one process differed by 2 %, as
-its memory lay, and an interval over the rounds of one process knows nothing of that. Blocks of several ranks begin
-together and last as long as the slowest rank. A block has at least two calls of the bare loop: of resnet50 that is some
-seconds, whatever `--seconds` says.
+usage sampled twice in a block. The bare loop reduces as ours does, each gradient as it comes or all in one group. It is
+looped or unrolled, whichever is faster in a few blocks of each before the measurement. model.fit has as many steps per
+execution as the bare loop has per call, and an optimizer that reduces each gradient; that its ranks stay equal is
+checked first. Each round gives a ratio of throughputs for either. The interval is Student's t over processes, each with
+the mean of its logarithms. The same loop twice in one process differed by 2 %, as its memory lay, and an interval over
+the rounds of one process knows nothing of that. Blocks of several ranks begin together and last as long as the slowest
+rank. A block has at least two calls of the bare loop: of resnet50 that is some seconds, whatever `--seconds` says.
 
 Without an argument it runs each case of the table below with one rank and with two; `--rank` is for its own children.
 """
@@ -42,6 +42,7 @@ import rich.table
 from scipy import stats
 
 from gpubench import names
+from gpubench.api import sweep
 from gpubench.plan import assignment as assignments
 from gpubench_jobs import channel, clock, self_check
 from gpubench_jobs.engines import horovod, launch
@@ -70,12 +71,18 @@ class Case:
     batch: int
     steps_per_call: int  # of the contenders; ours decides for itself
     unroll: bool = True  # whether the steps of a call may be written out: of deep ones that takes minutes
+    one_group: bool = False  # all gradients in one message, of ours and of the bare loop
+
+    @property
+    def name(self) -> str:
+        return f"{self.workload}, one group" if self.one_group else self.workload
 
 
 CASES = (
     Case("mnist_cnn", 64, steps_per_call=10),  # a step of tens of milliseconds
     Case("resnet50", 2, steps_per_call=2, unroll=False),  # of a second, 100 MB of gradients
     Case("imdb_bidirectional_lstm", 32, steps_per_call=5, unroll=False),  # small operations, rows of an embedding
+    Case("imdb_bidirectional_lstm", 32, steps_per_call=5, unroll=False, one_group=True),  # faster so on a CPU
     Case("mnist_mlp", 1, steps_per_call=10),  # of a millisecond or two
 )
 
@@ -134,10 +141,16 @@ def main() -> int:
         print("steploop needs 2 processors, one for each of two ranks, and this process may use only one")
         return 2
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))  # so that `finally` ends the ranks
-    cases = [case for case in CASES if options.workload in (None, case.workload)]
+    cases = [
+        (case, size)
+        for case in CASES
+        if options.workload in (None, case.workload)
+        for size in options.ranks
+        if size > 1 or not case.one_group
+    ]
     if options.overhead:
-        return show_overhead([row for case in cases for size in options.ranks for row in overhead(case, size, options)])
-    rows = [compared(case, size, options) for case in cases for size in options.ranks]
+        return show_overhead([row for case, size in cases for row in overhead(case, size, options)])
+    rows = [compared(case, size, options) for case, size in cases]
     rich.console.Console(width=140).print(table(rows))
     load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
     print(f"{options.pairs} rounds in each of {options.processes} processes; load averages now {load}")
@@ -180,6 +193,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=1.0, help="length of a block")
     parser.add_argument("--rank", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--bare", help=argparse.SUPPRESS)
+    parser.add_argument("--one-group", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--workload", choices=[case.workload for case in CASES], help="only this one")
     parser.add_argument("--ranks", type=int, nargs="+", choices=(1, 2), default=(1, 2), help="gangs of so many")
     parser.add_argument("--address", help=argparse.SUPPRESS)
@@ -195,7 +209,7 @@ def measure(case: Case, size: int, options: argparse.Namespace) -> list[Any]:
 
 def _measure(case: Case, size: int, options: argparse.Namespace, *, bare: str | None) -> Any:
     """What rank 0 says of a gang of real ranks on cores of their own."""
-    assignment = make_assignment(case.workload, case.batch, size)
+    assignment = make_assignment(case.workload, case.batch, size, one_group=case.one_group)
     address = f"{ADDRESS.rpartition('.')[0]}.{next(_gangs)}"  # a rendezvous server serves one gang
     launch.serve_rendezvous(address=address, port=names.PORT_RENDEZVOUS, hosts=1, slots=size)
     cores = config.share_cores(os.sched_getaffinity(0), ranks=size, processors=1, alone=True)
@@ -208,6 +222,7 @@ def _measure(case: Case, size: int, options: argparse.Namespace, *, bare: str | 
                 command = [sys.executable, __file__, "--rank", f"--pairs={options.pairs}"]
                 command += [f"--seconds={options.seconds}", f"--workload={case.workload}"]
                 command += [*(["--overhead"] if options.overhead else []), *([f"--bare={bare}"] if bare else [])]
+                command += ["--one-group"] if case.one_group else []
                 variables = launch.worker_environment(
                     rank, inherited=os.environ, rendezvous_address=address, interface="lo"
                 )
@@ -237,7 +252,7 @@ def overhead(case: Case, size: int, options: argparse.Namespace) -> list[Overhea
     others = {"its own step": 1, f"the best one, {answers[0]['bare']}": 2}
     rows = [
         Overhead(
-            workload=case.workload,
+            workload=case.name,
             batch=case.batch,
             ranks=size,
             other=other,
@@ -256,7 +271,7 @@ def row(case: Case, size: int, *, bare_kind: str, processes: list[Rounds]) -> Ro
     rounds = itertools.chain.from_iterable(processes)
     ours, bare, fit = (statistics.harmonic_mean(side) for side in zip(*rounds, strict=True))
     return Row(
-        workload=case.workload,
+        workload=case.name,
         batch=case.batch,
         ranks=size,
         ours=ours,
@@ -288,11 +303,12 @@ def table(rows: list[Row]) -> rich.table.Table:
     return drawn
 
 
-def make_assignment(workload: str, batch: int, size: int) -> assignments.Assignment:
+def make_assignment(workload: str, batch: int, size: int, *, one_group: bool = False) -> assignments.Assignment:
     return assignments.Assignment(
         trial="steploop",
         attempt=1,
         workload=workload,
+        variant=sweep.Variant(name="steploop", communication=sweep.Communication(groups=1 if one_group else None)),
         precision="float32",
         workers=size,
         workers_per_node=size,
@@ -328,14 +344,16 @@ def make_orders(
 def run_rank(options: argparse.Namespace) -> None:
     """One rank: all three, in turns; rank 0 prints the throughputs of all rounds."""
     orders = channel.WorkerConfig.model_validate_json(os.environ[channel.ENV_CONFIG])
-    (case,) = (case for case in CASES if case.workload == options.workload)
+    (case,) = (case for case in CASES if (case.workload, case.one_group) == (options.workload, options.one_group))
     os.sched_setaffinity(0, orders.cores)
     devices.claim(orders)
     horovod.connect(workers=orders.assignment.workers)
     sys.path.insert(0, str(Path(__file__).parent))
     import steploop_bare  # type: ignore[import-not-found]  # noqa: PLC0415  # found on the path set above
 
-    bares: dict[str, Block] = steploop_bare.prepare(case.workload, case.batch, case.steps_per_call, case.unroll)
+    bares: dict[str, Block] = steploop_bare.prepare(
+        case.workload, case.batch, case.steps_per_call, case.unroll, case.one_group
+    )
     ours, own_step = prepare_ours(orders, options.seconds)
     fit, fitted = (
         (own_step, [])

@@ -2,8 +2,8 @@
 """The best bare training loops, for comparison: TensorFlow, Keras and Horovod, and nothing of gpubench.
 
 Some steps in one TensorFlow function, samples on the device, batch normalisation fused, gradients reduced one by one as
-they come or as one group, no callback, no record, no metric. A single process reduces nothing. The steps are a loop of
-the graph or are written out ("unrolled"); steploop tries all of it and compares with the fastest. `fit` is Keras' own
+they come or in one group, no callback, no record, no metric. A single process reduces nothing. The steps are a loop of
+the graph or are written out ("unrolled"); steploop tries both and compares with the fastest. `fit` is Keras' own
 loop: as many steps per execution, no XLA (which has no kernels for Horovod's operations), an optimizer that reduces
 before it applies.
 """
@@ -102,10 +102,10 @@ def classes(batch, shape):
     return x, tf.one_hot(tf.random.uniform((batch,), maxval=10, dtype=tf.int32), 10)
 
 
-def reduced(gradients, grouped=False):
+def reduced(gradients, one_group=False):
     """Averaged over ranks; the rows of an embedding summed where one is named twice, which Keras gets wrong."""
     gradients = list(gradients)
-    if hvd.size() > 1 and grouped:
+    if hvd.size() > 1 and one_group:
         gradients = hvd.grouped_allreduce(gradients, op=hvd.Average)
     elif hvd.size() > 1:
         gradients = [hvd.allreduce(gradient, op=hvd.Average) for gradient in gradients]
@@ -124,44 +124,43 @@ def begin_alike(model, optimizer):
     hvd.broadcast_variables([one.value for one in (*model.weights, *optimizer.variables)], root_rank=0)
 
 
-def prepare(name, batch, steps_per_call, unroll):
+def prepare(name, batch, steps_per_call, unroll, one_group=False):
     """Functions that train that many steps (a multiple of those per call) and return the seconds it took, by name."""
     model, optimizer, loss_of, x, y = MODELS[name](batch)
     begin_alike(model, optimizer)
     weights = [variable.value for variable in model.trainable_variables]
 
-    def step(x, y, grouped):
+    def step(x, y):
         with tf.GradientTape() as tape:
             loss = loss_of(y, model(x, training=True))
-        optimizer.apply(reduced(tape.gradient(loss, weights), grouped), model.trainable_variables)
+        optimizer.apply(reduced(tape.gradient(loss, weights), one_group), model.trainable_variables)
         return loss
 
     @tf.function(jit_compile=False)
-    def looped(x, y, grouped):
+    def looped(x, y):
         loss = 0.0
         for _ in tf.range(steps_per_call):
-            loss = step(x, y, grouped)
+            loss = step(x, y)
         return loss
 
     @tf.function(jit_compile=False)
-    def unrolled(x, y, grouped):
+    def unrolled(x, y):
         for _ in range(steps_per_call):
-            loss = step(x, y, grouped)
+            loss = step(x, y)
         return loss
 
-    def trainer(some_steps, grouped):
+    def trainer(some_steps):
         def train(steps):
             begin = time.perf_counter()
             for _ in range(steps // steps_per_call):
-                loss = some_steps(x, y, grouped)
+                loss = some_steps(x, y)
             loss.numpy()
             return time.perf_counter() - begin
 
         return train
 
     loops = {"looped": looped} | ({"unrolled": unrolled} if unroll else {})
-    groups = {"": False} | ({", one group": True} if hvd.size() > 1 else {})
-    return {f"{name}{how}": trainer(loop, grouped) for name, loop in loops.items() for how, grouped in groups.items()}
+    return {name: trainer(loop) for name, loop in loops.items()}
 
 
 def prepare_fit(name, batch, steps_per_call):
