@@ -28,6 +28,7 @@ LABEL_COMPONENT = f"{GROUP}/component"
 COMPONENT_GANG = "gang"  # Jobs and their pods
 COMPONENT_PLAN = "plan"  # the ConfigMap with the frozen plan
 COMPONENT_LEDGER = "ledger"  # ConfigMaps with attempt records
+COMPONENT_ANALYSIS = "analysis"  # ConfigMaps with what the results say
 COMPONENT_HISTORY = "history"  # ConfigMaps with the results of a schedule's runs
 COMPONENT_RENDEZVOUS = "rendezvous"  # the headless Service
 COMPONENT_TOKEN = "token"  # noqa: S105  # the Secret with which the pods of a study know each other
@@ -142,6 +143,11 @@ def plan_name(benchmark: str, uid: str) -> str:
 def ledger_name(benchmark: str, uid: str, *, shard: int) -> str:
     """One ConfigMap of the attempt ledger."""
     return f"{study_name(benchmark, uid)}-ledger-{shard}"
+
+
+def analysis_name(benchmark: str, uid: str, *, part: int) -> str:
+    """One ConfigMap of the analysis."""
+    return f"{study_name(benchmark, uid)}-analysis-{part}"
 
 
 def log_name(*, trial: str, attempt: int, pod: int) -> str:

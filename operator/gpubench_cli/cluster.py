@@ -91,6 +91,12 @@ class Cluster:
         """ConfigMaps that belong to a benchmark: its plan and its ledger."""
         return self._owned(kube.CONFIG_MAPS, uid, what="ConfigMaps")
 
+    def config_map(self, name: str) -> dict[str, Any] | None:
+        """One ConfigMap; None where there is none."""
+        asked = self._api.get(kube.CONFIG_MAPS, name=name, namespace=self.namespace)
+        found: dict[str, Any] | None = self._run(asked, what=f"ConfigMap {name} in namespace {self.namespace}")
+        return found
+
     def pods(self, uid: str) -> tuple[dict[str, Any], ...]:
         """Pods of a benchmark that are still there."""
         return self._owned(kube.PODS, uid, what="Pods")

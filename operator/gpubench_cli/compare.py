@@ -112,7 +112,7 @@ def _find(text: str, *, namespace: str | None) -> _Found:
     if results.is_results_folder(path):
         side = side_of_folder(path)
     else:
-        side = pairs.of_spec(shown.name, results.read_spec(shown.spec, name=name), shown.status)
+        side = pairs.of_spec(shown.name, results.read_spec(shown.spec, name=name), shown.full())
     records = results.read_ledger(path).environment_by_key() if results.is_results_folder(path) else {}
     return _Found(_chosen(side, selection, text=text), shown.source, records)
 

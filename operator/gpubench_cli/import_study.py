@@ -34,7 +34,7 @@ from pydantic import ValidationError
 from gpubench.analysis import analyze
 from gpubench.analysis import status as statuses
 from gpubench.api.benchmark import POINTS_MAX
-from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api.benchmark_status import FullStatus
 from gpubench.api.measuring import Mode
 from gpubench.plan import expand
 from gpubench.plan.expand import freeze
@@ -415,7 +415,7 @@ def run_command(arguments: argparse.Namespace) -> int:
     found = imported(planned, arguments.measurements)
     plan = expand.with_measurements(planned, found)
     made = step.step(plan, Ledger(), account.of(plan, Ledger()), Observed(study=study), now)
-    status = statuses.status(study, plan, made, analyze.analyze(plan, Ledger(), made.points, study.spec), now=now)
+    status = statuses.full(study, plan, made, analyze.analyze(plan, Ledger(), made.points, study.spec), now=now)
     folder = _write(arguments, plan, status, name=study.name)
     terminal.tell(f"imported from {found.origin}: {len(found.points)} points")
     show.show_status(study.name, str(folder.path), status)
@@ -437,7 +437,7 @@ def again(plan: Plan, planned: Plan, path: Path) -> str | None:
     return None
 
 
-def _write(arguments: argparse.Namespace, plan: Plan, status: GpuBenchmarkStatus, *, name: str) -> ResultsFolder:
+def _write(arguments: argparse.Namespace, plan: Plan, status: FullStatus, *, name: str) -> ResultsFolder:
     # A study whose pools come from a file of their own is kept with them: it must be read again without that file.
     text = "\n---\n".join(
         path.read_text(encoding="utf-8") for path in (arguments.study, arguments.pools) if path is not None

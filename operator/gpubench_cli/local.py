@@ -32,7 +32,7 @@ import psutil
 
 from gpubench import names
 from gpubench.analysis import analyze, status
-from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api.benchmark_status import FullStatus, GpuBenchmarkStatus
 from gpubench.plan.plan import Plan
 from gpubench.records import Environment
 from gpubench.scheduler import account, capacity, conditions, environments, events, manifests, step
@@ -423,7 +423,7 @@ class Reporter(Protocol):
     def happened(self, happening: Event) -> None:
         """Something to tell once."""
 
-    def progressed(self, status: GpuBenchmarkStatus, running: Gang | None) -> None:
+    def progressed(self, status: FullStatus, running: Gang | None) -> None:
         """Where the study stands, and the gang that runs."""
 
 
@@ -454,10 +454,10 @@ class LocalRun:
         self._account = account.of(plan.as_measured(), self._ledger)
         self._gangs: list[LocalGang] = []
         self._running: Gang | None = None
-        self._status: GpuBenchmarkStatus | None = None
+        self._status: FullStatus | None = None
         self._signals: list[int] = []
 
-    def run(self) -> GpuBenchmarkStatus:
+    def run(self) -> FullStatus:
         """The status at the end; Stopped after a signal."""
         with self._listening(), adopting():
             try:
@@ -469,11 +469,11 @@ class LocalRun:
             raise Stopped(self._signals[0])
         return status
 
-    def _done(self, status: GpuBenchmarkStatus) -> bool:
+    def _done(self, status: FullStatus) -> bool:
         over = self._study.spec.suspend or conditions.holds(status.conditions, conditions.FINISHED)
         return over and not self._gangs
 
-    def _step(self) -> GpuBenchmarkStatus:
+    def _step(self) -> FullStatus:
         """Observe, decide, act."""
         for gang in self._gangs:
             gang.tend()
@@ -487,7 +487,7 @@ class LocalRun:
             made = step.step(self._plan, before.with_environments(read), self._account, observed, now)
         self._account = made.account
         found = analyze.analyze(self._plan, made.ledger, made.points, self._study.spec)
-        self._act(made, status.status(self._study, self._plan, made, found, now=now))
+        self._act(made, status.full(self._study, self._plan, made, found, now=now))
         assert self._status is not None
         return self._status
 
@@ -516,7 +516,7 @@ class LocalRun:
                 held[job.pool] = held.get(job.pool, 0) + job.slots
         return Observed(study=self._study, jobs=jobs, free=capacity.free_slots(self._plan, held))
 
-    def _act(self, made: step.Step, status: GpuBenchmarkStatus) -> None:
+    def _act(self, made: step.Step, status: FullStatus) -> None:
         """Processes, then what people are told."""
         for gang in self._gangs:
             if any(reference.uid == gang.uid for reference in made.actions.delete):
@@ -532,8 +532,8 @@ class LocalRun:
             self._reporter.happened(event)
         if status != self._status:
             self._status = status
-            told = {"conditions": status.conditions, "started_at": status.started_at}
-            self._study = self._study.model_copy(update=told)
+            written = GpuBenchmarkStatus(conditions=status.conditions, started_at=status.started_at)
+            self._study = self._study.model_copy(update={"status": written})
             machine = self._place.machine.name
             self._place.folder.write(
                 Summary(name=self._study.name, uid=self._study.uid, machine=machine, status=status)

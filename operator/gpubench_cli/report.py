@@ -8,15 +8,11 @@ template), and is loaded only where it is needed.
 import argparse
 from pathlib import Path
 
-from gpubench.analysis import bills
 from gpubench.api.benchmark import GpuBenchmarkSpec
-from gpubench.api.benchmark_status import GpuBenchmarkStatus
-from gpubench.api.status_sizes import BILLED_POINTS_MAX
 from gpubench.plan.plan import Plan
 from gpubench.records import Environment
 from gpubench.report import document, markdown
 from gpubench.report.document import Document, Reported
-from gpubench.scheduler.ledger import Ledger
 from gpubench_cli import documents, results, terminal
 from gpubench_cli.terminal import Refusal
 
@@ -78,7 +74,7 @@ def _of_folder(path: Path) -> Reported:
     return Reported(
         name=summary.name,
         source=str(path),
-        status=_billed(summary.status, plan, ledger),
+        status=summary.status,
         spec=_spec(path, summary.name, plan),
         plan=plan,
         environments=ledger.environments,
@@ -102,12 +98,12 @@ def of_cluster(place: results.Place, name: str) -> Reported:
     """A study of the cluster, with the plan and the environments that it keeps there."""
     body = place.benchmark(name)
     metadata = body["metadata"]
-    status = results.read_status(body.get("status"), name=name)
+    status = results.status_of(place, name, body)
     plan: Plan | None = None
     environments: tuple[Environment, ...] = ()
     if status.started_at is not None:
         plan, ledger = results.plan_and_ledger(place.config_maps(metadata["uid"]), name=name, uid=metadata["uid"])
-        environments, status = ledger.environments, _billed(status, plan, ledger)
+        environments = ledger.environments
     return Reported(
         name=name,
         source=f"namespace {metadata.get('namespace', 'default')}",
@@ -118,13 +114,6 @@ def of_cluster(place: results.Place, name: str) -> Reported:
         study_text=results.study_text(body),
         machine=place.host,
     )
-
-
-def _billed(status: GpuBenchmarkStatus, plan: Plan, ledger: Ledger) -> GpuBenchmarkStatus:
-    """The status with the bills that it leaves to the ledger, because its study has too many points to hold them."""
-    if len(status.results) <= BILLED_POINTS_MAX:
-        return status
-    return status.model_copy(update={"results": bills.with_bills(plan, status.results, ledger.by_trial())})
 
 
 def _spec(path: Path, name: str, plan: Plan) -> GpuBenchmarkSpec | None:

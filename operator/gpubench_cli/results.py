@@ -7,7 +7,7 @@
                     when it was seen to run and one from its end: the later line counts
     environments.jsonl  what the figures stand on (measure.records.Environment), one JSON object a line, each
                     comparability key once
-    status.json     a Summary: whose status this is, and the status (api.benchmark_status.GpuBenchmarkStatus)
+    status.json     a Summary: whose status this is, and the status (api.benchmark_status.FullStatus)
     prices.yaml     of a folder that was re-priced: the GpuPools whose prices plan.json has; the Summary has its digest
     logs/           <trial>.<attempt>.<pod>.jsonl: the pod's records with all windows; .err: what it said besides
     checkpoints/    <trial>/: of trainings of this machine that have no result yet (gpubench_jobs.worker.checkpoint)
@@ -49,7 +49,7 @@ from pydantic import ValidationError
 from gpubench import checksum, names, records
 from gpubench import records as wire
 from gpubench.api.benchmark import GpuBenchmarkSpec
-from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api.benchmark_status import Analysis, FullStatus, GpuBenchmarkStatus
 from gpubench.plan.plan import Plan
 from gpubench.records import Environment, Failure
 from gpubench.scheduler import conditions, ledger, manifests
@@ -106,7 +106,7 @@ class Summary(checksum.Stored):
     gpubench: str | None = None  # version whose words the status has: another one may choose others
     exported: Exported | None = None
     repriced: Repriced | None = None
-    status: GpuBenchmarkStatus
+    status: FullStatus
 
 
 class LogName(NamedTuple):
@@ -453,6 +453,9 @@ class Place(Protocol):
     def config_maps(self, uid: str) -> tuple[dict[str, Any], ...]:
         """ConfigMaps that belong to it."""
 
+    def config_map(self, name: str) -> dict[str, Any] | None:
+        """One ConfigMap; None where there is none."""
+
     def pods(self, uid: str) -> tuple[dict[str, Any], ...]:
         """Pods of it that are still there."""
 
@@ -494,7 +497,7 @@ def export(place: Place, name: str, path: Path, *, records_at: Path | None = Non
     body = place.benchmark(name)
     uid = str(body["metadata"]["uid"])
     plan, attempts = plan_and_ledger(place.config_maps(uid), name=name, uid=uid)
-    status = read_status(body.get("status"), name=name)
+    status = status_of(place, name, body)
     kept = None if records_at is None else _records_folder(records_at, body)
     logs, begun_later = _logs(place, plan, attempts, uid=uid)
     if kept is not None:
@@ -535,7 +538,7 @@ def export(place: Place, name: str, path: Path, *, records_at: Path | None = Non
     return f"{folder.path}: {len(attempts.records)} attempts, and the records of {len(logs)} of their {pods} pods"
 
 
-def _has_come_to_its_end(status: GpuBenchmarkStatus, attempts: Ledger) -> bool:
+def _has_come_to_its_end(status: FullStatus, attempts: Ledger) -> bool:
     """Whether no pod writes any more. A study whose budget was raised goes on before its status says so."""
     return conditions.holds(status.conditions, conditions.FINISHED) and all(
         record.outcome is not None for record in attempts.records
@@ -688,6 +691,30 @@ def _logs(place: Place, plan: Plan, attempts: Ledger, *, uid: str) -> tuple[_Log
     return found, begun_later
 
 
+def status_of(place: Place, name: str, body: Mapping[str, Any]) -> FullStatus:
+    """The status of an object with its analysis, made again where the stored one is not the operator's."""
+    from gpubench.analysis import analyze, audit, status  # noqa: PLC0415  # of results folders all is there
+
+    short, uid = read_status(body.get("status"), name=name), str((body.get("metadata") or {}).get("uid"))
+    for _ in range(2):  # the operator may just be writing another one
+        if short.analysis is None:
+            return status.with_analysis(short, Analysis())
+        stored = [names.analysis_name(name, uid, part=number) for number in range(short.analysis.parts)]
+        bodies = [place.config_map(one) or {} for one in stored]
+        parts = [(body.get("data") or {}).get(manifests.ANALYSIS_KEY, "") for body in bodies]
+        found = analyze.read(parts, short.analysis)
+        if found is not None:
+            return status.with_analysis(short, found)
+        body = place.benchmark(name)
+        short = read_status(body.get("status"), name=name)
+    terminal.tell(
+        f"{name}: ConfigMap {stored[0]} is not what the operator has written: analysed again from its attempts"
+    )
+    plan, attempts = plan_and_ledger(place.config_maps(uid), name=name, uid=uid)
+    known = status.with_analysis(short, Analysis())
+    return audit.status_again(plan, attempts, read_spec(body.get("spec"), name=name), known)
+
+
 def read_status(content: object, *, name: str) -> GpuBenchmarkStatus:
     """The status of an object of the cluster; empty while the operator has not looked at it."""
     try:
@@ -735,7 +762,7 @@ class StoredStudy(NamedTuple):
     spec: GpuBenchmarkSpec
     plan: Plan
     ledger: Ledger
-    status: GpuBenchmarkStatus
+    status: FullStatus
     repriced: Repriced | None = None
 
 
@@ -784,5 +811,5 @@ def stored_in_cluster(place: Place, name: str, *, source: str) -> StoredStudy:
         spec=read_spec(body.get("spec"), name=name),
         plan=plan,
         ledger=attempts,
-        status=read_status(body.get("status"), name=name),
+        status=status_of(place, name, body),
     )

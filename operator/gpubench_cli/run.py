@@ -23,7 +23,7 @@ from gpubench import names
 from gpubench.analysis import answer, comparison, text
 from gpubench.analysis.comparison import Reference
 from gpubench.api import validate
-from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api.benchmark_status import FullStatus
 from gpubench.api.goals import CompareTo
 from gpubench.api.point_result import Judgement
 from gpubench.api.pool import GpuPool, GpuPoolSpec, Slot
@@ -269,7 +269,7 @@ def as_here(study: Study, plan: Plan, *, here: machine.Machine, sources: machine
     return machine.skip_what_has_no_folder(study, machine.skip_what_this_machine_is_not(plan, here), sources)
 
 
-def exit_code(status: GpuBenchmarkStatus) -> int:
+def exit_code(status: FullStatus) -> int:
     """Of a study that has finished: it did not succeed, or it is slower than its baseline."""
     is_slower = status.comparison is not None and status.comparison.verdict is Judgement.FAIL
     succeeded = conditions.holds(status.conditions, conditions.SUCCEEDED) and not is_slower
@@ -318,14 +318,14 @@ def refuse_missing_libraries() -> None:
 
 def _run(
     study: Study, plan: Plan, *, here: machine.Machine, sources: machine.Sources, folder: ResultsFolder
-) -> GpuBenchmarkStatus:
+) -> FullStatus:
     trial_seconds = estimate.trial_seconds(plan)
     with local.scratch() as scratch, terminal.Progression(trial_seconds=trial_seconds, name=study.name) as progression:
         place = Place(machine=here, command=LAUNCHER, folder=folder, scratch=scratch, sources=sources)
         return local.LocalRun(study, plan, place=place, reporter=progression).run()
 
 
-def _report(status: GpuBenchmarkStatus, folder: ResultsFolder, *, note: str | None) -> None:
+def _report(status: FullStatus, folder: ResultsFolder, *, note: str | None) -> None:
     terminal.print_tables(tables.of_study(status.results, status.prices))
     for sentence in (*text.environments(status.environments, status.results), *map(text.price, status.prices)):
         terminal.write(sentence)

@@ -17,10 +17,8 @@ from typing import Any
 import yaml
 
 from gpubench.analysis import answer, text
-from gpubench.analysis import bills as point_bills
-from gpubench.api.benchmark_status import Comparison, Condition, GpuBenchmarkStatus
+from gpubench.api.benchmark_status import Comparison, Condition, FullStatus, GpuBenchmarkStatus
 from gpubench.api.point_result import PointState
-from gpubench.api.status_sizes import BILLED_POINTS_MAX
 from gpubench.report import tables
 from gpubench.scheduler import conditions
 from gpubench.units import epoch_seconds
@@ -30,10 +28,6 @@ from gpubench_cli.terminal import Refusal
 from gpubench_cluster import kube
 
 _WITH_SPEC = ("json", "yaml")
-_EXPORT_FIRST = (
-    f"The status of a study of more than {BILLED_POINTS_MAX} points holds no bills: `gpubench export` it, and show the "
-    "folder."
-)
 
 
 class Shown(Value):
@@ -43,7 +37,13 @@ class Shown(Value):
     source: str  # folder, or namespace of the cluster
     spec: Any = None
     repriced: results.Repriced | None = None
-    status: GpuBenchmarkStatus
+    status: FullStatus | GpuBenchmarkStatus  # the short one where the analysis may not be read
+
+    def full(self) -> FullStatus:
+        """The status with its analysis; Refusal where that may not be read."""
+        if isinstance(self.status, GpuBenchmarkStatus):
+            raise Refusal(f"{self.name}: this needs its analysis, and you may not read the ConfigMaps of its namespace")
+        return self.status
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -76,11 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.bill and arguments.output != "table":
         raise Refusal(f"--bill is a table, and -o {arguments.output} has the bills anyway: leave out one of the two")
     with_spec = arguments.output in _WITH_SPEC
-    with_bills = arguments.bill or arguments.output != "table"
-    shown = [
-        find(name, namespace=arguments.namespace, with_spec=with_spec, with_bills=with_bills)
-        for name in arguments.names
-    ]
+    shown = [find(name, namespace=arguments.namespace, with_spec=with_spec) for name in arguments.names]
     print_studies(shown, output=arguments.output, bill=arguments.bill)
     return terminal.EXIT_DONE
 
@@ -106,14 +102,14 @@ def as_csv(shown: Sequence[Shown]) -> str:
     )
     writer.writeheader()
     for study in shown:
-        for point in study.status.results:
+        for point in study.full().results:
             repriced_at = study.repriced.at if study.repriced is not None else ""
             place = {"study": study.name, "source": study.source, "repriced_at": repriced_at}
             writer.writerow({**place, **tables.flat(point)})
     return text.getvalue()
 
 
-def show_status(name: str, source: str, status: GpuBenchmarkStatus, *, remark: str | None = None) -> None:
+def show_status(name: str, source: str, status: FullStatus | GpuBenchmarkStatus, *, remark: str | None = None) -> None:
     """One study: how it stands, what else must be known of it, the table, the answer."""
     stand = [part for part in (status.phase or "not started", _points(status), _trials(status)) if part]
     terminal.write(f"{name} ({source}): {', '.join(stand)}")
@@ -128,28 +124,29 @@ def show_status(name: str, source: str, status: GpuBenchmarkStatus, *, remark: s
             terminal.write(finished or "There are no results yet.")
         return
     terminal.write("")
-    terminal.print_tables(tables.of_study(status.results, status.prices))
-    for sentence in (*text.environments(status.environments, status.results), *map(text.price, status.prices)):
-        terminal.write(sentence)
-    if status.seed is not None:
-        terminal.write(f"\nOrder of the trials: repeat by repeat, each shuffled with seed {status.seed}.")
-    terminal.write(f"\n{status.answer or answer.answer(status.results)}")
-    for one in status.comparisons:
-        terminal.write(f"\n{one.sentence}.")
-    for sentence in text.interruptions(status):
-        terminal.write(f"\n{sentence}")
-    for sentence in spending(status):
-        terminal.write(f"\n{sentence}")
+    order = None if status.seed is None else f"repeat by repeat, each shuffled with seed {status.seed}"
+    if isinstance(status, GpuBenchmarkStatus):
+        terminal.print_table(tables.summaries(status.results))
+        said: tuple[str | None, ...] = (status.answer,)
+    else:
+        terminal.print_tables(tables.of_study(status.results, status.prices))
+        for sentence in (*text.environments(status.environments, status.results), *map(text.price, status.prices)):
+            terminal.write(sentence)
+        summary = status.answer or answer.answer(status.results)
+        said = (summary, *(f"{one.sentence}." for one in status.comparisons), *text.interruptions(status))
+    for one in (order and f"Order of the trials: {order}.", *said, *spending(status)):
+        if one is not None:
+            terminal.write(f"\n{one}")
     if status.comparison is not None:
         terminal.write(f"\n{compared(status.comparison)}")
 
 
-def show_bill(status: GpuBenchmarkStatus) -> None:
+def show_bill(status: FullStatus) -> None:
     """What was billed, point by point."""
     terminal.write("")
     table = tables.bills(status.results)
     if table is None:
-        terminal.write(text.NO_BILL if len(status.results) <= BILLED_POINTS_MAX else _EXPORT_FIRST)
+        terminal.write(text.NO_BILL)
         return
     terminal.print_table(table)
     terminal.write("")
@@ -157,7 +154,7 @@ def show_bill(status: GpuBenchmarkStatus) -> None:
         terminal.write(sentence)
 
 
-def spending(status: GpuBenchmarkStatus) -> list[str]:
+def spending(status: FullStatus | GpuBenchmarkStatus) -> list[str]:
     """What the study has spent so far, and that its budget leaves something out, each in a line."""
     found = [] if status.spent is None else [text.spent(status.spent)]
     exhausted = (one for one in status.conditions if (one.type, one.status) == (conditions.BUDGET_EXHAUSTED, "True"))
@@ -169,7 +166,7 @@ def compared(comparison: Comparison) -> str:
     return f"{comparison.verdict.value}, compared with {comparison.baseline}: {comparison.sentence}."
 
 
-def waits_for(status: GpuBenchmarkStatus) -> Condition | None:
+def waits_for(status: FullStatus | GpuBenchmarkStatus) -> Condition | None:
     """The condition that says why nothing goes on; None where something does, or all is over."""
     if conditions.holds(status.conditions, conditions.FINISHED):
         return None
@@ -181,19 +178,19 @@ def waits_for(status: GpuBenchmarkStatus) -> Condition | None:
     return next((found for found in status.conditions if found.reason == conditions.WAITING_FOR_POOLS), None)
 
 
-def _points(status: GpuBenchmarkStatus) -> str | None:
+def _points(status: FullStatus | GpuBenchmarkStatus) -> str | None:
     return None if status.points_done is None else f"{status.points_done} points have ended"
 
 
-def _trials(status: GpuBenchmarkStatus) -> str | None:
+def _trials(status: FullStatus | GpuBenchmarkStatus) -> str | None:
     """How far a study is that goes on; when it is over, its table says how often each point was measured."""
     if status.trials is None or conditions.holds(status.conditions, conditions.FINISHED):
         return None
     return f"{status.trials.finished} of {text.trials(status.trials)} trials"
 
 
-def find(name: str, *, namespace: str | None, with_spec: bool, with_bills: bool = False) -> Shown:
-    """A study by the name of its object, or by its results folder; a folder's spec and all bills only on request."""
+def find(name: str, *, namespace: str | None, with_spec: bool) -> Shown:
+    """A study by the name of its object, or by its results folder; a folder's spec only on request."""
     path = Path(name)
     if results.is_results_folder(path):
         summary = results.read_summary(path)
@@ -203,7 +200,7 @@ def find(name: str, *, namespace: str | None, with_spec: bool, with_bills: bool 
             source=str(path),
             spec=spec,
             repriced=summary.repriced,
-            status=_billed(path, summary.status) if with_bills else summary.status,
+            status=summary.status,
         )
     if path.is_dir() or "/" in name:
         raise Refusal(results.why_none(path))
@@ -211,20 +208,15 @@ def find(name: str, *, namespace: str | None, with_spec: bool, with_bills: bool 
 
     with cluster.connect(namespace) as place:
         found = place.benchmark(name)
-    return Shown(
-        name=name,
-        source=f"namespace {place.namespace}",
-        spec=found.get("spec"),
-        status=results.read_status(found.get("status"), name=name),
-    )
-
-
-def _billed(path: Path, status: GpuBenchmarkStatus) -> GpuBenchmarkStatus:
-    """The status with the bills that it leaves to the ledger, because its study has too many points to hold them."""
-    if len(status.results) <= BILLED_POINTS_MAX:
-        return status
-    plan, attempts = results.read_plan(path), results.read_ledger(path).by_trial()
-    return status.model_copy(update={"results": point_bills.with_bills(plan, status.results, attempts)})
+        source, spec = f"namespace {place.namespace}", found.get("spec")
+        try:
+            return Shown(name=name, source=source, spec=spec, status=results.status_of(place, name, found))
+        except kube.Forbidden:
+            terminal.tell(
+                f"{name}: you may not read ConfigMaps in {source}, where its analysis is: this is its summary"
+            )
+            short = results.read_status(found.get("status"), name=name)
+            return Shown(name=name, source=source, spec=spec, status=short)
 
 
 def _document(shown: Sequence[Shown]) -> dict[str, object]:
@@ -238,7 +230,7 @@ def _tables(shown: Sequence[Shown], *, bill: bool) -> None:
         remark = study.repriced.sentence if study.repriced is not None else None
         show_status(study.name, study.source, study.status, remark=remark)
         if bill:
-            show_bill(study.status)
+            show_bill(study.full())
 
 
 # --- gpubench watch ---------------------------------------------------------------------------------------------------
@@ -277,7 +269,8 @@ def watch(arguments: argparse.Namespace) -> int:
                 progression=progression,
                 retry=(kube.TemporaryError,),
             )
-    show_status(arguments.name, f"namespace {place.namespace}", status)
+    shown = find(arguments.name, namespace=arguments.namespace, with_spec=False)
+    show_status(arguments.name, shown.source, shown.status)
     succeeded = conditions.holds(status.conditions, conditions.SUCCEEDED)
     return terminal.EXIT_DONE if succeeded else terminal.EXIT_STUDY_FAILED
 
@@ -357,8 +350,7 @@ class _Told:
         for index, point in enumerate(status.results):
             if point.state not in _OPEN and index not in self._ended:
                 self._ended.add(index)
-                found = text.headline(point) or point.reason
-                self._progression.line(f"{point.state.value}: {text.describe(point)}: {found}")
+                self._progression.line(f"{point.state.value}: {point.key}: {point.summary or point.message}")
 
     def _tell_pending(self, status: GpuBenchmarkStatus) -> None:
         """Why nothing goes on, when that is something new."""

@@ -5,11 +5,11 @@ The figures have no memory but the statuses: after a restart they come back from
 object vanish with it. Names, labels and help come from the catalogue. A figure that a status does not have has no
 series: it is never 0.
 
-A study of 20 points has 800 series, and most studies are over: each one's lines are written once and kept, compressed,
-until its status is another one. To write all of them at every scrape took 50 s for a thousand studies.
+Most studies are over: each one's lines are written once and kept, compressed, until its status or its analysis is
+another one. To write all of them at every scrape took 50 s for a thousand studies. The lines of an analysis are made
+in the worker process that made it.
 """
 
-import functools
 import importlib.metadata
 import logging
 import platform
@@ -17,7 +17,8 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import prometheus_client
 from prometheus_client import core, exposition, registry
@@ -26,6 +27,7 @@ from pydantic import ValidationError
 from gpubench import metrics, units, workloads
 from gpubench.analysis import text
 from gpubench.api.benchmark_status import (
+    Analysis,
     AttemptCounts,
     Best,
     Comparison,
@@ -54,97 +56,119 @@ _log = logging.getLogger(__name__)
 
 #: A value and its labels, in the order of the metric's.
 _Sample = tuple[tuple[str, ...], float]
-_Samples = dict[str, list[_Sample]]
+Samples = dict[str, list[_Sample]]
 _SECONDS_PER_HOUR = 3600.0
 
 
-class _Seen(registry.Collector):
-    """A benchmark as it was last seen: what its series are made of."""
-
-    def __init__(
-        self, key: queue.Key, raw: Mapping[str, Any], status: GpuBenchmarkStatus, budget: tuple[str, float] | None
-    ) -> None:
-        self._study = (key.namespace, key.name)
-        self._raw = raw
-        self._status = status
-        self._budget = budget
-
-    def is_still(self, raw: Mapping[str, Any], budget: tuple[str, float] | None) -> bool:
-        """Whether its series would be the same."""
-        return (self._raw, self._budget) == (raw, budget)
-
-    def add_to(self, samples: _Samples) -> None:
-        """Its samples, to those of others."""
-        _add_study(samples, self._study, self._status)
-        if self._budget is not None:
-            currency, amount = self._budget
-            samples.setdefault(metrics.BUDGET.name, []).append(((*self._study, currency), amount))
-
-    def collect(self) -> Iterator[core.Metric]:
-        """Its series, family by family."""
-        samples: _Samples = {}
-        self.add_to(samples)
-        yield from families(samples)
-
-    @functools.cached_property
-    def lines(self) -> dict[str, bytes]:
-        """Its lines by the name of their family, compressed; gauges are written alike in both formats."""
-        page = f"\n{exposition.generate_latest(self).decode()}"
-        found = {}
-        for family in page.split("\n# HELP ")[1:]:  # a label that holds a new line has it as two other characters
-            name, (_, _, lines) = family.partition(" ")[0], family.split("\n", 2)
-            found[name] = zlib.compress(f"{lines.rstrip()}\n".encode(), level=1)
-        return found
+#: Lines of an exposition by the name of their family, compressed.
+Lines = Mapping[str, bytes]
 
 
-class Figures(registry.Collector):
-    """The statuses of all benchmarks, as metrics."""
+class _Seen(NamedTuple):
+    """A benchmark as it was last seen."""
+
+    uid: str
+    raw: Mapping[str, Any]
+    budget: tuple[str, float] | None
+    progress: Lines
+    sha256: str | None = None  # of the analysis that the other lines are of
+    figures: Lines = MappingProxyType({})
+
+
+class Figures:
+    """Of all benchmarks, as lines of metrics: how far they have come, and what their analyses say."""
 
     def __init__(self) -> None:
-        self._statuses: dict[queue.Key, _Seen] = {}
+        self._seen: dict[queue.Key, _Seen] = {}
 
     def observe(self, key: queue.Key, benchmark: kube.Object) -> None:
         """Take a benchmark's status, and its budget, as they are now."""
-        raw = benchmark.get("status") or {}
+        raw, uid = benchmark.get("status") or {}, kube.uid_of(benchmark)
         budget = _budget(benchmark.get("spec") or {}, raw)
-        before = self._statuses.get(key)
-        if before is not None and before.is_still(raw, budget):
+        before = self._seen.get(key)
+        if before is not None and (before.uid, before.raw, before.budget) == (uid, raw, budget):
             return
         try:
-            self._statuses[key] = _Seen(key, raw, GpuBenchmarkStatus.model_validate(raw), budget)
+            status = GpuBenchmarkStatus.model_validate(raw)
         except ValidationError as error:
-            self._statuses.pop(key, None)
+            self.drop(key)
             _log.warning("unreadable status", extra={"key": str(key), "sentence": str(error.errors()[0]["msg"])})
+            return
+        seen = _Seen(uid, raw, budget, lines_of(progress_samples((key.namespace, key.name), status, budget)))
+        if before is not None and before.uid == uid:
+            seen = seen._replace(sha256=before.sha256, figures=before.figures)
+        self._seen[key] = seen
+
+    def take(self, key: queue.Key, sha256: str, lines: Lines) -> None:
+        """Take what an analysis says; before it was observed the benchmark has no series."""
+        if key in self._seen:
+            self._seen[key] = self._seen[key]._replace(sha256=sha256, figures=lines)
+
+    def lacks(self, benchmark: kube.Object) -> bool:
+        """Whether the analysis that its status names is another one than the lines are of."""
+        named = ((benchmark.get("status") or {}).get("analysis") or {}).get("sha256")
+        key = queue.benchmark_key(kube.namespace_of(benchmark) or "", kube.name_of(benchmark))
+        return named is not None and (key not in self._seen or self._seen[key].sha256 != named)
 
     def drop(self, key: queue.Key) -> None:
         """The benchmark is gone, and its series with it."""
-        self._statuses.pop(key, None)
+        self._seen.pop(key, None)
 
     def studies(self) -> set[queue.Key]:
         """The benchmarks that have series."""
-        return set(self._statuses)
-
-    def describe(self) -> Iterable[core.Metric]:
-        """Nothing in advance: the registry would otherwise collect once only to learn the names."""
-        return ()
-
-    def collect(self) -> Iterator[core.Metric]:
-        """All series of all studies, family by family."""
-        samples: _Samples = {}
-        for _, seen in sorted(self._statuses.items()):  # copied at once: a scrape has a thread of its own
-            seen.add_to(samples)
-        yield from families(samples)
+        return set(self._seen)
 
     def written(self) -> Iterator[tuple[core.Metric, bytes]]:
-        """The same, ready to be sent: each family without its samples, and their lines."""
-        lines_of = [seen.lines for _, seen in sorted(self._statuses.items())]
+        """Each family without its samples, and their lines."""
+        all_lines = [lines for _, seen in sorted(self._seen.items()) for lines in (seen.progress, seen.figures)]
         for metric in metrics.CATALOGUE:
-            found = [zlib.decompress(lines[metric.name]) for lines in lines_of if metric.name in lines]
+            found = [zlib.decompress(lines[metric.name]) for lines in all_lines if metric.name in lines]
             if found:
                 yield _family(metric), b"".join(found)
 
 
-def families(samples: _Samples) -> Iterator[core.Metric]:
+def progress_samples(study: tuple[str, str], status: GpuBenchmarkStatus, budget: tuple[str, float] | None) -> Samples:
+    """What the status itself says, and the budget."""
+    samples: Samples = {}
+    _add_progress(samples, study, status)
+    if budget is not None:
+        currency, amount = budget
+        samples[metrics.BUDGET.name] = [((*study, currency), amount)]
+    return samples
+
+
+def analysis_samples(study: tuple[str, str], analysis: Analysis) -> Samples:
+    """What the results say: of a benchmark of 20 points 800 lines."""
+    samples: Samples = {}
+    for facts in analysis.environments:
+        _add_environment(samples, study, facts)
+    for pool in () if analysis.goodput is None else analysis.goodput.pools:
+        _add_pool(samples, study, pool)
+    for result in analysis.results:
+        if result.node is not None:
+            continue  # a label of nodes would grow with every one that comes; the slow ones are counted of schedules
+        _add_point(samples, study, result)
+    if analysis.best is not None:
+        samples[metrics.BEST.name] = [((*study, *_advised(analysis.best)), 1.0)]
+    return samples
+
+
+def lines_of(samples: Samples) -> Lines:
+    """As they are written, in both formats alike: they are gauges."""
+
+    class Once(registry.Collector):
+        def collect(self) -> Iterator[core.Metric]:
+            yield from families(samples)
+
+    found = {}
+    page = f"\n{exposition.generate_latest(Once()).decode()}"
+    for family in page.split("\n# HELP ")[1:]:  # a label that holds a new line has it as two other characters
+        name, (_, _, lines) = family.partition(" ")[0], family.split("\n", 2)
+        found[name] = zlib.compress(f"{lines.rstrip()}\n".encode(), level=1)
+    return found
+
+
+def families(samples: Samples) -> Iterator[core.Metric]:
     """Samples by the name of their metric, as gauges in the order of the catalogue."""
     for metric in metrics.CATALOGUE:
         if metric.name in samples:
@@ -170,21 +194,7 @@ def _budget(spec: Mapping[str, Any], status: Mapping[str, Any]) -> tuple[str, fl
         return None
 
 
-def _add_study(samples: _Samples, study: tuple[str, str], status: GpuBenchmarkStatus) -> None:
-    _add_progress(samples, study, status)
-    for facts in status.environments:
-        _add_environment(samples, study, facts)
-    for pool in () if status.goodput is None else status.goodput.pools:
-        _add_pool(samples, study, pool)
-    for result in status.results:
-        if result.node is not None:
-            continue  # a label of nodes would grow with every one that comes; the slow ones are counted of schedules
-        _add_point(samples, study, result)
-    if status.best is not None:
-        samples.setdefault(metrics.BEST.name, []).append(((*study, *_advised(status.best)), 1.0))
-
-
-def _add_progress(samples: _Samples, study: tuple[str, str], status: GpuBenchmarkStatus) -> None:
+def _add_progress(samples: Samples, study: tuple[str, str], status: GpuBenchmarkStatus) -> None:
     """How far the study has come, and what it has taken."""
 
     def add(metric: metrics.Metric, value: float, *label: str) -> None:
@@ -223,7 +233,7 @@ def _ended(attempts: AttemptCounts) -> dict[str, int]:
     return ended | {"running": attempts.started - sum(ended.values())}
 
 
-def _add_environment(samples: _Samples, study: tuple[str, str], facts: EnvironmentFacts) -> None:
+def _add_environment(samples: Samples, study: tuple[str, str], facts: EnvironmentFacts) -> None:
     told = (
         facts.environment, facts.instance_type, facts.accelerator, facts.driver, facts.cuda, facts.cudnn, facts.nccl,
         facts.transport, facts.tensorflow, facts.horovod,
@@ -247,7 +257,7 @@ def _compared(comparison: Comparison) -> dict[str, int]:
     }
 
 
-def _add_pool(samples: _Samples, study: tuple[str, str], pool: PoolGoodput) -> None:
+def _add_pool(samples: Samples, study: tuple[str, str], pool: PoolGoodput) -> None:
     """What became of the node time of a pool."""
 
     def add(metric: metrics.Metric, value: float | None, *more: str) -> None:
@@ -279,7 +289,7 @@ _Three = tuple[metrics.Metric, metrics.Metric, metrics.Metric]
 class _Point:
     """The series of one point: its labels, and where its samples go."""
 
-    def __init__(self, samples: _Samples, study: tuple[str, str], result: PointResult) -> None:
+    def __init__(self, samples: Samples, study: tuple[str, str], result: PointResult) -> None:
         self._samples = samples
         self._labels = (
             *study,
@@ -319,7 +329,7 @@ class _Point:
         self.add(three, Interval(mean=float(amount.mean), low=low, high=high), *more, amount.currency)
 
 
-def _add_point(samples: _Samples, study: tuple[str, str], result: PointResult) -> None:
+def _add_point(samples: Samples, study: tuple[str, str], result: PointResult) -> None:
     point = _Point(samples, study, result)
     point.add_value(metrics.POINT_WORKERS, result.workers)
     point.add_value(metrics.POINT_NODES, result.workers // result.workers_per_node)

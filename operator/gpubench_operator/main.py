@@ -81,6 +81,7 @@ async def run(options: settings.Settings, *, clock: Callable[[], float] = time.t
             process.health.leader.set(1)
             await process.lead()
     finally:
+        process.studies.analyst.stop()
         await process.lease.stop()
         process.health.leader.set(0)
         lag.cancel()
@@ -149,6 +150,7 @@ class Process:
         ):
             if not await until_it_works(attempt, what=what, stop=self.stop):
                 return
+        self.studies.analyst.start()
         self.queue.add(queue.POOLS)
         self.queue.add(queue.CORDONS)  # those of an earlier process
         self.queue.add_after(queue.RESYNC, self.options.resync_seconds)
@@ -200,7 +202,7 @@ class Process:
                 benchmark = queue.benchmark_key(kube.namespace_of(body) or "", kube.name_of(body))
                 found.add(benchmark)
                 self.figures.observe(benchmark, body)
-                if not watch.is_settled(body):
+                if not watch.is_settled(body) or self.figures.lacks(body):
                     self.queue.add(benchmark)
         for gone in self.figures.studies() - found:
             self.queue.add(gone)

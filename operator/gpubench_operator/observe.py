@@ -17,13 +17,12 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from gpubench import names
-from gpubench.analysis import comparison, pairs
 from gpubench.api.benchmark import GpuBenchmarkSpec
-from gpubench.api.benchmark_status import Condition, GpuBenchmarkStatus
+from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.pool import GpuPool, GpuPoolSpec
 from gpubench.api.pool_health import PoolTests
 from gpubench.records import Environment
-from gpubench.scheduler import actions, conditions, environments, interruptions, observed
+from gpubench.scheduler import actions, environments, interruptions, observed
 from gpubench_cluster import kube
 from gpubench_operator import queue
 
@@ -57,11 +56,17 @@ def study(benchmark: kube.Object) -> observed.Study:
         generation=metadata.get("generation", 1),
         created_at=seconds(metadata.get("creationTimestamp")) or 0.0,
         spec=GpuBenchmarkSpec.model_validate(benchmark.get("spec") or {}),
-        conditions=tuple(
-            Condition.model_validate(condition) for condition in (benchmark.get("status") or {}).get("conditions") or ()
-        ),
-        started_at=(benchmark.get("status") or {}).get("startedAt"),
+        status=_status(benchmark.get("status") or {}),
     )
+
+
+def _status(raw: Mapping[str, Any]) -> GpuBenchmarkStatus:
+    """A status; of one of another version what must not be forgotten."""
+    try:
+        return GpuBenchmarkStatus.model_validate(raw)
+    except ValidationError:
+        kept = {name: raw[name] for name in ("conditions", "startedAt") if name in raw}
+        return GpuBenchmarkStatus.model_validate(kept)
 
 
 def pool(body: kube.Object, *, default_image: str | None = None) -> GpuPool:
@@ -91,19 +96,6 @@ def pool_tests(body: kube.Object) -> PoolTestsRead:
         except ValidationError:
             unreadable += 1
     return PoolTestsRead(kinds=tuple(kinds), unreadable=unreadable)
-
-
-def reference(benchmark: kube.Object) -> comparison.Reference:
-    """A GpuBenchmark as another one's baseline."""
-    name = kube.name_of(benchmark)
-    try:
-        spec = GpuBenchmarkSpec.model_validate(benchmark.get("spec") or {})
-        status = GpuBenchmarkStatus.model_validate(benchmark.get("status") or {})
-    except ValidationError:
-        return comparison.Reference(side=pairs.Side(name=name, results=()), readable=False)
-    return comparison.Reference(
-        side=pairs.of_spec(name, spec, status), finished=conditions.holds(status.conditions, conditions.FINISHED)
-    )
 
 
 def jobs(bodies: Iterable[kube.Object], *, pods: Iterable[kube.Object]) -> tuple[observed.ObservedJob, ...]:

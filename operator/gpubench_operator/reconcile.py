@@ -12,11 +12,12 @@ import functools
 import logging
 import time
 from collections.abc import Callable, Iterable
+from concurrent import futures
 
 from pydantic import ValidationError
 
 from gpubench import names
-from gpubench.analysis import analyze, comparison, node_facts, status
+from gpubench.analysis import comparison, node_facts, pairs, status
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.pool import GpuPool
 from gpubench.api.sweep import Placement
@@ -35,7 +36,20 @@ from gpubench.scheduler import (
 )
 from gpubench.scheduler import events as scheduler_events
 from gpubench_cluster import kube
-from gpubench_operator import drill, events, exporter, gangs, observe, pool, queue, settings, status_writer, store
+from gpubench_operator import (
+    analyst,
+    drill,
+    events,
+    exporter,
+    gangs,
+    observe,
+    pool,
+    queue,
+    settings,
+    status_writer,
+    store,
+    watch,
+)
 
 _AFTER_START = 2.0  # look again after a start although no event came
 _TERMINATING = 5.0  # look again at Jobs whose study is gone
@@ -57,6 +71,7 @@ class Reconciler:
         figures: exporter.Figures,
         wake: Callable[[queue.Key], None],
         nodes: observe.NodeStates | None = None,
+        worker: Callable[[], futures.Executor] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._api = api
@@ -80,7 +95,7 @@ class Reconciler:
         )
         self._seen_objects = queue.SeenObjects()
         self._accounts: dict[str, account.Account] = {}  # by the benchmark's UID
-        self._analyses: dict[str, tuple[object, analyze.Analysis]] = {}
+        self.analyst = analyst.Analyst(wake=wake, worker=worker)
 
     async def rebuild(self) -> None:
         """Fill the slot ledger from all Jobs; no study may be looked at before."""
@@ -112,6 +127,8 @@ class Reconciler:
             await self._stop(body, reason=events.INVALID_SPEC, sentence=observe.unreadable(error))
             return leftover
         try:
+            if watch.is_settled(body) and await self._has_figures(key, body, study):
+                return leftover
             wake = await self._look(key, body, study)
         except kube.TemporaryError:
             raise  # it keeps its place in line
@@ -190,10 +207,12 @@ class Reconciler:
         if not was_finished and not await self._put_into_histories(study, plan, made):
             look_again = queue.earliest(look_again, _HISTORY_AGAIN)
         await self._retire(study, todo.retire)
-        found_out = self._analysis(study, plan, made)
-        after = status.status(study, plan, made, found_out, now=self._clock())
+        after, latest = await self._status_after(study, plan, made)
         told = scheduler_events.events(study, plan, ended=ended, created=started.gangs, status=after)
-        wake = await self._conclude(key, body, study, after, requeue_at=made.actions.requeue_at, events=told)
+        wake = await self._conclude(
+            key, body, study, after, requeue_at=made.actions.requeue_at, events=told, made=latest.made
+        )
+        wake = queue.earliest(wake, latest.again)
         evict_again = await self._drills.evict(study, todo.disrupt)
         again = (_AFTER_START if started.gangs else None, None if refused is None else queue.AFTER_REFUSAL)
         return queue.earliest(wake, look_again, evict_again, *again)
@@ -213,14 +232,24 @@ class Reconciler:
         self._accounts[uid] = found
         return found
 
-    def _analysis(self, study: observed.Study, plan: Plan, made: step.Step) -> analyze.Analysis:
-        """The analysis of the ledger after a step: the one of before where nothing that it stands on has changed."""
-        version = (made.ledger.version, study.generation, made.points)
-        known = self._analyses.get(study.uid)
-        if known is None or known[0] != version:
-            known = version, analyze.analyze(plan, made.ledger, made.points, study.spec)
-            self._analyses[study.uid] = known
-        return known[1]
+    async def _status_after(
+        self, study: observed.Study, plan: Plan, made: step.Step
+    ) -> tuple[GpuBenchmarkStatus, analyst.Latest]:
+        """The status after a step, with what is known of its analysis by now."""
+        entries, version = self.store.entries(study.uid), made.ledger.version
+        latest = await self.analyst.latest(study, plan, entries, made.points, ledger_version=version)
+        found = None if latest.made is None else latest.made.found
+        return status.status(study, plan, made, found, now=self._clock(), failure=latest.failure), latest
+
+    async def _has_figures(self, key: queue.Key, body: kube.Object, study: observed.Study) -> bool:
+        """Whether a benchmark that is over has got its series back, from the analysis that its status refers to."""
+        reference = study.status.analysis
+        if reference is None or not self._figures.lacks(body):
+            return False
+        lines = await self.analyst.lines(key, await self.store.analysis(study), reference)
+        if lines is not None:
+            self._figures.take(key, reference.sha256, lines)
+        return lines is not None
 
     async def _plan(self, study: observed.Study) -> Plan | planning.NotYet:
         """The plan to freeze, or what the study waits for."""
@@ -321,18 +350,24 @@ class Reconciler:
         *,
         requeue_at: float | None,
         events: Iterable[actions.Event] = (),
+        made: analyst.Made | None = None,
     ) -> float | None:
-        """Events, then the status; the seconds until the next reconcile.
+        """Events, then the analysis, then the status; the seconds until the next reconcile.
 
         A transition is known by the conditions in the status: one that was written and not told would never be told.
         """
         now = self._clock()
         await self._recorder.emit_pending(study.uid)
         await self._tell(study, events)
-        written = await self._status.write(kube.BENCHMARKS, body, status.to_wire(), now=now)
+        known = study.status.analysis
+        is_news = made is not None and (known is None or known.sha256 != made.sha256)
+        put = functools.partial(self.store.put_analysis, study, made.parts) if made is not None and is_news else None
+        written = await self._status.write(kube.BENCHMARKS, body, status.to_wire(), now=now, first=put)
         if written.changed:
             self._figures.observe(key, {**body, "status": status.to_wire()})
-        if conditions.holds(status.conditions, conditions.FINISHED) and written.wait is None:
+        if made is not None:
+            self._figures.take(key, made.sha256, made.lines)
+        if made is not None and conditions.holds(status.conditions, conditions.FINISHED) and written.wait is None:
             self._settle(study, changed=written.changed)
         wake = None if requeue_at is None else max(requeue_at - now, 0.05)
         return queue.earliest(
@@ -362,7 +397,7 @@ class Reconciler:
         self._histories.forget(study.uid)
         self._status.forget(study.uid)
         self._accounts.pop(study.uid, None)
-        self._analyses.pop(study.uid, None)
+        self.analyst.forget(study.uid)
         if changed:
             _log.info("finished", extra=observe.log_fields(study))
 
@@ -395,10 +430,9 @@ class Reconciler:
     def _meet(self, key: queue.Key, uid: str | None) -> None:
         """What is remembered of the study that had this name at the last look goes with it."""
         if (gone := self._seen_objects.replaced(key, uid)) is not None:
-            for keeper in (self.store, self._histories, self._status, self._recorder):
+            for keeper in (self.store, self._histories, self._status, self._recorder, self.analyst):
                 keeper.forget(gone)
             self._accounts.pop(gone, None)
-            self._analyses.pop(gone, None)
 
     async def _pools(self) -> tuple[GpuPool, ...]:
         """All pools that can be read, with the image of this installation where they name none."""
@@ -419,7 +453,17 @@ class Reconciler:
             return None
         name = study.spec.compare_to.benchmark
         body = await self._api.get(kube.BENCHMARKS, name=name, namespace=study.namespace)
-        return None if body is None else observe.reference(body)
+        if body is None:
+            return None
+        try:
+            other = observe.study(body)
+            found = await self.store.read_analysis(other)
+        except ValidationError:
+            return comparison.Reference(side=pairs.Side(name=name, results=()), readable=False)
+        return comparison.Reference(
+            side=pairs.of_spec(name, other.spec, found),
+            finished=conditions.holds(other.conditions, conditions.FINISHED),
+        )
 
     def _leave_line(self, key: queue.Key) -> None:
         """Nobody waits for this study any more."""

@@ -15,7 +15,6 @@ from pydantic import ValidationError
 
 from gpubench import names, units
 from gpubench.analysis import pairs
-from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.pool import GpuPool
 from gpubench.api.schedule import GpuBenchmarkScheduleSpec, GpuBenchmarkScheduleStatus
 from gpubench.schedule import history, monthly, runs
@@ -262,7 +261,7 @@ class ScheduleReconciler:
         )
         try:
             study = observe.study(body)
-            found = GpuBenchmarkStatus.model_validate(body.get("status") or {})
+            found = await self._store.read_analysis(study)
         except ValidationError as error:
             _log.warning("unreadable run", extra={"run": run.name, "sentence": observe.unreadable(error)})
             return known
@@ -276,8 +275,8 @@ class ScheduleReconciler:
                 ),
                 "environments": found.environments,
                 "held": () if stored.plan is None else history.held(stored.plan, records),
-                "spent": None if found.spent is None else found.spent.amount,
-                "currency": None if found.spent is None else found.spent.currency,
+                "spent": None if study.status.spent is None else study.status.spent.amount,
+                "currency": None if study.status.spent is None else study.status.spent.currency,
                 "baseline": None if compared is None else compared.verdict.value,
                 "baseline_sentence": None if compared is None else compared.sentence,
             }
@@ -382,7 +381,7 @@ def _run(body: kube.Object, *, archived: bool) -> Run:
     scheduled = observe.seconds(annotations.get(names.ANNOTATION_SCHEDULED))
     finished = kube.condition(body, conditions.FINISHED)
     ended = None
-    if finished is not None:
+    if finished is not None and finished.get("reason") != conditions.ANALYSIS_FAILED:  # its figures follow
         told = observe.seconds((body.get("status") or {}).get("finishedAt"))
         ended = told or observe.seconds(finished.get("lastTransitionTime")) or created
     return Run(

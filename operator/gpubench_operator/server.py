@@ -60,10 +60,10 @@ def _metrics(registry: prometheus_client.CollectorRegistry, figures: exporter.Fi
     async def answer(request: web.Request) -> web.StreamResponse:
         encode, kind = exposition.choose_encoder(request.headers.get("Accept", ""))
         response = web.StreamResponse(headers={"Content-Type": kind})
-        parts = _parts(registry, figures, encode)
+        written = parts(registry, figures, encode)
         with contextlib.suppress(ConnectionResetError):  # whoever scrapes may go away, or have no more time
             await response.prepare(request)
-            while (part := await asyncio.to_thread(next, parts, None)) is not None:
+            while (part := await asyncio.to_thread(next, written, None)) is not None:
                 await response.write(part)
             await response.write_eof()
         return response
@@ -71,9 +71,7 @@ def _metrics(registry: prometheus_client.CollectorRegistry, figures: exporter.Fi
     return answer
 
 
-def _parts(
-    registry: prometheus_client.CollectorRegistry, figures: exporter.Figures, encode: _Encode
-) -> Iterator[bytes]:
+def parts(registry: prometheus_client.CollectorRegistry, figures: exporter.Figures, encode: _Encode) -> Iterator[bytes]:
     """The page, so that never all of it is in memory."""
     small = encode(registry)
     yield small.removesuffix(_END)

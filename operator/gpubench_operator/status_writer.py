@@ -5,6 +5,7 @@ Each write of a status goes through etcd and to every watcher. Progress may wait
 not, because scripts wait for it.
 """
 
+from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
@@ -33,8 +34,16 @@ class StatusWriter:
         """The object is gone."""
         self._written_at.pop(uid, None)
 
-    async def write(self, resource: kube.Resource, body: kube.Object, status: dict[str, Any], *, now: float) -> Written:
-        """Bring the status of `body`, as it was read, to `status`."""
+    async def write(
+        self,
+        resource: kube.Resource,
+        body: kube.Object,
+        status: dict[str, Any],
+        *,
+        now: float,
+        first: Callable[[], Awaitable[None]] | None = None,
+    ) -> Written:
+        """Bring the status of `body`, as it was read, to `status`; `first` writes what that refers to."""
         before = body.get("status") or {}
         change = merge_patch(before, status)
         if not change:
@@ -43,6 +52,8 @@ class StatusWriter:
         wait = self._written_at.get(uid, 0.0) + self._interval - now
         if 0 < wait <= self._interval and standing(before) == standing(status):
             return Written(wait=wait)
+        if first is not None:
+            await first()
         patch = {"metadata": {"resourceVersion": kube.version_of(body)}, "status": change}
         name, namespace = kube.name_of(body), kube.namespace_of(body)
         await self._api.patch(resource, patch, name=name, namespace=namespace, subresource="status")

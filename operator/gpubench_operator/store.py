@@ -10,9 +10,12 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from gpubench import names
+from gpubench.analysis import analyze
+from gpubench.api.benchmark_status import Analysis
 from gpubench.plan.plan import Plan
 from gpubench.records import Environment
-from gpubench.scheduler import ledger, manifests, observed
+from gpubench.scheduler import ledger, manifests, observed, step
+from gpubench.scheduler.ledger import AttemptRecord
 from gpubench_cluster import kube
 
 
@@ -22,6 +25,7 @@ class Shard(NamedTuple):
     number: int
     version: str
     entries: Mapping[str, str]
+    read: Mapping[str, AttemptRecord | Environment | None]  # the same, parsed
 
     @property
     def bytes(self) -> int:
@@ -35,6 +39,11 @@ class Shelf(NamedTuple):
     plan: Plan | None
     shards: tuple[Shard, ...] = ()
     recorded: ledger.Ledger = ledger.Ledger()
+
+    @property
+    def entries(self) -> dict[str, str]:
+        """Of all shards."""
+        return {key: text for shard in self.shards for key, text in shard.entries.items()}
 
 
 EMPTY = Shelf(plan=None)
@@ -68,19 +77,19 @@ class Store:
         ours = {kube.name_of(body): kube.version_of(body) for body in listed if kube.is_owned_by(body, study.uid)}
         before = self._shelves.get(study.uid, EMPTY)
         plan = before.plan
+        numbers = [number for number in range(len(ours)) if _shard_name(study, number) in ours]
         if names.plan_name(study.name, study.uid) not in ours:
-            if ours:  # a new plan would not be the one that the entries speak of
+            if numbers:  # a new plan would not be the one that the entries speak of
                 raise kube.PermanentError(_PLAN_IS_GONE)
             return self._keep(study, EMPTY)
         if plan is None:
             plan = await self._read_plan(study)
-        numbers = [number for number in range(len(ours)) if _shard_name(study, number) in ours]
         known = {shard.number: shard for shard in before.shards}
         shards: list[Shard] = []
         for number in numbers:
             shard = known.get(number)
             if shard is None or shard.version != ours[_shard_name(study, number)]:
-                shard = await self._read_shard(study, number)
+                shard = await self._read_shard(study, number, shard)
             shards.append(shard)
         if tuple(shards) == before.shards:
             return self._keep(study, Shelf(plan=plan, shards=before.shards, recorded=before.recorded))
@@ -94,6 +103,41 @@ class Store:
         stored = await self._read_plan(study)
         shelf = await self.read(study)  # whoever stored it may have begun
         return shelf if shelf.plan is not None else self._keep(study, Shelf(plan=stored))
+
+    def entries(self, uid: str) -> dict[str, str]:
+        """The texts of attempts and environments, as they were read or written last."""
+        return self._shelves[uid].entries
+
+    async def put_analysis(self, study: observed.Study, parts: Iterable[str]) -> None:
+        """Write an analysis; nobody reads it as one before the status refers to it."""
+        for number, text in enumerate(parts):
+            body = manifests.analysis_config_map(study, number, text)
+            name, change = kube.name_of(body), {"data": body["data"]}
+            if await self._api.patch(kube.CONFIG_MAPS, change, name=name, namespace=study.namespace) is None:
+                await self._api.create(kube.CONFIG_MAPS, body)
+
+    async def analysis(self, study: observed.Study) -> tuple[str, ...]:
+        """The parts of the analysis that the status refers to, as they are stored: perhaps by somebody else."""
+        reference = study.status.analysis
+        numbers = range(0 if reference is None else reference.parts)
+        found = [names.analysis_name(study.name, study.uid, part=number) for number in numbers]
+        bodies = [await self._api.get(kube.CONFIG_MAPS, name=name, namespace=study.namespace) for name in found]
+        return tuple(((body or {}).get("data") or {}).get(manifests.ANALYSIS_KEY, "") for body in bodies)
+
+    async def read_analysis(self, study: observed.Study) -> Analysis:
+        """The analysis of a benchmark; ValidationError where it cannot be read. Without a stored one, an empty one.
+
+        One that somebody has changed is as good as none: it is made anew from plan and ledger.
+        """
+        reference = study.status.analysis
+        if reference is None:
+            return Analysis()
+        found = analyze.read(await self.analysis(study), reference)
+        if found is not None:
+            return found
+        shelf = await self.read(study)
+        self.forget(study.uid)
+        return Analysis() if shelf.plan is None else _analysis_again(shelf.plan, shelf.recorded, study)
 
     async def append(self, study: observed.Study, records: Iterable[ledger.AttemptRecord]) -> None:
         """Write the entries of attempts."""
@@ -134,7 +178,7 @@ class Store:
             raise kube.TemporaryError(
                 f"ledger shard {number} of {study.namespace}/{study.name} changed meanwhile", delay=0.2
             )
-        return _read(number, written)
+        return _read(number, written, before)
 
     async def _read_plan(self, study: observed.Study) -> Plan:
         name = names.plan_name(study.name, study.uid)
@@ -145,25 +189,35 @@ class Store:
             raise kube.PermanentError(f"ConfigMap {study.namespace}/{name} belongs to somebody else: remove it")
         return manifests.read_plan(body)
 
-    async def _read_shard(self, study: observed.Study, number: int) -> Shard:
+    async def _read_shard(self, study: observed.Study, number: int, before: Shard | None) -> Shard:
         name = _shard_name(study, number)
         body = await self._api.get(kube.CONFIG_MAPS, name=name, namespace=study.namespace)
         if body is None:
             raise kube.TemporaryError(f"ConfigMap {study.namespace}/{name} went away while it was read", delay=1.0)
-        return _read(number, body)
+        return _read(number, body, before)
 
     def _keep(self, study: observed.Study, shelf: Shelf) -> Shelf:
         self._shelves[study.uid] = shelf
         return shelf
 
 
+def _analysis_again(plan: Plan, recorded: ledger.Ledger, study: observed.Study) -> Analysis:
+    made = step.of_ledger(plan, recorded, study)
+    return analyze.analyze(plan, made.ledger, made.points, study.spec)
+
+
 def _shelf(plan: Plan | None, shards: Iterable[Shard]) -> Shelf:
     ordered = tuple(sorted(shards, key=lambda shard: shard.number))
-    return Shelf(plan=plan, shards=ordered, recorded=ledger.from_entries(shard.entries for shard in ordered))
+    return Shelf(plan, ordered, ledger.of_read(one for shard in ordered for one in shard.read.values()))
 
 
-def _read(number: int, body: kube.Object) -> Shard:
-    return Shard(number=number, version=kube.version_of(body), entries=body.get("data") or {})
+def _read(number: int, body: kube.Object, before: Shard | None) -> Shard:
+    """Only entries that are new or were completed are parsed: of 2,560 attempts that takes a quarter of a second."""
+    entries, read = body.get("data") or {}, {}
+    for key, text in entries.items():
+        known = before is not None and before.entries.get(key) == text
+        read[key] = before.read[key] if before is not None and known else ledger.read_entry(key, text)
+    return Shard(number, kube.version_of(body), entries, read)
 
 
 def _shard_name(study: observed.Study, number: int) -> str:

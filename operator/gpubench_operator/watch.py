@@ -51,7 +51,7 @@ class Handlers:
         identity = (metadata["uid"], metadata.get("generation", 1))
         if "deletionTimestamp" in metadata or self._seen.get(key) != identity:
             self._seen[key] = identity
-            if not is_settled(body):
+            if not is_settled(body) or self._figures.lacks(body):
                 self._wake(key)
 
     def schedule(self, event: dict[str, Any]) -> None:
@@ -101,12 +101,13 @@ class Handlers:
 
 
 def is_settled(body: kube.Object) -> bool:
-    """Whether a benchmark has finished, and its status speaks of the spec as it is."""
+    """Whether a benchmark has finished with its figures, and its status speaks of the spec as it is."""
     status, metadata = body.get("status") or {}, body["metadata"]
     if "deletionTimestamp" in metadata or status.get("observedGeneration") != metadata.get("generation", 1):
         return False
     return any(
-        condition.get("type") == conditions.FINISHED and condition.get("status") == "True"
+        (condition.get("type"), condition.get("status")) == (conditions.FINISHED, "True")
+        and condition.get("reason") != conditions.ANALYSIS_FAILED
         for condition in status.get("conditions") or ()
     )
 

@@ -3,16 +3,21 @@
 
 import itertools
 import json
+import re
 from typing import Any
 
 import pytest
 
+import builders
+import stored_analysis
 from cluster import Cluster
-from gpubench import names, units, values
+from gpubench import names, units
 from gpubench.analysis import pool_status
-from gpubench.api import benchmark, benchmark_status, point_result, pool_health, price_result, schema, status_sizes
+from gpubench.api import benchmark, benchmark_status, pool_health, price_result, schema, status_sizes
 from gpubench.api.pool import GpuPool, GpuPoolSpec
+from gpubench.plan import expand
 from gpubench.scheduler import conditions
+from world import World
 
 BENCHMARKS = f"/apis/{names.API_VERSION}/namespaces/default/{names.BENCHMARK_PLURAL}"
 POOLS = f"/apis/{names.API_VERSION}/{names.POOL_PLURAL}"
@@ -88,21 +93,9 @@ def patch_status(cluster: Cluster, path: str, status: Any) -> Any:
     return cluster.request("PATCH", f"{path}/status", body, content_type="application/merge-patch+json")
 
 
-@pytest.mark.parametrize("billed", [False, True], ids=["of all points", "of all points that have bills and a base"])
-def test_status_of_the_largest_size_is_stored(served_api: Cluster, study: str, billed: bool) -> None:
+def test_status_of_the_largest_size_is_stored(served_api: Cluster, study: str) -> None:
     status = largest(schema.object_schema(schema.BENCHMARK)["properties"]["status"])
     assert len(status["results"]) == benchmark.POINTS_MAX
-    if billed:  # of more points a status has none
-        status["results"] = status["results"][: status_sizes.BILLED_POINTS_MAX]
-    for result in status["results"]:
-        if not billed:
-            del result["bill"], result["startup"], result["relative"]
-        del result["reason"]  # only where a point was not measured: then it has no figures
-        del result["bandwidth"]  # of a message: what trains has none
-        del result["node"]  # of one that is measured by itself: it is on no scaling line
-        del result["dataSamples"]  # of a generated set: a volume's has a path
-        result["values"] = result["values"][: benchmark.TRIALS_MAX // benchmark.POINTS_MAX]  # of so many points
-        result["warnings"] = result["warnings"][: status_sizes.WARNINGS_OF_A_STUDY_MAX // benchmark.POINTS_MAX]
     assert stored_bytes(status) < STATUS_BYTES_MAX
     stored = patch_status(served_api, f"{BENCHMARKS}/{study}", status)
     assert stored["status"] == status
@@ -130,14 +123,11 @@ def test_a_running_study_shows_where_it_stands(served_api: Cluster, study: str) 
 def test_a_study_with_an_objective_shows_what_to_take_at_what_cost_for_how_long(
     served_api: Cluster, study: str
 ) -> None:
-    one = benchmark_status.Best(
+    one = benchmark_status.BestSummary(
         pool="a100",
         workers=2,
-        predicted=False,
-        sure=True,
-        tied=1,
-        hours=values.Interval(mean=5.26),
-        cost=point_result.AmountInterval(mean="10.53", currency="USD"),
+        hours=5.26,
+        cost="10.53",
         shown=benchmark_status.BestShown(pool="a100 (tie)", cost="USD 10.5", time="5.26 h"),
     )
     status = benchmark_status.GpuBenchmarkStatus(phase="Succeeded", points_done="72/72", best=one)
@@ -146,6 +136,49 @@ def test_a_study_with_an_objective_shows_what_to_take_at_what_cost_for_how_long(
     starts = [lines[0].index(title) for title in ("BEST-POOL", "COST", "TIME", "SPENT")]
     shown = [lines[1][begin:end].strip() for begin, end in itertools.pairwise(starts)]
     assert shown == ["a100 (tie)", "USD 10.5", "5.26 h"]
+
+
+@pytest.fixture
+def twenty_points(served_api: Cluster, study: str) -> str:
+    """A status as a benchmark of twenty points has it at its end, each measured three times."""
+    goal = {"name": "much", "workload": "mnist_cnn", "samples": 36_000_000}
+    dear = {"per_node_hour": "9", "currency": "USD", "as_of": "2026-11-02"}
+    pools = [builders.pool("a", max_nodes=16), builders.pool("b", max_nodes=16, price=dear)]
+    spec = builders.spec(
+        builders.block(pools=["a", "b"], workers=[1, 2, 4, 8, 16], batchPerWorker=[32, 64]),
+        goals=[goal],
+        objective={"minimize": "Cost", "goal": "much"},
+        limits={"parallelTrials": 4},
+    )
+    world = World(study=builders.study(spec), plan=expand.freeze(spec, tuple(pools), NOW))
+    full = world.run(rounds=2000)
+    assert len(full.results) == 20
+    short, _ = stored_analysis.stored(world.study, full)
+    patch_status(served_api, f"{BENCHMARKS}/{study}", None)
+    patch_status(served_api, f"{BENCHMARKS}/{study}", short)
+    return study
+
+
+def test_the_status_of_twenty_points_can_be_read_at_a_glance(served_api: Cluster, twenty_points: str) -> None:
+    page = served_api.kubectl("get", "gbench", twenty_points, "-o", "yaml").stdout
+    status = page[page.index("\nstatus:\n") :].strip().splitlines()
+    assert len(status) <= 200, page
+
+
+@pytest.mark.parametrize(
+    ("path", "shape"),
+    [
+        ("samplesPerSecond", r"[0-9.]+"),
+        ("efficiency", r"[0-9.]+"),
+        ("cost", r"[0-9.]+"),
+        ("summary", r"[0-9,. ±]+ samples/s, efficiency [0-9.]+ %, USD [0-9.]+ a million"),
+    ],
+)
+def test_a_points_figures_need_nothing_but_the_status(
+    served_api: Cluster, twenty_points: str, path: str, shape: str
+) -> None:
+    which = f"{{.status.results[?(@.key=='mnist_cnn/a/8/batch-64')].{path}}}"
+    assert re.fullmatch(shape, served_api.kubectl("get", "gbench", twenty_points, "-o", f"jsonpath={which}").stdout)
 
 
 def test_conditions_can_be_waited_for(served_api: Cluster, study: str) -> None:
@@ -212,7 +245,7 @@ def test_the_category_lists_both_kinds(served_api: Cluster, study: str) -> None:
         ("gbench.spec.sweep", ("batchPerWorker\t<[]integer>", "weak scaling", "workloads\t<[]string> -required-")),
         ("gbench.spec.limits", ("Default: 12h.", "From 1 to 64.", "BudgetExhausted")),
         ("gpool.spec.price", ("currency\t<string> -required-", "ISO 4217")),
-        ("gbench.status.results", ("Samples per second of each repeat.",)),
+        ("gbench.status.results", ("Throughput, mean over the repeats.",)),
     ],
 )
 def test_explain_is_the_manual(served_api: Cluster, field: str, expected: tuple[str, ...]) -> None:

@@ -12,11 +12,15 @@ import asyncio
 import statistics
 import sys
 import time
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import aiohttp
 import prometheus_client
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+
+import stored_analysis
 from gpubench_operator import exporter, queue, server
 
 STUDIES = (0, 10, 100, 1000)
@@ -70,7 +74,7 @@ def point(workers: int) -> dict[str, Any]:
 
 def study() -> dict[str, Any]:
     return {
-        "metadata": {"name": "x", "namespace": "default"},
+        "metadata": {"name": "x", "namespace": "default", "uid": "u"},
         "spec": {"limits": {"budget": "40.00"}},
         "status": {
             "trials": {"total": 3 * POINTS, "finished": 3 * POINTS},
@@ -118,7 +122,7 @@ async def measure() -> tuple[list[Scrape], Scrape]:
         found, there = [], 0
         for studies in STUDIES:
             for number in range(there, studies):
-                figures.observe(key(number), body)
+                stored_analysis.observe(figures, key(number), body)
             there = studies
             found.append(shown(await scraped(address, studies)))
         for number in range(there):

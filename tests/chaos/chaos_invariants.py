@@ -7,11 +7,12 @@ never at the faults: an invariant with an exception for a fault would be none. W
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import stand_in_worker
+import stored_analysis
 from chaos_studies import Course, Study
 from gpubench import names
 from gpubench.plan.plan import Plan
@@ -29,14 +30,10 @@ class Stored(NamedTuple):
     body: kube.Object
     plan: Plan
     shards: tuple[Mapping[str, str], ...]
-
-    @property
-    def status(self) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self.body.get("status") or {}
-        return found
+    status: Mapping[str, Any]  # with the analysis that it refers to
 
 
-def stored(body: kube.Object, config_maps: Iterable[kube.Object]) -> Stored:
+def stored(body: kube.Object, config_maps: Sequence[kube.Object]) -> Stored:
     """From the object and its ConfigMaps."""
     plan, shards = None, []
     for one in config_maps:
@@ -46,7 +43,8 @@ def stored(body: kube.Object, config_maps: Iterable[kube.Object]) -> Stored:
         elif component == names.COMPONENT_LEDGER:
             shards.append(one.get("data") or {})
     assert plan is not None, "a study that has finished has a plan"
-    return Stored(body=body, plan=plan, shards=tuple(shards))
+    maps = {kube.name_of(one): one for one in config_maps}
+    return Stored(body=body, plan=plan, shards=tuple(shards), status=stored_analysis.full(body, maps.get))
 
 
 def of_finished(study: Study, found: Stored, jobs: Mapping[str, int]) -> list[str]:

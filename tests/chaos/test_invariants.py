@@ -48,8 +48,12 @@ def succeeded(found: Stored) -> ledger.AttemptRecord:
     return next(one for one in records if one.outcome is ledger.Outcome.SUCCEEDED)
 
 
+def status(found: Stored) -> Any:
+    return found.status
+
+
 def lost_condition(found: Stored, _: Jobs) -> None:
-    found.body["status"]["conditions"][1]["status"] = "False"
+    status(found)["conditions"][1]["status"] = "False"
 
 
 def job_that_nobody_recorded(_: Stored, existed: Jobs) -> None:
@@ -65,11 +69,11 @@ def job_that_never_existed(_: Stored, existed: Jobs) -> None:
 
 
 def miscounted(found: Stored, _: Jobs) -> None:
-    found.body["status"]["attempts"]["failed"] += 1
+    status(found)["attempts"]["failed"] += 1
 
 
 def figure_of_nobody(found: Stored, _: Jobs) -> None:
-    found.body["status"]["results"][0]["values"][0] += 1
+    status(found)["results"][0]["values"][0] += 1
 
 
 def figure_of_a_failed_attempt(found: Stored, _: Jobs) -> None:

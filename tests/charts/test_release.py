@@ -48,7 +48,7 @@ VALUES: dict[str, Any] = {
 }
 #: What an older revision of the CRDs does not have: below spec and status of a kind.
 LATER: dict[str, dict[str, tuple[str, ...]]] = {
-    names.BENCHMARK_KIND: {"spec": ("drill", "compareTo"), "status": ("goodput", "comparison")},
+    names.BENCHMARK_KIND: {"spec": ("drill", "compareTo"), "status": ("answer", "comparison")},
     names.POOL_KIND: {"spec": ("template",), "status": ("health", "priceRange")},
 }
 WAIT_SECONDS = 90.0
@@ -241,7 +241,7 @@ def test_objects_and_results_survive_an_upgrade_of_the_crds_and_studies_go_on(pl
         place.apply(study("waiting", lab, suspend=True))
         before = place.finished("done", lab)
     assert before["status"]["phase"] == "Succeeded"
-    assert "goodput" not in before["status"]  # which the older revision does not have
+    assert "answer" not in before["status"]  # which the older revision does not have
     kept = ledger(place, lab)
     drilled = study("drilled", lab, drill={"kind": "Evict", "every": "10m"})
     with pytest.raises(Exception, match=r"spec\.drill"):
@@ -270,7 +270,7 @@ def test_objects_and_results_survive_an_upgrade_of_the_crds_and_studies_go_on(pl
         )
         went_on = place.finished("waiting", lab)
     assert went_on["status"]["phase"] == "Succeeded"
-    assert went_on["status"]["goodput"]
+    assert went_on["status"]["answer"]
     assert place.get(kube.BENCHMARKS, "done", lab)["status"]["results"] == before["status"]["results"]
 
 

@@ -10,7 +10,7 @@ import pytest
 import builders
 import measured
 from gpubench.analysis import comparison
-from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api.benchmark_status import FullStatus
 from gpubench.api.point_result import Judgement
 from gpubench.plan.plan import Plan
 from gpubench.scheduler import planning
@@ -26,7 +26,7 @@ def last_week(tmp_path: Path) -> Path:
     return measured.folder(tmp_path / "last-week", builders.plan(SPEC), {0: SPEED})
 
 
-def finished(folder: Path, *, factor: float) -> GpuBenchmarkStatus:
+def finished(folder: Path, *, factor: float) -> FullStatus:
     """A study against the folder, which is gone before the first trial runs."""
     study, reference = run.against(builders.study(SPEC), folder)
     plan = planning.begin(

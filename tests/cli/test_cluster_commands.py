@@ -16,9 +16,11 @@ import yaml
 
 import command_line
 import installation
+import stored_analysis
 from cluster import Cluster
 from gpubench import names
 from gpubench.api.benchmark import GpuBenchmarkSpec
+from gpubench.api.benchmark_status import FullStatus
 from gpubench.scheduler import ledger, manifests
 from gpubench.scheduler.observed import Observed, Study
 from gpubench_cli import results
@@ -87,7 +89,15 @@ def set_status(cluster: Cluster, namespace: str, *, finished: int, succeeded: bo
         "conditions": conditions,
         "results": [point],
     }
-    patch = json.dumps({"status": status})
+    body = cluster.request("GET", kube.BENCHMARKS.path(namespace=namespace, name="quickstart"))
+    study = Study.of_spec(
+        GpuBenchmarkSpec.model_validate(body["spec"]),
+        namespace=namespace, name="quickstart", uid=body["metadata"]["uid"],
+    )  # fmt: skip
+    short, config_maps = stored_analysis.stored(study, FullStatus.model_validate(status))
+    for one in config_maps.values():
+        cluster.kubectl("apply", "-n", namespace, "-f", "-", stdin=json.dumps(one))
+    patch = json.dumps({"status": short})
     arguments = ("-n", namespace, "--subresource=status", "--type=merge", "-p", patch)
     cluster.kubectl("patch", names.BENCHMARK_PLURAL, "quickstart", *arguments)
 
@@ -229,10 +239,12 @@ def store_results(cluster: Cluster, body: dict[str, Any], folder: Path) -> None:
     decision = decide(plan, attempts, Observed(study=study), 0.0)
     assert decision.status.phase == "Succeeded"
     entries = ledger.to_entries(attempts.records) | ledger.environment_entries(attempts.environments)
-    for stored in (manifests.plan_config_map(study, plan), manifests.ledger_config_map(study, 0, entries)):
+    short, config_maps = stored_analysis.stored(study, decision.status)
+    kept = (manifests.plan_config_map(study, plan), manifests.ledger_config_map(study, 0, entries))
+    for stored in (*kept, *config_maps.values()):
         cluster.kubectl("apply", "-f", "-", stdin=json.dumps(stored))
     arguments = ("-n", study.namespace, "--subresource=status", "--type=merge")
-    patch = json.dumps({"status": decision.status.to_wire()})
+    patch = json.dumps({"status": short})
     cluster.kubectl("patch", names.BENCHMARK_PLURAL, study.name, *arguments, "-p", patch)
 
 

@@ -15,6 +15,7 @@ import yaml
 import builders
 from gpubench import names, records
 from gpubench.analysis import audit
+from gpubench.api.benchmark_status import FullStatus
 from gpubench.scheduler import ledger, manifests
 from gpubench.scheduler.ledger import Outcome, Reason
 from gpubench_cli import __main__ as program
@@ -136,13 +137,12 @@ def test_a_log_that_was_rotated_counts_as_gone_and_is_kept_apart(
 class Running(StandInCluster):
     """Its status is older than its attempts: the operator writes it once in a while."""
 
-    def benchmark(self, name: str) -> dict[str, Any]:
-        body = super().benchmark(name)
-        status = body["status"]
+    def status(self) -> FullStatus:
+        status: Any = super().status().to_wire()
         status["conditions"] = [one for one in status["conditions"] if one["type"] != "Finished"]
         status["attempts"]["succeeded"] -= 1
         status["results"][0]["values"].pop()
-        return body
+        return FullStatus.model_validate(status)
 
 
 def test_a_study_that_runs_is_exported_and_said_to_be_under_way(

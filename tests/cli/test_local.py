@@ -18,7 +18,7 @@ import pytest
 import builders
 import command_line
 from gpubench.analysis import audit
-from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api.benchmark_status import FullStatus
 from gpubench.api.point_result import PointState, Stopping
 from gpubench.plan.expand import freeze
 from gpubench.scheduler.actions import Event, Gang
@@ -42,14 +42,14 @@ class Listener:
     def happened(self, happening: Event) -> None:
         self.events.append(happening)
 
-    def progressed(self, status: GpuBenchmarkStatus, running: Gang | None) -> None:
+    def progressed(self, status: FullStatus, running: Gang | None) -> None:
         pass
 
 
 class Finished:
     """A local run that has come to its end."""
 
-    def __init__(self, folder: Path, status: GpuBenchmarkStatus, listener: Listener) -> None:
+    def __init__(self, folder: Path, status: FullStatus, listener: Listener) -> None:
         self.folder = folder
         self.status = status
         self.events = listener.events

@@ -16,7 +16,7 @@ import yaml
 
 import builders
 import measured
-from gpubench.api.benchmark_status import Condition, GpuBenchmarkStatus
+from gpubench.api.benchmark_status import Condition, FullStatus
 from gpubench.api.point_result import AmountInterval, BillParts, Cost, PointBill, PointResult, PointState, Scaling
 from gpubench.api.price_result import PriceUsed, Spent
 from gpubench.plan.expand import freeze
@@ -60,7 +60,7 @@ SKIPPED = MEASURED.model_copy(
     }
 )
 AT = "2026-11-01T00:00:00Z"
-STATUS = GpuBenchmarkStatus(
+STATUS = FullStatus(
     phase="Succeeded",
     points_done="2/2",
     results=(MEASURED, SKIPPED),
@@ -188,7 +188,7 @@ def test_json_and_yaml_lose_nothing(
 ) -> None:
     document = read(said(capsys, "show", str(folder), "-o", output))
     (study,) = document["studies"]
-    assert GpuBenchmarkStatus.model_validate(study["status"]) == STATUS
+    assert FullStatus.model_validate(study["status"]) == STATUS
     assert study["spec"]["sweep"][0]["workers"] == [1, 2], "the spec as the user wrote it"
     assert (study["name"], study["source"]) == ("quickstart", str(folder))
 

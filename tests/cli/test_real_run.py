@@ -13,7 +13,7 @@ import memory_world
 from gpubench import records
 from gpubench.analysis import text
 from gpubench.api import validate
-from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api.benchmark_status import FullStatus
 from gpubench.api.point_result import Judgement
 from gpubench.plan.expand import freeze
 from gpubench.plan.plan import Plan
@@ -110,7 +110,7 @@ async def test_the_operator_gives_a_table_of_the_same_shape(study_text: str, fol
     metadata = world.api.all(kube.BENCHMARKS)[0]["metadata"]
     world.api.put(kube.BENCHMARKS, {**benchmark, "metadata": metadata})
     await world.finish()
-    there = GpuBenchmarkStatus.model_validate(world.status())
+    there = FullStatus.model_validate(world.status())
     here = results.read_summary(folder).status
     theirs, ours = tables.results(there.results), tables.results(here.results)
     assert theirs.columns == ours.columns

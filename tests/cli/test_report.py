@@ -18,6 +18,7 @@ from hypothesis import strategies as some
 import builders
 import measured
 import pages
+import stored_analysis
 from gpubench.analysis import audit, text
 from gpubench.api import validate
 from gpubench.api.price_result import Spent
@@ -278,12 +279,17 @@ class StandInCluster:
 
     def benchmark(self, name: str) -> dict[str, Any]:
         assert name == self._summary.name
-        status = self._summary.status.model_copy(update={"started_at": measured.AT})
         return {
             "metadata": {"name": name, "namespace": "studies", "uid": self._summary.uid},
             "spec": self._study.spec.to_wire(),
-            "status": status.to_wire(),
+            "status": self._stored()[0],
         }
+
+    def config_map(self, name: str) -> dict[str, Any] | None:
+        return self._stored()[1].get(name)
+
+    def _stored(self) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+        return stored_analysis.stored(self._study, self._summary.status.model_copy(update={"started_at": measured.AT}))
 
     def config_maps(self, uid: str) -> tuple[dict[str, Any], ...]:
         assert uid == self._summary.uid

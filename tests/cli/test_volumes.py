@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 import builders
-from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api.benchmark_status import FullStatus
 from gpubench.api.pod_template import Volume
 from gpubench.api.point_result import PointState
 from gpubench.plan.expand import freeze
@@ -45,7 +45,7 @@ class Silent:
     def happened(self, happening: Event) -> None:
         pass
 
-    def progressed(self, status: GpuBenchmarkStatus, running: Gang | None) -> None:
+    def progressed(self, status: FullStatus, running: Gang | None) -> None:
         pass
 
 

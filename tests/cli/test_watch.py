@@ -43,17 +43,7 @@ class Clock:
 
 
 def point(state: str, **fields: Any) -> dict[str, Any]:
-    return {
-        "workload": "mnist_cnn",
-        "pool": "cpu",
-        "workers": 1,
-        "workersPerNode": 1,
-        "batchPerWorker": 64,
-        "globalBatch": 64,
-        "precision": "float32",
-        "state": state,
-        **fields,
-    }
+    return {"key": "mnist_cnn/cpu/1", "state": state, **fields}
 
 
 def condition(type_: str, status: str, message: str = "m") -> dict[str, str]:
@@ -78,7 +68,7 @@ END = benchmark(
     condition("Finished", "True"),
     condition("Succeeded", "True"),
     finished=3,
-    points=(point("Measured", throughput={"mean": 100.0, "low": 99.0, "high": 101.0}, values=[100.0]),),
+    points=(point("Measured", summary="100.0 ± 1.0 samples/s"),),
 )
 
 
@@ -110,7 +100,7 @@ def test_each_thing_is_told_once() -> None:
         "1 of 3 trials have finished",
         "warning: pod x has no node: 0/3 nodes",
         "3 of 3 trials have finished",
-        "Measured: mnist_cnn on cpu, 1 worker at batch 64, float32: 100.0 ± 1.0 samples/s",
+        "Measured: mnist_cnn/cpu/1: 100.0 ± 1.0 samples/s",
     ]
 
 
@@ -138,7 +128,7 @@ def waiting_for_pools() -> dict[str, Any]:
 def suspended() -> dict[str, Any]:
     study = builders.study(builders.spec(suspend=True))
     decision = decide(builders.plan(study.spec), Ledger(), builders.observed(study), builders.NOW)
-    return {"status": decision.status.to_wire()}
+    return {"status": decision.short.to_wire()}
 
 
 def test_why_nothing_goes_on_is_told_once_in_the_words_of_the_condition() -> None:

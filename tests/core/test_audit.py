@@ -9,7 +9,7 @@ import pytest
 import builders
 from gpubench import records
 from gpubench.analysis import audit
-from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api.benchmark_status import FullStatus
 from gpubench.records import Checkpoint, Epoch, Machine, Result, Resumed, Window
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, Reason, Segment
 from gpubench.stats import gang
@@ -32,15 +32,15 @@ def attempt(number: int, teraflops: float) -> AttemptRecord:
 LEDGER = Ledger().with_records(attempt(number, figure) for number, figure in enumerate(TERAFLOPS))
 
 
-def stored(change: Callable[[dict[str, Any]], Any]) -> GpuBenchmarkStatus:
+def stored(change: Callable[[dict[str, Any]], Any]) -> FullStatus:
     """The status of a study with one weak node, with its warning changed."""
-    wire: Any = audit.status_again(PLAN, LEDGER, SPEC, GpuBenchmarkStatus()).to_wire()
+    wire: Any = audit.status_again(PLAN, LEDGER, SPEC, FullStatus()).to_wire()
     (warning,) = wire["results"][0]["warnings"]
     wire["results"][0]["warnings"] = [change(warning)]
-    return GpuBenchmarkStatus.model_validate(wire)
+    return FullStatus.model_validate(wire)
 
 
-def found(status: GpuBenchmarkStatus, *, words: bool) -> list[str]:
+def found(status: FullStatus, *, words: bool) -> list[str]:
     return [finding.place for finding in audit.of_status(PLAN, LEDGER, SPEC, status, words=words)]
 
 

@@ -10,7 +10,7 @@ import builders
 import measured
 from gpubench.analysis import advice, audit, best
 from gpubench.api.benchmark import GpuBenchmarkSpec
-from gpubench.api.benchmark_status import Best, GpuBenchmarkStatus
+from gpubench.api.benchmark_status import Best, FullStatus
 from gpubench.api.pool import GpuPool
 
 #: Ten hours at 1,000 samples a second.
@@ -34,9 +34,7 @@ def a_spec(*blocks: dict[str, Any], objective: dict[str, Any] | None = COST_IN_8
     return builders.spec(*blocks, goals=[GOAL], **asked, **fields)
 
 
-def status(
-    spec: GpuBenchmarkSpec, pools: Sequence[GpuPool], rates: Mapping[int, Sequence[float]]
-) -> GpuBenchmarkStatus:
+def status(spec: GpuBenchmarkSpec, pools: Sequence[GpuPool], rates: Mapping[int, Sequence[float]]) -> FullStatus:
     plan = builders.plan(spec, *pools)
     ledger = measured.ledger(plan, rates)
     return audit.status_again(plan, ledger, spec, measured.finished_status(plan, rates))
@@ -121,7 +119,7 @@ def test_as_long_as_a_study_goes_on_nothing_is_best() -> None:
     plan = builders.plan(spec, pool())
     first = {0: runs(1000)}
     ledger = measured.ledger(plan, first)
-    assert audit.status_again(plan, ledger, spec, GpuBenchmarkStatus()).best is None
+    assert audit.status_again(plan, ledger, spec, FullStatus()).best is None
     advised = advice.advised(plan, ledger, measured.results(plan, first), spec.objective, spec.goals)
     assert len(advised) == 1
     assert best.best(()) is None
@@ -132,7 +130,7 @@ def test_a_changed_figure_of_the_best_is_found_and_other_words_are_not(words: bo
     spec, pools = a_spec(LINE), [pool()]
     plan = builders.plan(spec, *pools)
     ledger = measured.ledger(plan, LINE_RATES)
-    stored = GpuBenchmarkStatus.model_validate(status(spec, pools, LINE_RATES).to_wire())
+    stored = FullStatus.model_validate(status(spec, pools, LINE_RATES).to_wire())
     assert stored.best is not None
 
     def places(changes: dict[str, Any]) -> list[str]:

@@ -11,7 +11,7 @@ import pytest
 
 import builders
 from gpubench.api.attempts import Limits
-from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api.benchmark_status import FullStatus
 from gpubench.api.point_result import Omission, PointState
 from gpubench.plan.plan import Plan
 from gpubench.scheduler import account, conditions, manifests, planning
@@ -56,7 +56,7 @@ def paid(here: World) -> Decimal:
     return Decimal(steps * step) / 1000 + (Decimal(price.setup) if price.setup and lives else 0)
 
 
-def condition(status: GpuBenchmarkStatus | None, type_: str) -> tuple[str, str, str]:
+def condition(status: FullStatus | None, type_: str) -> tuple[str, str, str]:
     assert status is not None
     found = next(condition for condition in status.conditions if condition.type == type_)
     return found.status, found.reason, found.message
@@ -67,7 +67,7 @@ def measured(here: World) -> Counter[str]:
     return Counter(record.trial for record in here.ledger().records if record.outcome is Outcome.SUCCEEDED)
 
 
-def states(status: GpuBenchmarkStatus) -> list[PointState]:
+def states(status: FullStatus) -> list[PointState]:
     return [result.state for result in status.results]
 
 

@@ -10,7 +10,7 @@ import pytest
 import builders
 from gpubench.analysis import answer, caveats, point_warnings
 from gpubench.api import point_warning, status_sizes
-from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api.benchmark_status import FullStatus
 from gpubench.api.point_result import Basis, GpuUsage, HostUsage, PointResult, PointState
 from gpubench.api.point_warning import WarningReason
 from gpubench.plan.plan import Plan
@@ -41,7 +41,7 @@ def noticed(*repeats: Sequence[Notice], workers: int = 1, nodes: Sequence[str] =
     return [warning.message for warning in caveats.of_repeats(point, records)]
 
 
-def decided(plan: Plan, *points: Sequence[Result]) -> GpuBenchmarkStatus:
+def decided(plan: Plan, *points: Sequence[Result]) -> FullStatus:
     """The status of a study whose points' repeats gave that."""
     records = [
         record(points[trial.point][trial.repeat], trial=trial.id)

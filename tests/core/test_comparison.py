@@ -12,7 +12,7 @@ import measured
 from gpubench.analysis import comparison, environments, pairs, results
 from gpubench.analysis.comparison import Reference
 from gpubench.api import status_sizes
-from gpubench.api.benchmark_status import Comparison, EnvironmentFacts, GpuBenchmarkStatus
+from gpubench.api.benchmark_status import Comparison, EnvironmentFacts, FullStatus
 from gpubench.api.goals import CompareTo
 from gpubench.api.point_result import Judgement, PointResult, PointState
 from gpubench.plan.plan import Plan
@@ -49,9 +49,7 @@ def gives(rates: Mapping[int, Sequence[float]], plan: Plan, *, environment: str 
     return fate
 
 
-def finished(
-    rates: Mapping[int, Sequence[float]], found: Reference | None, *, environment: str = "env"
-) -> GpuBenchmarkStatus:
+def finished(rates: Mapping[int, Sequence[float]], found: Reference | None, *, environment: str = "env") -> FullStatus:
     """The status of a study that was planned with this baseline and gave these rates."""
     study = builders.study(SPEC)
     plan = planning.begin(
@@ -65,7 +63,7 @@ def finished(
     return world(study, stored, fate=gives(rates, stored, environment=environment)).run()
 
 
-def verdicts(status: GpuBenchmarkStatus) -> list[Judgement | None]:
+def verdicts(status: FullStatus) -> list[Judgement | None]:
     return [result.comparison for result in status.results]
 
 
@@ -257,13 +255,13 @@ def test_wild_repeats_are_not_called_too_few() -> None:
     )
 
 
-def ended(plan: Plan, *states: PointState) -> GpuBenchmarkStatus:
+def ended(plan: Plan, *states: PointState) -> FullStatus:
     """Points that were measured as fast as before, or have no figure and this state."""
     found = [
         result if state is PointState.MEASURED else results.blank(plan, point).model_copy(update={"state": state})
         for result, point, state in zip(measured.results(plan, {0: RATES, 1: RATES}), plan.points, states, strict=True)
     ]
-    return GpuBenchmarkStatus(results=comparison.annotated(plan, found), comparison=comparison.comparison(plan, found))
+    return FullStatus(results=comparison.annotated(plan, found), comparison=comparison.comparison(plan, found))
 
 
 @pytest.mark.parametrize("state", [PointState.FAILED, PointState.OUT_OF_MEMORY, PointState.UNSUPPORTED_ACCELERATOR])

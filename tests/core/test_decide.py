@@ -6,7 +6,7 @@ import random
 import pytest
 
 import builders
-from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api.benchmark_status import FullStatus
 from gpubench.api.point_result import PointState
 from gpubench.plan.plan import Plan
 from gpubench.scheduler import conditions, planning
@@ -16,7 +16,7 @@ from gpubench.scheduler.planning import POOL_GRACE_SECONDS, begin
 from world import Fate, decide, run_with_kills, success, world
 
 
-def condition(status: GpuBenchmarkStatus | None, type_: str) -> tuple[str, str, str]:
+def condition(status: FullStatus | None, type_: str) -> tuple[str, str, str]:
     assert status is not None
     found = next(condition for condition in status.conditions if condition.type == type_)
     return found.status, found.reason, found.message
@@ -397,7 +397,7 @@ def test_killed_between_any_two_writes_the_study_ends_as_if_nothing_had_happened
     assert status.attempts.started == len(disturbed.created)
 
 
-def facts(status: GpuBenchmarkStatus) -> dict[str, object]:
+def facts(status: FullStatus) -> dict[str, object]:
     """A status without the times at which things happened, and what is made of them."""
     wire = status.to_wire()
     wire.pop("finishedAt")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import builders
-from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api.benchmark_status import FullStatus
 from gpubench.api.point_result import Basis, PointResult, PointState
 from gpubench.api.pool import GpuPool
 from gpubench.plan.plan import Plan, PointKey
@@ -42,7 +42,7 @@ def study_of(*blocks: dict[str, Any], pools: tuple[GpuPool, ...], repeats: int =
     return world(builders.study(spec), builders.plan(spec, *pools))
 
 
-def found_at(status: GpuBenchmarkStatus, pool: str, workers: int = 1) -> PointResult:
+def found_at(status: FullStatus, pool: str, workers: int = 1) -> PointResult:
     (found,) = [result for result in status.results if (result.pool, result.workers) == (pool, workers)]
     return found
 
@@ -267,7 +267,7 @@ PUBLISHED_WITHIN = 2.5
 
 
 @pytest.fixture(scope="module")
-def parkopedia() -> GpuBenchmarkStatus:
+def parkopedia() -> FullStatus:
     """The study as it was: single siblings, larger instances, one card, and the box that nobody ran."""
     singles = {base for _, base, _ in EFFICIENCIES}
     shape = {"workloads": ["inception3", "resnet50", "vgg16"], "batchPerWorker": [16, 32, 64]}
@@ -297,19 +297,19 @@ def parkopedia() -> GpuBenchmarkStatus:
     return here.run(rounds=400)
 
 
-def cells_of(status: GpuBenchmarkStatus, pool: str) -> list[PointResult]:
+def cells_of(status: FullStatus, pool: str) -> list[PointResult]:
     by_cell = {(found.workload, found.batch_per_worker): found for found in status.results if found.pool == pool}
     return [by_cell[cell] for cell in CELLS]
 
 
-def test_efficiencies_against_the_sibling_instance_are_those_that_were_printed(parkopedia: GpuBenchmarkStatus) -> None:
+def test_efficiencies_against_the_sibling_instance_are_those_that_were_printed(parkopedia: FullStatus) -> None:
     for (target, base, _), row in EFFICIENCIES.items():
         found = [result.scaling[0] for result in cells_of(parkopedia, target)]
         assert [line.efficiency.mean for line in found] == pytest.approx(list(row))
         assert {(line.baseline_pool, line.baseline_workers) for line in found} == {(base, 1)}
 
 
-def test_the_box_that_nobody_ran_has_the_published_throughput(parkopedia: GpuBenchmarkStatus) -> None:
+def test_the_box_that_nobody_ran_has_the_published_throughput(parkopedia: FullStatus) -> None:
     for cell, found in enumerate(cells_of(parkopedia, "box")):
         assert found.basis is Basis.EXTRAPOLATED
         assert found.throughput is not None

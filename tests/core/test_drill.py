@@ -8,7 +8,7 @@ import pytest
 
 import builders
 from gpubench.api.benchmark import GpuBenchmarkSpec
-from gpubench.api.benchmark_status import AttemptCounts, GpuBenchmarkStatus
+from gpubench.api.benchmark_status import AttemptCounts, FullStatus
 from gpubench.scheduler import conditions, drill
 from gpubench.scheduler.actions import Cordon
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome
@@ -28,7 +28,7 @@ def drilled(*, times: int = 20, **fields: Any) -> World:
     return world(builders.study(a_spec), builders.plan(a_spec))
 
 
-def finish(here: World, *, chance: random.Random | None = None) -> GpuBenchmarkStatus:
+def finish(here: World, *, chance: random.Random | None = None) -> FullStatus:
     """To the end in short steps; with a chance, each decision is cut off after some of its writes, and made again."""
     for _ in range(2000):
         decision = here.decide()
@@ -42,7 +42,7 @@ def finish(here: World, *, chance: random.Random | None = None) -> GpuBenchmarkS
     raise AssertionError(f"did not finish: {here.status}")
 
 
-def attempts(status: GpuBenchmarkStatus) -> AttemptCounts:
+def attempts(status: FullStatus) -> AttemptCounts:
     assert status.attempts is not None
     return status.attempts
 

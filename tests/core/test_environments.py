@@ -10,7 +10,7 @@ import world as worlds
 from gpubench import records
 from gpubench.analysis import environments, text
 from gpubench.api import status_sizes
-from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api.benchmark_status import FullStatus
 from gpubench.api.point_result import PointState
 from gpubench.records import Environment
 from gpubench.scheduler import environments as grounds_of
@@ -180,7 +180,7 @@ def test_types_of_a_gang_are_not_known_once_a_pod_of_it_is_gone() -> None:
     assert types == [(), ("a", "b")]
 
 
-def on_nodes(world: worlds.World, types: dict[int, str]) -> GpuBenchmarkStatus:
+def on_nodes(world: worlds.World, types: dict[int, str]) -> FullStatus:
     """The study in which the attempts, in the order of their start, run on nodes of these types."""
     for _ in range(200):
         observed = world.observe()
@@ -296,7 +296,7 @@ def test_what_is_kept_is_bounded_in_number_and_size() -> None:
 
 
 def test_a_log_that_cannot_be_read_changes_nothing_but_the_facts_that_are_shown() -> None:
-    def study(logs: dict[str, str]) -> GpuBenchmarkStatus:
+    def study(logs: dict[str, str]) -> FullStatus:
         here = worlds.world(fate=lambda trial, attempt: (0, builders.message(of(trial, attempt))))
         here.logs = logs
         here.run()

@@ -4,7 +4,7 @@
 import pytest
 
 import builders
-from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api.benchmark_status import FullStatus
 from gpubench.api.point_result import Basis, PointResult, PointState
 from gpubench.api.pool import GpuPool
 from gpubench.plan import expand
@@ -35,7 +35,7 @@ def decided(plan: Plan) -> Decision:
     return decide(plan, Ledger(), Observed(study=builders.study(builders.spec())), 1000.0)
 
 
-def status_of(plan: Plan) -> GpuBenchmarkStatus:
+def status_of(plan: Plan) -> FullStatus:
     status = decided(plan).status
     assert status is not None
     return status

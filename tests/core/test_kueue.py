@@ -13,7 +13,7 @@ from builders import NOW
 from gpubench import names
 from gpubench.analysis import bills, goodput
 from gpubench.analysis.goodput import Use
-from gpubench.api.benchmark_status import Condition, GpuBenchmarkStatus
+from gpubench.api.benchmark_status import Condition, FullStatus, GpuBenchmarkStatus
 from gpubench.api.pool import GpuPoolSpec
 from gpubench.plan.plan import Plan
 from gpubench.records import Resumed
@@ -62,7 +62,7 @@ def look(*jobs: ObservedJob, records: tuple[AttemptRecord, ...] = (), now: float
     return decide(PLAN, Ledger(records=records), found, now)
 
 
-def admitted(status: GpuBenchmarkStatus) -> Condition:
+def admitted(status: FullStatus) -> Condition:
     (found,) = [condition for condition in status.conditions if condition.type == conditions.ADMITTED]
     return found
 
@@ -284,7 +284,9 @@ def test_a_condition_says_how_the_jobs_stand_in_their_queue(
 
 def test_between_two_jobs_the_condition_stays_and_is_of_the_study_as_it_is_now() -> None:
     before = look(job()).status
-    study = STUDY.model_copy(update={"conditions": before.conditions, "generation": STUDY.generation + 1})
+    study = STUDY.model_copy(
+        update={"status": GpuBenchmarkStatus(conditions=before.conditions), "generation": STUDY.generation + 1}
+    )
     after = decide(PLAN, Ledger(), builders.observed(study), NOW).status
     assert admitted(after) == admitted(before).model_copy(update={"observed_generation": study.generation})
 

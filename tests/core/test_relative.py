@@ -12,7 +12,7 @@ import measured
 from gpubench import values
 from gpubench.analysis import audit, explain, relative
 from gpubench.api.benchmark import GpuBenchmarkSpec
-from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api.benchmark_status import FullStatus
 from gpubench.api.point_result import PointResult, Relative
 from gpubench.api.point_warning import WarningReason
 from gpubench.api.pool import GpuPool
@@ -369,16 +369,16 @@ def test_a_status_has_them_and_a_changed_one_is_found() -> None:
     plan = builders.plan(spec, *POOLS)
     ledger = measured.ledger(plan, rates)
     again = audit.status_again(plan, ledger, spec, measured.finished_status(plan, rates))
-    status = GpuBenchmarkStatus.model_validate(again.to_wire())
+    status = FullStatus.model_validate(again.to_wire())
     assert [one.relative is not None for one in status.results] == [True, True]
 
-    def places(found_at: GpuBenchmarkStatus) -> list[str]:
+    def places(found_at: FullStatus) -> list[str]:
         return [one.place for one in audit.of_status(plan, ledger, spec, found_at, words=True)]
 
     assert places(status) == []
     wire: Any = status.to_wire()
     wire["results"][1]["relative"]["time"]["mean"] *= 1.001
-    [place] = places(GpuBenchmarkStatus.model_validate(wire))
+    [place] = places(FullStatus.model_validate(wire))
     assert place.endswith("relative.time.mean")
 
 

@@ -10,7 +10,7 @@ import builders
 import measured
 import studies_cut_short
 from gpubench.analysis import audit, repricing
-from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api.benchmark_status import FullStatus
 from gpubench.api.point_result import AmountInterval, Basis, PointResult
 from gpubench.api.pool import GpuPool
 from gpubench.plan.plan import Plan
@@ -145,7 +145,7 @@ def test_other_prices_neither_begin_a_finished_study_again_nor_leave_out_more_of
     assert before.spent is not None
     assert after.spent is not None
     assert after.spent.amount != before.spent.amount
-    stored = GpuBenchmarkStatus.model_validate(after.to_wire())
+    stored = FullStatus.model_validate(after.to_wire())
     assert list(audit.of_status(plan, here.ledger(), here.study.spec, stored, words=True)) == []
     assert list(audit.of_plan(plan, here.study.spec)) == []
     back = repricing.repriced(plan, here.plan.pools)

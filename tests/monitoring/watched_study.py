@@ -16,6 +16,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ import yaml
 import installation
 import prometheus_server
 import quickstart
+import stored_analysis
 from cluster import Cluster, Image, Node
 from gpubench import metrics, names
 from gpubench_cluster import kube
@@ -135,8 +137,9 @@ def wait(until: Callable[[], Any], *, what: str, seconds: float) -> Any:
 
 
 def status(cluster: Cluster, name: str, resource: kube.Resource = kube.BENCHMARKS) -> dict[str, Any]:
-    path = resource.path(namespace="default", name=name)
-    found: dict[str, Any] = cluster.request("GET", path).get("status") or {}
+    if resource is kube.BENCHMARKS:
+        return stored_analysis.of_cluster(partial(cluster.request, "GET"), namespace="default", name=name)
+    found: dict[str, Any] = cluster.request("GET", resource.path(namespace="default", name=name)).get("status") or {}
     return found
 
 

@@ -13,6 +13,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,6 +23,7 @@ import yaml
 import installation
 import kept
 import stand_in_worker
+import stored_analysis
 import studies
 import telling_program
 from cluster import ApiError, Cluster, Image, Node
@@ -79,13 +81,11 @@ class Place:
         return sorted(found, key=lambda entry: int(entry["attempt"]))
 
     def status(self, name: str) -> dict[str, Any]:
-        """The status of a benchmark."""
-        path = kube.BENCHMARKS.path(namespace=self.namespace, name=name)
+        """The status of a benchmark, with its analysis."""
         try:
-            status: dict[str, Any] = self.cluster.request("GET", path).get("status") or {}
+            return stored_analysis.of_cluster(partial(self.cluster.request, "GET"), namespace=self.namespace, name=name)
         except ApiError:
             return {}
-        return status
 
     def events(self, name: str) -> list[str]:
         """Reasons of the Events about a benchmark."""

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+import stored_analysis
 import studies
 from gpubench_cluster import kube
 from memory_world import World
@@ -22,7 +23,7 @@ async def measured() -> dict[str, Any]:
 
 
 def put_baseline(world: World, status: dict[str, Any]) -> None:
-    world.api.put(kube.BENCHMARKS, {**studies.benchmark("last-week"), "status": status})
+    stored_analysis.put(world.api, studies.benchmark("last-week"), status)
 
 
 async def test_a_baseline_that_is_deleted_after_the_start_changes_nothing() -> None:
@@ -47,7 +48,7 @@ async def test_a_baseline_that_is_no_use_holds_nothing_up(baseline: str) -> None
     if baseline == "unfinished":
         put_baseline(world, {**status, "conditions": []})
     if baseline == "unreadable":
-        put_baseline(world, {**status, "fieldOfALaterVersion": 1})
+        world.api.put(kube.BENCHMARKS, {**studies.benchmark("last-week"), "status": {"phase": 7}, "spec": {"later": 1}})
     await world.finish()
     assert world.status()["phase"] == "Succeeded"
     assert world.status()["comparison"]["verdict"] == "CannotTell"

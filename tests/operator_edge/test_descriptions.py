@@ -49,7 +49,7 @@ async def test_an_environment_is_kept_before_its_job_may_go() -> None:
         repeats=1, sweep=[{"workloads": ["mnist_cnn"], "pools": ["pretend"], "workers": [1], "batchPerWorker": [64]}]
     )
     await world.finish()
-    last_ledger = max(index for index, what in enumerate(world.api.writes) if what[1] == "configmaps")
+    last_ledger = max(index for index, what in enumerate(world.api.writes) if "-ledger-" in what[2])
     retired = max(index for index, what in enumerate(world.api.writes) if what[:2] == ("patch", "jobs"))
     assert last_ledger < retired
     assert world.environments()

@@ -156,7 +156,7 @@ def with_a_slot_that_fits_nowhere(cluster: Cluster) -> Iterator[None]:
 
 @contextlib.contextmanager
 def with_an_older_definition(cluster: Cluster) -> Iterator[None]:
-    field = "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties/goodput"
+    field = "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties/answer"
     cluster.request("PATCH", CRD, [{"op": "remove", "path": field}], content_type="application/json-patch+json")
     try:
         yield
@@ -180,7 +180,7 @@ def without_a_storage_class(cluster: Cluster) -> Iterator[None]:
         (without_a_permission, "operator's permissions", "failed", "may not create pods/eviction"),
         (without_a_device_plugin, "device plugin", "failed", "labels of gpu-0 name a GPU"),
         (with_a_slot_that_fits_nowhere, "pool doctors", "failed", "all slots take 100"),
-        (with_an_older_definition, "CRD GpuBenchmark", "warning", "it lacks status.goodput"),
+        (with_an_older_definition, "CRD GpuBenchmark", "warning", "it lacks status.answer"),
         (without_a_storage_class, "storage", "warning", "there is none"),
     ],
 )

@@ -3,7 +3,7 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import aiohttp
@@ -14,8 +14,10 @@ import prometheus_client.registry
 import pytest
 from prometheus_client import openmetrics, parser
 
+import stored_analysis
 from gpubench import metrics
 from gpubench.api.benchmark import POINTS_MAX
+from gpubench.api.benchmark_status import FullStatus, GpuBenchmarkStatus
 from gpubench.api.goodput_result import NodeSeconds
 from gpubench.api.point_result import BillParts
 from gpubench_cluster import kube
@@ -40,22 +42,24 @@ POINT: dict[str, Any] = {
 
 
 def scrape(figures: exporter.Figures) -> dict[str, list[tuple[dict[str, str], float]]]:
-    registry = prometheus_client.CollectorRegistry()
-    registry.register(figures)
     found: dict[str, list[tuple[dict[str, str], float]]] = {}
-    for family in parser.text_string_to_metric_families(prometheus_client.generate_latest(registry).decode()):
+    for family in parser.text_string_to_metric_families(page(figures, prometheus_client.generate_latest)):
         for sample in family.samples:
             found.setdefault(sample.name, []).append((sample.labels, sample.value))
     return found
 
 
+def page(figures: exporter.Figures, encode: Callable[[prometheus_client.registry.Collector], bytes]) -> str:
+    return b"".join(server.parts(prometheus_client.CollectorRegistry(), figures, encode)).decode()
+
+
 def benchmark(**status: Any) -> kube.Object:
-    return {"metadata": {"name": "b", "namespace": "default"}, "status": status}
+    return {"metadata": {"name": "b", "namespace": "default", "uid": "u"}, "status": status}
 
 
 def test_a_point_has_its_figures_with_the_labels_of_the_catalogue() -> None:
     figures = exporter.Figures()
-    figures.observe(KEY, benchmark(results=[POINT]))
+    stored_analysis.observe(figures, KEY, benchmark(results=[POINT]))
     series = scrape(figures)
     ((labels, value),) = series[metrics.THROUGHPUT.name]
     assert value == 100.0
@@ -67,7 +71,7 @@ def test_a_point_has_its_figures_with_the_labels_of_the_catalogue() -> None:
 
 def test_what_was_not_found_has_no_series() -> None:
     figures = exporter.Figures()
-    figures.observe(KEY, benchmark(results=[{**POINT, "throughput": {"mean": 1.0}}]))
+    stored_analysis.observe(figures, KEY, benchmark(results=[{**POINT, "throughput": {"mean": 1.0}}]))
     series = scrape(figures)
     for absent in (metrics.THROUGHPUT_LOW, metrics.EFFICIENCY_HIGH, metrics.COST_LOW):
         assert absent.name not in series
@@ -136,7 +140,7 @@ TRAINED: dict[str, Any] = {
 
 def scrape_of(*points: dict[str, Any]) -> dict[str, list[tuple[dict[str, str], float]]]:
     figures = exporter.Figures()
-    figures.observe(KEY, benchmark(results=list(points)))
+    stored_analysis.observe(figures, KEY, benchmark(results=list(points)))
     return scrape(figures)
 
 
@@ -224,16 +228,16 @@ def test_an_efficiency_names_the_pool_of_its_base() -> None:
 
 def test_what_was_spent_has_its_currency_and_no_series_without_a_price() -> None:
     figures = exporter.Figures()
-    figures.observe(KEY, benchmark(spent={"amount": "12.31", "currency": "EUR", "clock": "of pods"}))
+    stored_analysis.observe(figures, KEY, benchmark(spent={"amount": "12.31", "currency": "EUR", "clock": "of pods"}))
     (found,) = scrape(figures)[metrics.SPENT.name]
     assert found == ({"namespace": "default", "benchmark": "b", "currency": "EUR"}, 12.31)
-    figures.observe(KEY, benchmark(results=[POINT]))
+    stored_analysis.observe(figures, KEY, benchmark(results=[POINT]))
     assert metrics.SPENT.name not in scrape(figures)
 
 
 def test_series_vanish_with_their_object() -> None:
     figures = exporter.Figures()
-    figures.observe(KEY, benchmark(results=[POINT]))
+    stored_analysis.observe(figures, KEY, benchmark(results=[POINT]))
     figures.drop(KEY)
     assert scrape(figures) == {}
 
@@ -241,7 +245,7 @@ def test_series_vanish_with_their_object() -> None:
 def test_a_status_of_another_version_is_left_out_and_harms_no_other() -> None:
     figures = exporter.Figures()
     figures.observe(queue.benchmark_key("default", "odd"), benchmark(results=[{"workload": 3}]))
-    figures.observe(KEY, benchmark(results=[POINT]))
+    stored_analysis.observe(figures, KEY, benchmark(results=[POINT]))
     assert len(scrape(figures)[metrics.THROUGHPUT.name]) == 1
 
 
@@ -278,7 +282,7 @@ def test_what_a_point_was_billed_has_a_series_for_each_part_also_where_it_has_no
     )
     failed = {name: value for name, value in failed.items() if name not in ("throughput", "scaling", "cost")}
     figures = exporter.Figures()
-    figures.observe(KEY, benchmark(results=[unstable, failed]))
+    stored_analysis.observe(figures, KEY, benchmark(results=[unstable, failed]))
     series = scrape(figures)[metrics.BILLED.name]
     assert {(labels["workers"], labels["part"]): value for labels, value in series} == {
         ("1", "measured"): 0.75, ("1", "lost"): 0.5, ("2", "measured"): 0.75, ("2", "lost"): 0.5,
@@ -288,7 +292,7 @@ def test_what_a_point_was_billed_has_a_series_for_each_part_also_where_it_has_no
 
 def test_what_was_not_billed_has_no_series() -> None:
     figures = exporter.Figures()
-    figures.observe(KEY, benchmark(results=[POINT]))
+    stored_analysis.observe(figures, KEY, benchmark(results=[POINT]))
     assert metrics.BILLED.name not in scrape(figures)
 
 
@@ -340,7 +344,7 @@ SPOT: dict[str, Any] = {
 
 def test_where_node_time_went_and_who_took_nodes_away_has_series_by_pool_and_capacity_type() -> None:
     figures = exporter.Figures()
-    figures.observe(KEY, benchmark(goodput={"pools": [SPOT]}))
+    stored_analysis.observe(figures, KEY, benchmark(goodput={"pools": [SPOT]}))
     series = scrape(figures)
     pool = {"namespace": "default", "benchmark": "b", "pool": "spot", "capacity_type": "Spot"}
     kinds = {labels["kind"]: value for labels, value in series[metrics.INTERRUPTIONS.name]}
@@ -362,7 +366,7 @@ def test_a_pool_of_which_nothing_is_known_has_no_series_of_it() -> None:
     figures = exporter.Figures()
     known = {name: value for name, value in SPOT.items() if name in ("pool", "capacityType", "attempts", "sentence")}
     unseen = {**known, "interruptions": {"total": 0}, "nodeHours": 0.0, "nodeSeconds": {}}
-    figures.observe(KEY, benchmark(goodput={"pools": [unseen]}))
+    stored_analysis.observe(figures, KEY, benchmark(goodput={"pools": [unseen]}))
     assert {name for name in scrape(figures) if "interruptions" in name} == {metrics.INTERRUPTIONS.name}
     assert not {metrics.GOODPUT.name, metrics.NODE_SECONDS.name, metrics.RECOVERY.name} & scrape(figures).keys()
 
@@ -371,15 +375,15 @@ def test_a_budget_is_told_in_its_currency_as_soon_as_that_is_known_and_follows_i
     figures = exporter.Figures()
     spent = {"amount": "3.5", "currency": "EUR", "clock": "of pods"}
     study = benchmark(spent=spent)
-    figures.observe(KEY, study | {"spec": {"limits": {"budget": "40.00"}}})
+    stored_analysis.observe(figures, KEY, study | {"spec": {"limits": {"budget": "40.00"}}})
     of_study = {"namespace": "default", "benchmark": "b"}
     assert scrape(figures)[metrics.BUDGET.name] == [(of_study | {"currency": "EUR"}, 40.0)]
-    figures.observe(KEY, study | {"spec": {"limits": {"budget": "60.00"}}})
+    stored_analysis.observe(figures, KEY, study | {"spec": {"limits": {"budget": "60.00"}}})
     assert scrape(figures)[metrics.BUDGET.name][0][1] == 60.0
-    figures.observe(KEY, benchmark() | {"spec": {"limits": {"budget": "60.00"}, "currency": "USD"}})
+    stored_analysis.observe(figures, KEY, benchmark() | {"spec": {"limits": {"budget": "60.00"}, "currency": "USD"}})
     assert scrape(figures)[metrics.BUDGET.name][0][0]["currency"] == "USD"
     for without in ({}, {"limits": {"budget": "60.00"}}):
-        figures.observe(KEY, benchmark() | {"spec": without})
+        stored_analysis.observe(figures, KEY, benchmark() | {"spec": without})
         assert metrics.BUDGET.name not in scrape(figures)
 
 
@@ -392,7 +396,8 @@ def test_times_advice_comparison_and_environment_of_a_study_have_series() -> Non
     }  # fmt: skip
     points = {"passed": 3, "failed": 1}
     compared = {"baseline": "a", "tolerance": "0.05", "verdict": "Fail", "points": points, "sentence": "..."}
-    figures.observe(
+    stored_analysis.observe(
+        figures,
         KEY,
         benchmark(
             startedAt="2026-11-01T12:00:00Z",
@@ -433,7 +438,9 @@ def test_the_bounds_of_the_catalogue_are_those_of_the_schema() -> None:
     many = [{**full, "workers": n} for n in range(1, POINTS_MAX + 1)]
     pools = [{**used, "pool": f"pool-{n}"} for n in range(8)]
     counts = {"attempts": {"started": 1}, "trials": {"total": 1}}
-    figures.observe(KEY, benchmark(results=many, goodput={"pools": pools}, conditions=conditions, **counts))
+    stored_analysis.observe(
+        figures, KEY, benchmark(results=many, goodput={"pools": pools}, conditions=conditions, **counts)
+    )
     found = {name: len(series) for name, series in scrape(figures).items()}
     most = {metric.name: metric.series_max for metric in metrics.CATALOGUE}
     assert {name: count for name, count in found.items() if count > most[name]} == {}
@@ -457,9 +464,8 @@ def test_units_stand_in_the_names() -> None:
 def test_a_scrape_is_clean_openmetrics() -> None:
     figures, registry = exporter.Figures(), prometheus_client.CollectorRegistry()
     exporter.Health(registry).reconciled("done", 0.1)
-    registry.register(figures)
-    figures.observe(KEY, benchmark(results=[TRAINED], startedAt="2026-11-01T12:00:00Z"))
-    text = openmetrics.exposition.generate_latest(registry).decode()  # type: ignore[no-untyped-call]  # has no types
+    stored_analysis.observe(figures, KEY, benchmark(results=[TRAINED], startedAt="2026-11-01T12:00:00Z"))
+    text = b"".join(server.parts(registry, figures, openmetrics.exposition.generate_latest)).decode()
     read = openmetrics.parser.text_string_to_metric_families(text)  # type: ignore[no-untyped-call]
     families = {family.name: family for family in read}
     assert families["gpubench_operator_reconciles"].type == "counter"
@@ -501,21 +507,45 @@ async def test_what_is_kept_written_of_studies_is_what_a_registry_would_write(ac
     address = f"http://127.0.0.1:{await serving.start(address='127.0.0.1', port=0)}/metrics"
     encode, kind = prometheus_client.exposition.choose_encoder(accept)
 
+    class Direct(prometheus_client.registry.Collector):
+        """All samples, without lines that are kept."""
+
+        def collect(self) -> Iterator[prometheus_client.Metric]:
+            samples: exporter.Samples = {}
+            for name, found in sorted(there.items()):
+                full = FullStatus.model_validate(found["status"])
+                short = GpuBenchmarkStatus.model_validate(stored_analysis.short(full))
+                for more in (
+                    exporter.progress_samples(("default", name), short, None),
+                    exporter.analysis_samples(("default", name), full),
+                ):
+                    for family, values in more.items():
+                        samples.setdefault(family, []).extend(values)
+            yield from exporter.families(samples)
+
     async def require_same() -> None:
-        health.register(figures)
+        direct = Direct()
+        health.register(direct)
         expected = read(encode(health).decode(), accept)
-        health.unregister(figures)
+        health.unregister(direct)
         async with aiohttp.ClientSession() as session, session.get(address, headers={"Accept": accept}) as answer:
             assert answer.headers["Content-Type"] == kind
             assert read(await answer.text(), accept) == expected
 
     odd = {**TRAINED, "workload": 'a "\\\n# HELP gpubench_trials b'}
-    for number, results in enumerate(([], [POINT], [TRAINED, odd], [POINT, TRAINED])):
-        figures.observe(queue.benchmark_key("default", f"b-{number}"), benchmark(results=results))
+    there: dict[str, kube.Object] = {}
+
+    async def observe(number: int, results: list[dict[str, Any]]) -> None:
+        there[f"b-{number}"] = benchmark(results=results)
+        key = queue.benchmark_key("default", f"b-{number}")
+        stored_analysis.observe(figures, key, there[key.name])
         await require_same()
-    figures.observe(queue.benchmark_key("default", "b-3"), benchmark(results=[{**POINT, "workers": 4}]))
-    await require_same()
+
+    for number, results in enumerate(([], [POINT], [TRAINED, odd], [POINT, TRAINED])):
+        await observe(number, results)
+    await observe(3, [{**POINT, "workers": 4}])
     figures.drop(queue.benchmark_key("default", "b-2"))
+    del there["b-2"]
     await require_same()
     await serving.stop()
 

@@ -6,12 +6,14 @@ The nodes run processes; the worker is the stand-in, which is three tenths slowe
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import installation
+import stored_analysis
 import studies
 from cluster import Cluster, Image, Node
 from gpubench import names
@@ -88,7 +90,9 @@ def test_a_fleet_check_over_six_nodes_names_the_slow_one(fleet: Cluster) -> None
     slow = wait(lambda: fleet.request("GET", path).get("status", {}).get("slowNodes"), what="a slow node")
     assert [(one["node"], one["nodes"]) for one in slow] == [(SLOW, 6)]
     (run,) = fleet.request("GET", kube.BENCHMARKS.path(namespace="default"))["items"]
-    results = run["status"]["results"]
+    results = stored_analysis.of_cluster(partial(fleet.request, "GET"), namespace="default", name=kube.name_of(run))[
+        "results"
+    ]
     assert sorted(result["node"] for result in results) == sorted(NODES)
     jobs = fleet.request("GET", kube.JOBS.path(namespace="default"))["items"]
     pods = fleet.request("GET", kube.PODS.path(namespace="default"))["items"]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import stored_analysis
 import studies
 from gpubench.records import Machine
 from gpubench_cluster import kube
@@ -52,8 +53,8 @@ async def finish(here: World, key: queue.Key) -> dict[str, Any]:
 
 def status_of(here: World, key: queue.Key) -> dict[str, Any]:
     found = next(body for body in here.api.all(kube.BENCHMARKS) if kube.name_of(body) == key.name)
-    status: dict[str, Any] = found.get("status") or {}
-    return status
+    stored = {kube.name_of(body): body for body in here.api.all(kube.CONFIG_MAPS)}
+    return stored_analysis.full(found, stored.get)
 
 
 def pool_health(here: World) -> list[dict[str, Any]]:

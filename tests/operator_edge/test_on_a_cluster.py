@@ -78,7 +78,7 @@ def test_what_figures_stand_on_is_read_from_a_log_and_kept_where_pods_ran_is_rea
     sweep = [{"workloads": ["mnist_cnn"], "pools": ["process"], "workers": [1], "batchPerWorker": [64]}]
     place.apply(studies.benchmark(repeats=2, sweep=sweep))
     place.wait(lambda: place.holds("quick", "Finished"), what="quick finished")
-    ledgers = [body for body in place.all(kube.CONFIG_MAPS) if "plan.json" not in body["data"]]
+    ledgers = [body for body in place.all(kube.CONFIG_MAPS) if "-ledger-" in kube.name_of(body)]
     entries = {key: json.loads(text) for body in ledgers for key, text in body["data"].items()}
     key = f"environment.{stand_in_worker.ENVIRONMENT.key()}"
     assert [key] == [one for one in entries if one.startswith("environment.")]

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,10 @@ import installation
 import pages
 import quickstart
 import repriced
+import stored_analysis
 from cluster import Cluster, Image, Node
 from gpubench import metrics, names
-from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api.benchmark_status import FullStatus
 from gpubench.report import tables
 from gpubench_cli import results, verify
 
@@ -63,9 +65,7 @@ def figures(samples: Samples) -> Samples:
 
 
 def status(cluster: Cluster, study: str = NAME) -> dict[str, Any]:
-    answer = cluster.request("GET", f"/apis/{names.API_VERSION}/namespaces/default/gpubenchmarks/{study}")
-    found: dict[str, Any] = answer.get("status") or {}
-    return found
+    return stored_analysis.of_cluster(partial(cluster.request, "GET"), namespace="default", name=study)
 
 
 def is_finished(found: dict[str, Any]) -> bool:
@@ -250,7 +250,7 @@ def check_export(cluster: Cluster, folder: Path, found: dict[str, Any]) -> None:
     verified = gpubench(cluster, "verify", str(folder))
     assert "every figure follows from the records" in verified
     assert "were gone" not in verified
-    assert results.read_summary(folder).status == GpuBenchmarkStatus.model_validate(found)
+    assert results.read_summary(folder).status == FullStatus.model_validate(found)
     assert verify.examine(folder).windows > 0
 
 
@@ -258,7 +258,7 @@ def check_report(cluster: Cluster, place: Path, found: dict[str, Any]) -> None:
     """A report of the study as it is on the cluster has its answer, and its table with the cost of each point."""
     files = place.with_suffix(".html"), place.with_suffix(".md")
     gpubench(cluster, "report", NAME, "-n", "default", "--out", str(files[0]), "--markdown", str(files[1]))
-    status = GpuBenchmarkStatus.model_validate(found)
+    status = FullStatus.model_validate(found)
     assert status.answer is not None
     assert "lowest cost" in status.answer.lower()
     table = tables.of_study(status.results, status.prices)[0]  # that of the points

@@ -18,7 +18,8 @@ async def test_the_first_look_plans_serves_starts_and_tells() -> None:
     assert set(written[:4]) == {("create", resource) for resource in needed}
     assert written[4:6] == [("create", "jobs"), ("create", "jobs")]
     assert written[6] == ("create", "configmaps")  # the ledger
-    assert set(written[7:-1]) == {("create", "events")}
+    assert set(written[7:-2]) == {("create", "events")}
+    assert written[-2] == ("create", "configmaps")  # the analysis that the status refers to
     assert written[-1] == ("patch", "gpubenchmarks")  # the status, when everything in it has happened and is told
     assert {entry["attempt"] for entry in world.ledger().values()} == {1}
 

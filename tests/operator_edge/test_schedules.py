@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import memory_kube
+import stored_analysis
 import studies
 from gpubench import names
 from gpubench.api.schedule import GpuBenchmarkScheduleStatus
@@ -78,7 +79,7 @@ class World:
                 continue
             created = observe.seconds(body["metadata"]["creationTimestamp"]) or 0.0
             if not body.get("status") and self.clock.now >= created + self.takes:
-                self.api.put(kube.BENCHMARKS, {**body, "status": self.finished(created + self.takes)})
+                stored_analysis.put(self.api, body, self.finished(created + self.takes))
 
     def finished(self, moment: float) -> dict[str, Any]:
         told = {"status": "True", "reason": "AllPointsEnded", "lastTransitionTime": observe.timestamp(moment)}
@@ -111,7 +112,8 @@ class World:
 
     @property
     def entries(self) -> tuple[history.Entry, ...]:
-        return history.read(body["data"] for body in self.api.all(kube.CONFIG_MAPS))
+        kept = [body for body in self.api.all(kube.CONFIG_MAPS) if "-history-" in kube.name_of(body)]
+        return history.read(body["data"] for body in kept)
 
     @property
     def status(self) -> GpuBenchmarkScheduleStatus:

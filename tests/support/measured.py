@@ -7,7 +7,7 @@ from typing import Any
 
 import builders
 from gpubench.analysis import results as point_results
-from gpubench.api.benchmark_status import Condition, GpuBenchmarkStatus
+from gpubench.api.benchmark_status import Condition, FullStatus
 from gpubench.api.goals import Goal
 from gpubench.api.point_result import PointResult
 from gpubench.plan.plan import Plan
@@ -75,11 +75,11 @@ def finished_status(
     *,
     environment: str = "env",
     trainings: Mapping[int, Sequence[Training]] | None = None,
-) -> GpuBenchmarkStatus:
+) -> FullStatus:
     """The status of a study that is over, with its points and nothing else."""
     found = results(plan, rates, environment=environment, trainings=trainings)
     over = Condition(type="Finished", status="True", reason="x", message="done", last_transition_time=AT)
-    return GpuBenchmarkStatus(phase="Succeeded", results=found, conditions=(over,))
+    return FullStatus(phase="Succeeded", results=found, conditions=(over,))
 
 
 def folder(

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import memory_kube
 import stand_in_worker
+import stored_analysis
 import studies
 from gpubench import names, records
 from gpubench.records import Machine
@@ -78,7 +79,12 @@ class World:
         """A new process: it remembers nothing."""
         options = settings.load({"GPUBENCH_IDENTITY": "test", **environment})
         self.operator = reconcile.Reconciler(
-            self.api, options=options, figures=self.figures, wake=self.woken.append, clock=self.clock
+            self.api,
+            options=options,
+            figures=self.figures,
+            wake=self.woken.append,
+            worker=stored_analysis.AtOnce,
+            clock=self.clock,
         )
 
     async def look(self, key: queue.Key = KEY) -> float | None:
@@ -193,9 +199,9 @@ class World:
         raise AssertionError(f"not finished after {looks} looks: {self.status()}")
 
     def status(self) -> dict[str, Any]:
-        """The study's status."""
-        status: dict[str, Any] = self.api.all(kube.BENCHMARKS)[0].get("status") or {}
-        return status
+        """The study's status, with its analysis."""
+        stored = {kube.name_of(body): body for body in self.api.all(kube.CONFIG_MAPS)}
+        return stored_analysis.full(self.api.all(kube.BENCHMARKS)[0], stored.get)
 
     def condition(self, type_: str) -> dict[str, Any]:
         """A condition of the study; empty where it has none of this type."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api.benchmark_status import FullStatus
 from gpubench.api.point_result import AmountInterval, PointResult
 
 
@@ -33,7 +33,7 @@ def prices(folder: Path, tmp_path: Path, *, times: int = 2, **changes: Any) -> P
     return path
 
 
-def amounts(status: GpuBenchmarkStatus) -> Iterator[AmountInterval]:
+def amounts(status: FullStatus) -> Iterator[AmountInterval]:
     for point in status.results:
         yield from amounts_of(point)
 
@@ -52,7 +52,7 @@ def is_double(new: str | None, old: str | None) -> bool:
     return abs(one - 2 * other) <= units
 
 
-def measurements_of(status: GpuBenchmarkStatus) -> list[Any]:
+def measurements_of(status: FullStatus) -> list[Any]:
     """All of the points but their costs."""
     points = [point.to_wire() for point in status.results]
     for point in points:

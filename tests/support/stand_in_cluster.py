@@ -4,7 +4,9 @@
 from pathlib import Path
 from typing import Any
 
+import stored_analysis
 from gpubench import names
+from gpubench.api.benchmark_status import FullStatus
 from gpubench.scheduler import ledger, manifests
 from gpubench.scheduler.observed import Study
 from gpubench_cli import documents, results
@@ -30,8 +32,17 @@ class StandInCluster:
         return {
             "metadata": {"name": name, "uid": self._summary.uid},
             "spec": self._study.spec.to_wire(),
-            "status": self._summary.status.to_wire(),
+            "status": self._stored()[0],
         }
+
+    def status(self) -> FullStatus:
+        return self._summary.status
+
+    def config_map(self, name: str) -> dict[str, Any] | None:
+        return self._stored()[1].get(name)
+
+    def _stored(self) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+        return stored_analysis.stored(self._study, self.status())
 
     def config_maps(self, uid: str) -> tuple[dict[str, Any], ...]:
         assert uid == self._summary.uid

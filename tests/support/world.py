@@ -13,7 +13,7 @@ from typing import Any
 
 import builders
 from gpubench.analysis import analyze, status
-from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api.benchmark_status import FullStatus, GpuBenchmarkStatus
 from gpubench.plan.plan import Plan
 from gpubench.scheduler import account, capacity, conditions, environments, events, ledger, manifests, step
 from gpubench.scheduler.actions import Event, Gang
@@ -37,7 +37,8 @@ class Decision:
     """A step of the scheduler, with the status and the events that follow from it."""
 
     step: step.Step
-    status: GpuBenchmarkStatus
+    short: GpuBenchmarkStatus
+    status: FullStatus
     events: tuple[Event, ...]
 
     def __getattr__(self, name: str) -> Any:
@@ -48,10 +49,11 @@ def decide(plan: Plan, recorded: Ledger, observed: Observed, now: float) -> Deci
     """As both edges do it."""
     made = step.step(plan, recorded, account.of(plan.as_measured(), recorded), observed, now)
     found = analyze.analyze(plan, made.ledger, made.points, observed.study.spec)
-    after = status.status(observed.study, plan, made, found, now=now)
+    after = status.full(observed.study, plan, made, found, now=now)
     ended = [record for record in made.actions.record if record.outcome is not None]
     told = events.events(observed.study, plan, ended=ended, created=made.actions.create, status=after)
-    return Decision(made, after, told)
+    short = status.status(observed.study, plan, made, status.findings(found), now=now)
+    return Decision(made, short, after, told)
 
 
 @dataclass
@@ -65,7 +67,7 @@ class World:
     jobs: dict[str, ObservedJob] = field(default_factory=dict)
     created: list[str] = field(default_factory=list)  # every Job that ever existed
     entries: dict[str, str] = field(default_factory=dict)
-    status: GpuBenchmarkStatus | None = None
+    status: FullStatus | None = None
     told: list[Event] = field(default_factory=list)
     evicted: list[tuple[str, str]] = field(default_factory=list)  # Jobs and their pods, on purpose
     logs: dict[str, str] = field(default_factory=dict)  # of pods, by their names
@@ -111,8 +113,7 @@ class World:
             self.evict(job=name, pod=pod)
             yield
         self.status = decision.status
-        told = {"conditions": decision.status.conditions, "started_at": decision.status.started_at}
-        self.study = self.study.model_copy(update=told)
+        self.study = self.study.model_copy(update={"status": decision.short})
         yield
         self.told += decision.events
         yield
@@ -156,7 +157,7 @@ class World:
     def _leave_nodes(self, job: str, *, at: float) -> None:
         self.on_nodes[job] = [(start, max(start, at) if end is None else end) for start, end in self.on_nodes[job]]
 
-    def run(self, *, rounds: int = 200) -> GpuBenchmarkStatus:
+    def run(self, *, rounds: int = 200) -> FullStatus:
         """Reconcile and advance until the study has finished."""
         for _ in range(rounds):
             decision = self.reconcile()
@@ -210,7 +211,7 @@ def world(study: Study | None = None, plan: Plan | None = None, **fields: object
     return World(study=a_study, plan=plan or builders.plan(a_study.spec), **fields)  # type: ignore[arg-type]
 
 
-def run_with_kills(here: World, chance: random.Random) -> GpuBenchmarkStatus:
+def run_with_kills(here: World, chance: random.Random) -> FullStatus:
     """Every decision is cut off after a random number of its writes; then time passes, or does not."""
     for _ in range(2000):
         decision = here.decide()

@@ -5,6 +5,7 @@ Everybody who shows a result reads this value: status, exporter, command line, r
 on it, but for the state of points that are derived from others or imported: those only the analysis knows.
 """
 
+import hashlib
 from collections.abc import Sequence
 
 from gpubench.analysis import (
@@ -20,47 +21,41 @@ from gpubench.analysis import (
     savings,
 )
 from gpubench.api.benchmark import GpuBenchmarkSpec
-from gpubench.api.benchmark_status import Best, Comparison, EnvironmentFacts
-from gpubench.api.goodput_result import Goodput
-from gpubench.api.point_result import PointResult
-from gpubench.api.price_result import PoolComparison, PriceUsed
-from gpubench.api.status_sizes import BILLED_POINTS_MAX
+from gpubench.api.benchmark_status import Analysis, AnalysisReference
 from gpubench.plan.plan import Plan
 from gpubench.scheduler import conditions, trials
 from gpubench.scheduler.ledger import Ledger
 from gpubench.scheduler.step import OPEN
 from gpubench.scheduler.trials import PointStatus
-from gpubench.values import Value
 
 _ANSWER_MAX = 2048
+_PART_BYTES_MAX = 768 * 1024  # a ConfigMap holds 1 MiB
 
 
-class Analysis(Value):
-    """What the results say so far; what needs all points is absent until they have ended."""
+def cut(text: str) -> tuple[str, ...]:
+    """A stored analysis in parts, each of which fits into a ConfigMap."""
+    left, parts = text.encode(), []
+    while left:
+        part = left[:_PART_BYTES_MAX].decode(errors="ignore")  # the rest of a character goes into the next part
+        parts.append(part)
+        left = left[len(part.encode()) :]
+    return tuple(parts)
 
-    results: tuple[PointResult, ...]  # one for each point of the plan
-    environments: tuple[EnvironmentFacts, ...]
-    prices: tuple[PriceUsed, ...]
-    comparisons: tuple[PoolComparison, ...]
-    goodput: Goodput | None = None
-    comparison: Comparison | None = None
-    best: Best | None = None
-    answer: str | None = None
 
-    @property
-    def is_final(self) -> bool:
-        """Whether every point has ended."""
-        return all(result.state not in OPEN for result in self.results)
+def read(parts: Sequence[str], reference: AnalysisReference) -> Analysis | None:
+    """The analysis that a status refers to; None where these are not its parts."""
+    text = "".join(parts)
+    if hashlib.sha256(text.encode()).hexdigest() != reference.sha256:
+        return None
+    return Analysis.model_validate_json(text)
 
 
 def analyze(plan: Plan, ledger: Ledger, points: Sequence[PointStatus], spec: GpuBenchmarkSpec) -> Analysis:
     """The analysis of a ledger; `points` are the states that `scheduler.step` gives for it."""
-    is_small, known = len(plan.points) <= BILLED_POINTS_MAX, ledger.environment_by_key()
+    known = ledger.environment_by_key()
     statuses = trials.of_ledger(plan, ledger, points)
-    baseline = spec.baseline if is_small else None
-    found = results.point_results(plan, statuses, points, spec.goals, baseline=baseline, known=known)
-    if is_small:
-        found = bills.with_bills(plan, found, ledger.by_trial())
+    found = results.point_results(plan, statuses, points, spec.goals, baseline=spec.baseline, known=known)
+    found = bills.with_bills(plan, found, ledger.by_trial())
     facts = environments.facts(ledger)
     found = comparison.annotated(plan, found, facts)
     analysis = Analysis(
@@ -70,7 +65,7 @@ def analyze(plan: Plan, ledger: Ledger, points: Sequence[PointStatus], spec: Gpu
         comparisons=savings.comparisons(plan, ledger, found),
         goodput=goodput.of_study(plan, ledger),
     )
-    if not analysis.is_final:
+    if any(result.state in OPEN for result in found):
         return analysis
     advised = advice.advised(plan, ledger, found, spec.objective, spec.goals)
     sentences = tuple(one.sentence for one in advised)

@@ -18,7 +18,7 @@ from gpubench import exitcodes
 from gpubench.analysis import status
 from gpubench.analysis.analyze import analyze
 from gpubench.api.benchmark import GpuBenchmarkSpec
-from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api.benchmark_status import FullStatus, GpuBenchmarkStatus
 from gpubench.plan import expand
 from gpubench.plan.plan import Plan, Point
 from gpubench.records import Checkpoint, Environment, Epoch, Failure, Health, Log, Result, Resumed, Usage, Window
@@ -213,7 +213,7 @@ def carried(log: Log) -> tuple[Epoch, ...]:
 
 
 def of_status(
-    plan: Plan, ledger: Ledger, spec: GpuBenchmarkSpec, stored: GpuBenchmarkStatus, *, words: bool
+    plan: Plan, ledger: Ledger, spec: GpuBenchmarkSpec, stored: FullStatus, *, words: bool
 ) -> Iterator[Finding]:
     """Whether the status follows from plan and ledger. `words`: also in its sentences, letter by letter.
 
@@ -233,23 +233,18 @@ def of_status(
     yield from _differences("", before, now, left_out=left_out)
 
 
-def status_again(plan: Plan, ledger: Ledger, spec: GpuBenchmarkSpec, stored: GpuBenchmarkStatus) -> GpuBenchmarkStatus:
+def status_again(plan: Plan, ledger: Ledger, spec: GpuBenchmarkSpec, stored: FullStatus) -> FullStatus:
     """The status that follows from plan and ledger; conditions that still hold keep the moments of the stored one."""
-    study = Study(
-        namespace="local",
-        name="verified",
-        uid="verified",
+    study = Study.of_spec(
+        spec.model_copy(update={"suspend": False}),
         generation=stored.observed_generation or 1,
-        created_at=0.0,
-        spec=spec.model_copy(update={"suspend": False}),
-        conditions=stored.conditions,
-        started_at=stored.started_at,
+        status=GpuBenchmarkStatus(conditions=stored.conditions, started_at=stored.started_at),
     )
     made = step.of_ledger(plan, ledger, study)
-    return status.status(study, plan, made, analyze(plan, made.ledger, made.points, spec), now=made.now)
+    return status.full(study, plan, made, analyze(plan, made.ledger, made.points, spec), now=made.now)
 
 
-def figures_in(status: GpuBenchmarkStatus) -> int:
+def figures_in(status: FullStatus) -> int:
     """How many numbers the points of a status have."""
     return sum(_numbers(result.to_wire()) for result in status.results)
 

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from gpubench import records
 from gpubench.analysis import text
 from gpubench.api.benchmark import GpuBenchmarkSpec
-from gpubench.api.benchmark_status import EnvironmentFacts, GpuBenchmarkStatus
+from gpubench.api.benchmark_status import Analysis, EnvironmentFacts
 from gpubench.api.measuring import Mode, TimedRegion
 from gpubench.api.point_result import SOURCES, Basis, PointResult, PointState
 from gpubench.api.sweep import Custom, Variant
@@ -65,7 +65,7 @@ _VARIANT = "the definition of the variant"
 _WORKLOAD = "the definition of the workload"
 
 
-def of_spec(name: str, spec: GpuBenchmarkSpec, status: GpuBenchmarkStatus) -> Side:
+def of_spec(name: str, spec: GpuBenchmarkSpec, status: Analysis) -> Side:
     """The study as an object of the cluster has it."""
     return Side(
         name=name,

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from gpubench.analysis import audit
 from gpubench.api.benchmark import GpuBenchmarkSpec
-from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api.benchmark_status import FullStatus
 from gpubench.api.pool import GpuPool
 from gpubench.plan import pool_prices
 from gpubench.plan.plan import Plan
@@ -86,7 +86,7 @@ def is_priced_by(plan: Plan, pools: Sequence[GpuPool]) -> bool:
     return repriced(plan, pools).pools == plan.pools
 
 
-def status(plan: Plan, ledger: Ledger, spec: GpuBenchmarkSpec, stored: GpuBenchmarkStatus) -> GpuBenchmarkStatus:
+def status(plan: Plan, ledger: Ledger, spec: GpuBenchmarkSpec, stored: FullStatus) -> FullStatus:
     """The status of a study under a plan with other prices. Of one that goes on, phase and conditions stay."""
     again = audit.status_again(plan, ledger, spec, stored)
     if conditions.holds(stored.conditions, conditions.FINISHED):

@@ -1,20 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The status of a benchmark: what a step of the scheduler has found, and the analysis of the results."""
+"""The status of a benchmark: what a step of the scheduler has found, and in short what the analysis says."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from gpubench.analysis import goodput
-from gpubench.analysis.analyze import Analysis
+from gpubench.analysis import goodput, text
 from gpubench.api.benchmark_status import (
+    Analysis,
+    AnalysisReference,
     AttemptCounts,
+    Best,
+    BestSummary,
     Comparison,
     Condition,
+    FullStatus,
     GpuBenchmarkStatus,
     PointCounts,
+    PointSummary,
     TrialCounts,
 )
-from gpubench.api.point_result import FINDINGS, Basis, Judgement, PointResult, PointState
+from gpubench.api.point_result import FINDINGS, AmountInterval, Basis, Judgement, PointResult, PointState
+from gpubench.api.status_sizes import ANSWER_SHOWN_MAX, POINT_KEY_MAX, POINT_SUMMARY_MAX
 from gpubench.plan.plan import Plan
 from gpubench.scheduler import conditions, drill, trials
 from gpubench.scheduler.conditions import point_text
@@ -23,40 +29,142 @@ from gpubench.scheduler.observed import Study
 from gpubench.scheduler.step import OPEN, Step
 from gpubench.scheduler.trials import TrialState, TrialStatus
 from gpubench.units import rfc3339
+from gpubench.values import Interval, Value
 
 _NOT_DONE = OPEN | {PointState.NOT_RUN}
 #: Trials that are not finished although their point has ended: the first of them end yet, the others may be run later.
 _TO_COME = frozenset({TrialState.RUNNING, TrialState.NOT_RUN})
 
 
-def status(study: Study, plan: Plan, step: Step, analysis: Analysis, *, now: float) -> GpuBenchmarkStatus:
-    """The whole status of a study whose plan is frozen."""
-    results, ledger = analysis.results, step.ledger
-    return GpuBenchmarkStatus(
-        phase=_phase(study, analysis, exhausted=step.exhausted),
-        observed_generation=study.generation,
-        conditions=_conditions(study, plan, step, analysis, now=now),
-        points=_points(results),
-        points_done=f"{_done(results)}/{len(results)}",
-        trials=_trials(plan, results, step.trials),
-        seed=plan.seed if plan.imported is None else None,  # nothing is run in any order
-        attempts=_attempts(ledger),
-        spent=step.spent,
-        started_at=plan.planned_at,
-        finished_at=_finished_at(ledger, plan) if analysis.is_final else None,
-        **dict(analysis),
+class Findings(Value):
+    """What a status takes from an analysis."""
+
+    results: tuple[PointSummary, ...]
+    succeeded: bool
+    reason: str
+    message: str
+    comparison: Comparison | None = None
+    best: BestSummary | None = None
+    answer: str | None = None
+    analysis: AnalysisReference | None = None
+
+    @property
+    def states(self) -> tuple[PointState, ...]:
+        """Of each point."""
+        return tuple(one.state for one in self.results)
+
+
+def findings(analysis: Analysis, *, stored: AnalysisReference | None = None) -> Findings:
+    """What a status takes from an analysis; `stored` says where that is to be."""
+    well, reason, message = succeeded(analysis.results)
+    return Findings(
+        results=summaries(analysis.results),
+        succeeded=well,
+        reason=reason,
+        message=message,
+        comparison=analysis.comparison,
+        best=None if analysis.best is None else _best(analysis.best),
+        answer=analysis.answer and conditions.clamped(analysis.answer, ANSWER_SHOWN_MAX),
+        analysis=stored,
     )
 
 
-def succeeded(results: Sequence[PointResult], *, exhausted: str | None = None) -> tuple[bool, str, str]:
-    """Whether a finished study succeeded, with reason and sentence: all points are findings, one at least measured.
+def status(
+    study: Study, plan: Plan, step: Step, found: Findings | None, *, now: float, failure: str | None = None
+) -> GpuBenchmarkStatus:
+    """The status of a study whose plan is frozen.
 
-    One whose budget left trials out has not: it goes on when the budget is raised.
+    Without findings the analysis is being made: all that comes from it stays as it was, and nothing has finished.
+    `failure` says why there is none, nor will be soon.
     """
+    source = study.status if found is None else found
+    known = {field: getattr(source, field) for field in ("results", "comparison", "best", "answer", "analysis")}
+    states = _states(plan, step, found, known=study.status.results)
+    is_final = _is_final(study, step, states, found, failure=failure)
+    return GpuBenchmarkStatus(
+        phase=_phase(study, found, is_final=is_final, exhausted=step.exhausted),
+        observed_generation=study.generation,
+        conditions=_conditions(study, plan, step, found, states, now=now, failure=failure),
+        points=_points(states),
+        points_done=f"{_done(states)}/{len(states)}",
+        trials=_trials(plan, states, step.trials),
+        seed=plan.seed if plan.imported is None else None,  # nothing is run in any order
+        attempts=_attempts(step.ledger),
+        spent=step.spent,
+        started_at=plan.planned_at,
+        finished_at=_finished_at(step.ledger, plan) if is_final else None,
+        **known,
+    )
+
+
+def full(study: Study, plan: Plan, step: Step, analysis: Analysis, *, now: float) -> FullStatus:
+    """The status with the whole analysis in it."""
+    return with_analysis(status(study, plan, step, findings(analysis), now=now), analysis)
+
+
+def with_analysis(short: GpuBenchmarkStatus, analysis: Analysis) -> FullStatus:
+    """A status with the whole analysis in place of what it has of it."""
+    own = FullStatus.model_fields.keys() - Analysis.model_fields.keys()
+    return FullStatus(**{field: getattr(short, field) for field in own}, **dict(analysis))
+
+
+def summaries(results: Sequence[PointResult]) -> tuple[PointSummary, ...]:
+    """Each point in short."""
+    telling = [fields for fields in _KEY_FIELDS if len({fields(result) for result in results}) > 1]
+    return tuple(_summary(result, telling) for result in results)
+
+
+#: What tells points of one benchmark apart beside workload, pool and workers; only what differs is in their keys.
+_KEY_FIELDS = (
+    lambda point: point.node,
+    lambda point: f"{point.workers_per_node}-per-node",
+    lambda point: f"batch-{point.batch_per_worker}" if point.batch_per_worker else f"global-batch-{point.global_batch}",
+    lambda point: point.precision,
+    text.data,
+    lambda point: f"{point.epochs}-epochs",
+    lambda point: point.variant,
+)
+
+
+def _summary(point: PointResult, telling: Sequence[Callable[[PointResult], str | None]]) -> PointSummary:
+    parts = (point.workload, point.pool, str(point.workers), *(field(point) for field in telling))
+    lines = {line.kind: line.efficiency for line in point.scaling}
+    line = lines.get("weak") or lines.get("strong")
+    cost = None if point.cost is None else point.cost.per_run or point.cost.per_million_samples
+    per = "a run" if point.cost is not None and point.cost.per_run else "a million"
+    words = (
+        text.headline(point),
+        None if line is None else f"efficiency {text.percent(Interval(mean=line.mean))}",
+        None if cost is None else f"{text.money(AmountInterval(mean=cost.mean, currency=cost.currency))} {per}",
+    )
+    return PointSummary(
+        key=conditions.clamped("/".join(filter(None, parts)), POINT_KEY_MAX),
+        state=point.state,
+        message=point.reason,
+        summary=conditions.clamped(", ".join(filter(None, words)), POINT_SUMMARY_MAX) or None,
+        samples_per_second=None if point.throughput is None else point.throughput.mean,
+        efficiency=None if line is None else line.mean,
+        cost=None if cost is None else cost.mean,
+        warnings=tuple(dict.fromkeys(warning.reason for warning in point.warnings)) or None,
+    )
+
+
+def _best(found: Best) -> BestSummary:
+    cost = None if found.cost is None else found.cost.mean
+    return BestSummary(
+        pool=found.pool,
+        workers=found.workers,
+        setting=found.setting,
+        hours=found.hours.mean,
+        cost=cost,
+        shown=found.shown,
+    )
+
+
+def succeeded(results: Sequence[PointResult]) -> tuple[bool, str, str]:
+    """Whether a finished study succeeded, with reason and sentence: all points are findings, one at least measured."""
     states = Counter(result.state for result in results)
-    summary = ", ".join(f"{count} {state.value}" for state, count in sorted(states.items())) + _derived(results)
-    if exhausted is not None:
-        return False, conditions.BUDGET_EXHAUSTED, f"{exhausted} (points: {summary})"
+    summary = _summed([result.state for result in results]) + _derived(results)
     if not (states[PointState.MEASURED] or states[PointState.NOT_PUBLISHED]):
         unsettled = "no point settled: give measure.warmUp and duration more time, or look at the nodes"
         other = unsettled if states[PointState.UNSTABLE] else "no point could be run"
@@ -80,17 +188,71 @@ def _derived(results: Sequence[PointResult]) -> str:
     return f" ({', '.join(parts)})" if parts else ""
 
 
-def _phase(study: Study, analysis: Analysis, *, exhausted: str | None) -> str:
-    if analysis.is_final and exhausted is not None:
+def _states(plan: Plan, step: Step, found: Findings | None, *, known: Sequence[PointSummary]) -> tuple[PointState, ...]:
+    """Of each point; without findings those that stand for others are as the analysis of before saw them."""
+    if found is not None:
+        return found.states
+    before = [one.state for one in known] if len(known) == len(plan.points) else [PointState.PENDING] * len(plan.points)
+    runs = zip(plan.points, step.points, before, strict=True)
+    return tuple(now.state if point.runs else state for point, now, state in runs)
+
+
+def _is_final(
+    study: Study, step: Step, states: Sequence[PointState], found: Findings | None, *, failure: str | None
+) -> bool:
+    if found is not None:
+        return all(state not in OPEN for state in states)
+    return step.is_over and (failure is not None or _is_still(study, step))
+
+
+def _is_still(study: Study, step: Step) -> bool:
+    """Whether it has finished before, and nothing was recorded since: a restart changes nothing."""
+    known = study.status.analysis
+    has_finished = conditions.holds(study.conditions, conditions.FINISHED)
+    return has_finished and known is not None and known.ledger_version == step.ledger.version
+
+
+def _phase(study: Study, found: Findings | None, *, is_final: bool, exhausted: str | None) -> str:
+    if not is_final:
+        return "Suspended" if study.spec.suspend else "Running"
+    if exhausted is not None:
         return conditions.BUDGET_EXHAUSTED
-    if analysis.is_final:
-        return "Succeeded" if succeeded(analysis.results)[0] else "Failed"
-    return "Suspended" if study.spec.suspend else "Running"
+    well = conditions.holds(study.conditions, conditions.SUCCEEDED) if found is None else found.succeeded
+    return "Succeeded" if well else "Failed"
 
 
-def _conditions(study: Study, plan: Plan, step: Step, analysis: Analysis, *, now: float) -> tuple[Condition, ...]:
-    results, compared, exhausted = analysis.results, analysis.comparison, step.exhausted
-    admission, pending = step.admission, step.pending
+def _conclusion(
+    study: Study, states: Sequence[PointState], found: Findings | None, *, exhausted: str | None, failure: str | None
+) -> tuple[bool | None, str, str]:
+    """Whether a finished study succeeded, with reason and message; None where nobody could tell.
+
+    One whose budget left trials out has not: it goes on when the budget is raised.
+    """
+    if exhausted is not None:
+        return False, conditions.BUDGET_EXHAUSTED, f"{exhausted} (points: {_summed(states)})"
+    if found is not None:
+        return found.succeeded, found.reason, found.message
+    if failure is not None:
+        message = (
+            f"all attempts are recorded, but the analysis failed ({failure}): it is tried again; `gpubench export` "
+            "makes one from the same records"
+        )
+        return None, conditions.ANALYSIS_FAILED, conditions.clamped(message, 1024)
+    (kept,) = (one for one in study.conditions if one.type == conditions.SUCCEEDED)
+    return kept.status == "True", kept.reason, kept.message
+
+
+def _conditions(
+    study: Study,
+    plan: Plan,
+    step: Step,
+    found: Findings | None,
+    states: Sequence[PointState],
+    *,
+    now: float,
+    failure: str | None,
+) -> tuple[Condition, ...]:
+    exhausted, admission, pending = step.exhausted, step.admission, step.pending
 
     def make(type_: str, holds: bool | None, reason: str, message: str) -> Condition:
         return conditions.condition(
@@ -110,9 +272,10 @@ def _conditions(study: Study, plan: Plan, step: Step, analysis: Analysis, *, now
     elif was_exhausted:
         text = "what is left to do fits into the budget, or there is none"
         of_budget = [make(conditions.BUDGET_EXHAUSTED, False, conditions.WITHIN_BUDGET, text)]
-    progress = f"{_done(results)} of {len(results)} points have ended"
-    if analysis.is_final:
-        well, reason, sentence = succeeded(results, exhausted=exhausted)
+    progress = f"{_done(states)} of {len(states)} points have ended"
+    if _is_final(study, step, states, found, failure=failure):
+        compared = study.status.comparison if found is None else found.comparison
+        well, reason, sentence = _conclusion(study, states, found, exhausted=exhausted, failure=failure)
         return (
             make(conditions.FINISHED, True, reason, sentence),
             make(conditions.SUCCEEDED, well, reason, sentence),
@@ -122,7 +285,7 @@ def _conditions(study: Study, plan: Plan, step: Step, analysis: Analysis, *, now
         )
     suspended = study.spec.suspend
     why = conditions.BY_USER if suspended else conditions.RUNNING
-    found = [
+    made = [
         make(conditions.FINISHED, False, why, progress),
         make(conditions.SUCCEEDED, None, why, "the study has not finished"),
         make(conditions.PROGRESSING, not suspended, why, progress),
@@ -130,27 +293,31 @@ def _conditions(study: Study, plan: Plan, step: Step, analysis: Analysis, *, now
     ]
     if suspended or any(condition.type == conditions.SUSPENDED for condition in study.conditions):
         text = "set spec.suspend to false to go on" if suspended else "the study goes on"
-        found.append(
+        made.append(
             make(conditions.SUSPENDED, suspended, conditions.BY_USER if suspended else conditions.NOT_SUSPENDED, text)
         )
     if admission is not None:
-        found.append(make(conditions.ADMITTED, admission.holds, admission.reason, admission.message))
+        made.append(make(conditions.ADMITTED, admission.holds, admission.reason, admission.message))
     else:  # between two Jobs it stays as it was
-        found += [
+        made += [
             condition.model_copy(update={"observed_generation": study.generation})
             for condition in study.conditions
             if condition.type == conditions.ADMITTED
         ]
     if pending is not None:
-        found.append(make(conditions.GANG_PENDING, True, pending.reason, pending.message))
+        made.append(make(conditions.GANG_PENDING, True, pending.reason, pending.message))
     elif any(condition.type == conditions.GANG_PENDING for condition in study.conditions):
-        found.append(make(conditions.GANG_PENDING, False, conditions.ALL_GANGS_PLACED, "every gang has its nodes"))
-    return tuple(found)
+        made.append(make(conditions.GANG_PENDING, False, conditions.ALL_GANGS_PLACED, "every gang has its nodes"))
+    return tuple(made)
 
 
-def _done(results: Sequence[PointResult]) -> int:
+def _done(states: Sequence[PointState]) -> int:
     """Points of which it is known what became of them."""
-    return sum(result.state not in _NOT_DONE for result in results)
+    return sum(state not in _NOT_DONE for state in states)
+
+
+def _summed(states: Sequence[PointState]) -> str:
+    return ", ".join(f"{count} {state.value}" for state, count in sorted(Counter(states).items()))
 
 
 def _verdict(plan: Plan, compared: Comparison) -> tuple[bool | None, str, str]:
@@ -161,8 +328,8 @@ def _verdict(plan: Plan, compared: Comparison) -> tuple[bool | None, str, str]:
     return holds, compared.verdict.value, compared.sentence
 
 
-def _points(results: Sequence[PointResult]) -> PointCounts:
-    states = Counter(result.state for result in results)
+def _points(each: Sequence[PointState]) -> PointCounts:
+    states = Counter(each)
     others = (
         PointState.OUT_OF_MEMORY,
         PointState.NO_CAPACITY,
@@ -170,7 +337,7 @@ def _points(results: Sequence[PointResult]) -> PointCounts:
         PointState.NOT_PUBLISHED,
     )
     return PointCounts(
-        total=len(results),
+        total=len(each),
         measured=states[PointState.MEASURED],
         unstable=states[PointState.UNSTABLE],
         running=states[PointState.RUNNING],
@@ -181,13 +348,13 @@ def _points(results: Sequence[PointResult]) -> PointCounts:
     )
 
 
-def _trials(plan: Plan, results: Sequence[PointResult], states: Mapping[str, TrialStatus]) -> TrialCounts:
+def _trials(plan: Plan, points: Sequence[PointState], states: Mapping[str, TrialStatus]) -> TrialCounts:
     # Trials that were never started because their point had ended are finished too: nothing more will come of them.
     left = [trial for trial in plan.trials if states[trial.id].state is not TrialState.NOT_NEEDED]
     running = sum(states[trial.id].state is TrialState.RUNNING for trial in left)
     finished = sum(
         states[trial.id].state in (TrialState.MEASURED, TrialState.GIVEN_UP)
-        or (results[trial.point].state not in OPEN and states[trial.id].state not in _TO_COME)
+        or (points[trial.point] not in OPEN and states[trial.id].state not in _TO_COME)
         for trial in left
     )
     least = trials.least(plan, states)

@@ -11,7 +11,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import NamedTuple
 
 from gpubench import workloads
-from gpubench.api.benchmark_status import EnvironmentFacts, GpuBenchmarkStatus, TrialCounts
+from gpubench.api.benchmark_status import Analysis, EnvironmentFacts, TrialCounts
 from gpubench.api.measuring import TimedRegion
 from gpubench.api.point_result import AmountInterval, PointResult, Quality, Scaling
 from gpubench.api.price_result import PriceUsed, Spent
@@ -267,7 +267,7 @@ def _fact(name: str, value: str) -> str:
     return f"{name} {value.removeprefix('sha256:')[:_DIGEST_CHARACTERS] if name == 'image digest' else value}"
 
 
-def interruptions(status: GpuBenchmarkStatus) -> tuple[str, ...]:
+def interruptions(status: Analysis) -> tuple[str, ...]:
     """One line for each pool that was interrupted."""
     pools = () if status.goodput is None else status.goodput.pools
     return tuple(f"{pool.sentence}." for pool in pools if pool.interruptions.total)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was found in a GpuBenchmark: its status. The spec, what is asked, is in `benchmark`.
+"""What was found in a GpuBenchmark: its status, a summary, and beside it the whole analysis of its results.
 
-Must not happen: a status that the store does not take. 256 results stay under 1 MiB (a test holds that).
+Everybody with `edit` can write a ConfigMap, nobody but the operator the status: so that has the analysis' SHA-256.
 """
 
 from pydantic import Field
@@ -10,9 +10,11 @@ from gpubench import names
 from gpubench.api import condition, rules
 from gpubench.api.benchmark import POINTS_MAX
 from gpubench.api.goodput_result import Goodput, InterruptionCounts
-from gpubench.api.point_result import AmountInterval, Judgement, PointResult
+from gpubench.api.point_result import AmountInterval, Judgement, PointResult, PointState
+from gpubench.api.point_warning import WarningReason
 from gpubench.api.price_result import PoolComparison, PriceUsed, Spent
 from gpubench.api.status_sizes import (
+    ANSWER_SHOWN_MAX,
     BEST_POOL_MAX,
     COMPARISON_MAX,
     COMPARISONS_MAX,
@@ -21,7 +23,11 @@ from gpubench.api.status_sizes import (
     FACT_MAX,
     FACT_NAME_MAX,
     LINKS_MAX,
+    POINT_KEY_MAX,
+    POINT_SUMMARY_MAX,
     PRICES_SHOWN_MAX,
+    REASON_MAX,
+    WARNINGS_MAX,
 )
 from gpubench.units import DecimalText
 from gpubench.values import Interval, Value
@@ -160,14 +166,56 @@ class Best(Value):
     shown: BestShown = Field(description="The same as `kubectl get` shows it, rounded.")
 
 
+class BestSummary(Value):
+    """What is to be taken for spec.objective, as far as scripts and columns need it."""
+
+    pool: str = Field(max_length=63, description="GpuPool.")
+    workers: int = Field(description="Horovod ranks.")
+    setting: str | None = Field(None, max_length=128, description="Batch and variant, such as batch 64.")
+    hours: float = Field(description="Hours of training to the goal, a lower bound.")
+    cost: DecimalText | None = Field(None, description="Marginal cost of the goal; absent without a price.")
+    shown: BestShown = Field(description="The same as `kubectl get` shows it, rounded.")
+
+
+class PointSummary(Value):
+    """One point: a text for people, and a number each for scripts."""
+
+    key: str = Field(
+        max_length=POINT_KEY_MAX,
+        description="Workload, pool and workers, such as resnet50/p3/8, and what else tells it from the other points.",
+    )
+    state: PointState = Field(description="What became of it.")
+    message: str | None = Field(None, max_length=REASON_MAX, description="Why, where it was not measured.")
+    summary: str | None = Field(None, max_length=POINT_SUMMARY_MAX, description="Its figures in words.")
+    samples_per_second: float | None = Field(None, description="Throughput, mean over the repeats.")
+    efficiency: float | None = Field(None, description="Scaling efficiency, of the strong line where it has only that.")
+    cost: DecimalText | None = Field(
+        None, description="Marginal cost per million samples, or of a training per run, in the currency of `summary`."
+    )
+    warnings: tuple[WarningReason, ...] | None = Field(
+        None, max_length=WARNINGS_MAX, description="What its warnings are about; the analysis has their sentences."
+    )
+
+
+class AnalysisReference(Value):
+    """Where the whole analysis is."""
+
+    config_map: str = Field(
+        max_length=253, description="Name of its ConfigMap; of further ones, -1, -2, ... in place of -0."
+    )
+    parts: int = Field(1, description="ConfigMaps that its text is cut into.")
+    ledger_version: int = Field(description="Attempts that had ended and environments that were known.")
+    sha256: str = Field(max_length=64, description="Of its whole text, in hexadecimal digits.")
+
+
 class Condition(condition.Condition):
     """A condition in the form of metav1.Condition."""
 
     observed_generation: int | None = Field(None, description="Generation of the spec that this speaks of.")
 
 
-class GpuBenchmarkStatus(Value):
-    """What was found so far."""
+class _Progress(Value):
+    """How far a benchmark has come."""
 
     phase: str | None = Field(None, max_length=32, description="One word for the STATUS column.")
     observed_generation: int | None = Field(None, description="Generation of the spec that this speaks of.")
@@ -193,7 +241,30 @@ class GpuBenchmarkStatus(Value):
     finished_at: str | None = Field(
         None, max_length=40, description="When the last trial had ended.", json_schema_extra=rules.TIME
     )
-    results: tuple[PointResult, ...] = Field((), max_length=POINTS_MAX, description="One entry for each point.")
+
+
+class GpuBenchmarkStatus(_Progress):
+    """What was found so far, in short."""
+
+    results: tuple[PointSummary, ...] = Field(
+        (), max_length=POINTS_MAX, description="One entry for each point, in the plan's order."
+    )
+    comparison: Comparison | None = Field(None, description="Of a finished study with spec.compareTo.")
+    best: BestSummary | None = Field(
+        None,
+        description="Of a finished study with spec.objective; absent where nothing can be advised, and where several "
+        "kinds of work reach the goal, such as two precisions, which are not ranked against each other.",
+    )
+    answer: str | None = Field(
+        None, max_length=ANSWER_SHOWN_MAX, description="What the figures say; of a long text its beginning."
+    )
+    analysis: AnalysisReference | None = Field(None, description="Where all figures are, with their intervals.")
+
+
+class Analysis(Value):
+    """What the results say so far; what needs all points is absent until they have ended."""
+
+    results: tuple[PointResult, ...] = Field((), description="One entry for each point, in the plan's order.")
     environments: tuple[EnvironmentFacts, ...] = Field(
         (), max_length=ENVIRONMENTS_SHOWN_MAX, description="What the figures stand on, each once."
     )
@@ -217,3 +288,7 @@ class GpuBenchmarkStatus(Value):
         "kinds of work reach the goal, such as two precisions, which are not ranked against each other.",
     )
     answer: str | None = Field(None, max_length=2048, description="What the figures say, in a sentence or two.")
+
+
+class FullStatus(Analysis, _Progress):
+    """The status of a benchmark with the whole analysis in it, as a results folder keeps it."""

@@ -10,7 +10,7 @@ from gpubench.api.benchmark import GOALS_OF_A_WORKLOAD_MAX
 from gpubench.api.measuring import REPEATS_MAX, TimedRegion
 from gpubench.api.point_warning import PointWarning
 from gpubench.api.pool import CapacityType
-from gpubench.api.status_sizes import BILLED_POINTS_MAX, DATA_PATH_MAX, FACT_MAX, NODE_MAX, REASON_MAX, WARNINGS_MAX
+from gpubench.api.status_sizes import DATA_PATH_MAX, FACT_MAX, NODE_MAX, REASON_MAX, WARNINGS_MAX
 from gpubench.api.sweep import DataSource
 from gpubench.units import DecimalText
 from gpubench.values import Interval, Value
@@ -298,12 +298,10 @@ class PointResult(Value):
     relative: Relative | None = Field(
         None,
         description="With spec.baseline; absent until the point and its base have ended. Where there is none then, a "
-        f"warning says why. Of a study of more than {BILLED_POINTS_MAX} points `gpubench explain` tells it.",
+        "warning says why.",
     )
     bill: PointBill | None = Field(
-        None,
-        description="What its attempts are billed; never to be mixed with cost, which is marginal. Of a study of "
-        f"more than {BILLED_POINTS_MAX} points `gpubench show` tells it from a results folder.",
+        None, description="What its attempts are billed; never to be mixed with cost, which is marginal."
     )
     startup: StartUp | None = Field(None, description="How long it took until the work began; as with bill.")
     goals: tuple[GoalResult, ...] = Field(

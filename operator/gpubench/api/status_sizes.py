@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much a status may hold: 256 results with all that belongs to them stay under 1 MiB (a test holds that)."""
+"""How long the texts of a status, and of an analysis, may be."""
 
-# A status of 256 results stays under 1 MiB only if each result's texts are short and its goals few. etcd takes at most
-# 1.5 MiB, the spec included. Sentences are cut to as many bytes; the schema counts characters.
+# etcd takes at most 1.5 MiB, the spec included. Sentences are cut to as many bytes; the schema counts characters.
 REASON_MAX = 400
 WARNING_MAX = 180
 WARNINGS_MAX = 3  # of a point; fewer where a study has many: see WARNINGS_OF_A_STUDY_MAX
@@ -21,7 +20,9 @@ PRICES_SHOWN_MAX = 16
 SOURCE_MAX = 96  # of a price; the plan has all of it
 COMPARISONS_MAX = 8
 SENTENCE_MAX = 320
-BILLED_POINTS_MAX = 192  # larger studies have neither bills nor relative figures in their status: it has no room
 CLOCK_MAX = 320
+ANSWER_SHOWN_MAX = 480
+POINT_KEY_MAX = 320
+POINT_SUMMARY_MAX = 200
 BEST_POOL_MAX = 96  # a name, and what must be known of it
 GOODPUT_POOLS_MAX = 8

@@ -14,7 +14,7 @@ from typing import Literal
 from gpubench import records
 from gpubench.analysis import answer, text
 from gpubench.api.benchmark import GpuBenchmarkSpec
-from gpubench.api.benchmark_status import Best, EnvironmentFacts, GpuBenchmarkStatus
+from gpubench.api.benchmark_status import Best, EnvironmentFacts, FullStatus
 from gpubench.api.condition import Condition
 from gpubench.api.goals import Goal, Objective
 from gpubench.api.measuring import Mode
@@ -105,7 +105,7 @@ class Reported(Value):
 
     name: str
     source: str  # folder, or namespace of the cluster
-    status: GpuBenchmarkStatus
+    status: FullStatus
     spec: GpuBenchmarkSpec | None = None  # None where its file is not there, or cannot be read
     plan: Plan | None = None  # None while it has not begun
     environments: tuple[Environment, ...] = ()  # in full
@@ -179,7 +179,7 @@ def _of(label: str | None) -> str:
 # --- head, answer, sources --------------------------------------------------------------------------------------------
 
 
-def head(spec: GpuBenchmarkSpec | None, status: GpuBenchmarkStatus) -> tuple[str, ...]:
+def head(spec: GpuBenchmarkSpec | None, status: FullStatus) -> tuple[str, ...]:
     """What was to be decided, what to take, and what it cost, as far as known. `spec` is None where nobody kept it."""
     found = []
     asked = None if spec is None else spec.objective

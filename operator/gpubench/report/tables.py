@@ -13,6 +13,7 @@ from typing import NamedTuple
 from gpubench import workloads
 from gpubench.analysis import pairs, text
 from gpubench.analysis.pairs import Compared
+from gpubench.api.benchmark_status import PointSummary
 from gpubench.api.goodput_result import PoolGoodput
 from gpubench.api.point_result import (
     SOURCES,
@@ -122,6 +123,14 @@ def of_study(points: Sequence[PointResult], prices: Sequence[PriceUsed] = ()) ->
         *([goals(points)] if any(point.goals for point in points) else []),
         *([machines(points)] if any(point.gpu or point.host for point in points) else []),
     )
+
+
+def summaries(points: Sequence[PointSummary]) -> Table:
+    """What a status says by itself of its points."""
+    rows = [
+        (one.key, one.state.value, one.summary or one.message or "", ", ".join(one.warnings or ())) for one in points
+    ]
+    return Table(columns=columns("POINT", "STATE", "FIGURES", "WARNINGS"), rows=tuple(rows))
 
 
 def results(points: Sequence[PointResult], prices: Sequence[PriceUsed] = ()) -> Table:

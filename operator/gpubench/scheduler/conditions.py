@@ -18,6 +18,7 @@ PROGRESSING = "Progressing"
 SUSPENDED = "Suspended"
 COMPARISON_PASSED = "ComparisonPassed"  # of a finished study with spec.compareTo; its reason is the verdict
 GANG_PENDING = "GangPending"  # a gang has no nodes, no pods or no image, and the message says what the cluster said
+ANALYSIS_FAILED = "AnalysisFailed"  # all attempts have ended, and their figures follow
 BUDGET_EXHAUSTED = "BudgetExhausted"  # as a type: trials are left that do not fit into limits.budget; and why it ended
 
 ADMITTED = "Admitted"  # with spec.queueName: whether Kueue lets the study's Jobs run, and what it says where not

@@ -4,7 +4,7 @@
 from collections.abc import Iterable, Sequence
 
 from gpubench import workloads
-from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api.benchmark_status import FullStatus, GpuBenchmarkStatus
 from gpubench.api.point_result import Judgement
 from gpubench.plan.plan import Plan, PointKey
 from gpubench.records import Result
@@ -42,7 +42,7 @@ def events(
     *,
     ended: Iterable[AttemptRecord],
     created: Iterable[Gang],
-    status: GpuBenchmarkStatus,
+    status: GpuBenchmarkStatus | FullStatus,
 ) -> tuple[Event, ...]:
     """What is new: the difference between the conditions that were and the status that will be, and the attempts."""
     return (
@@ -55,7 +55,7 @@ def events(
 
 
 def _beginning(study: Study, plan: Plan) -> Sequence[Event]:
-    if study.started_at is not None:
+    if study.status.started_at is not None:
         return ()
     skipped = [point.skip for point in plan.points if point.skip is not None]
     told = [Event(type="Warning", reason=POINT_SKIPPED, message=text) for text in skipped[:_SKIPS_TOLD]]
@@ -67,7 +67,7 @@ def _beginning(study: Study, plan: Plan) -> Sequence[Event]:
     return (Event(type="Normal", reason=PLANNED, message=summary), *told)
 
 
-def _suspension(study: Study, new: GpuBenchmarkStatus) -> Sequence[Event]:
+def _suspension(study: Study, new: GpuBenchmarkStatus | FullStatus) -> Sequence[Event]:
     if conditions.holds(new.conditions, conditions.FINISHED):
         return ()
     was = conditions.holds(study.conditions, conditions.SUSPENDED)
@@ -114,7 +114,7 @@ def _start(plan: Plan, gang: Gang) -> Event:
     return Event(type="Normal", reason=ATTEMPT_STARTED, message=f"{where}: {pods}")
 
 
-def _transitions(study: Study, new: GpuBenchmarkStatus) -> Sequence[Event]:
+def _transitions(study: Study, new: GpuBenchmarkStatus | FullStatus) -> Sequence[Event]:
     found: list[Event] = []
     was_exhausted = conditions.holds(study.conditions, conditions.BUDGET_EXHAUSTED)
     if was_exhausted and not conditions.holds(new.conditions, conditions.BUDGET_EXHAUSTED):
@@ -133,7 +133,7 @@ def _transitions(study: Study, new: GpuBenchmarkStatus) -> Sequence[Event]:
     return tuple(found)
 
 
-def _admission(study: Study, new: GpuBenchmarkStatus) -> Sequence[Event]:
+def _admission(study: Study, new: GpuBenchmarkStatus | FullStatus) -> Sequence[Event]:
     """What is new of a queue, named by its reason."""
     before = {condition.type: condition.reason for condition in study.conditions}.get(conditions.ADMITTED)
     now = next((condition for condition in new.conditions if condition.type == conditions.ADMITTED), None)
@@ -143,7 +143,7 @@ def _admission(study: Study, new: GpuBenchmarkStatus) -> Sequence[Event]:
     return (Event(type="Warning" if is_bad else "Normal", reason=now.reason, message=now.message),)
 
 
-def _comparison(new: GpuBenchmarkStatus) -> Sequence[Event]:
+def _comparison(new: GpuBenchmarkStatus | FullStatus) -> Sequence[Event]:
     """What a study with a baseline says of it at its end."""
     if new.comparison is None:
         return ()

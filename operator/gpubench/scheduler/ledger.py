@@ -196,12 +196,18 @@ def environment_entries(environments: Iterable[Environment]) -> dict[str, str]:
 
 def from_entries(shards: Iterable[Mapping[str, str]]) -> Ledger:
     """The ledger in stored shards. ValueError when an attempt cannot be read: guessing would lose a count."""
-    attempts: list[AttemptRecord] = []
-    environments: list[Environment] = []
-    for shard in shards:
-        for key, text in shard.items():
-            if not key.startswith(_ENVIRONMENT):
-                attempts.append(AttemptRecord.from_text(text))
-            elif (environment := records.read_environment(text)) is not None:  # provenance: no study ends over it
-                environments.append(environment)
-    return Ledger(records=tuple(attempts), environments=tuple(environments))
+    return of_read(read_entry(key, text) for shard in shards for key, text in shard.items())
+
+
+def read_entry(key: str, text: str) -> AttemptRecord | Environment | None:
+    """One stored entry; None of an environment that cannot be read: it is provenance, no study ends over it."""
+    return records.read_environment(text) if key.startswith(_ENVIRONMENT) else AttemptRecord.from_text(text)
+
+
+def of_read(entries: Iterable[AttemptRecord | Environment | None]) -> Ledger:
+    """The ledger of entries that were read."""
+    found = tuple(entries)
+    return Ledger(
+        records=tuple(one for one in found if isinstance(one, AttemptRecord)),
+        environments=tuple(one for one in found if isinstance(one, Environment)),
+    )

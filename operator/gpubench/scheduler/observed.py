@@ -8,7 +8,7 @@ the epoch.
 from typing import Any
 
 from gpubench.api.benchmark import GpuBenchmarkSpec
-from gpubench.api.benchmark_status import Condition
+from gpubench.api.benchmark_status import Condition, GpuBenchmarkStatus
 from gpubench.api.pool_health import PoolTests
 from gpubench.values import Value
 
@@ -22,8 +22,12 @@ class Study(Value):
     generation: int
     created_at: float
     spec: GpuBenchmarkSpec
-    conditions: tuple[Condition, ...] = ()  # of its status, so that a transition keeps its time
-    started_at: str | None = None  # of its status: whether the beginning has been told
+    status: GpuBenchmarkStatus = GpuBenchmarkStatus()  # as it was written last
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """Of its status, so that a transition keeps its time."""
+        return self.status.conditions
 
     @classmethod
     def of_spec(cls, spec: GpuBenchmarkSpec, **fields: Any) -> "Study":

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Analyses come from a process of their own, which may be late, fail or die; nothing finishes without one."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from concurrent import futures
+from typing import Any
+
+import pytest
+
+import builders
+import stored_analysis
+from gpubench.analysis import analyze
+from gpubench.api.benchmark_status import AnalysisReference
+from gpubench.scheduler import ledger, manifests
+from gpubench.scheduler import step as steps
+from gpubench_cluster import kube
+from gpubench_operator import analyst, exporter, reconcile, settings
+from memory_world import KEY, World
+
+
+async def asked(analyses: analyst.Analyst, woken: asyncio.Event) -> analyst.Made:
+    """As a reconciler asks: again when it is woken."""
+    study, plan = builders.study(), builders.plan()
+    recorded = ledger.Ledger(records=(builders.attempt(),))
+    made = steps.of_ledger(plan, recorded, study)
+    for _ in range(3):
+        woken.clear()
+        entries = ledger.to_entries(recorded.records)
+        latest = await analyses.latest(study, plan, entries, made.points, ledger_version=recorded.version)
+        if latest.made is not None:
+            expected = analyze.analyze(plan, recorded, made.points, study.spec).to_json()
+            assert "".join(latest.made.parts) == expected
+            return latest.made
+        if latest.again is None:
+            await asyncio.wait_for(woken.wait(), timeout=60)
+        await asyncio.sleep(latest.again or 0)
+    raise AssertionError("no analysis after three tries")
+
+
+async def test_an_analysis_of_the_worker_is_that_of_this_process_and_a_worker_that_dies_is_replaced() -> None:
+    woken = asyncio.Event()
+    analyses = analyst.Analyst(wake=lambda _: woken.set())
+    try:
+        first = await asked(analyses, woken)
+        executor = analyses._executor()
+        worker = await asyncio.wrap_future(executor.submit(os.getpid))
+        assert worker != os.getpid()
+        os.kill(worker, signal.SIGKILL)
+        analyses.forget(builders.study().uid)
+        assert await asked(analyses, woken) == first
+        assert analyses._executor() is not executor
+    finally:
+        analyses.stop()
+
+
+class Gate(stored_analysis.AtOnce):
+    """A worker that is as late as the test wants."""
+
+    def __init__(self) -> None:
+        self.is_open = True
+        self.waiting: list[Callable[[], None]] = []
+
+    def submit(self, fn: Any, /, *arguments: Any, **named: Any) -> "futures.Future[Any]":
+        if self.is_open:
+            return super().submit(fn, *arguments, **named)
+        future: futures.Future[Any] = futures.Future()
+        self.waiting.append(lambda: future.set_result(fn(*arguments, **named)))
+        return future
+
+    def open(self) -> None:
+        self.is_open = True
+        for answer in self.waiting:
+            answer()
+
+
+def with_worker(world: World, worker: futures.Executor) -> None:
+    """A new operator whose analyses are made there."""
+    world.operator = reconcile.Reconciler(
+        world.api,
+        options=settings.load({"GPUBENCH_IDENTITY": "test"}),
+        figures=world.figures,
+        wake=world.woken.append,
+        worker=lambda: worker,
+        clock=world.clock,
+    )
+
+
+async def until_over(world: World) -> None:
+    """Until nothing is to be run any more."""
+    for _ in range(40):
+        await world.look()
+        world.clock.now += 1
+        if not world.progress() and all(entry.get("outcome") for entry in world.ledger().values()):
+            return
+
+
+async def test_nothing_finishes_before_the_analysis_of_all_its_attempts_is_stored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(analyst, "_PATIENCE_SECONDS", 0.01)
+    world, gate = World(repeats=1), Gate()
+    with_worker(world, gate)
+    await world.look()
+    gate.is_open = False
+    await until_over(world)
+    for _ in range(3):
+        await world.look()
+        assert world.condition("Finished")["status"] == "False"
+    gate.open()
+    await asyncio.sleep(0)  # what has an answer now goes on
+    world.woken.clear()
+    for _ in range(3):
+        await world.look()
+    assert world.condition("Finished")["status"] == "True"
+    (body,) = world.api.all(kube.BENCHMARKS)
+    entries = {**world.ledger(), **world.environments()}
+    assert body["status"]["analysis"]["ledgerVersion"] == len(entries)
+    assert world.status()["points"]["measured"] == 2  # of the very analysis whose hash is in the status
+
+
+async def test_an_analysis_that_fails_is_told_and_its_figures_follow(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken(stored_analysis.AtOnce):
+        is_broken = True
+
+        def submit(self, fn: Any, /, *arguments: Any, **named: Any) -> "futures.Future[Any]":
+            def failing(*_: Any, **__: Any) -> None:
+                raise ZeroDivisionError("a bug")
+
+            return super().submit(failing if self.is_broken else fn, *arguments, **named)
+
+    monkeypatch.setattr(analyst, "_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(analyst, "_MUCH_LATER_SECONDS", 0.05)
+    world, worker = World(repeats=1), Broken()
+    with_worker(world, worker)
+    await until_over(world)
+    for _ in range(3):
+        await world.look()
+    finished = world.condition("Finished")
+    assert (finished["status"], finished["reason"]) == ("True", "AnalysisFailed")
+    assert "ZeroDivisionError: a bug" in finished["message"]
+    assert world.condition("Succeeded")["status"] == "Unknown"
+    worker.is_broken = False
+    await asyncio.sleep(0.06)
+    await world.look()
+    assert world.condition("Finished")["reason"] == "AllPointsEnded"
+    assert world.condition("Succeeded")["status"] == "True"
+    assert [result["state"] for result in world.status()["results"]] == ["Measured"] * 2
+
+
+async def restarted(world: World) -> dict[str, bytes]:
+    """The lines of a finished benchmark after a restart."""
+    world.figures = exporter.Figures()
+    world.start_operator()
+    await world.operator.rebuild()
+    (body,) = world.api.all(kube.BENCHMARKS)
+    assert world.figures.lacks(body)
+    await world.look()
+    return dict(world.figures._seen[KEY].figures)
+
+
+@pytest.mark.parametrize("change", ["nothing", "another text", "no ConfigMap"])
+async def test_after_a_restart_a_finished_benchmark_has_its_series_whatever_became_of_its_analysis(
+    change: str,
+) -> None:
+    world = World(repeats=1)
+    await world.finish()
+    before = dict(world.figures._seen[KEY].figures)
+    (body,) = world.api.all(kube.BENCHMARKS)
+    name = AnalysisReference.model_validate(body["status"]["analysis"]).config_map
+    stored = next(one for one in world.api.all(kube.CONFIG_MAPS) if kube.name_of(one) == name)
+    if change == "another text":
+        text = stored["data"][manifests.ANALYSIS_KEY].replace('"mean":', '"mean":9', 1)
+        world.api.put(kube.CONFIG_MAPS, {**stored, "data": {manifests.ANALYSIS_KEY: text}})
+    if change == "no ConfigMap":
+        world.api.remove(kube.CONFIG_MAPS, name=name, namespace="default")
+    writes = len(world.api.writes)
+    assert await restarted(world) == before
+    assert len(world.api.writes) == writes
+    assert world.api.all(kube.BENCHMARKS) == (body,)
