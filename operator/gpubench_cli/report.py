@@ -8,7 +8,7 @@ template), and is loaded only where it is needed.
 import argparse
 from pathlib import Path
 
-from gpubench.analysis import bills
+from gpubench.analysis import costs
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.status_sizes import BILLED_POINTS_MAX
@@ -124,7 +124,7 @@ def _billed(status: GpuBenchmarkStatus, plan: Plan, ledger: Ledger) -> GpuBenchm
     """The status with the bills that it leaves to the ledger, because its study has too many points to hold them."""
     if len(status.results) <= BILLED_POINTS_MAX:
         return status
-    return status.model_copy(update={"results": bills.with_bills(plan, status.results, ledger.by_trial())})
+    return status.model_copy(update={"results": costs.with_bills(plan, status.results, ledger.by_trial())})
 
 
 def _spec(path: Path, name: str, plan: Plan) -> GpuBenchmarkSpec | None:

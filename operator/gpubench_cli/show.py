@@ -16,8 +16,7 @@ from typing import Any
 
 import yaml
 
-from gpubench.analysis import answer, text
-from gpubench.analysis import bills as point_bills
+from gpubench.analysis import answer, costs, text
 from gpubench.api.benchmark_status import Comparison, Condition, GpuBenchmarkStatus
 from gpubench.api.point_result import PointState
 from gpubench.api.status_sizes import BILLED_POINTS_MAX
@@ -224,7 +223,7 @@ def _billed(path: Path, status: GpuBenchmarkStatus) -> GpuBenchmarkStatus:
     if len(status.results) <= BILLED_POINTS_MAX:
         return status
     plan, attempts = results.read_plan(path), results.read_ledger(path).by_trial()
-    return status.model_copy(update={"results": point_bills.with_bills(plan, status.results, attempts)})
+    return status.model_copy(update={"results": costs.with_bills(plan, status.results, attempts)})
 
 
 def _document(shown: Sequence[Shown]) -> dict[str, object]:

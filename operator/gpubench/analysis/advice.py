@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Literal, NamedTuple
 
-from gpubench.analysis import advisor, answer, estimates, text
+from gpubench.analysis import advisor, answer, costs, text
 from gpubench.analysis.advisor import Advice, Candidate, Considered, Gang, Line
 from gpubench.api.goals import Goal, Objective
 from gpubench.api.measuring import Mode
@@ -394,7 +394,7 @@ def _cost(plan: Plan, ledger: Ledger, entries: Sequence[_Entry], gangs: Sequence
         setup = terms.setup.value if terms.setup is not None and gang.line.pool not in begun else Decimal(0)
         begun.add(gang.line.pool)
         totals[bill.currency] = totals.get(bill.currency, Decimal(0)) + bill.value * runs + setup
-    amounts = [estimates.amounts(CostInterval(mean=value, currency=currency)) for currency, value in totals.items()]
+    amounts = [costs.amounts(CostInterval(mean=value, currency=currency)) for currency, value in totals.items()]
     return "about " + " and ".join("more than anybody pays" if one is None else text.money(one) for one in amounts)
 
 

@@ -7,18 +7,7 @@ on it, but for the state of points that are derived from others or imported: tho
 
 from collections.abc import Sequence
 
-from gpubench.analysis import (
-    advice,
-    answer,
-    best,
-    bills,
-    comparison,
-    environments,
-    goodput,
-    prices,
-    results,
-    savings,
-)
+from gpubench.analysis import advice, answer, best, comparison, costs, environments, goodput, results, savings
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import Best, Comparison, EnvironmentFacts
 from gpubench.api.goodput_result import Goodput
@@ -60,13 +49,13 @@ def analyze(plan: Plan, ledger: Ledger, points: Sequence[PointStatus], spec: Gpu
     baseline = spec.baseline if is_small else None
     found = results.point_results(plan, statuses, points, spec.goals, baseline=baseline, known=known)
     if is_small:
-        found = bills.with_bills(plan, found, ledger.by_trial())
+        found = costs.with_bills(plan, found, ledger.by_trial())
     facts = environments.facts(ledger)
     found = comparison.annotated(plan, found, facts)
     analysis = Analysis(
         results=found,
         environments=facts,
-        prices=prices.used(plan),
+        prices=costs.prices_used(plan),
         comparisons=savings.comparisons(plan, ledger, found),
         goodput=goodput.of_study(plan, ledger),
     )

@@ -8,7 +8,7 @@ whose interval overlaps another's, or a gang that nobody has measured, without a
 from collections.abc import Sequence
 from decimal import Decimal
 
-from gpubench.analysis import estimates, text
+from gpubench.analysis import costs, text
 from gpubench.analysis.advice import Advised
 from gpubench.analysis.advisor import Candidate
 from gpubench.api.benchmark_status import Best, BestShown
@@ -55,7 +55,7 @@ def _cost(chosen: Candidate) -> AmountInterval | None:
     if chosen.cost is None or chosen.currency is None:
         return None
     cost = chosen.cost
-    return estimates.amounts(CostInterval(mean=cost.mean, low=cost.low, high=cost.high, currency=chosen.currency))
+    return costs.amounts(CostInterval(mean=cost.mean, low=cost.low, high=cost.high, currency=chosen.currency))
 
 
 def _float(value: Decimal | None) -> float | None:

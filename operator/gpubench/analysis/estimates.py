@@ -2,19 +2,12 @@
 """Measured points, and amounts as a status holds them."""
 
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import cached_property
 
-from gpubench.api.point_result import AmountInterval, Scaling
-from gpubench.cost import price
-from gpubench.cost.billing import CostInterval
+from gpubench.api.point_result import Scaling
 from gpubench.plan.plan import Point
 from gpubench.stats import efficiency
 from gpubench.stats.efficiency import Among, Measured, Scale
-
-_COST_MAX = Decimal(10) ** 12  # what the schema takes; the throughput may be as good as zero
-_COST_PLACES = 9  # at most: a million samples of a small network cost thousandths of a cent
-_COST_DIGITS = 12  # a status of 256 points has room for no more
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,31 +30,6 @@ class MeasuredPoint(Measured):
             lines=self.point.lines,
             is_one_node=key.node is not None,
         )
-
-
-def fits(amount: Decimal) -> bool:
-    """Whether the schema takes an amount."""
-    return amount < _COST_MAX
-
-
-def amount_text(amount: Decimal) -> str | None:
-    """An amount as status holds it; None for one that does not fit."""
-    if not fits(amount):
-        return None
-    places = min(_COST_PLACES, max(0, _COST_DIGITS - 1 - amount.adjusted()))
-    return f"{price.rounded(amount, digits=places):f}"
-
-
-def amounts(cost: CostInterval) -> AmountInterval | None:
-    """The amounts as status holds them: a bound that does not fit is left open, with a mean that does not, no cost."""
-
-    def text(amount: Decimal | None) -> str | None:
-        return None if amount is None else amount_text(amount)
-
-    mean = text(cost.mean)
-    if mean is None:
-        return None
-    return AmountInterval(mean=mean, low=text(cost.low), high=text(cost.high), currency=cost.currency)
 
 
 def scaling(entry: MeasuredPoint, *, among: Among[MeasuredPoint]) -> tuple[Scaling, ...]:

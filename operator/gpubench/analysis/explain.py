@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from gpubench import workloads
-from gpubench.analysis import bills, estimates, prices, relative, results, text
+from gpubench.analysis import costs, estimates, relative, results, text
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.goals import Goal, RelativeBase
 from gpubench.api.point_result import AmountInterval, Basis, PointResult
@@ -84,8 +84,8 @@ def explained(plan: Plan, ledger: Ledger, spec: GpuBenchmarkSpec, *, index: int)
     points = relative.Points(plan, found, entries, known)
     place = _Place(points, index, measured, plan, plan.points[index], found[index], entries[index])
     rows = (*_speed(place), *_scaling(place), *_training(place), *_cost(place, spec.goals))
-    rows += (*_relative(place, spec.baseline), *_bill(plan, place.point, bills.ended_at(trials, by_trial)))
-    return Explained(point=bills.with_bills(plan, found, by_trial)[index], rows=rows)
+    rows += (*_relative(place, spec.baseline), *_bill(plan, place.point, costs.ended_at(trials, by_trial)))
+    return Explained(point=costs.with_bills(plan, found, by_trial)[index], rows=rows)
 
 
 def _speed(place: _Place) -> Iterator[Row]:
@@ -131,7 +131,7 @@ def _cost(place: _Place, goals: Sequence[Goal]) -> Iterator[Row]:
     seconds = result.training.seconds if result.training is not None else None
     if (result.throughput is None and seconds is None) or result.workload == workloads.MESSAGES:
         return
-    rate, used = pool_prices.planned_rate(plan, result.pool), prices.of_pool(plan, plan.pool(result.pool))
+    rate, used = pool_prices.planned_rate(plan, result.pool), costs.price_used(plan, plan.pool(result.pool))
     origin = "; ".join((_ABOVE, *map(text.price, [used] if used is not None else [])))
     if rate is None:
         yield Row(field="cost", text=text.UNDEFINED, origin=pool_prices.without_exchange(plan, result.pool) or NO_PRICE)
@@ -173,8 +173,8 @@ def _relative(place: _Place, named: RelativeBase | None) -> Iterator[Row]:
 
 
 def _bill(plan: Plan, point: Point, records: Sequence[AttemptRecord]) -> Iterator[Row]:
-    paid = bills.paid(plan, point, records)
-    bill = None if paid is None else bills.bill_of(paid)
+    paid = costs.paid(plan, point, records)
+    bill = None if paid is None else costs.bill_of(paid)
     if paid is not None and bill is not None:
         figure = AmountInterval(mean=bill.total, currency=bill.currency)
         inputs: _Inputs = {"bills of attempts": " + ".join(_number(one.bill.total) for one in paid.attempts)}

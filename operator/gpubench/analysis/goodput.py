@@ -20,7 +20,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import NamedTuple
 
-from gpubench.analysis import bills, estimates
+from gpubench.analysis import costs
 from gpubench.api.goodput_result import Goodput, InterruptionCounts, NodeSeconds, PoolGoodput, RecoveryTime
 from gpubench.api.status_sizes import GOODPUT_POOLS_MAX, SENTENCE_MAX
 from gpubench.cost import billing
@@ -129,7 +129,7 @@ def of_attempt(record: AttemptRecord, point: Point, *, taken_over: Mapping[int, 
 def _of_node(
     record: AttemptRecord, point: Point, node: NodeTime, *, taken_over: Decimal
 ) -> Iterable[tuple[Use, Decimal]]:
-    work = bills.work_of(record, point)
+    work = costs.work_of(record, point)
     if node.is_lost or work is None:
         useful = min(taken_over, node.held)
         yield Use.USEFUL, useful
@@ -162,7 +162,7 @@ def runs(record: AttemptRecord) -> tuple[tuple[NodeTime, ...], ...]:
             left.remove(scheduled)
     lasted = (record.ended_at or record.created_at) - record.created_at
     unseen = (NodeTime(held=Decimal(f"{account.held(placed, lasted):.3f}")) for placed in left)
-    *ended_early, last = bills.runs(record)
+    *ended_early, last = costs.runs(record)
     return (*ended_early, (*last, *unseen))
 
 
@@ -303,7 +303,7 @@ def _of_pool(
         per_paid_node_hour=_rate(counts.total, _paid_hours(plan, pool, ended)),
         node_seconds=NodeSeconds(**{use.value: _figure(seconds) for use, seconds in summed.items()}),
         goodput=None if share is None else _figure(share),
-        effective_price=None if rate is None else estimates.amount_text(rate.per_node_hour),
+        effective_price=None if rate is None else costs.amount_text(rate.per_node_hour),
         currency=None if rate is None else rate.currency,
         recovery=_recovery_time(back),
         sentence="",

@@ -13,7 +13,7 @@ currencies in one comparison; a figure of a run that never settled. What cannot 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 
-from gpubench.analysis import estimates, goodput
+from gpubench.analysis import costs, goodput
 from gpubench.analysis.goodput import Uses
 from gpubench.api.point_result import PointResult, PointState
 from gpubench.api.pool import GpuPool
@@ -93,7 +93,7 @@ def _saving(plan: Plan, pool: str, other: str, *, rates: tuple[Rate, Rate], ende
         found = found.model_copy(
             update={
                 "realised": _figure(realised),
-                "price_per_useful_hour": estimates.amount_text(effective.per_node_hour),
+                "price_per_useful_hour": costs.amount_text(effective.per_node_hour),
                 "interruptions_per_node_hour": _figure(len(preempted) / (useful + lost)),
             }
         )
