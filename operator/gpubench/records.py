@@ -460,6 +460,11 @@ class Result(Value):
     links: Annotated[str, Field(max_length=LINKS_MAX)] | None = None
 
     @property
+    def measured_nanoseconds(self) -> int:
+        """Of the measured windows; of a training with its evaluations."""
+        return self.nanoseconds + (self.training.evaluation_nanoseconds if self.training is not None else 0)
+
+    @property
     def settled(self) -> bool:
         """Whether the run reached a steady state, as far as it was looked for."""
         return not any(notice.kind == "Unsettled" for notice in self.notices)

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from gpubench import workloads
-from gpubench.analysis import point_warnings, training_results
-from gpubench.analysis.estimates import MeasuredPoint
+from gpubench.analysis import point_warnings, repeats
 from gpubench.analysis.health import Weak
+from gpubench.analysis.repeats import MeasuredPoint
 from gpubench.api import status_sizes
 from gpubench.api.point_result import PointResult, Stopping
 from gpubench.api.point_warning import PointWarning, WarningReason
@@ -152,7 +152,7 @@ def _short_of_repeats(trials: Sequence[TrialStatus]) -> list[PointWarning]:
 
 def _of_training(plan: Plan, trials: Sequence[TrialStatus], entry: MeasuredPoint) -> list[PointWarning]:
     results = [trial.result for trial in trials if trial.result is not None]
-    untimed = training_results.warning(results, plan.timed_region, planned=entry.point.key.epochs)
+    untimed = repeats.training_warning(results, plan.timed_region, planned=entry.point.key.epochs)
     return [] if untimed is None else [point_warnings.warning(WarningReason.NO_TRAINING_FIGURES, untimed)]
 
 

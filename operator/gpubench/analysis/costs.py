@@ -302,7 +302,7 @@ def work_of(record: AttemptRecord, point: Point) -> Work | None:
     return Work(
         start_up=_decimal(result.init_seconds) + alone,
         warm_up=None if warm_up is None else _seconds(warm_up),
-        measured=max(Decimal(0), _seconds(_measured_nanoseconds(result)) - _carried(result)),
+        measured=max(Decimal(0), _seconds(result.measured_nanoseconds) - _carried(result)),
     )
 
 
@@ -311,17 +311,13 @@ def _carried(result: Result) -> Decimal:
     return Decimal(0) if result.resumed is None else _decimal(result.resumed.useful_seconds)
 
 
-def _measured_nanoseconds(result: Result) -> int:
-    return result.nanoseconds + (result.training.evaluation_nanoseconds if result.training is not None else 0)
-
-
 def _startup(records: Sequence[AttemptRecord]) -> StartUp | None:
     """Of the attempts with a result."""
-    told = [(record, record.result) for record in records if record.result is not None]
-    if not told:
+    measured = [(record, record.result) for record in records if record.result is not None]
+    if not measured:
         return None
-    times = [record.pod_times for record, _ in told if record.pod_times]
-    admitted = [record.admitted_at or 0.0 for record, _ in told if record.pod_times]
+    times = [record.pod_times for record, _ in measured if record.pod_times]
+    admitted = [record.admitted_at or 0.0 for record, _ in measured if record.pod_times]
     pulls = [
         max(running - scheduled for scheduled, running, _ in of_pods if running is not None)
         for of_pods in times
@@ -332,8 +328,8 @@ def _startup(records: Sequence[AttemptRecord]) -> StartUp | None:
             [max(scheduled for scheduled, _, _ in of_pods) - at for of_pods, at in zip(times, admitted, strict=True)]
         ),
         pull=_mean(pulls),
-        join=_mean([result.join_seconds for _, result in told]),
-        init=_mean([result.init_seconds for _, result in told]),
+        join=_mean([result.join_seconds for _, result in measured]),
+        init=_mean([result.init_seconds for _, result in measured]),
     )
 
 

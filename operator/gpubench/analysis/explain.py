@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from gpubench import workloads
-from gpubench.analysis import costs, estimates, relative, results, text
+from gpubench.analysis import costs, relative, repeats, results, text
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.goals import Goal, RelativeBase
 from gpubench.api.point_result import AmountInterval, Basis, PointResult
@@ -62,7 +62,7 @@ class _Place(NamedTuple):
     plan: Plan
     point: Point
     result: PointResult
-    entry: estimates.MeasuredPoint | None
+    entry: repeats.MeasuredPoint | None
 
     def origin(self) -> str:
         if self.point.basis is Basis.IMPORTED and self.plan.imported is not None:

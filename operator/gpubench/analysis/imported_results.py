@@ -12,8 +12,8 @@ nobody published.
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from gpubench.analysis import estimates, point_warnings, training_results
-from gpubench.analysis.estimates import MeasuredPoint
+from gpubench.analysis import point_warnings, repeats
+from gpubench.analysis.repeats import MeasuredPoint
 from gpubench.analysis.text import NOT_PUBLISHED
 from gpubench.api.measuring import Mode
 from gpubench.api.point_result import GpuUsage, PointResult, PointState, Quality, Scaling, TrainingResult
@@ -106,7 +106,7 @@ def _scaling(
         return (_printed(plan, point, found.efficiency),)
     if measured is None:
         return ()
-    return estimates.scaling(measured, among=among)
+    return repeats.scaling(measured, among=among)
 
 
 def _printed(plan: Plan, point: Point, published: str) -> Scaling:
@@ -137,7 +137,7 @@ def _training(plan: Plan, point: Point, runs: Sequence[ImportedRun]) -> Training
     if plan.mode is not Mode.TRAINING or not seconds or point.key.epochs is None:
         return None
     region = plan.timed_region
-    interval = training_results.from_zero(intervals.of_mean(seconds))
+    interval = repeats.from_zero(intervals.of_mean(seconds))
     epochs = point.key.epochs - (region.first_epoch == "Excluded")
     return TrainingResult(
         epochs=point.key.epochs,
@@ -155,9 +155,7 @@ def _quality(runs: Sequence[ImportedRun]) -> Quality | None:
     accuracies = _of_all(run.accuracy for run in runs)
     if not accuracies:
         return None
-    return Quality(
-        metric="accuracy", final=training_results.within("accuracy", accuracies, intervals.CONFIDENCE), best=None
-    )
+    return Quality(metric="accuracy", final=repeats.within("accuracy", accuracies, intervals.CONFIDENCE), best=None)
 
 
 def _gpu(runs: Sequence[ImportedRun]) -> GpuUsage | None:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from gpubench import workloads
 from gpubench.analysis import pairs, point_warnings, text
-from gpubench.analysis.estimates import MeasuredPoint
+from gpubench.analysis.repeats import MeasuredPoint
 from gpubench.api.goals import RelativeBase
 from gpubench.api.point_result import SOURCES, Basis, PointResult, PointState, Relative
 from gpubench.api.point_warning import WarningReason

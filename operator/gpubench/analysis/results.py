@@ -9,16 +9,14 @@ from gpubench.analysis import (
     costs,
     derived_results,
     environments,
-    estimates,
     health,
     imported_results,
     relative,
-    training_results,
-    usage,
+    repeats,
 )
 from gpubench.analysis.caveats import Beside
-from gpubench.analysis.estimates import MeasuredPoint
 from gpubench.analysis.relative import Points
+from gpubench.analysis.repeats import MeasuredPoint
 from gpubench.api import status_sizes
 from gpubench.api.goals import Goal, RelativeBase
 from gpubench.api.point_result import SOURCES, Bandwidth, Basis, PointResult, PointState, Stopping
@@ -168,13 +166,13 @@ def _with_figures(
             "values": entry.values,
             "throughput": intervals.of_mean(entry.values, entry.confidence),
             "stopping": _stopping(plan, trials) if ended else None,
-            "scaling": () if is_message else estimates.scaling(entry, among=beside.among),
-            "training": training_results.training_result(
+            "scaling": () if is_message else repeats.scaling(entry, among=beside.among),
+            "training": repeats.training_result(
                 results, plan.timed_region, planned=key.epochs, confidence=entry.confidence
             ),
             "bandwidth": _bandwidth(entry) if is_message else None,
-            "gpu": usage.gpu(results),
-            "host": usage.host(results),
+            "gpu": repeats.gpu(results),
+            "host": repeats.host(results),
             "environment": records.environment_shown(entry.environment.environment),
             "instance_type": environments.instance_type_shown(entry.environment),
         }
