@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from gpubench import workloads
-from gpubench.analysis import point_warnings
+from gpubench.analysis import warnings
 from gpubench.api.goals import Goal
 from gpubench.api.point_result import AmountInterval, BillParts, Cost, GoalResult, PointBill, PointResult, StartUp
 from gpubench.api.point_warning import PointWarning, WarningReason
@@ -57,13 +57,13 @@ def _warnings(plan: Plan, result: PointResult) -> tuple[PointWarning, ...]:
     """Those of the result, before them why its pool's price gives no cost, and behind them that it is an old one."""
     without = pool_prices.without_exchange(plan, result.pool)
     if without is not None:
-        return (point_warnings.warning(WarningReason.NO_COST, without), *result.warnings)
+        return (warnings.warning(WarningReason.NO_COST, without), *result.warnings)
     if plan.imported is not None:  # the prices are of the publication's time, as its figures are
         return result.warnings
     stale = pool_prices.stale_price(plan.pool(result.pool), planned_at=plan.planned_at)
     if stale is None:
         return result.warnings
-    return (*result.warnings, point_warnings.warning(WarningReason.PRICE_STALE, stale))
+    return (*result.warnings, warnings.warning(WarningReason.PRICE_STALE, stale))
 
 
 def _cost(plan: Plan, point: Point, result: PointResult) -> Cost | None:

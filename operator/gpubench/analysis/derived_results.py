@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Literal
 
-from gpubench.analysis import point_warnings, text
+from gpubench.analysis import text, warnings
 from gpubench.api import status_sizes
 from gpubench.api.point_result import SOURCES, Basis, PointResult, PointState
 from gpubench.api.point_warning import PointWarning, WarningReason
@@ -53,7 +53,7 @@ def derived_result(plan: Plan, point: Point, blank: PointResult, *, results: Seq
         blank,
         source,
         throughput=source.throughput,
-        warning=point_warnings.warning(WarningReason.REPRICED, f"re-priced from {_place(source)}: not run here"),
+        warning=warnings.warning(WarningReason.REPRICED, f"re-priced from {_place(source)}: not run here"),
     ).model_copy(update={"training": source.training, "bandwidth": source.bandwidth})
 
 
@@ -87,7 +87,7 @@ def _extrapolated(
         blank,
         source,
         throughput=Interval(mean=float(throughput)),
-        warning=point_warnings.warning(
+        warning=warnings.warning(
             WarningReason.EXTRAPOLATED,
             f"extrapolated: {_place(source)}, times {factor:g}, times {float(mean):.4g}, the mean efficiency of "
             f"{count}: not run here, and without an interval",

@@ -14,10 +14,10 @@ a status is made: all that decides stands in the ledger.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
-from gpubench.analysis import point_warnings
-from gpubench.api.point_warning import PointWarning, WarningReason
+from gpubench.analysis import warnings
+from gpubench.analysis.warnings import Weak
+from gpubench.api.point_warning import WarningReason
 from gpubench.api.pool_health import Test
 from gpubench.plan.plan import Plan
 from gpubench.scheduler import node_tests
@@ -52,14 +52,6 @@ def is_weak(figure: float, pool: Spread) -> bool:
     return _NORMAL * (pool.median - figure) > SCORE_MAX * pool.deviation
 
 
-class Weak(NamedTuple):
-    """A test that was far below its pool."""
-
-    nodes: tuple[str, ...]  # one of which it is
-    share: float  # of what is usual there
-    warning: PointWarning
-
-
 def weak_trials(plan: Plan, records: Iterable[AttemptRecord]) -> dict[str, Weak]:
     """What is to be said of each trial whose test was far below what its pool is like.
 
@@ -89,7 +81,7 @@ def _weak(reading: Reading, pool: Spread) -> Weak:
     figures = {reading.kind.test: reading.figure, "usual": pool.median, "tests": float(pool.tests)}
     if pool.nodes is not None:
         figures["nodes"] = pool.nodes
-    warning = point_warnings.warning(
+    warning = warnings.warning(
         WarningReason.WEAK_NODE,
         _sentence(reading, pool),
         trial=reading.trial,

@@ -12,7 +12,7 @@ nobody published.
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from gpubench.analysis import point_warnings, repeats
+from gpubench.analysis import repeats, warnings
 from gpubench.analysis.repeats import MeasuredPoint
 from gpubench.analysis.text import NOT_PUBLISHED
 from gpubench.api.measuring import Mode
@@ -93,7 +93,7 @@ def _place(plan: Plan, index: int) -> str:
 def _warnings(plan: Plan, found: ImportedPoint) -> tuple[PointWarning, ...]:
     assert plan.imported is not None  # the caller has looked
     texts = (f"imported from {plan.imported.origin}: not measured by gpubench", found.note)
-    return tuple(point_warnings.warning(WarningReason.IMPORTED, text) for text in texts if text is not None)
+    return tuple(warnings.warning(WarningReason.IMPORTED, text) for text in texts if text is not None)
 
 
 # --- efficiency -------------------------------------------------------------------------------------------------------

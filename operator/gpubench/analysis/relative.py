@@ -19,7 +19,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from gpubench import workloads
-from gpubench.analysis import pairs, point_warnings, text
+from gpubench.analysis import pairs, text, warnings
 from gpubench.analysis.repeats import MeasuredPoint
 from gpubench.api.goals import RelativeBase
 from gpubench.api.point_result import SOURCES, Basis, PointResult, PointState, Relative
@@ -258,7 +258,7 @@ def _hour(rate: Rate, nodes: Decimal) -> Amount:
 
 
 def _with(found: Related, result: PointResult, results: Sequence[PointResult]) -> PointResult:
-    told = [] if found.obstacle is None else [point_warnings.warning(WarningReason.NO_RELATIVE, found.obstacle)]
+    told = [] if found.obstacle is None else [warnings.warning(WarningReason.NO_RELATIVE, found.obstacle)]
     figures = shown(found, result, results)
     return result.model_copy(update={"relative": figures, "warnings": (*result.warnings, *told)})
 

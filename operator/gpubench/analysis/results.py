@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 
 from gpubench import records, workloads
 from gpubench.analysis import (
-    caveats,
     costs,
     derived_results,
     environments,
@@ -13,10 +12,11 @@ from gpubench.analysis import (
     imported_results,
     relative,
     repeats,
+    warnings,
 )
-from gpubench.analysis.caveats import Beside
 from gpubench.analysis.relative import Points
 from gpubench.analysis.repeats import MeasuredPoint
+from gpubench.analysis.warnings import Beside
 from gpubench.api import status_sizes
 from gpubench.api.goals import Goal, RelativeBase
 from gpubench.api.point_result import SOURCES, Bandwidth, Basis, PointResult, PointState, Stopping
@@ -64,7 +64,7 @@ def point_results(
     )
     costed = [costs.costed(plan, point, result, goals) for point, result in zip(plan.points, whole, strict=True)]
     related = relative.with_relative(Points(plan, costed, entries, known or {}), baseline)
-    return tuple(caveats.within_bounds(result, points=len(plan.points)) for result in related)
+    return tuple(warnings.within_bounds(result, points=len(plan.points)) for result in related)
 
 
 def trials_of_points(plan: Plan, trials: Mapping[str, TrialStatus]) -> list[list[TrialStatus]]:
@@ -177,7 +177,7 @@ def _with_figures(
             "instance_type": environments.instance_type_shown(entry.environment),
         }
     )
-    return found.model_copy(update={"warnings": caveats.of_point(plan, found, trials, entry, beside)})
+    return found.model_copy(update={"warnings": warnings.of_point(plan, found, trials, entry, beside)})
 
 
 def _bandwidth(entry: MeasuredPoint) -> Bandwidth | None:
