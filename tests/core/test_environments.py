@@ -8,7 +8,7 @@ import pytest
 import builders
 import world as worlds
 from gpubench import records
-from gpubench.analysis import environments, text
+from gpubench.analysis import points, text
 from gpubench.api import status_sizes
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.point_result import PointState
@@ -318,7 +318,7 @@ def test_a_log_that_cannot_be_read_changes_nothing_but_the_facts_that_are_shown(
 def test_each_environment_is_shown_once_with_instance_type_and_digest() -> None:
     fields: dict[str, Any] = {"instance_types": ("p4d",), "image_id": "docker.io/jobs@sha256:1"}
     entries = (measured(HERE.key(), **fields), measured(HERE.key(), trial="u", **fields), measured("mine", trial="v"))
-    shown = environments.facts(Ledger(records=entries, environments=(HERE,)))
+    shown = points.environments_met(Ledger(records=entries, environments=(HERE,)))
     assert [(one.environment, one.instance_type, one.image_digest, one.driver) for one in shown] == [
         (HERE.key(), "p4d", "sha256:1", "550.54.15"),
         ("mine", None, None, None),
@@ -330,7 +330,7 @@ def test_the_list_of_environments_is_bounded_and_so_are_its_texts() -> None:
     longest = builders.environment(accelerator="測" * 1000)
     entries = [measured(longest.key(), trial="first", ended_at=0.0)]
     entries += [measured(f"key-{number}", trial=f"t{number}", ended_at=float(number)) for number in range(1, 100)]
-    shown = environments.facts(Ledger(records=tuple(entries), environments=(longest,)))
+    shown = points.environments_met(Ledger(records=tuple(entries), environments=(longest,)))
     assert len(shown) == status_sizes.ENVIRONMENTS_SHOWN_MAX
     assert [one.environment for one in shown][:2] == [longest.key(), "key-1"]
     assert len((shown[0].accelerator or "").encode()) <= status_sizes.FACT_NAME_MAX
@@ -348,25 +348,25 @@ def test_an_environment_names_the_links_of_all_its_gangs_and_no_others() -> None
         gang("before", None),
         gang("elsewhere", "NET/Socket", key="elsewhere"),
     )
-    here, elsewhere = environments.facts(Ledger(records=entries, environments=(HERE,)))
+    here, elsewhere = points.environments_met(Ledger(records=entries, environments=(HERE,)))
     assert here.links == "NET/AWS Libfabric/GDRDMA, P2P/CUMEM"
     assert elsewhere.links == "NET/Socket"
     assert "transport nccl, TensorFlow" in text.environments((here,), ())[0].replace(f"links {here.links}, ", "")
-    (silent,) = environments.facts(Ledger(records=(gang("before", None),), environments=(HERE,)))
+    (silent,) = points.environments_met(Ledger(records=(gang("before", None),), environments=(HERE,)))
     assert silent.links is None
 
 
 def test_people_read_an_environment_in_one_line_and_how_many_points_stand_on_it() -> None:
     digest = "sha256:" + "ab" * 32
     entries = (measured(HERE.key(), image_id=f"docker.io/jobs@{digest}", instance_types=("p4d",)),)
-    shown = environments.facts(Ledger(records=entries, environments=(HERE,)))
+    shown = points.environments_met(Ledger(records=entries, environments=(HERE,)))
     (sentence,) = text.environments(shown, ())
     assert sentence == (
         f"Environment {HERE.key()}: instance type p4d, image digest abababababab, NVIDIA A100-SXM4-40GB, "
         "driver 550.54.15, CUDA 12.5.1, cuDNN 9, NCCL 21805, transport nccl, TensorFlow 2.18.1, Horovod 0.28.1, "
         "threads per rank 11"
     )
-    unread = environments.facts(Ledger(records=(measured("one"), measured("two", trial="u"))))
+    unread = points.environments_met(Ledger(records=(measured("one"), measured("two", trial="u"))))
     assert text.environments(unread, ()) == (
         "Environment one, 0 points: its record was not read",
         "Environment two, 0 points: its record was not read",

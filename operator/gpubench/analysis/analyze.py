@@ -7,7 +7,8 @@ on it, but for the state of points that are derived from others or imported: tho
 
 from collections.abc import Sequence
 
-from gpubench.analysis import advice, answer, best, comparison, costs, environments, goodput, results, savings
+from gpubench.analysis import advice, answer, best, comparison, costs, goodput, savings
+from gpubench.analysis.points import environments_met, point_results
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import Best, Comparison, EnvironmentFacts
 from gpubench.api.goodput_result import Goodput
@@ -47,10 +48,10 @@ def analyze(plan: Plan, ledger: Ledger, points: Sequence[PointStatus], spec: Gpu
     is_small, known = len(plan.points) <= BILLED_POINTS_MAX, ledger.environment_by_key()
     statuses = trials.of_ledger(plan, ledger, points)
     baseline = spec.baseline if is_small else None
-    found = results.point_results(plan, statuses, points, spec.goals, baseline=baseline, known=known)
+    found = point_results(plan, statuses, points, spec.goals, baseline=baseline, known=known)
     if is_small:
         found = costs.with_bills(plan, found, ledger.by_trial())
-    facts = environments.facts(ledger)
+    facts = environments_met(ledger)
     found = comparison.annotated(plan, found, facts)
     analysis = Analysis(
         results=found,

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
-from gpubench.analysis import pairs, results, text
+from gpubench.analysis import pairs, points, text
 from gpubench.analysis.pairs import Side
 from gpubench.api.benchmark_status import Comparison, ComparisonCounts, EnvironmentFacts
 from gpubench.api.goals import CompareTo
@@ -122,7 +122,7 @@ def _without(plan: Plan, wanted: CompareTo, why: str) -> Plan:
 
 def _points(plan: Plan, side: Side) -> tuple[BaselinePoint, ...]:
     """The baseline's figures for the points of the plan that it has measured."""
-    own = pairs.of_plan("this study", plan, [results.blank(plan, point) for point in plan.points])
+    own = pairs.of_plan("this study", plan, [points.blank(plan, point) for point in plan.points])
     known = {pairs.identity(side, result): result for result in side.results if result.state in _ENDED}
     found = []
     for index, blank in enumerate(own.results):

@@ -9,7 +9,8 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from gpubench import workloads
-from gpubench.analysis import costs, relative, repeats, results, text
+from gpubench.analysis import costs, relative, repeats, text
+from gpubench.analysis.points import measured_points, point_results
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.goals import Goal, RelativeBase
 from gpubench.api.point_result import AmountInterval, Basis, PointResult
@@ -77,8 +78,8 @@ def explained(plan: Plan, ledger: Ledger, spec: GpuBenchmarkSpec, *, index: int)
     """The figures of one of the plan's points; no rows where it has none, and was billed nothing."""
     made = step.of_ledger(plan, ledger, Study.of_spec(spec))
     states, known = made.trials, ledger.environment_by_key()
-    entries = results.measured_points(plan, states)
-    found = results.point_results(plan, states, made.points, spec.goals, baseline=spec.baseline, known=known)
+    entries = measured_points(plan, states)
+    found = point_results(plan, states, made.points, spec.goals, baseline=spec.baseline, known=known)
     by_trial, trials = ledger.by_trial(), plan.repeats_of_points()[index]
     measured = [record for trial in trials if (record := states[trial.id].measured) is not None]
     points = relative.Points(plan, found, entries, known)
