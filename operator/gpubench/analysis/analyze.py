@@ -7,7 +7,7 @@ on it, but for the state of points that are derived from others or imported: tho
 
 from collections.abc import Sequence
 
-from gpubench.analysis import advice, answer, best, comparison, costs, goodput, savings
+from gpubench.analysis import advice, answer, best, comparison, costs, goodput
 from gpubench.analysis.points import environments_met, point_results
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import Best, Comparison, EnvironmentFacts
@@ -57,7 +57,7 @@ def analyze(plan: Plan, ledger: Ledger, points: Sequence[PointStatus], spec: Gpu
         results=found,
         environments=facts,
         prices=costs.prices_used(plan),
-        comparisons=savings.comparisons(plan, ledger, found),
+        comparisons=goodput.comparisons(plan, ledger, found),
         goodput=goodput.of_study(plan, ledger),
     )
     if not analysis.is_final:

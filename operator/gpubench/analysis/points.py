@@ -353,7 +353,7 @@ def efficiencies_on_line(
 # --- imported: measured elsewhere, before -----------------------------------------------------------------------------
 #
 # They go through the functions that measured ones go through: the mean of their repeats, with an interval of three or
-# more, and efficiencies relative to the smallest worker count. A published efficiency is shown as it is printed, for the
+# more, and efficiencies relative to the smallest worker count. A published efficiency is shown as it is printed: the
 # throughputs behind it are often in a chart only. Their `basis` and a warning say whose they are.
 
 #: Of all figures of one import: they come from one place, which nobody recorded.
