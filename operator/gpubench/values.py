@@ -8,6 +8,7 @@ value. An unknown field is an error: a misspelt setting must not be silently ign
 import hashlib
 import json
 from base64 import b32encode
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -32,6 +33,7 @@ class Value(BaseModel):
 
 
 _Number = TypeVar("_Number")
+_Other = TypeVar("_Other")
 
 
 class IntervalOf(Value, Generic[_Number]):
@@ -40,6 +42,11 @@ class IntervalOf(Value, Generic[_Number]):
     mean: _Number
     low: _Number | None = None
     high: _Number | None = None
+
+    def each(self, change: Callable[[_Number], _Other]) -> "IntervalOf[_Other]":
+        """The mean and both ends, each changed alike."""
+        low, high = (None if end is None else change(end) for end in (self.low, self.high))
+        return IntervalOf(mean=change(self.mean), low=low, high=high)
 
 
 class Interval(IntervalOf[float]):

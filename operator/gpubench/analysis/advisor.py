@@ -14,20 +14,20 @@ taken for nothing, or nobody is named without a word about what would be needed.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import Decimal
 from typing import NamedTuple
 
 from gpubench.analysis import text
-from gpubench.api.point_result import AmountInterval
 from gpubench.cost import billing, price
+from gpubench.cost.billing import CostInterval
 from gpubench.cost.price import Amount, Rate
 from gpubench.stats.scaling_law import Law, Reach, Undetermined
 from gpubench.units import workers_text
-from gpubench.values import Interval
+from gpubench.values import Interval, IntervalOf
 
 LOWER_BOUND = "Start-up, evaluation, restarts and slower convergence at large batches come on top."
 _NAMED = 4
-_AMOUNT_PLACES = Decimal("1e-9")
+_AMOUNT_PLACES = 9
 _AMOUNT_MAX = Decimal(10) ** 12  # what an amount of the API may have
 
 
@@ -66,22 +66,12 @@ class Option:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bounds:
-    """Hours, or an amount, with the ends of its interval; an end is absent where it is open or nothing says where."""
-
-    mean: Decimal
-    low: Decimal | None = None
-    high: Decimal | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
 class Candidate:
     """What an option takes for so many samples."""
 
     option: Option
-    hours: Bounds
-    cost: Bounds | None  # None where nobody said what it costs
-    currency: str | None = None
+    hours: IntervalOf[Decimal]
+    cost: CostInterval | None  # None where its pool has no price
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,10 +182,10 @@ def fastest_within(found: Considered, *, samples: int, budget: Amount | None) ->
 class _Question:
     """Of one figure as little as possible, and of the other, where there is a limit, no more than that."""
 
-    limited: Callable[[Candidate], Bounds] | None
+    limited: Callable[[Candidate], IntervalOf[Decimal]] | None
     limit: Decimal | None
     limit_text: str | None
-    ranked: Callable[[Candidate], Bounds]
+    ranked: Callable[[Candidate], IntervalOf[Decimal]]
     superlative: str
     better: str
     takes: str  # what the next one does more
@@ -274,21 +264,16 @@ def _candidate(option: Option, samples: int) -> Candidate:
     )
     return Candidate(
         option=option,
-        hours=Bounds(mean=Decimal(hours.mean), low=_optional(hours.low), high=_optional(hours.high)),
-        cost=Bounds(mean=cost.mean, low=cost.low, high=cost.high) if cost else None,
-        currency=rate.currency if rate else None,
+        hours=hours.each(Decimal),
+        cost=cost,
     )
 
 
-def _optional(value: float | None) -> Decimal | None:
-    return None if value is None else Decimal(value)
-
-
-def _hours(candidate: Candidate) -> Bounds:
+def _hours(candidate: Candidate) -> IntervalOf[Decimal]:
     return candidate.hours
 
 
-def _cost(candidate: Candidate) -> Bounds:
+def _cost(candidate: Candidate) -> CostInterval:
     assert candidate.cost is not None  # only those with a price are asked
     return candidate.cost
 
@@ -423,32 +408,18 @@ def _gang(gang: Gang) -> str:
 
 
 def _hours_text(candidate: Candidate) -> str:
-    hours = candidate.hours
-    return f"{text.bounded(Interval(mean=float(hours.mean), low=_float(hours.low), high=_float(hours.high)))} hours"
+    return f"{text.bounded(candidate.hours.each(float))} hours"
 
 
 def _cost_text(candidate: Candidate) -> str:
-    if candidate.cost is None or candidate.currency is None:
-        return "at a price that nobody knows"
     cost = candidate.cost
+    if cost is None:
+        return "at a price that nobody knows"
     if cost.mean >= _AMOUNT_MAX:
-        return f"more than {candidate.currency} {_number(_AMOUNT_MAX - 1)}"
-    return text.money(
-        AmountInterval(
-            mean=_text(cost.mean),
-            low=None if cost.low is None else _text(cost.low),
-            high=None if cost.high is None or cost.high >= _AMOUNT_MAX else _text(cost.high),
-            currency=candidate.currency,
-        )
-    )
-
-
-def _float(value: Decimal | None) -> float | None:
-    return None if value is None else float(value)
-
-
-def _text(value: Decimal) -> str:
-    return f"{value.quantize(_AMOUNT_PLACES, rounding=ROUND_HALF_UP):f}"
+        return f"more than {cost.currency} {_number(_AMOUNT_MAX - 1)}"
+    high = cost.high if cost.high is not None and cost.high < _AMOUNT_MAX else None
+    shown = cost.model_copy(update={"high": high}).each(lambda value: price.rounded(value, digits=_AMOUNT_PLACES))
+    return f"{cost.currency} {text.bounded(shown)}"
 
 
 def _figure(value: Decimal) -> str:

@@ -14,22 +14,12 @@ from dataclasses import dataclass
 
 from gpubench import workloads
 from gpubench.analysis import text
-from gpubench.api.point_result import SOURCES, AmountInterval, Basis, PointResult, PointState, Quality, TrainingResult
+from gpubench.api.point_result import SOURCES, AmountInterval, Basis, PointResult, PointState, Quality
 from gpubench.api.sweep import DataSource
 from gpubench.values import Interval
 
 LENGTH_MAX = 2048  # of status.answer
 _TIED_NAMED = 4
-_GIGA = 1e9
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Bounds:
-    """A figure to be ranked; the better of two is the greater one."""
-
-    mean: float
-    low: float | None
-    high: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +27,7 @@ class _Ranking:
     """A figure by which points are ranked, and how it is written."""
 
     superlative: str
-    bounds: Callable[[PointResult], _Bounds]
+    bounds: Callable[[PointResult], Interval]  # the better of two is the greater one
     text: Callable[[PointResult], str]
 
 
@@ -120,16 +110,18 @@ def _cheapest(
 
 def _qualities(run: Sequence[PointResult]) -> list[str]:
     """How good the models became, where there was data to tell."""
-    told = [point for point in run if _quality(point) is not None]
-    metrics = {quality.metric for point in told if (quality := _quality(point))}
+    known = [point for point in run if _quality(point) is not None]
+    metrics = {_known_quality(point).metric for point in known}
     if len(metrics) != 1:
         return []
     best = {"accuracy": "highest accuracy after the last epoch", "loss": "lowest loss after the last epoch"}
-    if len(told) == 1:
-        quality = _quality(told[0])
-        assert quality is not None
+    if len(known) == 1:
+        quality = _known_quality(known[0])
         return [f"{quality.metric.capitalize()} after the last epoch: {text.quality(quality)}."]
-    return [_best(told, _Ranking(superlative=best[metrics.pop()], bounds=_goodness, text=_quality_text))]
+    ranking = _Ranking(
+        superlative=best[metrics.pop()], bounds=_goodness, text=lambda point: text.quality(_known_quality(point))
+    )
+    return [_best(known, ranking)]
 
 
 def _region(run: Sequence[PointResult]) -> list[str]:
@@ -214,46 +206,34 @@ def _missing(results: Sequence[PointResult]) -> list[str]:
 # --- ranking ----------------------------------------------------------------------------------------------------------
 
 
-def _throughput(point: PointResult) -> _Bounds:
+def _throughput(point: PointResult) -> Interval:
     assert point.throughput is not None
-    return _Bounds(mean=point.throughput.mean, low=point.throughput.low, high=point.throughput.high)
-
-
-def _training(point: PointResult) -> TrainingResult:
-    assert point.training is not None
-    return point.training
+    return point.throughput
 
 
 def _seconds(point: PointResult) -> Interval:
-    seconds = _training(point).seconds
-    assert seconds is not None
-    return seconds
-
-
-def _shortness(point: PointResult) -> _Bounds:
-    return _negated(_seconds(point))
+    assert point.training is not None
+    assert point.training.seconds is not None
+    return point.training.seconds
 
 
 def _quality(point: PointResult) -> Quality | None:
     return point.training.quality if point.training else None
 
 
-def _goodness(point: PointResult) -> _Bounds:
+def _known_quality(point: PointResult) -> Quality:
     quality = _quality(point)
     assert quality is not None
-    if quality.metric == "loss":
-        return _negated(quality.final)
-    return _Bounds(mean=quality.final.mean, low=quality.final.low, high=quality.final.high)
+    return quality
 
 
-def _quality_text(point: PointResult) -> str:
-    quality = _quality(point)
-    assert quality is not None
-    return text.quality(quality)
+def _goodness(point: PointResult) -> Interval:
+    quality = _known_quality(point)
+    return _negated(quality.final) if quality.metric == "loss" else quality.final
 
 
-def _negated(estimate: Interval) -> _Bounds:
-    return _Bounds(
+def _negated(estimate: Interval) -> Interval:
+    return Interval(
         mean=-estimate.mean,
         low=None if estimate.high is None else -estimate.high,
         high=None if estimate.low is None else -estimate.low,
@@ -265,11 +245,6 @@ def _bus(point: PointResult) -> Interval:
     return point.bandwidth.bus
 
 
-def _bus_bounds(point: PointResult) -> _Bounds:
-    bus = _bus(point)
-    return _Bounds(mean=bus.mean, low=bus.low, high=bus.high)
-
-
 def _sample_cost(point: PointResult) -> AmountInterval | None:
     return point.cost.per_million_samples if point.cost else None
 
@@ -278,19 +253,11 @@ def _run_cost(point: PointResult) -> AmountInterval | None:
     return point.cost.per_run if point.cost else None
 
 
-def _cheapness(cost: AmountInterval | None) -> _Bounds:
+def _cheapness(cost: AmountInterval | None) -> Interval:
     assert cost is not None
-    open_end = -math.inf if cost.low is not None else None  # the throughput's lower end was not above zero
-    return _Bounds(
-        mean=-float(cost.mean),
-        low=open_end if cost.high is None else -float(cost.high),
-        high=None if cost.low is None else -float(cost.low),
-    )
-
-
-def _money(cost: AmountInterval | None) -> str:
-    assert cost is not None
-    return text.money(cost)
+    if cost.low is not None and cost.high is None:  # the throughput's lower end was not above zero
+        return Interval(mean=-float(cost.mean), low=-math.inf, high=-float(cost.low))
+    return _negated(Interval(**dict(cost.each(float))))
 
 
 _FASTEST = _Ranking(
@@ -301,23 +268,27 @@ _FASTEST = _Ranking(
 _COST = _Ranking(
     superlative="lowest cost",
     bounds=lambda point: _cheapness(_sample_cost(point)),
-    text=lambda point: f"{_money(_sample_cost(point))} per million samples",
+    text=lambda point: f"{text.money(_sample_cost(point))} per million samples",
 )
-_SHORTEST = _Ranking(superlative="shortest run", bounds=_shortness, text=lambda point: text.duration(_seconds(point)))
+_SHORTEST = _Ranking(
+    superlative="shortest run",
+    bounds=lambda point: _negated(_seconds(point)),
+    text=lambda point: text.duration(_seconds(point)),
+)
 _RUN_COST = _Ranking(
     superlative="lowest cost of a run",
     bounds=lambda point: _cheapness(_run_cost(point)),
-    text=lambda point: f"{_money(_run_cost(point))} per run",
+    text=lambda point: f"{text.money(_run_cost(point))} per run",
 )
 _BUS = _Ranking(
     superlative="fastest all-reduce",
-    bounds=_bus_bounds,
-    text=lambda point: f"{text.spread(_bus(point), per=_GIGA)} GB/s bus bandwidth",
+    bounds=_bus,
+    text=lambda point: f"{text.spread(_bus(point), per=1e9)} GB/s bus bandwidth",
 )
 
 
 def _ranked(
-    points: Sequence[PointResult], bounds: Callable[[PointResult], _Bounds]
+    points: Sequence[PointResult], bounds: Callable[[PointResult], Interval]
 ) -> tuple[PointResult, list[PointResult]]:
     """The best point, and those whose intervals overlap its own."""
     best = max(points, key=lambda point: bounds(point).mean)
@@ -339,7 +310,7 @@ def _share_a_measurement(one: PointResult, other: PointResult) -> bool:
     )
 
 
-def _untested(points: Sequence[PointResult], bounds: Callable[[PointResult], _Bounds]) -> str:
+def _untested(points: Sequence[PointResult], bounds: Callable[[PointResult], Interval]) -> str:
     if len(points) > 1 and any(bounds(point).low is None or bounds(point).high is None for point in points):
         return " (without intervals for all points nothing says that this is more than chance)"
     return ""

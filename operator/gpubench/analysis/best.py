@@ -6,15 +6,12 @@ whose interval overlaps another's, or a gang that nobody has measured, without a
 """
 
 from collections.abc import Sequence
-from decimal import Decimal
 
 from gpubench.analysis import costs, text
 from gpubench.analysis.advice import Advised
-from gpubench.analysis.advisor import Candidate
 from gpubench.api.benchmark_status import Best, BestShown
 from gpubench.api.point_result import AmountInterval
 from gpubench.api.status_sizes import BEST_POOL_MAX
-from gpubench.cost.billing import CostInterval
 from gpubench.scheduler import conditions
 from gpubench.values import Interval
 
@@ -24,7 +21,7 @@ def best(found: Sequence[Advised]) -> Best | None:
     if len(found) != 1 or found[0].advice is None or found[0].advice.chosen is None:
         return None
     advice, chosen = found[0].advice, found[0].advice.chosen
-    gang, cost = chosen.option.gang, _cost(chosen)
+    gang, cost = chosen.option.gang, chosen.cost and costs.amounts(chosen.cost)
     predicted = chosen.option.reach is not None
     marks = [
         *(["predicted"] if predicted else []),
@@ -32,7 +29,7 @@ def best(found: Sequence[Advised]) -> Best | None:
         *([] if advice.sure else ["not sure"]),
     ]
     remark = f" ({', '.join(marks)})" if marks else ""
-    hours = chosen.hours
+    hours = Interval(**dict(chosen.hours.each(float)))
     return Best(
         pool=gang.line.pool,
         workers=gang.workers,
@@ -40,23 +37,11 @@ def best(found: Sequence[Advised]) -> Best | None:
         predicted=predicted,
         sure=advice.sure,
         tied=len(advice.tied),
-        hours=Interval(mean=float(hours.mean), low=_float(hours.low), high=_float(hours.high)),
+        hours=hours,
         cost=cost,
         shown=BestShown(
             pool=conditions.clamped(f"{gang.line.pool}{remark}", BEST_POOL_MAX),
             cost=None if cost is None else text.money(AmountInterval(mean=cost.mean, currency=cost.currency)),
-            time=f"{text.bounded(Interval(mean=float(hours.mean)))} h",
+            time=f"{text.bounded(Interval(mean=hours.mean))} h",
         ),
     )
-
-
-def _cost(chosen: Candidate) -> AmountInterval | None:
-    """None where nobody said what it costs, and of an amount that a status cannot hold."""
-    if chosen.cost is None or chosen.currency is None:
-        return None
-    cost = chosen.cost
-    return costs.amounts(CostInterval(mean=cost.mean, low=cost.low, high=cost.high, currency=chosen.currency))
-
-
-def _float(value: Decimal | None) -> float | None:
-    return None if value is None else float(value)

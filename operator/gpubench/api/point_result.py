@@ -13,7 +13,7 @@ from gpubench.api.pool import CapacityType
 from gpubench.api.status_sizes import BILLED_POINTS_MAX, DATA_PATH_MAX, FACT_MAX, NODE_MAX, REASON_MAX, WARNINGS_MAX
 from gpubench.api.sweep import DataSource
 from gpubench.units import DecimalText
-from gpubench.values import Interval, Value
+from gpubench.values import Interval, IntervalOf, Value
 
 
 class PointState(StrEnum):
@@ -57,7 +57,7 @@ class Scaling(Value):
     efficiency: Interval = Field(description="1 is perfect scaling.")
 
 
-class AmountInterval(Value):
+class AmountInterval(IntervalOf[str]):
     """An amount of money with its interval."""
 
     mean: DecimalText = Field(description="Decimal number.")
