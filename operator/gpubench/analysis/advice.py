@@ -18,20 +18,23 @@ from typing import Literal, NamedTuple
 
 from gpubench.analysis import advisor, answer, costs, text
 from gpubench.analysis.advisor import Advice, Candidate, Considered, Gang, Line
+from gpubench.api.benchmark_status import Best, BestShown
 from gpubench.api.goals import Goal, Objective
 from gpubench.api.measuring import Mode
-from gpubench.api.point_result import SOURCES, Basis, PointResult, PointState
+from gpubench.api.point_result import SOURCES, AmountInterval, Basis, PointResult, PointState
 from gpubench.api.pool import CapacityType
+from gpubench.api.status_sizes import BEST_POOL_MAX
 from gpubench.cost import billing
 from gpubench.cost.billing import CostInterval
 from gpubench.cost.price import Amount, CostError
 from gpubench.plan import expand, pool_prices
 from gpubench.plan.plan import Plan, Point
-from gpubench.scheduler import stopping
+from gpubench.scheduler import conditions, stopping
 from gpubench.scheduler.ledger import Ledger, Outcome
 from gpubench.stats import compare, intervals, scaling_law
 from gpubench.stats.scaling_law import Law, Speed, Undetermined
 from gpubench.units import workers_text
+from gpubench.values import Interval
 
 _NOTES_MAX = 2
 _NOTHING = "nothing was measured; the reason stands with each point."
@@ -423,3 +426,40 @@ def _run_seconds(plan: Plan, ledger: Ledger, entries: Sequence[_Entry], gang: Ga
 
 def _short(gang: Gang) -> str:
     return f"{workers_text(gang.workers)} on {gang.line.pool}"
+
+
+# --- what `kubectl get` shows of the advice ---------------------------------------------------------------------------
+#
+# Must not happen: a column that names a winner whose interval overlaps another's, or a gang that nobody has measured,
+# without a word of it.
+
+
+def best(found: Sequence[Advised]) -> Best | None:
+    """The gang that was advised; None where none was, and of several kinds of work, which are not ranked."""
+    if len(found) != 1 or found[0].advice is None or found[0].advice.chosen is None:
+        return None
+    advice, chosen = found[0].advice, found[0].advice.chosen
+    gang, cost = chosen.option.gang, chosen.cost and costs.amounts(chosen.cost)
+    predicted = chosen.option.reach is not None
+    marks = [
+        *(["predicted"] if predicted else []),
+        *(["tie"] if advice.tied else []),
+        *([] if advice.sure else ["not sure"]),
+    ]
+    remark = f" ({', '.join(marks)})" if marks else ""
+    hours = Interval(**dict(chosen.hours.each(float)))
+    return Best(
+        pool=gang.line.pool,
+        workers=gang.workers,
+        setting=gang.line.setting or None,
+        predicted=predicted,
+        sure=advice.sure,
+        tied=len(advice.tied),
+        hours=hours,
+        cost=cost,
+        shown=BestShown(
+            pool=conditions.clamped(f"{gang.line.pool}{remark}", BEST_POOL_MAX),
+            cost=None if cost is None else text.money(AmountInterval(mean=cost.mean, currency=cost.currency)),
+            time=f"{text.bounded(Interval(mean=hours.mean))} h",
+        ),
+    )

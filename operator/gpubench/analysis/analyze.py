@@ -7,7 +7,7 @@ on it, but for the state of points that are derived from others or imported: tho
 
 from collections.abc import Sequence
 
-from gpubench.analysis import advice, answer, best, comparison, costs, goodput
+from gpubench.analysis import advice, answer, comparison, costs, goodput
 from gpubench.analysis.points import environments_met, point_results
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import Best, Comparison, EnvironmentFacts
@@ -67,7 +67,7 @@ def analyze(plan: Plan, ledger: Ledger, points: Sequence[PointStatus], spec: Gpu
     return analysis.model_copy(
         update={
             "comparison": comparison.comparison(plan, found, facts),
-            "best": best.best(advised),
+            "best": advice.best(advised),
             "answer": conditions.clamped(answer.answer(found, advice=sentences), _ANSWER_MAX),
         }
     )
