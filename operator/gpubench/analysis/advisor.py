@@ -259,9 +259,11 @@ def _candidates(options: Sequence[Option], samples: int, *, with_costs: bool) ->
 def _candidate(option: Option, samples: int) -> Candidate:
     hours = billing.hours_to_samples_interval(samples, throughput=option.throughput)
     rate = option.gang.rate
-    cost = rate and billing.cost_of_samples_interval(
-        rate, nodes=option.gang.nodes, throughput=option.throughput, samples=Decimal(samples)
-    )
+    cost = None
+    if rate is not None:
+        cost = billing.cost_of_samples_interval(
+            rate, nodes=option.gang.nodes, throughput=option.throughput, samples=Decimal(samples)
+        )
     return Candidate(
         option=option,
         hours=hours.each(Decimal),

@@ -14,7 +14,7 @@ from gpubench.api.condition import Condition
 from gpubench.api.pool import CapacityType, GpuPool, GpuPoolStatus, Toleration
 from gpubench.cost import price
 from gpubench.plan import pool_prices
-from gpubench.scheduler import conditions, interruptions
+from gpubench.scheduler import conditions, outcome
 
 GPU = "nvidia.com/gpu"
 MIG = "nvidia.com/mig-"  # how each resource of a GPU that is cut into instances begins
@@ -213,7 +213,7 @@ def _taints(node: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 
 
 def _passes(key: str) -> bool:
-    return key in interruptions.LEAVING or key.startswith(_PASSING) or key.endswith(_STARTING)
+    return key in outcome.LEAVING or key.startswith(_PASSING) or key.endswith(_STARTING)
 
 
 # --- the status of a GpuPool ------------------------------------------------------------------------------------------

@@ -20,7 +20,6 @@ from gpubench import exitcodes, records
 from gpubench.exitcodes import ExitCode
 from gpubench.plan.plan import Timing
 from gpubench.records import Failure, Result, UnreadableMessage
-from gpubench.scheduler import interruptions
 from gpubench.scheduler.ledger import Interruption, Outcome, Reason
 from gpubench.scheduler.observed import NODE_SILENT_SECONDS, Disruption, ObservedJob, ObservedNode, ObservedPod
 from gpubench.values import Value
@@ -278,7 +277,7 @@ def _disrupted(job: ObservedJob, *, nodes: int, nodes_seen: NodeStates) -> Attem
                 disruption=pod.disruption.reason,
                 interruption=None
                 if disk_full
-                else interruptions.of_disruption(pod.disruption, nodes_seen.by_name.get(pod.node or "")),
+                else of_disruption(pod.disruption, nodes_seen.by_name.get(pod.node or "")),
                 exit_code=pod.end.exit_code if pod.end else None,
             )
     # The Job controller lets a counted pod go within a second: then its word is all that is left of the evidence.
@@ -290,7 +289,7 @@ def _disrupted(job: ObservedJob, *, nodes: int, nodes_seen: NodeStates) -> Attem
             outcome=Outcome.PREEMPTED,
             reason=Reason.DISRUPTED,
             sentence=f"a pod of Job {job.name} was disrupted and is gone: {job.failed_message}",
-            interruption=None if lost is None else interruptions.of_node(lost),
+            interruption=None if lost is None else of_node(lost),
         )
     return None
 
@@ -361,7 +360,7 @@ def _gone(seat: _Seat, job: ObservedJob, *, now: float) -> _Loss | None:
     if not (_is_going(seat.pod) or _has_ended_in_part(job) or late):
         return None
     sentence = f"node {seat.node.name}{_of_pod(seat)} is gone from the cluster"
-    return Reason.NODE_LOST, interruptions.of_node(seat.node), sentence
+    return Reason.NODE_LOST, of_node(seat.node), sentence
 
 
 def _silent(seat: _Seat, job: ObservedJob, *, silent_seconds: float, now: float) -> _Loss | None:
@@ -371,8 +370,8 @@ def _silent(seat: _Seat, job: ObservedJob, *, silent_seconds: float, now: float)
     late = seat.node.silent_since is not None and now >= seat.node.silent_since + silent_seconds
     if not (seat.pod is None or _has_ended_in_part(job) or late):
         return None
-    taint = interruptions.leaving(seat.node)
-    reclaimed = taint is not None and interruptions.LEAVING[taint] is Interruption.RECLAIM
+    taint = leaving(seat.node)
+    reclaimed = taint is not None and LEAVING[taint] is Interruption.RECLAIM
     said = f" (it was to be reclaimed: {taint})" if reclaimed else ""
     return (
         Reason.NODE_LOST,
@@ -383,7 +382,7 @@ def _silent(seat: _Seat, job: ObservedJob, *, silent_seconds: float, now: float)
 
 def _leaving(seat: _Seat, job: ObservedJob) -> _Loss | None:
     """The node is about to go, and its pod was the first one that somebody told to end."""
-    taint = interruptions.leaving(seat.node)
+    taint = leaving(seat.node)
     if taint is None:
         return None
     killed = [pod for pod in job.pods if _was_killed(pod)]
@@ -399,7 +398,7 @@ def _leaving(seat: _Seat, job: ObservedJob) -> _Loss | None:
         return None
     who = "a pod" if seat.pod is None else f"pod {seat.pod.name}"
     sentence = f"{who} was told to end on node {seat.node.name}, which is about to go ({taint})"
-    return Reason.NODE_LEAVING, interruptions.LEAVING[taint], sentence
+    return Reason.NODE_LEAVING, LEAVING[taint], sentence
 
 
 def _of_pod(seat: _Seat) -> str:
@@ -408,7 +407,7 @@ def _of_pod(seat: _Seat) -> str:
 
 def _is_in_trouble(seat: _Seat) -> bool:
     node = seat.node
-    return node.gone_since is not None or node.ready is False or interruptions.leaving(node) is not None
+    return node.gone_since is not None or node.ready is False or leaving(node) is not None
 
 
 def _given_up_at(node: ObservedNode, nodes_seen: NodeStates) -> float | None:
@@ -635,3 +634,72 @@ def _image_sentence(pod: ObservedPod) -> str:
 def _one_line(text: str) -> str:
     """A sentence without line breaks and colours: what a program or a runtime says goes on for pages."""
     return " ".join("".join(one if one.isprintable() else " " for one in records.COLOURS.sub("", text)).split())
+
+
+# --- who took a node or a pod away -----------------------------------------------------------------------------------
+#
+# A reclaim is what spot is cheap for; an eviction is the cluster's own doing and would hit nodes on demand as well; a
+# node that is lost gave no notice. They are counted apart: only the first is an argument about capacity types.
+#
+# Kinds come from what was seen: the reason of DisruptionTarget
+# (https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions), and taints that whoever
+# is about to take a node away puts on it. Must not happen: a kind that was guessed. Where nothing tells it, there is
+# none.
+
+#: Taints of nodes that are about to go, and who puts them there. A key alone says it: the values are times and names.
+LEAVING: Mapping[str, Interruption] = {
+    # https://github.com/aws/aws-node-termination-handler
+    "aws-node-termination-handler/spot-itn": Interruption.RECLAIM,
+    "aws-node-termination-handler/rebalance-recommendation": Interruption.RECLAIM,
+    "aws-node-termination-handler/scheduled-maintenance": Interruption.RECLAIM,
+    "aws-node-termination-handler/asg-lifecycle-termination": Interruption.RECLAIM,
+    # GKE, ahead of a preemption or of maintenance
+    "cloud.google.com/impending-node-termination": Interruption.RECLAIM,
+    # the cloud controller: the machine has been shut down
+    "node.cloudprovider.kubernetes.io/shutdown": Interruption.RECLAIM,
+    # https://github.com/kubernetes/autoscaler: the node is drained and deleted
+    "ToBeDeletedByClusterAutoscaler": Interruption.EVICTION,
+    # https://karpenter.sh: since 1.0, and before. It drains for a reclaim as for anything else, and does not say which.
+    "karpenter.sh/disrupted": Interruption.EVICTION,
+    "karpenter.sh/disruption": Interruption.EVICTION,
+    # cordoned: `kubectl drain` begins with it
+    "node.kubernetes.io/unschedulable": Interruption.EVICTION,
+}
+
+_BY_REASON = {
+    "EvictionByEvictionAPI": Interruption.EVICTION,  # a drain, an autoscaler, somebody's request
+    "PreemptionByScheduler": Interruption.EVICTION,  # room for a pod of a higher priority
+    "DeletionByPodGC": Interruption.NODE_LOST,  # the pod's node does not exist any more
+}
+_TAINT_MANAGER = "DeletionByTaintManager"
+_KUBELET = "TerminationByKubelet"
+_SHUTDOWN = "node shutdown"  # in the kubelet's message; else it evicts for memory, disk, or a pod of the system
+
+
+def leaving(node: ObservedNode) -> str | None:
+    """The taint that says that a node is about to go; the one of a reclaim where there are several."""
+    found = [taint for taint in node.taints if taint in LEAVING]
+    return min(found, key=lambda taint: (LEAVING[taint] is not Interruption.RECLAIM, taint), default=None)
+
+
+def of_node(node: ObservedNode) -> Interruption:
+    """What became of a node that is gone, silent or about to go."""
+    taint = leaving(node)
+    return Interruption.NODE_LOST if taint is None else LEAVING[taint]
+
+
+def of_disruption(disruption: Disruption, node: ObservedNode | None) -> Interruption | None:
+    """What a DisruptionTarget is, with what is known of its pod's node; None where that does not tell it.
+
+    A node that is being reclaimed is drained first: its taint says more than the eviction.
+    """
+    taint = None if node is None else leaving(node)
+    if taint is not None and LEAVING[taint] is Interruption.RECLAIM:
+        return Interruption.RECLAIM
+    if disruption.reason == _KUBELET:
+        return Interruption.RECLAIM if _SHUTDOWN in disruption.message.lower() else Interruption.EVICTION
+    if disruption.reason != _TAINT_MANAGER:
+        return _BY_REASON.get(disruption.reason) if taint is None else LEAVING[taint]
+    if node is None or (node.ready is None and node.gone_since is None):
+        return None
+    return Interruption.EVICTION if node.ready else Interruption.NODE_LOST
