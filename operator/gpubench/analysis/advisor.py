@@ -22,7 +22,7 @@ from gpubench.cost import billing, price
 from gpubench.cost.billing import CostInterval
 from gpubench.cost.price import Amount, Rate
 from gpubench.stats.scaling_law import Law, Reach, Undetermined
-from gpubench.units import workers_text
+from gpubench.units import listed, workers_text
 from gpubench.values import Interval, IntervalOf
 
 LOWER_BOUND = "Start-up, evaluation, restarts and slower convergence at large batches come on top."
@@ -308,11 +308,15 @@ def _next(best: Candidate, others: Sequence[Candidate], question: _Question) -> 
     named = f"The next, {_option(following.option)}, "
     if one.mean <= 0:
         return [f"{named}{question.takes} {figure}."]
-    by = _percent(two.mean / one.mean - 1)
+    by = _percent(two.mean / one.mean)
     if _on_same_runs(best, following) or one.high is None or two.low is None:
         return [f"{named}{question.takes} {by} more, {figure}."]
-    least = _percent(two.low / one.high - 1)
+    least = _percent(two.low / one.high)
     return [f"{named}{question.takes} {by} more, at least {least} by the near ends of both intervals: {figure}."]
+
+
+def _percent(ratio: Decimal) -> str:
+    return text.percent(Interval(mean=float(ratio - 1)))
 
 
 def _how_sure(best: Candidate, question: _Question, *, sure: bool) -> list[str]:
@@ -368,7 +372,7 @@ def _without_price(candidates: Sequence[Candidate], limit: str | None) -> str:
 
 def _too_slow(candidates: Sequence[Candidate], *, samples: int, hours: Decimal) -> str:
     wanted = samples / (hours * billing.SECONDS_PER_HOUR)
-    needed = f"{samples:,} samples within {_hours_of(hours)} need {_figure(wanted)} samples/s"
+    needed = f"{samples:,} samples within {_hours_of(hours)} need {text.bounded(IntervalOf(mean=wanted))} samples/s"
     if not candidates:
         return f"{needed}, and nothing was measured: measure {workers_text(1)} of a pool at least."
     fastest = min(candidates, key=lambda candidate: (candidate.hours.mean, candidate.option.gang.workers))
@@ -395,7 +399,7 @@ def _listed(candidates: Sequence[Candidate]) -> str:
     names = [_option(one.option) for one in candidates[:_NAMED]]
     if len(candidates) > _NAMED:
         names.append(f"{len(candidates) - _NAMED} more")
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    return listed(names)
 
 
 def _option(option: Option) -> str:
@@ -422,14 +426,6 @@ def _cost_text(candidate: Candidate) -> str:
     high = cost.high if cost.high is not None and cost.high < _AMOUNT_MAX else None
     shown = cost.model_copy(update={"high": high}).each(lambda value: price.rounded(value, digits=_AMOUNT_PLACES))
     return f"{cost.currency} {text.bounded(shown)}"
-
-
-def _figure(value: Decimal) -> str:
-    return text.bounded(Interval(mean=float(value)))
-
-
-def _percent(share: Decimal) -> str:
-    return text.percent(Interval(mean=float(share)))
 
 
 def _hours_of(limit: Decimal) -> str:

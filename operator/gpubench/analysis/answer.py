@@ -16,6 +16,7 @@ from gpubench import workloads
 from gpubench.analysis import text
 from gpubench.api.point_result import SOURCES, AmountInterval, Basis, PointResult, PointState, Quality
 from gpubench.api.sweep import DataSource
+from gpubench.units import counted, listed
 from gpubench.values import Interval
 
 LENGTH_MAX = 2048  # of status.answer
@@ -72,7 +73,7 @@ def _of_group(points: Sequence[PointResult]) -> str:
 
 def work_text(point: PointResult) -> str:
     """The work in words: `resnet50 in float32`."""
-    epochs = f", {point.training.epochs} epoch{'s' if point.training.epochs > 1 else ''}" if point.training else ""
+    epochs = f", {counted(point.training.epochs, 'epoch')}" if point.training else ""
     data = "" if point.data is DataSource.SYNTHETIC else f" on {text.data(point)} data"
     return f"{point.workload} in {point.precision}{data}{epochs}"
 
@@ -334,8 +335,8 @@ def _listed(points: Sequence[PointResult]) -> str:
     names = [_named(point) for point in points[:_TIED_NAMED]]
     if len(points) > _TIED_NAMED:
         others = len(points) - _TIED_NAMED
-        names.append("1 other" if others == 1 else f"{others} others")
-    return f"{', '.join(names[:-1])} and {names[-1]}"
+        names.append(counted(others, "other"))
+    return listed(names)
 
 
 def _are(count: int) -> str:

@@ -34,7 +34,7 @@ from gpubench.plan.plan import Plan, Point, PointKey
 from gpubench.scheduler import account, conditions, trials
 from gpubench.scheduler.ledger import AttemptRecord, Interruption, Ledger, Outcome
 from gpubench.stats import intervals
-from gpubench.units import duration_text, sampled
+from gpubench.units import counted, duration_text, sampled
 from gpubench.values import Interval
 
 
@@ -290,7 +290,7 @@ def _of_pool(
     back: Sequence[Recovery],
 ) -> PoolGoodput:
     summed = _summed(uses[record.key] for _, record in ended)
-    counts = counted(record for _, record in ended)
+    counts = interruption_counts(record for _, record in ended)
     hours = held(summed) / billing.SECONDS_PER_HOUR
     unseen = sum(not is_seen(record, nodes=point.nodes) for point, record in ended)
     share = _share(summed) if not unseen else None
@@ -314,7 +314,7 @@ def _of_pool(
     return found.model_copy(update={"sentence": conditions.clamped(_sentence(found), SENTENCE_MAX)})
 
 
-def counted(records: Iterable[AttemptRecord]) -> InterruptionCounts:
+def interruption_counts(records: Iterable[AttemptRecord]) -> InterruptionCounts:
     """How many of these attempts were interrupted, by whom."""
     preempted = [one for one in records if one.outcome is Outcome.PREEMPTED and one.drilled is None]
     kinds = [record.interruption for record in preempted]
@@ -379,7 +379,7 @@ def _sentence(found: PoolGoodput) -> str:
     if found.goodput is not None:
         parts.append(f"{_percent(found.goodput)} of the node time was measured work{_lost(found)}")
     elif found.incomplete:
-        whose = "1 attempt" if found.incomplete == 1 else f"{found.incomplete} attempts"
+        whose = counted(found.incomplete, "attempt")
         parts.append(f"how much of the node time was work cannot be told: pods of {whose} were gone before their end")
     if found.recovery is not None:
         of = "" if found.recovery.count == 1 else f" (median of {found.recovery.count})"
@@ -490,7 +490,7 @@ def _saving(plan: Plan, pool: str, other: str, *, rates: tuple[Rate, Rate], ende
     found = SpotResult(discount=_rounded(discount), interruptions=len(preempted))
     unseen = sum(not is_seen(record, nodes=point.nodes) for point, record, _ in (*preempted, *succeeded))
     if unseen:
-        whose = "1 attempt" if unseen == 1 else f"{unseen} attempts"
+        whose = counted(unseen, "attempt")
         parts.append(f"net of lost work it cannot be told: pods of {whose} were gone before their end was seen")
         return _said(pool, other, "; ".join(parts)).model_copy(update={"spot": found})
     if useful > 0:
@@ -503,8 +503,7 @@ def _saving(plan: Plan, pool: str, other: str, *, rates: tuple[Rate, Rate], ende
                 "interruptions_per_node_hour": _rounded(len(preempted) / (useful + lost)),
             }
         )
-        count = f"{len(preempted)} preempted attempt{'' if len(preempted) == 1 else 's'}"
-        parts.append(f"{_less(realised)} net of what {count} lost here")
+        parts.append(f"{_less(realised)} net of what {counted(len(preempted), 'preempted attempt')} lost here")
     if preempted and lost > 0:
         limit = whatif.break_even_interruptions(rate, on_demand=on_demand, lost_node_hours=lost / len(preempted))
         if limit.per_node_hour is not None:

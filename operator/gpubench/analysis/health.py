@@ -23,7 +23,7 @@ from gpubench.plan.plan import Plan
 from gpubench.scheduler import node_tests
 from gpubench.scheduler.ledger import AttemptRecord, Usual
 from gpubench.scheduler.node_tests import Kind, Reading, Spread
-from gpubench.units import workers_text
+from gpubench.units import counted, workers_text
 
 SCORE_MAX = 3.5  # Iglewicz and Hoaglin (1993), How to Detect and Handle Outliers, page 12
 BELOW_MEDIAN_MIN = 0.1  # differences that no buyer would act on are not worth a sentence
@@ -94,7 +94,7 @@ def _weak(reading: Reading, pool: Spread) -> Weak:
 def _sentence(reading: Reading, pool: Spread) -> str:
     what, per, unit = _UNITS[reading.kind.test]
     gang = f" of {workers_text(reading.kind.workers)}" if reading.kind.workers is not None else ""
-    nodes = "" if pool.nodes is None else f" on {pool.nodes} node{'' if pool.nodes == 1 else 's'}"
+    nodes = "" if pool.nodes is None else f" on {counted(pool.nodes, 'node')}"
     return (
         f"{_nodes(reading)} is weak: {what}{gang} {reading.figure / per:.3g} {unit}, "
         f"{1 - reading.figure / pool.median:.0%} below the {pool.median / per:.3g} usual on its pool "

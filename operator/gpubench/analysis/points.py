@@ -39,7 +39,7 @@ from gpubench.scheduler.ledger import AttemptRecord, Ledger
 from gpubench.scheduler.trials import PointStatus, TrialState, TrialStatus
 from gpubench.stats import gang, intervals
 from gpubench.stats.efficiency import Among, EnvironmentKey
-from gpubench.units import workers_text
+from gpubench.units import counted, workers_text
 from gpubench.values import Interval, content_id
 
 
@@ -281,7 +281,7 @@ def _extrapolated(
     mean = whatif.mean_efficiency(found)
     factor = point.key.workers / source.workers
     throughput = whatif.extrapolated(Decimal(source.throughput.mean), times=Decimal(factor), efficiencies=found)
-    count = "1 measured point" if len(found) == 1 else f"{len(found)} measured points"
+    count = counted(len(found), "measured point")
     return _of_source(
         blank,
         source,

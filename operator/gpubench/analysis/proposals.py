@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 from gpubench import names
-from gpubench.analysis import node_facts
+from gpubench.analysis import node_facts, text
 from gpubench.api.pool import CapacityType, GpuPool, GpuPoolSpec, Scheduling, Slot
 from gpubench.values import Value
 
@@ -29,7 +29,6 @@ _GIBIBYTE, _MEBIBYTE = 1024**3, 1024**2
 _IN_MEBIBYTES_BELOW = 4 * _GIBIBYTE
 #: Pages that a process of EFA needs: https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html
 _EFA_HUGE_PAGES = 5120 * _MEBIBYTE
-_NAMED_MAX = 3
 #: Added to a selector, one line after the other, until it takes these nodes alone.
 _FURTHER_LABELS: tuple[tuple[str, ...], ...] = (
     (),
@@ -81,7 +80,7 @@ def proposals(nodes: Sequence[Node], *, existing: Sequence[GpuPool] = (), proces
     drafts = [_draft(group, nodes) for group in groups.values()]
     return Proposals(
         pools=_with_counterparts(_with_names(drafts)),
-        left_out=tuple(f"{_listed(found)}: {reason}" for reason, found in left_out.items()),
+        left_out=tuple(f"{text.shortened(found)}: {reason}" for reason, found in left_out.items()),
     )
 
 
@@ -292,9 +291,3 @@ def _with_counterparts(found: Sequence[Proposal]) -> tuple[Proposal, ...]:
         else:
             completed.append(proposal)
     return tuple(completed)
-
-
-def _listed(found: Sequence[str]) -> str:
-    """`a, b, c and 4 more`."""
-    more = f" and {len(found) - _NAMED_MAX} more" if len(found) > _NAMED_MAX else ""
-    return f"{', '.join(found[:_NAMED_MAX])}{more}"

@@ -204,7 +204,7 @@ def _attempts(ledger: Ledger) -> AttemptCounts:
         preempted=outcomes[Outcome.PREEMPTED] - drilled,
         drilled=drilled,
         stopped=outcomes[Outcome.STOPPED],
-        interruptions=goodput.counted(ledger.records) if outcomes[Outcome.PREEMPTED] > drilled else None,
+        interruptions=goodput.interruption_counts(ledger.records) if outcomes[Outcome.PREEMPTED] > drilled else None,
     )
 
 

@@ -17,7 +17,7 @@ from gpubench.api.point_result import AmountInterval, PointResult, Quality, Scal
 from gpubench.api.price_result import PriceUsed, Spent
 from gpubench.api.sweep import DataSource
 from gpubench.records import environment_field_name
-from gpubench.units import workers_text
+from gpubench.units import counted, workers_text
 from gpubench.values import Interval, IntervalOf
 
 UNDEFINED = "–"
@@ -57,12 +57,7 @@ def optional(value: object | None) -> str:
     return UNDEFINED if value is None else str(value)
 
 
-def counted(count: int, noun: str, plural: str | None = None) -> str:
-    """`1 point`, `2 points`."""
-    return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
-
-
-def shortened(names: Sequence[str], *, most: int) -> str:
+def shortened(names: Sequence[str], *, most: int = 3) -> str:
     """`a, b and 4 more`."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return f"{', '.join(names[:most])}{more}"

@@ -34,7 +34,7 @@ from gpubench.scheduler.ledger import AttemptRecord
 from gpubench.scheduler.trials import TrialState, TrialStatus
 from gpubench.stats import efficiency
 from gpubench.stats.efficiency import Among
-from gpubench.units import sampled
+from gpubench.units import counted, sampled
 
 _BY_GRAVITY = (Unsettled, Straggler, Bimodal, Trend, Outliers, LossRose)
 _PLACED = (WarningReason.UNSETTLED, WarningReason.STRAGGLER)  # have places of their own among what else is said
@@ -241,7 +241,7 @@ def _of_shared_nodes(plan: Plan, point: Point, records: Sequence[AttemptRecord])
     return [
         warning(
             WarningReason.NODE_SHARED,
-            f"{share}{point.nodes} pods ran on {had} node{'s' if had > 1 else ''} and talked through memory instead of "
+            f"{share}{point.nodes} pods ran on {counted(had, 'node')} and talked through memory instead of "
             "a network: give the pool more nodes, or leave exclusiveNodes true",
             trial=worst.trial,
             repeats=len(crowded),

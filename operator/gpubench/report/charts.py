@@ -23,6 +23,7 @@ from gpubench.plan import pool_prices
 from gpubench.plan.plan import Plan
 from gpubench.report import tables
 from gpubench.report.tables import Column, Table
+from gpubench.units import counted
 from gpubench.values import Interval, Value
 
 #: Series of one chart that can be told apart by colour, mark and line, also in grey.
@@ -201,7 +202,7 @@ class Work(NamedTuple):
     region: str
 
     def __str__(self) -> str:
-        epochs = "" if self.epochs is None else f", {text.counted(self.epochs, 'epoch')}"
+        epochs = "" if self.epochs is None else f", {counted(self.epochs, 'epoch')}"
         data = f" on {self.data} data" if self.data else ""
         return f"{self.workload} in {self.precision}{data}{epochs}"
 
@@ -838,7 +839,7 @@ def _bill_bars(bills: Sequence[PointBill], *, currency: str, title: str, name: s
         name=name,
         title=title,
         description=(
-            f"What {text.counted(sum(bill.attempts for bill in bills), 'attempt')} are billed in {currency}, those "
+            f"What {counted(sum(bill.attempts for bill in bills), 'attempt')} are billed in {currency}, those "
             "without a result too, part by part, each beginning where the one above ends; measured work is filled. The "
             f"clock runs while pods have their nodes: a provider bills the life of a node, which is longer.{gone}"
         ),

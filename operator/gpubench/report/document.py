@@ -24,7 +24,7 @@ from gpubench.records import Environment
 from gpubench.report import charts, tables
 from gpubench.report.charts import Bars, Chart, Curves, Entry, Missing, Work
 from gpubench.report.tables import Column, Table
-from gpubench.units import duration_text, workers_text
+from gpubench.units import counted, duration_text, workers_text
 from gpubench.values import Value, content_id
 from gpubench.workloads import Precision
 
@@ -152,8 +152,8 @@ def of_studies(studies: Sequence[Reported]) -> Document:
     return Document(
         title=f"{', '.join(study.label for study in named)}: GPU benchmark",
         lead=(
-            f"{text.counted(len(named), 'study', 'studies')}, {text.counted(len(points), 'point')} on "
-            f"{text.counted(pools, 'pool')}; {measured} of the points {'has' if measured == 1 else 'have'} figures."
+            f"{counted(len(named), 'study', 'studies')}, {counted(len(points), 'point')} on "
+            f"{counted(pools, 'pool')}; {measured} of the points {'has' if measured == 1 else 'have'} figures."
         ),
         head=tuple(
             line if alone else f"{study.label}: {line}" for study in named for line in head(study.spec, study.status)
@@ -206,7 +206,7 @@ def _best(best: Best) -> str:
     cost = "at a price that is not known" if best.cost is None else text.money(best.cost)
     remarks = [
         *(["it was not measured, but is predicted"] if best.predicted else []),
-        *([f"{text.counted(best.tied, 'other')} may be as good"] if best.tied else []),
+        *([f"{counted(best.tied, 'other')} may be as good"] if best.tied else []),
         *([] if best.sure else ["whether it keeps the limit is not sure"]),
     ]
     remark = f"; {', and '.join(remarks)}" if remarks else ""
@@ -428,7 +428,7 @@ def _environments(study: Reported, label: str | None) -> Iterator[Block]:
         yield Paragraph(title=label, text="What the figures stand on was not recorded.")
     for one in study.status.environments:
         points = sum(point.environment == one.environment for point in study.points)
-        title = f"Environment {one.environment}{_of(label)}, {text.counted(points, 'point')}"
+        title = f"Environment {one.environment}{_of(label)}, {counted(points, 'point')}"
         yield _facts(title, _environment_facts(one, records.get(one.environment)).items())
 
 

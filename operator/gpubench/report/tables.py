@@ -33,7 +33,7 @@ from gpubench.api.sweep import DataSource
 from gpubench.plan import pool_prices
 from gpubench.plan.plan import Plan
 from gpubench.stats.compare import Quantity
-from gpubench.units import duration_text, workers_text
+from gpubench.units import counted, duration_text, workers_text
 from gpubench.values import Interval, Value
 
 
@@ -406,7 +406,7 @@ def reasons(points: Sequence[PointResult]) -> list[str]:
             if point.reason and point.state is not PointState.NOT_PUBLISHED
         ),
         *(
-            f"{PointState.NOT_PUBLISHED.value}: {text.counted(count, 'point')}: {reason}"
+            f"{PointState.NOT_PUBLISHED.value}: {counted(count, 'point')}: {reason}"
             for reason, count in withheld.items()
         ),
     ]

@@ -23,7 +23,7 @@ from gpubench.plan.expand import freeze
 from gpubench.plan.plan import Plan
 from gpubench.schedule import cron
 from gpubench.schedule.history import Entry, Held
-from gpubench.units import duration_seconds, duration_text
+from gpubench.units import counted, duration_seconds, duration_text
 
 Basis = Literal["Measured", "Given", "Estimated"]
 
@@ -183,8 +183,7 @@ def _nodes(plan: Plan) -> dict[str, int]:
 
 def _sentence(known: Monthly, lives: Sequence[_Life], *, basis: Basis) -> str:
     where = " and ".join(
-        f"{life.nodes} node{'' if life.nodes == 1 else 's'} of {life.pool} for {duration_text(float(life.seconds))}"
-        for life in lives
+        f"{counted(life.nodes, 'node')} of {life.pool} for {duration_text(float(life.seconds))}" for life in lives
     )
     how = {
         "Measured": "as the newest runs held them",

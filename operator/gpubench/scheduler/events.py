@@ -14,6 +14,7 @@ from gpubench.scheduler.conditions import point_text
 from gpubench.scheduler.ledger import AttemptRecord, Outcome
 from gpubench.scheduler.observed import Study
 from gpubench.stats.gang import samples_per_second, timed_epochs, timed_seconds
+from gpubench.units import counted
 
 PLANNED = "Planned"
 POINT_SKIPPED = "PointSkipped"
@@ -102,7 +103,7 @@ def _found(plan: Plan, trial_id: str, result: Result) -> str:
     if run is not None and seconds is not None:
         epochs = timed_epochs(run, plan.timed_region)
         quality = f", {run.metric} {run.final:.4g}" if run.metric is not None and run.final is not None else ""
-        return f"{seconds:.4g} s for {epochs} epoch{'s' if epochs > 1 else ''}{quality}"
+        return f"{seconds:.4g} s for {counted(epochs, 'epoch')}{quality}"
     speed = samples_per_second(result, plan.timed_region)
     unit = "elements/s" if _key(plan, trial_id).workload == workloads.MESSAGES else "samples/s"
     return f"{speed:.4g} {unit}"

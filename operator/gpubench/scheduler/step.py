@@ -21,6 +21,7 @@ from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, PodTimes, 
 from gpubench.scheduler.observed import Observed, ObservedJob, ObservedNode, ObservedPod, Study
 from gpubench.scheduler.outcome import AttemptOutcome, NodeStates
 from gpubench.scheduler.trials import PointStatus, TrialStatus
+from gpubench.units import counted
 
 OPEN = frozenset({PointState.PENDING, PointState.RUNNING})
 
@@ -452,7 +453,7 @@ def admission(
         return None
     waiting = next((job for job in live if job.suspended), None)
     if waiting is None:
-        many = "1 Job was" if len(live) == 1 else f"{len(live)} Jobs were"
+        many = counted(len(live), "Job was", "Jobs were")
         return Admission(holds=True, reason=conditions.ADMITTED, message=f"{many} admitted by queue {queue}")
     if not is_served:
         return Admission(

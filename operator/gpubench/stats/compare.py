@@ -22,6 +22,7 @@ from enum import StrEnum
 from scipy import special
 
 from gpubench.stats import intervals
+from gpubench.units import counted
 from gpubench.values import Interval, Value
 
 #: A difference below this share is none that anybody acts on, unless the caller says otherwise.
@@ -241,7 +242,7 @@ def _either_way(low: float, high: float) -> str:
 def _advice(more: int | None) -> str:
     if more is None:
         return f"not even {MORE_REPEATS_MAX} more repeats of each probably would: look for the cause of the noise"
-    return f"about {more} more repeat{'' if more == 1 else 's'} of each would"
+    return f"about {counted(more, 'more repeat')} of each would"
 
 
 def _range(low: float, high: float) -> str:
