@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 
-class Value(BaseModel):
+class FrozenModel(BaseModel):
     """A frozen record. In Python its fields are snake_case, in JSON and YAML camelCase."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
@@ -36,7 +36,7 @@ _Number = TypeVar("_Number")
 _Other = TypeVar("_Other")
 
 
-class IntervalOf(Value, Generic[_Number]):
+class IntervalOf(FrozenModel, Generic[_Number]):
     """A mean with its interval; without low and high there were too few repeats for one."""
 
     mean: _Number

@@ -23,7 +23,7 @@ from gpubench.api.status_sizes import BILLED_POINTS_MAX
 from gpubench.report import tables
 from gpubench.scheduler import conditions
 from gpubench.units import epoch_seconds
-from gpubench.values import Value
+from gpubench.values import FrozenModel
 from gpubench_cli import results, terminal
 from gpubench_cli.terminal import Refusal
 from gpubench_cluster import kube
@@ -35,7 +35,7 @@ _EXPORT_FIRST = (
 )
 
 
-class Shown(Value):
+class Shown(FrozenModel):
     """One study and where it was found."""
 
     name: str

@@ -20,12 +20,12 @@ from gpubench.scheduler import conditions, trials
 from gpubench.scheduler.ledger import Ledger
 from gpubench.scheduler.step import OPEN
 from gpubench.scheduler.trials import PointStatus
-from gpubench.values import Value
+from gpubench.values import FrozenModel
 
 _ANSWER_MAX = 2048
 
 
-class Analysis(Value):
+class Analysis(FrozenModel):
     """What the results say so far; what needs all points is absent until they have ended."""
 
     results: tuple[PointResult, ...]  # one for each point of the plan

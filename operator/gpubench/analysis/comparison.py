@@ -28,7 +28,7 @@ from gpubench.plan.plan import Baseline, BaselinePoint, Plan
 from gpubench.scheduler import conditions
 from gpubench.stats import compare
 from gpubench.stats.compare import Quantity, Sample
-from gpubench.values import Interval, Value
+from gpubench.values import FrozenModel, Interval
 
 _ENDED = frozenset({PointState.MEASURED, PointState.UNSTABLE})
 _OPEN = frozenset({PointState.PENDING, PointState.RUNNING})
@@ -36,7 +36,7 @@ _OPEN = frozenset({PointState.PENDING, PointState.RUNNING})
 _LOST = frozenset({PointState.FAILED, PointState.OUT_OF_MEMORY, PointState.UNSUPPORTED_ACCELERATOR})
 
 
-class Reference(Value):
+class Reference(FrozenModel):
     """The baseline as it was found."""
 
     side: Side

@@ -23,7 +23,7 @@ from gpubench.scheduler.ledger import AttemptRecord, Ledger
 from gpubench.scheduler.observed import Study
 from gpubench.stats import efficiency, gang, intervals
 from gpubench.units import Formula, workers_text
-from gpubench.values import Interval, Value
+from gpubench.values import FrozenModel, Interval
 
 _ABOVE = "the rows above"
 _BASE = "by definition: this is the base"
@@ -35,7 +35,7 @@ _Number = str | float | Decimal | Interval | Rate
 _Inputs = Mapping[str, _Number]
 
 
-class Row(Value):
+class Row(FrozenModel):
     """One figure. Without a formula it is as its origin has it."""
 
     field: str  # where the status has it, such as cost.perMillionSamples
@@ -47,7 +47,7 @@ class Row(Value):
     origin: str  # of the inputs
 
 
-class Explained(Value):
+class Explained(FrozenModel):
     """A point as the status has it, and its figures."""
 
     point: PointResult

@@ -22,7 +22,7 @@ from gpubench.scheduler import stopping
 from gpubench.stats import compare, intervals
 from gpubench.stats.compare import Difference, Quantity, Sample, Verdict
 from gpubench.units import workers_text
-from gpubench.values import Value
+from gpubench.values import FrozenModel
 
 #: By which a caller may choose points.
 FIELDS = ("workload", "pool", "workers", "batch", "precision", "variant")
@@ -30,7 +30,7 @@ FIELDS = ("workload", "pool", "workers", "batch", "precision", "variant")
 FREE_FIELDS = FIELDS[1:]
 
 
-class Side(Value):
+class Side(FrozenModel):
     """One study's points, and what a result alone does not say of them."""
 
     name: str
@@ -255,7 +255,7 @@ def _each_once(values: Iterable[_Named]) -> tuple[_Named, ...]:
 # --- what is said of a pair -------------------------------------------------------------------------------------------
 
 
-class Compared(Value):
+class Compared(FrozenModel):
     """A pair and what is said of it."""
 
     a: PointResult

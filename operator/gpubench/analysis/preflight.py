@@ -13,7 +13,7 @@ from gpubench.analysis import node_facts, text
 from gpubench.api import schema
 from gpubench.api.pool import GpuPool
 from gpubench.units import counted, processors, quantity_value
-from gpubench.values import Value
+from gpubench.values import FrozenModel
 
 Object = Mapping[str, Any]
 
@@ -34,7 +34,7 @@ class State(StrEnum):
     FAILED = "failed"  # studies will not run, or not finish
 
 
-class Finding(Value):
+class Finding(FrozenModel):
     """One line: what was looked at, what was found, and what to do about it."""
 
     area: str
@@ -43,7 +43,7 @@ class Finding(Value):
     remedy: str | None = None
 
 
-class Answer(Value):
+class Answer(FrozenModel):
     """What an account may do, as an access review has it."""
 
     verb: str

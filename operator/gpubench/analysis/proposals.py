@@ -15,7 +15,7 @@ from typing import Any
 from gpubench import names
 from gpubench.analysis import node_facts, text
 from gpubench.api.pool import CapacityType, GpuPool, GpuPoolSpec, Scheduling, Slot
-from gpubench.values import Value
+from gpubench.values import FrozenModel
 
 Node = Mapping[str, Any]
 
@@ -39,7 +39,7 @@ _FURTHER_LABELS: tuple[tuple[str, ...], ...] = (
 )
 
 
-class Proposal(Value):
+class Proposal(FrozenModel):
     """A pool, the nodes that it was made of, and what a person must know, or fill in."""
 
     pool: GpuPool
@@ -49,7 +49,7 @@ class Proposal(Value):
     remarks: tuple[str, ...] = ()
 
 
-class Proposals(Value):
+class Proposals(FrozenModel):
     """All of them, and why nodes are in none."""
 
     pools: tuple[Proposal, ...] = ()

@@ -21,7 +21,7 @@ from gpubench.api.pool import GpuPoolSpec
 from gpubench.api.sweep import DataSource
 from gpubench.plan.plan import Plan, Point, PointKey
 from gpubench.units import counted, processors
-from gpubench.values import Value
+from gpubench.values import FrozenModel
 from gpubench.workloads import Precision
 
 START_UP_SECONDS = 15  # imports, rendezvous, the first step of a small model; a large one on a slow processor: a minute
@@ -68,7 +68,7 @@ class Basis(StrEnum):
     ARITHMETIC = "FLOPs"  # a count of arithmetic
 
 
-class Estimate(Value):
+class Estimate(FrozenModel):
     """Seconds for which one attempt will hold its nodes, from placement to end."""
 
     mean: float

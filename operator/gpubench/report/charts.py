@@ -24,7 +24,7 @@ from gpubench.plan.plan import Plan
 from gpubench.report import tables
 from gpubench.report.tables import Column, Table
 from gpubench.units import counted
-from gpubench.values import Interval, Value
+from gpubench.values import FrozenModel, Interval
 
 #: Series of one chart that can be told apart by colour, mark and line, also in grey.
 SERIES_MAX = 8
@@ -46,7 +46,7 @@ _Item = TypeVar("_Item")
 # --- values -----------------------------------------------------------------------------------------------------------
 
 
-class Missing(Value):
+class Missing(FrozenModel):
     """A chart that cannot be drawn, and why."""
 
     kind: Literal["missing"] = "missing"
@@ -54,7 +54,7 @@ class Missing(Value):
     reason: str
 
 
-class Axis(Value):
+class Axis(FrozenModel):
     """What is shown along an axis; the library chooses the ticks where none are given."""
 
     title: str
@@ -64,7 +64,7 @@ class Axis(Value):
     from_zero: bool = False
 
 
-class Mark(Value):
+class Mark(FrozenModel):
     """One figure of a chart with the ends of its interval; an end is absent where it is open or nobody knows it."""
 
     x: float
@@ -78,7 +78,7 @@ class Mark(Value):
     said: tuple[str, ...]  # the cells of its row in the table, the name of the series left out
 
 
-class Series(Value):
+class Series(FrozenModel):
     """Marks of one kind."""
 
     name: str
@@ -87,7 +87,7 @@ class Series(Value):
     dots: bool = True  # drawn where the marks are; not on a computed curve
 
 
-class Bar(Value):
+class Bar(FrozenModel):
     """A length from `start` to `start + value`, with the ends of its interval."""
 
     name: str
@@ -99,7 +99,7 @@ class Bar(Value):
     said: str
 
 
-class _Chart(Value):
+class _Chart(FrozenModel):
     name: str  # unique in the document
     title: str
     description: str

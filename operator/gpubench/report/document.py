@@ -25,7 +25,7 @@ from gpubench.report import charts, tables
 from gpubench.report.charts import Bars, Chart, Curves, Entry, Missing, Work
 from gpubench.report.tables import Column, Table
 from gpubench.units import counted, duration_text, workers_text
-from gpubench.values import Value, content_id
+from gpubench.values import FrozenModel, content_id
 from gpubench.workloads import Precision
 
 _PLAN_CHARACTERS = 16
@@ -41,7 +41,7 @@ gpubench verify FOLDER         # every figure again from the records of a result
 # --- values -----------------------------------------------------------------------------------------------------------
 
 
-class Paragraph(Value):
+class Paragraph(FrozenModel):
     """Some sentences."""
 
     kind: Literal["paragraph"] = "paragraph"
@@ -49,7 +49,7 @@ class Paragraph(Value):
     title: str | None = None
 
 
-class Listing(Value):
+class Listing(FrozenModel):
     """Sentences, one below the other."""
 
     kind: Literal["listing"] = "listing"
@@ -57,7 +57,7 @@ class Listing(Value):
     title: str | None = None
 
 
-class TitledTable(Value):
+class TitledTable(FrozenModel):
     """A table with what it is about. With `row_headed` the first cell of a row says what the row is about."""
 
     kind: Literal["table"] = "table"
@@ -66,7 +66,7 @@ class TitledTable(Value):
     row_headed: bool = False
 
 
-class Code(Value):
+class Code(FrozenModel):
     """Text that a program reads, to be copied as it is."""
 
     kind: Literal["code"] = "code"
@@ -77,7 +77,7 @@ class Code(Value):
 Block = Paragraph | Listing | TitledTable | Code | Missing | Curves | Bars
 
 
-class Section(Value):
+class Section(FrozenModel):
     """What belongs together."""
 
     name: str  # unique in the document
@@ -85,7 +85,7 @@ class Section(Value):
     blocks: tuple[Block, ...]
 
 
-class Document(Value):
+class Document(FrozenModel):
     """A whole report."""
 
     title: str
@@ -100,7 +100,7 @@ class Document(Value):
         return tuple(block for block in blocks if isinstance(block, Curves | Bars))
 
 
-class Reported(Value):
+class Reported(FrozenModel):
     """A benchmark and where it was found."""
 
     name: str

@@ -15,7 +15,7 @@ from enum import StrEnum
 from gpubench import checksum, records
 from gpubench.api.pool_health import Test
 from gpubench.records import Environment, Result
-from gpubench.values import Value
+from gpubench.values import FrozenModel
 
 SHARD_BYTES_MAX = 512 * 1024  # of a ConfigMap; etcd refuses objects over 1.5 MiB
 
@@ -82,7 +82,7 @@ class Reason(StrEnum):
 PodTimes = tuple[float, float | None, float]
 
 
-class Usual(Value):
+class Usual(FrozenModel):
     """What the tests of one kind on an attempt's pool were like when it ended, over all studies, its own left out."""
 
     test: Test
@@ -93,7 +93,7 @@ class Usual(Value):
     oldest_at: float
 
 
-class Segment(Value):
+class Segment(FrozenModel):
     """A run of an attempt that ended because its Job was suspended again: Kueue has evicted it, and may admit it anew.
 
     Seconds are counted from the Job's creation.
@@ -140,7 +140,7 @@ class AttemptRecord(checksum.Stored):
         return f"{self.trial}.{self.attempt}"
 
 
-class Ledger(Value):
+class Ledger(FrozenModel):
     """All entries of one study, at most one for each attempt and for each environment."""
 
     records: tuple[AttemptRecord, ...] = ()

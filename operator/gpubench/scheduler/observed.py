@@ -10,10 +10,10 @@ from typing import Any
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import Condition
 from gpubench.api.pool_health import PoolTests
-from gpubench.values import Value
+from gpubench.values import FrozenModel
 
 
-class Study(Value):
+class Study(FrozenModel):
     """The benchmark object itself."""
 
     namespace: str
@@ -32,7 +32,7 @@ class Study(Value):
         return cls(spec=spec, **unknown | fields)
 
 
-class ContainerEnd(Value):
+class ContainerEnd(FrozenModel):
     """A terminated container."""
 
     exit_code: int
@@ -42,14 +42,14 @@ class ContainerEnd(Value):
     finished_at: float | None = None
 
 
-class Disruption(Value):
+class Disruption(FrozenModel):
     """The DisruptionTarget condition of a pod."""
 
     reason: str  # PreemptionByScheduler, EvictionByEvictionAPI, DeletionByTaintManager, TerminationByKubelet, ...
     message: str
 
 
-class ObservedPod(Value):
+class ObservedPod(FrozenModel):
     """One pod of a gang."""
 
     name: str
@@ -79,7 +79,7 @@ class ObservedPod(Value):
         return placed and self.running_at is None and self.waiting_reason in (None, "ContainerCreating")
 
 
-class ObservedJob(Value):
+class ObservedJob(FrozenModel):
     """The Job of one attempt."""
 
     name: str
@@ -127,7 +127,7 @@ class ObservedJob(Value):
         return not (self.complete or self.failed or self.suspended) or any(pod.end is None and pod.node for pod in pods)
 
 
-class FreeSlots(Value):
+class FreeSlots(FrozenModel):
     """Slots of a pool that no attempt of any study holds."""
 
     pool: str
@@ -139,7 +139,7 @@ class FreeSlots(Value):
 NODE_SILENT_SECONDS = 360.0
 
 
-class ObservedNode(Value):
+class ObservedNode(FrozenModel):
     """What a cluster says of one of its nodes: what was rented and where, and whether it lives. None: it does not say.
 
     Of a node that is gone it is what was said last.
@@ -154,14 +154,14 @@ class ObservedNode(Value):
     taints: tuple[str, ...] = ()  # their keys
 
 
-class PoolHistory(Value):
+class PoolHistory(FrozenModel):
     """What the tests before the trials of all studies have found on a pool."""
 
     pool: str
     kinds: tuple[PoolTests, ...] = ()
 
 
-class Observed(Value):
+class Observed(FrozenModel):
     """Everything that one decision is made from, besides plan, ledger and time."""
 
     study: Study

@@ -22,7 +22,7 @@ from gpubench.plan.plan import Timing
 from gpubench.records import Failure, Result, UnreadableMessage
 from gpubench.scheduler.ledger import Interruption, Outcome, Reason
 from gpubench.scheduler.observed import NODE_SILENT_SECONDS, Disruption, ObservedJob, ObservedNode, ObservedPod
-from gpubench.values import Value
+from gpubench.values import FrozenModel
 
 SETTLE_SECONDS = 90.0  # a failing Job whose pods do not end (a dead node) is judged by what is there after this long
 IMAGE_GRACE_SECONDS = 120.0  # after the pod was scheduled; a registry may be away for a moment
@@ -90,7 +90,7 @@ _EVICTED = "Evicted"  # of a pod whose kubelet gives it no DisruptionTarget: it 
 _NOT_STARTED = "PodNotStarted"
 
 
-class AttemptOutcome(Value):
+class AttemptOutcome(FrozenModel):
     """How and why an attempt ended."""
 
     outcome: Outcome

@@ -23,7 +23,7 @@ from scipy import special
 
 from gpubench.stats import intervals
 from gpubench.units import counted
-from gpubench.values import Interval, Value
+from gpubench.values import FrozenModel, Interval
 
 #: A difference below this share is none that anybody acts on, unless the caller says otherwise.
 TOLERANCE = 0.02
@@ -73,7 +73,7 @@ class Sample:
         return self.variation is not None and self.variation > _ROUNDING
 
 
-class Difference(Value):
+class Difference(FrozenModel):
     """B against A."""
 
     verdict: Verdict
