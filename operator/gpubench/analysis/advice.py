@@ -67,7 +67,7 @@ class _Known(NamedTuple):
 class Advised(NamedTuple):
     """The advice on one kind of work."""
 
-    sentence: str  # with the question before it
+    message: str  # with the question before it
     advice: Advice | None  # None where nothing was measured, or prices cannot be compared
 
 
@@ -80,11 +80,11 @@ class _LineKey(NamedTuple):
     variant: str | None
 
 
-def sentences(
+def messages(
     plan: Plan, ledger: Ledger, results: Sequence[PointResult], objective: Objective | None, goals: Sequence[Goal]
 ) -> tuple[str, ...]:
-    """The advice in sentences, one text for each kind of work that reaches the goal; empty without an objective."""
-    return tuple(one.sentence for one in advised(plan, ledger, results, objective, goals))
+    """The advice as messages, one for each kind of work that reaches the goal; empty without an objective."""
+    return tuple(one.message for one in advised(plan, ledger, results, objective, goals))
 
 
 def advised(
@@ -138,7 +138,7 @@ def _of_work(
         further = _unjudged(plan, ledger, entries, unjudged)
     else:
         further = _surer(plan, ledger, entries, advice, chosen=advice.chosen, by_cost=objective.minimize == "Cost")
-    return Advised(" ".join([head, advice.sentence, *_notes(advice, found), *further]), advice)
+    return Advised(" ".join([head, advice.message, *_notes(advice, found), *further]), advice)
 
 
 def _asked(objective: Objective, goal: Goal, work: str) -> str:

@@ -3,7 +3,7 @@
 
 A gang that was measured counts as it was measured; of the others, those whose line has a scaling law are predicted by
 it and say so. A gang is sure to keep a limit if its whole interval does; one that only may is chosen where none is
-sure, and the sentence says which it is. What would be better than the one that is chosen, were it sure, is named beside
+sure, and the message says which it is. What would be better than the one that is chosen, were it sure, is named beside
 it. Gangs whose intervals overlap that of the best are a tie, but for those that stand on the same runs: there only the
 prices differ, and those are certain. Hours and costs are lower bounds: start-up, evaluation,
 restarts and slower convergence at large batches come on top.
@@ -76,9 +76,9 @@ class Candidate:
 
 @dataclass(frozen=True, kw_only=True)
 class Advice:
-    """What to take, or what is missing, in sentences; and the same as values."""
+    """What to take, or what is missing: as a message, and as values."""
 
-    sentence: str
+    message: str
     chosen: Candidate | None = None
     sure: bool = False  # that it keeps the limit
     tied: tuple[Candidate, ...] = ()
@@ -87,7 +87,7 @@ class Advice:
 
 @dataclass(frozen=True, kw_only=True)
 class Considered:
-    """All options, and a sentence about each gang that is none."""
+    """All options, and a message about each gang that is none."""
 
     options: tuple[Option, ...]
     notes: tuple[str, ...] = field(default=())
@@ -122,7 +122,7 @@ def cheapest_by(found: Considered, *, samples: int, hours: Decimal | None) -> Ad
     candidates = _candidates(found.options, samples, with_costs=True)
     limit = None if hours is None else f"within {_hours_of(hours)}"
     if hours is not None and not any(candidate.hours.mean <= hours for candidate in candidates):
-        return Advice(sentence=_too_slow(candidates, samples=samples, hours=hours), notes=found.notes)
+        return Advice(message=_too_slow(candidates, samples=samples, hours=hours), notes=found.notes)
     priced = [candidate for candidate in candidates if candidate.cost is not None]
     notes = (*found.notes, *_unpriced(candidates))
     question = _Question(
@@ -135,7 +135,7 @@ def cheapest_by(found: Considered, *, samples: int, hours: Decimal | None) -> Ad
         takes="costs",
     )
     if not any(question.keeps(candidate) for candidate in priced):
-        return Advice(sentence=_without_price(candidates, limit), notes=notes)
+        return Advice(message=_without_price(candidates, limit), notes=notes)
     return _advice(priced, question, notes=notes)
 
 
@@ -144,7 +144,7 @@ def fastest_within(found: Considered, *, samples: int, budget: Amount | None) ->
     if budget is None:
         candidates = _candidates(found.options, samples, with_costs=False)
         if not candidates:
-            return Advice(sentence=_NOTHING, notes=found.notes)
+            return Advice(message=_NOTHING, notes=found.notes)
         question = _Question(
             limited=None,
             limit=None,
@@ -162,7 +162,7 @@ def fastest_within(found: Considered, *, samples: int, budget: Amount | None) ->
     price.common_currency(budget, *(one.option.gang.rate for one in priced if one.option.gang.rate is not None))
     limit = f"for {budget.currency} {_number(budget.value)}"
     if not any(_cost(candidate).mean <= budget.value for candidate in priced):
-        return Advice(sentence=_too_dear(priced, samples=samples, limit=limit), notes=notes)
+        return Advice(message=_too_dear(priced, samples=samples, limit=limit), notes=notes)
     question = _Question(
         limited=_cost,
         limit=budget.value,
@@ -217,7 +217,7 @@ def _advice(candidates: Sequence[Candidate], question: _Question, *, notes: tupl
     among = sure or keeping
     best, *others = among
     tied = tuple(one for one in others if _may_be_as_good(best, one, question))
-    sentences = [
+    parts = [
         _named(best, question),
         *_ties(tied),
         *_next(best, [one for one in others if one not in tied], question),
@@ -228,7 +228,7 @@ def _advice(candidates: Sequence[Candidate], question: _Question, *, notes: tupl
         *_unmeasured([best, *tied]),
         LOWER_BOUND,
     ]
-    return Advice(sentence=" ".join(sentences), chosen=best, sure=bool(sure), tied=tied, notes=notes)
+    return Advice(message=" ".join(parts), chosen=best, sure=bool(sure), tied=tied, notes=notes)
 
 
 def _may_be_as_good(best: Candidate, other: Candidate, question: _Question) -> bool:

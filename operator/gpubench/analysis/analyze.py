@@ -63,11 +63,11 @@ def analyze(plan: Plan, ledger: Ledger, points: Sequence[PointStatus], spec: Gpu
     if not analysis.is_final:
         return analysis
     advised = advice.advised(plan, ledger, found, spec.objective, spec.goals)
-    sentences = tuple(one.sentence for one in advised)
+    messages = tuple(one.message for one in advised)
     return analysis.model_copy(
         update={
             "comparison": comparison.comparison(plan, found, facts),
             "best": advice.best(advised),
-            "answer": conditions.clamped(answer.answer(found, advice=sentences), _ANSWER_MAX),
+            "answer": conditions.clamped(answer.answer(found, advice=messages), _ANSWER_MAX),
         }
     )

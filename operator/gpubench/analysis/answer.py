@@ -57,9 +57,9 @@ def _of_group(points: Sequence[PointResult]) -> str:
     if not timed:  # of an imported training the seconds alone may be known
         run = [point for point in run if point.throughput]
     if run[0].workload == workloads.MESSAGES:
-        sentences = [_best(run, _BUS)]
+        parts = [_best(run, _BUS)]
     elif timed:
-        sentences = [
+        parts = [
             _best(run, _SHORTEST),
             *_qualities(run),
             _cheapest([point for point in found if point.training], _RUN_COST, _run_cost),
@@ -67,8 +67,8 @@ def _of_group(points: Sequence[PointResult]) -> str:
             *_region(run),
         ]
     else:
-        sentences = [_best(run, _FASTEST), _cheapest(found, _COST, _sample_cost), *_scaling(run)]
-    return " ".join([f"{work_text(run[0])}:", *sentences, *_goals(run)])
+        parts = [_best(run, _FASTEST), _cheapest(found, _COST, _sample_cost), *_scaling(run)]
+    return " ".join([f"{work_text(run[0])}:", *parts, *_goals(run)])
 
 
 def work_text(point: PointResult) -> str:
@@ -132,21 +132,19 @@ def _region(run: Sequence[PointResult]) -> list[str]:
 
 def _goals(run: Sequence[PointResult]) -> list[str]:
     """What each goal would take where it is fastest. It follows the throughput, so it ranks nothing anew."""
-    sentences = []
+    parts = []
     for name in dict.fromkeys(goal.name for point in run for goal in point.goals):
         best = max((point for point in run if point.goals), key=lambda point: _throughput(point).mean)
         goal = next((goal for goal in best.goals if goal.name == name), None)
         if goal is not None:
             cost = f" and {text.money(goal.cost)}" if goal.cost else ""
-            sentences.append(
-                f"Goal {name} would take at least {text.bounded(goal.hours)} hours{cost} with {_named(best)}."
-            )
-    return sentences
+            parts.append(f"Goal {name} would take at least {text.bounded(goal.hours)} hours{cost} with {_named(best)}.")
+    return parts
 
 
 def _scaling(measured: Sequence[PointResult]) -> list[str]:
     """The efficiency at the largest worker count of each pool that has more than one."""
-    sentences = []
+    parts = []
     for pool in dict.fromkeys(point.pool for point in measured):
         scaled = [
             (scaling, point)
@@ -157,11 +155,11 @@ def _scaling(measured: Sequence[PointResult]) -> list[str]:
         ]
         if scaled:
             scaling, point = max(scaled, key=lambda pair: (pair[1].workers, pair[0].efficiency.mean))
-            sentences.append(
+            parts.append(
                 f"Scaling efficiency from {scaling.baseline_workers} to {text.shape(point)} on {pool}: "
                 f"{text.efficiency(scaling)}, {scaling.kind} scaling."
             )
-    return sentences
+    return parts
 
 
 def _missing(results: Sequence[PointResult]) -> list[str]:
@@ -175,33 +173,31 @@ def _missing(results: Sequence[PointResult]) -> list[str]:
     }
     derived = sum(point.state is PointState.MEASURED and point.basis not in SOURCES for point in results)
     imported = sum(point.state is PointState.MEASURED and point.basis is Basis.IMPORTED for point in results)
-    sentences = []
+    parts = []
     if imported:
-        sentences.append(
+        parts.append(
             f"{imported} of {total} points {_are(imported)} imported: measured elsewhere, and not ranked with measured "
             "ones."
         )
     if derived:
-        sentences.append(
+        parts.append(
             f"{derived} of {total} points {_are(derived)} re-priced or extrapolated from others and not run: "
             f"{'its' if derived == 1 else 'their'} speed is not ranked."
         )
     if unstable := counts[PointState.UNSTABLE]:
-        sentences.append(
+        parts.append(
             f"{unstable} of {total} points {_are(unstable)} Unstable (the windows never settled) and therefore not "
             "ranked."
         )
     if not counts[PointState.MEASURED] and not unstable:
-        sentences.append("Nothing was measured." if not unfinished else "Nothing has been measured so far.")
+        parts.append("Nothing was measured." if not unfinished else "Nothing has been measured so far.")
     if unfinished:
-        sentences.append(f"{unfinished} of {total} points {_are(unfinished)} still to be measured.")
+        parts.append(f"{unfinished} of {total} points {_are(unfinished)} still to be measured.")
     if unmeasured:
         states = ", ".join(f"{count} {state.value}" for state, count in unmeasured.items())
         count = sum(unmeasured.values())
-        sentences.append(
-            f"{count} of {total} points {_are(count)} not measured ({states}); the reason stands with each."
-        )
-    return sentences
+        parts.append(f"{count} of {total} points {_are(count)} not measured ({states}); the reason stands with each.")
+    return parts
 
 
 # --- ranking ----------------------------------------------------------------------------------------------------------

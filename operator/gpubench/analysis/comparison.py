@@ -111,7 +111,7 @@ def comparison(
             cannot_tell=counts[Judgement.CANNOT_TELL],
             not_compared=len(found) - counts.total(),
         ),
-        sentence=conditions.clamped(_sentence(baseline, compared), COMPARISON_MAX),
+        sentence=conditions.clamped(_message(baseline, compared), COMPARISON_MAX),
     )
 
 
@@ -188,7 +188,7 @@ def _verdict(counts: Counter[Judgement]) -> Judgement:
 # --- words ------------------------------------------------------------------------------------------------------------
 
 
-def _sentence(baseline: Baseline, compared: Sequence[_Compared]) -> str:
+def _message(baseline: Baseline, compared: Sequence[_Compared]) -> str:
     name, bound = baseline.benchmark, f"{(100 * Decimal(baseline.tolerance)).normalize():f} %"
     if baseline.absent is not None:
         return f"nothing to compare with: {baseline.absent}"

@@ -311,7 +311,7 @@ def _of_pool(
         recovery=_recovery_time(back),
         sentence="",
     )
-    return found.model_copy(update={"sentence": conditions.clamped(_sentence(found), SENTENCE_MAX)})
+    return found.model_copy(update={"sentence": conditions.clamped(_message(found), SENTENCE_MAX)})
 
 
 def interruption_counts(records: Iterable[AttemptRecord]) -> InterruptionCounts:
@@ -374,7 +374,7 @@ def _figure(value: Decimal) -> float:
 # --- words ------------------------------------------------------------------------------------------------------------
 
 
-def _sentence(found: PoolGoodput) -> str:
+def _message(found: PoolGoodput) -> str:
     parts = [_how_often(found)]
     if found.goodput is not None:
         parts.append(f"{_percent(found.goodput)} of the node time was measured work{_lost(found)}")

@@ -83,7 +83,7 @@ def _weak(reading: Reading, pool: Spread) -> Weak:
         figures["nodes"] = pool.nodes
     warning = warnings.warning(
         WarningReason.WEAK_NODE,
-        _sentence(reading, pool),
+        _message(reading, pool),
         trial=reading.trial,
         node=reading.nodes[0] if len(reading.nodes) == 1 else None,
         figures=figures,
@@ -91,7 +91,7 @@ def _weak(reading: Reading, pool: Spread) -> Weak:
     return Weak(nodes=reading.nodes, share=reading.figure / pool.median, warning=warning)
 
 
-def _sentence(reading: Reading, pool: Spread) -> str:
+def _message(reading: Reading, pool: Spread) -> str:
     what, per, unit = _UNITS[reading.kind.test]
     gang = f" of {workers_text(reading.kind.workers)}" if reading.kind.workers is not None else ""
     nodes = "" if pool.nodes is None else f" on {counted(pool.nodes, 'node')}"

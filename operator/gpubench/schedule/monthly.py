@@ -121,7 +121,7 @@ def _priced(
             "always_on": _text(always_on),
             "lines": tuple(MonthlyLine(name=name, amount=_text(paid.value)) for name, paid in lines),
             "shown": f"{total.currency} {price.rounded(total.value, digits=2)}",
-            "sentence": _sentence(known, lives, basis=basis),
+            "sentence": _message(known, lives, basis=basis),
         }
     )
 
@@ -181,7 +181,7 @@ def _nodes(plan: Plan) -> dict[str, int]:
     return {pool: max(nodes, len(single.get(pool, ()))) for pool, nodes in forecast.nodes_needed(plan).items()}
 
 
-def _sentence(known: Monthly, lives: Sequence[_Life], *, basis: Basis) -> str:
+def _message(known: Monthly, lives: Sequence[_Life], *, basis: Basis) -> str:
     where = " and ".join(
         f"{counted(life.nodes, 'node')} of {life.pool} for {duration_text(float(life.seconds))}" for life in lives
     )

@@ -114,8 +114,8 @@ def over_budget(
         if total > left and saved > 0:
             stopped.append(one)
             total -= saved
-    sentence = f"what it would still be billed is more than is left of limits.budget {account.prices.currency} {limit}"
-    end = AttemptOutcome(outcome=Outcome.STOPPED, reason=Reason.BUDGET_EXHAUSTED, sentence=sentence)
+    message = f"what it would still be billed is more than is left of limits.budget {account.prices.currency} {limit}"
+    end = AttemptOutcome(outcome=Outcome.STOPPED, reason=Reason.BUDGET_EXHAUSTED, message=message)
     return dict.fromkeys((one.job.key for one in stopped), end)
 
 

@@ -89,7 +89,7 @@ def clamped(text: str, limit: int) -> str:
 
 
 def point_text(point: PointKey | PointResult) -> str:
-    """A point in a few words, for sentences."""
+    """A point in a few words, for messages."""
     variant = point.variant.name if isinstance(point.variant, Variant) else point.variant
     rest = f", {variant}" if variant else ""
     workers = workers_text(point.workers)

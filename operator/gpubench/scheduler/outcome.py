@@ -95,7 +95,7 @@ class AttemptOutcome(FrozenModel):
 
     outcome: Outcome
     reason: Reason
-    sentence: str
+    message: str
     disruption: str | None = None
     interruption: Interruption | None = None
     exit_code: int | None = None
@@ -132,7 +132,7 @@ def classify(
     asked = (workers, batch, epochs) if workers is not None else None
     if _waits_in_a_queue(job):
         found = _succeeded(job, asked=asked) or _deleted(job)
-        return found and found.model_copy(update={"sentence": _one_line(found.sentence)})
+        return found and found.model_copy(update={"message": _one_line(found.message)})
     found = (
         _succeeded(job, asked=asked)
         or _disrupted(job, nodes=nodes, nodes_seen=nodes_seen)
@@ -143,7 +143,7 @@ def classify(
         or _image_not_started(job, now=now)
         or _timed_out(job, nodes=nodes, timing=timing, now=now)
     )
-    return found and found.model_copy(update={"sentence": _one_line(found.sentence)})
+    return found and found.model_copy(update={"message": _one_line(found.message)})
 
 
 def _waits_in_a_queue(job: ObservedJob) -> bool:
@@ -179,13 +179,13 @@ def nodes_in_question(job: ObservedJob, *, placed: tuple[str, ...]) -> frozenset
     return frozenset((*placed, *(pod.node for pod in job.pods if pod.node is not None)))
 
 
-def pending_sentence(job: ObservedJob, *, nodes: int) -> tuple[str, str] | None:
-    """Why a gang does not run yet, as a reason and a sentence; None when all of its pods run or nothing is said."""
+def pending_message(job: ObservedJob, *, nodes: int) -> tuple[str, str] | None:
+    """Why a gang does not run yet, as a reason and a message; None when all of its pods run or nothing is said."""
     if job.creation_failure is not None and len(job.pods) < nodes:
         return "CreationRefused", f"pods of {job.name} are refused: {_one_line(job.creation_failure)}"
     for pod in job.pods:
         if pod.waiting_reason in _IMAGE_AT_ONCE | _IMAGE_AFTER_GRACE:
-            return "ImageNotStarted", _image_sentence(pod)
+            return "ImageNotStarted", _image_message(pod)
     for pod in job.pods:
         if pod.mount_failure is not None and pod.running_at is None:
             return "VolumeNotMounted", f"pod {pod.name} does not start: {_one_line(pod.mount_failure)}"
@@ -220,13 +220,13 @@ def _succeeded(job: ObservedJob, *, asked: _Asked | None) -> AttemptOutcome | No
                 return AttemptOutcome(
                     outcome=Outcome.FAILED,
                     reason=Reason.RESULT_LOST,
-                    sentence=f"the record of Job {job.name} {wrong}",
+                    message=f"the record of Job {job.name} {wrong}",
                     exit_code=0,
                 )
             return AttemptOutcome(
                 outcome=Outcome.SUCCEEDED,
                 reason=Reason.COMPLETED,
-                sentence=f"measured {ending.samples} samples in {ending.windows} windows",
+                message=f"measured {ending.samples} samples in {ending.windows} windows",
                 exit_code=0,
                 result=ending,
             )
@@ -272,7 +272,7 @@ def _disrupted(job: ObservedJob, *, nodes: int, nodes_seen: NodeStates) -> Attem
             return AttemptOutcome(
                 outcome=Outcome.FAILED if disk_full else Outcome.PREEMPTED,
                 reason=Reason.DISK_FULL if disk_full else Reason.DISRUPTED,
-                sentence=f"pod {pod.name} on node {pod.node or 'none'} was disrupted ({pod.disruption.reason}): "
+                message=f"pod {pod.name} on node {pod.node or 'none'} was disrupted ({pod.disruption.reason}): "
                 f"{pod.disruption.message}",
                 disruption=pod.disruption.reason,
                 interruption=None
@@ -288,7 +288,7 @@ def _disrupted(job: ObservedJob, *, nodes: int, nodes_seen: NodeStates) -> Attem
         return AttemptOutcome(
             outcome=Outcome.PREEMPTED,
             reason=Reason.DISRUPTED,
-            sentence=f"a pod of Job {job.name} was disrupted and is gone: {job.failed_message}",
+            message=f"a pod of Job {job.name} was disrupted and is gone: {job.failed_message}",
             interruption=None if lost is None else of_node(lost),
         )
     return None
@@ -338,11 +338,11 @@ def _node_lost(job: ObservedJob, *, nodes: int, nodes_seen: NodeStates, now: flo
             or _leaving(seat, job)
         )
         if what is not None:
-            reason, interruption, sentence = what
+            reason, interruption, message = what
             return AttemptOutcome(
                 outcome=Outcome.PREEMPTED,
                 reason=reason,
-                sentence=sentence,
+                message=message,
                 interruption=interruption,
                 exit_code=seat.pod.end.exit_code if seat.pod is not None and seat.pod.end is not None else None,
             )
@@ -359,8 +359,8 @@ def _gone(seat: _Seat, job: ObservedJob, *, now: float) -> _Loss | None:
     late = now >= seat.node.gone_since + NODE_GONE_SECONDS
     if not (_is_going(seat.pod) or _has_ended_in_part(job) or late):
         return None
-    sentence = f"node {seat.node.name}{_of_pod(seat)} is gone from the cluster"
-    return Reason.NODE_LOST, of_node(seat.node), sentence
+    message = f"node {seat.node.name}{_of_pod(seat)} is gone from the cluster"
+    return Reason.NODE_LOST, of_node(seat.node), message
 
 
 def _silent(seat: _Seat, job: ObservedJob, *, silent_seconds: float, now: float) -> _Loss | None:
@@ -397,8 +397,8 @@ def _leaving(seat: _Seat, job: ObservedJob) -> _Loss | None:
     if not is_first or any(_mute_reason(pod) in (Reason.STALLED, Reason.JOIN_TIMEOUT) for pod in job.pods):
         return None
     who = "a pod" if seat.pod is None else f"pod {seat.pod.name}"
-    sentence = f"{who} was told to end on node {seat.node.name}, which is about to go ({taint})"
-    return Reason.NODE_LEAVING, LEAVING[taint], sentence
+    message = f"{who} was told to end on node {seat.node.name}, which is about to go ({taint})"
+    return Reason.NODE_LEAVING, LEAVING[taint], message
 
 
 def _of_pod(seat: _Seat) -> str:
@@ -477,7 +477,7 @@ def _result_lost(job: ObservedJob) -> AttemptOutcome | None:
     return AttemptOutcome(
         outcome=Outcome.FAILED,
         reason=Reason.RESULT_LOST,
-        sentence=f"Job {job.name} completed and its result is lost: {why}",
+        message=f"Job {job.name} completed and its result is lost: {why}",
         exit_code=0,
     )
 
@@ -490,14 +490,14 @@ def _failed(job: ObservedJob, *, nodes_seen: NodeStates, now: float) -> AttemptO
         return AttemptOutcome(
             outcome=Outcome.FAILED,
             reason=Reason.TIMED_OUT,
-            sentence=f"Job {job.name} was stopped by its deadline: {job.failed_message or 'active for too long'}",
+            message=f"Job {job.name} was stopped by its deadline: {job.failed_message or 'active for too long'}",
         )
     found = [(_reason_of(pod), pod) for pod in job.pods if pod.end is not None and pod.end.exit_code != 0]
     if not found:
         return AttemptOutcome(
             outcome=Outcome.FAILED,
             reason=Reason.EXITED,
-            sentence=f"Job {job.name} failed and no pod of it says why: {job.failed_message or job.failed_reason}",
+            message=f"Job {job.name} failed and no pod of it says why: {job.failed_message or job.failed_reason}",
         )
     reason, pod = min(found, key=lambda pair: (_TELLING.index(pair[0]), pair[1].index))
     assert pod.end is not None
@@ -506,7 +506,7 @@ def _failed(job: ObservedJob, *, nodes_seen: NodeStates, now: float) -> AttemptO
     return AttemptOutcome(
         outcome=Outcome.FAILED,
         reason=reason,
-        sentence=_failure_sentence(pod, reason),
+        message=_failure_message(pod, reason),
         exit_code=pod.end.exit_code,
     )
 
@@ -517,7 +517,7 @@ def _deleted(job: ObservedJob) -> AttemptOutcome | None:
     return AttemptOutcome(
         outcome=Outcome.FAILED,
         reason=Reason.JOB_VANISHED,
-        sentence=f"Job {job.name} was deleted by somebody else while it ran",
+        message=f"Job {job.name} was deleted by somebody else while it ran",
     )
 
 
@@ -526,7 +526,7 @@ def _image_not_started(job: ObservedJob, *, now: float) -> AttemptOutcome | None
         late = pod.scheduled_at is not None and now >= pod.scheduled_at + IMAGE_GRACE_SECONDS
         if pod.waiting_reason in _IMAGE_AT_ONCE or (pod.waiting_reason in _IMAGE_AFTER_GRACE and late):
             reason = Reason.IMAGE_INVALID if pod.waiting_reason in _IMAGE_AT_ONCE else Reason.IMAGE_NOT_STARTED
-            return AttemptOutcome(outcome=Outcome.FAILED, reason=reason, sentence=_image_sentence(pod))
+            return AttemptOutcome(outcome=Outcome.FAILED, reason=reason, message=_image_message(pod))
     return None
 
 
@@ -537,15 +537,15 @@ def _timed_out(job: ObservedJob, *, nodes: int, timing: Timing, now: float) -> A
         return AttemptOutcome(
             outcome=Outcome.FAILED,
             reason=Reason.POD_VANISHED,
-            sentence=f"only {len(job.pods)} of {nodes} pods of Job {job.name} are left: somebody deleted the others",
+            message=f"only {len(job.pods)} of {nodes} pods of Job {job.name} are left: somebody deleted the others",
         )
     if all_running_since(job, nodes=nodes) is not None:
         return AttemptOutcome(
             outcome=Outcome.FAILED,
             reason=Reason.TIMED_OUT,
-            sentence=f"Job {job.name} ran for more than limits.attemptTimeout ({timing.attempt_timeout} s)",
+            message=f"Job {job.name} ran for more than limits.attemptTimeout ({timing.attempt_timeout} s)",
         )
-    reason, why = pending_sentence(job, nodes=nodes) or _not_started(job) or ("NoCapacity", "and nobody says why")
+    reason, why = pending_message(job, nodes=nodes) or _not_started(job) or ("NoCapacity", "and nobody says why")
     return AttemptOutcome(
         outcome=Outcome.FAILED,
         reason={
@@ -554,7 +554,7 @@ def _timed_out(job: ObservedJob, *, nodes: int, timing: Timing, now: float) -> A
             "VolumeNotMounted": Reason.VOLUME_NOT_MOUNTED,
             _NOT_STARTED: Reason.POD_NOT_STARTED,
         }.get(reason, Reason.NO_CAPACITY),
-        sentence=f"not all of {nodes} pods ran within limits.schedulingTimeout ({timing.scheduling_timeout} s): {why}",
+        message=f"not all of {nodes} pods ran within limits.schedulingTimeout ({timing.scheduling_timeout} s): {why}",
     )
 
 
@@ -600,7 +600,7 @@ def _reason_of(pod: ObservedPod) -> Reason:
     return _REASON_BY_CODE.get(code, Reason.EXITED) if code is not None else Reason.EXITED
 
 
-def _failure_sentence(pod: ObservedPod, reason: Reason) -> str:
+def _failure_message(pod: ObservedPod, reason: Reason) -> str:
     assert pod.end is not None
     ending = _ending(pod)
     if isinstance(ending, Failure):
@@ -626,13 +626,13 @@ def _said(message: str | None) -> str:
     return ": it had written a result before it ended"
 
 
-def _image_sentence(pod: ObservedPod) -> str:
+def _image_message(pod: ObservedPod) -> str:
     said = _one_line(pod.waiting_message or "no message")
     return f"pod {pod.name} does not start: {pod.waiting_reason}: {said}"
 
 
 def _one_line(text: str) -> str:
-    """A sentence without line breaks and colours: what a program or a runtime says goes on for pages."""
+    """A message without line breaks and colours: what a program or a runtime says goes on for pages."""
     return " ".join("".join(one if one.isprintable() else " " for one in records.COLOURS.sub("", text)).split())
 
 

@@ -45,19 +45,19 @@ def begin(
     """
     missing = sorted({name for block in study.spec.sweep for name in block.pools} - {pool.name for pool in pools})
     if study.spec.suspend:
-        return _waiting(study, reason=conditions.BY_USER, sentence="set spec.suspend to false to start", now=now)
+        return _waiting(study, reason=conditions.BY_USER, message="set spec.suspend to false to start", now=now)
     if missing and now < study.created_at + POOL_GRACE_SECONDS:
-        sentence = f"waiting for GpuPool {', '.join(missing)}: not there yet"
+        message = f"waiting for GpuPool {', '.join(missing)}: not there yet"
         requeue_at = study.created_at + POOL_GRACE_SECONDS
-        return _waiting(study, reason=conditions.WAITING_FOR_POOLS, sentence=sentence, now=now, requeue_at=requeue_at)
+        return _waiting(study, reason=conditions.WAITING_FOR_POOLS, message=message, now=now, requeue_at=requeue_at)
     plan = freeze(study.spec, pools, rfc3339(now), nodes)
     plan = with_baseline(plan)
     if (problem := too_large(plan)) is not None:
         requeue_at = now + _LOOK_AGAIN_SECONDS
-        return _waiting(study, reason=conditions.PLAN_TOO_LARGE, sentence=problem, now=now, requeue_at=requeue_at)
+        return _waiting(study, reason=conditions.PLAN_TOO_LARGE, message=problem, now=now, requeue_at=requeue_at)
     if (problem := unpriced(plan, study.spec.limits.budget)) is not None:
         requeue_at = now + _LOOK_AGAIN_SECONDS
-        return _waiting(study, reason=conditions.BUDGET_WITHOUT_PRICE, sentence=problem, now=now, requeue_at=requeue_at)
+        return _waiting(study, reason=conditions.BUDGET_WITHOUT_PRICE, message=problem, now=now, requeue_at=requeue_at)
     return plan
 
 
@@ -102,14 +102,14 @@ def unpriced(plan: Plan, budget: str | None) -> str | None:
     return None
 
 
-def _waiting(study: Study, *, reason: str, sentence: str, now: float, requeue_at: float | None = None) -> NotYet:
+def _waiting(study: Study, *, reason: str, message: str, now: float, requeue_at: float | None = None) -> NotYet:
     suspended = study.spec.suspend
     found = [
         conditions.condition(
             type_,
             holds=holds,
             reason=reason,
-            message=sentence,
+            message=message,
             before=study.conditions,
             generation=study.generation,
             now=now,

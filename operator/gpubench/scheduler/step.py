@@ -58,7 +58,7 @@ class Step(NamedTuple):
     pending: Waits | None  # why a gang waits
     admission: Admission | None  # whether Kueue lets the Jobs run
     spent: Spent | None
-    exhausted: str | None  # what the budget leaves out, in a sentence
+    exhausted: str | None  # what the budget leaves out, as a message
     now: float
 
     @property
@@ -189,7 +189,7 @@ def _end(
         nodes_seen=on,
     )
     if end is None and observed.study.spec.suspend:
-        return AttemptOutcome(outcome=Outcome.STOPPED, reason=Reason.SUSPENDED, sentence="the study was suspended")
+        return AttemptOutcome(outcome=Outcome.STOPPED, reason=Reason.SUSPENDED, message="the study was suspended")
     return end
 
 
@@ -271,7 +271,7 @@ def _ended(
             "disruption": end.disruption,
             "interruption": end.interruption,
             "drilled": drill.struck(job) if end.outcome is Outcome.PREEMPTED else None,
-            "sentence": conditions.clamped(end.sentence, 1024),
+            "sentence": conditions.clamped(end.message, 1024),
             "exit_code": end.exit_code,
             "ended_at": ended_at,
             "node_seconds": _node_seconds(job, until=held_until),
@@ -418,7 +418,7 @@ def stuck_at(job: ObservedJob) -> float | None:
 def _of_live(plan: Plan, live: Sequence[ObservedJob], *, now: float) -> Waits | None:
     nodes = {trial.id: plan.points[trial.point].nodes for trial in plan.trials}
     for job in live:
-        said = outcome.pending_sentence(job, nodes=nodes[job.trial])
+        said = outcome.pending_message(job, nodes=nodes[job.trial])
         if said is not None and now >= job.begun_at + NEWS_AFTER_SECONDS:
             return Waits(*said)
     return None
@@ -465,7 +465,7 @@ def admission(
     said = f": {' '.join(waiting.queue_message.split())}" if waiting.queue_message else ""
     if times := len(entries[waiting.key].segments):
         often = "once" if times == 1 else f"{times} times"
-        sentence = f"Job {waiting.name} was evicted from queue {queue} {often}, and waits to be admitted again{said}"
-        return Admission(holds=False, reason=conditions.QUEUE_EVICTED, message=sentence)
-    sentence = f"Job {waiting.name} waits in queue {queue}{said}"
-    return Admission(holds=False, reason=conditions.WAITING_FOR_QUEUE, message=sentence)
+        message = f"Job {waiting.name} was evicted from queue {queue} {often}, and waits to be admitted again{said}"
+        return Admission(holds=False, reason=conditions.QUEUE_EVICTED, message=message)
+    message = f"Job {waiting.name} waits in queue {queue}{said}"
+    return Admission(holds=False, reason=conditions.WAITING_FOR_QUEUE, message=message)
