@@ -34,7 +34,7 @@ from gpubench.plan.plan import ImportedPoint, ImportedRun, Plan, Point
 from gpubench.records import Environment, Result
 from gpubench.scheduler import stopping, trials
 from gpubench.scheduler.conditions import clamped
-from gpubench.scheduler.environments import distinct, ground
+from gpubench.scheduler.environments import distinct, key_of
 from gpubench.scheduler.ledger import AttemptRecord, Ledger
 from gpubench.scheduler.trials import PointStatus, TrialState, TrialStatus
 from gpubench.stats import gang, intervals
@@ -95,7 +95,7 @@ def measured_points(plan: Plan, trials: Mapping[str, TrialStatus]) -> list[Measu
 
 def _measured(plan: Plan, point: Point, of_point: Sequence[TrialStatus]) -> MeasuredPoint | None:
     """The throughputs of the repeats; None when there are none, or when they may not be averaged."""
-    found = trials.grounds(of_point)
+    found = trials.environment_keys(of_point)
     if len(found) != 1:
         return None
     baseline = plan.pool(point.key.pool).spec.scaling_baseline
@@ -357,7 +357,7 @@ def efficiencies_on_line(
 # throughputs behind it are often in a chart only. Their `basis` and a warning say whose they are.
 
 #: Of all figures of one import: they come from one place, which nobody recorded.
-_GROUND = EnvironmentKey("imported", "")
+_IMPORTED = EnvironmentKey("imported", "")
 
 
 def _imported_entry(plan: Plan, index: int) -> MeasuredPoint | None:
@@ -371,7 +371,7 @@ def _imported_entry(plan: Plan, index: int) -> MeasuredPoint | None:
     return MeasuredPoint(
         point=point,
         values=values,
-        environment=_GROUND,
+        environment=_IMPORTED,
         scaling_baseline=baseline if baseline != point.key.pool else None,
     )
 
@@ -497,7 +497,7 @@ def environments_met(ledger: Ledger) -> tuple[EnvironmentFacts, ...]:
     """What the figures depend on, for the status; the first that were met where there are too many."""
     known = ledger.environment_by_key()
     in_time = sorted(ledger.records, key=lambda record: (record.ended_at or 0.0, record.key))
-    met = distinct(found for record in in_time if (found := ground(record)) is not None and found.environment)
+    met = distinct(found for record in in_time if (found := key_of(record)) is not None and found.environment)
     return tuple(
         _facts(one, known.get(one.environment)).model_copy(update={"links": _links(in_time, one.environment)})
         for one in met[: status_sizes.ENVIRONMENTS_SHOWN_MAX]
