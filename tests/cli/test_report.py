@@ -222,7 +222,7 @@ def test_a_missing_chart_says_why(tmp_path: Path) -> None:
 
 
 def test_series_differ_in_mark_and_line_and_not_in_colour_alone() -> None:
-    marks = tuple(Mark(x=x, y=x, said=(str(x), str(x))) for x in (1.0, 2.0))
+    marks = tuple(Mark(x=x, y=x, cells=(str(x), str(x))) for x in (1.0, 2.0))
     names = [f"series {number}" for number in range(8)]
     drawn = page.svg(
         Curves(

@@ -13,8 +13,7 @@ from gpubench.api import status_sizes
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.point_result import PointState
 from gpubench.records import Environment
-from gpubench.scheduler import environments
-from gpubench.scheduler import ledger
+from gpubench.scheduler import environments, ledger
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, Reason
 from gpubench.scheduler.observed import ObservedNode
 from gpubench.stats.efficiency import EnvironmentKey

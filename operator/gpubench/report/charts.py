@@ -75,7 +75,7 @@ class Mark(FrozenModel):
     y_high: float | None = None
     label: str = ""  # beside it
     hollow: bool = False  # it was not run, or never settled
-    said: tuple[str, ...]  # the cells of its row in the table, the name of the series left out
+    cells: tuple[str, ...]  # those of its row in the table, the name of the series left out
 
 
 class Series(FrozenModel):
@@ -96,7 +96,7 @@ class Bar(FrozenModel):
     low: float | None = None
     high: float | None = None
     hollow: bool = False
-    said: str
+    text: str
 
 
 class _Chart(FrozenModel):
@@ -132,7 +132,7 @@ class Curves(_Chart):
     steps_name: str = ""
 
     def _rows(self) -> tuple[tuple[str, ...], ...]:
-        return tuple((series.name, *mark.said) for series in self.series for mark in series.marks)
+        return tuple((series.name, *mark.cells) for series in self.series for mark in series.marks)
 
 
 class Bars(_Chart):
@@ -143,7 +143,7 @@ class Bars(_Chart):
     bars: tuple[Bar, ...]
 
     def _rows(self) -> tuple[tuple[str, ...], ...]:
-        return tuple((bar.name, bar.said) for bar in self.bars)
+        return tuple((bar.name, bar.text) for bar in self.bars)
 
 
 Chart = Curves | Bars
@@ -431,7 +431,7 @@ def _mark(point: PointResult, kind: str, scale: _Scale) -> Mark | None:
         y_low=found.low,
         y_high=found.high,
         hollow=_is_hollow(point),
-        said=(str(point.workers), shown),
+        cells=(str(point.workers), shown),
     )
 
 
@@ -542,7 +542,7 @@ def _offered(offer: _Offer, unit: text.TimeUnit, best: Sequence[_Offer]) -> Mark
         y_high=_float(offer.cost.high),
         label=str(point.workers) if any(offer is one for one in best) else "",
         hollow=_is_hollow(point),
-        said=(offer.entry.shape_name, text.bounded(offer.seconds, per=unit.seconds), text.money(offer.cost)),
+        cells=(offer.entry.shape_name, text.bounded(offer.seconds, per=unit.seconds), text.money(offer.cost)),
     )
 
 
@@ -599,7 +599,7 @@ def _cost_bars(
                 low=_float(cost.low),
                 high=_float(cost.high),
                 hollow=_is_hollow(entry.point),
-                said=text.money(cost),
+                text=text.money(cost),
             )
             for entry, cost in shown
         ),
@@ -768,7 +768,7 @@ def _gain_marks(owner: OwnedNode, own: _Node, other: _Node, rate: Rate) -> tuple
             x=use.mean,
             y=gain.mean,
             hollow=own.hollow or other.hollow,
-            said=(text.percent(use), text.bounded(gain)),
+            cells=(text.percent(use), text.bounded(gain)),
         )
         for use, gain in ((Interval(mean=float(one.utilisation)), Interval(mean=float(one.gain))) for one in found)
     )
@@ -823,8 +823,8 @@ def _bill_bars(bills: Sequence[PointBill], *, currency: str, title: str, name: s
 
     def bar(part: str, paid: Decimal, *, start: Decimal, hollow: bool) -> Bar:
         percent = f" ({text.part(str(paid), of=total)} %)" if total else ""
-        said = f"{currency} {text.amount(paid)}{percent}"
-        return Bar(name=part, value=float(paid), start=float(start), hollow=hollow, said=said)
+        shown = f"{currency} {text.amount(paid)}{percent}"
+        return Bar(name=part, value=float(paid), start=float(start), hollow=hollow, text=shown)
 
     before, bars = Decimal(0), []
     for field, part in tables.BILL_PARTS.items():
