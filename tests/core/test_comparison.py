@@ -144,13 +144,16 @@ def test_runs_that_never_settled_have_no_verdict() -> None:
 @pytest.mark.parametrize(
     ("found", "why"),
     [
-        (None, "there was no GpuBenchmark last-week in this namespace when the study was planned"),
-        (reference({0: RATES}, finished=False), "GpuBenchmark last-week had not finished when the study was planned"),
+        (None, "there was no GpuBenchmark last-week in this namespace when the benchmark was planned"),
+        (
+            reference({0: RATES}, finished=False),
+            "GpuBenchmark last-week had not finished when the benchmark was planned",
+        ),
         (reference({}, readable=False), "GpuBenchmark last-week cannot be read by this version"),
-        (reference({}), "last-week has measured no point that this study has, too"),
+        (reference({}), "last-week has measured no point that this benchmark has, too"),
         (
             reference({0: RATES}, builders.plan(builders.spec(builders.block(batchPerWorker=[32])))),
-            "last-week has measured no point that this study has, too",
+            "last-week has measured no point that this benchmark has, too",
         ),
     ],
 )

@@ -105,8 +105,8 @@ def test_spot_that_costs_more_says_so() -> None:
             "USD",
             "cannot tell what cheap saves: the on-demand price of one node for one hour must be",
         ),
-        (builders.pool("cpu", price=None), "USD", "cannot tell what cheap saves: cpu has no price in this study"),
-        (rented("other", "1"), "USD", "cannot tell what cheap saves: cpu has no price in this study: name it"),
+        (builders.pool("cpu", price=None), "USD", "cannot tell what cheap saves: cpu has no price in this benchmark"),
+        (rented("other", "1"), "USD", "cannot tell what cheap saves: cpu has no price in this benchmark: name it"),
         (rented("cpu", "1", price={"currency": "EUR"}), None, "USD and EUR cannot be added or compared"),
     ],
 )

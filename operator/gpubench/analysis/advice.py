@@ -57,7 +57,7 @@ class _Entry(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """What a study knows of one kind of work."""
+    """What a benchmark knows of one kind of work."""
 
     entries: Sequence[_Entry]  # its points that have figures
     everything: Sequence[_Entry]  # and those of all other work
@@ -261,7 +261,7 @@ def _laws(entries: Sequence[_Entry], everything: Sequence[_Entry]) -> dict[_Line
 
 
 def _lines(everything: Sequence[_Entry]) -> dict[tuple[_LineKey, tuple[object, ...]], list[_Entry]]:
-    """All lines of a study, by their key and their work."""
+    """All lines of a benchmark, by their key and their work."""
     found: dict[tuple[_LineKey, tuple[object, ...]], list[_Entry]] = {}
     for one in everything:
         for key in _keys(one.point) if one.point.basis in SOURCES else ():
@@ -358,7 +358,7 @@ def _surer(
 
 
 def _runs(plan: Plan) -> int:
-    """As many as the study makes of a point, and enough for an interval."""
+    """As many as the benchmark makes of a point, and enough for an interval."""
     return max(intervals.REPEATS_FOR_INTERVAL, *(len(one) for one in plan.repeats_of_points()))
 
 
@@ -408,7 +408,7 @@ def _pools_begun(plan: Plan, ledger: Ledger) -> set[str]:
 
 
 def _run_seconds(plan: Plan, ledger: Ledger, entries: Sequence[_Entry], gang: Gang) -> Decimal | None:
-    """How long the study's runs nearest to a gang held their nodes; else warm-up and measured time, which are less."""
+    """How long the runs nearest to a gang held their nodes; else warm-up and measured time, which are less."""
     by_index = {one.number: one.point for one in entries}
     trials = {trial.id: by_index[trial.point] for trial in plan.trials if trial.point in by_index}
     held = [

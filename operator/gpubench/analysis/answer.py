@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the figures of a study say, in a few sentences: the fastest, the cheapest, how it scales, what is missing.
+"""What the figures of a benchmark say, in a few sentences: the fastest, the cheapest, how it scales, what is missing.
 
 Points whose 95 % intervals overlap are a tie, and a difference without intervals is called untested. Workloads,
 precisions, data and numbers of epochs are never ranked against each other: they are different work; points that never
@@ -33,7 +33,7 @@ class _Ranking:
 
 
 def answer(results: tuple[PointResult, ...], *, advice: Sequence[str] = ()) -> str:
-    """The answer so far. It is complete once every point has ended. Advice on the study's objective comes first."""
+    """The answer so far. It is complete once every point has ended. Advice on the benchmark's objective comes first."""
     groups = list(dict.fromkeys(work(point) for point in results))
     parts = [_of_group([point for point in results if work(point) == group]) for group in groups]
     return _fit([*advice, *(part for part in parts if part), *_missing(results)])

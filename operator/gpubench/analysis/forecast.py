@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long a study will take and what its attempts will be billed, before it has run: with an interval and its grounds.
+"""How long a benchmark will take and what its attempts will be billed, before it has run: with an interval and why.
 
 The time of an attempt is `plan.estimate`'s, its bill that of `cost.billing`. All trials of a point err in the same
 direction, and so may all points: the ends of the whole are those at which every trial is at its short or its long end.
@@ -66,14 +66,14 @@ class Forecast:
 
 
 class Earlier(NamedTuple):
-    """A study that has run, as its plan and ledger have it."""
+    """A benchmark that has run, as its plan and ledger have it."""
 
     plan: Plan
     ledger: Ledger
 
 
 def forecast(plan: Plan, *, parallel_trials: int, earlier: Sequence[Earlier] = ()) -> Forecast:
-    """The forecast of a plan, from studies of before where they have attempts at the same points."""
+    """The forecast of a plan, from benchmarks of before where they have attempts at the same points."""
     points = tuple(_outlook(plan, point, earlier) if point.runs else None for point in plan.points)
     least = tuple(filter(plan.is_certain, plan.trials))
     return Forecast(
@@ -90,7 +90,7 @@ def forecast(plan: Plan, *, parallel_trials: int, earlier: Sequence[Earlier] = (
 
 
 def earlier_seconds(plan: Plan, point: Point, earlier: Iterable[Earlier]) -> tuple[float, ...]:
-    """How long attempts of earlier studies held their nodes that did the same as one at this point and succeeded."""
+    """How long attempts of earlier benchmarks held their nodes that did the same as one at this point and succeeded."""
     found: list[float] = []
     for study in earlier:
         alike = {

@@ -252,11 +252,11 @@ def _recovery_time(found: Sequence[Recovery]) -> RecoveryTime | None:
     )
 
 
-# --- a study ----------------------------------------------------------------------------------------------------------
+# --- a benchmark ------------------------------------------------------------------------------------------------------
 
 
 def of_study(plan: Plan, ledger: Ledger) -> Goodput | None:
-    """What became of the node time of a study so far; None before an attempt has ended."""
+    """What became of the node time of a benchmark so far; None before an attempt has ended."""
     trials = {trial.id: plan.points[trial.point] for trial in plan.trials}
     uses = by_attempt(plan, ledger)
     groups: dict[str, list[tuple[Point, AttemptRecord]]] = {}
@@ -471,7 +471,8 @@ def _spot(plan: Plan, pool: str, other: str, ended: Sequence[_Ended]) -> PoolCom
     rate = pool_prices.planned_rate(plan, pool)
     if rate is None or on_demand is None:
         missing = pool if rate is None else other
-        why = f"{missing} has no price in this study: name it in a block, with a price; with measuredBy it is not run"
+        remedy = "name it in a block, with a price; with measuredBy it is not run"
+        why = f"{missing} has no price in this benchmark: {remedy}"
         return _said(pool, other, f"cannot tell what {pool} saves: {why}")
     try:
         return _saving(plan, pool, other, rates=(rate, on_demand), ended=ended)
@@ -564,7 +565,7 @@ def _owning(plan: Plan, own: str, other: str, pair: tuple[_Figure, _Figure]) -> 
     ownership, rented = pool_prices.planned_ownership(plan, own), pool_prices.planned_rate(plan, other)
     hour = pool_prices.planned_rate(plan, own)
     if ownership is None or rented is None or hour is None:
-        why = "one of the two has no price in the study's currency: give its rate in spec.exchangeRates"
+        why = "one of the two has no price in the benchmark's currency: give its rate in spec.exchangeRates"
         return _said(own, other, f"cannot tell from how much use on {own} pays: {why}")
     (point, rate), (there, rate_there) = pair
     nodes, nodes_there = (one.nodes * pool_prices.paid_share(plan, one) for one in (point, there))

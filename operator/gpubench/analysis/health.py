@@ -4,9 +4,9 @@
 A figure of a throttled card is a true figure of that card and no figure of the pool. Nothing is thrown away here: who
 reads the figure is told which node it came from, and how far below its pool that node is.
 
-A test is held against the pool's history over all studies, as it was when the attempt ended: its record has what was
+A test is held against the pool's history over all benchmarks, as it was when the attempt ended: its record has what was
 usual then (`scheduler.node_tests`). Where that history was too short, or nobody kept one, as on a single machine, it is
-held against the study's own tests.
+held against the benchmark's own tests.
 
 Must not happen: a healthy node that is named because a pool's tests scatter widely, or hardly at all. So a reading is
 weak only when it is both an outlier and a tenth below the others. And a warning that changes with the moment at which
@@ -37,7 +37,7 @@ _UNITS: Mapping[Test, tuple[str, float, str]] = {
 
 
 def spread(figures: Sequence[float]) -> Spread | None:
-    """The spread of a study's own readings, that of the node in question among them; None of too few to judge one."""
+    """The spread of a benchmark's own readings, that of the node in question included; None of too few to judge one."""
     return None if len(figures) <= node_tests.HISTORY_MIN else node_tests.of_figures(figures)
 
 
@@ -55,8 +55,8 @@ def is_weak(figure: float, pool: Spread) -> bool:
 def weak_trials(plan: Plan, records: Iterable[AttemptRecord]) -> dict[str, Weak]:
     """What is to be said of each trial whose test was far below what its pool is like.
 
-    Where the study's own tests decide, later ones count as well: a weak node is named at the first trial that met it,
-    once the pool is known.
+    Where the benchmark's own tests decide, later ones count as well: a weak node is named at the first trial that met
+    it, once the pool is known.
     """
     records = tuple(records)
     own = node_tests.readings(plan, records)

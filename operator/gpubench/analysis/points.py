@@ -228,7 +228,7 @@ def _stopping(plan: Plan, trials: Sequence[TrialStatus]) -> Stopping | None:
 # one. No efficiency is made of a derived figure: its `values` are empty, its `basis` and a warning say what it is.
 
 _OPEN = frozenset({PointState.PENDING, PointState.RUNNING})
-_NO_SOURCE = "no point of this study stands for it"
+_NO_SOURCE = "no point of this benchmark stands for it"
 NO_THROUGHPUT = "its samples per second are not known"
 _STEADIER = "give measure.warmUp and duration more time"
 
@@ -316,7 +316,7 @@ def _why_none(source: PointResult, alike: Sequence[PointResult]) -> str:
         for warning in result.warnings:
             if warning.reason is WarningReason.NO_EFFICIENCY:
                 return f"of {_place(result)}, {warning.message}"
-    return "measure one in this study, or set measuredBy.workers to the smallest worker count of the others"
+    return "measure one in this benchmark, or set measuredBy.workers to the smallest worker count of the others"
 
 
 def _of_source(

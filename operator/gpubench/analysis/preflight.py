@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a cluster can run studies: what was asked of it, judged; each finding with what to do.
+"""Whether a cluster can run benchmarks: what was asked of it, judged; each finding with what to do.
 
 Must not happen: a guess that passes for knowledge. What cannot be known from outside is a warning that says so.
 """
@@ -30,8 +30,8 @@ class State(StrEnum):
     """How a finding is meant."""
 
     OK = "ok"
-    WARNING = "warning"  # studies may run; or it cannot be known
-    FAILED = "failed"  # studies will not run, or not finish
+    WARNING = "warning"  # benchmarks may run; or it cannot be known
+    FAILED = "failed"  # benchmarks will not run, or not finish
 
 
 class Finding(FrozenModel):
@@ -153,7 +153,7 @@ def person(answers: Sequence[Answer], *, namespace: str) -> Finding:
     area = "your permissions"
     refused = [answer for answer in answers if not answer.allowed]
     if not refused:
-        return Finding(area=area, state=State.OK, says=f"you may run and read studies in {namespace}")
+        return Finding(area=area, state=State.OK, says=f"you may run and read benchmarks in {namespace}")
     return Finding(
         area=area,
         state=State.WARNING,
@@ -230,7 +230,7 @@ def network(daemon_sets: Sequence[Object], nodes: Sequence[Object]) -> Finding:
         area=area,
         state=State.WARNING,
         says="nothing is known here that enforces policies",
-        remedy="studies run all the same; others could reach their pods, who then still need the study's token",
+        remedy="benchmarks run all the same; others could reach their pods, who then still need the benchmark's token",
     )
 
 
@@ -339,7 +339,7 @@ def storage(classes: Sequence[Object]) -> Finding:
         area=area,
         state=State.WARNING,
         says=f"StorageClass: {says}",
-        remedy=f"studies run without; volumes for data must be made or their class named, and {several}",
+        remedy=f"benchmarks run without; volumes for data must be made or their class named, and {several}",
     )
 
 

@@ -157,7 +157,7 @@ def _draft(group: Sequence[Node], nodes: Sequence[Node]) -> Proposal:
     if gpus and accelerator is None:
         remarks += ("No label says which GPU this is: write its name as accelerator, such as A100-40GB.",)
     remarks += tuple(
-        f"The taint {toleration.key} was put there by somebody: ask whether studies may run on these nodes."
+        f"The taint {toleration.key} was put there by somebody: ask whether benchmarks may run on these nodes."
         for toleration in tolerations
         if not node_facts.is_of_the_kind(toleration)
     )

@@ -42,7 +42,7 @@ _SAME_RUNS = Interval(mean=1.0, low=1.0, high=1.0)  # nothing but certain prices
 
 
 class Points(NamedTuple):
-    """The points of a study, and what stands behind their results."""
+    """The points of a benchmark, and what stands behind their results."""
 
     plan: Plan
     results: Sequence[PointResult]

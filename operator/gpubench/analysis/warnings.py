@@ -280,5 +280,5 @@ def _baseless(plan: Plan, baseline: str) -> str | None:
     """Why a pool is no base of an efficiency, as the rest of a sentence; None where it is one."""
     pool = next((pool.spec for pool in plan.pools if pool.name == baseline), None)
     if pool is None:
-        return "is not in this study: name it in the same block"
+        return "is not in this benchmark: name it in the same block"
     return None if pool.measured_by is None else "is never run itself: name a pool that is measured"

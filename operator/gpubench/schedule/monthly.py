@@ -93,7 +93,7 @@ def _priced(
     ]
     currency = spec.costs.currency or next((paid.currency for _, paid in nodes), None)
     if currency is None:
-        raise CostError("the study runs on no pool, give its GpuPools a price")
+        raise CostError("the benchmark runs on no pool, give its GpuPools a price")
     fees = [(fee, Amount(value=Decimal(fee.amount) * Decimal(fee.count), currency=currency)) for fee in spec.costs.fees]
     of_runs = [(fee.name, paid.times(runs)) for fee, paid in fees if fee.per is FeePer.RUN]
     fixed = [(fee.name, paid) for fee, paid in fees if fee.per is FeePer.MONTH]

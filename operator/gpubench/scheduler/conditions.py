@@ -16,11 +16,11 @@ FINISHED = "Finished"
 SUCCEEDED = "Succeeded"
 PROGRESSING = "Progressing"
 SUSPENDED = "Suspended"
-COMPARISON_PASSED = "ComparisonPassed"  # of a finished study with spec.compareTo; its reason is the verdict
+COMPARISON_PASSED = "ComparisonPassed"  # of a finished benchmark with spec.compareTo; its reason is the verdict
 GANG_PENDING = "GangPending"  # a gang has no nodes, no pods or no image, and the message says what the cluster said
 BUDGET_EXHAUSTED = "BudgetExhausted"  # as a type: trials are left that do not fit into limits.budget; and why it ended
 
-ADMITTED = "Admitted"  # with spec.queueName: whether Kueue lets the study's Jobs run, and what it says where not
+ADMITTED = "Admitted"  # with spec.queueName: whether Kueue lets the benchmark's Jobs run, and what it says where not
 
 # Reasons.
 WAITING_FOR_POOLS = "WaitingForPools"

@@ -75,7 +75,7 @@ def _suspension(study: Study, new: GpuBenchmarkStatus) -> Sequence[Event]:
     if study.spec.suspend and not was:
         return (Event(type="Normal", reason=SUSPENDED, message="running attempts are stopped, none is started"),)
     if was and not study.spec.suspend:
-        return (Event(type="Normal", reason=RESUMED, message="the study goes on"),)
+        return (Event(type="Normal", reason=RESUMED, message="the benchmark goes on"),)
     return ()
 
 
@@ -119,7 +119,7 @@ def _transitions(study: Study, new: GpuBenchmarkStatus) -> Sequence[Event]:
     found: list[Event] = []
     was_exhausted = conditions.holds(study.conditions, conditions.BUDGET_EXHAUSTED)
     if was_exhausted and not conditions.holds(new.conditions, conditions.BUDGET_EXHAUSTED):
-        message = "there is room in limits.budget: the study goes on"
+        message = "there is room in limits.budget: the benchmark goes on"
         found.append(Event(type="Normal", reason=RESUMED, message=message))
     found += _admission(study, new)
     for condition in new.conditions:
@@ -145,7 +145,7 @@ def _admission(study: Study, new: GpuBenchmarkStatus) -> Sequence[Event]:
 
 
 def _comparison(new: GpuBenchmarkStatus) -> Sequence[Event]:
-    """What a study with a baseline says of it at its end."""
+    """What a benchmark with a baseline says of it at its end."""
     if new.comparison is None:
         return ()
     is_slower = new.comparison.verdict is Judgement.FAIL

@@ -19,7 +19,7 @@ from gpubench.values import FrozenModel
 
 SHARD_BYTES_MAX = 512 * 1024  # of a ConfigMap; etcd refuses objects over 1.5 MiB
 
-#: Environments that a study keeps: a pool of equal nodes has one. A program of a user's own could make up any number.
+#: Environments that a benchmark keeps: a pool of equal nodes has one. A user's own program could make up any number.
 ENVIRONMENTS_MAX = 64
 ENVIRONMENT_BYTES_MAX = 8 * 1024
 _ENVIRONMENT = "environment."  # no trial's id: those have eight characters
@@ -31,7 +31,7 @@ class Outcome(StrEnum):
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
     PREEMPTED = "Preempted"
-    STOPPED = "Stopped"  # by the study itself, suspended or at the end of its budget: held against nobody
+    STOPPED = "Stopped"  # by the benchmark itself, suspended or at the end of its budget: held against nobody
 
 
 class Interruption(StrEnum):
@@ -83,7 +83,7 @@ PodTimes = tuple[float, float | None, float]
 
 
 class Usual(FrozenModel):
-    """What the tests of one kind on an attempt's pool were like when it ended, over all studies, its own left out."""
+    """What tests of one kind on an attempt's pool were like when it ended, over all benchmarks, its own left out."""
 
     test: Test
     median: float
@@ -141,7 +141,7 @@ class AttemptRecord(checksum.Stored):
 
 
 class Ledger(FrozenModel):
-    """All entries of one study, at most one for each attempt and for each environment."""
+    """All entries of one benchmark, at most one for each attempt and for each environment."""
 
     records: tuple[AttemptRecord, ...] = ()
     environments: tuple[Environment, ...] = ()
@@ -152,7 +152,7 @@ class Ledger(FrozenModel):
         return sum(record.outcome is not None for record in self.records) + len(self.environments)
 
     def by_trial(self) -> dict[str, tuple[AttemptRecord, ...]]:
-        """The attempts at each trial that has any, oldest first. Grouped once: a study may have 2,560 trials."""
+        """The attempts at each trial that has any, oldest first. Grouped once: a benchmark may have 2,560 trials."""
         groups: dict[str, list[AttemptRecord]] = {}
         for record in sorted(self.records, key=lambda record: record.attempt):
             groups.setdefault(record.trial, []).append(record)
@@ -202,6 +202,6 @@ def from_entries(shards: Iterable[Mapping[str, str]]) -> Ledger:
         for key, text in shard.items():
             if not key.startswith(_ENVIRONMENT):
                 attempts.append(AttemptRecord.from_text(text))
-            elif (environment := records.read_environment(text)) is not None:  # provenance: no study ends over it
+            elif (environment := records.read_environment(text)) is not None:  # provenance: no benchmark ends over it
                 environments.append(environment)
     return Ledger(records=tuple(attempts), environments=tuple(environments))

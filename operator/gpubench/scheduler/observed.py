@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was seen of a study at one moment: its Jobs and their pods, reduced to what decisions need.
+"""What was seen of a benchmark at one moment: its Jobs and their pods, reduced to what decisions need.
 
 Values only. The cluster's edge fills them from the API server, the local edge from processes; times are seconds since
 the epoch.
@@ -128,7 +128,7 @@ class ObservedJob(FrozenModel):
 
 
 class FreeSlots(FrozenModel):
-    """Slots of a pool that no attempt of any study holds."""
+    """Slots of a pool that no attempt of any benchmark holds."""
 
     pool: str
     slots: int
@@ -155,7 +155,7 @@ class ObservedNode(FrozenModel):
 
 
 class PoolHistory(FrozenModel):
-    """What the tests before the trials of all studies have found on a pool."""
+    """What the tests before the trials of all benchmarks have found on a pool."""
 
     pool: str
     kinds: tuple[PoolTests, ...] = ()
@@ -167,8 +167,8 @@ class Observed(FrozenModel):
     study: Study
     jobs: tuple[ObservedJob, ...] = ()
     free: tuple[FreeSlots, ...] = ()
-    histories: tuple[PoolHistory, ...] = ()  # of the tests on pools of the study, as far as they are needed
+    histories: tuple[PoolHistory, ...] = ()  # of the tests on pools of the benchmark, as far as they are needed
     nodes: tuple[ObservedNode, ...] = ()  # those of the attempts of `jobs`, as far as they are known
     node_silent_seconds: float = NODE_SILENT_SECONDS
-    queue_is_served: bool = True  # whether the cluster has Kueue, where the study needs it
-    refused: str | None = None  # what the API server said when it refused to create an object of the study just now
+    queue_is_served: bool = True  # whether the cluster has Kueue, where the benchmark needs it
+    refused: str | None = None  # what the API server said when it refused to create an object of the benchmark just now

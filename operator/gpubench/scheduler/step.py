@@ -189,7 +189,7 @@ def _end(
         nodes_seen=on,
     )
     if end is None and observed.study.spec.suspend:
-        return AttemptOutcome(outcome=Outcome.STOPPED, reason=Reason.SUSPENDED, message="the study was suspended")
+        return AttemptOutcome(outcome=Outcome.STOPPED, reason=Reason.SUSPENDED, message="the benchmark was suspended")
     return end
 
 
@@ -435,12 +435,12 @@ def _no_room(gang: Gang, observed: Observed, *, now: float) -> Waits | None:
             message=f"{where} was told to end and does not: if the node is dead, delete its Node object",
         )
     if own:
-        return None  # the study's own last attempt is about to give them back: nobody else is in the way
+        return None  # the benchmark's own last attempt is about to give them back: nobody else is in the way
     free = next((entry.slots for entry in observed.free if entry.pool == gang.pool), 0)
     return Waits(
         reason=conditions.WAITING_FOR_SLOTS,
-        message=f"an attempt needs {gang.slots} slots of pool {gang.pool} and {free} are free for this study: "
-        "other studies hold the rest, or were there first",
+        message=f"an attempt needs {gang.slots} slots of pool {gang.pool} and {free} are free for this benchmark: "
+        "other benchmarks hold the rest, or were there first",
     )
 
 
@@ -460,7 +460,7 @@ def admission(
             holds=False,
             reason=conditions.KUEUE_ABSENT,
             message=f"Job {waiting.name} waits for queue {queue}, and the cluster has no Kueue (no API group "
-            f"{names.KUEUE_GROUP}): install it, or apply the study without spec.queueName",
+            f"{names.KUEUE_GROUP}): install it, or apply the benchmark without spec.queueName",
         )
     said = f": {' '.join(waiting.queue_message.split())}" if waiting.queue_message else ""
     if times := len(entries[waiting.key].segments):

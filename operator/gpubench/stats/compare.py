@@ -58,8 +58,8 @@ class Sample:
     count: int
     mean: float
     deviation: float | None  # standard deviation of the repeats; None where there are fewer than three
-    #: At which an interval over them is computed so that it holds the truth in 95 % of studies: with repeats that were
-    #: added until a figure was precise enough, more (`stats.stopping_rule`).
+    #: At which an interval over them is computed so that it holds the truth in 95 % of benchmarks: more, with repeats
+    #: that were added until a figure was precise enough (`stats.stopping_rule`).
     confidence: float = intervals.CONFIDENCE
 
     @property
