@@ -12,7 +12,7 @@ Must not happen: advice without the word whether it was measured; a question tha
 without what these would cost.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import Literal, NamedTuple
 
@@ -33,7 +33,7 @@ from gpubench.scheduler import conditions, stopping
 from gpubench.scheduler.ledger import Ledger, Outcome
 from gpubench.stats import compare, intervals, scaling_law
 from gpubench.stats.scaling_law import Law, Speed, Undetermined
-from gpubench.units import workers_text
+from gpubench.units import counted, workers_text
 from gpubench.values import Interval
 
 _NOTES_MAX = 2
@@ -102,29 +102,18 @@ def advised(
     works = list(dict.fromkeys(answer.work(one.result) for one in found))
     if not works:
         return (Advised(f"{_asked(objective, goal, goal.workload)} {_NOTHING}", None),)
-    return tuple(
-        _of_work(
-            plan,
-            ledger,
-            _Known(
-                entries=[one for one in found if answer.work(one.result) == work],
-                everything=everything,
-                planned=[one.point for one in every if answer.work(one.result) == work],
-            ),
-            objective,
-            goal,
+    knowns = (
+        _Known(
+            entries=[one for one in found if answer.work(one.result) == work],
+            everything=everything,
+            planned=[one.point for one in every if answer.work(one.result) == work],
         )
         for work in works
     )
+    return tuple(_of_work(plan, ledger, known, objective, goal) for known in knowns)
 
 
-def _of_work(
-    plan: Plan,
-    ledger: Ledger,
-    known: _Known,
-    objective: Objective,
-    goal: Goal,
-) -> Advised:
+def _of_work(plan: Plan, ledger: Ledger, known: _Known, objective: Objective, goal: Goal) -> Advised:
     entries = known.entries
     head = _asked(objective, goal, answer.work_text(entries[0].result))
     try:
@@ -133,9 +122,12 @@ def _of_work(
         advice = _advice(plan, found, objective, goal)
     except CostError as error:
         return Advised(f"{head} {error}; give spec.currency and exchangeRates.", None)
-    if advice.chosen is None:
+    further: Iterable[str] = ()
+    if advice.chosen is None:  # what measuring the first of the gangs would cost that nobody can judge
         unjudged = [gang for gang in gangs if all(option.gang is not gang for option in found.options)]
-        further = _unjudged(plan, ledger, entries, unjudged)
+        if unjudged:
+            cost = _cost(plan, ledger, entries, unjudged[:1], runs=_runs(plan))
+            further = [f"{_runs(plan)} runs of {_short(unjudged[0])} would cost {cost}."]
     else:
         further = _surer(plan, ledger, entries, advice, chosen=advice.chosen, by_cost=objective.minimize == "Cost")
     return Advised(" ".join([head, advice.message, *_notes(advice, found), *further]), advice)
@@ -330,13 +322,6 @@ def _notes(advice: Advice, found: Considered) -> Iterator[str]:
         yield f"So it is with {more} more."
 
 
-def _unjudged(plan: Plan, ledger: Ledger, entries: Sequence[_Entry], gangs: Sequence[Gang]) -> Iterator[str]:
-    """What measuring the first of the gangs that nobody can judge would cost."""
-    for gang in gangs[:1]:
-        runs = _runs(plan)
-        yield f"{runs} runs of {_short(gang)} would cost {_cost(plan, ledger, entries, [gang], runs=runs)}."
-
-
 def _surer(
     plan: Plan, ledger: Ledger, entries: Sequence[_Entry], advice: Advice, *, chosen: Candidate, by_cost: bool
 ) -> Iterator[str]:
@@ -352,9 +337,9 @@ def _surer(
     more = _more_repeats(plan, entries, gang, rival.option.gang, by_cost=by_cost)
     if more is not None:
         cost = _cost(plan, ledger, entries, [gang, rival.option.gang], runs=more)
-        each = "1 more repeat" if more == 1 else f"{more} more repeats"
-        told = f"{_short(gang)} from {_short(rival.option.gang)}"
-        yield f"About {each} of both would probably tell {told}, for {cost}."
+        each = counted(more, "more repeat")
+        pair = f"{_short(gang)} from {_short(rival.option.gang)}"
+        yield f"About {each} of both would probably tell {pair}, for {cost}."
 
 
 def _runs(plan: Plan) -> int:

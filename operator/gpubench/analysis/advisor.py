@@ -358,8 +358,8 @@ def _alone(candidates: Sequence[Candidate], keeping: Sequence[Candidate]) -> lis
 def _unmeasured(named: Sequence[Candidate]) -> list[str]:
     if all(one.option.reach is None for one in named):
         return []
-    told = f"What was not measured is predicted by {LAW}, with a 95 % interval for its next run"
-    return [f"{told}: measure it before you rely on it."]
+    predicted = f"What was not measured is predicted by {LAW}, with a 95 % interval for its next run"
+    return [f"{predicted}: measure it before you rely on it."]
 
 
 def _without_price(candidates: Sequence[Candidate], limit: str | None) -> str:

@@ -258,9 +258,9 @@ def _hour(rate: Rate, nodes: Decimal) -> Amount:
 
 
 def _with(found: Related, result: PointResult, results: Sequence[PointResult]) -> PointResult:
-    told = [] if found.obstacle is None else [warnings.warning(WarningReason.NO_RELATIVE, found.obstacle)]
+    missing = [] if found.obstacle is None else [warnings.warning(WarningReason.NO_RELATIVE, found.obstacle)]
     figures = shown(found, result, results)
-    return result.model_copy(update={"relative": figures, "warnings": (*result.warnings, *told)})
+    return result.model_copy(update={"relative": figures, "warnings": (*result.warnings, *missing)})
 
 
 def shown(found: Related, result: PointResult, results: Sequence[PointResult]) -> Relative | None:

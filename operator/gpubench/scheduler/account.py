@@ -4,7 +4,7 @@
 An account is opened from plan and ledger, and changed by each attempt that is recorded: only the points of those
 attempts are computed again. Opened anew from the later ledger it is the same (a test compares both).
 
-Each attempt is billed by itself, as in `analysis.bills`. The clock of a node is that of the pod on it. What a cloud
+Each attempt is billed by itself, as in `analysis.costs`. The clock of a node is that of the pod on it. What a cloud
 bills before a pod has come and after it is gone is not known here, so the sum is an estimate. Where `bills` says what
 an attempt has cost at least, this assumes what it can have cost at most: a budget is kept by it.
 

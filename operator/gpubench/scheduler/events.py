@@ -34,7 +34,7 @@ _REASONS = {
     Outcome.PREEMPTED: ATTEMPT_PREEMPTED,
     Outcome.STOPPED: ATTEMPT_STOPPED,
 }
-_SKIPS_TOLD = 10  # a sweep over many pools may skip a hundred points; the status has them all
+_SKIPS_SHOWN = 10  # a sweep over many pools may skip a hundred points; the status has them all
 
 
 def events(
@@ -59,13 +59,13 @@ def _beginning(study: Study, plan: Plan) -> Sequence[Event]:
     if study.started_at is not None:
         return ()
     skipped = [point.skip for point in plan.points if point.skip is not None]
-    told = [Event(type="Warning", reason=POINT_SKIPPED, message=text) for text in skipped[:_SKIPS_TOLD]]
+    shown = [Event(type="Warning", reason=POINT_SKIPPED, message=text) for text in skipped[:_SKIPS_SHOWN]]
     derived = sum(point.skip is None and not point.runs for point in plan.points)
     others = f", {derived} measured by other pools" if derived else ""
     certain = sum(map(plan.is_certain, plan.trials))
     trials = f"{certain} to {len(plan.trials)}" if plan.repeats is not None else str(len(plan.trials))
     summary = f"{len(plan.points)} points, {len(skipped)} of them skipped{others}, {trials} trials"
-    return (Event(type="Normal", reason=PLANNED, message=summary), *told)
+    return (Event(type="Normal", reason=PLANNED, message=summary), *shown)
 
 
 def _suspension(study: Study, new: GpuBenchmarkStatus) -> Sequence[Event]:
