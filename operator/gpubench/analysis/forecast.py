@@ -76,10 +76,14 @@ def forecast(plan: Plan, *, parallel_trials: int, earlier: Sequence[Earlier] = (
     """The forecast of a plan, from benchmarks of before where they have attempts at the same points."""
     points = tuple(_outlook(plan, point, earlier) if point.runs else None for point in plan.points)
     least = tuple(filter(plan.is_certain, plan.trials))
+    mean, low, high = (
+        _makespan(points, trials, end=end, parallel=parallel_trials)
+        for trials, end in ((plan.trials, "mean"), (least, "low"), (plan.trials, "high"))
+    )
     return Forecast(
         points=points,
-        seconds=_range(points, least, plan.trials, parallel=parallel_trials),
-        least_seconds=_makespan([_mean(points, trial) for trial in least], parallel=parallel_trials),
+        seconds=None if mean is None or low is None or high is None else Range(mean, low, high),
+        least_seconds=_makespan(points, least, end="mean", parallel=parallel_trials),
         cost=_costs(plan, points, least),
         unpriced=tuple(
             pool_prices.without_exchange(plan, pool) or f"no cost for {pool}: neither price nor ownership is given"
@@ -134,42 +138,19 @@ def _billed(plan: Plan, point: Point, terms: Terms, held: float) -> Decimal:
     return billing.attempt_bill(terms, node_seconds=lives, share=pool_prices.paid_share(plan, point)).total.value
 
 
-def _is_unknown(points: Sequence[Outlook | None], trials: Iterable[Trial]) -> bool:
-    return any(points[trial.point] is None for trial in trials)
-
-
-def _mean(points: Sequence[Outlook | None], trial: Trial) -> float | None:
-    outlook = points[trial.point]
-    return None if outlook is None else outlook.seconds.mean
-
-
-def _range(
-    points: Sequence[Outlook | None], least: Sequence[Trial], most: Sequence[Trial], *, parallel: int
-) -> Range | None:
-    if _is_unknown(points, most):
-        return None
-    known = {index: outlook.seconds for index, outlook in enumerate(points) if outlook is not None}
-    mean = _makespan([known[trial.point].mean for trial in most], parallel=parallel)
-    low = _makespan([known[trial.point].low for trial in least], parallel=parallel)
-    high = _makespan([known[trial.point].high for trial in most], parallel=parallel)
-    assert mean is not None
-    assert low is not None
-    assert high is not None
-    return Range(mean, low, high)
-
-
-def _makespan(seconds: Iterable[float | None], *, parallel: int) -> float | None:
+def _makespan(points: Sequence[Outlook | None], trials: Iterable[Trial], *, end: str, parallel: int) -> float | None:
     """How long it takes if each trial starts, in order, as soon as one of so many places is free."""
     places = [0.0] * parallel
-    for duration in seconds:
-        if duration is None:
+    for trial in trials:
+        outlook = points[trial.point]
+        if outlook is None:
             return None
-        heapq.heapreplace(places, places[0] + duration)
+        heapq.heapreplace(places, places[0] + getattr(outlook.seconds, end))
     return max(places)
 
 
 def _costs(plan: Plan, points: Sequence[Outlook | None], least: Sequence[Trial]) -> tuple[Total, ...]:
-    if _is_unknown(points, plan.trials):
+    if any(points[trial.point] is None for trial in plan.trials):
         return ()
     mean = _sums(plan, points, plan.trials, end="mean")
     low = _sums(plan, points, least, end="low")
