@@ -20,12 +20,12 @@ from pydantic import Field, TypeAdapter
 from gpubench import records
 from gpubench.exitcodes import ExitCode
 from gpubench.plan import assignment as assignments
-from gpubench.values import Value
+from gpubench.values import FrozenModel
 
 ENV_CONFIG = "GPUBENCH_WORKER_ORDERS"
 
 
-class WorkerConfig(Value):
+class WorkerConfig(FrozenModel):
     """All that a worker needs beside Horovod's variables."""
 
     assignment: assignments.Assignment
@@ -71,20 +71,20 @@ class Phase(StrEnum):
     FINISHED = "finished"
 
 
-class Progress(Value):
+class Progress(FrozenModel):
     """A rank has got somewhere: the watchdog's clock starts anew."""
 
     kind: Literal["progress"] = "progress"
     phase: Phase
 
 
-class Answered(Value):
+class Answered(FrozenModel):
     """What the launcher has asked for is done, or cannot be done in the time."""
 
     kind: Literal["answered"] = "answered"
 
 
-class Request(Value):
+class Request(FrozenModel):
     """The pod is to stop: a last checkpoint is wanted, if it can be whole by then."""
 
     deadline_ns: int  # both read the same monotonic clock
@@ -118,7 +118,7 @@ class Writer:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
-    def send(self, message: Value) -> None:
+    def send(self, message: FrozenModel) -> None:
         """One line."""
         os.write(self._descriptor, message.to_json().encode() + b"\n")
 

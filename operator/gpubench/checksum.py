@@ -17,7 +17,7 @@ from typing import Annotated, Final, Self
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
-from gpubench.values import Value
+from gpubench.values import FrozenModel
 
 #: Of every stored format. A changed meaning of a field needs the next one.
 VERSION: Final = 1
@@ -80,7 +80,7 @@ def _bytes(text: str | bytes) -> bytes:
     return text.encode() if isinstance(text, str) else text
 
 
-class Stored(Value):
+class Stored(FrozenModel):
     """A value that is kept as one sealed line: in a file, or under a key of a ConfigMap."""
 
     schema_version: SchemaVersion = VERSION

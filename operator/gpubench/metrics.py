@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
-from gpubench.values import Value
+from gpubench.values import FrozenModel
 
 
 class Kind(StrEnum):
@@ -65,7 +65,7 @@ class Owner(StrEnum):
     OPERATOR = "operator"
 
 
-class Metric(Value):
+class Metric(FrozenModel):
     """One metric family. For a counter, `name` ends in `_total` as it appears in a scrape."""
 
     name: str

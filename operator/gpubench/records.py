@@ -23,7 +23,7 @@ from pydantic_core import from_json
 
 from gpubench import checksum, units
 from gpubench.checksum import VERSION, SchemaVersion
-from gpubench.values import Value, content_id
+from gpubench.values import FrozenModel, content_id
 
 TERMINATION_MESSAGE_MAX = 2048
 _MESSAGE_TEXT_MAX = 800
@@ -43,7 +43,7 @@ Positive = Annotated[int, Field(gt=0, le=10**18)]
 Share = Annotated[float, Field(allow_inf_nan=False, ge=0, le=1)]
 
 
-class Environment(Value):
+class Environment(FrozenModel):
     """What a measurement stands on. Two figures with different keys are never averaged.
 
     The fields that `COMPARED` names make the comparability key; the rest is provenance beside it. What the operator
@@ -198,7 +198,7 @@ def _shown(value: object) -> str:
             return str(value)
 
 
-class Window(Value):
+class Window(FrozenModel):
     """`steps` training steps of one rank, from one device synchronisation to the next."""
 
     kind: Literal["window"] = "window"
@@ -210,7 +210,7 @@ class Window(Value):
     warm_up: bool
 
 
-class Epoch(Value):
+class Epoch(FrozenModel):
     """One epoch of a training run, over the whole gang; written by rank 0."""
 
     kind: Literal["epoch"] = "epoch"
@@ -226,7 +226,7 @@ class Epoch(Value):
     evaluation_samples: int | None = None  # held out, of all ranks; None without any
 
 
-class Training(Value):
+class Training(FrozenModel):
     """The epochs of a training run in sums, small enough for a termination message."""
 
     epochs: Positive
@@ -248,7 +248,7 @@ class Training(Value):
         return self
 
 
-class Usage(Value):
+class Usage(FrozenModel):
     """What one rank used while it was measured: means over samples of a fixed period. What cannot be told is absent.
 
     A GPU's utilisation is the share of time with a kernel on it, as NVML counts it, not the share of its arithmetic.
@@ -276,7 +276,7 @@ class Usage(Value):
     ] = ()  # of a step without communication, in each round of a look; see `steady_state.straggler`
 
 
-class Health(Value):
+class Health(FrozenModel):
     """A short test of one rank's device before the trial. What cannot be told is absent."""
 
     kind: Literal["health"] = "health"
@@ -288,7 +288,7 @@ class Health(Value):
     seconds: Figure  # that the test took
 
 
-class Checkpoint(Value):
+class Checkpoint(FrozenModel):
     """A checkpoint of a training run that is whole on its volume; written by rank 0."""
 
     kind: Literal["checkpoint"] = "checkpoint"
@@ -300,7 +300,7 @@ class Checkpoint(Value):
     last: bool = False  # whether the pod was told to stop
 
 
-class Resumed(Value):
+class Resumed(FrozenModel):
     """That an attempt began from a checkpoint of an earlier one; written by rank 0 before its first window."""
 
     kind: Literal["resumed"] = "resumed"
@@ -311,7 +311,7 @@ class Resumed(Value):
     restore_seconds: Figure  # from looking for a checkpoint until training went on: reading, and tracing the step
 
 
-class Checkpoints(Value):
+class Checkpoints(FrozenModel):
     """The checkpoints of one attempt, as its result carries them."""
 
     count: Count
@@ -320,7 +320,7 @@ class Checkpoints(Value):
     lost_steps_max: Count  # steps from one to the next at most: no interruption could cost more of them
 
 
-class Machine(Value):
+class Machine(FrozenModel):
     """Usage and health of a gang, as its result carries them: means over ranks where nothing else is said."""
 
     processor: Figure | None = None
@@ -343,21 +343,21 @@ class Machine(Value):
 NOTICES_MAX = 4
 
 
-class Unsettled(Value):
+class Unsettled(FrozenModel):
     """The run never reached a steady state: its figure is over all of its windows, and is not ranked."""
 
     kind: Literal["Unsettled"] = "Unsettled"
     change: Figure  # relative change of the time of a step from the first to the last counted windows
 
 
-class Trend(Value):
+class Trend(FrozenModel):
     """The run settled, and still became slower or faster while it was measured."""
 
     kind: Literal["Trend"] = "Trend"
     change: Figure  # the same
 
 
-class Bimodal(Value):
+class Bimodal(FrozenModel):
     """Windows fall into two groups: the machine changed to and fro between two speeds."""
 
     kind: Literal["Bimodal"] = "Bimodal"
@@ -365,7 +365,7 @@ class Bimodal(Value):
     share: Share  # of the windows, in the slow group
 
 
-class Outliers(Value):
+class Outliers(FrozenModel):
     """Single windows took far longer than the rest: a pause."""
 
     kind: Literal["Outliers"] = "Outliers"
@@ -374,7 +374,7 @@ class Outliers(Value):
     worst: Figure  # the slowest window's time over the median
 
 
-class Straggler(Value):
+class Straggler(FrozenModel):
     """One rank computes more slowly than the others, which wait for it."""
 
     kind: Literal["Straggler"] = "Straggler"
@@ -382,7 +382,7 @@ class Straggler(Value):
     cost: Figure  # by what share a step is longer than at the other ranks' median
 
 
-class LossRose(Value):
+class LossRose(FrozenModel):
     """A training ended with a loss more than 1 % above the one it began with."""
 
     kind: Literal["LossRose"] = "LossRose"
@@ -421,7 +421,7 @@ def notice_figures(notice: Notice) -> dict[str, float]:
     return {name: value for name, value in notice if name not in ("kind", "rank")}
 
 
-class Result(Value):
+class Result(FrozenModel):
     """A gang that finished: the sums over its measured windows, written by pod 0.
 
     A window's time is the maximum over the ranks, so that `samples / nanoseconds` is the throughput of the gang
@@ -458,6 +458,11 @@ class Result(Value):
     #: Kinds of links that NCCL went over, of all ranks, such as `NET/AWS Libfabric/GDRDMA, P2P/CUMEM`. Beside the key:
     #: a gang on one node has no NET, and is the base of the efficiency of one on two.
     links: Annotated[str, Field(max_length=LINKS_MAX)] | None = None
+
+    @property
+    def measured_nanoseconds(self) -> int:
+        """Of the measured windows; of a training with its evaluations."""
+        return self.nanoseconds + (self.training.evaluation_nanoseconds if self.training is not None else 0)
 
     @property
     def settled(self) -> bool:
@@ -520,7 +525,7 @@ COLOURS: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 Sentence = Annotated[str, AfterValidator(_writable)]
 
 
-class Failure(Value):
+class Failure(FrozenModel):
     """A pod that did not: written by each pod that fails, in its own words."""
 
     kind: Literal["failure"] = "failure"
@@ -549,7 +554,7 @@ class CutMessage(UnreadableMessage):
     """One that begins or ends in the middle of a record."""
 
 
-def line(record: Value) -> str:
+def line(record: FrozenModel) -> str:
     """A record as it is written to a log, without the end of the line."""
     return checksum.seal(record.to_json())
 

@@ -75,9 +75,14 @@ _FACTORS = {
 }  # fmt: skip
 
 
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """`1 point`, `2 points`."""
+    return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
+
+
 def workers_text(workers: int) -> str:
-    """Horovod ranks in words: `1 worker`, `2 workers`."""
-    return "1 worker" if workers == 1 else f"{workers} workers"
+    """`1 worker`, `2 workers`."""
+    return counted(workers, "worker")
 
 
 def listed(values: Sequence[str]) -> str:

@@ -8,13 +8,14 @@ value. An unknown field is an error: a misspelt setting must not be silently ign
 import hashlib
 import json
 from base64 import b32encode
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 
-class Value(BaseModel):
+class FrozenModel(BaseModel):
     """A frozen record. In Python its fields are snake_case, in JSON and YAML camelCase."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
@@ -32,14 +33,20 @@ class Value(BaseModel):
 
 
 _Number = TypeVar("_Number")
+_Other = TypeVar("_Other")
 
 
-class IntervalOf(Value, Generic[_Number]):
+class IntervalOf(FrozenModel, Generic[_Number]):
     """A mean with its interval; without low and high there were too few repeats for one."""
 
     mean: _Number
     low: _Number | None = None
     high: _Number | None = None
+
+    def each(self, change: Callable[[_Number], _Other]) -> "IntervalOf[_Other]":
+        """The mean and both ends, each changed alike."""
+        low, high = (None if end is None else change(end) for end in (self.low, self.high))
+        return IntervalOf(mean=change(self.mean), low=low, high=high)
 
 
 class Interval(IntervalOf[float]):

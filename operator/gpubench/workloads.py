@@ -14,7 +14,7 @@ from functools import partial
 
 from pydantic import Field
 
-from gpubench.values import Value
+from gpubench.values import FrozenModel
 
 
 class Task(StrEnum):
@@ -75,7 +75,7 @@ TRAINING_SAMPLES = {
 }
 
 
-class Workload(Value):
+class Workload(FrozenModel):
     """One model with its training recipe, as the publications of 2017-18 ran it."""
 
     name: str

@@ -206,7 +206,7 @@ def advise(arguments: argparse.Namespace) -> int:
     goal = _goal(study, arguments)
     objective = _objective(study, goal, arguments)
     plan = study.plan if objective.max_cost is None else _in_one_currency(study)
-    found = advice.sentences(plan, study.ledger, study.status.results, objective, [goal])
+    found = advice.messages(plan, study.ledger, study.status.results, objective, [goal])
     if not conditions.holds(study.status.conditions, conditions.FINISHED):
         terminal.tell(f"{study.name} has not finished: this is advice on what it has measured so far")
     if study.repriced is not None:

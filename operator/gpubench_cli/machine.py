@@ -32,7 +32,7 @@ from gpubench.plan.plan import Plan, Point, PointKey
 from gpubench.scheduler import capacity, manifests
 from gpubench.scheduler.observed import Study
 from gpubench.units import processors, quantity_value
-from gpubench.values import Value
+from gpubench.values import FrozenModel
 from gpubench_cli.documents import ConfigMap
 from gpubench_cli.terminal import Refusal
 
@@ -42,14 +42,14 @@ _PROCESSOR_LIMITS = (Path("/sys/fs/cgroup/cpu.max"),)
 _GIBIBYTE = 2**30
 
 
-class Gpu(Value):
+class Gpu(FrozenModel):
     """A GPU of this machine that this process may use."""
 
     name: str  # as the driver has it
     entry: str  # what CUDA_VISIBLE_DEVICES calls it, where CUDA_DEVICE_ORDER is PCI_BUS_ID
 
 
-class Machine(Value):
+class Machine(FrozenModel):
     """This machine, as far as a plan asks for it."""
 
     name: str

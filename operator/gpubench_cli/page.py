@@ -270,8 +270,8 @@ def _bars(chart: Bars) -> Figure:
 
 def _bar_text(bar: Bar) -> str:
     """Name and figure in one line where there is room, else the figure below."""
-    text = f"{bar.name}: {bar.said}"
-    return text if len(text) <= _BAR_CHARACTERS else f"{_wrapped(f'{bar.name}:', _BAR_CHARACTERS)}\n{bar.said}"
+    text = f"{bar.name}: {bar.text}"
+    return text if len(text) <= _BAR_CHARACTERS else f"{_wrapped(f'{bar.name}:', _BAR_CHARACTERS)}\n{bar.text}"
 
 
 def _wrapped(text: str, characters: int) -> str:

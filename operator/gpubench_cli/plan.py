@@ -33,7 +33,7 @@ from gpubench.report.tables import Column, Table
 from gpubench.schedule import cron, history, monthly
 from gpubench.schedule.cron import Timetable
 from gpubench.scheduler import planning
-from gpubench.units import duration_text, rfc3339, workers_text
+from gpubench.units import counted, duration_text, rfc3339, workers_text
 from gpubench_cli import documents, machine, results, terminal
 from gpubench_cli.documents import Benchmark, Schedule, StudyFile
 from gpubench_cli.run import adapted_study, add_small_options, as_here, as_study, given_pools
@@ -339,7 +339,7 @@ def _count(plan: Plan) -> str:
     skipped = sum(point.skip is not None for point in plan.points)
     running = sum(point.runs for point in plan.points)
     derived_points = len(plan.points) - skipped - running
-    points = text.counted(len(plan.points), "point")
+    points = counted(len(plan.points), "point")
     trials = f"{_trials(plan, plan.trials)} trial{'' if len(plan.trials) == 1 else 's'}"
     if running == len(plan.points):
         return f"{points}, {trials}"
@@ -507,7 +507,7 @@ def _grounds(expected: Forecast) -> list[str]:
     """What the estimates stand on, each once, with the number of points."""
     counts = Counter((one.seconds.basis, one.seconds.sentence) for one in expected.points if one is not None)
     return [
-        f"Estimated from {basis.value} ({text.counted(count, 'point')}): {sentence}."
+        f"Estimated from {basis.value} ({counted(count, 'point')}): {sentence}."
         for (basis, sentence), count in counts.items()
     ]
 

@@ -55,7 +55,7 @@ from gpubench.records import Environment, Failure
 from gpubench.scheduler import conditions, ledger, manifests
 from gpubench.scheduler.ledger import AttemptRecord, Ledger
 from gpubench.units import rfc3339
-from gpubench.values import Value
+from gpubench.values import FrozenModel
 from gpubench_cli import documents, terminal
 from gpubench_cli.terminal import Refusal
 
@@ -74,14 +74,14 @@ VERSION = metadata.version("gpubench")
 FILES = (_STUDY, _PLAN, _LEDGER, _STATUS)
 
 
-class Exported(Value):
+class Exported(FrozenModel):
     """That a folder was written from a cluster."""
 
     at: str  # RFC 3339
     logs: tuple[str, ...]  # names of the files in logs/; the other pods were gone, and with them their windows
 
 
-class Repriced(Value):
+class Repriced(FrozenModel):
     """That a folder has the measurements of another one at other prices."""
 
     at: str  # RFC 3339
@@ -355,7 +355,7 @@ def _read_environments(path: Path) -> list[Environment]:
     return [found for line in lines if (found := wire.read_environment(line)) is not None]
 
 
-def _append(folder: Path, name: str, values: Iterable[Value]) -> None:
+def _append(folder: Path, name: str, values: Iterable[FrozenModel]) -> None:
     lines = "".join(f"{checksum.seal(value.to_json())}\n" for value in values)
     if not lines:
         return

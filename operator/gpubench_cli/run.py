@@ -32,7 +32,7 @@ from gpubench.plan.plan import Plan
 from gpubench.report import tables
 from gpubench.scheduler import conditions, planning
 from gpubench.scheduler.observed import Study
-from gpubench.values import Value
+from gpubench.values import FrozenModel
 from gpubench_cli import compare, documents, local, machine, results, show, terminal
 from gpubench_cli.documents import Benchmark, StudyFile
 from gpubench_cli.local import Place
@@ -135,7 +135,7 @@ def _chosen_pool(name: str, pools: tuple[GpuPool, ...]) -> GpuPool:
     raise Refusal(f"--pool {name}: there is no such pool here: choose one of {known}, or give its file with --pools")
 
 
-def _document(kind: str, name: str, spec: Value) -> dict[str, Any]:
+def _document(kind: str, name: str, spec: FrozenModel) -> dict[str, Any]:
     content = spec.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True)
     return {"apiVersion": names.API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": content}
 

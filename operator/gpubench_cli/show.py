@@ -22,7 +22,7 @@ from gpubench.api.point_result import PointState
 from gpubench.report import tables
 from gpubench.scheduler import conditions
 from gpubench.units import epoch_seconds
-from gpubench.values import Value
+from gpubench.values import FrozenModel
 from gpubench_cli import results, terminal
 from gpubench_cli.terminal import Refusal
 from gpubench_cluster import kube
@@ -30,7 +30,7 @@ from gpubench_cluster import kube
 _WITH_SPEC = ("json", "yaml")
 
 
-class Shown(Value):
+class Shown(FrozenModel):
     """One study and where it was found."""
 
     name: str

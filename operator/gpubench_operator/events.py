@@ -10,7 +10,7 @@ from collections import OrderedDict
 
 from gpubench import names
 from gpubench.scheduler import actions, conditions, observed
-from gpubench.values import Value, content_id
+from gpubench.values import FrozenModel, content_id
 from gpubench_cluster import kube
 from gpubench_operator import observe
 
@@ -41,7 +41,7 @@ def warning(reason: str, message: str) -> actions.Event:
     return actions.Event(type="Warning", reason=reason, message=conditions.clamped(message, _MESSAGE_MAX))
 
 
-class Subject(Value):
+class Subject(FrozenModel):
     """The object that an Event is about."""
 
     namespace: str

@@ -22,7 +22,7 @@ from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.pool import GpuPool, GpuPoolSpec
 from gpubench.api.pool_health import PoolTests
 from gpubench.records import Environment
-from gpubench.scheduler import actions, environments, interruptions, observed
+from gpubench.scheduler import actions, environments, observed, outcome
 from gpubench_cluster import kube
 from gpubench_operator import queue
 
@@ -495,7 +495,7 @@ def _trouble(node: observed.ObservedNode | None) -> tuple[bool, bool, str | None
     """What of a node could be the end of a gang on it."""
     if node is None:
         return False, False, None
-    return node.gone_since is not None, node.ready is False, interruptions.leaving(node)
+    return node.gone_since is not None, node.ready is False, outcome.leaving(node)
 
 
 class Diagnostics:

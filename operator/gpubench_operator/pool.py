@@ -22,7 +22,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from pydantic import ValidationError
 
-from gpubench.analysis import pool_status
+from gpubench.analysis import node_facts
 from gpubench.api.condition import Condition
 from gpubench.api.pool import GpuPool, GpuPoolStatus
 from gpubench.plan.plan import Plan
@@ -81,11 +81,11 @@ class PoolReconciler:
         before, pool = _conditions(body), None
         try:
             pool = observe.pool(body)
-            seen = pool_status.pool_status(pool, listed, self._clock(), before)
+            seen = node_facts.pool_status(pool, listed, self._clock(), before)
         except ValidationError as error:
             message = observe.unreadable(error)
             _log.warning("unreadable pool", extra={"pool": kube.name_of(body), "sentence": message})
-            seen = pool_status.unreadable(message, self._clock(), before)
+            seen = node_facts.unreadable(message, self._clock(), before)
         health = (body.get("status") or {}).get("health") or []  # written when attempts end: `Histories`
         try:
             await self._status.write(kube.POOLS, body, {**seen, "health": health}, now=self._clock())

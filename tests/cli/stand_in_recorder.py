@@ -15,7 +15,7 @@ from gpubench.exitcodes import ExitCode
 from gpubench.plan.assignment import Assignment
 from gpubench.records import Environment, Failure, Result, Window
 from gpubench.stats import gang
-from gpubench.values import Value
+from gpubench.values import FrozenModel
 
 ENVIRONMENT = Environment(
     accelerator="cpu", transport="gloo", tensorflow="2.18.1", horovod="0.28.1", python="3.11", keras="3.11.3",
@@ -75,7 +75,7 @@ def wait_for(pods: Iterable[int]) -> None:
         time.sleep(0.01)
 
 
-def write(record: Value) -> None:
+def write(record: FrozenModel) -> None:
     print(records.line(record), flush=True)
 
 

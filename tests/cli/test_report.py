@@ -97,10 +97,10 @@ def test_each_row_names_its_study_where_there_are_several(tmp_path: Path) -> Non
     one, other = two_pools(tmp_path / "a", name="same"), two_pools(tmp_path / "b", name="same")
     found = document_of(one, other)
     points = next(table for table in pages.of_page(page.render(found)).tables if "POOL" in table[0])
-    assert points[0][0] == "STUDY"
+    assert points[0][0] == "BENCHMARK"
     assert {row[0] for row in points[1:]} == {f"same in {one}", f"same in {other}"}
     assert found.sections[0].blocks[0].kind == "paragraph"
-    assert found.sections[0].blocks[0].title == "All studies together"
+    assert found.sections[0].blocks[0].title == "All benchmarks together"
 
 
 def test_studies_of_different_clusters_are_ranked_together(tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ def test_a_missing_chart_says_why(tmp_path: Path) -> None:
 
 
 def test_series_differ_in_mark_and_line_and_not_in_colour_alone() -> None:
-    marks = tuple(Mark(x=x, y=x, said=(str(x), str(x))) for x in (1.0, 2.0))
+    marks = tuple(Mark(x=x, y=x, cells=(str(x), str(x))) for x in (1.0, 2.0))
     names = [f"series {number}" for number in range(8)]
     drawn = page.svg(
         Curves(
@@ -326,7 +326,7 @@ def test_a_study_that_has_not_begun_says_so(tmp_path: Path) -> None:
     waiting = report.of_cluster(NotBegun(two_pools(tmp_path / "two")), "two-pools")
     said = pages.of_page(page.render(document.of_studies([waiting]))).sentences
     assert "There are no results yet." in said
-    assert "The study has not begun: its pools have not been looked at." in said
+    assert "The benchmark has not begun: its pools have not been looked at." in said
     assert "No figure: there are no points." in said
 
 

@@ -38,7 +38,7 @@ def advised(
 ) -> tuple[str, ...]:
     plan = builders.plan(spec, *pools)
     ledger = measured.ledger(plan, rates, **more)
-    return advice.sentences(plan, ledger, measured.results(plan, rates, **more), spec.objective, spec.goals)
+    return advice.messages(plan, ledger, measured.results(plan, rates, **more), spec.objective, spec.goals)
 
 
 COST_IN_8 = {"minimize": "Cost", "goal": "much", "maxHours": 8}
@@ -75,7 +75,7 @@ def test_without_an_objective_nothing_is_advised_and_the_answer_is_as_before() -
     plan = builders.plan(builders.spec(goals=[GOAL]))
     results = measured.results(plan, {0: runs(1000), 1: runs(1900)})
     ledger = measured.ledger(plan, {0: runs(1000), 1: runs(1900)})
-    assert advice.sentences(plan, ledger, results, None, ()) == ()
+    assert advice.messages(plan, ledger, results, None, ()) == ()
     assert "Objective" not in answer.answer(results)
 
 
@@ -124,7 +124,7 @@ def test_finding_out_costs_what_the_runs_would_be_billed() -> None:
     rates = {0: runs(1000, spread=0.02), 1: runs(1030, spread=0.02)}
     held = [one.model_copy(update={"node_seconds": 70.0}) for one in measured.ledger(plan, rates).records]
     results = measured.results(plan, rates)
-    [text] = advice.sentences(plan, Ledger().with_records(held), results, spec.objective, spec.goals)
+    [text] = advice.messages(plan, Ledger().with_records(held), results, spec.objective, spec.goals)
     assert "for about USD 9.0" in text, "whose setup has been paid"
 
 
@@ -174,7 +174,7 @@ def test_a_line_across_environments_has_no_law() -> None:
     rates = {0: runs(1000), 1: runs(1960), 2: runs(3800)}
     results = list(measured.results(plan, rates))
     results[0] = results[0].model_copy(update={"environment": "another"})
-    [text] = advice.sentences(plan, measured.ledger(plan, rates), results, spec.objective, spec.goals)
+    [text] = advice.messages(plan, measured.ledger(plan, rates), results, spec.objective, spec.goals)
     assert "8 workers at batch 64 on cpu (on demand) cannot be judged: its points ran in different environments" in text
 
 
@@ -297,7 +297,7 @@ def test_an_objective_without_its_goal_asks_nothing(missing: str) -> None:
     plan = builders.plan(spec)
     goals = spec.goals if missing == "objective" else ()
     asked = None if missing == "objective" else spec.objective
-    assert advice.sentences(plan, measured.ledger(plan, {}), measured.results(plan, {}), asked, goals) == ()
+    assert advice.messages(plan, measured.ledger(plan, {}), measured.results(plan, {}), asked, goals) == ()
 
 
 def test_what_was_tried_and_has_no_figure_is_not_predicted() -> None:

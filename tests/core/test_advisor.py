@@ -68,10 +68,10 @@ def test_the_cheapest_gang_that_is_fast_enough_is_named_with_hours_and_cost() ->
     assert advice.chosen.cost is not None
     assert float(advice.chosen.hours.mean) == pytest.approx(10 / 1.8)
     assert float(advice.chosen.cost.mean) == pytest.approx(20 / 1.8)
-    assert advice.sentence.startswith(
+    assert advice.message.startswith(
         "Cheapest within 6 hours: 2 workers on a100, 5.556 (5.501–5.612) hours and USD 11.11 (11.00–11.22)."
     )
-    assert advice.sentence.endswith(advisor.LOWER_BOUND)
+    assert advice.message.endswith(advisor.LOWER_BOUND)
     assert chosen(advisor.cheapest_by(gangs, samples=10 * HOUR, hours=Decimal(100))) == ("a100", 1)
     assert chosen(advisor.cheapest_by(gangs, samples=10 * HOUR, hours=Decimal(4))) == ("a100", 4)
 
@@ -86,15 +86,15 @@ def test_one_that_may_be_late_is_not_preferred_to_one_that_will_not() -> None:
     advice = advisor.cheapest_by(gangs, samples=HOUR, hours=Decimal(1))
     assert chosen(advice) == ("a100", 2)
     assert advice.sure
-    assert "1 worker on a100 would be cheaper, " in advice.sentence
-    assert "but may not keep the limit." in advice.sentence
+    assert "1 worker on a100 would be cheaper, " in advice.message
+    assert "but may not keep the limit." in advice.message
 
 
 def test_where_nobody_is_sure_to_be_in_time_the_sentence_says_so() -> None:
     advice = advisor.cheapest_by(of(gang(1, 1.05, spread=0.2)), samples=HOUR, hours=Decimal(1))
     assert chosen(advice) == ("a100", 1)
     assert not advice.sure
-    assert "Whether it keeps that limit is not sure: its interval reaches beyond it" in advice.sentence
+    assert "Whether it keeps that limit is not sure: its interval reaches beyond it" in advice.message
 
 
 def test_without_repeats_nothing_is_sure() -> None:
@@ -103,7 +103,7 @@ def test_without_repeats_nothing_is_sure() -> None:
     assert advice.sure
     alone = advisor.cheapest_by(of(gang(1, 2.0, spread=None)), samples=HOUR, hours=Decimal("0.6"))
     assert not alone.sure
-    assert "its interval has no upper end; repeat it" in alone.sentence
+    assert "its interval has no upper end; repeat it" in alone.message
 
 
 def test_intervals_that_overlap_are_a_tie() -> None:
@@ -111,20 +111,20 @@ def test_intervals_that_overlap_are_a_tie() -> None:
     advice = advisor.cheapest_by(gangs, samples=HOUR, hours=Decimal(2))
     assert chosen(advice) == ("h100", 1)
     assert [one.option.gang.line.pool for one in advice.tied] == ["a100"]
-    assert "A tie with 1 worker on a100, for their intervals overlap." in advice.sentence
+    assert "A tie with 1 worker on a100, for their intervals overlap." in advice.message
 
 
 def test_without_intervals_a_difference_is_called_untested() -> None:
     gangs = of(gang(1, 1.0, spread=None), gang(1, 2.0, pool="h100", spread=None))
     advice = advisor.cheapest_by(gangs, samples=HOUR, hours=Decimal(2))
-    assert "nothing says that this is more than chance" in advice.sentence
+    assert "nothing says that this is more than chance" in advice.message
     assert not advice.tied
 
 
 def test_where_nothing_is_fast_enough_the_speed_that_it_takes_is_told() -> None:
     advice = advisor.cheapest_by(of(gang(1, 1.0), gang(4, 3.0)), samples=10 * HOUR, hours=Decimal(1))
     assert advice.chosen is None
-    assert advice.sentence == (
+    assert advice.message == (
         "36,000 samples within 1 hour need 10.0 samples/s, and the fastest gang, 4 workers on a100, does "
         "3.000 (2.970–3.030): it takes 3.333 (3.300–3.367) hours."
     )
@@ -137,7 +137,7 @@ def test_what_has_no_price_is_no_bargain() -> None:
     assert advice.notes == ("1 worker on a100: no price, and therefore not compared by cost.",)
     late = advisor.cheapest_by(gangs, samples=HOUR, hours=Decimal("0.3"))
     assert late.chosen is None
-    assert "What is fast enough to end within 0.3 hours has no price" in late.sentence
+    assert "What is fast enough to end within 0.3 hours has no price" in late.message
 
 
 # --- the fastest within a budget --------------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ def test_the_fastest_gang_that_the_budget_pays_for_is_named() -> None:
     for budget, workers in (("10.5", 1), ("12", 2), ("50", 4)):
         advice = advisor.fastest_within(gangs, samples=10 * HOUR, budget=Amount(value=Decimal(budget), currency="USD"))
         assert chosen(advice) == ("a100", workers)
-        assert advice.sentence.startswith(f"Fastest for USD {budget}: ")
+        assert advice.message.startswith(f"Fastest for USD {budget}: ")
 
 
 def test_a_budget_that_an_interval_may_exceed_is_not_sure() -> None:
@@ -156,14 +156,14 @@ def test_a_budget_that_an_interval_may_exceed_is_not_sure() -> None:
     advice = advisor.fastest_within(of(gang(1, 1.0)), samples=10 * HOUR, budget=budget)
     assert chosen(advice) == ("a100", 1)
     assert not advice.sure
-    assert "Whether it keeps that limit is not sure" in advice.sentence
+    assert "Whether it keeps that limit is not sure" in advice.message
 
 
 def test_where_the_budget_is_too_small_what_it_takes_is_told() -> None:
     budget = Amount(value=Decimal(5), currency="USD")
     advice = advisor.fastest_within(of(gang(1, 1.0), gang(2, 1.8)), samples=10 * HOUR, budget=budget)
     assert advice.chosen is None
-    assert advice.sentence == (
+    assert advice.message == (
         "36,000 samples cannot be trained for USD 5: the cheapest gang, 1 worker on a100, needs USD 10.00 (9.90–10.10)."
     )
 
@@ -172,7 +172,7 @@ def test_without_any_price_no_budget_is_answered() -> None:
     budget = Amount(value=Decimal(5), currency="USD")
     advice = advisor.fastest_within(of(gang(1, 1.0, price=None)), samples=HOUR, budget=budget)
     assert advice.chosen is None
-    assert "give a pool a price or an ownership" in advice.sentence
+    assert "give a pool a price or an ownership" in advice.message
 
 
 # --- what was not measured --------------------------------------------------------------------------------------------
@@ -183,8 +183,8 @@ def test_a_worker_count_between_is_predicted_and_marked() -> None:
     assert [option.reach for option in found.options] == [None, None, Reach.WITHIN, None]
     advice = advisor.cheapest_by(found, samples=10 * HOUR, hours=Decimal("4.2"))
     assert chosen(advice) == ("a100", 3)
-    assert "3 workers on a100 (not measured: between measured worker counts)" in advice.sentence
-    assert "measure it before you rely on it" in advice.sentence
+    assert "3 workers on a100 (not measured: between measured worker counts)" in advice.message
+    assert "measure it before you rely on it" in advice.message
 
 
 def test_what_was_measured_is_not_predicted() -> None:
@@ -197,7 +197,7 @@ def test_what_was_measured_is_not_predicted() -> None:
 def test_an_extrapolation_says_how_far_it_goes(workers: int, mark: str) -> None:
     found = advisor.considered([gang(workers)], {Line("a100"): law()})
     advice = advisor.cheapest_by(found, samples=HOUR, hours=Decimal(1))
-    assert f"(not measured: extrapolated by {mark})" in advice.sentence
+    assert f"(not measured: extrapolated by {mark})" in advice.message
 
 
 def test_what_lies_far_beyond_is_never_sure() -> None:
@@ -208,13 +208,13 @@ def test_what_lies_far_beyond_is_never_sure() -> None:
     alone = advisor.cheapest_by(advisor.considered(gangs[1:], {Line("a100"): law()}), samples=HOUR, hours=Decimal(100))
     assert chosen(alone) == ("a100", 16)
     assert not alone.sure
-    assert "so far beyond what was measured nothing is" in alone.sentence
+    assert "so far beyond what was measured nothing is" in alone.message
 
 
 def test_a_measured_winner_needs_no_measuring() -> None:
     advice = advisor.cheapest_by(of(gang(1, 1.0)), samples=HOUR, hours=Decimal(2))
-    assert "measure it before" not in advice.sentence
-    assert "not measured" not in advice.sentence
+    assert "measure it before" not in advice.message
+    assert "not measured" not in advice.message
 
 
 def test_a_line_without_a_law_says_what_would_give_one() -> None:
@@ -235,13 +235,13 @@ def test_lines_of_one_pool_are_told_apart_by_their_setting() -> None:
     gangs = [gang(8, setting="batch 16"), gang(8, setting="batch 64")]
     found = advisor.considered(gangs, {Line("a100", "batch 16"): slow, Line("a100", "batch 64"): fast})
     advice = advisor.cheapest_by(found, samples=HOUR, hours=Decimal(5))
-    assert "Cheapest within 5 hours: 8 workers at batch 64 on a100" in advice.sentence
+    assert "Cheapest within 5 hours: 8 workers at batch 64 on a100" in advice.message
 
 
 def test_nothing_at_all_is_answered_with_what_to_measure() -> None:
     advice = advisor.cheapest_by(of(), samples=HOUR, hours=Decimal(1))
     assert advice.chosen is None
-    assert advice.sentence == (
+    assert advice.message == (
         "3,600 samples within 1 hour need 1.00 samples/s, and nothing was measured: measure 1 worker of a pool at "
         "least."
     )
@@ -277,16 +277,16 @@ def test_nothing_to_train_and_nothing_to_spend_are_refused() -> None:
 def test_without_a_limit_the_cheapest_and_the_fastest_of_all_are_named() -> None:
     gangs = of(gang(1, 1.0), gang(2, 1.8), gang(4, 3.0))
     cheapest = advisor.cheapest_by(gangs, samples=10 * HOUR, hours=None)
-    assert cheapest.sentence.startswith("Cheapest: 1 worker on a100, 10.00 (9.90–10.10) hours and USD 10.00 ")
-    assert "limit" not in cheapest.sentence
+    assert cheapest.message.startswith("Cheapest: 1 worker on a100, 10.00 (9.90–10.10) hours and USD 10.00 ")
+    assert "limit" not in cheapest.message
     fastest = advisor.fastest_within(gangs, samples=10 * HOUR, budget=None)
-    assert fastest.sentence.startswith("Fastest: 4 workers on a100, ")
+    assert fastest.message.startswith("Fastest: 4 workers on a100, ")
     unpriced = advisor.fastest_within(of(gang(1, 1.0, price=None)), samples=HOUR, budget=None)
     assert chosen(unpriced) == ("a100", 1)
-    assert "at a price that nobody knows" in unpriced.sentence
-    assert advisor.fastest_within(of(), samples=HOUR, budget=None).sentence.startswith("Nothing was measured")
-    assert "has a price" in advisor.cheapest_by(of(gang(1, 1.0, price=None)), samples=HOUR, hours=None).sentence
-    assert advisor.cheapest_by(of(), samples=HOUR, hours=None).sentence.startswith("Nothing was measured")
+    assert "at a price that nobody knows" in unpriced.message
+    assert advisor.fastest_within(of(), samples=HOUR, budget=None).message.startswith("Nothing was measured")
+    assert "has a price" in advisor.cheapest_by(of(gang(1, 1.0, price=None)), samples=HOUR, hours=None).message
+    assert advisor.cheapest_by(of(), samples=HOUR, hours=None).message.startswith("Nothing was measured")
 
 
 def test_the_next_is_named_with_how_much_more_it_takes_and_at_least() -> None:
@@ -295,12 +295,12 @@ def test_the_next_is_named_with_how_much_more_it_takes_and_at_least() -> None:
     advice = advisor.cheapest_by(gangs, samples=10 * HOUR, hours=None)
     assert (
         "The next, 4 workers on a100, costs 33.3 % more, at least 30.7 % by the near ends of both intervals: USD 13.33 "
-    ) in advice.sentence
+    ) in advice.message
     without = advisor.cheapest_by(of(gang(1, 1.0, spread=None), gang(4, 3.0)), samples=10 * HOUR, hours=None)
-    assert "costs 33.3 % more, USD 13.33" in without.sentence
-    assert "nothing says that this is more than chance" in without.sentence
+    assert "costs 33.3 % more, USD 13.33" in without.message
+    assert "nothing says that this is more than chance" in without.message
     fastest = advisor.fastest_within(gangs, samples=10 * HOUR, budget=None)
-    assert "The next, 1 worker on a100, takes 200 % more, at least 194 % by the near ends" in fastest.sentence
+    assert "The next, 1 worker on a100, takes 200 % more, at least 194 % by the near ends" in fastest.message
 
 
 def test_two_prices_of_the_same_runs_are_no_tie_and_need_no_interval() -> None:
@@ -319,29 +319,29 @@ def test_two_prices_of_the_same_runs_are_no_tie_and_need_no_interval() -> None:
     advice = advisor.cheapest_by(of(one, other), samples=HOUR, hours=None)
     assert chosen(advice) == ("spot", 1)
     assert not advice.tied
-    assert "The next, 1 worker on a100, costs 1.01 % more, USD 1.00" in advice.sentence
+    assert "The next, 1 worker on a100, costs 1.01 % more, USD 1.00" in advice.message
 
 
 def test_what_costs_nothing_beats_the_next_by_no_percentage() -> None:
     advice = advisor.cheapest_by(of(gang(1, 1.0, price="0"), gang(1, 1.0, pool="h100")), samples=HOUR, hours=None)
     assert chosen(advice) == ("a100", 1)
-    assert "The next, 1 worker on h100, costs USD 1.00" in advice.sentence
+    assert "The next, 1 worker on h100, costs USD 1.00" in advice.message
 
 
 def test_far_beyond_what_was_measured_nothing_is_sure_without_a_limit_either() -> None:
     found = advisor.considered([gang(16)], {Line("a100"): law()})
     advice = advisor.cheapest_by(found, samples=HOUR, hours=None)
     assert not advice.sure
-    assert "That is not sure: so far beyond what was measured nothing is." in advice.sentence
-    assert advisor.LAW in advice.sentence
+    assert "That is not sure: so far beyond what was measured nothing is." in advice.message
+    assert advisor.LAW in advice.message
 
 
 def test_a_single_gang_and_a_single_one_in_time_are_said_to_be_that() -> None:
     alone = advisor.cheapest_by(of(gang(1, 1.0)), samples=HOUR, hours=Decimal(2))
-    assert "There is no other gang to compare it with." in alone.sentence
-    assert "All of its 95 % interval keeps that limit." in alone.sentence
+    assert "There is no other gang to compare it with." in alone.message
+    assert "All of its 95 % interval keeps that limit." in alone.message
     in_time = advisor.cheapest_by(of(gang(1, 1.0), gang(4, 3.0)), samples=HOUR, hours=Decimal("0.5"))
-    assert "No other gang keeps that limit." in in_time.sentence
+    assert "No other gang keeps that limit." in in_time.message
 
 
 def test_many_without_a_price_are_not_all_named() -> None:

@@ -13,7 +13,7 @@ from gpubench.api.benchmark_status import FullStatus
 from gpubench.records import Checkpoint, Epoch, Machine, Result, Resumed, Window
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, Reason, Segment
 from gpubench.stats import gang
-from gpubench.values import Value
+from gpubench.values import FrozenModel
 
 TERAFLOPS = (19.5, 19.4, 19.6, 19.5, 19.3, 19.5, 13.0)
 SPEC = builders.spec(builders.block(workers=[1]), measure={"repeats": {"min": len(TERAFLOPS)}})
@@ -85,11 +85,11 @@ def a_window(index: int, steps: int) -> Window:
     return Window(rank=0, index=index, steps=steps, nanoseconds=steps * 99_000_000, warm_up=False)
 
 
-def a_log(*written: Value) -> records.Log:
+def a_log(*written: FrozenModel) -> records.Log:
     return records.read_log("".join(records.line(one) + "\n" for one in written).encode())
 
 
-def second_attempt(*, resumed: Resumed = RESUMED, epochs: tuple[Epoch, ...] | None = None) -> tuple[Value, ...]:
+def second_attempt(*, resumed: Resumed = RESUMED, epochs: tuple[Epoch, ...] | None = None) -> tuple[FrozenModel, ...]:
     """What its pod writes: it has trained half an epoch and a whole one, with a checkpoint between them."""
     epochs = epochs or (an_epoch(0), an_epoch(1), an_epoch(2))
     kept = Checkpoint(step=20, seconds=0.25, size_bytes=10, interval_seconds=1.0)
@@ -104,7 +104,7 @@ def second_attempt(*, resumed: Resumed = RESUMED, epochs: tuple[Epoch, ...] | No
     return (environment, resumed, epochs[0], windows[0], epochs[1], kept, windows[1], *epochs[2:], result)
 
 
-def of_attempt(*written: Value, **fields: Any) -> list[str]:
+def of_attempt(*written: FrozenModel, **fields: Any) -> list[str]:
     result = written[-1]
     assert isinstance(result, Result)
     done: dict[str, Any] = {"outcome": Outcome.SUCCEEDED, "reason": Reason.COMPLETED, "sentence": None}
@@ -122,7 +122,7 @@ def test_a_training_that_went_on_from_a_checkpoint_is_computed_again_from_its_lo
     assert [epoch.index for epoch in audit.carried(a_log(*written))] == [0]
 
 
-def changed(written: tuple[Value, ...], number: int, **fields: object) -> tuple[Value, ...]:
+def changed(written: tuple[FrozenModel, ...], number: int, **fields: object) -> tuple[FrozenModel, ...]:
     return (*written[:number], written[number].model_copy(update=fields), *written[number + 1 :])
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import builders
 import measured
-from gpubench.analysis import advice, audit, best
+from gpubench.analysis import advice, audit
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import Best, FullStatus
 from gpubench.api.pool import GpuPool
@@ -122,7 +122,7 @@ def test_as_long_as_a_study_goes_on_nothing_is_best() -> None:
     assert audit.status_again(plan, ledger, spec, FullStatus()).best is None
     advised = advice.advised(plan, ledger, measured.results(plan, first), spec.objective, spec.goals)
     assert len(advised) == 1
-    assert best.best(()) is None
+    assert advice.best(()) is None
 
 
 @pytest.mark.parametrize("words", [True, False], ids=["of this version", "of another version"])

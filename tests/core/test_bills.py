@@ -8,10 +8,9 @@ import pytest
 
 import builders
 import world as worlds
-from gpubench.analysis import bills, results
+from gpubench.analysis import costs, points
 from gpubench.api.point_result import PointBill, PointResult
 from gpubench.api.pool import GpuPool
-from gpubench.cost.price import Amount
 from gpubench.plan.plan import Plan
 from gpubench.scheduler import account, ledger
 from gpubench.scheduler.ledger import AttemptRecord, Outcome, Reason
@@ -45,8 +44,8 @@ def record(plan: Plan, **fields: Any) -> AttemptRecord:
 
 
 def of_records(plan: Plan, *records: AttemptRecord) -> PointResult:
-    blank = results.blank(plan, plan.points[0])
-    (found,) = bills.with_bills(plan, (blank,), {plan.trials[0].id: records})
+    blank = points.blank(plan, plan.points[0])
+    (found,) = costs.with_bills(plan, (blank,), {plan.trials[0].id: records})
     return found
 
 
@@ -163,20 +162,10 @@ def test_how_long_it_took_until_the_work_began_is_the_mean_of_the_repeats() -> N
     assert (startup.queued, startup.pull, startup.join, startup.init) == (6.0, 5.0, 1.0, 5.0)
 
 
-def test_setup_is_paid_once_for_a_pool_that_was_used_and_stands_in_no_points_bill() -> None:
+def test_setup_is_in_no_points_bill() -> None:
     plan = builders.plan(ONE, pool(setup="25"))
     used = record(plan, pod_times=((1.0, 2.0, 11.0),))
-    assert bills.setup(plan, [used, used]) == (Amount(value=Decimal(25), currency="USD"),)
-    assert bills.setup(plan, [record(plan)]) == ()
     assert billed(of_records(plan, used)).total == "0.010000"
-
-
-def test_the_bill_of_a_single_attempt_is_that_of_its_point() -> None:
-    plan = builders.plan(TWO, pool(billing={"increment_seconds": 60}))
-    one = record(plan, pod_times=((1.0, 2.0, 11.0), (1.0, 2.0, 62.0)))
-    bill = bills.of_attempt(plan, plan.points[0], one)
-    assert bill is not None
-    assert bill.total.value == Decimal(billed(of_records(plan, one)).total) == Decimal("0.18")
 
 
 def test_the_largest_gang_fits_an_entry_of_the_ledger() -> None:

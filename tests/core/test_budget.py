@@ -436,7 +436,7 @@ def test_a_budget_needs_a_price_on_every_pool_that_is_run() -> None:
     progressing = found.status.conditions[0]
     assert (found.status.phase, progressing.reason) == ("Pending", conditions.BUDGET_WITHOUT_PRICE)
     assert progressing.message.startswith("limits.budget is 40.00, and what GpuPool free costs is not known")
-    assert "give it a price in the study's currency, or remove limits.budget" in progressing.message
+    assert "give it a price in the benchmark's currency, or remove limits.budget" in progressing.message
     assert found.requeue_at is not None
 
 
@@ -461,7 +461,9 @@ def test_a_budget_given_later_runs_nothing_whose_price_nobody_knows() -> None:
     assert here.created == []
     assert status.spent is None
     assert status.phase == "BudgetExhausted"
-    assert "what cpu costs is not known in the study's currency" in condition(status, conditions.BUDGET_EXHAUSTED)[2]
+    assert (
+        "what cpu costs is not known in the benchmark's currency" in condition(status, conditions.BUDGET_EXHAUSTED)[2]
+    )
 
 
 def test_what_a_budget_cannot_hold_is_said_beside_it() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import builders
 import measured
-from gpubench.analysis import comparison, environments, pairs, results
+from gpubench.analysis import comparison, pairs, points
 from gpubench.analysis.comparison import Reference
 from gpubench.api import status_sizes
 from gpubench.api.benchmark_status import Comparison, EnvironmentFacts, FullStatus
@@ -142,13 +142,16 @@ def test_runs_that_never_settled_have_no_verdict() -> None:
 @pytest.mark.parametrize(
     ("found", "why"),
     [
-        (None, "there was no GpuBenchmark last-week in this namespace when the study was planned"),
-        (reference({0: RATES}, finished=False), "GpuBenchmark last-week had not finished when the study was planned"),
+        (None, "there was no GpuBenchmark last-week in this namespace when the benchmark was planned"),
+        (
+            reference({0: RATES}, finished=False),
+            "GpuBenchmark last-week had not finished when the benchmark was planned",
+        ),
         (reference({}, readable=False), "GpuBenchmark last-week cannot be read by this version"),
-        (reference({}), "last-week has measured no point that this study has, too"),
+        (reference({}), "last-week has measured no point that this benchmark has, too"),
         (
             reference({0: RATES}, builders.plan(builders.spec(builders.block(batchPerWorker=[32])))),
-            "last-week has measured no point that this study has, too",
+            "last-week has measured no point that this benchmark has, too",
         ),
     ],
 )
@@ -258,7 +261,7 @@ def test_wild_repeats_are_not_called_too_few() -> None:
 def ended(plan: Plan, *states: PointState) -> FullStatus:
     """Points that were measured as fast as before, or have no figure and this state."""
     found = [
-        result if state is PointState.MEASURED else results.blank(plan, point).model_copy(update={"state": state})
+        result if state is PointState.MEASURED else points.blank(plan, point).model_copy(update={"state": state})
         for result, point, state in zip(measured.results(plan, {0: RATES, 1: RATES}), plan.points, states, strict=True)
     ]
     return FullStatus(results=comparison.annotated(plan, found), comparison=comparison.comparison(plan, found))
@@ -373,7 +376,7 @@ def test_a_type_that_the_study_does_not_show_is_named_all_the_same() -> None:
 
 def test_a_long_name_that_a_result_cuts_is_known_again() -> None:
     long = "Standard_NC24ads_A100_v4+Standard_NC24s_v3"
-    shown = environments.instance_type_shown(EnvironmentKey("env", "", long))
+    shown = points.instance_type_shown(EnvironmentKey("env", "", long))
     assert shown is not None
     assert (len(shown.encode()), shown[-1]) == (status_sizes.FACT_MAX, "…")
     (point, _) = on_types(builders.plan(), (shown, LARGE))

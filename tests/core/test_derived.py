@@ -86,27 +86,27 @@ def test_of_two_shapes_the_one_on_the_fewest_nodes_stands() -> None:
         (
             (builders.block(pools=["copy"], workers=[1]),),
             (copy(),),
-            "copy is measured by cpu, which is not in this study: name it in the same block",
+            "copy is measured by cpu, which is not in this benchmark: name it in the same block",
         ),
         (
             (builders.block(workers=[2]), builders.block(pools=["copy"], workers=[1])),
             (builders.pool(), copy()),
-            "copy is measured by 1 worker of cpu, and this study has no such point",
+            "copy is measured by 1 worker of cpu, and this benchmark has no such point",
         ),
         (
             (builders.block(precision=["mixed_float16"]), builders.block(pools=["copy"], workers=[1])),
             (builders.pool(), copy()),
-            "copy is measured by 1 worker of cpu, and this study has no such point",
+            "copy is measured by 1 worker of cpu, and this benchmark has no such point",
         ),
         (
             (builders.block(data={"source": "Generated"}), builders.block(pools=["copy"], workers=[1])),
             (builders.pool(), copy()),
-            "copy is measured by 1 worker of cpu, and this study has no such point",
+            "copy is measured by 1 worker of cpu, and this benchmark has no such point",
         ),
         (
             (builders.block(variants=[{"name": "x"}]), builders.block(pools=["copy"], workers=[1])),
             (builders.pool(), copy()),
-            "copy is measured by 1 worker of cpu, and this study has no such point",
+            "copy is measured by 1 worker of cpu, and this benchmark has no such point",
         ),
         (
             (builders.block(workers=[9]), builders.block(pools=["copy"], workers=[1])),

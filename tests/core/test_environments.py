@@ -8,13 +8,12 @@ import pytest
 import builders
 import world as worlds
 from gpubench import records
-from gpubench.analysis import environments, text
+from gpubench.analysis import points, text
 from gpubench.api import status_sizes
 from gpubench.api.benchmark_status import FullStatus
 from gpubench.api.point_result import PointState
 from gpubench.records import Environment
-from gpubench.scheduler import environments as grounds_of
-from gpubench.scheduler import ledger
+from gpubench.scheduler import environments, ledger
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, Reason
 from gpubench.scheduler.observed import ObservedNode
 from gpubench.stats.efficiency import EnvironmentKey
@@ -76,9 +75,9 @@ def test_a_line_that_is_no_environment_is_none(line: str) -> None:
 
 def test_the_record_is_found_behind_what_libraries_say_and_only_with_its_own_key() -> None:
     head = f'2026-11-21 W tensorflow: slow\n{records.line(HERE)}\n{{"kind":"window"}}\ncut he'
-    assert grounds_of.in_log(head, HERE.key()) == HERE
-    assert grounds_of.in_log(head, "another") is None
-    assert grounds_of.in_log(records.line(HERE)[:200], HERE.key()) is None
+    assert environments.in_log(head, HERE.key()) == HERE
+    assert environments.in_log(head, "another") is None
+    assert environments.in_log(records.line(HERE)[:200], HERE.key()) is None
 
 
 # --- what differs -----------------------------------------------------------------------------------------------------
@@ -102,38 +101,38 @@ def test_provenance_is_told_where_it_is_asked_for() -> None:
 
 
 def test_grounds_are_told_by_key_where_a_record_was_never_read() -> None:
-    grounds = (EnvironmentKey(HERE.key(), "sha256:1"), EnvironmentKey("unread", "sha256:1"))
-    assert grounds_of.differences(grounds, {HERE.key(): HERE}) == f"environment {HERE.key()} and unread"
+    keys = (EnvironmentKey(HERE.key(), "sha256:1"), EnvironmentKey("unread", "sha256:1"))
+    assert environments.differences(keys, {HERE.key(): HERE}) == f"environment {HERE.key()} and unread"
 
 
 def test_image_digests_and_instance_types_are_told_beside_the_key() -> None:
     digest = "docker.io/library/jobs@sha256:" + "a" * 64
-    grounds = (EnvironmentKey("k", digest, "p3.2xlarge"), EnvironmentKey("k", "", "p3.8xlarge"))
-    told = grounds_of.differences(grounds, {})
+    keys = (EnvironmentKey("k", digest, "p3.2xlarge"), EnvironmentKey("k", "", "p3.8xlarge"))
+    told = environments.differences(keys, {})
     assert told == "image digest aaaaaaaaaaaa and unknown; instance type p3.2xlarge and p3.8xlarge"
 
 
 def test_an_unknown_instance_type_is_no_other_one() -> None:
     one, two, unknown = EnvironmentKey("k", "i", "one"), EnvironmentKey("k", "i", "two"), EnvironmentKey("k", "i")
-    assert grounds_of.distinct([unknown, one, one]) == (one,)
-    assert grounds_of.distinct([unknown, unknown]) == (unknown,)
-    assert grounds_of.distinct([two, unknown, one]) == (two, one)
-    assert grounds_of.distinct([EnvironmentKey("k", "other"), one]) == (EnvironmentKey("k", "other"), one)
+    assert environments.distinct([unknown, one, one]) == (one,)
+    assert environments.distinct([unknown, unknown]) == (unknown,)
+    assert environments.distinct([two, unknown, one]) == (two, one)
+    assert environments.distinct([EnvironmentKey("k", "other"), one]) == (EnvironmentKey("k", "other"), one)
 
 
 def test_an_unknown_image_is_no_other_one() -> None:
-    assert grounds_of.distinct([EnvironmentKey("k", ""), EnvironmentKey("k", "sha256:1")]) == (
+    assert environments.distinct([EnvironmentKey("k", ""), EnvironmentKey("k", "sha256:1")]) == (
         EnvironmentKey("k", "sha256:1"),
     )
-    assert grounds_of.distinct([EnvironmentKey("k", "", "one"), EnvironmentKey("k", "i")]) == (
+    assert environments.distinct([EnvironmentKey("k", "", "one"), EnvironmentKey("k", "i")]) == (
         EnvironmentKey("k", "i", "one"),
     )
-    assert grounds_of.distinct([EnvironmentKey("k", ""), EnvironmentKey("l", "i")]) == (
+    assert environments.distinct([EnvironmentKey("k", ""), EnvironmentKey("l", "i")]) == (
         EnvironmentKey("k", ""),
         EnvironmentKey("l", "i"),
     )
     two = (EnvironmentKey("k", "i"), EnvironmentKey("k", "j"))
-    assert grounds_of.distinct([two[0], EnvironmentKey("k", ""), two[1]]) == two
+    assert environments.distinct([two[0], EnvironmentKey("k", ""), two[1]]) == two
     assert EnvironmentKey("k", "").is_comparable(EnvironmentKey("k", "i"))
     assert not two[0].is_comparable(two[1])
 
@@ -155,10 +154,10 @@ def test_a_gang_on_two_instance_types_has_both_and_one_that_is_not_known_leaves_
         ObservedNode(name="b", instance_type="p4", zone="z1"),
         ObservedNode(name="c", zone="z2"),
     ]
-    assert grounds_of.location(("b", "a"), nodes, pods=2) == {"instance_types": ("p3", "p4"), "zones": ("z1",)}
-    assert grounds_of.location(("a", "c"), nodes, pods=2) == {"instance_types": (), "zones": ("z1", "z2")}
-    assert grounds_of.location(("gone",), nodes, pods=1) == {"instance_types": (), "zones": ()}
-    assert grounds_of.location((), nodes, pods=1) == {"instance_types": (), "zones": ()}
+    assert environments.location(("b", "a"), nodes, pods=2) == {"instance_types": ("p3", "p4"), "zones": ("z1",)}
+    assert environments.location(("a", "c"), nodes, pods=2) == {"instance_types": (), "zones": ("z1", "z2")}
+    assert environments.location(("gone",), nodes, pods=1) == {"instance_types": (), "zones": ()}
+    assert environments.location((), nodes, pods=1) == {"instance_types": (), "zones": ()}
 
 
 def test_types_of_a_gang_are_not_known_once_a_pod_of_it_is_gone() -> None:
@@ -248,21 +247,21 @@ SOON = builders.NOW + 61
 
 
 def test_the_log_of_an_attempt_that_has_ended_is_asked_for_its_environment() -> None:
-    (asked,) = grounds_of.to_describe([ENDED], Ledger(records=(measured(),)), now=SOON)
+    (asked,) = environments.to_describe([ENDED], Ledger(records=(measured(),)), now=SOON)
     assert (asked.environment, asked.trial, asked.attempt, asked.pod) == ("key", "t", 1, "pod-0")
 
 
 def test_one_log_is_asked_for_each_environment_and_it_is_the_last_one() -> None:
     jobs = [ENDED.model_copy(update={"trial": trial}) for trial in "ab"]
     entries = (measured(trial="a", ended_at=SOON), measured(trial="b", ended_at=SOON - 5))
-    assert [one.trial for one in grounds_of.to_describe(jobs, Ledger(records=entries), now=SOON)] == ["a"]
+    assert [one.trial for one in environments.to_describe(jobs, Ledger(records=entries), now=SOON)] == ["a"]
 
 
 @pytest.mark.parametrize(
     ("entry", "job", "now", "environments_known"),
     [
         (measured(HERE.key()), ENDED, SOON, (HERE,)),
-        (measured(), ENDED, builders.NOW + 60 + grounds_of.TRIED_FOR_SECONDS, ()),
+        (measured(), ENDED, builders.NOW + 60 + environments.TRIED_FOR_SECONDS, ()),
         (measured(), ENDED.model_copy(update={"pods": ()}), SOON, ()),
         (builders.attempt(), ENDED, SOON, ()),
         (builders.attempt(outcome=None, reason=None, ended_at=None), ENDED, SOON, ()),
@@ -272,7 +271,7 @@ def test_one_log_is_asked_for_each_environment_and_it_is_the_last_one() -> None:
 )
 def test_no_log_is_asked_in_vain(entry: AttemptRecord, job: Any, now: float, environments_known: Any) -> None:
     kept = Ledger(records=(entry,)).with_environments(environments_known)
-    assert grounds_of.to_describe([job], kept, now=now) == ()
+    assert environments.to_describe([job], kept, now=now) == ()
 
 
 def test_an_environment_is_kept_once_and_comes_back_with_the_attempts() -> None:
@@ -318,7 +317,7 @@ def test_a_log_that_cannot_be_read_changes_nothing_but_the_facts_that_are_shown(
 def test_each_environment_is_shown_once_with_instance_type_and_digest() -> None:
     fields: dict[str, Any] = {"instance_types": ("p4d",), "image_id": "docker.io/jobs@sha256:1"}
     entries = (measured(HERE.key(), **fields), measured(HERE.key(), trial="u", **fields), measured("mine", trial="v"))
-    shown = environments.facts(Ledger(records=entries, environments=(HERE,)))
+    shown = points.environments_met(Ledger(records=entries, environments=(HERE,)))
     assert [(one.environment, one.instance_type, one.image_digest, one.driver) for one in shown] == [
         (HERE.key(), "p4d", "sha256:1", "550.54.15"),
         ("mine", None, None, None),
@@ -330,7 +329,7 @@ def test_the_list_of_environments_is_bounded_and_so_are_its_texts() -> None:
     longest = builders.environment(accelerator="測" * 1000)
     entries = [measured(longest.key(), trial="first", ended_at=0.0)]
     entries += [measured(f"key-{number}", trial=f"t{number}", ended_at=float(number)) for number in range(1, 100)]
-    shown = environments.facts(Ledger(records=tuple(entries), environments=(longest,)))
+    shown = points.environments_met(Ledger(records=tuple(entries), environments=(longest,)))
     assert len(shown) == status_sizes.ENVIRONMENTS_SHOWN_MAX
     assert [one.environment for one in shown][:2] == [longest.key(), "key-1"]
     assert len((shown[0].accelerator or "").encode()) <= status_sizes.FACT_NAME_MAX
@@ -348,25 +347,25 @@ def test_an_environment_names_the_links_of_all_its_gangs_and_no_others() -> None
         gang("before", None),
         gang("elsewhere", "NET/Socket", key="elsewhere"),
     )
-    here, elsewhere = environments.facts(Ledger(records=entries, environments=(HERE,)))
+    here, elsewhere = points.environments_met(Ledger(records=entries, environments=(HERE,)))
     assert here.links == "NET/AWS Libfabric/GDRDMA, P2P/CUMEM"
     assert elsewhere.links == "NET/Socket"
     assert "transport nccl, TensorFlow" in text.environments((here,), ())[0].replace(f"links {here.links}, ", "")
-    (silent,) = environments.facts(Ledger(records=(gang("before", None),), environments=(HERE,)))
+    (silent,) = points.environments_met(Ledger(records=(gang("before", None),), environments=(HERE,)))
     assert silent.links is None
 
 
 def test_people_read_an_environment_in_one_line_and_how_many_points_stand_on_it() -> None:
     digest = "sha256:" + "ab" * 32
     entries = (measured(HERE.key(), image_id=f"docker.io/jobs@{digest}", instance_types=("p4d",)),)
-    shown = environments.facts(Ledger(records=entries, environments=(HERE,)))
+    shown = points.environments_met(Ledger(records=entries, environments=(HERE,)))
     (sentence,) = text.environments(shown, ())
     assert sentence == (
         f"Environment {HERE.key()}: instance type p4d, image digest abababababab, NVIDIA A100-SXM4-40GB, "
         "driver 550.54.15, CUDA 12.5.1, cuDNN 9, NCCL 21805, transport nccl, TensorFlow 2.18.1, Horovod 0.28.1, "
         "threads per rank 11"
     )
-    unread = environments.facts(Ledger(records=(measured("one"), measured("two", trial="u"))))
+    unread = points.environments_met(Ledger(records=(measured("one"), measured("two", trial="u"))))
     assert text.environments(unread, ()) == (
         "Environment one, 0 points: its record was not read",
         "Environment two, 0 points: its record was not read",

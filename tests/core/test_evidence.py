@@ -71,7 +71,7 @@ def test_an_own_program_that_counts_other_workers_than_asked_for_has_no_result()
     verdict = outcome.classify(job, nodes=1, timing=TIMING, now=NOW + 60, workers=2)
     assert verdict is not None
     assert (verdict.reason, verdict.result) == (Reason.RESULT_LOST, None)
-    assert "counts workers 1, and 2 were asked for" in verdict.sentence
+    assert "counts workers 1, and 2 were asked for" in verdict.message
     verdict = outcome.classify(job, nodes=1, timing=TIMING, now=NOW + 60, workers=1)
     assert verdict is not None
     assert verdict.outcome is Outcome.SUCCEEDED
@@ -101,7 +101,7 @@ def test_an_own_programs_record_is_held_against_what_was_asked_for_and_its_pods_
     verdict = outcome.classify(job, nodes=1, timing=TIMING, now=NOW + 60, workers=1, **asked)
     assert verdict is not None
     assert verdict.reason is (Reason.COMPLETED if said is None else Reason.RESULT_LOST)
-    assert (said or "measured") in verdict.sentence
+    assert (said or "measured") in verdict.message
 
 
 def test_a_run_of_an_attempt_again_may_go_on_from_its_own_checkpoint() -> None:
@@ -133,7 +133,7 @@ def test_success_without_its_result_is_result_lost(job: ObservedJob, why: str) -
     verdict = judge(job)
     assert verdict is not None
     assert (verdict.outcome, verdict.reason) == (Outcome.FAILED, Reason.RESULT_LOST)
-    assert why in verdict.sentence
+    assert why in verdict.message
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_an_eviction_for_a_full_disk_is_no_preemption_and_its_siblings_failures_
     verdict = judge(job, nodes=2)
     assert verdict is not None
     assert (verdict.outcome, verdict.reason) == (Outcome.FAILED, Reason.DISK_FULL)
-    assert message.strip() in verdict.sentence
+    assert message.strip() in verdict.message
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_a_pod_that_a_node_with_a_full_disk_will_not_take_says_so() -> None:
     verdict = judge(failed(builders.ended(137, reason="Evicted", text=said)))
     assert verdict is not None
     assert (verdict.outcome, verdict.reason) == (Outcome.FAILED, Reason.DISK_FULL)
-    assert "DiskPressure" in verdict.sentence
+    assert "DiskPressure" in verdict.message
 
 
 def test_of_a_failure_whose_words_were_cut_that_is_said_and_not_half_a_record() -> None:
@@ -215,27 +215,27 @@ def test_of_a_failure_whose_words_were_cut_that_is_said_and_not_half_a_record() 
     verdict = judge(failed(builders.ended(80, text=half)))
     assert verdict is not None
     assert verdict.reason is Reason.WORKER_RAISED
-    assert "the termination message was cut: its end is missing" in verdict.sentence
-    assert "{" not in verdict.sentence
+    assert "the termination message was cut: its end is missing" in verdict.message
+    assert "{" not in verdict.message
 
 
 @pytest.mark.parametrize(("code", "how"), [(7, "exit code 7"), (139, "signal 11")])
 def test_a_result_that_was_written_before_a_failure_is_told_in_words(code: int, how: str) -> None:
     verdict = judge(failed(builders.ended(code, text=SUCCESS)))
     assert verdict is not None
-    assert verdict.sentence == f"pod pod-0 ended with {how} (Exited): it had written a result before it ended"
+    assert verdict.message == f"pod pod-0 ended with {how} (Exited): it had written a result before it ended"
     wrong = builders.message(builders.result().model_copy(update={"init_seconds": -1}))
     verdict = judge(failed(builders.ended(code, text=wrong)))
     assert verdict is not None
-    assert verdict.sentence.startswith(f"pod pod-0 ended with {how} (Exited): the result cannot be taken: initSeconds")
-    assert "{" not in verdict.sentence
+    assert verdict.message.startswith(f"pod pod-0 ended with {how} (Exited): the result cannot be taken: initSeconds")
+    assert "{" not in verdict.message
 
 
 def test_the_pods_own_sentence_is_kept() -> None:
     said = builders.message(builders.failure(sentence="batch 4096 does not fit"))
     verdict = judge(failed(builders.ended(66, text=said)))
     assert verdict is not None
-    assert verdict.sentence == "pod pod-0: batch 4096 does not fit"
+    assert verdict.message == "pod pod-0: batch 4096 does not fit"
 
 
 @pytest.mark.parametrize(
@@ -248,9 +248,9 @@ def test_the_pods_own_sentence_is_kept() -> None:
 def test_whatever_a_pod_said_is_one_line(text: str) -> None:
     verdict = judge(failed(builders.ended(80, text=text)))
     assert verdict is not None
-    assert verdict.sentence.isprintable()
-    assert "  " not in verdict.sentence
-    assert "[31m" not in verdict.sentence
+    assert verdict.message.isprintable()
+    assert "  " not in verdict.message
+    assert "[31m" not in verdict.message
 
 
 def test_a_failing_job_is_judged_when_its_pods_have_ended_or_after_a_while() -> None:
@@ -270,7 +270,7 @@ def test_the_jobs_own_deadline_is_a_time_out() -> None:
 def test_a_failed_job_without_any_pod_still_says_what_is_known() -> None:
     verdict = judge(failed(failed_message="Job has reached the specified backoff limit"))
     assert verdict is not None
-    assert "backoff limit" in verdict.sentence
+    assert "backoff limit" in verdict.message
 
 
 def test_a_job_that_somebody_deletes_has_vanished() -> None:
@@ -317,7 +317,7 @@ def test_what_stays_pending_ends_with_what_the_cluster_said(job: ObservedJob, re
     verdict = judge(job, nodes=2, after=900 + outcome.SKEW_SECONDS)
     assert verdict is not None
     assert verdict.reason is reason
-    assert said in verdict.sentence
+    assert said in verdict.message
 
 
 @pytest.mark.parametrize(
@@ -330,7 +330,7 @@ def test_what_stays_pending_ends_with_what_the_cluster_said(job: ObservedJob, re
     ],
 )
 def test_whatever_the_cluster_says_of_a_gang_that_waits_is_one_line_that_can_be_shown(job: ObservedJob) -> None:
-    found = outcome.pending_sentence(job, nodes=2)
+    found = outcome.pending_message(job, nodes=2)
     assert found is not None
     assert found[1].isprintable()
 
@@ -351,7 +351,7 @@ def test_a_gang_that_runs_too_long_times_out() -> None:
     verdict = judge(gang({}), after=limit)
     assert verdict is not None
     assert verdict.reason is Reason.TIMED_OUT
-    assert "limits.attemptTimeout (3600 s)" in verdict.sentence
+    assert "limits.attemptTimeout (3600 s)" in verdict.message
 
 
 def test_a_gang_that_ran_is_never_said_not_to_have_been_placed() -> None:

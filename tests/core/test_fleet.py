@@ -7,7 +7,7 @@ import pytest
 
 import builders
 import histories
-from gpubench.analysis import estimates
+from gpubench.analysis import repeats
 from gpubench.api.sweep import Placement
 from gpubench.plan import expand
 from gpubench.schedule import history
@@ -100,7 +100,7 @@ def test_nodes_that_are_measured_one_by_one_are_on_no_scaling_line() -> None:
         builders.spec(*blocks), (builders.pool(),), "2026-11-01T00:00:00Z", {builders.pool().name: NODES}
     )
     measured = [
-        estimates.MeasuredPoint(
+        repeats.MeasuredPoint(
             point=point, values=(100.0, 101.0, 99.0), environment=efficiency.EnvironmentKey("key", "", "")
         )
         for point in plan.points

@@ -22,7 +22,7 @@ import pytest
 
 import builders
 import published_formulas
-from gpubench.analysis.estimates import MeasuredPoint
+from gpubench.analysis.repeats import MeasuredPoint
 from gpubench.api.pool_price import Ownership
 from gpubench.cost import billing, price, whatif
 from gpubench.cost.billing import BY_THE_SECOND, BillingRule

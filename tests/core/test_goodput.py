@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import builders
-from gpubench.analysis import bills, goodput
+from gpubench.analysis import costs, goodput
 from gpubench.analysis.goodput import Use
 from gpubench.api.goodput_result import PoolGoodput
 from gpubench.api.pool import GpuPool
@@ -101,7 +101,7 @@ def test_the_parts_of_the_held_time_sum_to_what_is_held(nodes: int) -> None:
     plan = plan_of({1: ONE, 2: TWO}[nodes])
     for record in (succeeded(plan), preempted(plan), attempt(plan), succeeded(plan, lasted=9.5)):
         found = goodput.of_attempt(record, point(plan))
-        assert goodput.held(found) == sum(node.held for node in bills.node_times(record))
+        assert goodput.held(found) == sum(node.held for node in costs.node_times(record))
 
 
 def test_of_a_time_that_nobody_can_tell_apart_the_measured_part_is_known_all_the_same() -> None:

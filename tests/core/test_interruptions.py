@@ -223,7 +223,7 @@ def test_what_was_seen_says_whether_an_attempt_failed_or_was_taken_away_and_by_w
 
 
 def test_a_sentence_names_the_node_and_what_it_was_told_by() -> None:
-    said = {name: verdict.sentence for name, row in ROWS.items() if (verdict := judged(row)) is not None}
+    said = {name: verdict.message for name, row in ROWS.items() if (verdict := judged(row)) is not None}
     assert said["gone, and a sibling has missed it"] == "node node-1 of pod pod-1 is gone from the cluster"
     assert said["gone, and its pod with it"] == "node node-1 is gone from the cluster"
     assert "node node-1 of pod pod-1 is not ready" in said["silent for long"]

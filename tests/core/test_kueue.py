@@ -11,7 +11,7 @@ import yaml
 import builders
 from builders import NOW
 from gpubench import names
-from gpubench.analysis import bills, goodput
+from gpubench.analysis import costs, goodput
 from gpubench.analysis.goodput import Use
 from gpubench.api.benchmark_status import Condition, FullStatus, GpuBenchmarkStatus
 from gpubench.api.pool import GpuPoolSpec
@@ -191,15 +191,15 @@ def test_the_nodes_of_runs_that_kueue_has_ended_are_billed_and_lost() -> None:
         result=builders.result(trial=TRIAL.id),
     )
     point = PLAN.points[0]
-    paid = bills.paid(PLAN, point, (record,))
+    paid = costs.paid(PLAN, point, (record,))
     assert paid is not None
-    bill = bills.bill_of(paid)
+    bill = costs.bill_of(paid)
     assert bill is not None
     parts = {name: Decimal(str(amount)) for name, amount in bill.parts.to_wire().items()}
     assert (parts["lost"], sum(parts.values())) == (Decimal("0.19"), Decimal("0.31"))  # 190 and 120 node-seconds
     uses = goodput.of_attempt(record, point)
     assert (float(uses[Use.LOST]), float(goodput.held(uses)), float(uses[Use.QUEUED])) == (190.0, 310.0, 0.0)
-    (shown,) = bills.with_bills(
+    (shown,) = costs.with_bills(
         PLAN, decide(PLAN, Ledger(), builders.observed(STUDY), NOW).status.results, {TRIAL.id: (record,)}
     )
     assert shown.startup is not None

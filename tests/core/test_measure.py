@@ -9,7 +9,7 @@ from scipy import stats
 
 import builders
 from gpubench import records
-from gpubench.analysis.estimates import MeasuredPoint
+from gpubench.analysis.repeats import MeasuredPoint
 from gpubench.api.sweep import Variant
 from gpubench.plan.expand import expand
 from gpubench.stats import gang, intervals

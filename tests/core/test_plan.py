@@ -41,7 +41,11 @@ def test_global_batch_is_divided_and_batch_per_worker_is_multiplied() -> None:
 @pytest.mark.parametrize(
     ("block", "pool", "sentence"),
     [
-        (builders.block(pools=["other"], workers=[1]), {}, "GpuPool other did not exist when the study was planned"),
+        (
+            builders.block(pools=["other"], workers=[1]),
+            {},
+            "GpuPool other did not exist when the benchmark was planned",
+        ),
         (builders.block(workers=[8]), {"max_nodes": 4}, "8 workers need 8 nodes, and cpu has at most 4"),
         (
             builders.block(workers=[10], workersPerNode=2),

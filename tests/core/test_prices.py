@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import builders
-from gpubench.analysis import pool_status, prices, text
+from gpubench.analysis import costs, node_facts, text
 from gpubench.api.condition import Condition
 from gpubench.api.pool import GpuPool, GpuPoolStatus
 from gpubench.cost.billing import BY_THE_SECOND, BillingRule, FeePeriod
@@ -141,7 +141,7 @@ def test_an_own_machine_is_exchanged_amount_by_amount() -> None:
 
 def test_a_status_carries_the_prices_that_its_costs_stand_on() -> None:
     plan = planned(pool(range=RANGE, setup="20"), builders.pool("free", price=None))
-    (used,) = prices.used(plan)
+    (used,) = costs.prices_used(plan)
     assert used.to_wire() == {
         "pool": "cpu",
         "perNodeHour": "12.5",
@@ -160,7 +160,7 @@ def test_a_status_carries_the_prices_that_its_costs_stand_on() -> None:
 
 
 def test_a_source_of_any_length_fits_a_status() -> None:
-    (used,) = prices.used(planned(pool(source="測" * 512)))
+    (used,) = costs.prices_used(planned(pool(source="測" * 512)))
     assert used.source is not None
     assert len(used.source.encode()) <= 96
 
@@ -195,7 +195,7 @@ def test_an_own_machines_price_grows_old_too_and_no_price_never_does() -> None:
 
 
 def of_pool(a_pool: GpuPool, *, now: float = builders.NOW, before: tuple[Condition, ...] = ()) -> GpuPoolStatus:
-    return GpuPoolStatus.model_validate(pool_status.pool_status(a_pool, [], now, before))
+    return GpuPoolStatus.model_validate(node_facts.pool_status(a_pool, [], now, before))
 
 
 def condition(status: GpuPoolStatus) -> Condition | None:

@@ -107,7 +107,7 @@ def test_currencies_never_share_an_axis() -> None:
     dear = Entry(point=point("c").point.model_copy(update={"cost": euros}))
     entries = [point("a"), point("b", speed=120.0), dear]
     found = [chart for chart in charts.costs(entries) if isinstance(chart, Bars)]
-    assert [{bar.said[:3] for bar in chart.bars} for chart in found] == [{"USD"}, {"EUR"}]
+    assert [{bar.text[:3] for bar in chart.bars} for chart in found] == [{"USD"}, {"EUR"}]
     (frontier,) = curves(charts.frontier(entries))
     assert {series.name for series in frontier.series} == {"a", "b"}
 
@@ -132,7 +132,7 @@ def test_the_parts_of_a_bill_follow_each_other_and_end_at_the_bill() -> None:
     for before, after in itertools.pairwise(parts):
         assert after.start == pytest.approx(before.start + before.value)
     assert parts[-1].start + parts[-1].value == pytest.approx(bill.value)
-    assert bill.said == "USD 0.015 (100.0 %)"
+    assert bill.text == "USD 0.015 (100.0 %)"
     assert "What 4 attempts are billed" in chart.description
     assert "at least that" in chart.description
 

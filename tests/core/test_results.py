@@ -9,7 +9,7 @@ import pytest
 import builders
 import measured
 from gpubench import workloads
-from gpubench.analysis.training_results import NO_TIMED_EPOCH, NOT_A_SUM
+from gpubench.analysis.repeats import NO_TIMED_EPOCH, NOT_A_SUM
 from gpubench.api import status_sizes
 from gpubench.api.measuring import TimedRegion
 from gpubench.api.point_result import PointResult, PointState

@@ -8,7 +8,7 @@ import pytest
 
 import builders
 import measured
-from gpubench.analysis import savings
+from gpubench.analysis import goodput
 from gpubench.api.pool import GpuPool
 from gpubench.api.price_result import PoolComparison
 from gpubench.api.status_sizes import COMPARISONS_MAX
@@ -40,7 +40,7 @@ def ended(plan: Plan, pool: str, *, hours: float, outcome: Outcome, attempt: int
 
 
 def spot(plan: Plan, *records: AttemptRecord) -> PoolComparison:
-    (found,) = savings.comparisons(plan, Ledger(records=records), [])
+    (found,) = goodput.comparisons(plan, Ledger(records=records), [])
     return found
 
 
@@ -105,8 +105,8 @@ def test_spot_that_costs_more_says_so() -> None:
             "USD",
             "cannot tell what cheap saves: the on-demand price of one node for one hour must be",
         ),
-        (builders.pool("cpu", price=None), "USD", "cannot tell what cheap saves: cpu has no price in this study"),
-        (rented("other", "1"), "USD", "cannot tell what cheap saves: cpu has no price in this study: name it"),
+        (builders.pool("cpu", price=None), "USD", "cannot tell what cheap saves: cpu has no price in this benchmark"),
+        (rented("other", "1"), "USD", "cannot tell what cheap saves: cpu has no price in this benchmark: name it"),
         (rented("cpu", "1", price={"currency": "EUR"}), None, "USD and EUR cannot be added or compared"),
     ],
 )
@@ -131,7 +131,7 @@ def own(**changes: Any) -> GpuPool:
 
 
 def owning(plan: Plan, rates: Mapping[int, list[float]]) -> list[PoolComparison]:
-    return list(savings.comparisons(plan, Ledger(), measured.results(plan, rates)))
+    return list(goodput.comparisons(plan, Ledger(), measured.results(plan, rates)))
 
 
 def at(plan: Plan, **rates: float) -> dict[int, list[float]]:
@@ -194,4 +194,4 @@ def test_two_currencies_without_a_rate_give_a_sentence_and_with_one_a_figure() -
 
 def test_a_study_of_many_pools_has_no_more_comparisons_than_its_status_takes() -> None:
     pools = [rented("cpu", "1.00"), *(rented(f"cheap-{index:02}", "0.40", **SPOT) for index in range(20))]
-    assert len(savings.comparisons(plan_of(*pools), Ledger(), [])) == COMPARISONS_MAX
+    assert len(goodput.comparisons(plan_of(*pools), Ledger(), [])) == COMPARISONS_MAX

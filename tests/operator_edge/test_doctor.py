@@ -113,7 +113,7 @@ def test_a_person_reads_lines_with_what_to_do_and_a_count(whole: Cluster) -> Non
     lines = called.stdout.splitlines()
     assert lines[0].startswith("The cluster at https")
     assert any(line.startswith("ok      API server") for line in lines)
-    assert any(line.strip().startswith("-> studies run all the same") for line in lines)
+    assert any(line.strip().startswith("-> benchmarks run all the same") for line in lines)
     assert lines[-1].endswith("0 failed")
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import published_formulas
-from gpubench.analysis import derived_results
+from gpubench.analysis import points
 from gpubench.api.point_result import SOURCES, GoalResult, PointResult
 from gpubench.cost import billing, price, whatif
 from gpubench.cost.billing import BillingRule
@@ -210,9 +210,7 @@ class _Study:
         smallest = base_workers or min(
             found.baseline_workers for result in alike for found in result.scaling if found.kind == line
         )
-        return [
-            _decimal(one) for one in derived_results.efficiencies_on_line(alike, line=line, baseline_workers=smallest)
-        ]
+        return [_decimal(one) for one in points.efficiencies_on_line(alike, line=line, baseline_workers=smallest)]
 
     def times_as_fast(self, index: int, over: int) -> Decimal:
         """From ratios that were published as such, else from seconds, else from samples per second."""

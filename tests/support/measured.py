@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import builders
-from gpubench.analysis import results as point_results
+from gpubench.analysis.points import point_results
 from gpubench.api.benchmark_status import Condition, FullStatus
 from gpubench.api.goals import Goal
 from gpubench.api.point_result import PointResult
@@ -39,7 +39,7 @@ def of_trials(
 ) -> tuple[PointResult, ...]:
     """The results of a plan whose trials came to these states."""
     points = trials.points(plan.repeats_of_points(), plan, states, fields.get("known", {}))
-    return point_results.point_results(plan, states, points, goals, **fields)
+    return point_results(plan, states, points, goals, **fields)
 
 
 def ledger(

@@ -37,7 +37,7 @@ import gpubench_jobs
 from gpubench.exitcodes import ExitCode
 from gpubench.plan.assignment import Assignment
 from gpubench.records import Sentence
-from gpubench.values import Value
+from gpubench.values import FrozenModel
 
 REQUEST_SECONDS = 2.0
 _BODY_MAX = 64 * 1024
@@ -51,7 +51,7 @@ _OTHER_WORK = (
 _DIGITS_MAX = 20  # of a number in a header; nanoseconds have 19
 
 
-class Fault(Value):
+class Fault(FrozenModel):
     """The failure that a gang knows of: the first that was reported."""
 
     pod: int
@@ -60,7 +60,7 @@ class Fault(Value):
     sentence: Sentence
 
 
-class State(Value):
+class State(FrozenModel):
     """What every pod may know of its gang."""
 
     joined: tuple[int, ...] = ()

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from gpubench import names, records
-from gpubench.values import Value
+from gpubench.values import FrozenModel
 from gpubench_jobs.worker.checkpoint import sync_names
 
 #: Lines that wait for the volume: some megabytes, and more than an hour of a rank's windows.
@@ -39,7 +39,7 @@ class Recording:
     def __init__(self, kept: "KeptFile | None" = None) -> None:
         self._kept = kept
 
-    def publish(self, record: Value) -> None:
+    def publish(self, record: FrozenModel) -> None:
         """One line, which is in the log when this returns."""
         line = records.line(record)
         print(line, flush=True)

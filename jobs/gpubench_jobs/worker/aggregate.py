@@ -11,12 +11,12 @@ from gpubench import records
 from gpubench.exitcodes import ExitCode
 from gpubench.plan import assignment as assignments
 from gpubench.stats import gang
-from gpubench.values import Value
+from gpubench.values import FrozenModel
 from gpubench_jobs.engines import launch
 from gpubench_jobs.failures import RankError
 
 
-class Outline(Value):
+class Outline(FrozenModel):
     """What a rank has built, as far as it must be the same on all: they would wait for each other without end."""
 
     steps: int | None = None  # of an epoch; None, as the next three, in mode Throughput
@@ -26,7 +26,7 @@ class Outline(Value):
     shapes: tuple[tuple[int, ...], ...]  # of weights and optimizer state, in their order
 
 
-class Report(Value):
+class Report(FrozenModel):
     """One rank at the end of its run."""
 
     rank: int
@@ -39,7 +39,7 @@ class Report(Value):
     health: records.Health | None = None
 
 
-class EpochPart(Value):
+class EpochPart(FrozenModel):
     """One rank at the end of an epoch."""
 
     nanoseconds: int
@@ -48,7 +48,7 @@ class EpochPart(Value):
     samples: int
 
 
-class HeldOut(Value):
+class HeldOut(FrozenModel):
     """How the gang's model does on all held-out samples; the same on every rank."""
 
     loss: float | None  # None where it overflowed: the accuracy still says how good the model is

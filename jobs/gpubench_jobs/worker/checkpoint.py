@@ -33,7 +33,7 @@ from typing import BinaryIO, NamedTuple
 from gpubench import checksum, records
 from gpubench.exitcodes import ExitCode
 from gpubench.plan import assignment as assignments
-from gpubench.values import Value, content_id
+from gpubench.values import FrozenModel, content_id
 from gpubench_jobs.failures import RankError, no_room
 
 KEPT = 2
@@ -52,7 +52,7 @@ _OF_THE_ATTEMPT = frozenset(
 )
 
 
-class Array(Value):
+class Array(FrozenModel):
     """The values of one variable."""
 
     dtype: str  # as TensorFlow calls it
@@ -60,7 +60,7 @@ class Array(Value):
     own: bool = False  # whether each rank has other ones: those of all ranks are kept
 
 
-class Part(Value):
+class Part(FrozenModel):
     """What a rank has done of the epoch that is under way."""
 
     nanoseconds: int = 0  # of training
@@ -68,7 +68,7 @@ class Part(Value):
     samples: int = 0
 
 
-class Progress(Value):
+class Progress(FrozenModel):
     """How far a training has come."""
 
     step: int  # steps behind it, of all epochs
@@ -82,7 +82,7 @@ class Progress(Value):
         return sum(epoch.nanoseconds for epoch in self.epochs) + under_way
 
 
-class Identity(Value):
+class Identity(FrozenModel):
     """Whose checkpoint it is: only the same training may go on from it."""
 
     trial: str
@@ -92,7 +92,7 @@ class Identity(Value):
     format: int = _FORMAT
 
 
-class Extent(Value):
+class Extent(FrozenModel):
     """What the data make of a training: the numbers that tell which samples a step has."""
 
     epochs: int

@@ -44,7 +44,7 @@ from gpubench import records
 from gpubench.exitcodes import ExitCode
 from gpubench.plan.assignment import Checkpointing
 from gpubench.stats import checkpoint_interval
-from gpubench.values import Value
+from gpubench.values import FrozenModel
 from gpubench_jobs import channel, clock
 from gpubench_jobs.channel import Phase
 from gpubench_jobs.engines import horovod
@@ -160,7 +160,7 @@ def _assign(variables: Sequence[tf.Variable], values: memoryview) -> memoryview:
     return values
 
 
-class _Look(Value):
+class _Look(FrozenModel):
     keep: bool
     last: bool  # the pod is to stop
     windows: int  # to run until the next look, after the checkpoint
@@ -290,7 +290,7 @@ class Checkpointer:
             return None
 
 
-class _Found(Value):
+class _Found(FrozenModel):
     manifest: checkpoint.Manifest | None
 
 

@@ -12,26 +12,29 @@ Must not happen: advice without the word whether it was measured; a question tha
 without what these would cost.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import Literal, NamedTuple
 
-from gpubench.analysis import advisor, answer, estimates, text
+from gpubench.analysis import advisor, answer, costs, text
 from gpubench.analysis.advisor import Advice, Candidate, Considered, Gang, Line
+from gpubench.api.benchmark_status import Best, BestShown
 from gpubench.api.goals import Goal, Objective
 from gpubench.api.measuring import Mode
-from gpubench.api.point_result import SOURCES, Basis, PointResult, PointState
+from gpubench.api.point_result import SOURCES, AmountInterval, Basis, PointResult, PointState
 from gpubench.api.pool import CapacityType
+from gpubench.api.status_sizes import BEST_POOL_MAX
 from gpubench.cost import billing
 from gpubench.cost.billing import CostInterval
 from gpubench.cost.price import Amount, CostError
 from gpubench.plan import expand, pool_prices
 from gpubench.plan.plan import Plan, Point
-from gpubench.scheduler import stopping
+from gpubench.scheduler import conditions, stopping
 from gpubench.scheduler.ledger import Ledger, Outcome
 from gpubench.stats import compare, intervals, scaling_law
 from gpubench.stats.scaling_law import Law, Speed, Undetermined
-from gpubench.units import workers_text
+from gpubench.units import counted, workers_text
+from gpubench.values import Interval
 
 _NOTES_MAX = 2
 _NOTHING = "nothing was measured; the reason stands with each point."
@@ -54,7 +57,7 @@ class _Entry(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """What a study knows of one kind of work."""
+    """What a benchmark knows of one kind of work."""
 
     entries: Sequence[_Entry]  # its points that have figures
     everything: Sequence[_Entry]  # and those of all other work
@@ -64,7 +67,7 @@ class _Known(NamedTuple):
 class Advised(NamedTuple):
     """The advice on one kind of work."""
 
-    sentence: str  # with the question before it
+    message: str  # with the question before it
     advice: Advice | None  # None where nothing was measured, or prices cannot be compared
 
 
@@ -77,11 +80,11 @@ class _LineKey(NamedTuple):
     variant: str | None
 
 
-def sentences(
+def messages(
     plan: Plan, ledger: Ledger, results: Sequence[PointResult], objective: Objective | None, goals: Sequence[Goal]
 ) -> tuple[str, ...]:
-    """The advice in sentences, one text for each kind of work that reaches the goal; empty without an objective."""
-    return tuple(one.sentence for one in advised(plan, ledger, results, objective, goals))
+    """The advice as messages, one for each kind of work that reaches the goal; empty without an objective."""
+    return tuple(one.message for one in advised(plan, ledger, results, objective, goals))
 
 
 def advised(
@@ -99,29 +102,18 @@ def advised(
     works = list(dict.fromkeys(answer.work(one.result) for one in found))
     if not works:
         return (Advised(f"{_asked(objective, goal, goal.workload)} {_NOTHING}", None),)
-    return tuple(
-        _of_work(
-            plan,
-            ledger,
-            _Known(
-                entries=[one for one in found if answer.work(one.result) == work],
-                everything=everything,
-                planned=[one.point for one in every if answer.work(one.result) == work],
-            ),
-            objective,
-            goal,
+    knowns = (
+        _Known(
+            entries=[one for one in found if answer.work(one.result) == work],
+            everything=everything,
+            planned=[one.point for one in every if answer.work(one.result) == work],
         )
         for work in works
     )
+    return tuple(_of_work(plan, ledger, known, objective, goal) for known in knowns)
 
 
-def _of_work(
-    plan: Plan,
-    ledger: Ledger,
-    known: _Known,
-    objective: Objective,
-    goal: Goal,
-) -> Advised:
+def _of_work(plan: Plan, ledger: Ledger, known: _Known, objective: Objective, goal: Goal) -> Advised:
     entries = known.entries
     head = _asked(objective, goal, answer.work_text(entries[0].result))
     try:
@@ -130,12 +122,15 @@ def _of_work(
         advice = _advice(plan, found, objective, goal)
     except CostError as error:
         return Advised(f"{head} {error}; give spec.currency and exchangeRates.", None)
-    if advice.chosen is None:
+    further: Iterable[str] = ()
+    if advice.chosen is None:  # what measuring the first of the gangs would cost that nobody can judge
         unjudged = [gang for gang in gangs if all(option.gang is not gang for option in found.options)]
-        further = _unjudged(plan, ledger, entries, unjudged)
+        if unjudged:
+            cost = _cost(plan, ledger, entries, unjudged[:1], runs=_runs(plan))
+            further = [f"{_runs(plan)} runs of {_short(unjudged[0])} would cost {cost}."]
     else:
         further = _surer(plan, ledger, entries, advice, chosen=advice.chosen, by_cost=objective.minimize == "Cost")
-    return Advised(" ".join([head, advice.sentence, *_notes(advice, found), *further]), advice)
+    return Advised(" ".join([head, advice.message, *_notes(advice, found), *further]), advice)
 
 
 def _asked(objective: Objective, goal: Goal, work: str) -> str:
@@ -258,7 +253,7 @@ def _laws(entries: Sequence[_Entry], everything: Sequence[_Entry]) -> dict[_Line
 
 
 def _lines(everything: Sequence[_Entry]) -> dict[tuple[_LineKey, tuple[object, ...]], list[_Entry]]:
-    """All lines of a study, by their key and their work."""
+    """All lines of a benchmark, by their key and their work."""
     found: dict[tuple[_LineKey, tuple[object, ...]], list[_Entry]] = {}
     for one in everything:
         for key in _keys(one.point) if one.point.basis in SOURCES else ():
@@ -327,13 +322,6 @@ def _notes(advice: Advice, found: Considered) -> Iterator[str]:
         yield f"So it is with {more} more."
 
 
-def _unjudged(plan: Plan, ledger: Ledger, entries: Sequence[_Entry], gangs: Sequence[Gang]) -> Iterator[str]:
-    """What measuring the first of the gangs that nobody can judge would cost."""
-    for gang in gangs[:1]:
-        runs = _runs(plan)
-        yield f"{runs} runs of {_short(gang)} would cost {_cost(plan, ledger, entries, [gang], runs=runs)}."
-
-
 def _surer(
     plan: Plan, ledger: Ledger, entries: Sequence[_Entry], advice: Advice, *, chosen: Candidate, by_cost: bool
 ) -> Iterator[str]:
@@ -349,13 +337,13 @@ def _surer(
     more = _more_repeats(plan, entries, gang, rival.option.gang, by_cost=by_cost)
     if more is not None:
         cost = _cost(plan, ledger, entries, [gang, rival.option.gang], runs=more)
-        each = "1 more repeat" if more == 1 else f"{more} more repeats"
-        told = f"{_short(gang)} from {_short(rival.option.gang)}"
-        yield f"About {each} of both would probably tell {told}, for {cost}."
+        each = counted(more, "more repeat")
+        pair = f"{_short(gang)} from {_short(rival.option.gang)}"
+        yield f"About {each} of both would probably tell {pair}, for {cost}."
 
 
 def _runs(plan: Plan) -> int:
-    """As many as the study makes of a point, and enough for an interval."""
+    """As many as the benchmark makes of a point, and enough for an interval."""
     return max(intervals.REPEATS_FOR_INTERVAL, *(len(one) for one in plan.repeats_of_points()))
 
 
@@ -394,7 +382,7 @@ def _cost(plan: Plan, ledger: Ledger, entries: Sequence[_Entry], gangs: Sequence
         setup = terms.setup.value if terms.setup is not None and gang.line.pool not in begun else Decimal(0)
         begun.add(gang.line.pool)
         totals[bill.currency] = totals.get(bill.currency, Decimal(0)) + bill.value * runs + setup
-    amounts = [estimates.amounts(CostInterval(mean=value, currency=currency)) for currency, value in totals.items()]
+    amounts = [costs.amounts(CostInterval(mean=value, currency=currency)) for currency, value in totals.items()]
     return "about " + " and ".join("more than anybody pays" if one is None else text.money(one) for one in amounts)
 
 
@@ -405,7 +393,7 @@ def _pools_begun(plan: Plan, ledger: Ledger) -> set[str]:
 
 
 def _run_seconds(plan: Plan, ledger: Ledger, entries: Sequence[_Entry], gang: Gang) -> Decimal | None:
-    """How long the study's runs nearest to a gang held their nodes; else warm-up and measured time, which are less."""
+    """How long the runs nearest to a gang held their nodes; else warm-up and measured time, which are less."""
     by_index = {one.number: one.point for one in entries}
     trials = {trial.id: by_index[trial.point] for trial in plan.trials if trial.point in by_index}
     held = [
@@ -423,3 +411,40 @@ def _run_seconds(plan: Plan, ledger: Ledger, entries: Sequence[_Entry], gang: Ga
 
 def _short(gang: Gang) -> str:
     return f"{workers_text(gang.workers)} on {gang.line.pool}"
+
+
+# --- what `kubectl get` shows of the advice ---------------------------------------------------------------------------
+#
+# Must not happen: a column that names a winner whose interval overlaps another's, or a gang that nobody has measured,
+# without a word of it.
+
+
+def best(found: Sequence[Advised]) -> Best | None:
+    """The gang that was advised; None where none was, and of several kinds of work, which are not ranked."""
+    if len(found) != 1 or found[0].advice is None or found[0].advice.chosen is None:
+        return None
+    advice, chosen = found[0].advice, found[0].advice.chosen
+    gang, cost = chosen.option.gang, chosen.cost and costs.amounts(chosen.cost)
+    predicted = chosen.option.reach is not None
+    marks = [
+        *(["predicted"] if predicted else []),
+        *(["tie"] if advice.tied else []),
+        *([] if advice.sure else ["not sure"]),
+    ]
+    remark = f" ({', '.join(marks)})" if marks else ""
+    hours = Interval(**dict(chosen.hours.each(float)))
+    return Best(
+        pool=gang.line.pool,
+        workers=gang.workers,
+        setting=gang.line.setting or None,
+        predicted=predicted,
+        sure=advice.sure,
+        tied=len(advice.tied),
+        hours=hours,
+        cost=cost,
+        shown=BestShown(
+            pool=conditions.clamped(f"{gang.line.pool}{remark}", BEST_POOL_MAX),
+            cost=None if cost is None else text.money(AmountInterval(mean=cost.mean, currency=cost.currency)),
+            time=f"{text.bounded(Interval(mean=hours.mean))} h",
+        ),
+    )

@@ -3,7 +3,7 @@
 
 A gang that was measured counts as it was measured; of the others, those whose line has a scaling law are predicted by
 it and say so. A gang is sure to keep a limit if its whole interval does; one that only may is chosen where none is
-sure, and the sentence says which it is. What would be better than the one that is chosen, were it sure, is named beside
+sure, and the message says which it is. What would be better than the one that is chosen, were it sure, is named beside
 it. Gangs whose intervals overlap that of the best are a tie, but for those that stand on the same runs: there only the
 prices differ, and those are certain. Hours and costs are lower bounds: start-up, evaluation,
 restarts and slower convergence at large batches come on top.
@@ -14,20 +14,20 @@ taken for nothing, or nobody is named without a word about what would be needed.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import Decimal
 from typing import NamedTuple
 
 from gpubench.analysis import text
-from gpubench.api.point_result import AmountInterval
 from gpubench.cost import billing, price
+from gpubench.cost.billing import CostInterval
 from gpubench.cost.price import Amount, Rate
 from gpubench.stats.scaling_law import Law, Reach, Undetermined
-from gpubench.units import workers_text
-from gpubench.values import Interval
+from gpubench.units import listed, workers_text
+from gpubench.values import Interval, IntervalOf
 
 LOWER_BOUND = "Start-up, evaluation, restarts and slower convergence at large batches come on top."
 _NAMED = 4
-_AMOUNT_PLACES = Decimal("1e-9")
+_AMOUNT_PLACES = 9
 _AMOUNT_MAX = Decimal(10) ** 12  # what an amount of the API may have
 
 
@@ -66,29 +66,19 @@ class Option:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bounds:
-    """Hours, or an amount, with the ends of its interval; an end is absent where it is open or nothing says where."""
-
-    mean: Decimal
-    low: Decimal | None = None
-    high: Decimal | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
 class Candidate:
     """What an option takes for so many samples."""
 
     option: Option
-    hours: Bounds
-    cost: Bounds | None  # None where nobody said what it costs
-    currency: str | None = None
+    hours: IntervalOf[Decimal]
+    cost: CostInterval | None  # None where its pool has no price
 
 
 @dataclass(frozen=True, kw_only=True)
 class Advice:
-    """What to take, or what is missing, in sentences; and the same as values."""
+    """What to take, or what is missing: as a message, and as values."""
 
-    sentence: str
+    message: str
     chosen: Candidate | None = None
     sure: bool = False  # that it keeps the limit
     tied: tuple[Candidate, ...] = ()
@@ -97,7 +87,7 @@ class Advice:
 
 @dataclass(frozen=True, kw_only=True)
 class Considered:
-    """All options, and a sentence about each gang that is none."""
+    """All options, and a message about each gang that is none."""
 
     options: tuple[Option, ...]
     notes: tuple[str, ...] = field(default=())
@@ -132,7 +122,7 @@ def cheapest_by(found: Considered, *, samples: int, hours: Decimal | None) -> Ad
     candidates = _candidates(found.options, samples, with_costs=True)
     limit = None if hours is None else f"within {_hours_of(hours)}"
     if hours is not None and not any(candidate.hours.mean <= hours for candidate in candidates):
-        return Advice(sentence=_too_slow(candidates, samples=samples, hours=hours), notes=found.notes)
+        return Advice(message=_too_slow(candidates, samples=samples, hours=hours), notes=found.notes)
     priced = [candidate for candidate in candidates if candidate.cost is not None]
     notes = (*found.notes, *_unpriced(candidates))
     question = _Question(
@@ -145,7 +135,7 @@ def cheapest_by(found: Considered, *, samples: int, hours: Decimal | None) -> Ad
         takes="costs",
     )
     if not any(question.keeps(candidate) for candidate in priced):
-        return Advice(sentence=_without_price(candidates, limit), notes=notes)
+        return Advice(message=_without_price(candidates, limit), notes=notes)
     return _advice(priced, question, notes=notes)
 
 
@@ -154,7 +144,7 @@ def fastest_within(found: Considered, *, samples: int, budget: Amount | None) ->
     if budget is None:
         candidates = _candidates(found.options, samples, with_costs=False)
         if not candidates:
-            return Advice(sentence=_NOTHING, notes=found.notes)
+            return Advice(message=_NOTHING, notes=found.notes)
         question = _Question(
             limited=None,
             limit=None,
@@ -172,7 +162,7 @@ def fastest_within(found: Considered, *, samples: int, budget: Amount | None) ->
     price.common_currency(budget, *(one.option.gang.rate for one in priced if one.option.gang.rate is not None))
     limit = f"for {budget.currency} {_number(budget.value)}"
     if not any(_cost(candidate).mean <= budget.value for candidate in priced):
-        return Advice(sentence=_too_dear(priced, samples=samples, limit=limit), notes=notes)
+        return Advice(message=_too_dear(priced, samples=samples, limit=limit), notes=notes)
     question = _Question(
         limited=_cost,
         limit=budget.value,
@@ -192,10 +182,10 @@ def fastest_within(found: Considered, *, samples: int, budget: Amount | None) ->
 class _Question:
     """Of one figure as little as possible, and of the other, where there is a limit, no more than that."""
 
-    limited: Callable[[Candidate], Bounds] | None
+    limited: Callable[[Candidate], IntervalOf[Decimal]] | None
     limit: Decimal | None
     limit_text: str | None
-    ranked: Callable[[Candidate], Bounds]
+    ranked: Callable[[Candidate], IntervalOf[Decimal]]
     superlative: str
     better: str
     takes: str  # what the next one does more
@@ -227,7 +217,7 @@ def _advice(candidates: Sequence[Candidate], question: _Question, *, notes: tupl
     among = sure or keeping
     best, *others = among
     tied = tuple(one for one in others if _may_be_as_good(best, one, question))
-    sentences = [
+    parts = [
         _named(best, question),
         *_ties(tied),
         *_next(best, [one for one in others if one not in tied], question),
@@ -238,7 +228,7 @@ def _advice(candidates: Sequence[Candidate], question: _Question, *, notes: tupl
         *_unmeasured([best, *tied]),
         LOWER_BOUND,
     ]
-    return Advice(sentence=" ".join(sentences), chosen=best, sure=bool(sure), tied=tied, notes=notes)
+    return Advice(message=" ".join(parts), chosen=best, sure=bool(sure), tied=tied, notes=notes)
 
 
 def _may_be_as_good(best: Candidate, other: Candidate, question: _Question) -> bool:
@@ -269,26 +259,23 @@ def _candidates(options: Sequence[Option], samples: int, *, with_costs: bool) ->
 def _candidate(option: Option, samples: int) -> Candidate:
     hours = billing.hours_to_samples_interval(samples, throughput=option.throughput)
     rate = option.gang.rate
-    cost = rate and billing.cost_of_samples_interval(
-        rate, nodes=option.gang.nodes, throughput=option.throughput, samples=Decimal(samples)
-    )
+    cost = None
+    if rate is not None:
+        cost = billing.cost_of_samples_interval(
+            rate, nodes=option.gang.nodes, throughput=option.throughput, samples=Decimal(samples)
+        )
     return Candidate(
         option=option,
-        hours=Bounds(mean=Decimal(hours.mean), low=_optional(hours.low), high=_optional(hours.high)),
-        cost=Bounds(mean=cost.mean, low=cost.low, high=cost.high) if cost else None,
-        currency=rate.currency if rate else None,
+        hours=hours.each(Decimal),
+        cost=cost,
     )
 
 
-def _optional(value: float | None) -> Decimal | None:
-    return None if value is None else Decimal(value)
-
-
-def _hours(candidate: Candidate) -> Bounds:
+def _hours(candidate: Candidate) -> IntervalOf[Decimal]:
     return candidate.hours
 
 
-def _cost(candidate: Candidate) -> Bounds:
+def _cost(candidate: Candidate) -> CostInterval:
     assert candidate.cost is not None  # only those with a price are asked
     return candidate.cost
 
@@ -321,11 +308,15 @@ def _next(best: Candidate, others: Sequence[Candidate], question: _Question) -> 
     named = f"The next, {_option(following.option)}, "
     if one.mean <= 0:
         return [f"{named}{question.takes} {figure}."]
-    by = _percent(two.mean / one.mean - 1)
+    by = _percent(two.mean / one.mean)
     if _on_same_runs(best, following) or one.high is None or two.low is None:
         return [f"{named}{question.takes} {by} more, {figure}."]
-    least = _percent(two.low / one.high - 1)
+    least = _percent(two.low / one.high)
     return [f"{named}{question.takes} {by} more, at least {least} by the near ends of both intervals: {figure}."]
+
+
+def _percent(ratio: Decimal) -> str:
+    return text.percent(Interval(mean=float(ratio - 1)))
 
 
 def _how_sure(best: Candidate, question: _Question, *, sure: bool) -> list[str]:
@@ -367,8 +358,8 @@ def _alone(candidates: Sequence[Candidate], keeping: Sequence[Candidate]) -> lis
 def _unmeasured(named: Sequence[Candidate]) -> list[str]:
     if all(one.option.reach is None for one in named):
         return []
-    told = f"What was not measured is predicted by {LAW}, with a 95 % interval for its next run"
-    return [f"{told}: measure it before you rely on it."]
+    predicted = f"What was not measured is predicted by {LAW}, with a 95 % interval for its next run"
+    return [f"{predicted}: measure it before you rely on it."]
 
 
 def _without_price(candidates: Sequence[Candidate], limit: str | None) -> str:
@@ -381,7 +372,7 @@ def _without_price(candidates: Sequence[Candidate], limit: str | None) -> str:
 
 def _too_slow(candidates: Sequence[Candidate], *, samples: int, hours: Decimal) -> str:
     wanted = samples / (hours * billing.SECONDS_PER_HOUR)
-    needed = f"{samples:,} samples within {_hours_of(hours)} need {_figure(wanted)} samples/s"
+    needed = f"{samples:,} samples within {_hours_of(hours)} need {text.bounded(IntervalOf(mean=wanted))} samples/s"
     if not candidates:
         return f"{needed}, and nothing was measured: measure {workers_text(1)} of a pool at least."
     fastest = min(candidates, key=lambda candidate: (candidate.hours.mean, candidate.option.gang.workers))
@@ -408,7 +399,7 @@ def _listed(candidates: Sequence[Candidate]) -> str:
     names = [_option(one.option) for one in candidates[:_NAMED]]
     if len(candidates) > _NAMED:
         names.append(f"{len(candidates) - _NAMED} more")
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    return listed(names)
 
 
 def _option(option: Option) -> str:
@@ -423,40 +414,18 @@ def _gang(gang: Gang) -> str:
 
 
 def _hours_text(candidate: Candidate) -> str:
-    hours = candidate.hours
-    return f"{text.bounded(Interval(mean=float(hours.mean), low=_float(hours.low), high=_float(hours.high)))} hours"
+    return f"{text.bounded(candidate.hours.each(float))} hours"
 
 
 def _cost_text(candidate: Candidate) -> str:
-    if candidate.cost is None or candidate.currency is None:
-        return "at a price that nobody knows"
     cost = candidate.cost
+    if cost is None:
+        return "at a price that nobody knows"
     if cost.mean >= _AMOUNT_MAX:
-        return f"more than {candidate.currency} {_number(_AMOUNT_MAX - 1)}"
-    return text.money(
-        AmountInterval(
-            mean=_text(cost.mean),
-            low=None if cost.low is None else _text(cost.low),
-            high=None if cost.high is None or cost.high >= _AMOUNT_MAX else _text(cost.high),
-            currency=candidate.currency,
-        )
-    )
-
-
-def _float(value: Decimal | None) -> float | None:
-    return None if value is None else float(value)
-
-
-def _text(value: Decimal) -> str:
-    return f"{value.quantize(_AMOUNT_PLACES, rounding=ROUND_HALF_UP):f}"
-
-
-def _figure(value: Decimal) -> str:
-    return text.bounded(Interval(mean=float(value)))
-
-
-def _percent(share: Decimal) -> str:
-    return text.percent(Interval(mean=float(share)))
+        return f"more than {cost.currency} {_number(_AMOUNT_MAX - 1)}"
+    high = cost.high if cost.high is not None and cost.high < _AMOUNT_MAX else None
+    shown = cost.model_copy(update={"high": high}).each(lambda value: price.rounded(value, digits=_AMOUNT_PLACES))
+    return f"{cost.currency} {text.bounded(shown)}"
 
 
 def _hours_of(limit: Decimal) -> str:

@@ -8,18 +8,8 @@ on it, but for the state of points that are derived from others or imported: tho
 import hashlib
 from collections.abc import Sequence
 
-from gpubench.analysis import (
-    advice,
-    answer,
-    best,
-    bills,
-    comparison,
-    environments,
-    goodput,
-    prices,
-    results,
-    savings,
-)
+from gpubench.analysis import advice, answer, comparison, costs, goodput
+from gpubench.analysis.points import environments_met, point_results
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import Analysis, AnalysisReference
 from gpubench.plan.plan import Plan
@@ -54,25 +44,25 @@ def analyze(plan: Plan, ledger: Ledger, points: Sequence[PointStatus], spec: Gpu
     """The analysis of a ledger; `points` are the states that `scheduler.step` gives for it."""
     known = ledger.environment_by_key()
     statuses = trials.of_ledger(plan, ledger, points)
-    found = results.point_results(plan, statuses, points, spec.goals, baseline=spec.baseline, known=known)
-    found = bills.with_bills(plan, found, ledger.by_trial())
-    facts = environments.facts(ledger)
+    found = point_results(plan, statuses, points, spec.goals, baseline=spec.baseline, known=known)
+    found = costs.with_bills(plan, found, ledger.by_trial())
+    facts = environments_met(ledger)
     found = comparison.annotated(plan, found, facts)
     analysis = Analysis(
         results=found,
         environments=facts,
-        prices=prices.used(plan),
-        comparisons=savings.comparisons(plan, ledger, found),
+        prices=costs.prices_used(plan),
+        comparisons=goodput.comparisons(plan, ledger, found),
         goodput=goodput.of_study(plan, ledger),
     )
     if any(result.state in OPEN for result in found):
         return analysis
     advised = advice.advised(plan, ledger, found, spec.objective, spec.goals)
-    sentences = tuple(one.sentence for one in advised)
+    messages = tuple(one.message for one in advised)
     return analysis.model_copy(
         update={
             "comparison": comparison.comparison(plan, found, facts),
-            "best": best.best(advised),
-            "answer": conditions.clamped(answer.answer(found, advice=sentences), _ANSWER_MAX),
+            "best": advice.best(advised),
+            "answer": conditions.clamped(answer.answer(found, advice=messages), _ANSWER_MAX),
         }
     )

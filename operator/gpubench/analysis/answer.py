@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the figures of a study say, in a few sentences: the fastest, the cheapest, how it scales, what is missing.
+"""What the figures of a benchmark say, in a few sentences: the fastest, the cheapest, how it scales, what is missing.
 
 Points whose 95 % intervals overlap are a tie, and a difference without intervals is called untested. Workloads,
 precisions, data and numbers of epochs are never ranked against each other: they are different work; points that never
@@ -14,22 +14,13 @@ from dataclasses import dataclass
 
 from gpubench import workloads
 from gpubench.analysis import text
-from gpubench.api.point_result import SOURCES, AmountInterval, Basis, PointResult, PointState, Quality, TrainingResult
+from gpubench.api.point_result import SOURCES, AmountInterval, Basis, PointResult, PointState, Quality
 from gpubench.api.sweep import DataSource
+from gpubench.units import counted, listed
 from gpubench.values import Interval
 
 LENGTH_MAX = 2048  # of status.answer
 _TIED_NAMED = 4
-_GIGA = 1e9
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Bounds:
-    """A figure to be ranked; the better of two is the greater one."""
-
-    mean: float
-    low: float | None
-    high: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,12 +28,12 @@ class _Ranking:
     """A figure by which points are ranked, and how it is written."""
 
     superlative: str
-    bounds: Callable[[PointResult], _Bounds]
+    bounds: Callable[[PointResult], Interval]  # the better of two is the greater one
     text: Callable[[PointResult], str]
 
 
 def answer(results: tuple[PointResult, ...], *, advice: Sequence[str] = ()) -> str:
-    """The answer so far. It is complete once every point has ended. Advice on the study's objective comes first."""
+    """The answer so far. It is complete once every point has ended. Advice on the benchmark's objective comes first."""
     groups = list(dict.fromkeys(work(point) for point in results))
     parts = [_of_group([point for point in results if work(point) == group]) for group in groups]
     return _fit([*advice, *(part for part in parts if part), *_missing(results)])
@@ -66,9 +57,9 @@ def _of_group(points: Sequence[PointResult]) -> str:
     if not timed:  # of an imported training the seconds alone may be known
         run = [point for point in run if point.throughput]
     if run[0].workload == workloads.MESSAGES:
-        sentences = [_best(run, _BUS)]
+        parts = [_best(run, _BUS)]
     elif timed:
-        sentences = [
+        parts = [
             _best(run, _SHORTEST),
             *_qualities(run),
             _cheapest([point for point in found if point.training], _RUN_COST, _run_cost),
@@ -76,13 +67,13 @@ def _of_group(points: Sequence[PointResult]) -> str:
             *_region(run),
         ]
     else:
-        sentences = [_best(run, _FASTEST), _cheapest(found, _COST, _sample_cost), *_scaling(run)]
-    return " ".join([f"{work_text(run[0])}:", *sentences, *_goals(run)])
+        parts = [_best(run, _FASTEST), _cheapest(found, _COST, _sample_cost), *_scaling(run)]
+    return " ".join([f"{work_text(run[0])}:", *parts, *_goals(run)])
 
 
 def work_text(point: PointResult) -> str:
     """The work in words: `resnet50 in float32`."""
-    epochs = f", {point.training.epochs} epoch{'s' if point.training.epochs > 1 else ''}" if point.training else ""
+    epochs = f", {counted(point.training.epochs, 'epoch')}" if point.training else ""
     data = "" if point.data is DataSource.SYNTHETIC else f" on {text.data(point)} data"
     return f"{point.workload} in {point.precision}{data}{epochs}"
 
@@ -120,16 +111,18 @@ def _cheapest(
 
 def _qualities(run: Sequence[PointResult]) -> list[str]:
     """How good the models became, where there was data to tell."""
-    told = [point for point in run if _quality(point) is not None]
-    metrics = {quality.metric for point in told if (quality := _quality(point))}
+    known = [point for point in run if _quality(point) is not None]
+    metrics = {_known_quality(point).metric for point in known}
     if len(metrics) != 1:
         return []
     best = {"accuracy": "highest accuracy after the last epoch", "loss": "lowest loss after the last epoch"}
-    if len(told) == 1:
-        quality = _quality(told[0])
-        assert quality is not None
+    if len(known) == 1:
+        quality = _known_quality(known[0])
         return [f"{quality.metric.capitalize()} after the last epoch: {text.quality(quality)}."]
-    return [_best(told, _Ranking(superlative=best[metrics.pop()], bounds=_goodness, text=_quality_text))]
+    ranking = _Ranking(
+        superlative=best[metrics.pop()], bounds=_goodness, text=lambda point: text.quality(_known_quality(point))
+    )
+    return [_best(known, ranking)]
 
 
 def _region(run: Sequence[PointResult]) -> list[str]:
@@ -139,21 +132,19 @@ def _region(run: Sequence[PointResult]) -> list[str]:
 
 def _goals(run: Sequence[PointResult]) -> list[str]:
     """What each goal would take where it is fastest. It follows the throughput, so it ranks nothing anew."""
-    sentences = []
+    parts = []
     for name in dict.fromkeys(goal.name for point in run for goal in point.goals):
         best = max((point for point in run if point.goals), key=lambda point: _throughput(point).mean)
         goal = next((goal for goal in best.goals if goal.name == name), None)
         if goal is not None:
             cost = f" and {text.money(goal.cost)}" if goal.cost else ""
-            sentences.append(
-                f"Goal {name} would take at least {text.bounded(goal.hours)} hours{cost} with {_named(best)}."
-            )
-    return sentences
+            parts.append(f"Goal {name} would take at least {text.bounded(goal.hours)} hours{cost} with {_named(best)}.")
+    return parts
 
 
 def _scaling(measured: Sequence[PointResult]) -> list[str]:
     """The efficiency at the largest worker count of each pool that has more than one."""
-    sentences = []
+    parts = []
     for pool in dict.fromkeys(point.pool for point in measured):
         scaled = [
             (scaling, point)
@@ -164,11 +155,11 @@ def _scaling(measured: Sequence[PointResult]) -> list[str]:
         ]
         if scaled:
             scaling, point = max(scaled, key=lambda pair: (pair[1].workers, pair[0].efficiency.mean))
-            sentences.append(
+            parts.append(
                 f"Scaling efficiency from {scaling.baseline_workers} to {text.shape(point)} on {pool}: "
                 f"{text.efficiency(scaling)}, {scaling.kind} scaling."
             )
-    return sentences
+    return parts
 
 
 def _missing(results: Sequence[PointResult]) -> list[str]:
@@ -182,78 +173,64 @@ def _missing(results: Sequence[PointResult]) -> list[str]:
     }
     derived = sum(point.state is PointState.MEASURED and point.basis not in SOURCES for point in results)
     imported = sum(point.state is PointState.MEASURED and point.basis is Basis.IMPORTED for point in results)
-    sentences = []
+    parts = []
     if imported:
-        sentences.append(
+        parts.append(
             f"{imported} of {total} points {_are(imported)} imported: measured elsewhere, and not ranked with measured "
             "ones."
         )
     if derived:
-        sentences.append(
+        parts.append(
             f"{derived} of {total} points {_are(derived)} re-priced or extrapolated from others and not run: "
             f"{'its' if derived == 1 else 'their'} speed is not ranked."
         )
     if unstable := counts[PointState.UNSTABLE]:
-        sentences.append(
+        parts.append(
             f"{unstable} of {total} points {_are(unstable)} Unstable (the windows never settled) and therefore not "
             "ranked."
         )
     if not counts[PointState.MEASURED] and not unstable:
-        sentences.append("Nothing was measured." if not unfinished else "Nothing has been measured so far.")
+        parts.append("Nothing was measured." if not unfinished else "Nothing has been measured so far.")
     if unfinished:
-        sentences.append(f"{unfinished} of {total} points {_are(unfinished)} still to be measured.")
+        parts.append(f"{unfinished} of {total} points {_are(unfinished)} still to be measured.")
     if unmeasured:
         states = ", ".join(f"{count} {state.value}" for state, count in unmeasured.items())
         count = sum(unmeasured.values())
-        sentences.append(
-            f"{count} of {total} points {_are(count)} not measured ({states}); the reason stands with each."
-        )
-    return sentences
+        parts.append(f"{count} of {total} points {_are(count)} not measured ({states}); the reason stands with each.")
+    return parts
 
 
 # --- ranking ----------------------------------------------------------------------------------------------------------
 
 
-def _throughput(point: PointResult) -> _Bounds:
+def _throughput(point: PointResult) -> Interval:
     assert point.throughput is not None
-    return _Bounds(mean=point.throughput.mean, low=point.throughput.low, high=point.throughput.high)
-
-
-def _training(point: PointResult) -> TrainingResult:
-    assert point.training is not None
-    return point.training
+    return point.throughput
 
 
 def _seconds(point: PointResult) -> Interval:
-    seconds = _training(point).seconds
-    assert seconds is not None
-    return seconds
-
-
-def _shortness(point: PointResult) -> _Bounds:
-    return _negated(_seconds(point))
+    assert point.training is not None
+    assert point.training.seconds is not None
+    return point.training.seconds
 
 
 def _quality(point: PointResult) -> Quality | None:
     return point.training.quality if point.training else None
 
 
-def _goodness(point: PointResult) -> _Bounds:
+def _known_quality(point: PointResult) -> Quality:
     quality = _quality(point)
     assert quality is not None
-    if quality.metric == "loss":
-        return _negated(quality.final)
-    return _Bounds(mean=quality.final.mean, low=quality.final.low, high=quality.final.high)
+    return quality
 
 
-def _quality_text(point: PointResult) -> str:
-    quality = _quality(point)
-    assert quality is not None
-    return text.quality(quality)
+def _goodness(point: PointResult) -> Interval:
+    quality = _known_quality(point)
+    return _negated(quality.final) if quality.metric == "loss" else quality.final
 
 
-def _negated(estimate: Interval) -> _Bounds:
-    return _Bounds(
+def _negated(estimate: Interval) -> Interval:
+    return Interval(
         mean=-estimate.mean,
         low=None if estimate.high is None else -estimate.high,
         high=None if estimate.low is None else -estimate.low,
@@ -265,11 +242,6 @@ def _bus(point: PointResult) -> Interval:
     return point.bandwidth.bus
 
 
-def _bus_bounds(point: PointResult) -> _Bounds:
-    bus = _bus(point)
-    return _Bounds(mean=bus.mean, low=bus.low, high=bus.high)
-
-
 def _sample_cost(point: PointResult) -> AmountInterval | None:
     return point.cost.per_million_samples if point.cost else None
 
@@ -278,19 +250,11 @@ def _run_cost(point: PointResult) -> AmountInterval | None:
     return point.cost.per_run if point.cost else None
 
 
-def _cheapness(cost: AmountInterval | None) -> _Bounds:
+def _cheapness(cost: AmountInterval | None) -> Interval:
     assert cost is not None
-    open_end = -math.inf if cost.low is not None else None  # the throughput's lower end was not above zero
-    return _Bounds(
-        mean=-float(cost.mean),
-        low=open_end if cost.high is None else -float(cost.high),
-        high=None if cost.low is None else -float(cost.low),
-    )
-
-
-def _money(cost: AmountInterval | None) -> str:
-    assert cost is not None
-    return text.money(cost)
+    if cost.low is not None and cost.high is None:  # the throughput's lower end was not above zero
+        return Interval(mean=-float(cost.mean), low=-math.inf, high=-float(cost.low))
+    return _negated(Interval(**dict(cost.each(float))))
 
 
 _FASTEST = _Ranking(
@@ -301,23 +265,27 @@ _FASTEST = _Ranking(
 _COST = _Ranking(
     superlative="lowest cost",
     bounds=lambda point: _cheapness(_sample_cost(point)),
-    text=lambda point: f"{_money(_sample_cost(point))} per million samples",
+    text=lambda point: f"{text.money(_sample_cost(point))} per million samples",
 )
-_SHORTEST = _Ranking(superlative="shortest run", bounds=_shortness, text=lambda point: text.duration(_seconds(point)))
+_SHORTEST = _Ranking(
+    superlative="shortest run",
+    bounds=lambda point: _negated(_seconds(point)),
+    text=lambda point: text.duration(_seconds(point)),
+)
 _RUN_COST = _Ranking(
     superlative="lowest cost of a run",
     bounds=lambda point: _cheapness(_run_cost(point)),
-    text=lambda point: f"{_money(_run_cost(point))} per run",
+    text=lambda point: f"{text.money(_run_cost(point))} per run",
 )
 _BUS = _Ranking(
     superlative="fastest all-reduce",
-    bounds=_bus_bounds,
-    text=lambda point: f"{text.spread(_bus(point), per=_GIGA)} GB/s bus bandwidth",
+    bounds=_bus,
+    text=lambda point: f"{text.spread(_bus(point), per=1e9)} GB/s bus bandwidth",
 )
 
 
 def _ranked(
-    points: Sequence[PointResult], bounds: Callable[[PointResult], _Bounds]
+    points: Sequence[PointResult], bounds: Callable[[PointResult], Interval]
 ) -> tuple[PointResult, list[PointResult]]:
     """The best point, and those whose intervals overlap its own."""
     best = max(points, key=lambda point: bounds(point).mean)
@@ -339,7 +307,7 @@ def _share_a_measurement(one: PointResult, other: PointResult) -> bool:
     )
 
 
-def _untested(points: Sequence[PointResult], bounds: Callable[[PointResult], _Bounds]) -> str:
+def _untested(points: Sequence[PointResult], bounds: Callable[[PointResult], Interval]) -> str:
     if len(points) > 1 and any(bounds(point).low is None or bounds(point).high is None for point in points):
         return " (without intervals for all points nothing says that this is more than chance)"
     return ""
@@ -363,8 +331,8 @@ def _listed(points: Sequence[PointResult]) -> str:
     names = [_named(point) for point in points[:_TIED_NAMED]]
     if len(points) > _TIED_NAMED:
         others = len(points) - _TIED_NAMED
-        names.append("1 other" if others == 1 else f"{others} others")
-    return f"{', '.join(names[:-1])} and {names[-1]}"
+        names.append(counted(others, "other"))
+    return listed(names)
 
 
 def _are(count: int) -> str:

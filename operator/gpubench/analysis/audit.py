@@ -27,7 +27,7 @@ from gpubench.scheduler.conditions import point_text
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome
 from gpubench.scheduler.observed import Study
 from gpubench.stats import gang
-from gpubench.values import Value
+from gpubench.values import FrozenModel
 
 #: Relative; a double has 2.2e-16, and a figure comes of some hundred operations.
 SAME = 1e-12
@@ -298,6 +298,6 @@ def _differences(
 
 def _wire(value: object) -> object:
     """As it is stored: values as dicts, tuples as lists."""
-    if isinstance(value, Value):
+    if isinstance(value, FrozenModel):
         return value.to_wire()
     return list(value) if isinstance(value, tuple) else value

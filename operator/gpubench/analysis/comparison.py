@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a study keeps up with its baseline: `spec.compareTo` at planning, `status.comparison` at the end.
+"""Whether a benchmark keeps up with its baseline: `spec.compareTo` at planning, `status.comparison` at the end.
 
-What the baseline measured is frozen into the plan when the study starts: a baseline that is deleted or run again later
-changes nothing, and a decision asks nobody. One that is not there, or not finished, holds nothing up: the study runs,
-and its comparison says that there was nothing to compare with.
+What the baseline measured is frozen into the plan when the benchmark starts: a baseline that is deleted or run again
+later changes nothing, and a decision asks nobody. One that is not there, or not finished, holds nothing up: the
+benchmark runs, and its comparison says that there was nothing to compare with.
 
 A point passes when the whole interval of its ratio of speeds lies above 1 - tolerance, and fails when none of it does
 (`compare.is_as_fast`). It also fails where it failed or does not fit any more: that it could be measured the baseline
-has shown. The study fails with its first failing point, and passes when every point passes that the baseline has
+has shown. The benchmark fails with its first failing point, and passes when every point passes that the baseline has
 measured.
-Must not happen: a verdict across environments, or about a run that never settled; a study that passes because its slow
-points have no figures.
+Must not happen: a verdict across environments, or about a run that never settled; a benchmark that passes because its
+slow points have no figures.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
-from gpubench.analysis import pairs, results, text
+from gpubench.analysis import pairs, points, text
 from gpubench.analysis.pairs import Side
 from gpubench.api.benchmark_status import Comparison, ComparisonCounts, EnvironmentFacts
 from gpubench.api.goals import CompareTo
@@ -28,7 +28,7 @@ from gpubench.plan.plan import Baseline, BaselinePoint, Plan
 from gpubench.scheduler import conditions
 from gpubench.stats import compare
 from gpubench.stats.compare import Quantity, Sample
-from gpubench.values import Interval, Value
+from gpubench.values import FrozenModel, Interval
 
 _ENDED = frozenset({PointState.MEASURED, PointState.UNSTABLE})
 _OPEN = frozenset({PointState.PENDING, PointState.RUNNING})
@@ -36,7 +36,7 @@ _OPEN = frozenset({PointState.PENDING, PointState.RUNNING})
 _LOST = frozenset({PointState.FAILED, PointState.OUT_OF_MEMORY, PointState.UNSUPPORTED_ACCELERATOR})
 
 
-class Reference(Value):
+class Reference(FrozenModel):
     """The baseline as it was found."""
 
     side: Side
@@ -53,7 +53,7 @@ class _Compared(NamedTuple):
     point: BaselinePoint
     result: PointResult
     verdict: Judgement
-    ratio: Interval | None = None  # of speeds, this study's over the baseline's; None: it has no figure here
+    ratio: Interval | None = None  # of speeds, this benchmark's over the baseline's; None: it has no figure here
     obstacle: str | None = None  # what allows no verdict, where not the interval alone does
 
 
@@ -63,14 +63,15 @@ def with_baseline(plan: Plan, wanted: CompareTo | None, found: Reference | None)
         return plan
     name = wanted.benchmark
     if found is None:
-        return _without(plan, wanted, f"there was no GpuBenchmark {name} in this namespace when the study was planned")
+        absent = f"there was no GpuBenchmark {name} in this namespace when the benchmark was planned"
+        return _without(plan, wanted, absent)
     if not found.readable:
         return _without(plan, wanted, f"GpuBenchmark {name} cannot be read by this version")
     if not found.finished:
-        return _without(plan, wanted, f"GpuBenchmark {name} had not finished when the study was planned")
+        return _without(plan, wanted, f"GpuBenchmark {name} had not finished when the benchmark was planned")
     points = _points(plan, found.side)
     if not points:
-        return _without(plan, wanted, f"{name} has measured no point that this study has, too")
+        return _without(plan, wanted, f"{name} has measured no point that this benchmark has, too")
     baseline = Baseline(
         benchmark=name,
         tolerance=wanted.tolerance,
@@ -95,7 +96,7 @@ def annotated(
 def comparison(
     plan: Plan, found: Sequence[PointResult], environments: Sequence[EnvironmentFacts] = ()
 ) -> Comparison | None:
-    """What a finished study says; None where it is compared with nothing. `environments` are its own."""
+    """What a finished benchmark says; None where it is compared with nothing. `environments` are its own."""
     baseline = plan.baseline
     if baseline is None:
         return None
@@ -111,7 +112,7 @@ def comparison(
             cannot_tell=counts[Judgement.CANNOT_TELL],
             not_compared=len(found) - counts.total(),
         ),
-        sentence=conditions.clamped(_sentence(baseline, compared), COMPARISON_MAX),
+        sentence=conditions.clamped(_message(baseline, compared), COMPARISON_MAX),
     )
 
 
@@ -122,7 +123,7 @@ def _without(plan: Plan, wanted: CompareTo, why: str) -> Plan:
 
 def _points(plan: Plan, side: Side) -> tuple[BaselinePoint, ...]:
     """The baseline's figures for the points of the plan that it has measured."""
-    own = pairs.of_plan("this study", plan, [results.blank(plan, point) for point in plan.points])
+    own = pairs.of_plan("this benchmark", plan, [points.blank(plan, point) for point in plan.points])
     known = {pairs.identity(side, result): result for result in side.results if result.state in _ENDED}
     found = []
     for index, blank in enumerate(own.results):
@@ -151,7 +152,7 @@ def _compared(plan: Plan, found: Sequence[PointResult], environments: Sequence[E
     baseline = plan.baseline
     if baseline is None:
         return []
-    confidence = pairs.of_plan("this study", plan, ()).confidence
+    confidence = pairs.of_plan("this benchmark", plan, ()).confidence
     compared = []
     for point in baseline.points:
         result, quantity = found[point.point], Quantity(point.quantity)
@@ -165,7 +166,7 @@ def _compared(plan: Plan, found: Sequence[PointResult], environments: Sequence[E
         obstacle = pairs.differing(point, result, baseline.environments, environments)
         obstacle = obstacle or _unsettled(point, result)
         if obstacle is None and (ratio.low is None or ratio.high is None):
-            obstacle = compare.unbounded(here, before, name="this study", other=baseline.benchmark)
+            obstacle = compare.unbounded(here, before, name="this benchmark", other=baseline.benchmark)
         verdict = Judgement.CANNOT_TELL
         if obstacle is None:
             verdict = _VERDICTS[compare.is_as_fast(ratio, tolerance=float(baseline.tolerance))]
@@ -188,7 +189,7 @@ def _verdict(counts: Counter[Judgement]) -> Judgement:
 # --- words ------------------------------------------------------------------------------------------------------------
 
 
-def _sentence(baseline: Baseline, compared: Sequence[_Compared]) -> str:
+def _message(baseline: Baseline, compared: Sequence[_Compared]) -> str:
     name, bound = baseline.benchmark, f"{(100 * Decimal(baseline.tolerance)).normalize():f} %"
     if baseline.absent is not None:
         return f"nothing to compare with: {baseline.absent}"

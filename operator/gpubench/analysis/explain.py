@@ -9,7 +9,8 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from gpubench import workloads
-from gpubench.analysis import bills, estimates, prices, relative, results, text
+from gpubench.analysis import costs, relative, repeats, text
+from gpubench.analysis.points import measured_points, point_results
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.goals import Goal, RelativeBase
 from gpubench.api.point_result import AmountInterval, Basis, PointResult
@@ -22,7 +23,7 @@ from gpubench.scheduler.ledger import AttemptRecord, Ledger
 from gpubench.scheduler.observed import Study
 from gpubench.stats import efficiency, gang, intervals
 from gpubench.units import Formula, workers_text
-from gpubench.values import Interval, Value
+from gpubench.values import FrozenModel, Interval
 
 _ABOVE = "the rows above"
 _BASE = "by definition: this is the base"
@@ -34,7 +35,7 @@ _Number = str | float | Decimal | Interval | Rate
 _Inputs = Mapping[str, _Number]
 
 
-class Row(Value):
+class Row(FrozenModel):
     """One figure. Without a formula it is as its origin has it."""
 
     field: str  # where the status has it, such as cost.perMillionSamples
@@ -46,7 +47,7 @@ class Row(Value):
     origin: str  # of the inputs
 
 
-class Explained(Value):
+class Explained(FrozenModel):
     """A point as the status has it, and its figures."""
 
     point: PointResult
@@ -62,7 +63,7 @@ class _Place(NamedTuple):
     plan: Plan
     point: Point
     result: PointResult
-    entry: estimates.MeasuredPoint | None
+    entry: repeats.MeasuredPoint | None
 
     def origin(self) -> str:
         if self.point.basis is Basis.IMPORTED and self.plan.imported is not None:
@@ -77,15 +78,15 @@ def explained(plan: Plan, ledger: Ledger, spec: GpuBenchmarkSpec, *, index: int)
     """The figures of one of the plan's points; no rows where it has none, and was billed nothing."""
     made = step.of_ledger(plan, ledger, Study.of_spec(spec))
     states, known = made.trials, ledger.environment_by_key()
-    entries = results.measured_points(plan, states)
-    found = results.point_results(plan, states, made.points, spec.goals, baseline=spec.baseline, known=known)
+    entries = measured_points(plan, states)
+    found = point_results(plan, states, made.points, spec.goals, baseline=spec.baseline, known=known)
     by_trial, trials = ledger.by_trial(), plan.repeats_of_points()[index]
     measured = [record for trial in trials if (record := states[trial.id].measured) is not None]
     points = relative.Points(plan, found, entries, known)
     place = _Place(points, index, measured, plan, plan.points[index], found[index], entries[index])
     rows = (*_speed(place), *_scaling(place), *_training(place), *_cost(place, spec.goals))
-    rows += (*_relative(place, spec.baseline), *_bill(plan, place.point, bills.ended_at(trials, by_trial)))
-    return Explained(point=bills.with_bills(plan, found, by_trial)[index], rows=rows)
+    rows += (*_relative(place, spec.baseline), *_bill(plan, place.point, costs.ended_at(trials, by_trial)))
+    return Explained(point=costs.with_bills(plan, found, by_trial)[index], rows=rows)
 
 
 def _speed(place: _Place) -> Iterator[Row]:
@@ -131,7 +132,7 @@ def _cost(place: _Place, goals: Sequence[Goal]) -> Iterator[Row]:
     seconds = result.training.seconds if result.training is not None else None
     if (result.throughput is None and seconds is None) or result.workload == workloads.MESSAGES:
         return
-    rate, used = pool_prices.planned_rate(plan, result.pool), prices.of_pool(plan, plan.pool(result.pool))
+    rate, used = pool_prices.planned_rate(plan, result.pool), costs.price_used(plan, plan.pool(result.pool))
     origin = "; ".join((_ABOVE, *map(text.price, [used] if used is not None else [])))
     if rate is None:
         yield Row(field="cost", text=text.UNDEFINED, origin=pool_prices.without_exchange(plan, result.pool) or NO_PRICE)
@@ -173,8 +174,8 @@ def _relative(place: _Place, named: RelativeBase | None) -> Iterator[Row]:
 
 
 def _bill(plan: Plan, point: Point, records: Sequence[AttemptRecord]) -> Iterator[Row]:
-    paid = bills.paid(plan, point, records)
-    bill = None if paid is None else bills.bill_of(paid)
+    paid = costs.paid(plan, point, records)
+    bill = None if paid is None else costs.bill_of(paid)
     if paid is not None and bill is not None:
         figure = AmountInterval(mean=bill.total, currency=bill.currency)
         inputs: _Inputs = {"bills of attempts": " + ".join(_number(one.bill.total) for one in paid.attempts)}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long a study will take and what its attempts will be billed, before it has run: with an interval and its grounds.
+"""How long a benchmark will take and what its attempts will be billed, before it has run: with an interval and why.
 
 The time of an attempt is `plan.estimate`'s, its bill that of `cost.billing`. All trials of a point err in the same
 direction, and so may all points: the ends of the whole are those at which every trial is at its short or its long end.
@@ -66,20 +66,24 @@ class Forecast:
 
 
 class Earlier(NamedTuple):
-    """A study that has run, as its plan and ledger have it."""
+    """A benchmark that has run, as its plan and ledger have it."""
 
     plan: Plan
     ledger: Ledger
 
 
 def forecast(plan: Plan, *, parallel_trials: int, earlier: Sequence[Earlier] = ()) -> Forecast:
-    """The forecast of a plan, from studies of before where they have attempts at the same points."""
+    """The forecast of a plan, from benchmarks of before where they have attempts at the same points."""
     points = tuple(_outlook(plan, point, earlier) if point.runs else None for point in plan.points)
     least = tuple(filter(plan.is_certain, plan.trials))
+    mean, low, high = (
+        _makespan(points, trials, end=end, parallel=parallel_trials)
+        for trials, end in ((plan.trials, "mean"), (least, "low"), (plan.trials, "high"))
+    )
     return Forecast(
         points=points,
-        seconds=_range(points, least, plan.trials, parallel=parallel_trials),
-        least_seconds=_makespan([_mean(points, trial) for trial in least], parallel=parallel_trials),
+        seconds=None if mean is None or low is None or high is None else Range(mean, low, high),
+        least_seconds=_makespan(points, least, end="mean", parallel=parallel_trials),
         cost=_costs(plan, points, least),
         unpriced=tuple(
             pool_prices.without_exchange(plan, pool) or f"no cost for {pool}: neither price nor ownership is given"
@@ -90,7 +94,7 @@ def forecast(plan: Plan, *, parallel_trials: int, earlier: Sequence[Earlier] = (
 
 
 def earlier_seconds(plan: Plan, point: Point, earlier: Iterable[Earlier]) -> tuple[float, ...]:
-    """How long attempts of earlier studies held their nodes that did the same as one at this point and succeeded."""
+    """How long attempts of earlier benchmarks held their nodes that did the same as one at this point and succeeded."""
     found: list[float] = []
     for study in earlier:
         alike = {
@@ -134,42 +138,19 @@ def _billed(plan: Plan, point: Point, terms: Terms, held: float) -> Decimal:
     return billing.attempt_bill(terms, node_seconds=lives, share=pool_prices.paid_share(plan, point)).total.value
 
 
-def _is_unknown(points: Sequence[Outlook | None], trials: Iterable[Trial]) -> bool:
-    return any(points[trial.point] is None for trial in trials)
-
-
-def _mean(points: Sequence[Outlook | None], trial: Trial) -> float | None:
-    outlook = points[trial.point]
-    return None if outlook is None else outlook.seconds.mean
-
-
-def _range(
-    points: Sequence[Outlook | None], least: Sequence[Trial], most: Sequence[Trial], *, parallel: int
-) -> Range | None:
-    if _is_unknown(points, most):
-        return None
-    known = {index: outlook.seconds for index, outlook in enumerate(points) if outlook is not None}
-    mean = _makespan([known[trial.point].mean for trial in most], parallel=parallel)
-    low = _makespan([known[trial.point].low for trial in least], parallel=parallel)
-    high = _makespan([known[trial.point].high for trial in most], parallel=parallel)
-    assert mean is not None
-    assert low is not None
-    assert high is not None
-    return Range(mean, low, high)
-
-
-def _makespan(seconds: Iterable[float | None], *, parallel: int) -> float | None:
+def _makespan(points: Sequence[Outlook | None], trials: Iterable[Trial], *, end: str, parallel: int) -> float | None:
     """How long it takes if each trial starts, in order, as soon as one of so many places is free."""
     places = [0.0] * parallel
-    for duration in seconds:
-        if duration is None:
+    for trial in trials:
+        outlook = points[trial.point]
+        if outlook is None:
             return None
-        heapq.heapreplace(places, places[0] + duration)
+        heapq.heapreplace(places, places[0] + getattr(outlook.seconds, end))
     return max(places)
 
 
 def _costs(plan: Plan, points: Sequence[Outlook | None], least: Sequence[Trial]) -> tuple[Total, ...]:
-    if _is_unknown(points, plan.trials):
+    if any(points[trial.point] is None for trial in plan.trials):
         return ()
     mean = _sums(plan, points, plan.trials, end="mean")
     low = _sums(plan, points, least, end="low")
@@ -187,7 +168,7 @@ def _reserve(plan: Plan, points: Sequence[Outlook | None], *, currency: str) -> 
     """What a budget must have beyond the high ends, so that every attempt fits when it is its turn, the last one too.
 
     An attempt starts only where there is room for as long as the plan's times last, or earlier attempts did, and for
-    stopping it (`budget.Purse`): that is more than it will be billed.
+    stopping it (`budget.BudgetState`): that is more than it will be billed.
     """
     settings = estimate.trial_seconds(plan) or 0.0
     found = Decimal(0)

@@ -15,23 +15,26 @@ Must not happen: a share of time that nobody saw the whole of; a rate where noth
 import itertools
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from enum import StrEnum
 from typing import NamedTuple
 
-from gpubench.analysis import bills, estimates
+from gpubench.analysis import costs
 from gpubench.api.goodput_result import Goodput, InterruptionCounts, NodeSeconds, PoolGoodput, RecoveryTime
-from gpubench.api.status_sizes import GOODPUT_POOLS_MAX, SENTENCE_MAX
-from gpubench.cost import billing
+from gpubench.api.point_result import PointResult, PointState
+from gpubench.api.pool import GpuPool
+from gpubench.api.price_result import OwningResult, PoolComparison, SpotResult
+from gpubench.api.status_sizes import COMPARISONS_MAX, GOODPUT_POOLS_MAX, SENTENCE_MAX
+from gpubench.cost import billing, whatif
 from gpubench.cost.billing import NodeTime, Part
-from gpubench.cost.price import Rate
+from gpubench.cost.price import Amount, CostError, Rate
 from gpubench.plan import pool_prices
-from gpubench.plan.plan import Plan, Point
+from gpubench.plan.plan import Plan, Point, PointKey
 from gpubench.scheduler import account, conditions, trials
 from gpubench.scheduler.ledger import AttemptRecord, Interruption, Ledger, Outcome
 from gpubench.stats import intervals
-from gpubench.units import duration_text, sampled
+from gpubench.units import counted, duration_text, sampled
 from gpubench.values import Interval
 
 
@@ -129,7 +132,7 @@ def of_attempt(record: AttemptRecord, point: Point, *, taken_over: Mapping[int, 
 def _of_node(
     record: AttemptRecord, point: Point, node: NodeTime, *, taken_over: Decimal
 ) -> Iterable[tuple[Use, Decimal]]:
-    work = bills.work_of(record, point)
+    work = costs.work_of(record, point)
     if node.is_lost or work is None:
         useful = min(taken_over, node.held)
         yield Use.USEFUL, useful
@@ -162,7 +165,7 @@ def runs(record: AttemptRecord) -> tuple[tuple[NodeTime, ...], ...]:
             left.remove(scheduled)
     lasted = (record.ended_at or record.created_at) - record.created_at
     unseen = (NodeTime(held=Decimal(f"{account.held(placed, lasted):.3f}")) for placed in left)
-    *ended_early, last = bills.runs(record)
+    *ended_early, last = costs.runs(record)
     return (*ended_early, (*last, *unseen))
 
 
@@ -249,11 +252,11 @@ def _recovery_time(found: Sequence[Recovery]) -> RecoveryTime | None:
     )
 
 
-# --- a study ----------------------------------------------------------------------------------------------------------
+# --- a benchmark ------------------------------------------------------------------------------------------------------
 
 
 def of_study(plan: Plan, ledger: Ledger) -> Goodput | None:
-    """What became of the node time of a study so far; None before an attempt has ended."""
+    """What became of the node time of a benchmark so far; None before an attempt has ended."""
     trials = {trial.id: plan.points[trial.point] for trial in plan.trials}
     uses = by_attempt(plan, ledger)
     groups: dict[str, list[tuple[Point, AttemptRecord]]] = {}
@@ -287,7 +290,7 @@ def _of_pool(
     back: Sequence[Recovery],
 ) -> PoolGoodput:
     summed = _summed(uses[record.key] for _, record in ended)
-    counts = counted(record for _, record in ended)
+    counts = interruption_counts(record for _, record in ended)
     hours = held(summed) / billing.SECONDS_PER_HOUR
     unseen = sum(not is_seen(record, nodes=point.nodes) for point, record in ended)
     share = _share(summed) if not unseen else None
@@ -303,15 +306,15 @@ def _of_pool(
         per_paid_node_hour=_rate(counts.total, _paid_hours(plan, pool, ended)),
         node_seconds=NodeSeconds(**{use.value: _figure(seconds) for use, seconds in summed.items()}),
         goodput=None if share is None else _figure(share),
-        effective_price=None if rate is None else estimates.amount_text(rate.per_node_hour),
+        effective_price=None if rate is None else costs.amount_text(rate.per_node_hour),
         currency=None if rate is None else rate.currency,
         recovery=_recovery_time(back),
         sentence="",
     )
-    return found.model_copy(update={"sentence": conditions.clamped(_sentence(found), SENTENCE_MAX)})
+    return found.model_copy(update={"sentence": conditions.clamped(_message(found), SENTENCE_MAX)})
 
 
-def counted(records: Iterable[AttemptRecord]) -> InterruptionCounts:
+def interruption_counts(records: Iterable[AttemptRecord]) -> InterruptionCounts:
     """How many of these attempts were interrupted, by whom."""
     preempted = [one for one in records if one.outcome is Outcome.PREEMPTED and one.drilled is None]
     kinds = [record.interruption for record in preempted]
@@ -371,12 +374,12 @@ def _figure(value: Decimal) -> float:
 # --- words ------------------------------------------------------------------------------------------------------------
 
 
-def _sentence(found: PoolGoodput) -> str:
+def _message(found: PoolGoodput) -> str:
     parts = [_how_often(found)]
     if found.goodput is not None:
         parts.append(f"{_percent(found.goodput)} of the node time was measured work{_lost(found)}")
     elif found.incomplete:
-        whose = "1 attempt" if found.incomplete == 1 else f"{found.incomplete} attempts"
+        whose = counted(found.incomplete, "attempt")
         parts.append(f"how much of the node time was work cannot be told: pods of {whose} were gone before their end")
     if found.recovery is not None:
         of = "" if found.recovery.count == 1 else f" (median of {found.recovery.count})"
@@ -401,7 +404,7 @@ def _how_often(found: PoolGoodput) -> str:
 
 
 def _kinds(counts: InterruptionCounts) -> str:
-    told = [
+    kinds = [
         f"{count} {word}"
         for count, word in (
             (counts.reclaimed, "reclaimed"),
@@ -410,7 +413,7 @@ def _kinds(counts: InterruptionCounts) -> str:
         )
         if count
     ]
-    return f" ({', '.join(told)})" if told else ""
+    return f" ({', '.join(kinds)})" if kinds else ""
 
 
 def _lost(found: PoolGoodput) -> str:
@@ -421,3 +424,182 @@ def _lost(found: PoolGoodput) -> str:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:.3g} %"
+
+
+# --- pools beside each other in money ---------------------------------------------------------------------------------
+#
+# Spot: the discount is by price alone; what is realised counts the node-hours that interruptions have cost, on top of
+# those that count (`shares`): work of preempted attempts that nobody went on from, and starting anew. What an attempt
+# with a result spends beside its measured work counts, for on demand it is needed, too. An own machine is compared with
+# each rented pool by the point that both have measured alike on the most workers.
+#
+# Must not happen: a saving made of nothing that was measured; lost work that nobody saw, taken for none; amounts of two
+# currencies in one comparison; a figure of a run that never settled. What cannot be computed has a message instead.
+
+_DIGITS = 4  # of figures without an interval
+_PLACE = {"pool", "workers_per_node"}
+#: All else that makes a point: two pools that measured it alike are compared by it.
+_WORK = tuple(field for field in PointKey.model_fields if field not in _PLACE)
+
+
+def comparisons(plan: Plan, ledger: Ledger, results: Sequence[PointResult]) -> tuple[PoolComparison, ...]:
+    """What can be said of the plan's pools so far."""
+    return (*_spots(plan, ledger), *_owned(plan, results))[:COMPARISONS_MAX]
+
+
+_Ended = tuple[Point, AttemptRecord, Uses]  # an attempt, and what it did with its nodes
+
+
+def _spots(plan: Plan, ledger: Ledger) -> Iterator[PoolComparison]:
+    pools = [(pool, other) for pool in plan.pools if (other := pool.spec.on_demand_counterpart) is not None]
+    uses = by_attempt(plan, ledger) if pools else {}
+    for pool, other in pools:
+        yield _spot(plan, pool.name, other, _ended_on(plan, pool, ledger, uses))
+
+
+def _ended_on(plan: Plan, pool: GpuPool, ledger: Ledger, uses: Mapping[str, Uses]) -> list[_Ended]:
+    points = {trial.id: plan.points[trial.point] for trial in plan.trials}
+    return [
+        (point, record, uses[record.key])
+        for record in ledger.records
+        if record.outcome is not None and (point := points.get(record.trial)) and point.key.pool == pool.name
+    ]
+
+
+def _spot(plan: Plan, pool: str, other: str, ended: Sequence[_Ended]) -> PoolComparison:
+    on_demand = pool_prices.planned_rate(plan, other) if any(one.name == other for one in plan.pools) else None
+    rate = pool_prices.planned_rate(plan, pool)
+    if rate is None or on_demand is None:
+        missing = pool if rate is None else other
+        remedy = "name it in a block, with a price; with measuredBy it is not run"
+        why = f"{missing} has no price in this benchmark: {remedy}"
+        return _said(pool, other, f"cannot tell what {pool} saves: {why}")
+    try:
+        return _saving(plan, pool, other, rates=(rate, on_demand), ended=ended)
+    except CostError as error:
+        return _said(pool, other, f"cannot tell what {pool} saves: {error}")
+
+
+def _saving(plan: Plan, pool: str, other: str, *, rates: tuple[Rate, Rate], ended: Sequence[_Ended]) -> PoolComparison:
+    rate, on_demand = rates
+    # What was interrupted on purpose says nothing of the pool.
+    preempted = [one for one in ended if one[1].outcome is Outcome.PREEMPTED and one[1].drilled is None]
+    succeeded = [one for one in ended if one[1].outcome is Outcome.SUCCEEDED]
+    useful, lost = _node_hours(plan, (*preempted, *succeeded))
+    discount = whatif.discount(rate, on_demand=on_demand)
+    parts = [f"{pool} costs {_less(discount)} than {other} by price"]
+    found = SpotResult(discount=_rounded(discount), interruptions=len(preempted))
+    unseen = sum(not is_seen(record, nodes=point.nodes) for point, record, _ in (*preempted, *succeeded))
+    if unseen:
+        whose = counted(unseen, "attempt")
+        parts.append(f"net of lost work it cannot be told: pods of {whose} were gone before their end was seen")
+        return _said(pool, other, "; ".join(parts)).model_copy(update={"spot": found})
+    if useful > 0:
+        effective = whatif.effective_price(rate, useful_node_hours=useful, lost_node_hours=lost)
+        realised = whatif.discount(effective, on_demand=on_demand)
+        found = found.model_copy(
+            update={
+                "realised": _rounded(realised),
+                "price_per_useful_hour": costs.amount_text(effective.per_node_hour),
+                "interruptions_per_node_hour": _rounded(len(preempted) / (useful + lost)),
+            }
+        )
+        parts.append(f"{_less(realised)} net of what {counted(len(preempted), 'preempted attempt')} lost here")
+    if preempted and lost > 0:
+        limit = whatif.break_even_interruptions(rate, on_demand=on_demand, lost_node_hours=lost / len(preempted))
+        if limit.per_node_hour is not None:
+            found = found.model_copy(update={"break_even_interruptions": _rounded(limit.per_node_hour)})
+        parts.append(limit.sentence)
+    return _said(pool, other, "; ".join(parts)).model_copy(update={"spot": found})
+
+
+def _node_hours(plan: Plan, attempts: Iterable[_Ended]) -> tuple[Decimal, Decimal]:
+    """Node-hours that these attempts paid for, as far as their pods were seen: those that count, and those lost."""
+    counted, lost = Decimal(0), Decimal(0)
+    for point, _, uses in attempts:
+        share, of_attempt = pool_prices.paid_share(plan, point), shares(uses)
+        counted += of_attempt.counted * share
+        lost += of_attempt.lost * share
+    return counted / billing.SECONDS_PER_HOUR, lost / billing.SECONDS_PER_HOUR
+
+
+def _less(share: Decimal) -> str:
+    return f"{100 * abs(share):.1f} % {'less' if share >= 0 else 'more'}"
+
+
+def _owned(plan: Plan, results: Sequence[PointResult]) -> Iterator[PoolComparison]:
+    owned = [pool.name for pool in plan.pools if pool.spec.ownership is not None]
+    if not owned:
+        return
+    rented = [pool.name for pool in plan.pools if pool.spec.price is not None]
+    settled = [
+        (point, Decimal(result.throughput.mean))
+        for point, result in zip(plan.points, results, strict=True)
+        if result.state is PointState.MEASURED and result.throughput is not None and result.throughput.mean > 0
+    ]
+    for own, other in itertools.product(owned, rented):
+        pair = _alike(settled, own, other)
+        if pair is not None:
+            yield _owning(plan, own, other, pair)
+
+
+_Figure = tuple[Point, Decimal]  # a point and its samples per second
+
+
+def _alike(settled: Sequence[_Figure], own: str, other: str) -> tuple[_Figure, _Figure] | None:
+    """The points of two pools that are the same work, on the most workers; None where there are none."""
+    there = {_work(point): (point, rate) for point, rate in settled if point.key.pool == other}
+    pairs = [
+        ((point, rate), there[_work(point)])
+        for point, rate in settled
+        if point.key.pool == own and _work(point) in there
+    ]
+    return max(pairs, key=lambda pair: pair[0][0].key.workers, default=None)
+
+
+def _work(point: Point) -> tuple[object, ...]:
+    return tuple(getattr(point.key, field) for field in _WORK)
+
+
+def _owning(plan: Plan, own: str, other: str, pair: tuple[_Figure, _Figure]) -> PoolComparison:
+    ownership, rented = pool_prices.planned_ownership(plan, own), pool_prices.planned_rate(plan, other)
+    hour = pool_prices.planned_rate(plan, own)
+    if ownership is None or rented is None or hour is None:
+        why = "one of the two has no price in the benchmark's currency: give its rate in spec.exchangeRates"
+        return _said(own, other, f"cannot tell from how much use on {own} pays: {why}")
+    (point, rate), (there, rate_there) = pair
+    nodes, nodes_there = (one.nodes * pool_prices.paid_share(plan, one) for one in (point, there))
+    speed = rate / nodes / (rate_there / nodes_there)
+    running = Rate(per_node_hour=ownership.per_kilowatt_hour * ownership.watts / 1000, currency=ownership.currency)
+    try:
+        use = whatif.break_even_use(ownership, rented=rented, relative_speed=speed)
+        purchase = Amount(value=ownership.purchase, currency=ownership.currency)
+        paid = whatif.payback(purchase, rented=rented, relative_speed=speed, running=running)
+        gain = whatif.gain(
+            whatif.samples_per_unit(hour, nodes=nodes, throughput=rate),
+            over=whatif.samples_per_unit(rented, nodes=nodes_there, throughput=rate_there),
+        )
+    except CostError as error:
+        return _said(own, other, f"cannot tell from how much use on {own} pays: {error}")
+    sentence = (
+        f"{own} against {other} for {point.key.workload}: {use.sentence}; {paid.sentence}; at "
+        f"{ownership.hours_per_month} hours a month its money buys {gain:.3g} times as many samples"
+    )
+    found = OwningResult(
+        workload=point.key.workload,
+        workers=point.key.workers,
+        relative_speed=_rounded(speed),
+        hours_per_month=None if use.hours_per_month is None else _rounded(use.hours_per_month),
+        days_per_month=None if use.days_per_month is None else _rounded(use.days_per_month),
+        payback_days=None if paid.days is None else _rounded(paid.days),
+        gain=_rounded(gain),
+    )
+    return _said(own, other, sentence).model_copy(update={"owning": found})
+
+
+def _said(pool: str, other: str, sentence: str) -> PoolComparison:
+    return PoolComparison(pool=pool, other=other, sentence=conditions.clamped(sentence, SENTENCE_MAX))
+
+
+def _rounded(value: Decimal) -> float:
+    return float(f"{value:.{_DIGITS}g}")

@@ -4,9 +4,9 @@
 A figure of a throttled card is a true figure of that card and no figure of the pool. Nothing is thrown away here: who
 reads the figure is told which node it came from, and how far below its pool that node is.
 
-A test is held against the pool's history over all studies, as it was when the attempt ended: its record has what was
+A test is held against the pool's history over all benchmarks, as it was when the attempt ended: its record has what was
 usual then (`scheduler.node_tests`). Where that history was too short, or nobody kept one, as on a single machine, it is
-held against the study's own tests.
+held against the benchmark's own tests.
 
 Must not happen: a healthy node that is named because a pool's tests scatter widely, or hardly at all. So a reading is
 weak only when it is both an outlier and a tenth below the others. And a warning that changes with the moment at which
@@ -14,16 +14,16 @@ a status is made: all that decides stands in the ledger.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
-from gpubench.analysis import point_warnings
-from gpubench.api.point_warning import PointWarning, WarningReason
+from gpubench.analysis import warnings
+from gpubench.analysis.warnings import Weak
+from gpubench.api.point_warning import WarningReason
 from gpubench.api.pool_health import Test
 from gpubench.plan.plan import Plan
 from gpubench.scheduler import node_tests
 from gpubench.scheduler.ledger import AttemptRecord, Usual
 from gpubench.scheduler.node_tests import Kind, Reading, Spread
-from gpubench.units import workers_text
+from gpubench.units import counted, workers_text
 
 SCORE_MAX = 3.5  # Iglewicz and Hoaglin (1993), How to Detect and Handle Outliers, page 12
 BELOW_MEDIAN_MIN = 0.1  # differences that no buyer would act on are not worth a sentence
@@ -37,7 +37,7 @@ _UNITS: Mapping[Test, tuple[str, float, str]] = {
 
 
 def spread(figures: Sequence[float]) -> Spread | None:
-    """The spread of a study's own readings, that of the node in question among them; None of too few to judge one."""
+    """The spread of a benchmark's own readings, that of the node in question included; None of too few to judge one."""
     return None if len(figures) <= node_tests.HISTORY_MIN else node_tests.of_figures(figures)
 
 
@@ -52,19 +52,11 @@ def is_weak(figure: float, pool: Spread) -> bool:
     return _NORMAL * (pool.median - figure) > SCORE_MAX * pool.deviation
 
 
-class Weak(NamedTuple):
-    """A test that was far below its pool."""
-
-    nodes: tuple[str, ...]  # one of which it is
-    share: float  # of what is usual there
-    warning: PointWarning
-
-
 def weak_trials(plan: Plan, records: Iterable[AttemptRecord]) -> dict[str, Weak]:
     """What is to be said of each trial whose test was far below what its pool is like.
 
-    Where the study's own tests decide, later ones count as well: a weak node is named at the first trial that met it,
-    once the pool is known.
+    Where the benchmark's own tests decide, later ones count as well: a weak node is named at the first trial that met
+    it, once the pool is known.
     """
     records = tuple(records)
     own = node_tests.readings(plan, records)
@@ -89,9 +81,9 @@ def _weak(reading: Reading, pool: Spread) -> Weak:
     figures = {reading.kind.test: reading.figure, "usual": pool.median, "tests": float(pool.tests)}
     if pool.nodes is not None:
         figures["nodes"] = pool.nodes
-    warning = point_warnings.warning(
+    warning = warnings.warning(
         WarningReason.WEAK_NODE,
-        _sentence(reading, pool),
+        _message(reading, pool),
         trial=reading.trial,
         node=reading.nodes[0] if len(reading.nodes) == 1 else None,
         figures=figures,
@@ -99,10 +91,10 @@ def _weak(reading: Reading, pool: Spread) -> Weak:
     return Weak(nodes=reading.nodes, share=reading.figure / pool.median, warning=warning)
 
 
-def _sentence(reading: Reading, pool: Spread) -> str:
+def _message(reading: Reading, pool: Spread) -> str:
     what, per, unit = _UNITS[reading.kind.test]
     gang = f" of {workers_text(reading.kind.workers)}" if reading.kind.workers is not None else ""
-    nodes = "" if pool.nodes is None else f" on {pool.nodes} node{'' if pool.nodes == 1 else 's'}"
+    nodes = "" if pool.nodes is None else f" on {counted(pool.nodes, 'node')}"
     return (
         f"{_nodes(reading)} is weak: {what}{gang} {reading.figure / per:.3g} {unit}, "
         f"{1 - reading.figure / pool.median:.0%} below the {pool.median / per:.3g} usual on its pool "

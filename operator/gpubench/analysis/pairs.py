@@ -2,9 +2,9 @@
 """Which measured points are the same work, so that their figures may be held against each other.
 
 Two points make a pair when they are equal in everything but what the caller lets differ: the pool, most times. Results
-name variants and workloads of a user's own by name only, so a study brings what these names stand for: two things under
-one name are not the same work. Must not happen: a pair of points that do different work, or of a figure that was not
-measured.
+name variants and workloads of a user's own by name only, so a benchmark brings what these names stand for: two things
+under one name are not the same work. Must not happen: a pair of points that do different work, or of a figure that was
+not measured.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ from gpubench.scheduler import stopping
 from gpubench.stats import compare, intervals
 from gpubench.stats.compare import Difference, Quantity, Sample, Verdict
 from gpubench.units import workers_text
-from gpubench.values import Value
+from gpubench.values import FrozenModel
 
 #: By which a caller may choose points.
 FIELDS = ("workload", "pool", "workers", "batch", "precision", "variant")
@@ -30,8 +30,8 @@ FIELDS = ("workload", "pool", "workers", "batch", "precision", "variant")
 FREE_FIELDS = FIELDS[1:]
 
 
-class Side(Value):
-    """One study's points, and what a result alone does not say of them."""
+class Side(FrozenModel):
+    """One benchmark's points, and what a result alone does not say of them."""
 
     name: str
     results: tuple[PointResult, ...]
@@ -66,7 +66,7 @@ _WORKLOAD = "the definition of the workload"
 
 
 def of_spec(name: str, spec: GpuBenchmarkSpec, status: Analysis) -> Side:
-    """The study as an object of the cluster has it."""
+    """The benchmark as an object of the cluster has it."""
     return Side(
         name=name,
         results=status.results,
@@ -82,7 +82,7 @@ def of_spec(name: str, spec: GpuBenchmarkSpec, status: Analysis) -> Side:
 def of_plan(
     name: str, plan: Plan, results: Sequence[PointResult], environments: Sequence[EnvironmentFacts] = ()
 ) -> Side:
-    """The study as its frozen plan has it."""
+    """The benchmark as its frozen plan has it."""
     keys = [point.key for point in plan.points]
     return Side(
         name=name,
@@ -119,7 +119,7 @@ def _repeats(point: PointResult) -> int:
 
 
 def across(a: Side, b: Side, *, by: Collection[str]) -> tuple[Pair, ...]:
-    """Pairs of two studies, in the order of the first.
+    """Pairs of two benchmarks, in the order of the first.
 
     A point that both have is compared with itself and no other; what is left is compared with all that it equals but
     for `by`.
@@ -135,7 +135,7 @@ def across(a: Side, b: Side, *, by: Collection[str]) -> tuple[Pair, ...]:
 
 
 def within(side: Side, *, by: Collection[str]) -> tuple[Pair, ...]:
-    """Pairs of one study: the first of the points that are equal but for `by` against each of the others.
+    """Pairs of one benchmark: the first of the points that are equal but for `by` against each of the others.
 
     Over worker counts it is the batch of a worker that stays equal, or, for points that have no partner of that kind,
     the global one.
@@ -157,7 +157,7 @@ def identity(side: Side, point: PointResult) -> tuple[str, ...]:
 
 
 def nearest(a: Side, b: Side, *, by: Collection[str]) -> str | None:
-    """In what the two studies' most alike points differ besides `by`, in words; None where one has no figures."""
+    """In what the two benchmarks' most alike points differ besides `by`, in words; None where one has no figures."""
     found = [_differences(one.key, other.key, by) for one in _measured(a) for other in _measured(b)]
     if not found:
         return None
@@ -169,7 +169,7 @@ def nearest(a: Side, b: Side, *, by: Collection[str]) -> str | None:
 
 
 def chosen(side: Side, selection: Mapping[str, str]) -> Side:
-    """The study with those of its points only that have these texts in these fields."""
+    """The benchmark with those of its points only that have these texts in these fields."""
     results = tuple(
         point for point in side.results if all(_key(side, point)[field] == text for field, text in selection.items())
     )
@@ -255,7 +255,7 @@ def _each_once(values: Iterable[_Named]) -> tuple[_Named, ...]:
 # --- what is said of a pair -------------------------------------------------------------------------------------------
 
 
-class Compared(Value):
+class Compared(FrozenModel):
     """A pair and what is said of it."""
 
     a: PointResult
@@ -265,7 +265,7 @@ class Compared(Value):
 
 
 def compared(a: Side, b: Side, pair: Pair, *, tolerance: float = compare.TOLERANCE) -> Compared:
-    """What the repeats of a pair of these studies say."""
+    """What the repeats of a pair of these benchmarks say."""
     has_seconds = {quantity(pair.a), quantity(pair.b)} == {Quantity.SECONDS}
     of = Quantity.SECONDS if has_seconds else Quantity.THROUGHPUT
     found = compare.difference(
@@ -298,10 +298,10 @@ def differing(
 ) -> str | None:
     """In what the environments of two figures differ, as the end of a sentence; None where they do not.
 
-    Facts are those of either study. Instance type and image digest are no part of an environment's key: two figures
-    with the same key may still differ in them, where both studies know theirs. A figure says its own instance type;
-    where it does not, and of digests, those of its study that go with its key are taken together, and differ where they
-    have none in common.
+    Facts are those of either benchmark. Instance type and image digest are no part of an environment's key: two figures
+    with the same key may still differ in them, where both benchmarks know theirs. A figure says its own instance type;
+    where it does not, and of digests, those of its benchmark that go with its key are taken together, and differ where
+    they have none in common.
     """
     these, those = _facts_of(a, facts_a), _facts_of(b, facts_b)
     unlike = []
@@ -323,7 +323,7 @@ def _facts_of(one: Standing, facts: Sequence[EnvironmentFacts]) -> tuple[Environ
         return same
     if own := tuple(found for found in same if _is_called(one.instance_type, found.instance_type or "")):
         return own
-    # A study shows a few of its environments only: what it says of the key holds, and the digest was another type's.
+    # A benchmark shows a few environments only: what it says of the key holds, and the digest was another type's.
     known = same or (EnvironmentFacts(environment=one.environment),)
     return tuple(found.model_copy(update={"instance_type": one.instance_type, "image_digest": None}) for found in known)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a cluster can run studies: what was asked of it, judged; each finding with what to do.
+"""Whether a cluster can run benchmarks: what was asked of it, judged; each finding with what to do.
 
 Must not happen: a guess that passes for knowledge. What cannot be known from outside is a warning that says so.
 """
@@ -9,11 +9,11 @@ from enum import StrEnum
 from typing import Any
 
 from gpubench import names, permissions
-from gpubench.analysis import node_facts
+from gpubench.analysis import node_facts, text
 from gpubench.api import schema
 from gpubench.api.pool import GpuPool
-from gpubench.units import processors, quantity_value
-from gpubench.values import Value
+from gpubench.units import counted, processors, quantity_value
+from gpubench.values import FrozenModel
 
 Object = Mapping[str, Any]
 
@@ -24,18 +24,17 @@ _ENFORCERS = ("calico-node", "cilium", "anetd", "antrea-agent", "kube-router", "
 _AWS_NODE, _AWS_AGENT = "aws-node", "aws-eks-nodeagent"  # Amazon's CNI, and the container of it that does
 _K3S = "k3s"  # enforces by itself, unless told not to; its nodes say so in place of an instance type
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
-_NAMED_MAX = 3
 
 
 class State(StrEnum):
     """How a finding is meant."""
 
     OK = "ok"
-    WARNING = "warning"  # studies may run; or it cannot be known
-    FAILED = "failed"  # studies will not run, or not finish
+    WARNING = "warning"  # benchmarks may run; or it cannot be known
+    FAILED = "failed"  # benchmarks will not run, or not finish
 
 
-class Finding(Value):
+class Finding(FrozenModel):
     """One line: what was looked at, what was found, and what to do about it."""
 
     area: str
@@ -44,7 +43,7 @@ class Finding(Value):
     remedy: str | None = None
 
 
-class Answer(Value):
+class Answer(FrozenModel):
     """What an account may do, as an access review has it."""
 
     verb: str
@@ -104,10 +103,10 @@ def definition(kind: schema.Kind, found: Object | None) -> Finding:
     ours = set(_fields(schema.definition(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]))
     theirs = set(_fields(served[names.VERSION]["schema"]["openAPIV3Schema"]))
     if missing := sorted(ours - theirs):
-        says = f"of an older revision: it lacks {_listed(missing)}"
+        says = f"of an older revision: it lacks {text.shortened(missing)}"
         return Finding(area=area, state=State.WARNING, says=says, remedy=f"its newer fields are refused: {apply}")
     if more := sorted(theirs - ours):
-        says = f"of a newer revision: it has {_listed(more)}"
+        says = f"of a newer revision: it has {text.shortened(more)}"
         remedy = "update this program (pip install -U gpubench): it refuses objects that use these fields"
         return Finding(area=area, state=State.WARNING, says=says, remedy=remedy)
     return Finding(area=area, state=State.OK, says=f"established, {names.VERSION}, of this revision")
@@ -137,7 +136,7 @@ def rights(area: str, answers: Sequence[Answer] | None, *, account: str) -> Find
         return Finding(
             area=area,
             state=State.FAILED,
-            says=f"{account} may not {_listed([_asked(answer) for answer in vital])}",
+            says=f"{account} may not {text.shortened([_asked(answer) for answer in vital])}",
             remedy="bind the roles of the chart (rbac.create) to it",
         )
     without = "; nodes cannot be cordoned (spec.drill of kind Drain, rbac.drains of the chart)" if refused else ""
@@ -154,11 +153,11 @@ def person(answers: Sequence[Answer], *, namespace: str) -> Finding:
     area = "your permissions"
     refused = [answer for answer in answers if not answer.allowed]
     if not refused:
-        return Finding(area=area, state=State.OK, says=f"you may run and read studies in {namespace}")
+        return Finding(area=area, state=State.OK, says=f"you may run and read benchmarks in {namespace}")
     return Finding(
         area=area,
         state=State.WARNING,
-        says=f"in {namespace} you may not {_listed([f'{one.verb} {one.resource}' for one in refused])}",
+        says=f"in {namespace} you may not {text.shortened([f'{one.verb} {one.resource}' for one in refused])}",
         remedy="an administrator gives you the chart's role gpubench-edit, by its aggregation into edit",
     )
 
@@ -187,7 +186,7 @@ def devices(nodes: Sequence[Object]) -> Finding:
     offering = [node for node in nodes if node_facts.gpus(node)]
     silent = [node for node in nodes if not node_facts.gpus(node) and _should_offer(node)]
     if silent:
-        listed = _listed([node["metadata"]["name"] for node in silent])
+        listed = text.shortened([node["metadata"]["name"] for node in silent])
         return Finding(
             area=area,
             state=State.FAILED,
@@ -202,7 +201,7 @@ def devices(nodes: Sequence[Object]) -> Finding:
             remedy="nothing to do for pools of processors, and for nodes that come when a pod asks for them",
         )
     count = sum(map(node_facts.gpus, offering))
-    return Finding(area=area, state=State.OK, says=f"{count} {node_facts.GPU} on {_count(len(offering), 'node')}")
+    return Finding(area=area, state=State.OK, says=f"{count} {node_facts.GPU} on {counted(len(offering), 'node')}")
 
 
 def _should_offer(node: Object) -> bool:
@@ -231,7 +230,7 @@ def network(daemon_sets: Sequence[Object], nodes: Sequence[Object]) -> Finding:
         area=area,
         state=State.WARNING,
         says="nothing is known here that enforces policies",
-        remedy="studies run all the same; others could reach their pods, who then still need the study's token",
+        remedy="benchmarks run all the same; others could reach their pods, who then still need the benchmark's token",
     )
 
 
@@ -244,7 +243,7 @@ def images(wanted: Mapping[str, str], nodes: Sequence[Object]) -> Iterator[Findi
         for name in image.get("names") or []
     }
     for image in dict.fromkeys(wanted.values()):
-        users = _listed(sorted(user for user, one in wanted.items() if one == image))
+        users = text.shortened(sorted(user for user, one in wanted.items() if one == image))
         if present & {image, f"docker.io/{image}", f"docker.io/library/{image}"}:
             yield Finding(area="image", state=State.OK, says=f"{image} ({users}) is on a node already")
         else:
@@ -276,11 +275,11 @@ def pool(one: GpuPool, nodes: Sequence[Object]) -> Finding:
         return Finding(
             area=area,
             state=State.FAILED,
-            says=f"none of its {_count(len(matching), 'node')} takes a pod: {name} {why}",
+            says=f"none of its {counted(len(matching), 'node')} takes a pod: {name} {why}",
             remedy="correct its slot, nodeResources or tolerations: gpubench pools discover --all proposes them",
         )
     ready = sum(map(node_facts.is_ready, fitting))
-    says = f"{ready} of {_count(len(matching), 'node')} ready" + (f", {len(refused)} take no pod" if refused else "")
+    says = f"{ready} of {counted(len(matching), 'node')} ready" + (f", {len(refused)} take no pod" if refused else "")
     if not ready:
         return Finding(area=area, state=State.WARNING, says=says, remedy="kubectl describe node says what is wrong")
     return Finding(area=area, state=State.OK, says=says)
@@ -311,7 +310,7 @@ def dns(slices: Sequence[Object]) -> Finding:
         for endpoint in one.get("endpoints") or []
     )
     if ready:
-        return Finding(area="DNS", state=State.OK, says=f"kube-dns has {_count(ready, 'ready endpoint')}")
+        return Finding(area="DNS", state=State.OK, says=f"kube-dns has {counted(ready, 'ready endpoint')}")
     return Finding(
         area="DNS",
         state=State.FAILED,
@@ -332,7 +331,7 @@ def storage(classes: Sequence[Object]) -> Finding:
     if default:
         return Finding(area=area, state=State.OK, says=f"{default[0]} is the default StorageClass; {several}")
     says = (
-        f"none of {_listed([one['metadata']['name'] for one in classes])} is the default"
+        f"none of {text.shortened([one['metadata']['name'] for one in classes])} is the default"
         if classes
         else "there is none"
     )
@@ -340,7 +339,7 @@ def storage(classes: Sequence[Object]) -> Finding:
         area=area,
         state=State.WARNING,
         says=f"StorageClass: {says}",
-        remedy=f"studies run without; volumes for data must be made or their class named, and {several}",
+        remedy=f"benchmarks run without; volumes for data must be made or their class named, and {several}",
     )
 
 
@@ -354,12 +353,3 @@ def unknown(area: str, what: str) -> Finding:
 def _holds(body: Object, condition: str) -> bool:
     found = (body.get("status") or {}).get("conditions") or []
     return any(one["type"] == condition and one["status"] == "True" for one in found)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
-def _listed(found: Sequence[str]) -> str:
-    more = f" and {len(found) - _NAMED_MAX} more" if len(found) > _NAMED_MAX else ""
-    return f"{', '.join(found[:_NAMED_MAX])}{more}"

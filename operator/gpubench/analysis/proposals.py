@@ -13,9 +13,9 @@ from decimal import Decimal
 from typing import Any
 
 from gpubench import names
-from gpubench.analysis import node_facts
+from gpubench.analysis import node_facts, text
 from gpubench.api.pool import CapacityType, GpuPool, GpuPoolSpec, Scheduling, Slot
-from gpubench.values import Value
+from gpubench.values import FrozenModel
 
 Node = Mapping[str, Any]
 
@@ -29,7 +29,6 @@ _GIBIBYTE, _MEBIBYTE = 1024**3, 1024**2
 _IN_MEBIBYTES_BELOW = 4 * _GIBIBYTE
 #: Pages that a process of EFA needs: https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html
 _EFA_HUGE_PAGES = 5120 * _MEBIBYTE
-_NAMED_MAX = 3
 #: Added to a selector, one line after the other, until it takes these nodes alone.
 _FURTHER_LABELS: tuple[tuple[str, ...], ...] = (
     (),
@@ -40,7 +39,7 @@ _FURTHER_LABELS: tuple[tuple[str, ...], ...] = (
 )
 
 
-class Proposal(Value):
+class Proposal(FrozenModel):
     """A pool, the nodes that it was made of, and what a person must know, or fill in."""
 
     pool: GpuPool
@@ -50,7 +49,7 @@ class Proposal(Value):
     remarks: tuple[str, ...] = ()
 
 
-class Proposals(Value):
+class Proposals(FrozenModel):
     """All of them, and why nodes are in none."""
 
     pools: tuple[Proposal, ...] = ()
@@ -81,7 +80,7 @@ def proposals(nodes: Sequence[Node], *, existing: Sequence[GpuPool] = (), proces
     drafts = [_draft(group, nodes) for group in groups.values()]
     return Proposals(
         pools=_with_counterparts(_with_names(drafts)),
-        left_out=tuple(f"{_listed(found)}: {reason}" for reason, found in left_out.items()),
+        left_out=tuple(f"{text.shortened(found)}: {reason}" for reason, found in left_out.items()),
     )
 
 
@@ -158,7 +157,7 @@ def _draft(group: Sequence[Node], nodes: Sequence[Node]) -> Proposal:
     if gpus and accelerator is None:
         remarks += ("No label says which GPU this is: write its name as accelerator, such as A100-40GB.",)
     remarks += tuple(
-        f"The taint {toleration.key} was put there by somebody: ask whether studies may run on these nodes."
+        f"The taint {toleration.key} was put there by somebody: ask whether benchmarks may run on these nodes."
         for toleration in tolerations
         if not node_facts.is_of_the_kind(toleration)
     )
@@ -292,9 +291,3 @@ def _with_counterparts(found: Sequence[Proposal]) -> tuple[Proposal, ...]:
         else:
             completed.append(proposal)
     return tuple(completed)
-
-
-def _listed(found: Sequence[str]) -> str:
-    """`a, b, c and 4 more`."""
-    more = f" and {len(found) - _NAMED_MAX} more" if len(found) > _NAMED_MAX else ""
-    return f"{', '.join(found[:_NAMED_MAX])}{more}"

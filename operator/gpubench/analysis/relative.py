@@ -19,8 +19,8 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from gpubench import workloads
-from gpubench.analysis import pairs, point_warnings, text
-from gpubench.analysis.estimates import MeasuredPoint
+from gpubench.analysis import pairs, text, warnings
+from gpubench.analysis.repeats import MeasuredPoint
 from gpubench.api.goals import RelativeBase
 from gpubench.api.point_result import SOURCES, Basis, PointResult, PointState, Relative
 from gpubench.api.point_warning import WarningReason
@@ -42,7 +42,7 @@ _SAME_RUNS = Interval(mean=1.0, low=1.0, high=1.0)  # nothing but certain prices
 
 
 class Points(NamedTuple):
-    """The points of a study, and what stands behind their results."""
+    """The points of a benchmark, and what stands behind their results."""
 
     plan: Plan
     results: Sequence[PointResult]
@@ -258,9 +258,9 @@ def _hour(rate: Rate, nodes: Decimal) -> Amount:
 
 
 def _with(found: Related, result: PointResult, results: Sequence[PointResult]) -> PointResult:
-    told = [] if found.obstacle is None else [point_warnings.warning(WarningReason.NO_RELATIVE, found.obstacle)]
+    missing = [] if found.obstacle is None else [warnings.warning(WarningReason.NO_RELATIVE, found.obstacle)]
     figures = shown(found, result, results)
-    return result.model_copy(update={"relative": figures, "warnings": (*result.warnings, *told)})
+    return result.model_copy(update={"relative": figures, "warnings": (*result.warnings, *missing)})
 
 
 def shown(found: Related, result: PointResult, results: Sequence[PointResult]) -> Relative | None:

@@ -29,14 +29,14 @@ from gpubench.scheduler.observed import Study
 from gpubench.scheduler.step import OPEN, Step
 from gpubench.scheduler.trials import TrialState, TrialStatus
 from gpubench.units import rfc3339
-from gpubench.values import Interval, Value
+from gpubench.values import FrozenModel, Interval
 
 _NOT_DONE = OPEN | {PointState.NOT_RUN}
 #: Trials that are not finished although their point has ended: the first of them end yet, the others may be run later.
 _TO_COME = frozenset({TrialState.RUNNING, TrialState.NOT_RUN})
 
 
-class Findings(Value):
+class Findings(FrozenModel):
     """What a status takes from an analysis."""
 
     results: tuple[PointSummary, ...]
@@ -371,7 +371,7 @@ def _attempts(ledger: Ledger) -> AttemptCounts:
         preempted=outcomes[Outcome.PREEMPTED] - drilled,
         drilled=drilled,
         stopped=outcomes[Outcome.STOPPED],
-        interruptions=goodput.counted(ledger.records) if outcomes[Outcome.PREEMPTED] > drilled else None,
+        interruptions=goodput.interruption_counts(ledger.records) if outcomes[Outcome.PREEMPTED] > drilled else None,
     )
 
 

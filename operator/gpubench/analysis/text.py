@@ -17,14 +17,15 @@ from gpubench.api.point_result import AmountInterval, PointResult, Quality, Scal
 from gpubench.api.price_result import PriceUsed, Spent
 from gpubench.api.sweep import DataSource
 from gpubench.records import environment_field_name
-from gpubench.units import workers_text
-from gpubench.values import Interval
+from gpubench.units import counted, workers_text
+from gpubench.values import Interval, IntervalOf
 
 UNDEFINED = "–"
 _DIGITS_OF_HALF_WIDTH = 2
 _DIGITS_WITHOUT_INTERVAL = 3
 _ROUNDING = Decimal("1e-12")  # of the arithmetic: equal repeats have an interval that is narrower, and no width at all
 _DIGEST_CHARACTERS = 12
+_Bounded = IntervalOf[float] | IntervalOf[Decimal] | IntervalOf[str]
 
 
 # --- numbers ----------------------------------------------------------------------------------------------------------
@@ -56,12 +57,7 @@ def optional(value: object | None) -> str:
     return UNDEFINED if value is None else str(value)
 
 
-def counted(count: int, noun: str, plural: str | None = None) -> str:
-    """`1 point`, `2 points`."""
-    return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
-
-
-def shortened(names: Sequence[str], *, most: int) -> str:
+def shortened(names: Sequence[str], *, most: int = 3) -> str:
     """`a, b and 4 more`."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return f"{', '.join(names[:most])}{more}"
@@ -87,7 +83,7 @@ def spread(estimate: Interval | None, *, per: float = 1.0) -> str:
     return f"{number(mean, places=places)} ± {number(half, places=places)}"
 
 
-def bounded(found: Interval | AmountInterval | None, *, per: float = 1.0, unit: str = "") -> str:
+def bounded(found: _Bounded | None, *, per: float = 1.0, unit: str = "") -> str:
     """A figure whose interval need not lie evenly about it, or is open at one end: `10.02 (9.91–10.15)`."""
     if found is None:
         return UNDEFINED
@@ -117,7 +113,7 @@ def between(low: Decimal, high: Decimal) -> str:
     return f"{number(low, places=places)}–{number(high, places=places)}"
 
 
-def _in_units(found: Interval | AmountInterval, *, per: float) -> tuple[Decimal, Decimal | None, Decimal | None]:
+def _in_units(found: _Bounded, *, per: float) -> tuple[Decimal, Decimal | None, Decimal | None]:
     unit = _decimal(per)
     low, high = (None if end is None else _decimal(end) / unit for end in (found.low, found.high))
     return _decimal(found.mean) / unit, low, high

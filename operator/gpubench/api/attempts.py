@@ -9,12 +9,12 @@ from gpubench.api import patterns, rules
 from gpubench.api.pod_template import ClaimVolume
 from gpubench.api.rules import Rule
 from gpubench.units import DecimalText, Duration
-from gpubench.values import Value
+from gpubench.values import FrozenModel
 
 DRILL_EVERY_MIN = "5s"
 
 
-class Results(Value):
+class Results(FrozenModel):
     """Where records are kept besides the pods' logs, which go with the pods."""
 
     volume: ClaimVolume = Field(
@@ -31,7 +31,7 @@ class Results(Value):
     )
 
 
-class Checkpoint(Value):
+class Checkpoint(FrozenModel):
     """What a training goes on from after an interruption."""
 
     volume: ClaimVolume = Field(
@@ -65,7 +65,7 @@ class Checkpoint(Value):
     )
 
 
-class Drill(Value):
+class Drill(FrozenModel):
     """Interruptions on purpose, to see how a study recovers from them."""
 
     every: Duration = Field(
@@ -113,14 +113,14 @@ class Drill(Value):
     )
 
 
-class AttemptLimits(Value):
+class AttemptLimits(FrozenModel):
     """How often a trial is tried again, by the reason why it ended."""
 
     failed: int = Field(2, ge=0, le=10, description="Further attempts after failures.")
     preempted: int = Field(20, ge=0, le=100, description="Further attempts after preemptions and evictions.")
 
 
-class Limits(Value):
+class Limits(FrozenModel):
     """Bounds of the study."""
 
     parallel_trials: int = Field(1, ge=1, le=64, description="Trials that run at the same time at most. Mutable.")

@@ -14,7 +14,7 @@ from gpubench.api.pod_template import Template
 from gpubench.api.pool_price import Currency, ExchangeRate
 from gpubench.api.rules import Rule
 from gpubench.api.sweep import SweepBlock
-from gpubench.values import Value
+from gpubench.values import FrozenModel
 
 POINTS_MAX = 256
 TRIALS_MAX = 2560
@@ -53,7 +53,7 @@ def _is_base(block: str, base: str) -> str:
 _BASE_POOL = "self.sweep.exists(block, self.baseline.pool in block.pools)"
 
 
-class GpuBenchmarkSpec(Value):
+class GpuBenchmarkSpec(FrozenModel):
     """One study: what to measure, where, how often, within which limits."""
 
     sweep: tuple[SweepBlock, ...] = Field(
@@ -262,7 +262,7 @@ class GpuBenchmarkSpec(Value):
     )
 
 
-class GpuBenchmark(Value):
+class GpuBenchmark(FrozenModel):
     """The object's content that planning needs: its name and its spec."""
 
     name: str

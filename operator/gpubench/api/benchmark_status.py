@@ -30,10 +30,10 @@ from gpubench.api.status_sizes import (
     WARNINGS_MAX,
 )
 from gpubench.units import DecimalText
-from gpubench.values import Interval, Value
+from gpubench.values import FrozenModel, Interval
 
 
-class EnvironmentFacts(Value):
+class EnvironmentFacts(FrozenModel):
     """What figures stand on: the facts that must be the same before two of them are averaged or divided.
 
     All but the first three are absent where the record could not be read from pod 0's log.
@@ -67,7 +67,7 @@ class EnvironmentFacts(Value):
     threads_per_rank: int | None = Field(None, description="Threads that one operation of a rank may use.")
 
 
-class ComparisonCounts(Value):
+class ComparisonCounts(FrozenModel):
     """Points by what their comparison says."""
 
     passed: int = Field(0, description="Points that keep up with the baseline.")
@@ -78,7 +78,7 @@ class ComparisonCounts(Value):
     not_compared: int = Field(0, description="Points that the baseline has not measured.")
 
 
-class Comparison(Value):
+class Comparison(FrozenModel):
     """The study beside its baseline."""
 
     baseline: str = Field(max_length=names.BENCHMARK_NAME_MAX, description="GpuBenchmark of spec.compareTo.")
@@ -90,7 +90,7 @@ class Comparison(Value):
     sentence: str = Field(max_length=COMPARISON_MAX, description="The same in words, with the point that decided.")
 
 
-class PointCounts(Value):
+class PointCounts(FrozenModel):
     """Points by what became of them."""
 
     total: int = Field(description="Points of the plan.")
@@ -105,7 +105,7 @@ class PointCounts(Value):
     )
 
 
-class TrialCounts(Value):
+class TrialCounts(FrozenModel):
     """Trials of the plan."""
 
     total: int = Field(
@@ -119,7 +119,7 @@ class TrialCounts(Value):
     running: int = Field(0, description="Trials with an attempt under way.")
 
 
-class AttemptCounts(Value):
+class AttemptCounts(FrozenModel):
     """Attempts by how they ended. started = succeeded + failed + preempted + drilled + stopped + running."""
 
     started: int = Field(0, description="Jobs created so far.")
@@ -135,7 +135,7 @@ class AttemptCounts(Value):
     )
 
 
-class BestShown(Value):
+class BestShown(FrozenModel):
     """What `kubectl get` shows of it; a column is a text."""
 
     pool: str = Field(
@@ -146,7 +146,7 @@ class BestShown(Value):
     time: str = Field(max_length=40, description="TIME, such as 5.26 h.")
 
 
-class Best(Value):
+class Best(FrozenModel):
     """What is to be taken for spec.objective: the figures of what status.answer says."""
 
     pool: str = Field(max_length=63, description="GpuPool.")
@@ -166,7 +166,7 @@ class Best(Value):
     shown: BestShown = Field(description="The same as `kubectl get` shows it, rounded.")
 
 
-class BestSummary(Value):
+class BestSummary(FrozenModel):
     """What is to be taken for spec.objective, as far as scripts and columns need it."""
 
     pool: str = Field(max_length=63, description="GpuPool.")
@@ -177,7 +177,7 @@ class BestSummary(Value):
     shown: BestShown = Field(description="The same as `kubectl get` shows it, rounded.")
 
 
-class PointSummary(Value):
+class PointSummary(FrozenModel):
     """One point: a text for people, and a number each for scripts."""
 
     key: str = Field(
@@ -197,7 +197,7 @@ class PointSummary(Value):
     )
 
 
-class AnalysisReference(Value):
+class AnalysisReference(FrozenModel):
     """Where the whole analysis is."""
 
     config_map: str = Field(
@@ -214,7 +214,7 @@ class Condition(condition.Condition):
     observed_generation: int | None = Field(None, description="Generation of the spec that this speaks of.")
 
 
-class _Progress(Value):
+class _Progress(FrozenModel):
     """How far a benchmark has come."""
 
     phase: str | None = Field(None, max_length=32, description="One word for the STATUS column.")
@@ -261,7 +261,7 @@ class GpuBenchmarkStatus(_Progress):
     analysis: AnalysisReference | None = Field(None, description="Where all figures are, with their intervals.")
 
 
-class Analysis(Value):
+class Analysis(FrozenModel):
     """What the results say so far; what needs all points is absent until they have ended."""
 
     results: tuple[PointResult, ...] = Field((), description="One entry for each point, in the plan's order.")

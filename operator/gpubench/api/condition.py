@@ -6,10 +6,10 @@ from typing import Literal
 from pydantic import Field
 
 from gpubench.api import rules
-from gpubench.values import Value
+from gpubench.values import FrozenModel
 
 
-class Condition(Value):
+class Condition(FrozenModel):
     """A condition in the form of metav1.Condition."""
 
     type: str = Field(max_length=64, description="Name of the condition.")

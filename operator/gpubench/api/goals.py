@@ -10,11 +10,11 @@ from gpubench.api import patterns, rules
 from gpubench.api.rules import Rule
 from gpubench.api.sweep import Batch, PoolName, Workers
 from gpubench.units import DecimalText
-from gpubench.values import Value
+from gpubench.values import FrozenModel
 from gpubench.workloads import Precision
 
 
-class CompareTo(Value):
+class CompareTo(FrozenModel):
     """What the study is held against."""
 
     benchmark: str = Field(
@@ -35,7 +35,7 @@ class CompareTo(Value):
     )
 
 
-class Goal(Value):
+class Goal(FrozenModel):
     """So many samples of a workload; restarts, evaluation and slower convergence at large batches come on top."""
 
     name: str = Field(min_length=1, max_length=24, pattern=patterns.NAME, description="Name in results.")
@@ -52,7 +52,7 @@ class Goal(Value):
     )
 
 
-class Objective(Value):
+class Objective(FrozenModel):
     """What the study is to decide: of a goal's cost or time as little as possible, the other one within a limit."""
 
     minimize: Literal["Cost", "Time"] = Field(
@@ -99,7 +99,7 @@ class Objective(Value):
     )
 
 
-class RelativeBase(Value):
+class RelativeBase(FrozenModel):
     """What relative figures are relative to: of each point the one with these values, and otherwise the same."""
 
     pool: PoolName | None = Field(None, description="GpuPool of the base, one of the sweep's.")

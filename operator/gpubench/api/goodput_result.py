@@ -6,10 +6,10 @@ from pydantic import Field
 from gpubench.api.pool import CapacityType
 from gpubench.api.status_sizes import GOODPUT_POOLS_MAX, SENTENCE_MAX
 from gpubench.units import DecimalText
-from gpubench.values import Interval, Value
+from gpubench.values import FrozenModel, Interval
 
 
-class InterruptionCounts(Value):
+class InterruptionCounts(FrozenModel):
     """Attempts that were interrupted, by who did it. What the kinds leave of the total, nobody could tell."""
 
     total: int = Field(description="Attempts that lost a pod to preemption, eviction or a lost node.")
@@ -20,7 +20,7 @@ class InterruptionCounts(Value):
     nodes_lost: int = Field(0, description="The node vanished or fell silent, and nobody had said so.")
 
 
-class NodeSeconds(Value):
+class NodeSeconds(FrozenModel):
     """Seconds of nodes: four nodes that wait for a minute wait for 240. All but `queued` sum to what was held."""
 
     queued: float | None = Field(None, description="Pods waited for a node: nothing is held.")
@@ -36,7 +36,7 @@ class NodeSeconds(Value):
     unknown: float | None = Field(None, description="Time that nobody could tell apart.")
 
 
-class RecoveryTime(Value):
+class RecoveryTime(FrozenModel):
     """Seconds from the end of an interrupted attempt to the first step of the next one at its trial."""
 
     count: int = Field(description="Interruptions of which it is known: the next attempt came to a result.")
@@ -49,7 +49,7 @@ class RecoveryTime(Value):
     start_up: float = Field(description="Until the first step.")
 
 
-class PoolGoodput(Value):
+class PoolGoodput(FrozenModel):
     """What became of the node time of a pool, and how often it was interrupted; of the attempts that have ended."""
 
     pool: str = Field(max_length=63, description="GpuPool.")
@@ -82,7 +82,7 @@ class PoolGoodput(Value):
     sentence: str = Field(max_length=SENTENCE_MAX, description="The same in words.")
 
 
-class Goodput(Value):
+class Goodput(FrozenModel):
     """Where the time of nodes went, and how often they were taken away."""
 
     pools: tuple[PoolGoodput, ...] = Field(

@@ -9,13 +9,13 @@ from pydantic import Field
 from gpubench.api import rules
 from gpubench.api.rules import Rule
 from gpubench.units import DecimalText, Duration, WindowLength
-from gpubench.values import Value
+from gpubench.values import FrozenModel
 
 REPEATS_MAX = 20
 UNTIL_MIN = 3  # `intervals.REPEATS_FOR_INTERVAL`, which stands above this layer; a test compares them
 
 
-class Until(Value):
+class Until(FrozenModel):
     """The precision at which a point has been measured often enough."""
 
     relative_half_width: DecimalText = Field(
@@ -36,7 +36,7 @@ class Until(Value):
     )
 
 
-class Repeats(Value):
+class Repeats(FrozenModel):
     """How often each point is measured afresh: a fixed number, or until its figure is known well enough."""
 
     min: int = Field(3, ge=1, le=REPEATS_MAX, description="Fresh runs of each point; an interval needs at least 3.")
@@ -92,7 +92,7 @@ class Mode(StrEnum):
     TRAINING = "Training"
 
 
-class TimedRegion(Value):
+class TimedRegion(FrozenModel):
     """What the seconds of a training run are."""
 
     evaluation: Literal["Inside", "Outside"] = Field(
@@ -103,7 +103,7 @@ class TimedRegion(Value):
     )
 
 
-class Measure(Value):
+class Measure(FrozenModel):
     """How a trial is measured: windows of steps, warm-up kept apart."""
 
     mode: Mode = Field(
@@ -147,7 +147,7 @@ class Measure(Value):
     )
 
 
-class Order(Value):
+class Order(FrozenModel):
     """In which order trials run."""
 
     seed: int = Field(0, ge=0, le=2_147_483_647, description="Seed of the shuffled, interleaved order of the trials.")

@@ -7,14 +7,14 @@ from pydantic import Field
 
 from gpubench.api import patterns, rules
 from gpubench.api.rules import Rule
-from gpubench.values import Value
+from gpubench.values import FrozenModel
 
 LabelKey = Annotated[str, Field(max_length=317, pattern=patterns.LABEL_KEY)]  # 253 + "/" + 63
 Annotation = Annotated[str, Field(max_length=4096)]
 LabelValue = Annotated[str, Field(max_length=63, pattern=patterns.LABEL_VALUE)]
 
 
-class EnvironmentVariable(Value):
+class EnvironmentVariable(FrozenModel):
     """A plain environment variable of the gang's container."""
 
     name: str = Field(
@@ -23,7 +23,7 @@ class EnvironmentVariable(Value):
     value: str = Field("", max_length=4096, description="Value of the variable.")
 
 
-class ClaimVolume(Value):
+class ClaimVolume(FrozenModel):
     """A PersistentVolumeClaim of the benchmark's namespace."""
 
     claim_name: str = Field(
@@ -31,13 +31,13 @@ class ClaimVolume(Value):
     )
 
 
-class ConfigMapVolume(Value):
+class ConfigMapVolume(FrozenModel):
     """A ConfigMap of the benchmark's namespace: each of its keys is a file."""
 
     name: str = Field(min_length=1, max_length=253, pattern=patterns.OBJECT_NAME, description="Name of the ConfigMap.")
 
 
-class HostPathVolume(Value):
+class HostPathVolume(FrozenModel):
     """A folder of the node, for own machines; refused where Pod Security forbids it."""
 
     path: str = Field(min_length=1, max_length=1024, pattern=patterns.PATH, description="Folder on the node.")
@@ -51,7 +51,7 @@ class HostPathVolume(Value):
     )
 
 
-class Volume(Value):
+class Volume(FrozenModel):
     """Files for the pods: a data set, a model of your own. Mounted read-only."""
 
     name: str = Field(min_length=1, max_length=63, pattern=patterns.VOLUME_NAME, description="Name of the volume.")
@@ -81,7 +81,7 @@ class Volume(Value):
     )
 
 
-class Template(Value):
+class Template(FrozenModel):
     """What the gang's pods are made of. A study's template lies over its pool's: its image wins, the rest is added."""
 
     image: str | None = Field(None, min_length=1, max_length=512, description="Container image with gpubench's jobs.")

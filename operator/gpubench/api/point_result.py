@@ -13,7 +13,7 @@ from gpubench.api.pool import CapacityType
 from gpubench.api.status_sizes import DATA_PATH_MAX, FACT_MAX, NODE_MAX, REASON_MAX, WARNINGS_MAX
 from gpubench.api.sweep import DataSource
 from gpubench.units import DecimalText
-from gpubench.values import Interval, Value
+from gpubench.values import FrozenModel, Interval, IntervalOf
 
 
 class PointState(StrEnum):
@@ -46,7 +46,7 @@ FINDINGS = frozenset(
 )
 
 
-class Scaling(Value):
+class Scaling(FrozenModel):
     """Scaling efficiency E(n) = T(n) b / (n T(b)), b the smallest worker count of the pool or its scalingBaseline."""
 
     kind: Literal["weak", "strong"] = Field(description="weak: batch per worker fixed; strong: global batch fixed.")
@@ -57,7 +57,7 @@ class Scaling(Value):
     efficiency: Interval = Field(description="1 is perfect scaling.")
 
 
-class AmountInterval(Value):
+class AmountInterval(IntervalOf[str]):
     """An amount of money with its interval."""
 
     mean: DecimalText = Field(description="Decimal number.")
@@ -66,7 +66,7 @@ class AmountInterval(Value):
     currency: str = Field(max_length=3, description="ISO 4217 code.")
 
 
-class Cost(Value):
+class Cost(FrozenModel):
     """What the point costs at its measured throughput."""
 
     per_million_samples: AmountInterval | None = Field(
@@ -79,7 +79,7 @@ class Cost(Value):
     )
 
 
-class Relative(Value):
+class Relative(FrozenModel):
     """Figures over those of the point that spec.baseline names: 2 is twice as fast, as long, as dear."""
 
     baseline_pool: str | None = Field(
@@ -95,7 +95,7 @@ class Relative(Value):
     )
 
 
-class BillParts(Value):
+class BillParts(FrozenModel):
     """What a bill was paid for. The parts sum to the bill; one that is absent was not there, or is in `unknown`."""
 
     image_pull: DecimalText | None = Field(None, description="From a pod's placement to its start: image, volumes.")
@@ -110,7 +110,7 @@ class BillParts(Value):
     fees: DecimalText | None = Field(None, description="The pool's fees; of attempts without a result they are lost.")
 
 
-class PointBill(Value):
+class PointBill(FrozenModel):
     """What the point's attempts are billed so far: each node's time on its pods by the provider's rule, and fees.
 
     An estimate: a provider bills the life of a node, which begins before the pod and ends after it.
@@ -126,7 +126,7 @@ class PointBill(Value):
     parts: BillParts = Field(description="What it was paid for.")
 
 
-class StartUp(Value):
+class StartUp(FrozenModel):
     """Seconds before the measured work, means over the repeats. Those before a pod has its node are not billed."""
 
     queued: float | None = Field(
@@ -139,7 +139,7 @@ class StartUp(Value):
     init: float | None = Field(None, description="Ranks' start: imports, rendezvous, model, first step.")
 
 
-class Quality(Value):
+class Quality(FrozenModel):
     """How good the trained model is on held-out data."""
 
     metric: Literal["accuracy", "loss"] = Field(description="accuracy: larger is better. loss: smaller is better.")
@@ -149,7 +149,7 @@ class Quality(Value):
     )
 
 
-class TrainingResult(Value):
+class TrainingResult(FrozenModel):
     """Whole epochs: how long they took, and how good the model became. Seconds are means over the repeats."""
 
     epochs: int = Field(description="Epochs of each repeat.")
@@ -170,14 +170,14 @@ class TrainingResult(Value):
     quality: Quality | None = Field(None, description="Absent where the data has no held-out part.")
 
 
-class Bandwidth(Value):
+class Bandwidth(FrozenModel):
     """Of the workload allreduce. Bytes per second of one message, as nccl-tests define them."""
 
     algorithm: Interval = Field(description="Bytes of the message over its time.")
     bus: Interval = Field(description="The same times 2 (n - 1) / n: what each link carries, whatever n is.")
 
 
-class GoalResult(Value):
+class GoalResult(FrozenModel):
     """A goal at the point's throughput: a lower bound."""
 
     name: str = Field(max_length=24, description="Goal.")
@@ -220,7 +220,7 @@ class Stopping(StrEnum):
     MAXIMUM_REACHED = "MaximumReached"
 
 
-class GpuUsage(Value):
+class GpuUsage(FrozenModel):
     """What the GPUs did while they were measured, as NVML counts it; what it could not tell is absent."""
 
     utilization: float | None = Field(
@@ -236,14 +236,14 @@ class GpuUsage(Value):
     )
 
 
-class HostUsage(Value):
+class HostUsage(FrozenModel):
     """What the ranks' processes used while they were measured."""
 
     processors: float | None = Field(None, description="Processors of a rank, mean over ranks and repeats.")
     memory_peak: int | None = Field(None, description="Resident bytes, the most that any rank used.")
 
 
-class PointResult(Value):
+class PointResult(FrozenModel):
     """One point of the study and what was found there."""
 
     workload: str = Field(max_length=63, description="Model.")

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from gpubench.api.status_sizes import FIGURE_NAME_MAX, NODE_MAX, WARNING_FIGURES_MAX, WARNING_MAX
-from gpubench.values import Value
+from gpubench.values import FrozenModel
 
 
 class WarningReason(StrEnum):
@@ -61,7 +61,7 @@ WARNING_FIGURES: Mapping[WarningReason, tuple[str, ...]] = {
 }
 
 
-class PointWarning(Value):
+class PointWarning(FrozenModel):
     """What a reader of a point's figures must know: for programs, and in a sentence that ends with what to do."""
 
     reason: WarningReason = Field(description="What it is about, in one word.")

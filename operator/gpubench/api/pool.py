@@ -17,7 +17,7 @@ from gpubench.api.pool_health import Health
 from gpubench.api.pool_price import Ownership, Price
 from gpubench.api.rules import Rule
 from gpubench.units import Processors, Quantity
-from gpubench.values import Value
+from gpubench.values import FrozenModel
 
 
 class CapacityType(StrEnum):
@@ -30,7 +30,7 @@ class CapacityType(StrEnum):
     OWNED = "Owned"
 
 
-class Slot(Value):
+class Slot(FrozenModel):
     """What one Horovod rank asks for."""
 
     gpu_resource: LabelKey | None = Field(
@@ -55,7 +55,7 @@ class Slot(Value):
     )
 
 
-class Toleration(Value):
+class Toleration(FrozenModel):
     """A toleration of Kubernetes, passed to the pods as it is."""
 
     key: LabelKey | None = Field(None, description="Taint key; absent, with operator Exists, it is every taint.")
@@ -84,7 +84,7 @@ class Toleration(Value):
     )
 
 
-class Scheduling(Value):
+class Scheduling(FrozenModel):
     """How the pods find the nodes of this pool."""
 
     node_selector: dict[str, LabelValue] = Field(
@@ -102,7 +102,7 @@ class Scheduling(Value):
     )
 
 
-class MeasuredBy(Value):
+class MeasuredBy(FrozenModel):
     """Another pool whose measurements stand for this one's."""
 
     pool: Annotated[str, Field(min_length=1, max_length=63, pattern=patterns.POOL_NAME)] = Field(
@@ -128,7 +128,7 @@ class MeasuredBy(Value):
     )
 
 
-class GpuPoolSpec(Value):
+class GpuPoolSpec(FrozenModel):
     """Where training can run: how to select the nodes, what one holds, what it costs."""
 
     capacity_type: CapacityType = Field(CapacityType.ON_DEMAND, description="How the nodes are rented.")
@@ -207,7 +207,7 @@ class GpuPoolSpec(Value):
     )
 
 
-class GpuPoolStatus(Value):
+class GpuPoolStatus(FrozenModel):
     """What the cluster shows of the pool."""
 
     nodes: int = Field(0, description="Nodes whose labels match.")
@@ -239,7 +239,7 @@ class GpuPoolStatus(Value):
     )
 
 
-class GpuPool(Value):
+class GpuPool(FrozenModel):
     """The object's content that planning needs: its name and its spec."""
 
     name: str

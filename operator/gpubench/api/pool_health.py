@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gpubench.values import Value
+from gpubench.values import FrozenModel
 
 KINDS_MAX = 12  # of a pool: three tests, an all-reduce for each worker count, a kind of their own for each environment
 NODES_MAX = 32  # of a kind
@@ -21,7 +21,7 @@ FACT_MAX = 48
 Test = Literal["arithmetic", "memory", "allreduce"]
 
 
-class NodeTests(Value):
+class NodeTests(FrozenModel):
     """The newest tests on one node, or on several together, oldest first."""
 
     node: str | None = Field(
@@ -34,7 +34,7 @@ class NodeTests(Value):
     figures: tuple[float, ...] = Field(max_length=TESTS_MAX, description="What each found, in the order of `at`.")
 
 
-class PoolTests(Value):
+class PoolTests(FrozenModel):
     """All tests of one kind: only figures of one kind are held against each other."""
 
     test: Test = Field(

@@ -10,7 +10,7 @@ from gpubench import units
 from gpubench.api import patterns, rules
 from gpubench.api.rules import Rule
 from gpubench.units import DecimalText
-from gpubench.values import Value
+from gpubench.values import FrozenModel
 
 
 def _day(text: str) -> str:
@@ -48,7 +48,7 @@ def _of_the_calendar(parent: str) -> Rule:
     )
 
 
-class PriceComponent(Value):
+class PriceComponent(FrozenModel):
     """One line of a node's bill: the machine, or its GPUs, which some providers price apart."""
 
     name: str = Field(min_length=1, max_length=63, description="What is paid for, such as n1-standard-8 or V100.")
@@ -56,7 +56,7 @@ class PriceComponent(Value):
     count: int = Field(1, ge=1, le=1024, description="How many of them a node has.")
 
 
-class PriceFee(Value):
+class PriceFee(FrozenModel):
     """What is paid beside the nodes: a disk, a licence, a subscription."""
 
     name: str = Field(min_length=1, max_length=63, description="What is paid for, such as disk.")
@@ -67,7 +67,7 @@ class PriceFee(Value):
     )
 
 
-class PriceRange(Value):
+class PriceRange(FrozenModel):
     """Between which figures a price has moved, as spot prices do. In the unit of the price itself."""
 
     low: DecimalText = Field(
@@ -92,7 +92,7 @@ class PriceRange(Value):
     )
 
 
-class Billing(Value):
+class Billing(FrozenModel):
     """How the provider counts the time of a node."""
 
     increment_seconds: int = Field(
@@ -132,7 +132,7 @@ def _within_range(field: str) -> Rule:
     )
 
 
-class Price(Value):
+class Price(FrozenModel):
     """What a node of the pool costs while it runs, in one of four forms, and how that is billed."""
 
     per_node_hour: DecimalText | None = Field(None, description='Price of one node for one hour, such as "10.21".')
@@ -222,7 +222,7 @@ class Price(Value):
     )
 
 
-class ExchangeRate(Value):
+class ExchangeRate(FrozenModel):
     """What one unit of another currency was worth on a day."""
 
     from_currency: Currency = Field(alias="from", description="ISO 4217 code of the other currency, such as EUR.")
@@ -249,7 +249,7 @@ class ExchangeRate(Value):
     )
 
 
-class Ownership(Value):
+class Ownership(FrozenModel):
     """An own machine: what an hour of use costs, from purchase, lifetime, hours used and power."""
 
     purchase: DecimalText = Field(description="What one node cost.")

@@ -5,10 +5,10 @@ from pydantic import Field
 
 from gpubench.api.status_sizes import CLOCK_MAX, SENTENCE_MAX, SOURCE_MAX
 from gpubench.units import DecimalText
-from gpubench.values import Value
+from gpubench.values import FrozenModel
 
 
-class PriceUsed(Value):
+class PriceUsed(FrozenModel):
     """A price that costs stand on: the pool's as it was when the study was planned, in the study's currency."""
 
     pool: str = Field(max_length=63, description="GpuPool.")
@@ -27,7 +27,7 @@ class PriceUsed(Value):
     exchange_as_of: str | None = Field(None, max_length=10, description="Day of the exchange rate.")
 
 
-class SpotResult(Value):
+class SpotResult(FrozenModel):
     """What a spot pool saves against its onDemandCounterpart."""
 
     discount: float = Field(description="By price: 1 - spot / on demand.")
@@ -49,7 +49,7 @@ class SpotResult(Value):
     )
 
 
-class OwningResult(Value):
+class OwningResult(FrozenModel):
     """An own machine against a rented node, by the point that both measured alike on the most workers."""
 
     workload: str = Field(max_length=63, description="Workload of that point.")
@@ -68,7 +68,7 @@ class OwningResult(Value):
     )
 
 
-class PoolComparison(Value):
+class PoolComparison(FrozenModel):
     """Two pools beside each other in money."""
 
     pool: str = Field(max_length=63, description="GpuPool.")
@@ -78,7 +78,7 @@ class PoolComparison(Value):
     sentence: str = Field(max_length=SENTENCE_MAX, description="The same in words, or why nothing can be told.")
 
 
-class Spent(Value):
+class Spent(FrozenModel):
     """What the study's attempts were billed so far, those that failed or were preempted included: an estimate."""
 
     amount: DecimalText = Field(description="Decimal number.")

@@ -13,7 +13,7 @@ from pydantic.config import JsonDict
 
 from gpubench import units
 from gpubench.api import patterns
-from gpubench.values import Value
+from gpubench.values import FrozenModel
 
 #: For `json_schema_extra`: what kind of text it is; how the API server merges a list, and that no entry stands twice.
 TIME: JsonDict = {"format": "date-time"}
@@ -25,7 +25,7 @@ def list_map(key: str) -> JsonDict:
     return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key]}
 
 
-class Rule(Value):
+class Rule(FrozenModel):
     """One `x-kubernetes-validations` entry."""
 
     cel: str

@@ -14,7 +14,7 @@ from gpubench.api.pod_template import LabelValue
 from gpubench.api.pool_price import Currency
 from gpubench.api.rules import Rule
 from gpubench.units import DecimalText, Duration
-from gpubench.values import Interval, Value
+from gpubench.values import FrozenModel, Interval
 
 HISTORY_LIMIT_MAX = 100
 DEADLINE_MAX = 31_536_000  # a year
@@ -50,7 +50,7 @@ class TemplateSpec(GpuBenchmarkSpec):
     RULES: ClassVar[tuple[Rule, ...]] = tuple(rule for rule in GpuBenchmarkSpec.RULES if not rule.transition)
 
 
-class TemplateMetadata(Value):
+class TemplateMetadata(FrozenModel):
     """Labels and annotations of the benchmarks."""
 
     labels: dict[str, LabelValue] = Field(
@@ -78,14 +78,14 @@ class TemplateMetadata(Value):
     )
 
 
-class BenchmarkTemplate(Value):
+class BenchmarkTemplate(FrozenModel):
     """What each run is: a GpuBenchmark."""
 
     metadata: TemplateMetadata = Field(TemplateMetadata(), description="Labels and annotations of the benchmarks.")
     spec: TemplateSpec = Field(description="Spec of the benchmarks; as of a GpuBenchmark.")
 
 
-class Regressions(Value):
+class Regressions(FrozenModel):
     """When the schedule says that its study has become slower."""
 
     tolerance: DecimalText = Field(
@@ -109,7 +109,7 @@ class FeePer(StrEnum):
     MONTH = "Month"
 
 
-class ScheduleFee(Value):
+class ScheduleFee(FrozenModel):
     """What is paid beside the nodes because the study is run again and again."""
 
     name: str = Field(min_length=1, max_length=63, description="What is paid for, such as disk or scheduler.")
@@ -118,7 +118,7 @@ class ScheduleFee(Value):
     per: FeePer = Field(description="Run: for each run. Month: whether it runs or not.")
 
 
-class Costs(Value):
+class Costs(FrozenModel):
     """What is to be known for status.monthly, beside the prices of the pools."""
 
     hours_per_month: int = Field(
@@ -145,7 +145,7 @@ class Costs(Value):
     )
 
 
-class GpuBenchmarkScheduleSpec(Value):
+class GpuBenchmarkScheduleSpec(FrozenModel):
     """When, what, how many at a time, and what is kept."""
 
     schedule: str = Field(
@@ -191,7 +191,7 @@ class GpuBenchmarkScheduleSpec(Value):
     costs: Costs = Field(Costs(), description="What is to be known for the monthly cost.")
 
 
-class Regression(Value):
+class Regression(FrozenModel):
     """A point that is slower than it was."""
 
     point: str = Field(max_length=160, description="Point, in words.")
@@ -209,7 +209,7 @@ class Regression(Value):
     sentence: str = Field(max_length=REGRESSION_SENTENCE_MAX, description="The same in words.")
 
 
-class KeyChange(Value):
+class KeyChange(FrozenModel):
     """What the figures stand on has changed: those of before and after are not held against each other."""
 
     since: str = Field(max_length=40, description="Scheduled time of the first run.", json_schema_extra=rules.TIME)
@@ -217,14 +217,14 @@ class KeyChange(Value):
     sentence: str = Field(max_length=REGRESSION_SENTENCE_MAX, description="What changed, such as driver 550 -> 560.")
 
 
-class ActiveRun(Value):
+class ActiveRun(FrozenModel):
     """A benchmark of the schedule that is under way."""
 
     name: str = Field(max_length=names.BENCHMARK_NAME_MAX, description="GpuBenchmark.")
     scheduled_at: str = Field(max_length=40, description="Moment that it was due.", json_schema_extra=rules.TIME)
 
 
-class LastRun(Value):
+class LastRun(FrozenModel):
     """A run that has finished."""
 
     name: str = Field(max_length=names.BENCHMARK_NAME_MAX, description="GpuBenchmark, which may be gone.")
@@ -236,7 +236,7 @@ class LastRun(Value):
     currency: str | None = Field(None, max_length=3, description="ISO 4217 code of that.")
 
 
-class SlowNode(Value):
+class SlowNode(FrozenModel):
     """A node that is slower than the others of its pool, by the newest run that measured each node by itself."""
 
     node: str = Field(max_length=253, description="Node.")
@@ -246,14 +246,14 @@ class SlowNode(Value):
     sentence: str = Field(max_length=REGRESSION_SENTENCE_MAX, description="The same in words.")
 
 
-class MonthlyLine(Value):
+class MonthlyLine(FrozenModel):
     """One line of the monthly cost."""
 
     name: str = Field(max_length=140, description="What is paid for.")
     amount: DecimalText = Field(description="For the month.")
 
 
-class Monthly(Value):
+class Monthly(FrozenModel):
     """What the schedule costs a month if it goes on like this: an estimate. Amounts are absent without a price."""
 
     hours: int = Field(description="Hours of the month: spec.costs.hoursPerMonth.")
@@ -284,7 +284,7 @@ class ScheduleCondition(condition.Condition):
     observed_generation: int | None = Field(None, description="Generation of the spec that this speaks of.")
 
 
-class GpuBenchmarkScheduleStatus(Value):
+class GpuBenchmarkScheduleStatus(FrozenModel):
     """When it ran and will run, and what was found over all runs."""
 
     observed_generation: int | None = Field(None, description="Generation of the spec that this speaks of.")
@@ -322,7 +322,7 @@ class GpuBenchmarkScheduleStatus(Value):
     monthly: Monthly | None = Field(None, description="What the schedule costs a month.")
 
 
-class GpuBenchmarkSchedule(Value):
+class GpuBenchmarkSchedule(FrozenModel):
     """The object's content: its name and its spec."""
 
     name: str

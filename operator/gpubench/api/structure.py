@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from gpubench.values import Value
+from gpubench.values import FrozenModel
 
 Path = tuple[str | int, ...]
 
@@ -27,7 +27,7 @@ _BOUND_WORDS = {"string": ("Length", "characters"), "array": ("Items", "entries"
 _SHOWN_MAX = 60  # characters of a refused value in a sentence
 
 
-class Problem(Value):
+class Problem(FrozenModel):
     """One thing that is wrong with an object."""
 
     path: Path  # keys and list indices, from the object's root

@@ -10,7 +10,7 @@ from gpubench import workloads
 from gpubench.api import patterns, rules
 from gpubench.api.pod_template import EnvironmentVariable
 from gpubench.api.rules import Rule
-from gpubench.values import Value
+from gpubench.values import FrozenModel
 from gpubench.workloads import Precision
 
 # Written out, not built from the catalogue at run time, so that a type checker sees the names; a test compares them.
@@ -50,7 +50,7 @@ class DataSource(StrEnum):
     VOLUME = "Volume"
 
 
-class Data(Value):
+class Data(FrozenModel):
     """What a workload is trained on."""
 
     source: DataSource = Field(
@@ -84,7 +84,7 @@ class Data(Value):
     )
 
 
-class Communication(Value):
+class Communication(FrozenModel):
     """How gradients travel."""
 
     compression: Literal["None", "Float16"] = Field(
@@ -108,7 +108,7 @@ class Communication(Value):
     )
 
 
-class Variant(Value):
+class Variant(FrozenModel):
     """One way of training, by name; the name is part of the point."""
 
     name: str = Field(min_length=1, max_length=40, pattern=patterns.NAME, description="Name in results.")
@@ -132,7 +132,7 @@ class Variant(Value):
     )
 
 
-class Custom(Value):
+class Custom(FrozenModel):
     """A workload of your own."""
 
     name: str = Field(min_length=1, max_length=63, pattern=patterns.NAME, description="Name in results.")
@@ -170,7 +170,7 @@ class Placement(StrEnum):
     EACH_NODE = "EachNode"
 
 
-class SweepBlock(Value):
+class SweepBlock(FrozenModel):
     """The cross product of its lists. A point that two blocks name runs once."""
 
     workloads: tuple[WorkloadName, ...] = Field(

@@ -13,18 +13,18 @@ from pydantic import Field
 
 from gpubench.api.measuring import Mode
 from gpubench.api.sweep import Data, Variant
-from gpubench.values import Value
+from gpubench.values import FrozenModel
 from gpubench.workloads import Precision
 
 
-class Checkpointing(Value):
+class Checkpointing(FrozenModel):
     """When a training keeps a checkpoint; where, the pod's environment says."""
 
     interval_seconds: float | None = Field(None, gt=0)  # None: it follows from what a checkpoint costs
     interruptions_per_node_hour: float | None = Field(None, gt=0)  # that are to be expected; None: nobody knows
 
 
-class Assignment(Value):
+class Assignment(FrozenModel):
     """One attempt at one trial. Durations are in seconds."""
 
     schema_version: Literal[1] = 1

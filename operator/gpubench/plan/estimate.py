@@ -20,8 +20,8 @@ from gpubench.api.measuring import Mode
 from gpubench.api.pool import GpuPoolSpec
 from gpubench.api.sweep import DataSource
 from gpubench.plan.plan import Plan, Point, PointKey
-from gpubench.units import processors
-from gpubench.values import Value
+from gpubench.units import counted, processors
+from gpubench.values import FrozenModel
 from gpubench.workloads import Precision
 
 START_UP_SECONDS = 15  # imports, rendezvous, the first step of a small model; a large one on a slow processor: a minute
@@ -68,7 +68,7 @@ class Basis(StrEnum):
     ARITHMETIC = "FLOPs"  # a count of arithmetic
 
 
-class Estimate(Value):
+class Estimate(FrozenModel):
     """Seconds for which one attempt will hold its nodes, from placement to end."""
 
     mean: float
@@ -115,7 +115,7 @@ def _from_history(earlier: Sequence[float]) -> Estimate:
     """
     count = len(earlier)
     mean = math.fsum(earlier) / count
-    attempts = "1 earlier attempt" if count == 1 else f"{count} earlier attempts"
+    attempts = counted(count, "earlier attempt")
     if count < _ATTEMPTS_FOR_INTERVAL:
         low, high = min(earlier) / _FEW_ATTEMPTS, max(earlier) * _FEW_ATTEMPTS
         sentence = f"{attempts}, assumed to tell it within a factor of {_FEW_ATTEMPTS:g}"

@@ -168,7 +168,7 @@ def not_placed(
 ) -> str | None:
     """Why a pool cannot hold so many workers, or a global batch not be divided among them."""
     if spec is None:
-        return f"GpuPool {pool} did not exist when the study was planned"
+        return f"GpuPool {pool} did not exist when the benchmark was planned"
     if workers_per_node > spec.slots_per_node:
         return f"{workers_per_node} workers per node do not fit the {spec.slots_per_node} slots of a node of {pool}"
     if workers > workers_per_node and workers % workers_per_node:
@@ -186,7 +186,8 @@ def _not_on_each_node(point: Point, nodes: Sequence[str]) -> str | None:
         return f"placement EachNode measures one node, and {point.key.workers} workers need {point.nodes}: give fewer"
     if not nodes:
         return (
-            f"no node of {point.key.pool} was ready when the study was planned, and placement EachNode measures those"
+            f"no node of {point.key.pool} was ready when the benchmark was planned, "
+            "and placement EachNode measures those"
         )
     return None
 
@@ -211,7 +212,7 @@ def _not_sent(key: PointKey, mode: Mode) -> Iterator[str]:
     if key.workers == 1:
         yield f"{key.workload} sends a message between workers, and there is one: choose 2 workers or more"
     if mode is Mode.TRAINING:
-        yield f"{key.workload} trains nothing: measure it in mode Throughput, in a study of its own"
+        yield f"{key.workload} trains nothing: measure it in mode Throughput, in a benchmark of its own"
     if key.data.source is not DataSource.SYNTHETIC:
         yield f"{key.workload} reads no samples: put it into a block with data.source Synthetic"
     if key.precision not in {Precision.FLOAT32, Precision.MIXED_FLOAT16}:
@@ -314,12 +315,12 @@ def _not_derived(
             f"{pool} is extrapolated from {workers} workers of {source_pool}, which gives figures of more workers only"
         )
     if not any(other.key.pool == source_pool for other in points):
-        yield f"{pool} is measured by {source_pool}, which is not in this study: name it in the same block"
+        yield f"{pool} is measured by {source_pool}, which is not in this benchmark: name it in the same block"
     if (source_spec := pools.get(source_pool)) is not None and source_spec.measured_by is not None:
         yield f"{pool} is measured by {source_pool}, which is itself measured by {source_spec.measured_by.pool}"
     if (source := _source(point, measured_by, points)) is None:
         yield (
-            f"{pool} is measured by {workers_text(workers)} of {source_pool}, and this study has no such point of "
+            f"{pool} is measured by {workers_text(workers)} of {source_pool}, and this benchmark has no such point of "
             f"equal workload, precision, data and variant at {batch_text(point)}"
         )
     elif (source_skip := points[source].skip) is not None:
@@ -355,7 +356,7 @@ def interleaved(points: Sequence[Point], *, repeats: int, seed: int) -> tuple[Tr
         shuffler.shuffle(order)
         trials += [Trial(id=trial_id(points[index].key, repeat), point=index, repeat=repeat) for index in order]
     if len({trial.id for trial in trials}) != len(trials):
-        raise ValueError("two trials have the same id: split the study in two")
+        raise ValueError("two trials have the same id: split the benchmark in two")
     return tuple(trials)
 
 

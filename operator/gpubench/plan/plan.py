@@ -30,13 +30,13 @@ from gpubench.stats import stopping_rule
 from gpubench.stats.intervals import CONFIDENCE
 from gpubench.stats.stopping_rule import StoppingRule
 from gpubench.units import DecimalText
-from gpubench.values import Value, content_id
+from gpubench.values import FrozenModel, content_id
 from gpubench.workloads import Precision
 
 # --- what is frozen beside the points ---------------------------------------------------------------------------------
 
 
-class BaselinePoint(Value):
+class BaselinePoint(FrozenModel):
     """A measured point of the baseline that the plan has, too."""
 
     point: int  # index into Plan.points
@@ -49,7 +49,7 @@ class BaselinePoint(Value):
     settled: bool = True  # figures of runs that never settled are not ranked
 
 
-class Baseline(Value):
+class Baseline(FrozenModel):
     """The benchmark that `spec.compareTo` names, as it was at planning: values, so that it may be deleted."""
 
     benchmark: str
@@ -66,7 +66,7 @@ _Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 _Text = Annotated[str, Field(min_length=1, max_length=400)]
 
 
-class ImportedRun(Value):
+class ImportedRun(FrozenModel):
     """One repeat of a point that was measured elsewhere; what of it nobody published is absent."""
 
     samples_per_second: _Positive | None = None
@@ -78,14 +78,14 @@ class ImportedRun(Value):
     gpu_utilization: _Share | None = None
 
 
-class ImportedSpeed(Value):
+class ImportedSpeed(FrozenModel):
     """How many times as fast as another point, where nothing but that was published."""
 
     times: DecimalText
     over: int  # index into Plan.points
 
 
-class ImportedPoint(Value):
+class ImportedPoint(FrozenModel):
     """What is known of one point."""
 
     point: int  # index into Plan.points
@@ -95,7 +95,7 @@ class ImportedPoint(Value):
     note: _Text | None = None
 
 
-class AddedPoint(Value):
+class AddedPoint(FrozenModel):
     """A point that the benchmark does not ask for: like one of its own, but for the variant's name."""
 
     like: int  # index into the points of the benchmark
@@ -106,7 +106,7 @@ class AddedPoint(Value):
 PUBLISHED_PATTERN = r"^[0-9]{4}(-[0-9]{2}){0,2}$"
 
 
-class Imported(Value):
+class Imported(FrozenModel):
     """Everything that was taken over, and from whom. Must not happen: a figure that was not published."""
 
     publisher: _Text
@@ -128,7 +128,7 @@ class Imported(Value):
 # --- points, trials, the plan -----------------------------------------------------------------------------------------
 
 
-class PointKey(Value):
+class PointKey(FrozenModel):
     """What makes a point: two entries of a sweep with equal keys are one point."""
 
     workload: str
@@ -150,7 +150,7 @@ class PointKey(Value):
         return self.custom is not None and self.custom.command is not None
 
 
-class Point(Value):
+class Point(FrozenModel):
     """One combination of the sweep."""
 
     key: PointKey
@@ -169,7 +169,7 @@ class Point(Value):
         return self.skip is None and self.basis is Basis.MEASURED
 
 
-class Trial(Value):
+class Trial(FrozenModel):
     """One repeat of one point."""
 
     id: str  # a hash of the point's key and the repeat
@@ -182,7 +182,7 @@ def trial_id(key: PointKey, repeat: int) -> str:
     return content_id(f"{key.to_json()}#{repeat}", characters=8)
 
 
-class Timing(Value):
+class Timing(FrozenModel):
     """How a trial is measured and bounded; seconds."""
 
     warm_up: int
@@ -204,7 +204,7 @@ def stopping_rule_of(repeats: Repeats | None) -> StoppingRule | None:
     )
 
 
-class Strict(Value):
+class Strict(FrozenModel):
     """The confidences that are true although each repeat decides whether another one follows (`stats.stopping_rule`).
 
     They are those of the version that planned the benchmark: a stricter later one starts no finished benchmark again.
@@ -255,7 +255,7 @@ class Plan(checksum.Stored):
         """The plan with an index in place of what several points share."""
         wire: dict[str, Any] = super().to_wire()
         for field, listed in self.STORED_ONCE.items():
-            indices: dict[Value, int] = {}
+            indices: dict[FrozenModel, int] = {}
             for point, stored in zip(self.points, wire["points"], strict=True):
                 if (value := getattr(point.key, field)) is not None:
                     stored["key"][field] = indices.setdefault(value, len(indices))

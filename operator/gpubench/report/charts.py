@@ -23,7 +23,8 @@ from gpubench.plan import pool_prices
 from gpubench.plan.plan import Plan
 from gpubench.report import tables
 from gpubench.report.tables import Column, Table
-from gpubench.values import Interval, Value
+from gpubench.units import counted
+from gpubench.values import FrozenModel, Interval
 
 #: Series of one chart that can be told apart by colour, mark and line, also in grey.
 SERIES_MAX = 8
@@ -45,7 +46,7 @@ _Item = TypeVar("_Item")
 # --- values -----------------------------------------------------------------------------------------------------------
 
 
-class Missing(Value):
+class Missing(FrozenModel):
     """A chart that cannot be drawn, and why."""
 
     kind: Literal["missing"] = "missing"
@@ -53,7 +54,7 @@ class Missing(Value):
     reason: str
 
 
-class Axis(Value):
+class Axis(FrozenModel):
     """What is shown along an axis; the library chooses the ticks where none are given."""
 
     title: str
@@ -63,7 +64,7 @@ class Axis(Value):
     from_zero: bool = False
 
 
-class Mark(Value):
+class Mark(FrozenModel):
     """One figure of a chart with the ends of its interval; an end is absent where it is open or nobody knows it."""
 
     x: float
@@ -74,10 +75,10 @@ class Mark(Value):
     y_high: float | None = None
     label: str = ""  # beside it
     hollow: bool = False  # it was not run, or never settled
-    said: tuple[str, ...]  # the cells of its row in the table, the name of the series left out
+    cells: tuple[str, ...]  # those of its row in the table, the name of the series left out
 
 
-class Series(Value):
+class Series(FrozenModel):
     """Marks of one kind."""
 
     name: str
@@ -86,7 +87,7 @@ class Series(Value):
     dots: bool = True  # drawn where the marks are; not on a computed curve
 
 
-class Bar(Value):
+class Bar(FrozenModel):
     """A length from `start` to `start + value`, with the ends of its interval."""
 
     name: str
@@ -95,10 +96,10 @@ class Bar(Value):
     low: float | None = None
     high: float | None = None
     hollow: bool = False
-    said: str
+    text: str
 
 
-class _Chart(Value):
+class _Chart(FrozenModel):
     name: str  # unique in the document
     title: str
     description: str
@@ -131,7 +132,7 @@ class Curves(_Chart):
     steps_name: str = ""
 
     def _rows(self) -> tuple[tuple[str, ...], ...]:
-        return tuple((series.name, *mark.said) for series in self.series for mark in series.marks)
+        return tuple((series.name, *mark.cells) for series in self.series for mark in series.marks)
 
 
 class Bars(_Chart):
@@ -142,7 +143,7 @@ class Bars(_Chart):
     bars: tuple[Bar, ...]
 
     def _rows(self) -> tuple[tuple[str, ...], ...]:
-        return tuple((bar.name, bar.said) for bar in self.bars)
+        return tuple((bar.name, bar.text) for bar in self.bars)
 
 
 Chart = Curves | Bars
@@ -201,7 +202,7 @@ class Work(NamedTuple):
     region: str
 
     def __str__(self) -> str:
-        epochs = "" if self.epochs is None else f", {text.counted(self.epochs, 'epoch')}"
+        epochs = "" if self.epochs is None else f", {counted(self.epochs, 'epoch')}"
         data = f" on {self.data} data" if self.data else ""
         return f"{self.workload} in {self.precision}{data}{epochs}"
 
@@ -430,7 +431,7 @@ def _mark(point: PointResult, kind: str, scale: _Scale) -> Mark | None:
         y_low=found.low,
         y_high=found.high,
         hollow=_is_hollow(point),
-        said=(str(point.workers), shown),
+        cells=(str(point.workers), shown),
     )
 
 
@@ -541,7 +542,7 @@ def _offered(offer: _Offer, unit: text.TimeUnit, best: Sequence[_Offer]) -> Mark
         y_high=_float(offer.cost.high),
         label=str(point.workers) if any(offer is one for one in best) else "",
         hollow=_is_hollow(point),
-        said=(offer.entry.shape_name, text.bounded(offer.seconds, per=unit.seconds), text.money(offer.cost)),
+        cells=(offer.entry.shape_name, text.bounded(offer.seconds, per=unit.seconds), text.money(offer.cost)),
     )
 
 
@@ -598,7 +599,7 @@ def _cost_bars(
                 low=_float(cost.low),
                 high=_float(cost.high),
                 hollow=_is_hollow(entry.point),
-                said=text.money(cost),
+                text=text.money(cost),
             )
             for entry, cost in shown
         ),
@@ -767,7 +768,7 @@ def _gain_marks(owner: OwnedNode, own: _Node, other: _Node, rate: Rate) -> tuple
             x=use.mean,
             y=gain.mean,
             hollow=own.hollow or other.hollow,
-            said=(text.percent(use), text.bounded(gain)),
+            cells=(text.percent(use), text.bounded(gain)),
         )
         for use, gain in ((Interval(mean=float(one.utilisation)), Interval(mean=float(one.gain))) for one in found)
     )
@@ -822,8 +823,8 @@ def _bill_bars(bills: Sequence[PointBill], *, currency: str, title: str, name: s
 
     def bar(part: str, paid: Decimal, *, start: Decimal, hollow: bool) -> Bar:
         percent = f" ({text.part(str(paid), of=total)} %)" if total else ""
-        said = f"{currency} {text.amount(paid)}{percent}"
-        return Bar(name=part, value=float(paid), start=float(start), hollow=hollow, said=said)
+        shown = f"{currency} {text.amount(paid)}{percent}"
+        return Bar(name=part, value=float(paid), start=float(start), hollow=hollow, text=shown)
 
     before, bars = Decimal(0), []
     for field, part in tables.BILL_PARTS.items():
@@ -838,7 +839,7 @@ def _bill_bars(bills: Sequence[PointBill], *, currency: str, title: str, name: s
         name=name,
         title=title,
         description=(
-            f"What {text.counted(sum(bill.attempts for bill in bills), 'attempt')} are billed in {currency}, those "
+            f"What {counted(sum(bill.attempts for bill in bills), 'attempt')} are billed in {currency}, those "
             "without a result too, part by part, each beginning where the one above ends; measured work is filled. The "
             f"clock runs while pods have their nodes: a provider bills the life of a node, which is longer.{gone}"
         ),

@@ -24,12 +24,12 @@ from gpubench.records import Environment
 from gpubench.report import charts, tables
 from gpubench.report.charts import Bars, Chart, Curves, Entry, Missing, Work
 from gpubench.report.tables import Column, Table
-from gpubench.units import duration_text, workers_text
-from gpubench.values import Value, content_id
+from gpubench.units import counted, duration_text, workers_text
+from gpubench.values import FrozenModel, content_id
 from gpubench.workloads import Precision
 
 _PLAN_CHARACTERS = 16
-_STUDY_COLUMN = Column(title="STUDY")
+_BENCHMARK_COLUMN = Column(title="BENCHMARK")
 _COMMANDS = """\
 gpubench plan study.yaml       # what would be run, in which order
 gpubench run study.yaml        # on this machine, without a cluster
@@ -41,7 +41,7 @@ gpubench verify FOLDER         # every figure again from the records of a result
 # --- values -----------------------------------------------------------------------------------------------------------
 
 
-class Paragraph(Value):
+class Paragraph(FrozenModel):
     """Some sentences."""
 
     kind: Literal["paragraph"] = "paragraph"
@@ -49,7 +49,7 @@ class Paragraph(Value):
     title: str | None = None
 
 
-class Listing(Value):
+class Listing(FrozenModel):
     """Sentences, one below the other."""
 
     kind: Literal["listing"] = "listing"
@@ -57,7 +57,7 @@ class Listing(Value):
     title: str | None = None
 
 
-class TitledTable(Value):
+class TitledTable(FrozenModel):
     """A table with what it is about. With `row_headed` the first cell of a row says what the row is about."""
 
     kind: Literal["table"] = "table"
@@ -66,7 +66,7 @@ class TitledTable(Value):
     row_headed: bool = False
 
 
-class Code(Value):
+class Code(FrozenModel):
     """Text that a program reads, to be copied as it is."""
 
     kind: Literal["code"] = "code"
@@ -77,7 +77,7 @@ class Code(Value):
 Block = Paragraph | Listing | TitledTable | Code | Missing | Curves | Bars
 
 
-class Section(Value):
+class Section(FrozenModel):
     """What belongs together."""
 
     name: str  # unique in the document
@@ -85,7 +85,7 @@ class Section(Value):
     blocks: tuple[Block, ...]
 
 
-class Document(Value):
+class Document(FrozenModel):
     """A whole report."""
 
     title: str
@@ -100,7 +100,7 @@ class Document(Value):
         return tuple(block for block in blocks if isinstance(block, Curves | Bars))
 
 
-class Reported(Value):
+class Reported(FrozenModel):
     """A benchmark and where it was found."""
 
     name: str
@@ -136,7 +136,7 @@ def of_studies(studies: Sequence[Reported]) -> Document:
     commands = Code(title="On a machine, or on a cluster with gpubench's operator", text=_COMMANDS)
     sections = (
         ("answer", "Answer", (*_merged_answer(named), *each(_answer))),
-        ("studies", "Study" if alone else "Studies", _sources(named)),
+        ("benchmarks", "Benchmark" if alone else "Benchmarks", _sources(named)),
         ("assumptions", "Assumptions", each(_assumptions)),
         ("results", "Results", _results(named)),
         ("interruptions", "Interruptions", each(_node_time)),
@@ -152,8 +152,8 @@ def of_studies(studies: Sequence[Reported]) -> Document:
     return Document(
         title=f"{', '.join(study.label for study in named)}: GPU benchmark",
         lead=(
-            f"{text.counted(len(named), 'study', 'studies')}, {text.counted(len(points), 'point')} on "
-            f"{text.counted(pools, 'pool')}; {measured} of the points {'has' if measured == 1 else 'have'} figures."
+            f"{counted(len(named), 'benchmark')}, {counted(len(points), 'point')} on "
+            f"{counted(pools, 'pool')}; {measured} of the points {'has' if measured == 1 else 'have'} figures."
         ),
         head=tuple(
             line if alone else f"{study.label}: {line}" for study in named for line in head(study.spec, study.status)
@@ -206,7 +206,7 @@ def _best(best: Best) -> str:
     cost = "at a price that is not known" if best.cost is None else text.money(best.cost)
     remarks = [
         *(["it was not measured, but is predicted"] if best.predicted else []),
-        *([f"{text.counted(best.tied, 'other')} may be as good"] if best.tied else []),
+        *([f"{counted(best.tied, 'other')} may be as good"] if best.tied else []),
         *([] if best.sure else ["whether it keeps the limit is not sure"]),
     ]
     remark = f"; {', and '.join(remarks)}" if remarks else ""
@@ -239,12 +239,12 @@ def _merged_answer(studies: Sequence[Reported]) -> Iterator[Block]:
     differ = f" They stand on {len(keys)} environments: what these differ in explains part of the differences."
     if points:
         together = f"{answer.answer(points)}{differ if len(keys) > 1 else ''}"
-        yield Paragraph(title="All studies together", text=together)
+        yield Paragraph(title="All benchmarks together", text=together)
 
 
 def _sources(studies: Sequence[Reported]) -> tuple[Block, ...]:
     columns = tables.columns(
-        "STUDY", "FROM", "STATUS", "POINTS", "TRIALS", "ATTEMPTS", "BEGAN", "ENDED",
+        "BENCHMARK", "FROM", "STATUS", "POINTS", "TRIALS", "ATTEMPTS", "BEGAN", "ENDED",
         numeric=("POINTS", "TRIALS", "ATTEMPTS"),
     )  # fmt: skip
     rows = tuple(
@@ -271,7 +271,7 @@ def _sources(studies: Sequence[Reported]) -> tuple[Block, ...]:
 
 
 def _assumptions(study: Reported, title: str | None) -> Iterator[Block]:
-    found = ["The study has not begun: nothing is known of how it will be measured."]
+    found = ["The benchmark has not begun: nothing is known of how it will be measured."]
     if study.plan is not None:
         found = _assumed(study.plan, study.points)
     yield Listing(title=title, items=tuple(found))
@@ -283,7 +283,7 @@ def _assumed(plan: Plan, points: Sequence[PointResult]) -> list[str]:
         "Generated": "Generated data is small and made here: it can be learned, and says nothing of real data.",
         "Volume": "Data of a volume is read by the workers: how fast that is, is in the figures.",
     }
-    found = ["Nothing of this study was run: what figures it has were measured elsewhere, or come from other points."]
+    found = ["Nothing of this benchmark was run: its figures were measured elsewhere, or come from other points."]
     if plan.trials:
         found = [_timing(plan), _repeats(plan)]
     if plan.imported is not None:
@@ -362,7 +362,7 @@ def _tables(studies: Sequence[Reported], *, alone: bool) -> Iterator[TitledTable
             return TitledTable(title=title, table=table)
         rows = tuple((owner, *row) for owner, row in zip(owners, table.rows, strict=True))
         title = f"{title} of {', '.join(study.label for study in studies)}"
-        columns = (_STUDY_COLUMN, *table.columns)
+        columns = (_BENCHMARK_COLUMN, *table.columns)
         return TitledTable(title=title, table=table.model_copy(update={"columns": columns, "rows": rows}))
 
     main = tables.results(points, [one for study in studies for one in study.status.prices])
@@ -428,7 +428,7 @@ def _environments(study: Reported, label: str | None) -> Iterator[Block]:
         yield Paragraph(title=label, text="What the figures stand on was not recorded.")
     for one in study.status.environments:
         points = sum(point.environment == one.environment for point in study.points)
-        title = f"Environment {one.environment}{_of(label)}, {text.counted(points, 'point')}"
+        title = f"Environment {one.environment}{_of(label)}, {counted(points, 'point')}"
         yield _facts(title, _environment_facts(one, records.get(one.environment)).items())
 
 
@@ -446,9 +446,9 @@ def _facts(title: str, facts: Iterable[tuple[str, str]]) -> TitledTable:
 def _prices(study: Reported, label: str | None) -> Iterator[Block]:
     plan = study.plan
     if plan is None:
-        yield Paragraph(title=label, text="The study has not begun: its pools have not been looked at.")
+        yield Paragraph(title=label, text="The benchmark has not begun: its pools have not been looked at.")
         return
-    title = "Prices, as they were when the study was planned" + (f": {label}" if label else "")
+    title = "Prices, as they were when the benchmark was planned" + (f": {label}" if label else "")
     yield TitledTable(title=title, table=tables.prices(plan))
     if plan.currency is not None and plan.exchange_rates:
         rates = tuple(

@@ -119,5 +119,5 @@ def _mark(one: Measured, first: int) -> Mark:
         y=one.figure.mean,
         y_low=one.figure.low,
         y_high=one.figure.high,
-        said=(one.run.name, f"{one.figure.mean:.4g}"),
+        cells=(one.run.name, f"{one.figure.mean:.4g}"),
     )

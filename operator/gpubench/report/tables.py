@@ -34,18 +34,18 @@ from gpubench.api.sweep import DataSource
 from gpubench.plan import pool_prices
 from gpubench.plan.plan import Plan
 from gpubench.stats.compare import Quantity
-from gpubench.units import duration_text, workers_text
-from gpubench.values import Interval, Value
+from gpubench.units import counted, duration_text, workers_text
+from gpubench.values import FrozenModel, Interval
 
 
-class Column(Value):
+class Column(FrozenModel):
     """A column's title, and whether its cells are numbers that belong to the right."""
 
     title: str
     numeric: bool = False
 
 
-class Table(Value):
+class Table(FrozenModel):
     """Text in rows; as many cells in each row as there are columns. Notes are sentences below the table."""
 
     columns: tuple[Column, ...]
@@ -415,7 +415,7 @@ def reasons(points: Sequence[PointResult]) -> list[str]:
             if point.reason and point.state is not PointState.NOT_PUBLISHED
         ),
         *(
-            f"{PointState.NOT_PUBLISHED.value}: {text.counted(count, 'point')}: {reason}"
+            f"{PointState.NOT_PUBLISHED.value}: {counted(count, 'point')}: {reason}"
             for reason, count in withheld.items()
         ),
     ]

@@ -25,7 +25,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import cronsim
 
-from gpubench.values import Value
+from gpubench.values import FrozenModel
 
 #: https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/#schedule-syntax
 MACROS = {
@@ -66,7 +66,7 @@ _FIELDS = (
 _ITEM = re.compile(r"([*?]|[0-9]{1,2}|[a-z]{3})(?:-([0-9]{1,2}|[a-z]{3}))?(?:/([0-9]{1,4}))?")
 
 
-class Timetable(Value):
+class Timetable(FrozenModel):
     """A schedule in its time zone: moments in seconds since the epoch."""
 
     expression: str  # as the library reads it

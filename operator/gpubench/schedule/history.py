@@ -25,7 +25,7 @@ from gpubench.scheduler.ledger import AttemptRecord, Segment
 from gpubench.stats import changepoint, compare, intervals, steady_state
 from gpubench.stats.compare import Quantity
 from gpubench.units import rfc3339
-from gpubench.values import Interval, Value, content_id
+from gpubench.values import FrozenModel, Interval, content_id
 
 #: Of a schedule's history: entries, ConfigMaps, and bytes of one of these (etcd refuses objects over 1.5 MiB).
 RUNS_MAX = 1000
@@ -39,7 +39,7 @@ _POINT_CHARACTERS = 12
 _POINT_TEXT_MAX = 160
 
 
-class Figure(Value):
+class Figure(FrozenModel):
     """What a run measured of a point."""
 
     point: str  # what makes the point, pool and all, as a hash: equal from run to run
@@ -69,7 +69,7 @@ class Figure(Value):
         return (self.environment or "", self.instance_type or "", self.image_digest or "")
 
 
-class Held(Value):
+class Held(FrozenModel):
     """For how long a run held nodes of a pool: each from the first pod on it to the end of the last one."""
 
     pool: str
@@ -188,7 +188,7 @@ def read(shards: Iterable[Mapping[str, str]]) -> tuple[Entry, ...]:
     return tuple(sorted(found.values(), key=lambda entry: (entry.scheduled_at, entry.name)))
 
 
-class Change(Value):
+class Change(FrozenModel):
     """What one shard of a history becomes: None drops an entry."""
 
     shard: int

@@ -23,7 +23,7 @@ from gpubench.plan.expand import freeze
 from gpubench.plan.plan import Plan
 from gpubench.schedule import cron
 from gpubench.schedule.history import Entry, Held
-from gpubench.units import duration_seconds, duration_text
+from gpubench.units import counted, duration_seconds, duration_text
 
 Basis = Literal["Measured", "Given", "Estimated"]
 
@@ -93,7 +93,7 @@ def _priced(
     ]
     currency = spec.costs.currency or next((paid.currency for _, paid in nodes), None)
     if currency is None:
-        raise CostError("the study runs on no pool, give its GpuPools a price")
+        raise CostError("the benchmark runs on no pool, give its GpuPools a price")
     fees = [(fee, Amount(value=Decimal(fee.amount) * Decimal(fee.count), currency=currency)) for fee in spec.costs.fees]
     of_runs = [(fee.name, paid.times(runs)) for fee, paid in fees if fee.per is FeePer.RUN]
     fixed = [(fee.name, paid) for fee, paid in fees if fee.per is FeePer.MONTH]
@@ -121,7 +121,7 @@ def _priced(
             "always_on": _text(always_on),
             "lines": tuple(MonthlyLine(name=name, amount=_text(paid.value)) for name, paid in lines),
             "shown": f"{total.currency} {price.rounded(total.value, digits=2)}",
-            "sentence": _sentence(known, lives, basis=basis),
+            "sentence": _message(known, lives, basis=basis),
         }
     )
 
@@ -181,10 +181,9 @@ def _nodes(plan: Plan) -> dict[str, int]:
     return {pool: max(nodes, len(single.get(pool, ()))) for pool, nodes in forecast.nodes_needed(plan).items()}
 
 
-def _sentence(known: Monthly, lives: Sequence[_Life], *, basis: Basis) -> str:
+def _message(known: Monthly, lives: Sequence[_Life], *, basis: Basis) -> str:
     where = " and ".join(
-        f"{life.nodes} node{'' if life.nodes == 1 else 's'} of {life.pool} for {duration_text(float(life.seconds))}"
-        for life in lives
+        f"{counted(life.nodes, 'node')} of {life.pool} for {duration_text(float(life.seconds))}" for life in lives
     )
     how = {
         "Measured": "as the newest runs held them",

@@ -18,7 +18,7 @@ from gpubench.scheduler import conditions
 from gpubench.scheduler.actions import Event
 from gpubench.stats import changepoint
 from gpubench.units import duration_text, rfc3339
-from gpubench.values import Value
+from gpubench.values import FrozenModel
 
 # Types of conditions.
 READY = "Ready"
@@ -51,7 +51,7 @@ _PADDING = 0.1
 _SHOWN_IN_A_CONDITION = 3
 
 
-class Run(Value):
+class Run(FrozenModel):
     """A benchmark of the schedule's own, as it was observed. Times are seconds since the epoch."""
 
     name: str
@@ -64,7 +64,7 @@ class Run(Value):
     archived: bool = False  # whether the history has it
 
 
-class Schedule(Value):
+class Schedule(FrozenModel):
     """The schedule object, as far as the decision needs it."""
 
     name: str
@@ -73,7 +73,7 @@ class Schedule(Value):
     last_scheduled_at: float | None = None  # of its status
 
 
-class Decision(Value):
+class Decision(FrozenModel):
     """In the order in which it is carried out: what is finished is archived before anything goes."""
 
     archive: tuple[Run, ...] = ()  # finished, and not in the history yet

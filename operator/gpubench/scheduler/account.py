@@ -4,7 +4,7 @@
 An account is opened from plan and ledger, and changed by each attempt that is recorded: only the points of those
 attempts are computed again. Opened anew from the later ledger it is the same (a test compares both).
 
-Each attempt is billed by itself, as in `analysis.bills`. The clock of a node is that of the pod on it. What a cloud
+Each attempt is billed by itself, as in `analysis.costs`. The clock of a node is that of the pod on it. What a cloud
 bills before a pod has come and after it is gone is not known here, so the sum is an estimate. Where `bills` says what
 an attempt has cost at least, this assumes what it can have cost at most: a budget is kept by it.
 
@@ -32,7 +32,7 @@ CLOCK = (
     "not in it, and what runs is counted up to the last whole minute"
 )
 _AMOUNT_MAX = Decimal(10) ** 12  # what the status' schema takes
-_MINUTE = 60.0  # in which the amount of what runs grows, all of it together: each time the whole study is looked at
+_MINUTE = 60.0  # in which the amount of what runs grows, all of it together: each time the whole benchmark is looked at
 _PLACES_MIN = 2  # of an amount in a text; more where it has fewer than _DIGITS digits with them
 _PLACES_MAX = 9
 _DIGITS = 3
@@ -78,7 +78,7 @@ _RESOLUTION_SECONDS = 1.0  # of timestamps in the Kubernetes API
 
 @dataclass(frozen=True, kw_only=True)
 class Prices:
-    """By what attempts are billed: of the pools that are run, those that have a price in the study's currency."""
+    """By what attempts are billed: of the pools that are run, those that have a price in the benchmark's currency."""
 
     currency: str
     terms: Mapping[str, Terms]  # by the pool's name
@@ -372,7 +372,7 @@ def _known(record: AttemptRecord, *, lasted: float) -> tuple[float, ...]:
 
 
 def spent(account: Account, live: Sequence[ObservedJob], now: float) -> Spent | None:
-    """What the study has spent so far, as its status says it; None where that is no amount in one currency.
+    """What the benchmark has spent so far, as its status says it; None where that is no amount in one currency.
 
     Nor is there one of an amount that a status cannot hold; what a budget leaves out says it all the same.
     """

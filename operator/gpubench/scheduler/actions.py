@@ -8,10 +8,10 @@ from typing import Literal
 
 from gpubench.plan.assignment import Assignment
 from gpubench.scheduler.ledger import AttemptRecord
-from gpubench.values import Value
+from gpubench.values import FrozenModel
 
 
-class Gang(Value):
+class Gang(FrozenModel):
     """An attempt that is to be started: one Job of `nodes` pods."""
 
     assignment: Assignment
@@ -20,7 +20,7 @@ class Gang(Value):
     slots: int  # of the pool that it holds
 
 
-class Description(Value):
+class Description(FrozenModel):
     """Pod 0 of an attempt that has ended: the head of its log has the full record of an environment."""
 
     environment: str  # comparability key in the attempt's result
@@ -29,28 +29,28 @@ class Description(Value):
     pod: str
 
 
-class JobReference(Value):
+class JobReference(FrozenModel):
     """A Job as it was observed; the UID guards against another one of the same name."""
 
     name: str
     uid: str
 
 
-class PodReference(Value):
+class PodReference(FrozenModel):
     """A pod as it was observed; the UID guards against another one of the same name."""
 
     name: str
     uid: str | None = None  # None where it was not seen
 
 
-class Cordon(Value):
+class Cordon(FrozenModel):
     """A node that is to take no new pods for a while."""
 
     node: str
     until: float
 
 
-class Eviction(Value):
+class Eviction(FrozenModel):
     """A pod of an attempt that is to be evicted on purpose; before, its name is written on the attempt's Job."""
 
     job: JobReference
@@ -58,7 +58,7 @@ class Eviction(Value):
     cordon: Cordon | None = None  # before it is evicted
 
 
-class Event(Value):
+class Event(FrozenModel):
     """An Event of Kubernetes about the benchmark."""
 
     type: Literal["Normal", "Warning"]
@@ -66,7 +66,7 @@ class Event(Value):
     message: str
 
 
-class Actions(Value):
+class Actions(FrozenModel):
     """Records first (nothing may be lost), then Jobs, then the status, then what people are told."""
 
     record: tuple[AttemptRecord, ...] = ()

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`spec.limits.budget`: which attempts fit into what is left of it, which must stop, and when a study has run out.
+"""`spec.limits.budget`: which attempts fit into what is left of it, which must stop, and when a benchmark has run out.
 
 An attempt starts only if what it is expected to be billed (`account`), and what those that run are still expected to
 be, fits into the budget. To each is added what stopping it would take, so that an attempt that turns out longer can
 still be stopped in time. One of which nobody can say how long it will take runs alone. While something runs, a trial
 that does not fit waits, for less may be billed than is expected; when nothing runs, it is passed over for one that is
-cheaper; when none fits, the study has run out: it ends and holds nothing.
+cheaper; when none fits, the benchmark has run out: it ends and holds nothing.
 
 Nothing is remembered: all follows from plan, ledger, what is observed and the budget of this moment. So a restart
-changes nothing, and a study whose budget is raised goes on where it was.
+changes nothing, and a benchmark whose budget is raised goes on where it was.
 
 Must not happen: an attempt that is billed beyond the budget, or one on a pool that nobody knows the price of.
 """
@@ -70,7 +70,7 @@ class BudgetState:
 
 
 def state(account: Account, live: Sequence[ObservedJob], *, limit: str | None, now: float) -> BudgetState | None:
-    """The study's budget now; None where it has none."""
+    """The benchmark's budget now; None where it has none."""
     if limit is None:
         return None
     running = _running(account, live)
@@ -114,8 +114,8 @@ def over_budget(
         if total > left and saved > 0:
             stopped.append(one)
             total -= saved
-    sentence = f"what it would still be billed is more than is left of limits.budget {account.prices.currency} {limit}"
-    end = AttemptOutcome(outcome=Outcome.STOPPED, reason=Reason.BUDGET_EXHAUSTED, sentence=sentence)
+    message = f"what it would still be billed is more than is left of limits.budget {account.prices.currency} {limit}"
+    end = AttemptOutcome(outcome=Outcome.STOPPED, reason=Reason.BUDGET_EXHAUSTED, message=message)
     return dict.fromkeys((one.job.key for one in stopped), end)
 
 
@@ -221,7 +221,7 @@ def left_out(
 
 
 def exhausted(plan: Plan, trials_now: Mapping[str, TrialStatus], budget: BudgetState | None) -> str | None:
-    """That trials are left that do not fit, and what would let the study go on; None where none are."""
+    """That trials are left that do not fit, and what would let the benchmark go on; None where none are."""
     left = [trial for trial in plan.trials if trials_now[trial.id].omission is Omission.BUDGET]
     if budget is None or not left:
         return None
@@ -265,8 +265,8 @@ def _spent(budget: BudgetState) -> str:
 def _without_price(plan: Plan, trial: Trial) -> str:
     pool = plan.points[trial.point].key.pool
     return (
-        f"what {pool} costs is not known in the study's currency, so nothing runs there within limits.budget: remove "
-        "limits.budget, or give the pool a price and start the study again under another name"
+        f"what {pool} costs is not known in the benchmark's currency, so nothing runs there within limits.budget: "
+        "remove limits.budget, or give the pool a price and start the benchmark again under another name"
     )
 
 

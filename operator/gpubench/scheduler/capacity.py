@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which trials start now: in the plan's order, within the limits and the slots of pools that are free.
 
-The ledger of slots keeps two studies from each placing half of a gang and waiting for ever for the other half. It
+The ledger of slots keeps two benchmarks from each placing half of a gang and waiting for ever for the other half. It
 counts against the pool's own bound (`maxNodes`), not against the nodes of this minute: a pool may scale from zero.
 """
 
@@ -28,7 +28,7 @@ def slots_of(point: Point, pool: GpuPoolSpec) -> int:
 
 
 def free_slots(plan: Plan, held: Mapping[str, int]) -> tuple[FreeSlots, ...]:
-    """Free slots of the plan's pools, given the slots that attempts of all studies hold in each pool."""
+    """Free slots of the plan's pools, given the slots that attempts of all benchmarks hold in each pool."""
     return tuple(
         FreeSlots(
             pool=pool.name,

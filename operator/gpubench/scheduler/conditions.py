@@ -16,12 +16,12 @@ FINISHED = "Finished"
 SUCCEEDED = "Succeeded"
 PROGRESSING = "Progressing"
 SUSPENDED = "Suspended"
-COMPARISON_PASSED = "ComparisonPassed"  # of a finished study with spec.compareTo; its reason is the verdict
+COMPARISON_PASSED = "ComparisonPassed"  # of a finished benchmark with spec.compareTo; its reason is the verdict
 GANG_PENDING = "GangPending"  # a gang has no nodes, no pods or no image, and the message says what the cluster said
 ANALYSIS_FAILED = "AnalysisFailed"  # all attempts have ended, and their figures follow
 BUDGET_EXHAUSTED = "BudgetExhausted"  # as a type: trials are left that do not fit into limits.budget; and why it ended
 
-ADMITTED = "Admitted"  # with spec.queueName: whether Kueue lets the study's Jobs run, and what it says where not
+ADMITTED = "Admitted"  # with spec.queueName: whether Kueue lets the benchmark's Jobs run, and what it says where not
 
 # Reasons.
 WAITING_FOR_POOLS = "WaitingForPools"
@@ -90,7 +90,7 @@ def clamped(text: str, limit: int) -> str:
 
 
 def point_text(point: PointKey | PointResult) -> str:
-    """A point in a few words, for sentences."""
+    """A point in a few words, for messages."""
     variant = point.variant.name if isinstance(point.variant, Variant) else point.variant
     rest = f", {variant}" if variant else ""
     workers = workers_text(point.workers)

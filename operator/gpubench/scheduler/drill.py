@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Interruptions on purpose, as `spec.drill` asks for them: which pod is evicted, and when.
 
-An attempt loses one pod when all of its pods have run together for long enough, once at most, and the study no more
+An attempt loses one pod when all of its pods have run together for long enough, once at most, and the benchmark no more
 than `drill.times`. Which pod that is follows from the plan's seed, the trial and the attempt, so that an operator that
 was started anew chooses the same one. Before it is evicted its name is written on the attempt's Job, from where it
 comes into the ledger: an interruption that somebody wanted must never be counted as one of the pool's.
 
-Must not happen: a pod is evicted that belongs to no attempt of the study; an attempt is struck twice.
+Must not happen: a pod is evicted that belongs to no attempt of the benchmark; an attempt is struck twice.
 """
 
 import hashlib
@@ -108,7 +108,7 @@ def _victim(job: ObservedJob, *, nodes: int, seed: int) -> ObservedPod | None:
 
 
 def _cordon(drill: Drill, pod: ObservedPod, *, now: float) -> Cordon | None:
-    """The node of a pod, where it is drained: it is one that the study runs on."""
+    """The node of a pod, where it is drained: it is one that the benchmark runs on."""
     if drill.kind != "Drain" or pod.node is None:
         return None
     return Cordon(node=pod.node, until=now + duration_seconds(drill.cordon_for or CORDON_FOR))

@@ -65,16 +65,16 @@ def location(names: Iterable[str], nodes: Iterable[ObservedNode], *, pods: int) 
     }
 
 
-def ground(record: AttemptRecord) -> EnvironmentKey | None:
-    """What a measured attempt stands on; None for one without a result."""
+def key_of(record: AttemptRecord) -> EnvironmentKey | None:
+    """The environment of a measured attempt; None for one without a result."""
     if record.result is None:
         return None
     return EnvironmentKey(record.result.environment, record.image_id or "", "+".join(record.instance_types))
 
 
-def distinct(grounds: Iterable[EnvironmentKey]) -> tuple[EnvironmentKey, ...]:
-    """Grounds that figures may not be averaged over, as they were met; what of one is unknown makes it no other one."""
-    met = tuple(dict.fromkeys(grounds))
+def distinct(keys: Iterable[EnvironmentKey]) -> tuple[EnvironmentKey, ...]:
+    """Keys that figures may not be averaged over, as they were met; what is unknown of one makes it no other one."""
+    met = tuple(dict.fromkeys(keys))
     found: dict[int, EnvironmentKey] = {}  # by where it was met
     for place in sorted(range(len(met)), key=lambda place: met[place].unknown):  # those that tell most come first
         one = met[place]
@@ -83,22 +83,22 @@ def distinct(grounds: Iterable[EnvironmentKey]) -> tuple[EnvironmentKey, ...]:
     return tuple(found[place] for place in sorted(found))
 
 
-def differences(grounds: Sequence[EnvironmentKey], known: Mapping[str, Environment]) -> str:
-    """What these grounds differ in: `driver 550.54 and 560.35; instance type p3.2xlarge and p3.8xlarge`.
+def differences(keys: Sequence[EnvironmentKey], known: Mapping[str, Environment]) -> str:
+    """What these environments differ in: `driver 550.54 and 560.35; instance type p3.2xlarge and p3.8xlarge`.
 
-    Keys whose records were never read are told as they are.
+    Keys whose records were never read are shown as they are.
     """
     found: list[str] = []
-    keys = tuple(dict.fromkeys(ground.environment for ground in grounds))
-    if len(keys) > 1:
-        facts = [known[key] for key in keys if key in known]
-        in_words = records.environment_differences(*facts) if len(facts) == len(keys) else ()
-        shown = tuple(records.environment_shown(key) or "none" for key in keys)
+    hashes = tuple(dict.fromkeys(one.environment for one in keys))
+    if len(hashes) > 1:
+        facts = [known[key] for key in hashes if key in known]
+        in_words = records.environment_differences(*facts) if len(facts) == len(hashes) else ()
+        shown = tuple(records.environment_shown(key) or "none" for key in hashes)
         found += in_words or (f"environment {units.listed(shown)}",)
-    digests = tuple(dict.fromkeys(_short(ground.image_id) or "unknown" for ground in grounds))
+    digests = tuple(dict.fromkeys(_short(one.image_id) or "unknown" for one in keys))
     if len(digests) > 1:
         found.append(f"image digest {units.listed(digests)}")
-    types = tuple(dict.fromkeys(ground.instance_type for ground in grounds if ground.instance_type))
+    types = tuple(dict.fromkeys(one.instance_type for one in keys if one.instance_type))
     if len(types) > 1:
         found.append(f"instance type {units.listed(types)}")
     return "; ".join(found)

@@ -14,6 +14,7 @@ from gpubench.scheduler.conditions import point_text
 from gpubench.scheduler.ledger import AttemptRecord, Outcome
 from gpubench.scheduler.observed import Study
 from gpubench.stats.gang import samples_per_second, timed_epochs, timed_seconds
+from gpubench.units import counted
 
 PLANNED = "Planned"
 POINT_SKIPPED = "PointSkipped"
@@ -33,7 +34,7 @@ _REASONS = {
     Outcome.PREEMPTED: ATTEMPT_PREEMPTED,
     Outcome.STOPPED: ATTEMPT_STOPPED,
 }
-_SKIPS_TOLD = 10  # a sweep over many pools may skip a hundred points; the status has them all
+_SKIPS_SHOWN = 10  # a sweep over many pools may skip a hundred points; the status has them all
 
 
 def events(
@@ -58,13 +59,13 @@ def _beginning(study: Study, plan: Plan) -> Sequence[Event]:
     if study.status.started_at is not None:
         return ()
     skipped = [point.skip for point in plan.points if point.skip is not None]
-    told = [Event(type="Warning", reason=POINT_SKIPPED, message=text) for text in skipped[:_SKIPS_TOLD]]
+    shown = [Event(type="Warning", reason=POINT_SKIPPED, message=text) for text in skipped[:_SKIPS_SHOWN]]
     derived = sum(point.skip is None and not point.runs for point in plan.points)
     others = f", {derived} measured by other pools" if derived else ""
     certain = sum(map(plan.is_certain, plan.trials))
     trials = f"{certain} to {len(plan.trials)}" if plan.repeats is not None else str(len(plan.trials))
     summary = f"{len(plan.points)} points, {len(skipped)} of them skipped{others}, {trials} trials"
-    return (Event(type="Normal", reason=PLANNED, message=summary), *told)
+    return (Event(type="Normal", reason=PLANNED, message=summary), *shown)
 
 
 def _suspension(study: Study, new: GpuBenchmarkStatus | FullStatus) -> Sequence[Event]:
@@ -74,7 +75,7 @@ def _suspension(study: Study, new: GpuBenchmarkStatus | FullStatus) -> Sequence[
     if study.spec.suspend and not was:
         return (Event(type="Normal", reason=SUSPENDED, message="running attempts are stopped, none is started"),)
     if was and not study.spec.suspend:
-        return (Event(type="Normal", reason=RESUMED, message="the study goes on"),)
+        return (Event(type="Normal", reason=RESUMED, message="the benchmark goes on"),)
     return ()
 
 
@@ -102,7 +103,7 @@ def _found(plan: Plan, trial_id: str, result: Result) -> str:
     if run is not None and seconds is not None:
         epochs = timed_epochs(run, plan.timed_region)
         quality = f", {run.metric} {run.final:.4g}" if run.metric is not None and run.final is not None else ""
-        return f"{seconds:.4g} s for {epochs} epoch{'s' if epochs > 1 else ''}{quality}"
+        return f"{seconds:.4g} s for {counted(epochs, 'epoch')}{quality}"
     speed = samples_per_second(result, plan.timed_region)
     unit = "elements/s" if _key(plan, trial_id).workload == workloads.MESSAGES else "samples/s"
     return f"{speed:.4g} {unit}"
@@ -118,7 +119,7 @@ def _transitions(study: Study, new: GpuBenchmarkStatus | FullStatus) -> Sequence
     found: list[Event] = []
     was_exhausted = conditions.holds(study.conditions, conditions.BUDGET_EXHAUSTED)
     if was_exhausted and not conditions.holds(new.conditions, conditions.BUDGET_EXHAUSTED):
-        message = "there is room in limits.budget: the study goes on"
+        message = "there is room in limits.budget: the benchmark goes on"
         found.append(Event(type="Normal", reason=RESUMED, message=message))
     found += _admission(study, new)
     for condition in new.conditions:
@@ -144,7 +145,7 @@ def _admission(study: Study, new: GpuBenchmarkStatus | FullStatus) -> Sequence[E
 
 
 def _comparison(new: GpuBenchmarkStatus | FullStatus) -> Sequence[Event]:
-    """What a study with a baseline says of it at its end."""
+    """What a benchmark with a baseline says of it at its end."""
     if new.comparison is None:
         return ()
     is_slower = new.comparison.verdict is Judgement.FAIL

@@ -15,11 +15,11 @@ from enum import StrEnum
 from gpubench import checksum, records
 from gpubench.api.pool_health import Test
 from gpubench.records import Environment, Result
-from gpubench.values import Value
+from gpubench.values import FrozenModel
 
 SHARD_BYTES_MAX = 512 * 1024  # of a ConfigMap; etcd refuses objects over 1.5 MiB
 
-#: Environments that a study keeps: a pool of equal nodes has one. A program of a user's own could make up any number.
+#: Environments that a benchmark keeps: a pool of equal nodes has one. A user's own program could make up any number.
 ENVIRONMENTS_MAX = 64
 ENVIRONMENT_BYTES_MAX = 8 * 1024
 _ENVIRONMENT = "environment."  # no trial's id: those have eight characters
@@ -31,7 +31,7 @@ class Outcome(StrEnum):
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
     PREEMPTED = "Preempted"
-    STOPPED = "Stopped"  # by the study itself, suspended or at the end of its budget: held against nobody
+    STOPPED = "Stopped"  # by the benchmark itself, suspended or at the end of its budget: held against nobody
 
 
 class Interruption(StrEnum):
@@ -82,8 +82,8 @@ class Reason(StrEnum):
 PodTimes = tuple[float, float | None, float]
 
 
-class Usual(Value):
-    """What the tests of one kind on an attempt's pool were like when it ended, over all studies, its own left out."""
+class Usual(FrozenModel):
+    """What tests of one kind on an attempt's pool were like when it ended, over all benchmarks, its own left out."""
 
     test: Test
     median: float
@@ -93,7 +93,7 @@ class Usual(Value):
     oldest_at: float
 
 
-class Segment(Value):
+class Segment(FrozenModel):
     """A run of an attempt that ended because its Job was suspended again: Kueue has evicted it, and may admit it anew.
 
     Seconds are counted from the Job's creation.
@@ -140,8 +140,8 @@ class AttemptRecord(checksum.Stored):
         return f"{self.trial}.{self.attempt}"
 
 
-class Ledger(Value):
-    """All entries of one study, at most one for each attempt and for each environment."""
+class Ledger(FrozenModel):
+    """All entries of one benchmark, at most one for each attempt and for each environment."""
 
     records: tuple[AttemptRecord, ...] = ()
     environments: tuple[Environment, ...] = ()
@@ -152,7 +152,7 @@ class Ledger(Value):
         return sum(record.outcome is not None for record in self.records) + len(self.environments)
 
     def by_trial(self) -> dict[str, tuple[AttemptRecord, ...]]:
-        """The attempts at each trial that has any, oldest first. Grouped once: a study may have 2,560 trials."""
+        """The attempts at each trial that has any, oldest first. Grouped once: a benchmark may have 2,560 trials."""
         groups: dict[str, list[AttemptRecord]] = {}
         for record in sorted(self.records, key=lambda record: record.attempt):
             groups.setdefault(record.trial, []).append(record)
@@ -200,7 +200,7 @@ def from_entries(shards: Iterable[Mapping[str, str]]) -> Ledger:
 
 
 def read_entry(key: str, text: str) -> AttemptRecord | Environment | None:
-    """One stored entry; None of an environment that cannot be read: it is provenance, no study ends over it."""
+    """One stored entry; None of an environment that cannot be read: it is provenance, no benchmark ends over it."""
     return records.read_environment(text) if key.startswith(_ENVIRONMENT) else AttemptRecord.from_text(text)
 
 

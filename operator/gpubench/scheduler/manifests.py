@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Kubernetes objects of a study, as plain dicts: plan, ledger, Service, token, NetworkPolicy, Job.
+"""The Kubernetes objects of a benchmark, as plain dicts: plan, ledger, Service, token, NetworkPolicy, Job.
 
 Built here, written by the edge.
 
@@ -42,7 +42,7 @@ _RESULTS_GROUP = 65532
 
 
 def plan_config_map(study: Study, plan: Plan) -> Manifest:
-    """The frozen plan; immutable, so that nothing can change a study that is under way."""
+    """The frozen plan; immutable, so that nothing can change a benchmark that is under way."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -94,7 +94,7 @@ def service(study: Study) -> Manifest:
 
 
 def token(study: Study, text: str) -> Manifest:
-    """The Secret by which the pods of a study know each other.
+    """The Secret by which the pods of a benchmark know each other.
 
     Its text is made at random by whoever creates it, and nobody but the pods reads it: not even the operator can.
     Immutable: pods of one gang that start minutes apart must find the same.
@@ -110,7 +110,7 @@ def token(study: Study, text: str) -> Manifest:
 
 
 def network_policy(study: Study, plan: Plan, *, scrapers: Sequence[str] = ()) -> Manifest:
-    """Who may reach the pods of a study: each other on every port, and whoever scrapes on the ports of metrics.
+    """Who may reach the pods of a benchmark: each other on every port, and whoever scrapes on the ports of metrics.
 
     Every port among themselves, because ranks listen on random ones. `scrapers` are the namespaces that may scrape;
     without any, everybody may. What pods themselves may reach is not narrowed: data and checkpoints may be anywhere.
@@ -158,7 +158,7 @@ def gang_environment(study: Study, plan: Plan, gang: Gang) -> dict[str, str]:
 
 
 def volumes(study: Study, plan: Plan, pool: str) -> tuple[Volume, ...]:
-    """What is mounted in the gangs of a pool: a study's volume replaces its pool's of the same name or mountPath."""
+    """Mounts in the gangs of a pool: a benchmark's volume replaces its pool's of the same name or mountPath."""
     found: tuple[Volume, ...] = ()
     for template in templates(study, plan, pool):
         names_taken = {volume.name for volume in template.volumes}
@@ -169,12 +169,12 @@ def volumes(study: Study, plan: Plan, pool: str) -> tuple[Volume, ...]:
 
 
 def annotations(study: Study, plan: Plan, pool: str) -> dict[str, str]:
-    """The users' annotations of the pods: a study's replaces its pool's of the same key."""
+    """The users' annotations of the pods: a benchmark's replaces its pool's of the same key."""
     return {key: value for template in templates(study, plan, pool) for key, value in template.annotations.items()}
 
 
 def templates(study: Study, plan: Plan, pool: str) -> tuple[Template, Template]:
-    """The pool's template and the study's, which lies over it."""
+    """The pool's template and the benchmark's, which lies over it."""
     return plan.pool(pool).spec.template, study.spec.template
 
 
@@ -188,7 +188,7 @@ def own_command(plan: Plan, gang: Gang) -> tuple[str, ...] | None:
 
 
 def records_folder(study: Study, plan: Plan, gang: Gang) -> str | None:
-    """Where the pods of a gang keep their records on the study's results volume; None where they do not.
+    """Where the pods of a gang keep their records on the benchmark's results volume; None where they do not.
 
     It belongs to this object alone: another one of the same name, or of the same content, has a folder of its own.
     """
@@ -200,7 +200,7 @@ def records_folder(study: Study, plan: Plan, gang: Gang) -> str | None:
 
 
 def checkpoints_folder(study: Study, gang: Gang) -> str | None:
-    """Where the pods of a gang keep checkpoints of the study's trainings; None where they keep none."""
+    """Where the pods of a gang keep checkpoints of the benchmark's trainings; None where they keep none."""
     if study.spec.checkpoint is None or gang.assignment.checkpoint is None:
         return None
     return "/".join((_CHECKPOINTS_PATH, names.study_name(study.name, study.uid), names.CHECKPOINTS_FOLDER))

@@ -145,8 +145,8 @@ def merged(history: Sequence[PoolTests], readings: Iterable[Reading]) -> tuple[P
 def with_usual(record: AttemptRecord, point: Point, histories: Iterable[PoolHistory]) -> AttemptRecord:
     """The record of an attempt that has ended, with what its pool's tests are like at this moment."""
     kinds = {_kind(known): known for one in histories if one.pool == point.key.pool for known in one.kinds}
-    told = (usual(reading, kinds.get(reading.kind)) for reading in of_attempt(record, point))
-    found = tuple(one for one in told if one is not None)
+    every = (usual(reading, kinds.get(reading.kind)) for reading in of_attempt(record, point))
+    found = tuple(one for one in every if one is not None)
     return record.model_copy(update={"usual": found}) if found else record
 
 

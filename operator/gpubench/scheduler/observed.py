@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was seen of a study at one moment: its Jobs and their pods, reduced to what decisions need.
+"""What was seen of a benchmark at one moment: its Jobs and their pods, reduced to what decisions need.
 
 Values only. The cluster's edge fills them from the API server, the local edge from processes; times are seconds since
 the epoch.
@@ -10,10 +10,10 @@ from typing import Any
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import Condition, GpuBenchmarkStatus
 from gpubench.api.pool_health import PoolTests
-from gpubench.values import Value
+from gpubench.values import FrozenModel
 
 
-class Study(Value):
+class Study(FrozenModel):
     """The benchmark object itself."""
 
     namespace: str
@@ -36,7 +36,7 @@ class Study(Value):
         return cls(spec=spec, **unknown | fields)
 
 
-class ContainerEnd(Value):
+class ContainerEnd(FrozenModel):
     """A terminated container."""
 
     exit_code: int
@@ -46,14 +46,14 @@ class ContainerEnd(Value):
     finished_at: float | None = None
 
 
-class Disruption(Value):
+class Disruption(FrozenModel):
     """The DisruptionTarget condition of a pod."""
 
     reason: str  # PreemptionByScheduler, EvictionByEvictionAPI, DeletionByTaintManager, TerminationByKubelet, ...
     message: str
 
 
-class ObservedPod(Value):
+class ObservedPod(FrozenModel):
     """One pod of a gang."""
 
     name: str
@@ -83,7 +83,7 @@ class ObservedPod(Value):
         return placed and self.running_at is None and self.waiting_reason in (None, "ContainerCreating")
 
 
-class ObservedJob(Value):
+class ObservedJob(FrozenModel):
     """The Job of one attempt."""
 
     name: str
@@ -131,8 +131,8 @@ class ObservedJob(Value):
         return not (self.complete or self.failed or self.suspended) or any(pod.end is None and pod.node for pod in pods)
 
 
-class FreeSlots(Value):
-    """Slots of a pool that no attempt of any study holds."""
+class FreeSlots(FrozenModel):
+    """Slots of a pool that no attempt of any benchmark holds."""
 
     pool: str
     slots: int
@@ -143,7 +143,7 @@ class FreeSlots(Value):
 NODE_SILENT_SECONDS = 360.0
 
 
-class ObservedNode(Value):
+class ObservedNode(FrozenModel):
     """What a cluster says of one of its nodes: what was rented and where, and whether it lives. None: it does not say.
 
     Of a node that is gone it is what was said last.
@@ -158,21 +158,21 @@ class ObservedNode(Value):
     taints: tuple[str, ...] = ()  # their keys
 
 
-class PoolHistory(Value):
-    """What the tests before the trials of all studies have found on a pool."""
+class PoolHistory(FrozenModel):
+    """What the tests before the trials of all benchmarks have found on a pool."""
 
     pool: str
     kinds: tuple[PoolTests, ...] = ()
 
 
-class Observed(Value):
+class Observed(FrozenModel):
     """Everything that one decision is made from, besides plan, ledger and time."""
 
     study: Study
     jobs: tuple[ObservedJob, ...] = ()
     free: tuple[FreeSlots, ...] = ()
-    histories: tuple[PoolHistory, ...] = ()  # of the tests on pools of the study, as far as they are needed
+    histories: tuple[PoolHistory, ...] = ()  # of the tests on pools of the benchmark, as far as they are needed
     nodes: tuple[ObservedNode, ...] = ()  # those of the attempts of `jobs`, as far as they are known
     node_silent_seconds: float = NODE_SILENT_SECONDS
-    queue_is_served: bool = True  # whether the cluster has Kueue, where the study needs it
-    refused: str | None = None  # what the API server said when it refused to create an object of the study just now
+    queue_is_served: bool = True  # whether the cluster has Kueue, where the benchmark needs it
+    refused: str | None = None  # what the API server said when it refused to create an object of the benchmark just now

@@ -20,10 +20,9 @@ from gpubench import exitcodes, records
 from gpubench.exitcodes import ExitCode
 from gpubench.plan.plan import Timing
 from gpubench.records import Failure, Result, UnreadableMessage
-from gpubench.scheduler import interruptions
 from gpubench.scheduler.ledger import Interruption, Outcome, Reason
 from gpubench.scheduler.observed import NODE_SILENT_SECONDS, Disruption, ObservedJob, ObservedNode, ObservedPod
-from gpubench.values import Value
+from gpubench.values import FrozenModel
 
 SETTLE_SECONDS = 90.0  # a failing Job whose pods do not end (a dead node) is judged by what is there after this long
 IMAGE_GRACE_SECONDS = 120.0  # after the pod was scheduled; a registry may be away for a moment
@@ -91,12 +90,12 @@ _EVICTED = "Evicted"  # of a pod whose kubelet gives it no DisruptionTarget: it 
 _NOT_STARTED = "PodNotStarted"
 
 
-class AttemptOutcome(Value):
+class AttemptOutcome(FrozenModel):
     """How and why an attempt ended."""
 
     outcome: Outcome
     reason: Reason
-    sentence: str
+    message: str
     disruption: str | None = None
     interruption: Interruption | None = None
     exit_code: int | None = None
@@ -133,7 +132,7 @@ def classify(
     asked = (workers, batch, epochs) if workers is not None else None
     if _waits_in_a_queue(job):
         found = _succeeded(job, asked=asked) or _deleted(job)
-        return found and found.model_copy(update={"sentence": _one_line(found.sentence)})
+        return found and found.model_copy(update={"message": _one_line(found.message)})
     found = (
         _succeeded(job, asked=asked)
         or _disrupted(job, nodes=nodes, nodes_seen=nodes_seen)
@@ -144,7 +143,7 @@ def classify(
         or _image_not_started(job, now=now)
         or _timed_out(job, nodes=nodes, timing=timing, now=now)
     )
-    return found and found.model_copy(update={"sentence": _one_line(found.sentence)})
+    return found and found.model_copy(update={"message": _one_line(found.message)})
 
 
 def _waits_in_a_queue(job: ObservedJob) -> bool:
@@ -180,13 +179,13 @@ def nodes_in_question(job: ObservedJob, *, placed: tuple[str, ...]) -> frozenset
     return frozenset((*placed, *(pod.node for pod in job.pods if pod.node is not None)))
 
 
-def pending_sentence(job: ObservedJob, *, nodes: int) -> tuple[str, str] | None:
-    """Why a gang does not run yet, as a reason and a sentence; None when all of its pods run or nothing is said."""
+def pending_message(job: ObservedJob, *, nodes: int) -> tuple[str, str] | None:
+    """Why a gang does not run yet, as a reason and a message; None when all of its pods run or nothing is said."""
     if job.creation_failure is not None and len(job.pods) < nodes:
         return "CreationRefused", f"pods of {job.name} are refused: {_one_line(job.creation_failure)}"
     for pod in job.pods:
         if pod.waiting_reason in _IMAGE_AT_ONCE | _IMAGE_AFTER_GRACE:
-            return "ImageNotStarted", _image_sentence(pod)
+            return "ImageNotStarted", _image_message(pod)
     for pod in job.pods:
         if pod.mount_failure is not None and pod.running_at is None:
             return "VolumeNotMounted", f"pod {pod.name} does not start: {_one_line(pod.mount_failure)}"
@@ -221,13 +220,13 @@ def _succeeded(job: ObservedJob, *, asked: _Asked | None) -> AttemptOutcome | No
                 return AttemptOutcome(
                     outcome=Outcome.FAILED,
                     reason=Reason.RESULT_LOST,
-                    sentence=f"the record of Job {job.name} {wrong}",
+                    message=f"the record of Job {job.name} {wrong}",
                     exit_code=0,
                 )
             return AttemptOutcome(
                 outcome=Outcome.SUCCEEDED,
                 reason=Reason.COMPLETED,
-                sentence=f"measured {ending.samples} samples in {ending.windows} windows",
+                message=f"measured {ending.samples} samples in {ending.windows} windows",
                 exit_code=0,
                 result=ending,
             )
@@ -273,12 +272,12 @@ def _disrupted(job: ObservedJob, *, nodes: int, nodes_seen: NodeStates) -> Attem
             return AttemptOutcome(
                 outcome=Outcome.FAILED if disk_full else Outcome.PREEMPTED,
                 reason=Reason.DISK_FULL if disk_full else Reason.DISRUPTED,
-                sentence=f"pod {pod.name} on node {pod.node or 'none'} was disrupted ({pod.disruption.reason}): "
+                message=f"pod {pod.name} on node {pod.node or 'none'} was disrupted ({pod.disruption.reason}): "
                 f"{pod.disruption.message}",
                 disruption=pod.disruption.reason,
                 interruption=None
                 if disk_full
-                else interruptions.of_disruption(pod.disruption, nodes_seen.by_name.get(pod.node or "")),
+                else of_disruption(pod.disruption, nodes_seen.by_name.get(pod.node or "")),
                 exit_code=pod.end.exit_code if pod.end else None,
             )
     # The Job controller lets a counted pod go within a second: then its word is all that is left of the evidence.
@@ -289,8 +288,8 @@ def _disrupted(job: ObservedJob, *, nodes: int, nodes_seen: NodeStates) -> Attem
         return AttemptOutcome(
             outcome=Outcome.PREEMPTED,
             reason=Reason.DISRUPTED,
-            sentence=f"a pod of Job {job.name} was disrupted and is gone: {job.failed_message}",
-            interruption=None if lost is None else interruptions.of_node(lost),
+            message=f"a pod of Job {job.name} was disrupted and is gone: {job.failed_message}",
+            interruption=None if lost is None else of_node(lost),
         )
     return None
 
@@ -339,11 +338,11 @@ def _node_lost(job: ObservedJob, *, nodes: int, nodes_seen: NodeStates, now: flo
             or _leaving(seat, job)
         )
         if what is not None:
-            reason, interruption, sentence = what
+            reason, interruption, message = what
             return AttemptOutcome(
                 outcome=Outcome.PREEMPTED,
                 reason=reason,
-                sentence=sentence,
+                message=message,
                 interruption=interruption,
                 exit_code=seat.pod.end.exit_code if seat.pod is not None and seat.pod.end is not None else None,
             )
@@ -360,8 +359,8 @@ def _gone(seat: _Seat, job: ObservedJob, *, now: float) -> _Loss | None:
     late = now >= seat.node.gone_since + NODE_GONE_SECONDS
     if not (_is_going(seat.pod) or _has_ended_in_part(job) or late):
         return None
-    sentence = f"node {seat.node.name}{_of_pod(seat)} is gone from the cluster"
-    return Reason.NODE_LOST, interruptions.of_node(seat.node), sentence
+    message = f"node {seat.node.name}{_of_pod(seat)} is gone from the cluster"
+    return Reason.NODE_LOST, of_node(seat.node), message
 
 
 def _silent(seat: _Seat, job: ObservedJob, *, silent_seconds: float, now: float) -> _Loss | None:
@@ -371,8 +370,8 @@ def _silent(seat: _Seat, job: ObservedJob, *, silent_seconds: float, now: float)
     late = seat.node.silent_since is not None and now >= seat.node.silent_since + silent_seconds
     if not (seat.pod is None or _has_ended_in_part(job) or late):
         return None
-    taint = interruptions.leaving(seat.node)
-    reclaimed = taint is not None and interruptions.LEAVING[taint] is Interruption.RECLAIM
+    taint = leaving(seat.node)
+    reclaimed = taint is not None and LEAVING[taint] is Interruption.RECLAIM
     said = f" (it was to be reclaimed: {taint})" if reclaimed else ""
     return (
         Reason.NODE_LOST,
@@ -383,7 +382,7 @@ def _silent(seat: _Seat, job: ObservedJob, *, silent_seconds: float, now: float)
 
 def _leaving(seat: _Seat, job: ObservedJob) -> _Loss | None:
     """The node is about to go, and its pod was the first one that somebody told to end."""
-    taint = interruptions.leaving(seat.node)
+    taint = leaving(seat.node)
     if taint is None:
         return None
     killed = [pod for pod in job.pods if _was_killed(pod)]
@@ -398,8 +397,8 @@ def _leaving(seat: _Seat, job: ObservedJob) -> _Loss | None:
     if not is_first or any(_mute_reason(pod) in (Reason.STALLED, Reason.JOIN_TIMEOUT) for pod in job.pods):
         return None
     who = "a pod" if seat.pod is None else f"pod {seat.pod.name}"
-    sentence = f"{who} was told to end on node {seat.node.name}, which is about to go ({taint})"
-    return Reason.NODE_LEAVING, interruptions.LEAVING[taint], sentence
+    message = f"{who} was told to end on node {seat.node.name}, which is about to go ({taint})"
+    return Reason.NODE_LEAVING, LEAVING[taint], message
 
 
 def _of_pod(seat: _Seat) -> str:
@@ -408,7 +407,7 @@ def _of_pod(seat: _Seat) -> str:
 
 def _is_in_trouble(seat: _Seat) -> bool:
     node = seat.node
-    return node.gone_since is not None or node.ready is False or interruptions.leaving(node) is not None
+    return node.gone_since is not None or node.ready is False or leaving(node) is not None
 
 
 def _given_up_at(node: ObservedNode, nodes_seen: NodeStates) -> float | None:
@@ -478,7 +477,7 @@ def _result_lost(job: ObservedJob) -> AttemptOutcome | None:
     return AttemptOutcome(
         outcome=Outcome.FAILED,
         reason=Reason.RESULT_LOST,
-        sentence=f"Job {job.name} completed and its result is lost: {why}",
+        message=f"Job {job.name} completed and its result is lost: {why}",
         exit_code=0,
     )
 
@@ -491,14 +490,14 @@ def _failed(job: ObservedJob, *, nodes_seen: NodeStates, now: float) -> AttemptO
         return AttemptOutcome(
             outcome=Outcome.FAILED,
             reason=Reason.TIMED_OUT,
-            sentence=f"Job {job.name} was stopped by its deadline: {job.failed_message or 'active for too long'}",
+            message=f"Job {job.name} was stopped by its deadline: {job.failed_message or 'active for too long'}",
         )
     found = [(_reason_of(pod), pod) for pod in job.pods if pod.end is not None and pod.end.exit_code != 0]
     if not found:
         return AttemptOutcome(
             outcome=Outcome.FAILED,
             reason=Reason.EXITED,
-            sentence=f"Job {job.name} failed and no pod of it says why: {job.failed_message or job.failed_reason}",
+            message=f"Job {job.name} failed and no pod of it says why: {job.failed_message or job.failed_reason}",
         )
     reason, pod = min(found, key=lambda pair: (_TELLING.index(pair[0]), pair[1].index))
     assert pod.end is not None
@@ -507,7 +506,7 @@ def _failed(job: ObservedJob, *, nodes_seen: NodeStates, now: float) -> AttemptO
     return AttemptOutcome(
         outcome=Outcome.FAILED,
         reason=reason,
-        sentence=_failure_sentence(pod, reason),
+        message=_failure_message(pod, reason),
         exit_code=pod.end.exit_code,
     )
 
@@ -518,7 +517,7 @@ def _deleted(job: ObservedJob) -> AttemptOutcome | None:
     return AttemptOutcome(
         outcome=Outcome.FAILED,
         reason=Reason.JOB_VANISHED,
-        sentence=f"Job {job.name} was deleted by somebody else while it ran",
+        message=f"Job {job.name} was deleted by somebody else while it ran",
     )
 
 
@@ -527,7 +526,7 @@ def _image_not_started(job: ObservedJob, *, now: float) -> AttemptOutcome | None
         late = pod.scheduled_at is not None and now >= pod.scheduled_at + IMAGE_GRACE_SECONDS
         if pod.waiting_reason in _IMAGE_AT_ONCE or (pod.waiting_reason in _IMAGE_AFTER_GRACE and late):
             reason = Reason.IMAGE_INVALID if pod.waiting_reason in _IMAGE_AT_ONCE else Reason.IMAGE_NOT_STARTED
-            return AttemptOutcome(outcome=Outcome.FAILED, reason=reason, sentence=_image_sentence(pod))
+            return AttemptOutcome(outcome=Outcome.FAILED, reason=reason, message=_image_message(pod))
     return None
 
 
@@ -538,15 +537,15 @@ def _timed_out(job: ObservedJob, *, nodes: int, timing: Timing, now: float) -> A
         return AttemptOutcome(
             outcome=Outcome.FAILED,
             reason=Reason.POD_VANISHED,
-            sentence=f"only {len(job.pods)} of {nodes} pods of Job {job.name} are left: somebody deleted the others",
+            message=f"only {len(job.pods)} of {nodes} pods of Job {job.name} are left: somebody deleted the others",
         )
     if all_running_since(job, nodes=nodes) is not None:
         return AttemptOutcome(
             outcome=Outcome.FAILED,
             reason=Reason.TIMED_OUT,
-            sentence=f"Job {job.name} ran for more than limits.attemptTimeout ({timing.attempt_timeout} s)",
+            message=f"Job {job.name} ran for more than limits.attemptTimeout ({timing.attempt_timeout} s)",
         )
-    reason, why = pending_sentence(job, nodes=nodes) or _not_started(job) or ("NoCapacity", "and nobody says why")
+    reason, why = pending_message(job, nodes=nodes) or _not_started(job) or ("NoCapacity", "and nobody says why")
     return AttemptOutcome(
         outcome=Outcome.FAILED,
         reason={
@@ -555,7 +554,7 @@ def _timed_out(job: ObservedJob, *, nodes: int, timing: Timing, now: float) -> A
             "VolumeNotMounted": Reason.VOLUME_NOT_MOUNTED,
             _NOT_STARTED: Reason.POD_NOT_STARTED,
         }.get(reason, Reason.NO_CAPACITY),
-        sentence=f"not all of {nodes} pods ran within limits.schedulingTimeout ({timing.scheduling_timeout} s): {why}",
+        message=f"not all of {nodes} pods ran within limits.schedulingTimeout ({timing.scheduling_timeout} s): {why}",
     )
 
 
@@ -601,7 +600,7 @@ def _reason_of(pod: ObservedPod) -> Reason:
     return _REASON_BY_CODE.get(code, Reason.EXITED) if code is not None else Reason.EXITED
 
 
-def _failure_sentence(pod: ObservedPod, reason: Reason) -> str:
+def _failure_message(pod: ObservedPod, reason: Reason) -> str:
     assert pod.end is not None
     ending = _ending(pod)
     if isinstance(ending, Failure):
@@ -627,11 +626,80 @@ def _said(message: str | None) -> str:
     return ": it had written a result before it ended"
 
 
-def _image_sentence(pod: ObservedPod) -> str:
+def _image_message(pod: ObservedPod) -> str:
     said = _one_line(pod.waiting_message or "no message")
     return f"pod {pod.name} does not start: {pod.waiting_reason}: {said}"
 
 
 def _one_line(text: str) -> str:
-    """A sentence without line breaks and colours: what a program or a runtime says goes on for pages."""
+    """A message without line breaks and colours: what a program or a runtime says goes on for pages."""
     return " ".join("".join(one if one.isprintable() else " " for one in records.COLOURS.sub("", text)).split())
+
+
+# --- who took a node or a pod away -----------------------------------------------------------------------------------
+#
+# A reclaim is what spot is cheap for; an eviction is the cluster's own doing and would hit nodes on demand as well; a
+# node that is lost gave no notice. They are counted apart: only the first is an argument about capacity types.
+#
+# Kinds come from what was seen: the reason of DisruptionTarget
+# (https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions), and taints that whoever
+# is about to take a node away puts on it. Must not happen: a kind that was guessed. Where nothing tells it, there is
+# none.
+
+#: Taints of nodes that are about to go, and who puts them there. A key alone says it: the values are times and names.
+LEAVING: Mapping[str, Interruption] = {
+    # https://github.com/aws/aws-node-termination-handler
+    "aws-node-termination-handler/spot-itn": Interruption.RECLAIM,
+    "aws-node-termination-handler/rebalance-recommendation": Interruption.RECLAIM,
+    "aws-node-termination-handler/scheduled-maintenance": Interruption.RECLAIM,
+    "aws-node-termination-handler/asg-lifecycle-termination": Interruption.RECLAIM,
+    # GKE, ahead of a preemption or of maintenance
+    "cloud.google.com/impending-node-termination": Interruption.RECLAIM,
+    # the cloud controller: the machine has been shut down
+    "node.cloudprovider.kubernetes.io/shutdown": Interruption.RECLAIM,
+    # https://github.com/kubernetes/autoscaler: the node is drained and deleted
+    "ToBeDeletedByClusterAutoscaler": Interruption.EVICTION,
+    # https://karpenter.sh: since 1.0, and before. It drains for a reclaim as for anything else, and does not say which.
+    "karpenter.sh/disrupted": Interruption.EVICTION,
+    "karpenter.sh/disruption": Interruption.EVICTION,
+    # cordoned: `kubectl drain` begins with it
+    "node.kubernetes.io/unschedulable": Interruption.EVICTION,
+}
+
+_BY_REASON = {
+    "EvictionByEvictionAPI": Interruption.EVICTION,  # a drain, an autoscaler, somebody's request
+    "PreemptionByScheduler": Interruption.EVICTION,  # room for a pod of a higher priority
+    "DeletionByPodGC": Interruption.NODE_LOST,  # the pod's node does not exist any more
+}
+_TAINT_MANAGER = "DeletionByTaintManager"
+_KUBELET = "TerminationByKubelet"
+_SHUTDOWN = "node shutdown"  # in the kubelet's message; else it evicts for memory, disk, or a pod of the system
+
+
+def leaving(node: ObservedNode) -> str | None:
+    """The taint that says that a node is about to go; the one of a reclaim where there are several."""
+    found = [taint for taint in node.taints if taint in LEAVING]
+    return min(found, key=lambda taint: (LEAVING[taint] is not Interruption.RECLAIM, taint), default=None)
+
+
+def of_node(node: ObservedNode) -> Interruption:
+    """What became of a node that is gone, silent or about to go."""
+    taint = leaving(node)
+    return Interruption.NODE_LOST if taint is None else LEAVING[taint]
+
+
+def of_disruption(disruption: Disruption, node: ObservedNode | None) -> Interruption | None:
+    """What a DisruptionTarget is, with what is known of its pod's node; None where that does not tell it.
+
+    A node that is being reclaimed is drained first: its taint says more than the eviction.
+    """
+    taint = None if node is None else leaving(node)
+    if taint is not None and LEAVING[taint] is Interruption.RECLAIM:
+        return Interruption.RECLAIM
+    if disruption.reason == _KUBELET:
+        return Interruption.RECLAIM if _SHUTDOWN in disruption.message.lower() else Interruption.EVICTION
+    if disruption.reason != _TAINT_MANAGER:
+        return _BY_REASON.get(disruption.reason) if taint is None else LEAVING[taint]
+    if node is None or (node.ready is None and node.gone_since is None):
+        return None
+    return Interruption.EVICTION if node.ready else Interruption.NODE_LOST

@@ -122,7 +122,7 @@ def of_point(
 
 
 def _another(plan: Plan, before: Sequence[TrialStatus], rule: stopping.Rule) -> bool:
-    if len(grounds(before)) > 1:
+    if len(environment_keys(before)) > 1:
         return False  # they are not averaged, and a further one cannot mend that
     found = [one.result for one in before if one.result is not None]
     return stopping.another(stopping.values(plan, found), rule)
@@ -258,7 +258,7 @@ def _point_status(trials: Sequence[TrialStatus], known: Mapping[str, Environment
         return PointStatus(cut_short.point_state or PointState.FAILED, cut_short.message)
     if given_up is None and not all(trial.state in _ENDED for trial in trials):
         return PointStatus(PointState.PENDING)
-    distinct = grounds(trials)
+    distinct = environment_keys(trials)
     if len(distinct) > 1:
         message = (
             f"the repeats ran in different environments ({environments.differences(distinct, known)}) and are not "
@@ -274,10 +274,10 @@ def unstable(trials: Iterable[TrialStatus]) -> bool:
     return 0 < len(results) <= 2 * sum(not result.settled for result in results)
 
 
-def grounds(trials: Iterable[TrialStatus]) -> tuple[EnvironmentKey, ...]:
+def environment_keys(trials: Iterable[TrialStatus]) -> tuple[EnvironmentKey, ...]:
     """The distinct environments of the repeats: one entry where they may be averaged."""
     measured = (trial.measured for trial in trials if trial.measured is not None)
-    return environments.distinct(found for record in measured if (found := environments.ground(record)) is not None)
+    return environments.distinct(found for record in measured if (found := environments.key_of(record)) is not None)
 
 
 def _out_of_memory(
@@ -290,7 +290,9 @@ def _out_of_memory(
     smaller = [
         other.key.batch_per_worker
         for other, of_point in zip(points, of_points, strict=True)
-        if len(grounds(of_point)) == 1 and other.key.batch_per_worker is not None and other.key.batch_per_worker < batch
+        if len(environment_keys(of_point)) == 1
+        and other.key.batch_per_worker is not None
+        and other.key.batch_per_worker < batch
         if other.key.model_copy(update={"batch_per_worker": batch, "global_batch": failed.global_batch}) == failed
     ]
     hint = f"{max(smaller)} does" if smaller else "no smaller batch was measured"

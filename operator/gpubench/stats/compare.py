@@ -22,7 +22,8 @@ from enum import StrEnum
 from scipy import special
 
 from gpubench.stats import intervals
-from gpubench.values import Interval, Value
+from gpubench.units import counted
+from gpubench.values import FrozenModel, Interval
 
 #: A difference below this share is none that anybody acts on, unless the caller says otherwise.
 TOLERANCE = 0.02
@@ -57,8 +58,8 @@ class Sample:
     count: int
     mean: float
     deviation: float | None  # standard deviation of the repeats; None where there are fewer than three
-    #: At which an interval over them is computed so that it holds the truth in 95 % of studies: with repeats that were
-    #: added until a figure was precise enough, more (`stats.stopping_rule`).
+    #: At which an interval over them is computed so that it holds the truth in 95 % of benchmarks: more, with repeats
+    #: that were added until a figure was precise enough (`stats.stopping_rule`).
     confidence: float = intervals.CONFIDENCE
 
     @property
@@ -72,7 +73,7 @@ class Sample:
         return self.variation is not None and self.variation > _ROUNDING
 
 
-class Difference(Value):
+class Difference(FrozenModel):
     """B against A."""
 
     verdict: Verdict
@@ -241,7 +242,7 @@ def _either_way(low: float, high: float) -> str:
 def _advice(more: int | None) -> str:
     if more is None:
         return f"not even {MORE_REPEATS_MAX} more repeats of each probably would: look for the cause of the noise"
-    return f"about {more} more repeat{'' if more == 1 else 's'} of each would"
+    return f"about {counted(more, 'more repeat')} of each would"
 
 
 def _range(low: float, high: float) -> str:

@@ -21,7 +21,7 @@ from gpubench.records import NOTICES_MAX, LossRose, Notice
 from gpubench.stats import steady_state, stopping_rule
 from gpubench.stats.intervals import quantile
 from gpubench.units import Formula
-from gpubench.values import Interval, Value
+from gpubench.values import FrozenModel, Interval
 from gpubench.workloads import Precision
 
 _QUANTILES = (0.05, 0.5, 0.95)
@@ -29,7 +29,7 @@ _QUANTILES = (0.05, 0.5, 0.95)
 _LOSS_RISE_MIN = 0.01
 
 
-class Figures(Value):
+class Figures(FrozenModel):
     """The work and time of a `records.Result`, in its fields' names and meaning."""
 
     workers: int

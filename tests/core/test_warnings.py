@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import builders
-from gpubench.analysis import answer, caveats, point_warnings
+from gpubench.analysis import answer, warnings
 from gpubench.api import point_warning, status_sizes
 from gpubench.api.benchmark_status import FullStatus
 from gpubench.api.point_result import Basis, GpuUsage, HostUsage, PointResult, PointState
@@ -38,7 +38,7 @@ def noticed(*repeats: Sequence[Notice], workers: int = 1, nodes: Sequence[str] =
         record(builders.result(notices=tuple(found)), trial=f"t{index}", nodes=nodes)
         for index, found in enumerate(repeats)
     ]
-    return [warning.message for warning in caveats.of_repeats(point, records)]
+    return [warning.message for warning in warnings.of_repeats(point, records)]
 
 
 def decided(plan: Plan, *points: Sequence[Result]) -> FullStatus:
@@ -149,7 +149,7 @@ def test_a_warning_tells_programs_what_it_tells_people() -> None:
     plan = builders.plan(builders.spec(builders.block(workers=[2])))
     straggling = builders.result(notices=(Straggler(rank=1, cost=0.0812345),))
     records = [record(builders.result(), trial="t0"), record(straggling, trial="t1", nodes=("gke-a", "gke-b"))]
-    (found,) = caveats.of_repeats(plan.points[0], records)
+    (found,) = warnings.of_repeats(plan.points[0], records)
     assert found.to_wire() == {
         "reason": "Straggler",
         "message": "1 of 2 repeats: rank 1 computes 8% slower than the others, which wait for it: look at its node "
@@ -165,14 +165,14 @@ def test_a_warning_tells_programs_what_it_tells_people() -> None:
 @pytest.mark.parametrize("notice", [UNSETTLED, TREND, BIMODAL, OUTLIERS, STRAGGLER, LossRose(first=1.0, last=2.0)])
 def test_the_numbers_of_a_notice_have_the_names_that_are_documented(notice: Notice) -> None:
     point = builders.plan().points[0]
-    (found,) = caveats.of_repeats(point, [record(builders.result(notices=(notice,)))])
+    (found,) = warnings.of_repeats(point, [record(builders.result(notices=(notice,)))])
     assert found.reason.value == notice.kind
     assert tuple(found.figures or ()) == point_warning.WARNING_FIGURES[found.reason]
 
 
 def test_a_number_without_a_documented_name_is_never_written() -> None:
     with pytest.raises(AssertionError, match="Trend has no figures slope"):
-        point_warnings.warning(WarningReason.TREND, "it became slower", figures={"slope": 1.0})
+        warnings.warning(WarningReason.TREND, "it became slower", figures={"slope": 1.0})
 
 
 def test_every_reason_and_the_names_of_its_numbers_are_documented() -> None:
@@ -185,7 +185,7 @@ def test_every_reason_and_the_names_of_its_numbers_are_documented() -> None:
 
 
 def test_a_warning_that_is_too_long_is_cut_to_what_a_status_takes() -> None:
-    found = point_warnings.warning(WarningReason.OTHER, "測" * 200, node="n" * 200)
+    found = warnings.warning(WarningReason.OTHER, "測" * 200, node="n" * 200)
     assert len(found.message.encode()) <= status_sizes.WARNING_MAX
     assert len((found.node or "").encode()) <= status_sizes.NODE_MAX
 
@@ -193,8 +193,8 @@ def test_a_warning_that_is_too_long_is_cut_to_what_a_status_takes() -> None:
 @pytest.mark.parametrize(("points", "kept"), [(1, 3), (128, 3), (129, 2), (192, 2), (193, 1), (256, 1)])
 def test_a_study_of_many_points_holds_fewer_warnings_of_each(points: int, kept: int) -> None:
     (one,) = measured(ONE, runs(True, True, True))
-    told = tuple(point_warnings.warning(WarningReason.OTHER, f"number {number}") for number in range(5))
-    found = caveats.within_bounds(one.model_copy(update={"warnings": told}), points=points)
+    told = tuple(warnings.warning(WarningReason.OTHER, f"number {number}") for number in range(5))
+    found = warnings.within_bounds(one.model_copy(update={"warnings": told}), points=points)
     assert len(found.warnings) == kept
     assert found.warnings[-1].message == f"number {kept - 1} (and {5 - kept} more)"
 

@@ -9,10 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from gpubench import workloads
-from gpubench.analysis import point_warnings, training_results
-from gpubench.analysis.estimates import MeasuredPoint
-from gpubench.analysis.health import Weak
-from gpubench.api import status_sizes
+from gpubench.analysis import repeats
+from gpubench.analysis.repeats import MeasuredPoint
+from gpubench.api import point_warning, status_sizes
 from gpubench.api.point_result import PointResult, Stopping
 from gpubench.api.point_warning import PointWarning, WarningReason
 from gpubench.plan.plan import Plan, Point
@@ -35,10 +34,45 @@ from gpubench.scheduler.ledger import AttemptRecord
 from gpubench.scheduler.trials import TrialState, TrialStatus
 from gpubench.stats import efficiency
 from gpubench.stats.efficiency import Among
+from gpubench.units import counted, sampled
 
-_NO_EFFICIENCY = "no efficiency: "
 _BY_GRAVITY = (Unsettled, Straggler, Bimodal, Trend, Outliers, LossRose)
 _PLACED = (WarningReason.UNSETTLED, WarningReason.STRAGGLER)  # have places of their own among what else is said
+
+
+def warning(
+    reason: WarningReason,
+    message: str,
+    *,
+    trial: str | None = None,
+    rank: int | None = None,
+    node: str | None = None,
+    repeats: int | None = None,
+    figures: Mapping[str, float] | None = None,
+) -> PointWarning:
+    """A warning whose texts are cut to what a status takes, and whose figures have the digits of a sampled one.
+
+    Programs rely on the names of the figures: all are in `WARNING_FIGURES`.
+    """
+    unknown = (figures or {}).keys() - set(point_warning.WARNING_FIGURES[reason])
+    assert not unknown, f"{reason.value} has no figures {', '.join(sorted(unknown))}"
+    return PointWarning(
+        reason=reason,
+        message=clamped(message, status_sizes.WARNING_MAX),
+        trial=trial,
+        rank=rank,
+        node=None if node is None else clamped(node, status_sizes.NODE_MAX),
+        repeats=repeats,
+        figures={name: sampled(figure) for name, figure in figures.items()} if figures else None,
+    )
+
+
+class Weak(NamedTuple):
+    """A test of nodes that was far below its pool."""
+
+    nodes: tuple[str, ...]  # one of which it is
+    share: float  # of what is usual there
+    warning: PointWarning
 
 
 class Beside(NamedTuple):
@@ -58,17 +92,17 @@ def of_point(
 ) -> tuple[PointWarning, ...]:
     """All that is to be said of a point with figures."""
     measured = [trial.measured for trial in trials if trial.measured is not None]
-    told = of_repeats(entry.point, measured)
+    noticed = of_repeats(entry.point, measured)
     return (
-        *(warning for warning in told if warning.reason is WarningReason.UNSETTLED),
+        *(one for one in noticed if one.reason is WarningReason.UNSETTLED),
         *_short_of_repeats(trials),
         *_of_training(plan, trials, entry),
         *_of_nodes(trials, beside),
         *_of_shared_nodes(plan, entry.point, measured),
-        *(warning for warning in told if warning.reason is WarningReason.STRAGGLER),
+        *(one for one in noticed if one.reason is WarningReason.STRAGGLER),
         *_of_precision(plan, result, trials),
         *_of_efficiency(plan, result, entry, beside),
-        *(warning for warning in told if warning.reason not in _PLACED),
+        *(one for one in noticed if one.reason not in _PLACED),
     )
 
 
@@ -89,10 +123,10 @@ def within_bounds(result: PointResult, *, points: int) -> PointResult:
 
 def of_repeats(point: Point, records: Sequence[AttemptRecord]) -> list[PointWarning]:
     """What the repeats noticed, each kind of notice once."""
-    told = [(notice, record) for record in records if record.result is not None for notice in record.result.notices]
+    noticed = [(notice, record) for record in records if record.result is not None for notice in record.result.notices]
     found: list[PointWarning] = []
     for kind in _BY_GRAVITY:
-        alike = [(notice, record) for notice, record in told if isinstance(notice, kind)]
+        alike = [(notice, record) for notice, record in noticed if isinstance(notice, kind)]
         if alike:
             worst, record = max(alike, key=lambda pair: _severity(pair[0]))
             carriers = len({record.key for _, record in alike})
@@ -100,7 +134,7 @@ def of_repeats(point: Point, records: Sequence[AttemptRecord]) -> list[PointWarn
             node = _node(worst, point, record)
             place = "" if node is None else f" ({node})"
             found.append(
-                point_warnings.warning(
+                warning(
                     WarningReason(worst.kind),
                     f"{share}{notice_message(worst)}{place}",
                     trial=record.trial,
@@ -142,7 +176,7 @@ def _short_of_repeats(trials: Sequence[TrialStatus]) -> list[PointWarning]:
         return []
     up_to = "up to " if any(trial.state is TrialState.NOT_NEEDED for trial in trials) else ""
     return [
-        point_warnings.warning(
+        warning(
             WarningReason.REPEATS_MISSING,
             f"only {measured} of {up_to}{len(trials)} repeats were measured: {cut_short[0].message}",
             figures={"measured": measured, "wanted": len(trials)},
@@ -152,8 +186,8 @@ def _short_of_repeats(trials: Sequence[TrialStatus]) -> list[PointWarning]:
 
 def _of_training(plan: Plan, trials: Sequence[TrialStatus], entry: MeasuredPoint) -> list[PointWarning]:
     results = [trial.result for trial in trials if trial.result is not None]
-    untimed = training_results.warning(results, plan.timed_region, planned=entry.point.key.epochs)
-    return [] if untimed is None else [point_warnings.warning(WarningReason.NO_TRAINING_FIGURES, untimed)]
+    untimed = repeats.training_warning(results, plan.timed_region, planned=entry.point.key.epochs)
+    return [] if untimed is None else [warning(WarningReason.NO_TRAINING_FIGURES, untimed)]
 
 
 def _of_precision(plan: Plan, result: PointResult, trials: Sequence[TrialStatus]) -> list[PointWarning]:
@@ -164,7 +198,7 @@ def _of_precision(plan: Plan, result: PointResult, trials: Sequence[TrialStatus]
     was = f"known to ±{_percent(reached)} after {len(result.values)} repeats"
     aim = f"±{_percent(asked.relative_half_width)} was wanted"
     return [
-        point_warnings.warning(
+        warning(
             WarningReason.PRECISION_NOT_REACHED,
             f"{was}, and {aim}: raise measure.repeats.max, or measure for longer",
             figures={"reached": reached, "wanted": asked.relative_half_width},
@@ -178,21 +212,21 @@ def _percent(share: float) -> str:
 
 def _of_nodes(trials: Sequence[TrialStatus], beside: Beside) -> list[PointWarning]:
     """Nodes that the health check found weak: each once, at its worst."""
-    told = [
+    tests = [
         weak
         for trial in trials
         if trial.measured is not None and (weak := beside.weak.get(trial.measured.trial)) is not None
     ]
     found: list[PointWarning] = []
-    for nodes in dict.fromkeys(weak.nodes for weak in told):
-        alike = [weak for weak in told if weak.nodes == nodes]
+    for nodes in dict.fromkeys(weak.nodes for weak in tests):
+        alike = [weak for weak in tests if weak.nodes == nodes]
         worst = min(alike, key=lambda weak: weak.share)
         found.append(worst.warning.model_copy(update={"repeats": len(alike)}))
     return found
 
 
 def _of_shared_nodes(plan: Plan, point: Point, records: Sequence[AttemptRecord]) -> list[PointWarning]:
-    """Gangs whose pods met on a node: what they told each other went through its memory, and not over a network.
+    """Gangs whose pods met on a node: their messages went through its memory, and not over a network.
 
     A run without a cluster has one machine, and whoever asked for it knows.
     """
@@ -205,9 +239,9 @@ def _of_shared_nodes(plan: Plan, point: Point, records: Sequence[AttemptRecord])
     had = len({*worst.nodes})
     share = f"{len(crowded)} of {len(records)} repeats: " if len(records) > 1 else ""
     return [
-        point_warnings.warning(
+        warning(
             WarningReason.NODE_SHARED,
-            f"{share}{point.nodes} pods ran on {had} node{'s' if had > 1 else ''} and talked through memory instead of "
+            f"{share}{point.nodes} pods ran on {counted(had, 'node')} and talked through memory instead of "
             "a network: give the pool more nodes, or leave exclusiveNodes true",
             trial=worst.trial,
             repeats=len(crowded),
@@ -226,7 +260,7 @@ def _of_efficiency(plan: Plan, result: PointResult, entry: MeasuredPoint, beside
         found.append(elsewhere)
     if any(not base.settled and base is not entry for base in efficiency.bases(entry, beside.among)):
         found.append("the smallest worker count of this line is Unstable: give measure.warmUp and duration more time")
-    return [point_warnings.warning(WarningReason.NO_EFFICIENCY, f"{_NO_EFFICIENCY}{sentence}") for sentence in found]
+    return [warning(WarningReason.NO_EFFICIENCY, f"no efficiency: {why}") for why in found]
 
 
 def _line_elsewhere(entry: MeasuredPoint, beside: Beside) -> str | None:
@@ -246,5 +280,5 @@ def _baseless(plan: Plan, baseline: str) -> str | None:
     """Why a pool is no base of an efficiency, as the rest of a sentence; None where it is one."""
     pool = next((pool.spec for pool in plan.pools if pool.name == baseline), None)
     if pool is None:
-        return "is not in this study: name it in the same block"
+        return "is not in this benchmark: name it in the same block"
     return None if pool.measured_by is None else "is never run itself: name a pool that is measured"

@@ -1,0 +1,534 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the ledger to one entry for each point: state, throughput, efficiency, cost, and what a reader must know."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Literal
+
+from gpubench import records, workloads
+from gpubench.analysis import costs, health, relative, repeats, text, warnings
+from gpubench.analysis.relative import Points
+from gpubench.analysis.repeats import MeasuredPoint
+from gpubench.analysis.text import NOT_PUBLISHED
+from gpubench.analysis.warnings import Beside
+from gpubench.api import status_sizes
+from gpubench.api.benchmark_status import EnvironmentFacts
+from gpubench.api.goals import Goal, RelativeBase
+from gpubench.api.measuring import Mode
+from gpubench.api.point_result import (
+    SOURCES,
+    Bandwidth,
+    Basis,
+    GpuUsage,
+    PointResult,
+    PointState,
+    Quality,
+    Scaling,
+    Stopping,
+    TrainingResult,
+)
+from gpubench.api.point_warning import PointWarning, WarningReason
+from gpubench.cost import whatif
+from gpubench.plan import expand
+from gpubench.plan.plan import ImportedPoint, ImportedRun, Plan, Point
+from gpubench.records import Environment, Result
+from gpubench.scheduler import stopping, trials
+from gpubench.scheduler.conditions import clamped
+from gpubench.scheduler.environments import distinct, key_of
+from gpubench.scheduler.ledger import AttemptRecord, Ledger
+from gpubench.scheduler.trials import PointStatus, TrialState, TrialStatus
+from gpubench.stats import gang, intervals
+from gpubench.stats.efficiency import Among, EnvironmentKey
+from gpubench.units import counted, workers_text
+from gpubench.values import Interval, content_id
+
+
+def point_results(
+    plan: Plan,
+    trials: Mapping[str, TrialStatus],
+    points: Sequence[PointStatus],
+    goals: Sequence[Goal] = (),
+    *,
+    baseline: RelativeBase | None = None,
+    known: Mapping[str, Environment] | None = None,
+) -> tuple[PointResult, ...]:
+    """The results of all points of the plan, in its order, given the states of trials (by id) and points.
+
+    `known` are the environments whose records were read, by key.
+    """
+    of_points = trials_of_points(plan, trials)
+    entries = measured_points(plan, trials)
+    beside = Beside(
+        among=Among(entry for entry in entries if entry is not None),
+        known=known or {},
+        weak=health.weak_trials(plan, [one.measured for one in trials.values() if one.measured is not None]),
+    )
+    found = [
+        blank(plan, point)
+        if point.basis not in SOURCES
+        else imported_result(plan, index, blank(plan, point), entries[index], among=beside.among)
+        if point.basis is Basis.IMPORTED
+        else _result(plan, point, points[index], of_points[index], entry=entries[index], beside=beside)
+        for index, point in enumerate(plan.points)
+    ]
+    whole = (
+        result if point.basis in SOURCES else derived_result(plan, point, result, results=found)
+        for point, result in zip(plan.points, found, strict=True)
+    )
+    costed = [costs.costed(plan, point, result, goals) for point, result in zip(plan.points, whole, strict=True)]
+    related = relative.with_relative(Points(plan, costed, entries, known or {}), baseline)
+    return tuple(warnings.within_bounds(result, points=len(plan.points)) for result in related)
+
+
+def trials_of_points(plan: Plan, trials: Mapping[str, TrialStatus]) -> list[list[TrialStatus]]:
+    """The trials of each point, repeat by repeat."""
+    return [[trials[trial.id] for trial in of_point] for of_point in plan.repeats_of_points()]
+
+
+def measured_points(plan: Plan, trials: Mapping[str, TrialStatus]) -> list[MeasuredPoint | None]:
+    """The throughputs of each point, or those imported; None of one without any, or whose repeats are not averaged."""
+    return [
+        _imported_entry(plan, index) if plan.imported is not None else _measured(plan, point, of_point)
+        for index, (point, of_point) in enumerate(zip(plan.points, trials_of_points(plan, trials), strict=True))
+    ]
+
+
+def _measured(plan: Plan, point: Point, of_point: Sequence[TrialStatus]) -> MeasuredPoint | None:
+    """The throughputs of the repeats; None when there are none, or when they may not be averaged."""
+    found = trials.environment_keys(of_point)
+    if len(found) != 1:
+        return None
+    baseline = plan.pool(point.key.pool).spec.scaling_baseline
+    return MeasuredPoint(
+        point=point,
+        values=tuple(gang.samples_per_second(result, plan.timed_region) for result in _results(of_point)),
+        environment=found[0],
+        scaling_baseline=baseline if baseline != point.key.pool else None,
+        settled=not trials.unstable(of_point),
+        confidence=stopping.confidence_of_plan(plan),
+    )
+
+
+def blank(plan: Plan, point: Point) -> PointResult:
+    """A point without any figure."""
+    pool = next((pool.spec for pool in plan.pools if pool.name == point.key.pool), None)
+    return PointResult(
+        workload=point.key.workload,
+        pool=point.key.pool,
+        node=None if point.key.node is None else clamped(point.key.node, status_sizes.NODE_MAX),
+        accelerator=pool.accelerator if pool else None,
+        capacity_type=pool.capacity_type if pool else None,
+        workers=point.key.workers,
+        workers_per_node=point.key.workers_per_node,
+        batch_per_worker=point.key.batch_per_worker,
+        global_batch=point.key.global_batch,
+        precision=point.key.precision.value,
+        data=point.key.data.source,
+        data_path=_shortened(point.key.data.path),
+        data_samples=point.key.data.samples,
+        epochs=point.key.epochs,
+        variant=point.key.variant.name if point.key.variant else None,
+        basis=point.basis,
+        state=PointState.PENDING,
+    )
+
+
+def _shortened(path: str | None) -> str | None:
+    """A path as a result holds it: two long ones that differ stay different."""
+    if path is None or len(path.encode()) <= status_sizes.DATA_PATH_MAX:
+        return path
+    start = f"{content_id(path, characters=8)}…"
+    return start + path.encode()[len(start.encode()) - status_sizes.DATA_PATH_MAX :].decode(errors="ignore")
+
+
+def _result(
+    plan: Plan,
+    point: Point,
+    status: PointStatus,
+    of_point: Sequence[TrialStatus],
+    *,
+    entry: MeasuredPoint | None,
+    beside: Beside,
+) -> PointResult:
+    """The result of a point that is run, but for its costs."""
+    found = blank(plan, point).model_copy(
+        update={
+            "state": status.state,
+            "reason": clamped(status.message, status_sizes.REASON_MAX) if status.message else None,
+            "omission": status.omission,
+            "nodes": len({node for trial in of_point if trial.measured for node in trial.measured.nodes}),
+        }
+    )
+    return found if entry is None else _with_figures(plan, found, of_point, entry, beside)
+
+
+def _with_figures(
+    plan: Plan,
+    blank: PointResult,
+    trials: Sequence[TrialStatus],
+    entry: MeasuredPoint,
+    beside: Beside,
+) -> PointResult:
+    key = entry.point.key
+    results = _results(trials)
+    ended = blank.state in (PointState.MEASURED, PointState.UNSTABLE)
+    # More workers have no share in the time of a message: bandwidth is what is compared over worker counts.
+    is_message = key.workload == workloads.MESSAGES
+    found = blank.model_copy(
+        update={
+            "values": entry.values,
+            "throughput": intervals.of_mean(entry.values, entry.confidence),
+            "stopping": _stopping(plan, trials) if ended else None,
+            "scaling": () if is_message else repeats.scaling(entry, among=beside.among),
+            "training": repeats.training_result(
+                results, plan.timed_region, planned=key.epochs, confidence=entry.confidence
+            ),
+            "bandwidth": _bandwidth(entry) if is_message else None,
+            "gpu": repeats.gpu(results),
+            "host": repeats.host(results),
+            "environment": records.environment_shown(entry.environment.environment),
+            "instance_type": instance_type_shown(entry.environment),
+        }
+    )
+    return found.model_copy(update={"warnings": warnings.of_point(plan, found, trials, entry, beside)})
+
+
+def _bandwidth(entry: MeasuredPoint) -> Bandwidth | None:
+    key = entry.point.key
+    speed = intervals.of_mean(entry.values, entry.confidence)
+    found = gang.bandwidth(speed, workers=key.workers, precision=key.precision)
+    return None if found is None else Bandwidth(algorithm=found.algorithm, bus=found.bus)
+
+
+def _results(trials: Sequence[TrialStatus]) -> list[Result]:
+    return [trial.result for trial in trials if trial.result is not None]
+
+
+def _stopping(plan: Plan, trials: Sequence[TrialStatus]) -> Stopping | None:
+    """How the number of repeats of a point that has ended came about; None where a failure or a limit cut it short."""
+    if any(trial.state in (TrialState.GIVEN_UP, TrialState.NOT_RUN) for trial in trials):
+        return None
+    rule = stopping.of_plan(plan)
+    if rule is None:
+        return Stopping.FIXED
+    if any(trial.state is TrialState.NOT_NEEDED for trial in trials):
+        return Stopping.PRECISION_REACHED
+    half = stopping.half_width(plan, _results(trials))
+    reached = half is not None and half <= rule.relative_half_width
+    return Stopping.PRECISION_REACHED if reached else Stopping.MAXIMUM_REACHED
+
+
+# --- derived: another point's figures, as they are or extrapolated to more workers ------------------------------------
+#
+# A re-priced point has its source's figures at the price of its own pool. An extrapolated one has
+# T = T(source) x workers / workers of the source x mean efficiency, the mean over all points of more workers that the
+# benchmark measured for the same workload and batch on the same line (weak or strong), relative to as many workers as
+# the source has (as Parkopedia, 2018, did for four GTX 1080 Ti). An efficiency relative to fewer would count again what
+# the source has already lost. There is no interval: how other nodes' efficiencies scatter is nothing certain about this
+# one. No efficiency is made of a derived figure: its `values` are empty, its `basis` and a warning say what it is.
+
+_OPEN = frozenset({PointState.PENDING, PointState.RUNNING})
+_NO_SOURCE = "no point of this benchmark stands for it"
+NO_THROUGHPUT = "its samples per second are not known"
+_STEADIER = "give measure.warmUp and duration more time"
+
+
+def derived_result(plan: Plan, point: Point, blank: PointResult, *, results: Sequence[PointResult]) -> PointResult:
+    """The result of a derived point, given those of all points of the plan; those of other derived ones are not read.
+
+    `blank` is the point without any figure.
+    """
+    index = expand.source_of(plan, point)
+    if point.skip is not None or index is None:
+        return blank.model_copy(update={"state": PointState.SKIPPED, "reason": point.skip or _NO_SOURCE})
+    source = results[index]
+    if source.state in _OPEN:
+        return blank.model_copy(update={"state": PointState.PENDING})
+    if source.state is PointState.NOT_PUBLISHED:
+        return blank.model_copy(update={"state": source.state, "reason": text.NOT_PUBLISHED})
+    if source.throughput is None and (source.training is None or point.basis is Basis.EXTRAPOLATED):
+        reason = f"its figures would come from {text.describe(source)}: {source.reason or NO_THROUGHPUT}"
+        state = PointState.SKIPPED if source.state is PointState.MEASURED else source.state
+        return blank.model_copy(update={"state": state, "reason": clamped(reason, status_sizes.REASON_MAX)})
+    if point.basis is Basis.EXTRAPOLATED:
+        return _extrapolated(plan, point, blank, source=source, results=results)
+    return _of_source(
+        blank,
+        source,
+        throughput=source.throughput,
+        warning=warnings.warning(WarningReason.REPRICED, f"re-priced from {_place(source)}: not run here"),
+    ).model_copy(update={"training": source.training, "bandwidth": source.bandwidth})
+
+
+def _extrapolated(
+    plan: Plan, point: Point, blank: PointResult, *, source: PointResult, results: Sequence[PointResult]
+) -> PointResult:
+    assert source.throughput is not None  # the caller has looked
+    line = expand.line_of(point)
+    alike = same_training(plan, point, results)
+    if any(result.state in _OPEN for result in alike):
+        return blank.model_copy(update={"state": PointState.PENDING})  # the mean would still change
+    found = [Decimal(e) for e in efficiencies_on_line(alike, line=line, baseline_workers=source.workers)]
+    if not found:
+        reason = (
+            f"no point on several workers gives an efficiency of {blank.workload} at {expand.batch_text(point)} "
+            f"relative to {workers_text(source.workers)}, from which {blank.pool} is extrapolated: "
+            f"{_why_none(source, alike)}"
+        )
+        return blank.model_copy(
+            update={"state": PointState.SKIPPED, "reason": clamped(reason, status_sizes.REASON_MAX)}
+        )
+    mean = whatif.mean_efficiency(found)
+    factor = point.key.workers / source.workers
+    throughput = whatif.extrapolated(Decimal(source.throughput.mean), times=Decimal(factor), efficiencies=found)
+    count = counted(len(found), "measured point")
+    return _of_source(
+        blank,
+        source,
+        throughput=Interval(mean=float(throughput)),
+        warning=warnings.warning(
+            WarningReason.EXTRAPOLATED,
+            f"extrapolated: {_place(source)}, times {factor:g}, times {float(mean):.4g}, the mean efficiency of "
+            f"{count}: not run here, and without an interval",
+            figures={"efficiency": float(mean), "points": len(found)},
+        ),
+    )
+
+
+def same_training(plan: Plan, point: Point, results: Sequence[PointResult]) -> list[PointResult]:
+    """The measured points whose efficiencies a derived one may be extrapolated by."""
+    line = expand.line_of(point)
+    return [
+        result
+        for other, result in zip(plan.points, results, strict=True)
+        if other.basis in SOURCES and expand.same_training(line, other.key, point.key)
+    ]
+
+
+def _why_none(source: PointResult, alike: Sequence[PointResult]) -> str:
+    """Why there is no efficiency, and what to do. What stands at the points themselves is what is in the way."""
+    larger = [result for result in alike if result.workers > source.workers and result.throughput is not None]
+    if larger and source.state is PointState.UNSTABLE:
+        return f"{_place(source)}, is Unstable: {_STEADIER}"
+    if larger and all(result.state is PointState.UNSTABLE for result in larger):
+        return f"{_place(larger[0])}, is Unstable: {_STEADIER}"
+    for result in larger:
+        for warning in result.warnings:
+            if warning.reason is WarningReason.NO_EFFICIENCY:
+                return f"of {_place(result)}, {warning.message}"
+    return "measure one in this benchmark, or set measuredBy.workers to the smallest worker count of the others"
+
+
+def _of_source(
+    blank: PointResult, source: PointResult, *, throughput: Interval | None, warning: PointWarning
+) -> PointResult:
+    return blank.model_copy(
+        update={
+            "state": source.state,  # Measured, or Unstable: a price steadies nothing
+            "throughput": throughput,
+            "environment": source.environment,
+            "instance_type": source.instance_type,
+            "warnings": (warning, *source.warnings),
+        }
+    )
+
+
+def _place(source: PointResult) -> str:
+    return f"{source.pool}, {workers_text(source.workers)}"
+
+
+def efficiencies_on_line(
+    alike: Sequence[PointResult], *, line: Literal["weak", "strong"], baseline_workers: int
+) -> list[float]:
+    """The efficiencies on a line of all settled points among these that have more workers than a base of so many."""
+    return [
+        found.efficiency.mean
+        for result in alike
+        if result.state is not PointState.UNSTABLE
+        for found in result.scaling
+        if found.kind == line and found.baseline_workers == baseline_workers < result.workers
+    ]
+
+
+# --- imported: measured elsewhere, before -----------------------------------------------------------------------------
+#
+# They go through the functions that measured ones go through: the mean of their repeats, with an interval of three or
+# more, and efficiencies relative to the smallest worker count. A published efficiency is shown as it is printed: the
+# throughputs behind it are often in a chart only. Their `basis` and a warning say whose they are.
+
+#: Of all figures of one import: they come from one place, which nobody recorded.
+_IMPORTED = EnvironmentKey("imported", "")
+
+
+def _imported_entry(plan: Plan, index: int) -> MeasuredPoint | None:
+    """The throughputs of a point's repeats; None where they were not published."""
+    found = plan.imported.at(index) if plan.imported is not None else None
+    values = tuple(rate for run in (found.runs if found else ()) if (rate := run.samples_per_second) is not None)
+    if not values:
+        return None
+    point = plan.points[index]
+    baseline = plan.pool(point.key.pool).spec.scaling_baseline
+    return MeasuredPoint(
+        point=point,
+        values=values,
+        environment=_IMPORTED,
+        scaling_baseline=baseline if baseline != point.key.pool else None,
+    )
+
+
+def imported_result(
+    plan: Plan, index: int, blank: PointResult, measured: MeasuredPoint | None, *, among: Among[MeasuredPoint]
+) -> PointResult:
+    """The result of an imported point, but for its costs. `blank` is the point without any figure."""
+    point = plan.points[index]
+    if point.skip is not None:
+        return blank.model_copy(update={"state": PointState.SKIPPED, "reason": point.skip})
+    found = plan.imported.at(index) if plan.imported is not None else None
+    if found is None:
+        return blank.model_copy(update={"state": PointState.NOT_PUBLISHED, "reason": NOT_PUBLISHED})
+    assert plan.imported is not None
+    origin = f"imported from {plan.imported.origin}: not measured by gpubench"
+    training = _imported_training(plan, point, found.runs)
+    utilization = _mean(run.gpu_utilization for run in found.runs)
+    is_known = measured is not None or training is not None
+    return blank.model_copy(
+        update={
+            "state": PointState.MEASURED if is_known else PointState.NOT_PUBLISHED,
+            "reason": None if is_known else _unknown(plan, found),
+            "repeats": len(found.runs) or None,
+            "values": measured.values if measured is not None else (),
+            "throughput": intervals.of_mean(measured.values) if measured is not None else None,
+            "scaling": _imported_scaling(plan, point, found, measured, among=among),
+            "training": training,
+            "gpu": None if utilization is None else GpuUsage(utilization=utilization),
+            "warnings": tuple(
+                warnings.warning(WarningReason.IMPORTED, text) for text in (origin, found.note) if text is not None
+            ),
+        }
+    )
+
+
+def _unknown(plan: Plan, found: ImportedPoint) -> str:
+    """What is known of a point whose throughput is not."""
+    if found.speed is not None:
+        key = plan.points[found.speed.over].key
+        base = f"{key.pool}, {workers_text(key.workers)}"
+        return f"{NOT_PUBLISHED}: only that it was {found.speed.times} times as fast as {base}"
+    return f"{NOT_PUBLISHED}: only its efficiency" if found.efficiency is not None else NOT_PUBLISHED
+
+
+def _imported_scaling(
+    plan: Plan, point: Point, found: ImportedPoint, measured: MeasuredPoint | None, *, among: Among[MeasuredPoint]
+) -> tuple[Scaling, ...]:
+    if found.efficiency is not None:
+        return (_published_scaling(plan, point, found.efficiency),)
+    if measured is None:
+        return ()
+    return repeats.scaling(measured, among=among)
+
+
+def _published_scaling(plan: Plan, point: Point, published: str) -> Scaling:
+    """An efficiency as it was published, relative to the base that gpubench would have taken."""
+    pool, line = point.key.pool, expand.line_of(point)
+    baseline = plan.pool(pool).spec.scaling_baseline or pool
+    smaller = [
+        other.key.workers
+        for other in plan.points
+        if other.key.pool == baseline
+        and other.key.workers < point.key.workers
+        and expand.same_training(line, other.key, point.key)
+    ]
+    return Scaling(
+        kind=line,
+        baseline_workers=min(smaller, default=1),
+        baseline_pool=baseline if baseline != pool else None,
+        efficiency=Interval(mean=float(published)),
+    )
+
+
+def _imported_training(plan: Plan, point: Point, runs: Sequence[ImportedRun]) -> TrainingResult | None:
+    """Whole epochs; None where nobody says how long they took."""
+    seconds = _of_all(run.seconds for run in runs)
+    if plan.mode is not Mode.TRAINING or not seconds or point.key.epochs is None:
+        return None
+    region = plan.timed_region
+    interval = repeats.from_zero(intervals.of_mean(seconds))
+    epochs = point.key.epochs - (region.first_epoch == "Excluded")
+    return TrainingResult(
+        epochs=point.key.epochs,
+        timed_region=region,
+        seconds=interval,
+        seconds_per_epoch=interval.scaled(1 / epochs) if epochs else None,
+        first_epoch_seconds=_mean(run.first_epoch_seconds for run in runs),
+        evaluation_seconds=_mean(run.evaluation_seconds for run in runs),
+        training_loss=_mean(run.training_loss for run in runs),
+        quality=_imported_quality(runs),
+    )
+
+
+def _imported_quality(runs: Sequence[ImportedRun]) -> Quality | None:
+    accuracies = _of_all(run.accuracy for run in runs)
+    if not accuracies:
+        return None
+    return Quality(metric="accuracy", final=repeats.within("accuracy", accuracies, intervals.CONFIDENCE), best=None)
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    """The mean; None where one of the repeats does not have it."""
+    known = _of_all(values)
+    return intervals.mean(known) if known else None
+
+
+def _of_all(values: Iterable[float | None]) -> list[float]:
+    """The values; nothing where one of the repeats has none."""
+    listed = list(values)
+    known = [value for value in listed if value is not None]
+    return known if len(known) == len(listed) else []
+
+
+# --- environments -----------------------------------------------------------------------------------------------------
+
+
+#: Short texts of the key. The reference of the image is left out: its digest is what counts.
+_VERSIONS = ("driver", "cuda", "cudnn", "nccl", "transport", "tensorflow", "horovod")
+
+
+def environments_met(ledger: Ledger) -> tuple[EnvironmentFacts, ...]:
+    """What the figures depend on, for the status; the first that were met where there are too many."""
+    known = ledger.environment_by_key()
+    in_time = sorted(ledger.records, key=lambda record: (record.ended_at or 0.0, record.key))
+    met = distinct(found for record in in_time if (found := key_of(record)) is not None and found.environment)
+    return tuple(
+        _facts(one, known.get(one.environment)).model_copy(update={"links": _links(in_time, one.environment)})
+        for one in met[: status_sizes.ENVIRONMENTS_SHOWN_MAX]
+    )
+
+
+def instance_type_shown(one: EnvironmentKey) -> str | None:
+    """As each result shows it; None where nobody knows it. Most names have no more letters."""
+    return _fact(one.instance_type, status_sizes.FACT_MAX)
+
+
+def _links(met: Sequence[AttemptRecord], environment: str) -> str | None:
+    """Kinds of links of all gangs in this environment, each once."""
+    every = [one.result.links for one in met if one.result is not None and one.result.environment == environment]
+    kinds = sorted({kind for links in every if links is not None for kind in links.split(records.LINKS_BETWEEN)})
+    return _fact(records.LINKS_BETWEEN.join(kinds), status_sizes.LINKS_MAX)
+
+
+def _facts(one: EnvironmentKey, environment: Environment | None) -> EnvironmentFacts:
+    found = EnvironmentFacts(
+        environment=records.environment_shown(one.environment) or "",
+        instance_type=_fact(one.instance_type, status_sizes.FACT_NAME_MAX),
+        image_digest=_fact(one.image_id.rpartition("@")[2], status_sizes.DIGEST_MAX),
+    )
+    if environment is None:
+        return found
+    versions = {name: _fact(getattr(environment, name), status_sizes.FACT_MAX) for name in _VERSIONS}
+    accelerator = _fact(environment.accelerator, status_sizes.FACT_NAME_MAX)
+    rest = {"accelerator": accelerator, "threads_per_rank": environment.threads_per_rank}
+    return found.model_copy(update=versions | rest)
+
+
+def _fact(text: str | None, limit: int) -> str | None:
+    return clamped(text, limit) if text else None
