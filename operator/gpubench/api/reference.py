@@ -6,6 +6,7 @@ from typing import Any
 
 from gpubench import metrics, names
 from gpubench.api import schema
+from gpubench.api.benchmark_status import Analysis
 
 _GENERATED = "<!-- Generated from {source} by `make generate`; edit that, not this. -->\n"
 _OBJECTS_INTRODUCTION = (
@@ -16,6 +17,12 @@ _METRICS_INTRODUCTION = (
     "*Point* stands for the labels {points}. *Series* is how many there can be at most for the study, pool, rank or "
     "operator that they are of; they go when it goes. A figure that does not exist has no series: it is never 0.\n"
 )
+_ANALYSIS_INTRODUCTION = (
+    "All figures of a benchmark: JSON under `analysis.json` in the ConfigMaps that `status.analysis` names, joined in "
+    "their order. It is what it should be if its SHA-256 is the one in the status. `gpubench show NAME -o json` has it, "
+    "too.\n"
+)
+_HEADING = "| field | type | default | bounds | meaning |\n|---|---|---|---|---|"
 _BOUNDS = (
     ("minimum", "at least {}"),
     ("maximum", "at most {}"),
@@ -35,6 +42,8 @@ def objects_page() -> str:
     ]
     for kind in schema.KINDS:
         parts += _kind(kind)
+    parts += ["## Analysis\n", _ANALYSIS_INTRODUCTION, _HEADING]
+    parts += [*_rows(schema.type_schema(Analysis), path="analysis"), ""]
     return "\n".join(parts)
 
 
@@ -64,7 +73,7 @@ def _kind(kind: schema.Kind) -> list[str]:
     for section in ("spec", "status"):
         if section in whole["properties"]:
             parts.append(f"### {kind.kind} {section}\n")
-            parts.append("| field | type | default | bounds | meaning |\n|---|---|---|---|---|")
+            parts.append(_HEADING)
             parts += _rows(whole["properties"][section], path=section)
             parts.append("")
     parts.append(f"### {kind.kind} rules\n")
