@@ -19,8 +19,8 @@ _METRICS_INTRODUCTION = (
 )
 _ANALYSIS_INTRODUCTION = (
     "All figures of a benchmark: JSON under `analysis.json` in the ConfigMaps that `status.analysis` names, joined in "
-    "their order. It is what it should be if its SHA-256 is the one in the status. `gpubench show NAME -o json` has it, "
-    "too.\n"
+    "their order. It is what it should be if its SHA-256 is the one in the status. `gpubench show NAME -o json` has "
+    "it, too.\n"
 )
 _HEADING = "| field | type | default | bounds | meaning |\n|---|---|---|---|---|"
 _BOUNDS = (
