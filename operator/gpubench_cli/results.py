@@ -699,10 +699,8 @@ def status_of(place: Place, name: str, body: Mapping[str, Any]) -> FullStatus:
     for _ in range(2):  # the operator may just be writing another one
         if short.analysis is None:
             return status.with_analysis(short, Analysis())
-        stored = [names.analysis_name(name, uid, part=number) for number in range(short.analysis.parts)]
-        bodies = [place.config_map(one) or {} for one in stored]
-        parts = [(body.get("data") or {}).get(manifests.ANALYSIS_KEY, "") for body in bodies]
-        found = analyze.read(parts, short.analysis)
+        stored = short.analysis.config_maps
+        found = analyze.read([manifests.read_analysis_part(place.config_map(one)) for one in stored], short.analysis)
         if found is not None:
             return status.with_analysis(short, found)
         body = place.benchmark(name)

@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from gpubench.analysis import answer, text
-from gpubench.api.benchmark_status import Comparison, Condition, FullStatus, GpuBenchmarkStatus
+from gpubench.api.benchmark_status import BenchmarkProgress, Comparison, Condition, FullStatus, GpuBenchmarkStatus
 from gpubench.api.point_result import PointState
 from gpubench.report import tables
 from gpubench.scheduler import conditions
@@ -154,7 +154,7 @@ def show_bill(status: FullStatus) -> None:
         terminal.write(sentence)
 
 
-def spending(status: FullStatus | GpuBenchmarkStatus) -> list[str]:
+def spending(status: BenchmarkProgress) -> list[str]:
     """What the study has spent so far, and that its budget leaves something out, each in a line."""
     found = [] if status.spent is None else [text.spent(status.spent)]
     exhausted = (one for one in status.conditions if (one.type, one.status) == (conditions.BUDGET_EXHAUSTED, "True"))
@@ -166,7 +166,7 @@ def compared(comparison: Comparison) -> str:
     return f"{comparison.verdict.value}, compared with {comparison.baseline}: {comparison.sentence}."
 
 
-def waits_for(status: FullStatus | GpuBenchmarkStatus) -> Condition | None:
+def waits_for(status: BenchmarkProgress) -> Condition | None:
     """The condition that says why nothing goes on; None where something does, or all is over."""
     if conditions.holds(status.conditions, conditions.FINISHED):
         return None
@@ -178,11 +178,11 @@ def waits_for(status: FullStatus | GpuBenchmarkStatus) -> Condition | None:
     return next((found for found in status.conditions if found.reason == conditions.WAITING_FOR_POOLS), None)
 
 
-def _points(status: FullStatus | GpuBenchmarkStatus) -> str | None:
+def _points(status: BenchmarkProgress) -> str | None:
     return None if status.points_done is None else f"{status.points_done} points have ended"
 
 
-def _trials(status: FullStatus | GpuBenchmarkStatus) -> str | None:
+def _trials(status: BenchmarkProgress) -> str | None:
     """How far a study is that goes on; when it is over, its table says how often each point was measured."""
     if status.trials is None or conditions.holds(status.conditions, conditions.FINISHED):
         return None

@@ -18,7 +18,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from gpubench.analysis import text
-from gpubench.api.benchmark_status import FullStatus, GpuBenchmarkStatus
+from gpubench.api.benchmark_status import BenchmarkProgress
 from gpubench.report.tables import Table
 from gpubench.sanitize import printable
 from gpubench.scheduler.actions import Event, Gang
@@ -133,7 +133,7 @@ class Progression:
         mark = "" if happening.type == "Normal" else "warning: "
         self.line(f"{mark}{happening.message}")
 
-    def progressed(self, status: FullStatus | GpuBenchmarkStatus, running: Gang | None) -> None:
+    def progressed(self, status: BenchmarkProgress, running: Gang | None) -> None:
         """Where the study stands."""
         if status.trials is None:
             return

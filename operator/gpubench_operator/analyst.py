@@ -248,14 +248,12 @@ def stored(key: tuple[str, str], uid: str, analysis: Analysis, version: int) -> 
         ledger_version=version,
         sha256=hashlib.sha256(text.encode()).hexdigest(),
     )
-    return Made(
-        status.findings(analysis, stored=reference), parts, exporter.lines_of(exporter.analysis_samples(key, analysis))
-    )
+    return Made(status.findings(analysis, stored=reference), parts, exporter.analysis_lines(key, analysis))
 
 
 def _lines_of(key: tuple[str, str], parts: Sequence[str], reference: AnalysisReference) -> exporter.Lines | None:
     analysis = analyze.read(parts, reference)
-    return None if analysis is None else exporter.lines_of(exporter.analysis_samples(key, analysis))
+    return None if analysis is None else exporter.analysis_lines(key, analysis)
 
 
 def _forget(uid: str) -> None:

@@ -153,6 +153,11 @@ def analysis_samples(study: tuple[str, str], analysis: Analysis) -> Samples:
     return samples
 
 
+def analysis_lines(study: tuple[str, str], analysis: Analysis) -> Lines:
+    """The same, as it is written."""
+    return lines_of(analysis_samples(study, analysis))
+
+
 def lines_of(samples: Samples) -> Lines:
     """As they are written, in both formats alike: they are gauges."""
 

@@ -118,11 +118,9 @@ class Store:
 
     async def analysis(self, study: observed.Study) -> tuple[str, ...]:
         """The parts of the analysis that the status refers to, as they are stored: perhaps by somebody else."""
-        reference = study.status.analysis
-        numbers = range(0 if reference is None else reference.parts)
-        found = [names.analysis_name(study.name, study.uid, part=number) for number in numbers]
+        found = () if study.status.analysis is None else study.status.analysis.config_maps
         bodies = [await self._api.get(kube.CONFIG_MAPS, name=name, namespace=study.namespace) for name in found]
-        return tuple(((body or {}).get("data") or {}).get(manifests.ANALYSIS_KEY, "") for body in bodies)
+        return tuple(map(manifests.read_analysis_part, bodies))
 
     async def read_analysis(self, study: observed.Study) -> Analysis:
         """The analysis of a benchmark; ValidationError where it cannot be read. Without a stored one, an empty one.

@@ -172,8 +172,8 @@ async def test_after_a_restart_a_finished_benchmark_has_its_series_whatever_beca
     name = AnalysisReference.model_validate(body["status"]["analysis"]).config_map
     stored = next(one for one in world.api.all(kube.CONFIG_MAPS) if kube.name_of(one) == name)
     if change == "another text":
-        text = stored["data"][manifests.ANALYSIS_KEY].replace('"mean":', '"mean":9', 1)
-        world.api.put(kube.CONFIG_MAPS, {**stored, "data": {manifests.ANALYSIS_KEY: text}})
+        text = manifests.read_analysis_part(stored).replace('"mean":', '"mean":9', 1)
+        world.api.put(kube.CONFIG_MAPS, {**stored, "data": {"analysis.json": text}})
     if change == "no ConfigMap":
         world.api.remove(kube.CONFIG_MAPS, name=name, namespace="default")
     writes = len(world.api.writes)

@@ -7,7 +7,6 @@ from concurrent import futures
 from typing import Any
 
 import builders
-from gpubench import names
 from gpubench.analysis import analyze, status
 from gpubench.api.benchmark_status import Analysis, AnalysisReference, FullStatus, GpuBenchmarkStatus
 from gpubench.scheduler import manifests
@@ -63,9 +62,7 @@ def full(body: Mapping[str, Any], config_map: Callable[[str], Any]) -> dict[str,
     if "analysis" not in shown:
         return shown
     reference = AnalysisReference.model_validate(shown["analysis"])
-    name, uid = body["metadata"]["name"], body["metadata"]["uid"]
-    bodies = [config_map(names.analysis_name(name, uid, part=part)) for part in range(reference.parts)]
-    found = analyze.read([one["data"][manifests.ANALYSIS_KEY] for one in bodies], reference)
+    found = analyze.read([manifests.read_analysis_part(config_map(one)) for one in reference.config_maps], reference)
     assert found is not None, "its hash is not the one in the status"
     own = {field: value for field, value in shown.items() if field not in ("analysis", "results", "best")}
     return {**own, **found.to_wire()}
@@ -85,9 +82,8 @@ def of_cluster(get: Callable[[str], Any], *, namespace: str, name: str) -> dict[
 def observe(figures: exporter.Figures, key: queue.Key, body: Mapping[str, Any]) -> None:
     """A benchmark with its analysis in its status, as an operator sees it."""
     whole = FullStatus.model_validate(body["status"])
-    study = Study.of_spec(builders.spec(), namespace=key.namespace, name=key.name, uid=body["metadata"]["uid"])
-    figures.observe(key, {**body, "status": stored(study, whole)[0]})
-    made = analyst.stored((key.namespace, key.name), study.uid, _analysis(whole), version=0)
+    made = analyst.stored((key.namespace, key.name), body["metadata"]["uid"], _analysis(whole), version=0)
+    figures.observe(key, {**body, "status": _short(whole, made.found).to_wire()})
     figures.take(key, made.sha256, made.lines)
 
 

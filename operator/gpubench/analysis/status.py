@@ -84,7 +84,7 @@ def status(
     return GpuBenchmarkStatus(
         phase=_phase(study, found, is_final=is_final, exhausted=step.exhausted),
         observed_generation=study.generation,
-        conditions=_conditions(study, plan, step, found, states, now=now, failure=failure),
+        conditions=_conditions(study, plan, step, found, states, now=now, is_final=is_final, failure=failure),
         points=_points(states),
         points_done=f"{_done(states)}/{len(states)}",
         trials=_trials(plan, states, step.trials),
@@ -250,6 +250,7 @@ def _conditions(
     states: Sequence[PointState],
     *,
     now: float,
+    is_final: bool,
     failure: str | None,
 ) -> tuple[Condition, ...]:
     exhausted, admission, pending = step.exhausted, step.admission, step.pending
@@ -273,7 +274,7 @@ def _conditions(
         text = "what is left to do fits into the budget, or there is none"
         of_budget = [make(conditions.BUDGET_EXHAUSTED, False, conditions.WITHIN_BUDGET, text)]
     progress = f"{_done(states)} of {len(states)} points have ended"
-    if _is_final(study, step, states, found, failure=failure):
+    if is_final:
         compared = study.status.comparison if found is None else found.comparison
         well, reason, sentence = _conclusion(study, states, found, exhausted=exhausted, failure=failure)
         return (

@@ -207,6 +207,12 @@ class AnalysisReference(FrozenModel):
     ledger_version: int = Field(description="Attempts that had ended and environments that were known.")
     sha256: str = Field(max_length=64, description="Of its whole text, in hexadecimal digits.")
 
+    @property
+    def config_maps(self) -> tuple[str, ...]:
+        """Names of all its ConfigMaps, in the order of the text."""
+        stem = self.config_map.removesuffix("0")
+        return tuple(f"{stem}{part}" for part in range(self.parts))
+
 
 class Condition(condition.Condition):
     """A condition in the form of metav1.Condition."""
@@ -214,7 +220,7 @@ class Condition(condition.Condition):
     observed_generation: int | None = Field(None, description="Generation of the spec that this speaks of.")
 
 
-class _Progress(FrozenModel):
+class BenchmarkProgress(FrozenModel):
     """How far a benchmark has come."""
 
     phase: str | None = Field(None, max_length=32, description="One word for the STATUS column.")
@@ -243,7 +249,7 @@ class _Progress(FrozenModel):
     )
 
 
-class GpuBenchmarkStatus(_Progress):
+class GpuBenchmarkStatus(BenchmarkProgress):
     """What was found so far, in short."""
 
     results: tuple[PointSummary, ...] = Field(
@@ -290,5 +296,5 @@ class Analysis(FrozenModel):
     answer: str | None = Field(None, max_length=2048, description="What the figures say, in a sentence or two.")
 
 
-class FullStatus(Analysis, _Progress):
+class FullStatus(Analysis, BenchmarkProgress):
     """The status of a benchmark with the whole analysis in it, as a results folder keeps it."""

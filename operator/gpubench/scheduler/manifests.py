@@ -30,7 +30,7 @@ _SET_BY_THE_PLACE = frozenset(
     }
 )
 _PLAN_KEY = "plan.json"
-ANALYSIS_KEY = "analysis.json"
+_ANALYSIS_KEY = "analysis.json"
 _SCRATCH = "/tmp"  # noqa: S108  # an emptyDir of the pod: its root file system is read-only
 _LAUNCHER = ("python", "-m", "gpubench_jobs.launcher")
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108  # an emptyDir in memory
@@ -72,7 +72,12 @@ def analysis_config_map(study: Study, part: int, text: str) -> Manifest:
     """One part of the analysis: derived, and found by the status."""
     name = names.analysis_name(study.name, study.uid, part=part)
     metadata = _metadata(study, name, names.COMPONENT_ANALYSIS)
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {ANALYSIS_KEY: text}}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {_ANALYSIS_KEY: text}}
+
+
+def read_analysis_part(config_map: Mapping[str, Any] | None) -> str:
+    """The text in it; nothing where it is gone, or another one."""
+    return str(((config_map or {}).get("data") or {}).get(_ANALYSIS_KEY, ""))
 
 
 def service(study: Study) -> Manifest:
