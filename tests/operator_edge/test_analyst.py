@@ -180,3 +180,20 @@ async def test_after_a_restart_a_finished_benchmark_has_its_series_whatever_beca
     assert await restarted(world) == before
     assert len(world.api.writes) == writes
     assert world.api.all(kube.BENCHMARKS) == (body,)
+
+
+async def test_an_analysis_of_several_parts_is_read_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(analyze, "_PART_BYTES_MAX", 1000)
+    world = World(repeats=1)
+    await world.finish()
+    (body,) = world.api.all(kube.BENCHMARKS)
+    reference = AnalysisReference.model_validate(body["status"]["analysis"])
+    there = {kube.name_of(one) for one in world.api.all(kube.CONFIG_MAPS) if "-analysis-" in kube.name_of(one)}
+    assert set(reference.config_maps) == there
+    assert reference.parts > 2
+    assert [result["state"] for result in world.status()["results"]] == ["Measured"] * 2  # joined, and of that hash
+
+
+def test_a_part_ends_between_two_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(analyze, "_PART_BYTES_MAX", 4)
+    assert analyze.cut("測測a測") == ("測", "測a", "測")
