@@ -36,7 +36,7 @@ demo: ready ## Embedded Kubernetes, operator and quickstart study, from apply to
 	$(SUPPORT) $(PYTHON) tests/cluster/demo.py
 
 run: $(HOROVOD) ## The same study on this machine without a cluster
-	$(VENV)/bin/gpubench run jobs/studies/quickstart.yaml
+	$(VENV)/bin/gpubench run jobs/examples/quickstart.yaml
 
 studies: $(HOROVOD) ## The published studies in their small form on this machine: every workload of theirs, one after the other
 	failed=0; for study in initialized-2017 keras-2017 parkopedia-2018 tweets-2018; do \

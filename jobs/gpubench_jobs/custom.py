@@ -5,7 +5,7 @@
 
 `build` runs once in every rank, after Horovod has come up and the precision was set, and must give every rank the same
 network; its first weights need not be equal, rank 0's are sent to all. It neither reduces gradients nor pins devices.
-Modules beside the file can be imported. `jobs/studies/own/model.py` is an example.
+Modules beside the file can be imported. `jobs/examples/own/model.py` is an example.
 
 Forward and backward pass run a few times more than there are steps (`train.Computing`). Every tf.Variable is put back
 afterwards, one that the loss itself assigns as well; what a loss keeps elsewhere (by tf.py_function, in a table, in

@@ -371,7 +371,7 @@ def _read_pools(place: Cluster, pools: list[GpuPool]) -> Iterator[Finding]:
             area="pools",
             state=State.WARNING,
             says=f"there is no {names.POOL_KIND}",
-            remedy="gpubench pools discover proposes them from the nodes; or take one of jobs/studies/pools",
+            remedy="gpubench pools discover proposes them from the nodes; or take one of jobs/examples/pools",
         )
 
 
@@ -475,7 +475,7 @@ def discover_pools(arguments: argparse.Namespace) -> int:
     if not found.pools:
         raise Refusal(
             f"none of the {len(nodes)} nodes suggests a {names.POOL_KIND}: where nodes come only when a pod asks for "
-            "them, write the pool by hand (examples: jobs/studies/pools)"
+            "them, write the pool by hand (examples: jobs/examples/pools)"
         )
     terminal.write("".join(_commented(_HEAD)) + "---\n" + "---\n".join(map(proposal_document, found.pools)))
     return terminal.EXIT_DONE

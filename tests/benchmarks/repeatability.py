@@ -32,7 +32,7 @@ from gpubench.analysis import text
 from gpubench.api.point_result import PointResult
 from gpubench_cli import results
 
-QUICKSTART = Path(__file__).parents[2] / "jobs/studies/quickstart.yaml"
+QUICKSTART = Path(__file__).parents[2] / "jobs/examples/quickstart.yaml"
 RUN = (sys.executable, "-P", "-m", "gpubench_cli", "run")
 
 

@@ -11,7 +11,7 @@ import pytest
 import command_line
 from resealed import text_of
 
-STUDY = (Path(__file__).parents[2] / "jobs/studies/quickstart.yaml").read_text()
+STUDY = (Path(__file__).parents[2] / "jobs/examples/quickstart.yaml").read_text()
 
 AWAY = """\
 apiVersion: v1

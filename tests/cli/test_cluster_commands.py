@@ -27,7 +27,7 @@ from gpubench_cli import results
 from gpubench_cluster import kube
 from world import decide
 
-QUICKSTART = Path(__file__).parents[2] / "jobs/studies/quickstart.yaml"
+QUICKSTART = Path(__file__).parents[2] / "jobs/examples/quickstart.yaml"
 PATIENCE_SECONDS = 60.0
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The examples of a workload of one's own and of the bare collective run as they stand in jobs/studies, shortened."""
+"""The examples of a workload of one's own and of the bare collective run as they stand in jobs/examples, shortened."""
 
 from collections.abc import Mapping, Set
 from pathlib import Path
@@ -11,7 +11,7 @@ import command_line
 from gpubench.api.point_result import PointResult, PointState
 from gpubench_cli import results
 
-STUDIES = Path(__file__).parents[2] / "jobs" / "studies"
+EXAMPLES = Path(__file__).parents[2] / "jobs" / "examples"
 #: Measured: 10 to 55 s on two busy cores, most of it `import tensorflow`; six times as much for a slower machine.
 PATIENCE_SECONDS = 330.0
 OK, NOT_ALL = frozenset({0}), 1  # exit codes
@@ -20,8 +20,8 @@ pytestmark = pytest.mark.usefixtures("horovod", "two_cores")
 
 
 def run(study: str, folder: Path, shorter: Mapping[str, str], *, codes: Set[int] = OK) -> tuple[PointResult, ...]:
-    """The results of a study of jobs/studies, run once as a user runs it."""
-    text = (STUDIES / study).read_text(encoding="utf-8")
+    """The results of a study of jobs/examples, run once as a user runs it."""
+    text = (EXAMPLES / study).read_text(encoding="utf-8")
     for old, new in {"repeats: {min: 3}": "repeats: {min: 1}", **shorter}.items():
         assert old in text
         text = text.replace(old, new)
@@ -67,6 +67,6 @@ def test_the_collective_alone_has_a_bandwidth_and_no_efficiency(tmp_path: Path) 
 
 @pytest.mark.parametrize(("study", "program"), [("own-model.yaml", "model.py"), ("own-container.yaml", "train.py")])
 def test_the_program_in_the_study_is_the_one_beside_it(study: str, program: str) -> None:
-    documents = list(yaml.safe_load_all((STUDIES / study).read_text(encoding="utf-8")))
+    documents = list(yaml.safe_load_all((EXAMPLES / study).read_text(encoding="utf-8")))
     config_map = next(document for document in documents if document["kind"] == "ConfigMap")
-    assert config_map["data"] == {program: (STUDIES / "own" / program).read_text(encoding="utf-8")}
+    assert config_map["data"] == {program: (EXAMPLES / "own" / program).read_text(encoding="utf-8")}

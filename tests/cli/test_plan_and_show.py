@@ -27,7 +27,7 @@ from gpubench_cli import __main__ as program
 from gpubench_cli import documents
 from gpubench_cli.results import ResultsFolder, Summary
 
-QUICKSTART = Path(__file__).parents[2] / "jobs/studies/quickstart.yaml"
+QUICKSTART = Path(__file__).parents[2] / "jobs/examples/quickstart.yaml"
 
 MEASURED = PointResult(
     workload="mnist_cnn",

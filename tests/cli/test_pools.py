@@ -16,7 +16,7 @@ from gpubench.analysis import node_facts, proposals
 from gpubench.api.pool import GpuPool
 from gpubench_cli import documents
 
-POOLS = Path(__file__).parents[2] / "jobs/studies/pools"
+POOLS = Path(__file__).parents[2] / "jobs/examples/pools"
 NODES = Path(__file__).parents[1] / "core/nodes"
 
 
@@ -112,7 +112,7 @@ def test_pools_of_a_clusters_nodes_can_be_applied_and_are_then_left_out(
         served_api.kubectl("delete", names.POOL_PLURAL, "gke-l4")
 
 
-# --- the pools of jobs/studies/pools ----------------------------------------------------------------------------------
+# --- the pools of jobs/examples/pools ----------------------------------------------------------------------------------
 
 PLACES = {"gke": ("gke",), "eks": ("eks",), "karpenter": ("eks",), "networks": ("eks",), "own-box": ()}
 

@@ -12,7 +12,7 @@ import command_line
 from gpubench.schedule import cron
 from gpubench_cli import documents, plan, run
 
-SCHEDULES = Path(__file__).parents[2] / "jobs" / "studies" / "schedules"
+SCHEDULES = Path(__file__).parents[2] / "jobs" / "examples" / "schedules"
 FILE = (SCHEDULES / "recurring-task-gke.yaml").read_text()
 
 

@@ -11,8 +11,9 @@ from gpubench_cli import __main__ as program
 from gpubench_cli import documents, run
 from gpubench_cli.machine import Gpu, Machine
 
-STUDIES = sorted((Path(__file__).parents[2] / "jobs/studies").glob("*.yaml"))
-QUICKSTART = Path(__file__).parents[2] / "jobs/studies/quickstart.yaml"
+JOBS = Path(__file__).parents[2] / "jobs"
+STUDIES = sorted([*(JOBS / "examples").glob("*.yaml"), *(JOBS / "studies").glob("*.yaml")])
+QUICKSTART = Path(__file__).parents[2] / "jobs/examples/quickstart.yaml"
 KERAS = Path(__file__).parents[2] / "jobs/studies/keras-2017.yaml"
 
 

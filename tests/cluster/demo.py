@@ -18,7 +18,7 @@ import installation
 from cluster import Cluster, ClusterError
 
 HERE = Path(__file__).resolve().parent
-STUDY = installation.REPOSITORY / "jobs" / "studies" / "quickstart.yaml"
+STUDY = installation.REPOSITORY / "jobs" / "examples" / "quickstart.yaml"
 NAME = "quickstart"
 WATCH_SECONDS = 900
 

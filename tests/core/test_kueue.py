@@ -336,12 +336,12 @@ def test_what_kueue_says_last_of_a_jobs_workload_is_found() -> None:
 
 
 def test_the_flavors_of_the_example_are_the_pools_that_they_are_named_after() -> None:
-    studies = Path(__file__).resolve().parents[2] / "jobs" / "studies"
+    examples = Path(__file__).resolve().parents[2] / "jobs" / "examples"
     pools = {
         body["metadata"]["name"]: GpuPoolSpec.model_validate(body["spec"])
-        for body in yaml.safe_load_all((studies / "pools" / "gke.yaml").read_text())
+        for body in yaml.safe_load_all((examples / "pools" / "gke.yaml").read_text())
     }
-    bodies = list(yaml.safe_load_all((studies / "queues" / "gke.yaml").read_text()))
+    bodies = list(yaml.safe_load_all((examples / "queues" / "gke.yaml").read_text()))
     (queue,) = (body for body in bodies if body["kind"] == "ClusterQueue")
     quotas = {flavor["name"]: flavor["resources"] for flavor in queue["spec"]["resourceGroups"][0]["flavors"]}
     flavors = {body["metadata"]["name"]: body["spec"] for body in bodies if body["kind"] == "ResourceFlavor"}

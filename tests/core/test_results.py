@@ -220,7 +220,7 @@ def test_a_base_that_is_never_run_itself_is_told() -> None:
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("python 3.11.8", "python 3.11.8"),  # what jobs/studies/own/train.py writes
+        ("python 3.11.8", "python 3.11.8"),  # what jobs/examples/own/train.py writes
         ("", None),
         ("x" * 60, "ilzns4zvm2py"),
         ("two\nlines", "5xemckcfqxlq"),

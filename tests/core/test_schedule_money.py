@@ -17,7 +17,7 @@ from gpubench.schedule import cron, monthly
 from gpubench.schedule.history import Entry, Held
 
 ROOT = Path(__file__).parents[2]
-MANIFEST = ROOT / "jobs" / "studies" / "schedules" / "cheap-cron-2018.yaml"
+MANIFEST = ROOT / "jobs" / "examples" / "schedules" / "cheap-cron-2018.yaml"
 GOLDEN = Path(__file__).parent / "published" / "golden.csv"
 NOW = "2018-11-20T00:00:00Z"
 

@@ -28,7 +28,7 @@ from gpubench import names
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CHART = REPOSITORY / "charts" / "gpubench"
-QUICKSTART = REPOSITORY / "jobs" / "studies" / "quickstart.yaml"
+QUICKSTART = REPOSITORY / "jobs" / "examples" / "quickstart.yaml"
 RELEASE = "gpubench"
 SYSTEM = "gpubench-system"
 STUDIES = "studies"

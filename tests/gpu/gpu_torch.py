@@ -186,7 +186,7 @@ def compare(findings, training, case, block_seconds):
 
 
 def train(options):
-    """The contract is that of jobs/studies/own/train.py, with one worker."""
+    """The contract is that of jobs/examples/own/train.py, with one worker."""
     told = json.loads(os.environ.get("GPUBENCH_ASSIGNMENT", "{}"))
     batch, seconds = told.get("batchPerWorker", options.batch[0]), told.get("measureSeconds", options.seconds)
     backend = join(options, distributed.HashStore())

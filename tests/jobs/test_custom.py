@@ -19,7 +19,7 @@ from gpubench_jobs.failures import RankError
 from gpubench_jobs.models.recipe import Recipe
 from gpubench_jobs.worker import builder, explain, train
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "jobs/studies/own"
+EXAMPLES = Path(__file__).resolve().parents[2] / "jobs/examples/own"
 GOOD = (EXAMPLES / "model.py").read_text()
 
 

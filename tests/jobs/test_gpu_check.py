@@ -206,7 +206,7 @@ def test_what_this_machine_has_and_lacks(nvidia: Made) -> None:
 
 
 def test_the_harness_beside_the_same_program_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu_steps, "TORCH", (sys.executable, str(ROOT / "jobs" / "studies" / "own" / "train.py")))
+    monkeypatch.setattr(gpu_steps, "TORCH", (sys.executable, str(ROOT / "jobs" / "examples" / "own" / "train.py")))
     monkeypatch.setattr(gpu_steps, "MEASURE_SECONDS", 1)
     options = Namespace(out=Path("harness.part"), program="harness", resource="", batch=32, torch="")
     assert gpu_steps.harness(options) == 0

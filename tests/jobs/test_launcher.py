@@ -148,7 +148,7 @@ def slowly(points):
 
 def test_a_rank_that_is_alive_and_gets_nowhere_is_named_as_stalled(pods: Pods, tmp_path: Path) -> None:
     """Not stopped, not dead: its data simply do not come any more."""
-    example = (Path(__file__).resolve().parents[2] / "jobs/studies/own/model.py").read_text()
+    example = (Path(__file__).resolve().parents[2] / "jobs/examples/own/model.py").read_text()
     points = "points(samples // setting.workers, seed=(setting.seed, setting.rank))"
     assert example.count(points) == 1
     file = tmp_path / "mine.py"

@@ -3,7 +3,7 @@
 
 from pathlib import Path
 
-FILE = Path(__file__).parents[2] / "jobs/studies/quickstart.yaml"
+FILE = Path(__file__).parents[2] / "jobs/examples/quickstart.yaml"
 
 
 def shortened(*, warm_up: str, duration: str) -> str:
