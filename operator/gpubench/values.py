@@ -11,7 +11,7 @@ from base64 import b32encode
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 from pydantic.alias_generators import to_camel
 
 
@@ -31,6 +31,10 @@ class FrozenModel(BaseModel):
         """The plain dict that is written to the API server or a file; absent values are left out, never null."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
+
+#: Beside a Literal of small words, which stand in sentences: on the wire they are CamelCase, as all enums of Kubernetes.
+FROM_CAMEL_CASE = BeforeValidator(lambda word: word.lower() if isinstance(word, str) else word)
+TO_CAMEL_CASE = PlainSerializer(str.capitalize, when_used="json")
 
 _Number = TypeVar("_Number")
 _Other = TypeVar("_Other")

@@ -532,7 +532,7 @@ class LocalRun:
             self._reporter.happened(event)
         if status != self._status:
             self._status = status
-            written = GpuBenchmarkStatus(conditions=status.conditions, started_at=status.started_at)
+            written = GpuBenchmarkStatus(conditions=status.conditions, start_time=status.start_time)
             self._study = self._study.model_copy(update={"status": written})
             machine = self._place.machine.name
             self._place.folder.write(

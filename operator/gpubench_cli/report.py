@@ -101,7 +101,7 @@ def of_cluster(place: results.Place, name: str) -> Reported:
     status = results.status_of(place, name, body)
     plan: Plan | None = None
     environments: tuple[Environment, ...] = ()
-    if status.started_at is not None:
+    if status.start_time is not None:
         plan, ledger = results.plan_and_ledger(place.config_maps(metadata["uid"]), name=name, uid=metadata["uid"])
         environments = ledger.environments
     return Reported(

@@ -261,7 +261,7 @@ def watch(arguments: argparse.Namespace) -> int:
     with cluster.connect(arguments.namespace) as place:
         first = read_patiently(lambda: place.benchmark(arguments.name), retry=())  # a wrong name is said at once
         status = results.read_status(first.get("status"), name=arguments.name)
-        began_at = epoch_seconds(status.started_at) if status.started_at else None
+        began_at = epoch_seconds(status.start_time) if status.start_time else None
         with terminal.Progression(name=arguments.name, began_at=began_at) as progression:
             status = follow(
                 lambda: place.benchmark(arguments.name),

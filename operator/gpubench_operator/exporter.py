@@ -205,7 +205,7 @@ def _add_progress(samples: Samples, study: tuple[str, str], status: GpuBenchmark
     def add(metric: metrics.Metric, value: float, *label: str) -> None:
         samples.setdefault(metric.name, []).append(((*study, *label), value))
 
-    for metric, moment in ((metrics.STARTED, status.started_at), (metrics.FINISHED, status.finished_at)):
+    for metric, moment in ((metrics.STARTED, status.start_time), (metrics.FINISHED, status.completion_time)):
         if moment is not None:
             add(metric, units.epoch_seconds(moment))
     for condition in status.conditions:

@@ -65,7 +65,7 @@ def _status(raw: Mapping[str, Any]) -> GpuBenchmarkStatus:
     try:
         return GpuBenchmarkStatus.model_validate(raw)
     except ValidationError:
-        kept = {name: raw[name] for name in ("conditions", "startedAt") if name in raw}
+        kept = {name: raw[name] for name in ("conditions", "startTime") if name in raw}
         return GpuBenchmarkStatus.model_validate(kept)
 
 

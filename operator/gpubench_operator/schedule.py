@@ -382,7 +382,7 @@ def _run(body: kube.Object, *, archived: bool) -> Run:
     finished = kube.condition(body, conditions.FINISHED)
     ended = None
     if finished is not None and finished.get("reason") != conditions.ANALYSIS_FAILED:  # its figures follow
-        told = observe.seconds((body.get("status") or {}).get("finishedAt"))
+        told = observe.seconds((body.get("status") or {}).get("completionTime"))
         ended = told or observe.seconds(finished.get("lastTransitionTime")) or created
     return Run(
         name=metadata["name"],

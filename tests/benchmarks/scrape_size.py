@@ -61,14 +61,14 @@ def point(workers: int) -> dict[str, Any]:
         "globalBatch": 64 * workers,
         "precision": "mixed_float16",
         "state": "Measured",
-        "throughput": interval(812.25 * workers),
-        "scaling": [{"kind": "weak", "baselineWorkers": 1, "efficiency": interval(0.9)}],
+        "samplesPerSecond": interval(812.25 * workers),
+        "scaling": [{"kind": "Weak", "baselineWorkers": 1, "efficiency": interval(0.9)}],
         "cost": {"perMillionSamples": amount("1.25")},
         "goals": [{"name": "imagenet", "hours": interval(10.0), "cost": amount("36.5")}],
         "relative": {"throughput": interval(4.0), "time": interval(0.25), "cost": interval(1.5)},
         "bill": {"total": "0.07", "currency": "USD", "attempts": 3, "parts": parts},
-        "gpu": {"utilization": 0.95, "memoryPeak": 30_000_000_000, "watts": 350.0, "throttled": 0.0},
-        "host": {"processors": 3.2, "memoryPeak": 4_000_000_000},
+        "gpu": {"utilization": 0.95, "memoryPeakBytes": 30_000_000_000, "watts": 350.0, "throttled": 0.0},
+        "host": {"processors": 3.2, "memoryPeakBytes": 4_000_000_000},
     }
 
 
@@ -80,7 +80,7 @@ def study() -> dict[str, Any]:
             "trials": {"total": 3 * POINTS, "finished": 3 * POINTS},
             "attempts": {"started": 3 * POINTS, "succeeded": 3 * POINTS},
             "spent": {"amount": "12.31", "currency": "USD", "clock": "of pods"},
-            "startedAt": "2026-11-01T12:00:00Z",
+            "startTime": "2026-11-01T12:00:00Z",
             "results": [point(workers) for workers in range(1, POINTS + 1)],
         },
     }

@@ -84,7 +84,7 @@ def set_status(cluster: Cluster, namespace: str, *, finished: int, succeeded: bo
     }
     status = {
         "phase": "Running" if succeeded is None else "Succeeded" if succeeded else "Failed",
-        "startedAt": moment,
+        "startTime": moment,
         "trials": {"total": 6, "finished": finished},
         "conditions": conditions,
         "results": [point],

@@ -162,7 +162,7 @@ def slower(text: str) -> str:
     return text_of(record)
 
 
-@pytest.mark.parametrize("name", ["cost", "throughput", "environment", "values"])
+@pytest.mark.parametrize("name", ["cost", "samplesPerSecond", "environment", "values"])
 def test_a_figure_that_was_removed_after_the_export_is_found(real_folder: Path, tmp_path: Path, name: str) -> None:
     folder = exported(tmp_path / "out", StandInCluster(real_folder))
 

@@ -141,7 +141,7 @@ def test_the_rows_of_the_1080_ti_are_those_that_were_printed(shown: Mapping[str,
                 "office-box": (435, 482, 556, 649, 825, 947, 314, 418, 498)}  # fmt: skip
     for pool, rates in expected.items():
         points = [one for one in shown["parkopedia-2018"]["status"]["results"] if one["pool"] == pool]
-        found = {(one["workload"], one["batchPerWorker"]): one["throughput"] for one in points}
+        found = {(one["workload"], one["batchPerWorker"]): one["samplesPerSecond"] for one in points}
         cells = [(workload, batch) for workload in ("inception3", "resnet50", "vgg16") for batch in (16, 32, 64)]
         assert [found[cell] for cell in cells] == [{"mean": rate} for rate in rates]
         assert {one["basis"] for one in points} == {"Imported"}
@@ -168,7 +168,7 @@ def test_what_stands_in_charts_only_is_not_published(shown: Mapping[str, Any], f
     results = shown["parkopedia-2018"]["status"]["results"]
     rented = [one for one in results if one["pool"] not in ("desktop", "office-box")]
     assert {one["state"] for one in rented} == {"NotPublished"}
-    assert [one for one in rented if "throughput" in one or "cost" in one or one["goals"]] == []
+    assert [one for one in rented if "samplesPerSecond" in one or "cost" in one or one["goals"]] == []
     _, text, _ = command("show", str(folders["parkopedia-2018"]))
     assert re.search(r"vgg16 +p2\.xlarge +1 +64 .* not published ", text)
 
@@ -255,8 +255,8 @@ def test_a_training_of_one_run_has_its_seconds_and_no_interval(shown: Mapping[st
     training = found["training"]
     assert training["seconds"] == {"mean": 64.545583}
     assert (training["firstEpochSeconds"], training["epochs"]) == (3.610942, 20)
-    assert training["quality"] == {"metric": "accuracy", "final": {"mean": 0.9833}}
-    assert "throughput" not in found
+    assert training["quality"] == {"metric": "Accuracy", "final": {"mean": 0.9833}}
+    assert "samplesPerSecond" not in found
     assert found["repeats"] == 1
     assert set(found["cost"]) == {"perRun"}
 
@@ -326,7 +326,7 @@ def test_an_own_machine_pays_for_itself_when_it_was_said_to(
 def test_where_only_ratios_were_printed_no_point_has_a_speed_of_its_own(shown: Mapping[str, Any]) -> None:
     results = shown["initialized-2017"]["status"]["results"]
     assert {one["state"] for one in results} == {"NotPublished"}
-    assert [one for one in results if "throughput" in one] == []
+    assert [one for one in results if "samplesPerSecond" in one] == []
     (own,) = [one for one in results if one["pool"] == "own-machine"]
     assert own["reason"] == "not published: only that it was 167 times as fast as macbook-pro, 1 worker"
 
@@ -424,10 +424,10 @@ def results_of(folder: Path) -> list[Any]:
 def test_three_runs_have_an_interval_and_two_have_none(tmp_path: Path) -> None:
     one, two = results_of(own_folder(tmp_path))
     assert one["values"] == [100.0, 104.0, 96.0]
-    assert one["throughput"]["mean"] == pytest.approx(100)
+    assert one["samplesPerSecond"]["mean"] == pytest.approx(100)
     # Student's t, two degrees of freedom: 4.3027 times 4 over the root of 3.
-    assert one["throughput"]["high"] == pytest.approx(109.94, abs=0.01)
-    assert two["throughput"] == {"mean": 150.5}
+    assert one["samplesPerSecond"]["high"] == pytest.approx(109.94, abs=0.01)
+    assert two["samplesPerSecond"] == {"mean": 150.5}
     (line,) = two["scaling"]
     assert line["efficiency"] == {"mean": pytest.approx(0.7525)}
     assert two["cost"]["perMillionSamples"]["currency"] == "EUR"

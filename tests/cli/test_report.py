@@ -289,7 +289,7 @@ class StandInCluster:
         return self._stored()[1].get(name)
 
     def _stored(self) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-        return stored_analysis.stored(self._study, self._summary.status.model_copy(update={"started_at": measured.AT}))
+        return stored_analysis.stored(self._study, self._summary.status.model_copy(update={"start_time": measured.AT}))
 
     def config_maps(self, uid: str) -> tuple[dict[str, Any], ...]:
         assert uid == self._summary.uid

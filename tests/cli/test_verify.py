@@ -123,7 +123,7 @@ def test_any_changed_figure_of_a_point_is_found_by_computing_it_again(folder: Pa
     results = json.loads(content)["status"]["results"]
     places = list(figures(results))
     names = {place[-1] if place[-1] != "mean" else place[-2] for place in places}
-    assert names >= {"throughput", "perMillionSamples"}
+    assert names >= {"samplesPerSecond", "perMillionSamples"}
     assert names & {"efficiency", "low", "high"} or {"seconds", "final", "best", "hours", "perRun"} <= names
     for place in places:
         path.write_text(text_of(changed_at(record_in(content), ("status", "results", *place))))
@@ -202,7 +202,7 @@ def test_a_figure_may_differ_as_two_machines_differ_in_their_last_bits(quickstar
     def other(text: str) -> str:
         summary = record_in(text)
         point = summary["status"]["results"][0]
-        point["throughput"] = {name: value * (1 + relative) for name, value in point["throughput"].items()}
+        point["samplesPerSecond"] = {name: value * (1 + relative) for name, value in point["samplesPerSecond"].items()}
         return text_of(summary)
 
     change(quickstart / "status.json", other)
@@ -331,7 +331,7 @@ def test_a_recorded_run_holds_and_a_program_of_ones_own_has_no_windows(
     assert ("programs of your own" in capsys.readouterr().out) == (name == "own-container")
 
 
-@pytest.mark.parametrize("name", ["cost", "scaling", "throughput", "low", "high", "values", "environment"])
+@pytest.mark.parametrize("name", ["cost", "scaling", "samplesPerSecond", "low", "high", "values", "environment"])
 def test_a_figure_that_was_removed_is_found(quickstart: Path, name: str) -> None:
     change(quickstart / "status.json", lambda text: text_of(without(record_in(text), name)))
     assert any(name in finding for finding in found(quickstart))

@@ -400,7 +400,7 @@ def test_killed_between_any_two_writes_the_study_ends_as_if_nothing_had_happened
 def facts(status: FullStatus) -> dict[str, object]:
     """A status without the times at which things happened, and what is made of them."""
     wire = status.to_wire()
-    wire.pop("finishedAt")
+    wire.pop("completionTime")
     pools = wire.pop("goodput")["pools"]  # type: ignore[index]
     wire["interruptions"] = [(pool["pool"], pool["attempts"], pool["interruptions"]) for pool in pools]
     for entry in wire["conditions"]:  # type: ignore[attr-defined]

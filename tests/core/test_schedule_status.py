@@ -113,7 +113,7 @@ def test_the_newest_runs_are_listed_first_and_counted_all() -> None:
     found = made(histories.of_speeds(steady(30)))
     assert found.runs_kept == 30
     assert len(found.last_results) == 20
-    assert found.last_results[0].scheduled_at > found.last_results[1].scheduled_at
+    assert found.last_results[0].scheduled_time > found.last_results[1].scheduled_time
     assert "samples/s" in found.last_results[0].sentence
 
 

@@ -212,7 +212,7 @@ def studied(options: Any, sweep: dict[str, Any], workers: list[int], *, alone: l
         ):
             subprocess.run([sys.executable, "-m", "gpubench_cli", *command], check=True)
         for point in json.loads(Path(folder, "status.json").read_text())["status"]["results"]:
-            values, interval = point["values"], point["throughput"]
+            values, interval = point["values"], point["samplesPerSecond"]
             findings.figure(f"gpubench run {turn}, {point['workers']} ranks", "samples/s", values)
             whole = len(values) == REPEATS and interval["low"] < interval["mean"] < interval["high"]
             findings.check("repeats and interval", [values, interval], f"{REPEATS} repeats", holds=whole)

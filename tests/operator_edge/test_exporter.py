@@ -86,7 +86,7 @@ def test_a_point_that_never_settled_has_no_series_that_is_ranked() -> None:
 
 
 def test_what_the_machine_did_has_series_as_far_as_it_is_known() -> None:
-    usage = {"gpu": {"utilization": 0.9, "watts": 700.0}, "host": {"processors": 1.5, "memoryPeak": 2_000_000_000}}
+    usage = {"gpu": {"utilization": 0.9, "watts": 700.0}, "host": {"processors": 1.5, "memoryPeakBytes": 2_000_000_000}}
     series = scrape_of({**POINT, **usage})
     found = {name: value for name, ((_, value), *_) in series.items() if "_gpu_" in name or "_rank_" in name}
     assert found == {
@@ -400,8 +400,8 @@ def test_times_advice_comparison_and_environment_of_a_study_have_series() -> Non
         figures,
         KEY,
         benchmark(
-            startedAt="2026-11-01T12:00:00Z",
-            finishedAt="2026-11-01T13:00:00Z",
+            startTime="2026-11-01T12:00:00Z",
+            completionTime="2026-11-01T13:00:00Z",
             best=best,
             comparison=compared,
             environments=[{"environment": "abc", "driver": "560.1"}],
@@ -464,7 +464,7 @@ def test_units_stand_in_the_names() -> None:
 def test_a_scrape_is_clean_openmetrics() -> None:
     figures, registry = exporter.Figures(), prometheus_client.CollectorRegistry()
     exporter.Health(registry).reconciled("done", 0.1)
-    stored_analysis.observe(figures, KEY, benchmark(results=[TRAINED], startedAt="2026-11-01T12:00:00Z"))
+    stored_analysis.observe(figures, KEY, benchmark(results=[TRAINED], startTime="2026-11-01T12:00:00Z"))
     text = b"".join(server.parts(registry, figures, openmetrics.exposition.generate_latest)).decode()
     read = openmetrics.parser.text_string_to_metric_families(text)  # type: ignore[no-untyped-call]
     families = {family.name: family for family in read}

@@ -141,7 +141,7 @@ async def test_the_history_says_when_what_was_found_on_which_node() -> None:
     await finish(here, KEY)
     (kind,) = pool_health(here)
     assert (kind["test"], kind["workersPerNode"], kind["environment"]) == (
-        "arithmetic", 1, here.status()["results"][0]["environment"],
+        "Arithmetic", 1, here.status()["results"][0]["environment"],
     )  # fmt: skip
     assert kind["usual"] == (USUAL + SLOW) / 2
     ended = {entry["nodes"][0]: int(entry["endedAt"]) for entry in here.ledger().values()}

@@ -100,7 +100,7 @@ def check_that_it_went_on(place: Place) -> None:
     assert (pool["pool"], pool["capacityType"], pool["interruptions"]["nodesLost"]) == (POOL, "Spot", 1)
     assert pool["nodeSeconds"]["lost"] > 0
     assert pool["perNodeHour"]["low"] < pool["perNodeHour"]["mean"] < pool["perNodeHour"]["high"]
-    assert pool["recovery"]["count"] == 1
+    assert pool["recoverySeconds"]["count"] == 1
     series = place.operator.get("/metrics")
     assert f'benchmark="quick",capacity_type="Spot",kind="NodeLost",namespace="{place.namespace}"' in series
 

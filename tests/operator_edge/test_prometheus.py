@@ -81,8 +81,8 @@ def excused(seen: Seen) -> set[str]:
     """Series that this study does not have by its own word."""
     results = measured(seen)
     bounds = {
-        metrics.THROUGHPUT_LOW: [result["throughput"].get("low") for result in results],
-        metrics.THROUGHPUT_HIGH: [result["throughput"].get("high") for result in results],
+        metrics.THROUGHPUT_LOW: [result["samplesPerSecond"].get("low") for result in results],
+        metrics.THROUGHPUT_HIGH: [result["samplesPerSecond"].get("high") for result in results],
         metrics.EFFICIENCY_LOW: [line["efficiency"].get("low") for result in results for line in result["scaling"]],
         metrics.EFFICIENCY_HIGH: [line["efficiency"].get("high") for result in results for line in result["scaling"]],
     }

@@ -192,11 +192,11 @@ def check_figures(found: dict[str, Any]) -> None:
         assert result["state"] == "Measured"
         assert len(result["values"]) == 3
         assert all(value > 0 for value in result["values"])
-        assert result["throughput"]["low"] < result["throughput"]["mean"] < result["throughput"]["high"]
-    mean = {result["workers"]: result["throughput"]["mean"] for result in (one, two)}
+        assert result["samplesPerSecond"]["low"] < result["samplesPerSecond"]["mean"] < result["samplesPerSecond"]["high"]
+    mean = {result["workers"]: result["samplesPerSecond"]["mean"] for result in (one, two)}
     assert two["scaling"][0]["efficiency"]["mean"] == pytest.approx(mean[2] / (2 * mean[1]))
     for result in (one, two):  # 0.04 USD per node-hour, a node for each worker
-        rate, cost = result["throughput"], result["cost"]["perMillionSamples"]
+        rate, cost = result["samplesPerSecond"], result["cost"]["perMillionSamples"]
         dollars = result["workers"] * 0.04 / 3600 * 1e6
         assert float(cost["mean"]) == pytest.approx(dollars / rate["mean"], rel=1e-6)
         assert float(cost["low"]) == pytest.approx(dollars / rate["high"], rel=1e-6)
@@ -238,7 +238,7 @@ def check_exported(samples: Samples, found: dict[str, Any]) -> None:
     exported = {
         dict(labels)["workers"]: value for (name, labels), value in samples.items() if name == metrics.THROUGHPUT.name
     }
-    assert exported == {str(result["workers"]): result["throughput"]["mean"] for result in found["results"]}
+    assert exported == {str(result["workers"]): result["samplesPerSecond"]["mean"] for result in found["results"]}
     for (name, labels), _ in samples.items():
         metric = next(metric for metric in metrics.CATALOGUE if metric.name == name)
         assert set(dict(labels)) == set(metric.labels)

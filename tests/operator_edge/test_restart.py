@@ -64,9 +64,9 @@ def entries(place: Place, name: str) -> dict[str, Any]:
 
 def comparable(status: dict[str, Any]) -> Any:
     """The status without moments, what hangs on them, and nodes. The stand-in's figures depend on the trial only."""
-    kept = without(status, "startedAt", "finishedAt", "spent", "goodput")
+    kept = without(status, "startTime", "completionTime", "spent", "goodput")
     kept["conditions"] = [without(condition, "lastTransitionTime") for condition in kept["conditions"]]
-    kept["results"] = [without(result, "nodes", "bill", "startup") for result in kept["results"]]
+    kept["results"] = [without(result, "nodes", "bill", "startupSeconds") for result in kept["results"]]
     return kept
 
 

@@ -98,7 +98,7 @@ class World:
         }
         return {
             "conditions": [{"type": kind, "message": "all points ended", **told} for kind in ("Finished", "Succeeded")],
-            "finishedAt": observe.timestamp(moment),
+            "completionTime": observe.timestamp(moment),
             "results": [result],
         }
 

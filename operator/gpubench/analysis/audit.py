@@ -40,7 +40,7 @@ _OF_THE_PLACE = frozenset(
     | set(Plan.STORED_ONCE.values())
 )
 #: What of a status does not depend on the moment, as long as its study goes on.
-_ALWAYS = frozenset({"points", "pointsDone", "trials", "attempts", "startedAt"})
+_ALWAYS = frozenset({"points", "pointsDone", "trials", "attempts", "startTime"})
 
 
 class Finding(NamedTuple):
@@ -238,7 +238,7 @@ def status_again(plan: Plan, ledger: Ledger, spec: GpuBenchmarkSpec, stored: Ful
     study = Study.of_spec(
         spec.model_copy(update={"suspend": False}),
         generation=stored.observed_generation or 1,
-        status=GpuBenchmarkStatus(conditions=stored.conditions, started_at=stored.started_at),
+        status=GpuBenchmarkStatus(conditions=stored.conditions, start_time=stored.start_time),
     )
     made = step.of_ledger(plan, ledger, study)
     return status.full(study, plan, made, analyze(plan, made.ledger, made.points, spec), now=made.now)

@@ -91,8 +91,8 @@ def status(
         seed=plan.seed if plan.imported is None else None,  # nothing is run in any order
         attempts=_attempts(step.ledger),
         spent=step.spent,
-        started_at=plan.planned_at,
-        finished_at=_finished_at(step.ledger, plan) if is_final else None,
+        start_time=plan.planned_at,
+        completion_time=_finished_at(step.ledger, plan) if is_final else None,
         **known,
     )
 

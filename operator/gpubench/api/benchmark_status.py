@@ -241,10 +241,10 @@ class BenchmarkProgress(FrozenModel):
         description="Absent where no pool that is run has a price, or their prices have no currency in common, and of "
         "an amount that does not fit.",
     )
-    started_at: str | None = Field(
+    start_time: str | None = Field(
         None, max_length=40, description="When the plan was frozen.", json_schema_extra=rules.TIME
     )
-    finished_at: str | None = Field(
+    completion_time: str | None = Field(
         None, max_length=40, description="When the last trial had ended.", json_schema_extra=rules.TIME
     )
 

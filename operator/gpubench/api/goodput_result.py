@@ -78,7 +78,9 @@ class PoolGoodput(FrozenModel):
         "would be spent without interruptions, too, such as start-up.",
     )
     currency: str | None = Field(None, max_length=3, description="ISO 4217 code of that price.")
-    recovery: RecoveryTime | None = Field(None, description="How long it took to be back at work.")
+    recovery: RecoveryTime | None = Field(
+        None, alias="recoverySeconds", description="How long it took to be back at work."
+    )
     sentence: str = Field(max_length=SENTENCE_MAX, description="The same in words.")
 
 
@@ -88,4 +90,6 @@ class Goodput(FrozenModel):
     pools: tuple[PoolGoodput, ...] = Field(
         (), max_length=GOODPUT_POOLS_MAX, description="By pool; of many, those with the most interruptions."
     )
-    recovery: RecoveryTime | None = Field(None, description="How long it took to be back at work, on all pools.")
+    recovery: RecoveryTime | None = Field(
+        None, alias="recoverySeconds", description="How long it took to be back at work, on all pools."
+    )

@@ -2,9 +2,9 @@
 """What was found at one point of a study: figures, costs, and how they came to be."""
 
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from gpubench.api.benchmark import GOALS_OF_A_WORKLOAD_MAX
 from gpubench.api.measuring import REPEATS_MAX, TimedRegion
@@ -13,7 +13,7 @@ from gpubench.api.pool import CapacityType
 from gpubench.api.status_sizes import DATA_PATH_MAX, FACT_MAX, NODE_MAX, REASON_MAX, WARNINGS_MAX
 from gpubench.api.sweep import DataSource
 from gpubench.units import DecimalText
-from gpubench.values import FrozenModel, Interval, IntervalOf
+from gpubench.values import FROM_CAMEL_CASE, TO_CAMEL_CASE, FrozenModel, Interval, IntervalOf
 
 
 class PointState(StrEnum):
@@ -46,10 +46,24 @@ FINDINGS = frozenset(
 )
 
 
+ScalingKind = Annotated[
+    Literal["weak", "strong"],
+    FROM_CAMEL_CASE,
+    TO_CAMEL_CASE,
+    WithJsonSchema({"type": "string", "enum": ["Weak", "Strong"]}),
+]
+QualityMetric = Annotated[
+    Literal["accuracy", "loss"],
+    FROM_CAMEL_CASE,
+    TO_CAMEL_CASE,
+    WithJsonSchema({"type": "string", "enum": ["Accuracy", "Loss"]}),
+]
+
+
 class Scaling(FrozenModel):
     """Scaling efficiency E(n) = T(n) b / (n T(b)), b the smallest worker count of the pool or its scalingBaseline."""
 
-    kind: Literal["weak", "strong"] = Field(description="weak: batch per worker fixed; strong: global batch fixed.")
+    kind: ScalingKind = Field(description="Weak: batch per worker fixed; Strong: global batch fixed.")
     baseline_workers: int = Field(description="Worker count b that the efficiency is relative to.")
     baseline_pool: str | None = Field(
         None, max_length=63, description="Pool of the b workers, where it is another one: the pool's scalingBaseline."
@@ -142,7 +156,7 @@ class StartUp(FrozenModel):
 class Quality(FrozenModel):
     """How good the trained model is on held-out data."""
 
-    metric: Literal["accuracy", "loss"] = Field(description="accuracy: larger is better. loss: smaller is better.")
+    metric: QualityMetric = Field(description="Accuracy: larger is better. Loss: smaller is better.")
     final: Interval = Field(description="After the last epoch, over the repeats.")
     best: Interval | None = Field(
         None, description="Of the best epoch of each repeat; absent where an import does not say it."
@@ -226,7 +240,7 @@ class GpuUsage(FrozenModel):
     utilization: float | None = Field(
         None, description="Share of time with a kernel on the GPU, mean over ranks and repeats: not of its arithmetic."
     )
-    memory_peak: int | None = Field(None, description="Bytes, the most that any GPU used.")
+    memory_peak: int | None = Field(None, alias="memoryPeakBytes", description="The most that any GPU used.")
     watts: float | None = Field(None, description="Power of all GPUs together, mean over the repeats.")
     joules_per_million_samples: float | None = Field(
         None, description="Energy of all GPUs: by their counters, or mean power times time where they have none."
@@ -240,7 +254,9 @@ class HostUsage(FrozenModel):
     """What the ranks' processes used while they were measured."""
 
     processors: float | None = Field(None, description="Processors of a rank, mean over ranks and repeats.")
-    memory_peak: int | None = Field(None, description="Resident bytes, the most that any rank used.")
+    memory_peak: int | None = Field(
+        None, alias="memoryPeakBytes", description="Resident memory, the most that any rank used."
+    )
 
 
 class PointResult(FrozenModel):
@@ -280,7 +296,7 @@ class PointResult(FrozenModel):
         description="Samples per second of each repeat. None where basis is neither Measured nor Imported.",
     )
     throughput: Interval | None = Field(
-        None, description="Samples per second over the repeats; of training without its evaluations."
+        None, alias="samplesPerSecond", description="Over the repeats; of training without its evaluations."
     )
     repeats: int | None = Field(
         None, description="With basis Imported: of how many runs the figures are, also where they have no throughput."
@@ -293,7 +309,9 @@ class PointResult(FrozenModel):
     )
     scaling: tuple[Scaling, ...] = Field((), max_length=2, description="On the weak line, the strong line, or both.")
     training: TrainingResult | None = Field(None, description="With mode Training.")
-    bandwidth: Bandwidth | None = Field(None, description="Of the workload allreduce.")
+    bandwidth: Bandwidth | None = Field(
+        None, alias="bandwidthBytesPerSecond", description="Of the workload allreduce."
+    )
     cost: Cost | None = Field(None, description="Absent when the pool has neither price nor ownership.")
     relative: Relative | None = Field(
         None,
@@ -303,7 +321,9 @@ class PointResult(FrozenModel):
     bill: PointBill | None = Field(
         None, description="What its attempts are billed; never to be mixed with cost, which is marginal."
     )
-    startup: StartUp | None = Field(None, description="How long it took until the work began; as with bill.")
+    startup: StartUp | None = Field(
+        None, alias="startupSeconds", description="How long it took until the work began; as with bill."
+    )
     goals: tuple[GoalResult, ...] = Field(
         (), max_length=GOALS_OF_A_WORKLOAD_MAX, description="The spec's goals for this workload."
     )

@@ -7,9 +7,9 @@ deleted leaves its tests here; they go with the pool.
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
-from gpubench.values import FrozenModel
+from gpubench.values import FROM_CAMEL_CASE, TO_CAMEL_CASE, FrozenModel
 
 KINDS_MAX = 12  # of a pool: three tests, an all-reduce for each worker count, a kind of their own for each environment
 NODES_MAX = 32  # of a kind
@@ -18,7 +18,12 @@ NODE_MAX = 253  # a node's name is never cut here: it is held against that of ot
 FACT_MAX = 48
 
 #: The three tests, by the names that their figures have in a result.
-Test = Literal["arithmetic", "memory", "allreduce"]
+Test = Annotated[
+    Literal["arithmetic", "memory", "allreduce"],
+    FROM_CAMEL_CASE,
+    TO_CAMEL_CASE,
+    WithJsonSchema({"type": "string", "enum": ["Arithmetic", "Memory", "Allreduce"]}),
+]
 
 
 class NodeTests(FrozenModel):
@@ -38,8 +43,8 @@ class PoolTests(FrozenModel):
     """All tests of one kind: only figures of one kind are held against each other."""
 
     test: Test = Field(
-        description="arithmetic: floating-point operations per second of a float32 matrix product. memory: bytes per "
-        "second. allreduce: bytes per second, bus bandwidth."
+        description="Arithmetic: floating-point operations per second of a float32 matrix product. Memory: bytes per "
+        "second. Allreduce: bytes per second, bus bandwidth."
     )
     environment: str = Field("", max_length=16, description="As in the results of the studies.")
     instance_type: str | None = Field(

@@ -221,15 +221,15 @@ class ActiveRun(FrozenModel):
     """A benchmark of the schedule that is under way."""
 
     name: str = Field(max_length=names.BENCHMARK_NAME_MAX, description="GpuBenchmark.")
-    scheduled_at: str = Field(max_length=40, description="Moment that it was due.", json_schema_extra=rules.TIME)
+    scheduled_time: str = Field(max_length=40, description="Moment that it was due.", json_schema_extra=rules.TIME)
 
 
 class LastRun(FrozenModel):
     """A run that has finished."""
 
     name: str = Field(max_length=names.BENCHMARK_NAME_MAX, description="GpuBenchmark, which may be gone.")
-    scheduled_at: str = Field(max_length=40, description="Moment that it was due.", json_schema_extra=rules.TIME)
-    finished_at: str = Field(max_length=40, description="When it had finished.", json_schema_extra=rules.TIME)
+    scheduled_time: str = Field(max_length=40, description="Moment that it was due.", json_schema_extra=rules.TIME)
+    completion_time: str = Field(max_length=40, description="When it had finished.", json_schema_extra=rules.TIME)
     succeeded: bool = Field(description="As its condition Succeeded says.")
     sentence: str = Field(max_length=REGRESSION_SENTENCE_MAX, description="How it ended, and what it found first.")
     spent: DecimalText | None = Field(None, description="What it was billed, an estimate.")

@@ -257,8 +257,8 @@ def _sources(studies: Sequence[Reported]) -> tuple[Block, ...]:
             if (counts := study.status.trials) is None
             else f"{counts.finished} of {text.trials(counts)}",
             text.UNDEFINED if study.status.attempts is None else str(study.status.attempts.started),
-            study.status.started_at or text.UNDEFINED,
-            study.status.finished_at or text.UNDEFINED,
+            study.status.start_time or text.UNDEFINED,
+            study.status.completion_time or text.UNDEFINED,
         )
         for study in studies
     )

@@ -206,7 +206,7 @@ def status(
         observed_generation=generation,
         conditions=tuple(api.ScheduleCondition(**dict(one), observed_generation=generation) for one in made),
         active=tuple(
-            api.ActiveRun(name=run.name, scheduled_at=rfc3339(run.scheduled_at)) for run in active[: api.ACTIVE_MAX]
+            api.ActiveRun(name=run.name, scheduled_time=rfc3339(run.scheduled_at)) for run in active[: api.ACTIVE_MAX]
         ),
         active_runs=len(active),
         last_schedule_time=None if decided.last_scheduled_at is None else rfc3339(decided.last_scheduled_at),
@@ -286,8 +286,8 @@ def _last_run(entry: Entry) -> api.LastRun:
         sentence += f"; {first.text}: {first.mean:.4g} {'s' if first.quantity == 'Seconds' else 'samples/s'}"
     return api.LastRun(
         name=entry.name,
-        scheduled_at=rfc3339(entry.scheduled_at),
-        finished_at=rfc3339(entry.finished_at),
+        scheduled_time=rfc3339(entry.scheduled_at),
+        completion_time=rfc3339(entry.finished_at),
         succeeded=entry.succeeded,
         sentence=conditions.clamped(sentence, api.REGRESSION_SENTENCE_MAX),
         spent=entry.spent,

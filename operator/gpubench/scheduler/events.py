@@ -56,7 +56,7 @@ def events(
 
 
 def _beginning(study: Study, plan: Plan) -> Sequence[Event]:
-    if study.status.started_at is not None:
+    if study.status.start_time is not None:
         return ()
     skipped = [point.skip for point in plan.points if point.skip is not None]
     shown = [Event(type="Warning", reason=POINT_SKIPPED, message=text) for text in skipped[:_SKIPS_SHOWN]]
