@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from gpubench.analysis import answer, text
-from gpubench.api.benchmark_status import BenchmarkProgress, Comparison, Condition, FullStatus, GpuBenchmarkStatus
+from gpubench.api.benchmark_status import BenchmarkProgress, Comparison, FullStatus, GpuBenchmarkStatus, waits_for
 from gpubench.api.point_result import PointState
 from gpubench.report import tables
 from gpubench.scheduler import conditions
@@ -115,7 +115,7 @@ def show_status(name: str, source: str, status: FullStatus | GpuBenchmarkStatus,
     terminal.write(f"{name} ({source}): {', '.join(stand)}")
     if remark is not None:
         terminal.write(remark)
-    waiting = waits_for(status)
+    waiting = waits_for(status.conditions)
     finished = next((found.message for found in status.conditions if found.type == conditions.FINISHED), None)
     if waiting is not None:
         terminal.write(waiting.message)
@@ -164,18 +164,6 @@ def spending(status: BenchmarkProgress) -> list[str]:
 def compared(comparison: Comparison) -> str:
     """How a study stands beside its baseline, in a line."""
     return f"{comparison.verdict.value}, compared with {comparison.baseline}: {comparison.sentence}."
-
-
-def waits_for(status: BenchmarkProgress) -> Condition | None:
-    """The condition that says why nothing goes on; None where something does, or all is over."""
-    if conditions.holds(status.conditions, conditions.FINISHED):
-        return None
-    said = ((conditions.SUSPENDED, "True"), (conditions.GANG_PENDING, "True"), (conditions.ADMITTED, "False"))
-    for one in said:
-        for condition in status.conditions:
-            if (condition.type, condition.status) == one:
-                return condition
-    return next((found for found in status.conditions if found.reason == conditions.WAITING_FOR_POOLS), None)
 
 
 def _points(status: BenchmarkProgress) -> str | None:
@@ -354,7 +342,7 @@ class _Told:
 
     def _tell_pending(self, status: GpuBenchmarkStatus) -> None:
         """Why nothing goes on, when that is something new."""
-        condition = waits_for(status)
+        condition = waits_for(status.conditions)
         pending = None if condition is None else condition.message
         if condition is not None and pending != self._pending:
             marks = {conditions.GANG_PENDING: "warning", conditions.ADMITTED: "queue"}

@@ -78,14 +78,14 @@ class PoolReconciler:
 
     async def _write_status(self, body: kube.Object, listed: list[kube.Object]) -> tuple[GpuPool | None, GpuPoolStatus]:
         """The pool, where it can be read, and its status."""
-        before, pool = _conditions(body), None
+        before, pool, generation = _conditions(body), None, body["metadata"].get("generation")
         try:
             pool = observe.pool(body)
-            seen = node_facts.pool_status(pool, listed, self._clock(), before)
+            seen = node_facts.pool_status(pool, listed, self._clock(), before, generation=generation)
         except ValidationError as error:
             message = observe.unreadable(error)
             _log.warning("unreadable pool", extra={"pool": kube.name_of(body), "sentence": message})
-            seen = node_facts.unreadable(message, self._clock(), before)
+            seen = node_facts.unreadable(message, self._clock(), before, generation=generation)
         health = (body.get("status") or {}).get("health") or []  # written when attempts end: `Histories`
         try:
             await self._status.write(kube.POOLS, body, {**seen, "health": health}, now=self._clock())

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from gpubench.api.benchmark_status import Condition, GpuBenchmarkStatus
+from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api.condition import Condition
 from gpubench.scheduler import conditions
 from gpubench_cluster import kube
 
@@ -76,7 +77,8 @@ def stopped(body: kube.Object, *, reason: str, sentence: str, now: float) -> dic
         now=now,
     )
     fresh: dict[str, Any] = GpuBenchmarkStatus(phase="Pending", conditions=(progressing,)).to_wire()
-    return {**fresh, **before, "observedGeneration": generation, "conditions": [*others, *fresh["conditions"]]}
+    changed = {"observedGeneration": generation, "conditions": [*others, *fresh["conditions"]]}
+    return {**fresh, **before, **changed, "message": fresh["message"]}
 
 
 def _readable(status: dict[str, Any]) -> tuple[Condition, ...]:

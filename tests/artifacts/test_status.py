@@ -14,6 +14,7 @@ from cluster import Cluster
 from gpubench import names, units
 from gpubench.analysis import node_facts
 from gpubench.api import benchmark, benchmark_status, pool_health, price_result, schema, status_sizes
+from gpubench.api.condition import Condition
 from gpubench.api.pool import GpuPool, GpuPoolSpec
 from gpubench.plan import expand
 from gpubench.scheduler import conditions
@@ -182,7 +183,7 @@ def test_a_points_figures_need_nothing_but_the_status(
 
 
 def test_conditions_can_be_waited_for(served_api: Cluster, study: str) -> None:
-    condition = benchmark_status.Condition(
+    condition = Condition(
         type="Finished", status="True", reason="AllPointsEnded", message="Done.", last_transition_time=NOW
     )
     patch_status(served_api, f"{BENCHMARKS}/{study}", {"conditions": [condition.to_wire()]})

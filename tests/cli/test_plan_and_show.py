@@ -16,7 +16,8 @@ import yaml
 
 import builders
 import measured
-from gpubench.api.benchmark_status import Condition, FullStatus
+from gpubench.api.benchmark_status import FullStatus
+from gpubench.api.condition import Condition
 from gpubench.api.point_result import AmountInterval, BillParts, Cost, PointBill, PointResult, PointState, Scaling
 from gpubench.api.price_result import PriceUsed, Spent
 from gpubench.plan.expand import freeze

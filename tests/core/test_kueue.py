@@ -13,7 +13,8 @@ from builders import NOW
 from gpubench import names
 from gpubench.analysis import costs, goodput
 from gpubench.analysis.goodput import Use
-from gpubench.api.benchmark_status import Condition, FullStatus, GpuBenchmarkStatus
+from gpubench.api.benchmark_status import FullStatus, GpuBenchmarkStatus
+from gpubench.api.condition import Condition
 from gpubench.api.pool import GpuPoolSpec
 from gpubench.plan.plan import Plan
 from gpubench.records import Resumed

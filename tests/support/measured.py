@@ -7,7 +7,8 @@ from typing import Any
 
 import builders
 from gpubench.analysis.points import point_results
-from gpubench.api.benchmark_status import Condition, FullStatus
+from gpubench.api.benchmark_status import FullStatus
+from gpubench.api.condition import Condition
 from gpubench.api.goals import Goal
 from gpubench.api.point_result import PointResult
 from gpubench.plan.plan import Plan

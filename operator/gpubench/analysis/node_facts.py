@@ -225,7 +225,12 @@ _PRICE_DIGITS = 4
 
 
 def pool_status(
-    pool: GpuPool, nodes: Sequence[Mapping[str, Any]], now: float, before: Sequence[Condition] = ()
+    pool: GpuPool,
+    nodes: Sequence[Mapping[str, Any]],
+    now: float,
+    before: Sequence[Condition] = (),
+    *,
+    generation: int | None = None,
 ) -> dict[str, object]:
     """The status of a pool, given the cluster's nodes as the API server lists them."""
     selector = pool.spec.scheduling.node_selector
@@ -234,8 +239,9 @@ def pool_status(
     terms = pool_prices.terms(pool.spec)
     fees = None if terms is None else terms.fees_per_node_hour
     read = pool_prices.price_date(pool.spec)
-    stale = _stale_condition(pool, before=before, now=now)
+    stale = _stale_condition(pool, before=before, generation=generation, now=now)
     return GpuPoolStatus(
+        observed_generation=generation,
         nodes=len(matching),
         ready_nodes=len(ready),
         slots=len(ready) * pool.spec.slots_per_node,
@@ -244,16 +250,22 @@ def pool_status(
         price_range=_range_text(pool),
         price_as_of=None if read is None else read.isoformat(),
         conditions=(
-            _ready_condition(pool, matching=len(matching), ready=len(ready), before=before, now=now),
+            _ready_condition(
+                pool, matching=len(matching), ready=len(ready), before=before, generation=generation, now=now
+            ),
             *([] if stale is None else [stale]),
         ),
     ).to_wire()
 
 
-def unreadable(message: str, now: float, before: Sequence[Condition] = ()) -> dict[str, object]:
+def unreadable(
+    message: str, now: float, before: Sequence[Condition] = (), *, generation: int | None = None
+) -> dict[str, object]:
     """The status of a pool that cannot be read: nothing is known of it but why."""
-    unknown = conditions.plain(READY, holds=None, reason=UNREADABLE, message=message, before=before, now=now)
-    return GpuPoolStatus(conditions=(unknown,)).to_wire()
+    unknown = conditions.condition(
+        READY, holds=None, reason=UNREADABLE, message=message, before=before, generation=generation, now=now
+    )
+    return GpuPoolStatus(observed_generation=generation, conditions=(unknown,)).to_wire()
 
 
 def _text(amount: Decimal, currency: str) -> str:
@@ -268,7 +280,9 @@ def _range_text(pool: GpuPool) -> str | None:
     return f"{low} to {high} {moved.low.currency} in {moved.period}"
 
 
-def _ready_condition(pool: GpuPool, *, matching: int, ready: int, before: Sequence[Condition], now: float) -> Condition:
+def _ready_condition(
+    pool: GpuPool, *, matching: int, ready: int, before: Sequence[Condition], generation: int | None, now: float
+) -> Condition:
     if ready:
         reason, message = "NodesReady", f"{ready} of {matching} matching nodes take pods"
     elif matching:
@@ -276,10 +290,14 @@ def _ready_condition(pool: GpuPool, *, matching: int, ready: int, before: Sequen
     else:
         labels = ", ".join(f"{key}={value}" for key, value in pool.spec.scheduling.node_selector.items()) or "any"
         reason, message = "NoNode", f"no node matches {labels}; fine for a pool that scales from zero"
-    return conditions.plain(READY, holds=bool(ready), reason=reason, message=message, before=before, now=now)
+    return conditions.condition(
+        READY, holds=bool(ready), reason=reason, message=message, before=before, generation=generation, now=now
+    )
 
 
-def _stale_condition(pool: GpuPool, *, before: Sequence[Condition], now: float) -> Condition | None:
+def _stale_condition(
+    pool: GpuPool, *, before: Sequence[Condition], generation: int | None, now: float
+) -> Condition | None:
     """Whether its price is too old to go by; None without a price. Costs are computed all the same."""
     today = datetime.fromtimestamp(now, UTC).date()
     age = pool_prices.price_age_days(pool.spec, on=today)
@@ -294,4 +312,6 @@ def _stale_condition(pool: GpuPool, *, before: Sequence[Condition], now: float) 
         message = f"{was_read}, which is after today: write the day on which it was read"
     else:
         reason, message = "Fresh", f"{was_read}; it is called stale after {pool_prices.STALE_AFTER_DAYS} days"
-    return conditions.plain(PRICE_STALE, holds=holds, reason=reason, message=message, before=before, now=now)
+    return conditions.condition(
+        PRICE_STALE, holds=holds, reason=reason, message=message, before=before, generation=generation, now=now
+    )

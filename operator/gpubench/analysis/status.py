@@ -12,13 +12,13 @@ from gpubench.api.benchmark_status import (
     Best,
     BestSummary,
     Comparison,
-    Condition,
     FullStatus,
     GpuBenchmarkStatus,
     PointCounts,
     PointSummary,
     TrialCounts,
 )
+from gpubench.api.condition import Condition
 from gpubench.api.point_result import FINDINGS, AmountInterval, Basis, Judgement, PointResult, PointState
 from gpubench.api.status_sizes import ANSWER_SHOWN_MAX, POINT_KEY_MAX, POINT_SUMMARY_MAX
 from gpubench.plan.plan import Plan

@@ -4,11 +4,14 @@
 Everybody with `edit` can write a ConfigMap, nobody but the operator the status: so that has the analysis' SHA-256.
 """
 
+from collections.abc import Sequence
+
 from pydantic import Field
 
 from gpubench import names
-from gpubench.api import condition, rules
+from gpubench.api import rules
 from gpubench.api.benchmark import POINTS_MAX
+from gpubench.api.condition import Condition
 from gpubench.api.goodput_result import Goodput, InterruptionCounts
 from gpubench.api.point_result import AmountInterval, Judgement, PointResult, PointState
 from gpubench.api.point_warning import WarningReason
@@ -214,10 +217,14 @@ class AnalysisReference(FrozenModel):
         return tuple(f"{stem}{part}" for part in range(self.parts))
 
 
-class Condition(condition.Condition):
-    """A condition in the form of metav1.Condition."""
+#: Types of conditions that say why nothing goes on, the most telling first, and the status with which they do.
+_WAITING = (("Suspended", "True"), ("GangPending", "True"), ("Admitted", "False"), ("Progressing", "False"))
 
-    observed_generation: int | None = Field(None, description="Generation of the spec that this speaks of.")
+
+def waits_for(conditions: Sequence[Condition]) -> Condition | None:
+    """The condition that says why nothing goes on; None where something does, or all is over."""
+    seen = {(one.type, one.status): one for one in conditions}
+    return None if ("Finished", "True") in seen else next((seen[one] for one in _WAITING if one in seen), None)
 
 
 class BenchmarkProgress(FrozenModel):
@@ -230,6 +237,11 @@ class BenchmarkProgress(FrozenModel):
         max_length=8,
         description="Finished and Succeeded say how the study ended; wait for Finished in scripts.",
         json_schema_extra=rules.list_map("type"),
+    )
+    message: str | None = Field(
+        default_factory=lambda fields: found.message if (found := waits_for(fields["conditions"])) else None,
+        max_length=1024,
+        description="The MESSAGE column: why nothing goes on, where nothing does.",
     )
     points: PointCounts | None = Field(None, description="Points by what became of them.")
     points_done: str | None = Field(None, max_length=16, description="The POINTS column, such as 40/72.")

@@ -19,3 +19,4 @@ class Condition(FrozenModel):
     last_transition_time: str = Field(
         max_length=40, description="When status last changed.", json_schema_extra=rules.TIME
     )
+    observed_generation: int | None = Field(None, description="Generation of the spec that this speaks of.")

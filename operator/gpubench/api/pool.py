@@ -210,6 +210,7 @@ class GpuPoolSpec(FrozenModel):
 class GpuPoolStatus(FrozenModel):
     """What the cluster shows of the pool."""
 
+    observed_generation: int | None = Field(None, description="Generation of the spec that this speaks of.")
     nodes: int = Field(0, description="Nodes whose labels match.")
     ready_nodes: int = Field(0, description="Of these, nodes that are ready and take pods.")
     slots: int = Field(0, description="Slots of the ready nodes.")

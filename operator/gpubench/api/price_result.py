@@ -83,6 +83,11 @@ class Spent(FrozenModel):
 
     amount: DecimalText = Field(description="Decimal number.")
     currency: str = Field(max_length=3, description="ISO 4217 code.")
+    shown: str = Field(
+        default_factory=lambda fields: f"{fields['currency']} {fields['amount']}",
+        max_length=32,
+        description="The SPENT column, such as USD 0.00673.",
+    )
     estimate: bool = Field(True, description="Always true: what the provider bills is known to the provider.")
     clock: str = Field(max_length=CLOCK_MAX, description="What of the nodes' time is counted, in words.")
     assumed_attempts: int = Field(

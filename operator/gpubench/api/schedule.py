@@ -7,9 +7,10 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from gpubench import names, units
-from gpubench.api import condition, patterns, rules
+from gpubench.api import patterns, rules
 from gpubench.api.attempts import Limits
 from gpubench.api.benchmark import GpuBenchmarkSpec
+from gpubench.api.condition import Condition
 from gpubench.api.pod_template import LabelValue
 from gpubench.api.pool_price import Currency
 from gpubench.api.rules import Rule
@@ -278,17 +279,11 @@ class Monthly(FrozenModel):
     sentence: str = Field(max_length=REGRESSION_SENTENCE_MAX, description="What it rests on, or why there is none.")
 
 
-class ScheduleCondition(condition.Condition):
-    """A condition in the form of metav1.Condition."""
-
-    observed_generation: int | None = Field(None, description="Generation of the spec that this speaks of.")
-
-
 class GpuBenchmarkScheduleStatus(FrozenModel):
     """When it ran and will run, and what was found over all runs."""
 
     observed_generation: int | None = Field(None, description="Generation of the spec that this speaks of.")
-    conditions: tuple[ScheduleCondition, ...] = Field(
+    conditions: tuple[Condition, ...] = Field(
         (),
         max_length=8,
         description="Ready: the schedule can be read, and runs are started. Regressed: a point is slower than it was.",

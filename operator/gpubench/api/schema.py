@@ -61,6 +61,7 @@ class Kind(NamedTuple):
     spec: type[BaseModel]
     status: type[BaseModel] | None
     columns: tuple[Column, ...]
+    selectable: tuple[str, ...] = ()  # what `kubectl get --field-selector` takes
 
 
 _AGE = Column("Age", "date", ".metadata.creationTimestamp", "Time since the object was created.")
@@ -93,6 +94,7 @@ POOL = Kind(
         ),
         Column("Owned-H/Month", "integer", ".spec.ownership.hoursPerMonth", "Hours an own node is used.", wide=True),
     ),
+    selectable=(".spec.accelerator", ".spec.capacityType"),
 )
 
 BENCHMARK = Kind(
@@ -112,14 +114,16 @@ BENCHMARK = Kind(
         Column("Best-Pool", "string", ".status.best.shown.pool", "What to take for spec.objective."),
         Column("Cost", "string", ".status.best.shown.cost", "What its goal costs there, at least."),
         Column("Time", "string", ".status.best.shown.time", "How long its goal takes there, at least."),
-        Column("Spent", "string", ".status.spent.amount", "What its attempts were billed so far, an estimate."),
+        Column("Spent", "string", ".status.spent.shown", "What its attempts were billed so far, an estimate."),
         _AGE,
         Column("Trials", "integer", ".status.trials.finished", "Trials that have ended.", wide=True),
         Column("Attempts", "integer", ".status.attempts.started", "Jobs created so far.", wide=True),
         Column("Failed", "integer", ".status.attempts.failed", "Attempts that failed.", wide=True),
         Column("Preempted", "integer", ".status.attempts.preempted", "Attempts that lost a pod.", wide=True),
+        Column("Message", "string", ".status.message", "Why nothing goes on, where nothing does."),
         Column("Answer", "string", ".status.answer", "What the figures say.", wide=True),
     ),
+    selectable=(".status.phase", ".spec.queueName", ".spec.suspend"),
 )
 
 SCHEDULE = Kind(
@@ -149,6 +153,7 @@ SCHEDULE = Kind(
         Column("Next", "string", ".status.nextScheduleTime", "When the next run is due.", wide=True),
         Column("Runs", "integer", ".status.runsKept", "Finished runs in the history.", wide=True),
     ),
+    selectable=(".spec.suspend",),
 )
 
 KINDS: tuple[Kind, ...] = (POOL, BENCHMARK, SCHEDULE)
@@ -161,6 +166,7 @@ def definition(kind: Kind) -> Schema:
         "served": True,
         "storage": True,
         "additionalPrinterColumns": [_column(column) for column in kind.columns],
+        "selectableFields": [{"jsonPath": path} for path in kind.selectable],
         "schema": {"openAPIV3Schema": _explained(object_schema(kind))},
     }
     if kind.status is not None:

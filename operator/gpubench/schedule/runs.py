@@ -195,16 +195,18 @@ def status(
     judged = history.judged(entries)
     succeeded = [entry.finished_at for entry in entries if entry.succeeded]
     active = sorted(decided.active, key=lambda run: run.scheduled_at, reverse=True)
-    made = [
-        conditions.plain(type_, holds=holds, reason=reason, message=message, before=before, now=now)
+    made = tuple(
+        conditions.condition(
+            type_, holds=holds, reason=reason, message=message, before=before, generation=generation, now=now
+        )
         for type_, (holds, reason, message) in (
             (READY, _ready(spec, decided, missing_pools)),
             (REGRESSED, _regressed(entries, found, judged=judged)),
         )
-    ]
+    )
     return api.GpuBenchmarkScheduleStatus(
         observed_generation=generation,
-        conditions=tuple(api.ScheduleCondition(**dict(one), observed_generation=generation) for one in made),
+        conditions=made,
         active=tuple(
             api.ActiveRun(name=run.name, scheduled_time=rfc3339(run.scheduled_at)) for run in active[: api.ACTIVE_MAX]
         ),

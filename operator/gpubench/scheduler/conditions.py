@@ -4,7 +4,6 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from gpubench.api import benchmark_status
 from gpubench.api.condition import Condition
 from gpubench.api.point_result import PointResult
 from gpubench.api.sweep import Variant
@@ -54,18 +53,10 @@ def condition(
     reason: str,
     message: str,
     before: Sequence[Condition],
-    generation: int,
+    generation: int | None,
     now: float,
-) -> benchmark_status.Condition:
-    """A condition; its transition time is that of `before` unless its status is another one now."""
-    found = plain(type_, holds=holds, reason=reason, message=message, before=before, now=now)
-    return benchmark_status.Condition(**dict(found), observed_generation=generation)
-
-
-def plain(
-    type_: str, *, holds: bool | None, reason: str, message: str, before: Sequence[Condition], now: float
 ) -> Condition:
-    """The same for an object whose conditions do not say of which generation they speak."""
+    """A condition; its transition time is that of `before` unless its status is another one now."""
     status: Literal["True", "False", "Unknown"] = "Unknown" if holds is None else "True" if holds else "False"
     previous = next((other for other in before if other.type == type_), None)
     moment = previous.last_transition_time if previous is not None and previous.status == status else rfc3339(now)
@@ -75,6 +66,7 @@ def plain(
         reason=reason,
         message=clamped(message, _MESSAGE_MAX),
         last_transition_time=moment,
+        observed_generation=generation,
     )
 
 

@@ -8,7 +8,8 @@ the epoch.
 from typing import Any
 
 from gpubench.api.benchmark import GpuBenchmarkSpec
-from gpubench.api.benchmark_status import Condition, GpuBenchmarkStatus
+from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api.condition import Condition
 from gpubench.api.pool_health import PoolTests
 from gpubench.values import FrozenModel
 
