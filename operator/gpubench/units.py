@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 DURATION_PATTERN = r"^([0-9]{1,5}h)?([0-9]{1,5}m)?([0-9]{1,6}s)?$"
 WINDOW_PATTERN = r"^([0-9]{1,5}m)?([0-9]{1,6}s)?([0-9]{1,3}ms)?$"
@@ -23,12 +23,34 @@ QUANTITY_PATTERN = r"^[0-9]{1,15}(\.[0-9]{1,3})?(m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi)?$"
 Duration = Annotated[str, Field(pattern=DURATION_PATTERN, min_length=2, max_length=20)]
 #: A length of time that may be shorter than a second, such as `500ms` or `1s`.
 WindowLength = Annotated[str, Field(pattern=WINDOW_PATTERN, min_length=2, max_length=20)]
+_AS_TEXT = BeforeValidator(lambda value: str(value) if type(value) is int else value)
+
+
+def _int_or_string(pattern: str, *, most: int) -> WithJsonSchema:
+    """As Kubernetes takes a quantity: a whole number, or a text; the API server checks the text by its pattern."""
+    return WithJsonSchema({"x-kubernetes-int-or-string": True, "pattern": pattern, "minimum": 0, "maximum": most})
+
+
 #: A non-negative decimal number as text, such as `"10.21"`: money must never pass through a binary fraction.
 DecimalText = Annotated[str, Field(pattern=DECIMAL_PATTERN, min_length=1, max_length=24)]
-#: Processors as Kubernetes writes them: `"11"`, `"0.5"` or `500m`.
-Processors = Annotated[str, Field(pattern=PROCESSORS_PATTERN, min_length=1, max_length=10)]
-#: Any other resource quantity of Kubernetes, such as `80Gi` or `"4"`.
-Quantity = Annotated[str, Field(pattern=QUANTITY_PATTERN, min_length=1, max_length=24)]
+#: The same where a user writes it, who may leave the quotes of a whole number away. In the program it is text.
+Amount = Annotated[
+    str, _AS_TEXT, Field(pattern=DECIMAL_PATTERN, max_length=24), _int_or_string(DECIMAL_PATTERN, most=10**12 - 1)
+]
+#: Hours, written like an Amount: no field of a spec is a binary fraction.
+Hours = Annotated[
+    float,
+    PlainSerializer(lambda hours: f"{hours:.9g}", when_used="json"),
+    _int_or_string(DECIMAL_PATTERN, most=10**12 - 1),
+]
+#: Processors as Kubernetes writes them: 11, `"0.5"` or `500m`.
+Processors = Annotated[
+    str, _AS_TEXT, Field(pattern=PROCESSORS_PATTERN, max_length=10), _int_or_string(PROCESSORS_PATTERN, most=9999)
+]
+#: Any other resource quantity of Kubernetes, such as `80Gi` or 4.
+Quantity = Annotated[
+    str, _AS_TEXT, Field(pattern=QUANTITY_PATTERN, max_length=24), _int_or_string(QUANTITY_PATTERN, most=10**15 - 1)
+]
 
 _MILLISECONDS = {"h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 

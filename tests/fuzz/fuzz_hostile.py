@@ -92,7 +92,7 @@ def _free_texts(draw: st.DrawFn, document: Object, places: list[Place]) -> tuple
     """All texts without a form: the object stays valid in most cases, and all that is made of it has them."""
     changed = []
     for place in places:
-        is_text = isinstance(place.value, str) and place.node["type"] == "string"
+        is_text = isinstance(place.value, str) and place.node.get("type") == "string"
         if not is_text or "enum" in place.node or "format" in place.node or fuzz_schema.pattern_of(place.node):
             continue
         most = place.node.get("maxLength", 64)

@@ -16,7 +16,7 @@ import fuzz_objects
 import fuzz_schema
 from fuzz_objects import Made, Manner, Object
 from fuzz_schema import Place
-from gpubench import names
+from gpubench import names, units
 
 _TRIES = 4  # of other mutations, where one finds nothing to change
 _SLIPS = ("A", " ", "-", "_", ".", "/", "é", "٣", "\n", "=", "0")
@@ -97,7 +97,7 @@ def _of_size(place: Place, size: int) -> Any:
 
 def _another(entries: list[Any], node: fuzz_schema.Schema, number: int) -> Any:
     """One more entry, as different from the others as a list without duplicates wants it."""
-    model = entries[0] if entries else {"string": "a", "integer": 1}.get(node["items"]["type"], {})
+    model = entries[0] if entries else {"string": "a", "integer": 1}.get(node["items"].get("type"), {})
     if isinstance(model, dict):
         keys = node.get("x-kubernetes-list-map-keys", ())
         marked = dict.fromkeys(keys, f"more{number}")
@@ -163,7 +163,7 @@ def _another_field(draw: st.DrawFn, document: Object, places: list[Place]) -> _D
 
 def _another_value(draw: st.DrawFn, document: Object, places: list[Place]) -> _Done:
     """Another value of the field's whole range: bounds hold, rules across fields may not."""
-    place = _chosen(draw, [place for place in places if place.node["type"] not in ("object", "array")])
+    place = _chosen(draw, [place for place in places if place.node.get("type") not in ("object", "array")])
     if place is None:
         return None
     value = draw(_whole_range(place.node))
@@ -183,7 +183,7 @@ def _made_once(make: Callable[[fuzz_schema.Schema], fuzz_schema.Strategy], node:
 
 
 def _any_value(node: fuzz_schema.Schema) -> fuzz_schema.Strategy:
-    if node["type"] == "integer":
+    if node.get("type") == "integer":
         return st.integers(node.get("minimum", 0), node.get("maximum", 2**31))
     pattern = fuzz_schema.pattern_of(node)
     if pattern is not None:
@@ -208,7 +208,7 @@ def _too_wide(draw: st.DrawFn, document: Object, places: list[Place]) -> _Done:
 def _extreme_money(draw: st.DrawFn, document: Object, places: list[Place]) -> _Done:
     """Decimal texts at the ends of what can be written."""
     texts = [place for place in places if isinstance(place.value, str)]
-    amounts = [place for place in texts if (place.node.get("maxLength"), place.node.get("minLength")) == (24, 1)]
+    amounts = [place for place in texts if fuzz_schema.pattern_of(place.node) == units.DECIMAL_PATTERN]
     place = _chosen(draw, amounts)
     if place is None:
         return None

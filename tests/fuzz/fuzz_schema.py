@@ -56,7 +56,7 @@ def values(
         return special[path]
     if "enum" in node:
         return st.sampled_from(list(node["enum"]))
-    kind = node["type"]
+    kind = node.get("type", "string")  # a quantity is a text, or a whole number
     if kind == "object" and "additionalProperties" in node:
         inner = values(node["additionalProperties"], special=special, path=f"{path}{{}}", optional=optional)
         return st.dictionaries(_label_keys(), inner, max_size=MAP_MOST)
@@ -74,6 +74,8 @@ def values(
 
 def pattern_of(node: Schema) -> str | None:
     """The regular expression that a text must match, where it must."""
+    if "pattern" in node:
+        return str(node["pattern"])
     for rule in node.get("x-kubernetes-validations", ()):
         if found := _MATCHES.fullmatch(rule["rule"]):
             return found["pattern"]
@@ -149,7 +151,7 @@ def _lists(node: Schema, inner: Strategy) -> Strategy:
 
 
 def _plain(node: Schema) -> Strategy:
-    kind = node["type"]
+    kind = node.get("type", "string")  # a quantity is a text, or a whole number
     if kind == "boolean":
         return st.booleans()
     if kind == "integer":

@@ -8,7 +8,7 @@ from pydantic import Field
 from gpubench.api import patterns, rules
 from gpubench.api.pod_template import ClaimVolume
 from gpubench.api.rules import Rule
-from gpubench.units import DecimalText, Duration
+from gpubench.units import Amount, DecimalText, Duration
 from gpubench.values import FrozenModel
 
 DRILL_EVERY_MIN = "5s"
@@ -129,7 +129,7 @@ class Limits(FrozenModel):
         "15m", description="From an attempt's creation until all of its pods run, node provisioning and pulls included."
     )
     attempt_timeout: Duration = Field("12h", description="From then until the attempt has ended.")
-    budget: DecimalText | None = Field(
+    budget: Amount | None = Field(
         None,
         description='What the study\'s attempts may be billed in all, in its currency, such as "40.00": by the frozen '
         "prices, billing minimum included. What does not fit is not started, or stopped in time; then the study ends "
@@ -141,10 +141,9 @@ class Limits(FrozenModel):
     RULES: ClassVar[tuple[Rule, ...]] = (
         rules.positive("schedulingTimeout", parent="limits"),
         rules.positive("attemptTimeout", parent="limits"),
-        Rule(
-            cel="!has(self.budget) || !self.budget.matches('^[0.]+$')",
+        rules.above_zero(
+            "budget",
             sentence="limits.budget must be more than 0: write what the study may cost, such as 40.00, or remove it",
-            field=".budget",
         ),
         *(
             rules.unchangeable(field, parent="spec.limits")

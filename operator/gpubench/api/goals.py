@@ -9,7 +9,7 @@ from gpubench import names, workloads
 from gpubench.api import patterns, rules
 from gpubench.api.rules import Rule
 from gpubench.api.sweep import Batch, PoolName, Workers
-from gpubench.units import DecimalText
+from gpubench.units import Amount, DecimalText, Hours
 from gpubench.values import FrozenModel
 from gpubench.workloads import Precision
 
@@ -60,13 +60,11 @@ class Objective(FrozenModel):
         "they cost, by how much they beat the next, and how sure that is."
     )
     goal: str = Field(min_length=1, max_length=24, pattern=patterns.NAME, description="Goal of spec.goals.")
-    max_hours: float | None = Field(
+    max_hours: Hours | None = Field(
         None,
-        ge=0.01,
-        le=100_000,
         description="With minimize Cost: hours that the goal may take, such as 48. Absent: however long it takes.",
     )
-    max_cost: DecimalText | None = Field(
+    max_cost: Amount | None = Field(
         None,
         description='With minimize Time: what the goal may cost, in spec.currency, such as "500". Absent: whatever it '
         "costs.",
@@ -80,9 +78,10 @@ class Objective(FrozenModel):
             field=".maxHours",
         ),
         Rule(
-            # The API server cuts a minimum to a whole number where the value is one: 0 would pass 0.01.
-            cel="!has(self.maxHours) || double(self.maxHours) > 0.0",
-            sentence="objective.maxHours must be more than 0: write the hours that there are, such as 48, or remove it",
+            cel=f"!has(self.maxHours) || !{rules.is_number('self.maxHours')} || "
+            "(double(self.maxHours) >= 0.01 && double(self.maxHours) <= 100000.0)",
+            sentence="objective.maxHours must be from 0.01 to 100000: write the hours that there are, such as 48, or "
+            "remove it",
             field=".maxHours",
         ),
         Rule(
@@ -91,10 +90,9 @@ class Objective(FrozenModel):
             "there is: set minimize to Time, or remove maxCost",
             field=".maxCost",
         ),
-        Rule(
-            cel="!has(self.maxCost) || !self.maxCost.matches('^[0.]+$')",
+        rules.above_zero(
+            "maxCost",
             sentence="objective.maxCost must be more than 0: write what may be spent, such as 500, or remove it",
-            field=".maxCost",
         ),
     )
 

@@ -43,12 +43,12 @@ class Slot(FrozenModel):
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            cel=r"!self.cpu.matches('^[0.]+m?$')",
+            cel="type(self.cpu) == int ? self.cpu > 0 : !self.cpu.matches('^[0.]+m?$')",
             sentence='slot.cpu must be more than 0: write the processors of one rank, such as "4" or 500m',
             field=".cpu",
         ),
         Rule(
-            cel=r"!self.memory.matches('^[0.]+[A-Za-z]*$')",
+            cel="type(self.memory) == int ? self.memory > 0 : !self.memory.matches('^[0.]+[A-Za-z]*$')",
             sentence="slot.memory must be more than 0: write the memory of one rank, such as 4Gi",
             field=".memory",
         ),

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 from gpubench import units
 from gpubench.api import patterns, rules
 from gpubench.api.rules import Rule
-from gpubench.units import DecimalText
+from gpubench.units import Amount, DecimalText
 from gpubench.values import FrozenModel
 
 
@@ -34,11 +34,6 @@ BILLED_SECONDS_MAX = 2_678_400  # a month of 31 days
 _SUM = "self.components.map(part, double(part.perHour) * double(part.count)).sum()"
 
 
-def _readable(text: str) -> str:
-    """CEL: a text is a number. One that is none is left to its own rule, which says what is wrong with it."""
-    return patterns.matches(text, units.DECIMAL_PATTERN)
-
-
 def _of_the_calendar(parent: str) -> Rule:
     """The API server takes the year 0 for a year of a date, and no calendar of Python has it."""
     return Rule(
@@ -52,7 +47,7 @@ class PriceComponent(FrozenModel):
     """One line of a node's bill: the machine, or its GPUs, which some providers price apart."""
 
     name: str = Field(min_length=1, max_length=63, description="What is paid for, such as n1-standard-8 or V100.")
-    per_hour: DecimalText = Field(description="Price of one of them for one hour.")
+    per_hour: Amount = Field(description="Price of one of them for one hour.")
     count: int = Field(1, ge=1, le=1024, description="How many of them a node has.")
 
 
@@ -60,7 +55,7 @@ class PriceFee(FrozenModel):
     """What is paid beside the nodes: a disk, a licence, a subscription."""
 
     name: str = Field(min_length=1, max_length=63, description="What is paid for, such as disk.")
-    amount: DecimalText = Field(description="What is paid, in the price's currency.")
+    amount: Amount = Field(description="What is paid, in the price's currency.")
     per: Literal["Run", "Hour", "Month"] = Field(
         description="Run: for each attempt that has held a node. Hour: for each billed hour of each node. Month: for "
         "each node, spread over hoursPerMonth."
@@ -70,11 +65,11 @@ class PriceFee(FrozenModel):
 class PriceRange(FrozenModel):
     """Between which figures a price has moved, as spot prices do. In the unit of the price itself."""
 
-    low: DecimalText = Field(
+    low: Amount = Field(
         description="Lowest figure of the time, in the unit of perNodeHour, perSlotHour or perMonth, whichever is "
         "given; of a node's hour beside components."
     )
-    high: DecimalText = Field(description="Highest figure of the time, in the same unit.")
+    high: Amount = Field(description="Highest figure of the time, in the same unit.")
     period: str = Field(
         max_length=21,
         pattern=patterns.PERIOD,
@@ -83,7 +78,7 @@ class PriceRange(FrozenModel):
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            cel=f"!({_readable('self.low')} && {_readable('self.high')}) || double(self.low) <= double(self.high)",
+            cel=f"!({rules.is_number('self.low')} && {rules.is_number('self.high')}) || double(self.low) <= double(self.high)",
             sentence="price.range.low cannot be more than price.range.high: write the lowest and the highest price",
             detail="low is %s, high %s",
             values=("self.low", "self.high"),
@@ -109,7 +104,7 @@ class Billing(FrozenModel):
 def _figure_at_most(field: str, limit: int, *, such_as: str, parent: str = "price") -> Rule:
     """That a price is none: digits too many, another unit, or an amount of another currency."""
     return Rule(
-        cel=f"!has(self.{field}) || !{_readable(f'self.{field}')} || double(self.{field}) <= {limit}.0",
+        cel=f"!has(self.{field}) || !{rules.is_number(f'self.{field}')} || double(self.{field}) <= {limit}.0",
         sentence=f"{parent}.{field} is more than {limit}, which is no price of {such_as}: look at its unit and "
         "currency",
         detail="it is %s",
@@ -121,7 +116,7 @@ def _figure_at_most(field: str, limit: int, *, such_as: str, parent: str = "pric
 def _within_range(field: str) -> Rule:
     """That a figure of a price lies in its range."""
     own, low, high = f"self.{field}", "self.range.low", "self.range.high"
-    readable = " && ".join(_readable(text) for text in (own, low, high))
+    readable = " && ".join(rules.is_number(text) for text in (own, low, high))
     return Rule(
         cel=f"!has(self.range) || !has({own}) || !({readable}) || "
         f"(double({low}) <= double({own}) && double({own}) <= double({high}))",
@@ -135,9 +130,9 @@ def _within_range(field: str) -> Rule:
 class Price(FrozenModel):
     """What a node of the pool costs while it runs, in one of four forms, and how that is billed."""
 
-    per_node_hour: DecimalText | None = Field(None, description='Price of one node for one hour, such as "10.21".')
-    per_slot_hour: DecimalText | None = Field(None, description="Price of one slot for one hour, instead of a node's.")
-    per_month: DecimalText | None = Field(
+    per_node_hour: Amount | None = Field(None, description='Price of one node for one hour, such as "10.21".')
+    per_slot_hour: Amount | None = Field(None, description="Price of one slot for one hour, instead of a node's.")
+    per_month: Amount | None = Field(
         None, description="Price of one node for one month, for machines rented by the month; with hoursPerMonth."
     )
     hours_per_month: int | None = Field(
@@ -159,7 +154,7 @@ class Price(FrozenModel):
         description="What is paid beside the nodes. Fees are in what is billed, never in marginal cost.",
         json_schema_extra=rules.list_map("name"),
     )
-    setup: DecimalText | None = Field(
+    setup: Amount | None = Field(
         None, description="Paid once before a study's first run on the pool. In what is billed, not in marginal cost."
     )
     range: PriceRange | None = Field(
@@ -194,14 +189,14 @@ class Price(FrozenModel):
         _figure_at_most("perMonth", MONTH_MAX, such_as="a month"),
         _figure_at_most("setup", MONTH_MAX, such_as="setting up nodes"),
         Rule(
-            cel=f"!has(self.components) || self.components.all(part, !{_readable('part.perHour')} || "
+            cel=f"!has(self.components) || self.components.all(part, !{rules.is_number('part.perHour')} || "
             f"double(part.perHour) <= {HOUR_MAX}.0)",
             sentence=f"price.components has a perHour of more than {HOUR_MAX}, which is no price of an hour: look at "
             "its unit and currency",
             field=".components",
         ),
         Rule(
-            cel=f"!has(self.fees) || self.fees.all(fee, !{_readable('fee.amount')} || "
+            cel=f"!has(self.fees) || self.fees.all(fee, !{rules.is_number('fee.amount')} || "
             f"double(fee.amount) <= {MONTH_MAX}.0)",
             sentence=f"price.fees has an amount of more than {MONTH_MAX}, which is no fee: look at its currency",
             field=".fees",
@@ -212,8 +207,8 @@ class Price(FrozenModel):
         Rule(
             # A sum of binary fractions may miss its decimal value in the last digits.
             cel="!has(self.range) || !has(self.components) || "
-            f"!({_readable('self.range.low')} && {_readable('self.range.high')} && "
-            f"self.components.all(part, {_readable('part.perHour')})) || "
+            f"!({rules.is_number('self.range.low')} && {rules.is_number('self.range.high')} && "
+            f"self.components.all(part, {rules.is_number('part.perHour')})) || "
             f"(double(self.range.low) <= {_SUM} + 0.000001 && {_SUM} - 0.000001 <= double(self.range.high))",
             sentence="what price.components come to, each times its count, must lie within price.range, which is of a "
             "node's hour",
@@ -239,7 +234,7 @@ class ExchangeRate(FrozenModel):
         ),
         _of_the_calendar("exchangeRates[]"),
         Rule(
-            cel=f"!{_readable('self.rate')} || double(self.rate) <= {EXCHANGE_MAX}.0",
+            cel=f"!{patterns.matches('self.rate', units.DECIMAL_PATTERN)} || double(self.rate) <= {EXCHANGE_MAX}.0",
             sentence=f"exchangeRates[].rate is more than {EXCHANGE_MAX}, which no currency is worth: write what one "
             "unit of the other currency is in the study's currency",
             detail="it is %s",
@@ -252,21 +247,21 @@ class ExchangeRate(FrozenModel):
 class Ownership(FrozenModel):
     """An own machine: what an hour of use costs, from purchase, lifetime, hours used and power."""
 
-    purchase: DecimalText = Field(description="What one node cost.")
-    residual: DecimalText = Field("0", description="What one node will still be worth at the end of its lifetime.")
+    purchase: Amount = Field(description="What one node cost.")
+    residual: Amount = Field("0", description="What one node will still be worth at the end of its lifetime.")
     lifetime_months: int = Field(ge=1, le=240, description="Months over which the node is written off.")
     hours_per_month: int = Field(ge=1, le=744, description="Hours per month in which the node is really used.")
     watts: int = Field(0, ge=0, le=100_000, description="Power of one node under training load.")
     idle_watts: int = Field(0, ge=0, le=100_000, description="Power of one node in the remaining hours of the month.")
-    per_kilowatt_hour: DecimalText = Field("0", description="Price of electricity per kilowatt-hour.")
-    per_month: DecimalText = Field("0", description="Fixed monthly costs of one node: room, network, care.")
+    per_kilowatt_hour: Amount = Field("0", description="Price of electricity per kilowatt-hour.")
+    per_month: Amount = Field("0", description="Fixed monthly costs of one node: room, network, care.")
     currency: Currency = Field(description="ISO 4217 code of the amounts, such as USD.")
     as_of: Date = Field(description="Day on which the amounts were read, such as 2026-11-01.")
     source: str = Field("", max_length=512, description="Where the amounts were read.")
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            cel=f"!({_readable('self.residual')} && {_readable('self.purchase')}) || "
+            cel=f"!({rules.is_number('self.residual')} && {rules.is_number('self.purchase')}) || "
             "double(self.residual) <= double(self.purchase)",
             sentence="ownership.residual cannot be more than ownership.purchase: what is left is part of what was paid",
             detail="residual is %s, purchase %s",

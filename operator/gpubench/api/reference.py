@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpubench import metrics, names
-from gpubench.api import schema
+from gpubench.api import patterns, schema
 from gpubench.api.benchmark_status import Analysis
 
 _GENERATED = "<!-- Generated from {source} by `make generate`; edit that, not this. -->\n"
@@ -89,28 +89,28 @@ def _rows(node: Mapping[str, Any], *, path: str) -> Iterator[str]:
         default = "*required*" if name in required else _default(field)
         cells = (f"`{here}`", _type(field), default, _bounds(field), field.get("description", ""))
         yield _row(cells)
-        yield from _rows(_inner(field), path=f"{here}[]" if field["type"] == "array" else here)
+        yield from _rows(_inner(field), path=f"{here}[]" if field.get("type") == "array" else here)
 
 
 def _rules(node: Mapping[str, Any], *, path: str) -> Iterator[tuple[str, str]]:
-    if node["type"] == "string":
+    if node.get("type") == "string":
         return  # how it is written stands beside the field
     for rule in node.get("x-kubernetes-validations", ()):
         yield path or "metadata", rule["message"]
     for name, field in node.get("properties", {}).items():
         here = f"{path}.{name}" if path else name
         yield from _rules(field, path=here)
-        if field["type"] == "array":
+        if field.get("type") == "array":
             yield from _rules(field["items"], path=f"{here}[]")
 
 
 def _inner(field: Mapping[str, Any]) -> Mapping[str, Any]:
-    inner: Mapping[str, Any] = field["items"] if field["type"] == "array" else field
+    inner: Mapping[str, Any] = field["items"] if field.get("type") == "array" else field
     return inner
 
 
 def _type(field: Mapping[str, Any]) -> str:
-    kind: str = field["type"]
+    kind: str = field.get("type", "integer or string")
     if kind == "array":
         unique = {"set": ", each once", "map": f", one per {', '.join(field.get('x-kubernetes-list-map-keys', ()))}"}
         return f"list of {_type(field['items'])}{unique.get(field['x-kubernetes-list-type'], '')}"
@@ -128,16 +128,20 @@ def _default(field: Mapping[str, Any]) -> str:
 
 
 def _bounds(field: Mapping[str, Any]) -> str:
-    own = [text.format(field[keyword]) for keyword, text in _BOUNDS if keyword in field]
     nested = field.get("items") or field.get("additionalProperties") or {}
-    each = [text.format(nested[keyword]) for keyword, text in _BOUNDS if keyword in nested]
-    written = [rule["message"] for rule in (*_text_rules(field), *_text_rules(nested))]
-    return "; ".join([*own, *(f"each {text}" for text in each), *written])
+    each = (f"each {text}" for text in _own_bounds(nested))
+    return "; ".join([*_own_bounds(field), *each, *_written(field), *_written(nested)])
 
 
-def _text_rules(field: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The rule about how a text is written belongs to its bounds."""
-    return field.get("x-kubernetes-validations", []) if field.get("type") == "string" else []
+def _own_bounds(field: Mapping[str, Any]) -> list[str]:
+    return [] if schema.is_quantity(field) else [text.format(field[word]) for word, text in _BOUNDS if word in field]
+
+
+def _written(field: Mapping[str, Any]) -> list[str]:
+    """How a text is written."""
+    if schema.is_quantity(field):
+        return [patterns.SENTENCES[field["pattern"]]]
+    return [rule["message"] for rule in field.get("x-kubernetes-validations", ()) if field["type"] == "string"]
 
 
 def _metric(metric: metrics.Metric) -> str:

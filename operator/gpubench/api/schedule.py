@@ -14,7 +14,7 @@ from gpubench.api.condition import Condition
 from gpubench.api.pod_template import LabelValue
 from gpubench.api.pool_price import Currency
 from gpubench.api.rules import Rule
-from gpubench.units import DecimalText, Duration
+from gpubench.units import Amount, DecimalText, Duration
 from gpubench.values import FrozenModel, Interval
 
 HISTORY_LIMIT_MAX = 100
@@ -114,8 +114,8 @@ class ScheduleFee(FrozenModel):
     """What is paid beside the nodes because the study is run again and again."""
 
     name: str = Field(min_length=1, max_length=63, description="What is paid for, such as disk or scheduler.")
-    amount: DecimalText = Field(description="Price of one of them, in the currency of the costs.")
-    count: DecimalText = Field("1", description="How many of them, such as the gigabytes of a disk.")
+    amount: Amount = Field(description="Price of one of them, in the currency of the costs.")
+    count: Amount = Field("1", description="How many of them, such as the gigabytes of a disk.")
     per: FeePer = Field(description="Run: for each run. Month: whether it runs or not.")
 
 

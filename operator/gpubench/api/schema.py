@@ -34,7 +34,8 @@ _NOTHING: tuple[Any, ...] = (None, "", [], {})
 # In the order in which they stand in a schema: what a reader asks first comes first.
 _KEYWORDS = (
     "description", "type", "format", "default", "enum", "minimum", "maximum", "minLength", "maxLength",
-    "minItems", "maxItems", "minProperties", "maxProperties", "required", "properties", "items", "additionalProperties",
+    "pattern", "minItems", "maxItems", "minProperties", "maxProperties", "required", "properties", "items",
+    "additionalProperties", "x-kubernetes-int-or-string",
     "x-kubernetes-list-type", "x-kubernetes-list-map-keys", "x-kubernetes-validations",
 )  # fmt: skip
 
@@ -248,6 +249,11 @@ class _Generator(GenerateJsonSchema):
         return generated
 
 
+def is_quantity(schema: Mapping[str, Any]) -> bool:
+    """Whether it is a whole number or a text; then it has no type of its own."""
+    return "x-kubernetes-int-or-string" in schema
+
+
 def _structural(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Schema:
     """References written out, words that a structural schema does not have left out, an unknown one refused."""
     reference = schema.get("$ref")
@@ -255,8 +261,8 @@ def _structural(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Sc
         target = _structural(definitions[reference.removeprefix("#/$defs/")], definitions)
         beside = {keyword: value for keyword, value in schema.items() if keyword != "$ref"}
         return _ordered({**target, **beside})
-    result: Schema = {keyword: value for keyword, value in schema.items() if keyword in (*_KEYWORDS, "pattern")}
-    if "pattern" in schema:
+    result: Schema = {keyword: value for keyword, value in schema.items() if keyword in _KEYWORDS}
+    if "pattern" in schema and not is_quantity(schema):
         pattern = result.pop("pattern")
         result["x-kubernetes-validations"] = [
             {"rule": patterns.matches("self", pattern), "message": patterns.SENTENCES[pattern]}
@@ -270,9 +276,9 @@ def _structural(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Sc
             result.pop(keyword, None)  # `additionalProperties: false` is the API server's own way: unknown fields go
     if "properties" in schema:
         result["properties"] = {name: _structural(field, definitions) for name, field in schema["properties"].items()}
-    if result["type"] == "array":
+    if result.get("type") == "array":
         result.setdefault("x-kubernetes-list-type", "atomic")
-        if result["items"]["type"] != "object":
+        if result["items"].get("type") != "object":
             result["items"].pop("description", None)  # `kubectl explain` would print it after the list's own
     return _ordered(result)
 
@@ -302,7 +308,7 @@ def _facts(schema: Schema) -> list[str]:
     facts = []
     if "default" in schema and not isinstance(schema["default"], dict):
         facts.append(f"Default: {default_text(schema['default'])}.")
-    if "minimum" in schema and "maximum" in schema:
+    if "minimum" in schema and "maximum" in schema and not is_quantity(schema):
         facts.append(f"From {schema['minimum']} to {schema['maximum']}.")
     return facts
 

@@ -7,10 +7,12 @@ are better. Must not happen: a value that is refused here and accepted there, or
 
 import datetime
 import json
+import re
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
 
+from gpubench.api import patterns
 from gpubench.values import FrozenModel
 
 Path = tuple[str | int, ...]
@@ -22,6 +24,7 @@ _EXPECTED = {
     "integer": "a whole number",
     "number": "a number",
     "boolean": "true or false",
+    "quantity": "a whole number or text",
 }
 _BOUND_WORDS = {"string": ("Length", "characters"), "array": ("Items", "entries"), "object": ("Properties", "keys")}
 _SHOWN_MAX = 60  # characters of a refused value in a sentence
@@ -45,7 +48,7 @@ class Problem(FrozenModel):
 
 def problems(schema: Mapping[str, Any], value: Any, *, path: Path = ()) -> Iterator[Problem]:
     """Everything that is wrong with a value and what it holds; nothing when it fits the schema."""
-    if not _has_type(value, schema["type"]):
+    if not _has_type(value, schema.get("type", "quantity")):
         yield _wrong_type(schema, value, path=path)
     elif isinstance(value, dict):
         yield from _bounded(schema, value, path=path)
@@ -60,6 +63,7 @@ def problems(schema: Mapping[str, Any], value: Any, *, path: Path = ()) -> Itera
     else:
         yield from _bounded(schema, value, path=path)
         yield from _no_day(schema, value, path=path)
+        yield from _no_quantity(schema, value, path=path)
 
 
 def shown(value: Any) -> str:
@@ -71,19 +75,22 @@ def shown(value: Any) -> str:
 def _has_type(value: Any, name: str) -> bool:
     if name == "integer":
         return not isinstance(value, bool) and (isinstance(value, int) or (isinstance(value, float) and value % 1 == 0))
+    if name == "quantity":
+        return isinstance(value, int | str) and not isinstance(value, bool)
     if name == "number":
         return isinstance(value, int | float) and not isinstance(value, bool)
     return isinstance(value, {"object": dict, "array": list, "string": str, "boolean": bool}[name])
 
 
 def _wrong_type(schema: Mapping[str, Any], value: Any, *, path: Path) -> Problem:
-    expected = _EXPECTED[schema["type"]]
+    wanted = schema.get("type", "quantity")
+    expected = _EXPECTED[wanted]
     remedy = ""
-    if schema["type"] == "string" and isinstance(value, int | float):
+    if wanted in ("string", "quantity") and isinstance(value, int | float):
         remedy = ": put it in quotes"
-    elif isinstance(value, str) and schema["type"] in ("integer", "number", "boolean"):
+    elif isinstance(value, str) and wanted in ("integer", "number", "boolean"):
         remedy = ": write it without quotes"
-    elif schema["type"] == "array" and not isinstance(value, dict):
+    elif wanted == "array" and not isinstance(value, dict):
         remedy = f": write [{value}]"
     held = "nothing" if value is None else "a mapping" if isinstance(value, dict) else shown(value)
     return Problem(path=path, value=shown(value), sentence=f"{held} stands where {expected} is expected{remedy}")
@@ -121,9 +128,9 @@ def _unknown_choice(choices: list[Any], value: Any, *, path: Path) -> Iterator[P
 
 
 def _bounded(schema: Mapping[str, Any], value: Any, *, path: Path) -> Iterator[Problem]:
-    if schema["type"] == "boolean":
+    if isinstance(value, bool) or (isinstance(value, str) and schema.get("type") != "string"):
         return
-    word, unit = _BOUND_WORDS.get(schema["type"], ("imum", ""))
+    word, unit = _BOUND_WORDS.get(schema.get("type", ""), ("imum", ""))
     least, most = schema.get(f"min{word}"), schema.get(f"max{word}")
     amount = len(value) if unit else value
     subject = f"{amount} {unit}" if unit else shown(value)
@@ -138,6 +145,11 @@ def _no_day(schema: Mapping[str, Any], value: Any, *, path: Path) -> Iterator[Pr
         yield Problem(
             path=path, value=shown(value), sentence=f"{shown(value)} is no day of the calendar, such as 2026-11-01"
         )
+
+
+def _no_quantity(schema: Mapping[str, Any], value: Any, *, path: Path) -> Iterator[Problem]:
+    if isinstance(value, str) and "pattern" in schema and not re.fullmatch(schema["pattern"], value):
+        yield Problem(path=path, value=shown(value), sentence=patterns.SENTENCES[schema["pattern"]])
 
 
 def _is_day(text: str) -> bool:

@@ -9,10 +9,11 @@ import copy
 import datetime
 import functools
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from gpubench import names
+from gpubench import names, units
 from gpubench.api import benchmark, pool, schedule, schema, structure
 from gpubench.api.structure import Path, Problem
 
@@ -162,7 +163,7 @@ def _steps(field_path: str) -> tuple[str, ...]:
 def _evaluate(expression: str, value: Any) -> Any:
     import cel  # noqa: PLC0415  # it brings a terminal's toolkit along, which takes longer than most commands
 
-    return _compiled(expression).execute(cel.Context({"self": value}, _KUBERNETES_FUNCTIONS))
+    return _compiled(expression).execute(cel.Context({"self": value, "int": "int"}, _KUBERNETES_FUNCTIONS))
 
 
 @functools.cache
@@ -181,5 +182,19 @@ def _full_year(day: str) -> int:
     return int(day[:4])
 
 
-# What Kubernetes adds to CEL, as far as `rules` allows it.
-_KUBERNETES_FUNCTIONS: dict[str, Callable[..., Any]] = {"sum": sum, "format": _format, "getFullYear": _full_year}
+def _type(value: Any) -> str:
+    return "int" if isinstance(value, int) else "string"
+
+
+def _is_quantity(text: str) -> bool:
+    return re.fullmatch(units.QUANTITY_PATTERN, text) is not None
+
+
+# What the rules use of CEL and of Kubernetes' additions, and the evaluator does not have.
+_KUBERNETES_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "sum": sum,
+    "format": _format,
+    "getFullYear": _full_year,
+    "type": _type,
+    "isQuantity": _is_quantity,
+}

@@ -111,6 +111,7 @@ GOOD = (
         "a price by the slot that has moved",
         pool(price=changed({**PRICE, "perSlotHour": "9", "range": RANGE}, {"perNodeHour": ABSENT})),
     ),
+    ("quantities as whole numbers", pool(slot={"cpu": 4, "memory": 8589934592}, price={**PRICE, "perNodeHour": 10})),
     ("nodes that cost nothing", pool(price={**PRICE, "perNodeHour": "0"})),
     ("a baseline", benchmark(compareTo={"benchmark": "last-week"})),
     ("a baseline with its tolerance", benchmark(compareTo={"benchmark": "last-week", "tolerance": "0.5"})),
@@ -197,7 +198,7 @@ GOOD = (
     ),
     (
         "an objective with a deadline of minutes",
-        benchmark(goals=[ONE_GOAL], objective={"minimize": "Cost", "goal": "one", "maxHours": 0.25}),
+        benchmark(goals=[ONE_GOAL], objective={"minimize": "Cost", "goal": "one", "maxHours": "0.25"}),
     ),
     (
         "an objective with a budget",
