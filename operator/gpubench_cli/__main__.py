@@ -11,11 +11,17 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from importlib import metadata
 from pathlib import Path
 
-from gpubench_cli import terminal
-from gpubench_cluster import kube
+from gpubench_cli import distribution
+
+try:
+    from gpubench_cli import terminal
+    from gpubench_cluster import kube
+except ImportError as error:
+    if (shadow := distribution.foreign()) is None:
+        raise
+    raise SystemExit(f"gpubench: {shadow}") from error
 
 #: The commands in the order of `gpubench --help`, and the function of each that adds its arguments.
 _COMMANDS = {
@@ -38,6 +44,7 @@ _COMMANDS = {
     "workloads": "workloads.add_to",
     "self-check": "run.add_self_check_to",
     "doctor": "cluster.add_doctor_to",
+    "version": "distribution.add_to",
 }
 
 _PLUGIN = "kubectl-gpubench"
@@ -73,7 +80,7 @@ def _parser(program: str, arguments: Sequence[str]) -> argparse.ArgumentParser:
         description="GPU benchmarks: which GPU, how many, what does it cost, and how sure are you.",
         epilog="Exit codes: 0 done, 1 the study failed or a record does not hold, 2 bad input or no cluster.",
     )
-    parser.add_argument("--version", action="version", version=f"gpubench {metadata.version('gpubench')}")
+    parser.add_argument("--version", action="version", version=f"gpubench {distribution.version()}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     # Only the command that is typed is loaded: together they take seconds.
     typed = [_COMMANDS[first] for first in arguments[:1] if first in _COMMANDS]

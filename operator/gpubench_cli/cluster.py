@@ -34,7 +34,7 @@ from gpubench.api.pool import CapacityType, GpuPool
 from gpubench.sanitize import one_line
 from gpubench.scheduler import conditions
 from gpubench.units import duration_seconds, epoch_seconds
-from gpubench_cli import results, terminal
+from gpubench_cli import distribution, results, terminal
 from gpubench_cli.terminal import Refusal
 from gpubench_cluster import kube
 
@@ -247,6 +247,8 @@ def doctor(arguments: argparse.Namespace) -> int:
 def examine(place: Cluster, *, operator: str | None = None) -> Iterator[Finding]:
     """All findings, in the order in which things are needed."""
     version, now = place.version()  # who does not answer this answers nothing
+    if (shadow := distribution.foreign()) is not None:
+        yield Finding(area="this program", state=State.WARNING, says="shadowed", remedy=shadow)
     yield preflight.api_server(version)
     for kind in schema.KINDS:
         yield from _told(f"CRD {kind.kind}", functools.partial(_definition, place, kind))

@@ -57,7 +57,7 @@ def html(told: Document) -> str:
         if (error.name or "").partition(".")[0] not in _LIBRARIES:
             raise
         raise Refusal(
-            f"an HTML report needs the Python packages {' and '.join(_LIBRARIES)}: install gpubench[report], or write "
+            f"an HTML report needs the Python packages {' and '.join(_LIBRARIES)}: install kube-gpubench[report], or write "
             "Markdown with --markdown"
         ) from error
     return page.render(told)

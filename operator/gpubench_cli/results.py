@@ -39,7 +39,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -56,7 +55,7 @@ from gpubench.scheduler import conditions, ledger, manifests
 from gpubench.scheduler.ledger import AttemptRecord, Ledger
 from gpubench.units import rfc3339
 from gpubench.values import FrozenModel
-from gpubench_cli import documents, terminal
+from gpubench_cli import distribution, documents, terminal
 from gpubench_cli.terminal import Refusal
 
 _Kind = TypeVar("_Kind", bound=checksum.Stored)
@@ -69,7 +68,7 @@ _LEFT_BEHIND = frozenset({_PLAN, _STUDY, _LEDGER, _ENVIRONMENTS})
 #: What an imported study was made of, beside its study file.
 MEASUREMENTS = "measurements.csv"
 #: Of this gpubench, as a Summary has it.
-VERSION = metadata.version("gpubench")
+VERSION = distribution.version()
 #: What read_* take from a results folder.
 FILES = (_STUDY, _PLAN, _LEDGER, _STATUS)
 

@@ -312,7 +312,7 @@ def refuse_missing_libraries() -> None:
     if missing:
         raise Refusal(
             f"training needs {' and '.join(missing)}, not installed here: "
-            "install gpubench[jobs-cpu] and Horovod (in a checkout: make horovod), or apply the study to a cluster"
+            "install kube-gpubench[jobs-cpu] and Horovod (in a checkout: make horovod), or apply the study to a cluster"
         )
 
 

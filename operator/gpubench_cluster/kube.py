@@ -107,7 +107,7 @@ async def credentials(*, in_cluster: bool = False) -> tuple[Any, str]:
         from kubernetes.aio import config  # noqa: PLC0415  # takes long to load, and is an extra
         from kubernetes.aio.client import configuration  # noqa: PLC0415  # as above
     except ImportError as error:
-        sentence = "reading from a cluster needs the Python package kubernetes: install gpubench[operator]"
+        sentence = "reading from a cluster needs the Python package kubernetes: install kube-gpubench[operator]"
         raise PermanentError(sentence) from error
     logging.getLogger("kubernetes").setLevel(logging.ERROR)  # a kubeconfig that is absent, we say in a sentence
     found: Any = configuration.Configuration()

@@ -554,7 +554,7 @@ class Health:
 def _version() -> str:
     """Of the installed distribution; a checkout that is not installed has none."""
     try:
-        return importlib.metadata.version("gpubench")
+        return importlib.metadata.version("kube-gpubench")
     except importlib.metadata.PackageNotFoundError:
         return "unknown"
 

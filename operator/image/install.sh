@@ -10,7 +10,7 @@ version=$1 revision=$2 modules=$3
 
 /uv/bin/uv pip install --quiet --no-cache --no-deps --no-index --python /opt/gpubench/bin/python /wheel/*.whl
 python -m compileall -q --invalidation-mode unchecked-hash /opt/gpubench/lib/python3.*/site-packages/gpubench*
-installed=$(python -c 'import importlib.metadata as m; print(m.version("gpubench"))')
+installed=$(python -c 'import importlib.metadata as m; print(m.version("kube-gpubench"))')
 if [ "$version" != "$installed" ]; then
   echo "VERSION is '$version', but this is $installed: --build-arg VERSION=$installed"
   exit 1

@@ -245,7 +245,7 @@ def test_without_its_libraries_a_page_is_refused_in_a_sentence_and_markdown_is_w
     command = [sys.executable, "-c", code, "report", str(QUICKSTART)]
     refused = subprocess.run([*command, "--out", str(tmp_path / "x.html")], capture_output=True, text=True, check=False)
     assert refused.returncode == 2
-    assert "install gpubench[report]" in refused.stderr
+    assert "install kube-gpubench[report]" in refused.stderr
     assert refused.stderr.count("\n") == 1, "a sentence, and no traceback"
     subprocess.run([*command, "--markdown", str(tmp_path / "x.md")], check=True, capture_output=True)
     assert "mnist_cnn" in (tmp_path / "x.md").read_text()

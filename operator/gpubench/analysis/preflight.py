@@ -107,7 +107,7 @@ def definition(kind: schema.Kind, found: Object | None) -> Finding:
         return Finding(area=area, state=State.WARNING, says=says, remedy=f"its newer fields are refused: {apply}")
     if more := sorted(theirs - ours):
         says = f"of a newer revision: it has {text.shortened(more)}"
-        remedy = "update this program (pip install -U gpubench): it refuses objects that use these fields"
+        remedy = "update this program (pip install -U kube-gpubench): it refuses objects that use these fields"
         return Finding(area=area, state=State.WARNING, says=says, remedy=remedy)
     return Finding(area=area, state=State.OK, says=f"established, {names.VERSION}, of this revision")
 
