@@ -40,8 +40,9 @@ def called(foreign: Path, command: str, *, first: bool) -> subprocess.CompletedP
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
 
-def test_a_foreign_package_that_is_found_first_is_named_and_nothing_else_is_said(foreign: Path) -> None:
-    ended = called(foreign, "version", first=True)
+@pytest.mark.parametrize("command", ["version", "doctor", "run"])
+def test_a_foreign_package_that_is_found_first_is_named_and_nothing_else_is_said(foreign: Path, command: str) -> None:
+    ended = called(foreign, command, first=True)
     assert (ended.returncode, REMEDY in ended.stderr, "Traceback" in ended.stderr) == (1, True, False)
 
 
