@@ -123,241 +123,171 @@ TARGET_LABELS: Final = ("namespace", "benchmark", "pool", "pod", "node")
 POINT_LABELS: Final = _POINT
 
 
-def _operator(name: str, kind: Kind, labels: tuple[str, ...], text: str) -> Metric:
+def _operator(name: str, labels: tuple[str, ...], text: str, *, kind: Kind = Kind.GAUGE) -> Metric:
     return Metric(name=name, kind=kind, help=text, labels=labels, exporter="operator")
 
 
-def _worker(name: str, kind: Kind, text: str, *, buckets: tuple[float, ...] = ()) -> Metric:
+def _interval(name: str, labels: tuple[str, ...], text: str, *, ends: str) -> tuple[Metric, Metric, Metric]:
+    """A mean and both ends of its interval; `{}` stands in the name for what tells them apart."""
+    low, high = (
+        _operator(name.format(f"_{end.lower()}"), labels, f"{end} end of {ends}.")
+        for end in ("Lower", "Upper")
+    )
+    return _operator(name.format(""), labels, text), low, high
+
+
+def _worker(name: str, text: str, *, kind: Kind = Kind.GAUGE, buckets: tuple[float, ...] = ()) -> Metric:
     return Metric(name=name, kind=kind, help=text, labels=_RANK, exporter="worker", buckets=buckets)
 
 
 # The figures of a study, exported from the status of its object for as long as the object lives.
-POINT_WORKERS = _operator(
-    "gpubench_point_workers", Kind.GAUGE, _POINT, "Workers of a point: the label of that name, as a number."
-)
-POINT_NODES = _operator("gpubench_point_nodes", Kind.GAUGE, _POINT, "Nodes that one gang of a point takes.")
-THROUGHPUT = _operator(
-    "gpubench_throughput_samples_per_second", Kind.GAUGE, _POINT, "Mean throughput of a point over its repeats."
-)
-THROUGHPUT_LOW = _operator(
-    "gpubench_throughput_low_samples_per_second", Kind.GAUGE, _POINT, "Lower end of the throughput's 95 % interval."
-)
-THROUGHPUT_HIGH = _operator(
-    "gpubench_throughput_high_samples_per_second", Kind.GAUGE, _POINT, "Upper end of the throughput's 95 % interval."
+POINT_WORKERS = _operator("gpubench_point_workers", _POINT, "Workers of a point: the label of that name, as a number.")
+POINT_NODES = _operator("gpubench_point_nodes", _POINT, "Nodes that one gang of a point takes.")
+THROUGHPUT, THROUGHPUT_LOW, THROUGHPUT_HIGH = _interval(
+    "gpubench_throughput{}_samples_per_second",
+    _POINT,
+    "Mean throughput of a point over its repeats.",
+    ends="the throughput's 95 % interval",
 )
 UNSTABLE_THROUGHPUT = _operator(
     "gpubench_unstable_throughput_samples_per_second",
-    Kind.GAUGE,
     _POINT,
     "Mean throughput of a point whose repeats never settled, which has no other series: not to be ranked.",
 )
-_LINE = (*_POINT, "scaling", "baseline_workers", "baseline_pool")
-EFFICIENCY = _operator(
-    "gpubench_scaling_efficiency_ratio", Kind.GAUGE, _LINE, "Scaling efficiency against the smallest worker count."
-)
-EFFICIENCY_LOW = _operator(
-    "gpubench_scaling_efficiency_low_ratio", Kind.GAUGE, _LINE, "Lower end of the efficiency's 95 % interval."
-)
-EFFICIENCY_HIGH = _operator(
-    "gpubench_scaling_efficiency_high_ratio", Kind.GAUGE, _LINE, "Upper end of the efficiency's 95 % interval."
+EFFICIENCY, EFFICIENCY_LOW, EFFICIENCY_HIGH = _interval(
+    "gpubench_scaling_efficiency{}_ratio",
+    (*_POINT, "scaling", "baseline_workers", "baseline_pool"),
+    "Scaling efficiency against the smallest worker count.",
+    ends="the efficiency's 95 % interval",
 )
 # What was not run has a cost and goals, marked by its basis, and none of the series of measured figures.
 _MONEY = (*_POINT, "basis", "currency")
-COST = _operator(
-    "gpubench_cost_per_million_samples", Kind.GAUGE, _MONEY, "Marginal cost of a million samples, in `currency`."
+COST, COST_LOW, COST_HIGH = _interval(
+    "gpubench_cost{}_per_million_samples",
+    _MONEY,
+    "Marginal cost of a million samples, in `currency`.",
+    ends="the cost's 95 % interval",
 )
-COST_LOW = _operator(
-    "gpubench_cost_low_per_million_samples", Kind.GAUGE, _MONEY, "Lower end of the cost's 95 % interval."
-)
-COST_HIGH = _operator(
-    "gpubench_cost_high_per_million_samples", Kind.GAUGE, _MONEY, "Upper end of the cost's 95 % interval."
-)
-COST_PER_RUN = _operator(
-    "gpubench_cost_per_run", Kind.GAUGE, _MONEY, "Marginal cost of the timed region of a training, in `currency`."
-)
-COST_PER_RUN_LOW = _operator(
-    "gpubench_cost_low_per_run", Kind.GAUGE, _MONEY, "Lower end of the 95 % interval of a run's cost."
-)
-COST_PER_RUN_HIGH = _operator(
-    "gpubench_cost_high_per_run", Kind.GAUGE, _MONEY, "Upper end of the 95 % interval of a run's cost."
+COST_PER_RUN, COST_PER_RUN_LOW, COST_PER_RUN_HIGH = _interval(
+    "gpubench_cost{}_per_run",
+    _MONEY,
+    "Marginal cost of the timed region of a training, in `currency`.",
+    ends="the 95 % interval of a run's cost",
 )
 # Times as fast, as long, as dear as the base of spec.baseline; the base itself has 1.
 _RELATIVE = (*_POINT, "basis", "baseline_workers", "baseline_pool")
-RELATIVE_THROUGHPUT = _operator(
-    "gpubench_relative_throughput_ratio", Kind.GAUGE, _RELATIVE, "Throughput over that of the point of spec.baseline."
+RELATIVE_THROUGHPUT, RELATIVE_THROUGHPUT_LOW, RELATIVE_THROUGHPUT_HIGH = _interval(
+    "gpubench_relative_throughput{}_ratio",
+    _RELATIVE,
+    "Throughput over that of the point of spec.baseline.",
+    ends="its 95 % interval",
 )
-RELATIVE_THROUGHPUT_LOW = _operator(
-    "gpubench_relative_throughput_low_ratio", Kind.GAUGE, _RELATIVE, "Lower end of its 95 % interval."
-)
-RELATIVE_THROUGHPUT_HIGH = _operator(
-    "gpubench_relative_throughput_high_ratio", Kind.GAUGE, _RELATIVE, "Upper end of its 95 % interval."
-)
-RELATIVE_TIME = _operator(
-    "gpubench_relative_time_ratio",
-    Kind.GAUGE,
+RELATIVE_TIME, RELATIVE_TIME_LOW, RELATIVE_TIME_HIGH = _interval(
+    "gpubench_relative_time{}_ratio",
     _RELATIVE,
     "Time for as many samples, of a training for its timed region, over that of the point of spec.baseline.",
+    ends="its 95 % interval",
 )
-RELATIVE_TIME_LOW = _operator(
-    "gpubench_relative_time_low_ratio", Kind.GAUGE, _RELATIVE, "Lower end of its 95 % interval."
-)
-RELATIVE_TIME_HIGH = _operator(
-    "gpubench_relative_time_high_ratio", Kind.GAUGE, _RELATIVE, "Upper end of its 95 % interval."
-)
-RELATIVE_COST = _operator(
-    "gpubench_relative_cost_ratio", Kind.GAUGE, _RELATIVE, "Marginal cost over that of the point of spec.baseline."
-)
-RELATIVE_COST_LOW = _operator(
-    "gpubench_relative_cost_low_ratio", Kind.GAUGE, _RELATIVE, "Lower end of its 95 % interval."
-)
-RELATIVE_COST_HIGH = _operator(
-    "gpubench_relative_cost_high_ratio", Kind.GAUGE, _RELATIVE, "Upper end of its 95 % interval."
+RELATIVE_COST, RELATIVE_COST_LOW, RELATIVE_COST_HIGH = _interval(
+    "gpubench_relative_cost{}_ratio",
+    _RELATIVE,
+    "Marginal cost over that of the point of spec.baseline.",
+    ends="its 95 % interval",
 )
 BILLED = _operator(
     "gpubench_billed",
-    Kind.GAUGE,
     (*_POINT, "part", "currency"),
     "What a point's attempts are billed, in `currency`, by what it was paid for: the sum over `part` is the bill.",
 )
 _GOAL = (*_POINT, "basis", "goal")
-GOAL = _operator(
-    "gpubench_goal_seconds", Kind.GAUGE, _GOAL, "Training time of a goal's samples at the throughput: a lower bound."
+GOAL, GOAL_LOW, GOAL_HIGH = _interval(
+    "gpubench_goal{}_seconds",
+    _GOAL,
+    "Training time of a goal's samples at the throughput: a lower bound.",
+    ends="the 95 % interval of a goal's time",
 )
-GOAL_LOW = _operator("gpubench_goal_low_seconds", Kind.GAUGE, _GOAL, "Lower end of the 95 % interval of a goal's time.")
-GOAL_HIGH = _operator(
-    "gpubench_goal_high_seconds", Kind.GAUGE, _GOAL, "Upper end of the 95 % interval of a goal's time."
-)
-_GOAL_MONEY = (*_GOAL, "currency")
-GOAL_COST = _operator(
-    "gpubench_goal_cost", Kind.GAUGE, _GOAL_MONEY, "Marginal cost of a goal's samples, in `currency`: a lower bound."
-)
-GOAL_COST_LOW = _operator(
-    "gpubench_goal_low_cost", Kind.GAUGE, _GOAL_MONEY, "Lower end of the 95 % interval of a goal's cost."
-)
-GOAL_COST_HIGH = _operator(
-    "gpubench_goal_high_cost", Kind.GAUGE, _GOAL_MONEY, "Upper end of the 95 % interval of a goal's cost."
+GOAL_COST, GOAL_COST_LOW, GOAL_COST_HIGH = _interval(
+    "gpubench_goal{}_cost",
+    (*_GOAL, "currency"),
+    "Marginal cost of a goal's samples, in `currency`: a lower bound.",
+    ends="the 95 % interval of a goal's cost",
 )
 # `evaluation` and `first_epoch` say what the seconds cover: spec.measure.timedRegion.
 _REGION = (*_POINT, "evaluation", "first_epoch")
-TRAINING = _operator(
-    "gpubench_training_seconds", Kind.GAUGE, _REGION, "Mean duration of the timed region of a training of `epochs`."
-)
-TRAINING_LOW = _operator(
-    "gpubench_training_low_seconds", Kind.GAUGE, _REGION, "Lower end of the 95 % interval of a training's duration."
-)
-TRAINING_HIGH = _operator(
-    "gpubench_training_high_seconds", Kind.GAUGE, _REGION, "Upper end of the 95 % interval of a training's duration."
-)
-EPOCH = _operator(
-    "gpubench_training_epoch_seconds", Kind.GAUGE, _REGION, "Mean duration of an epoch of the timed region."
-)
-EPOCH_LOW = _operator(
-    "gpubench_training_epoch_low_seconds", Kind.GAUGE, _REGION, "Lower end of the 95 % interval of an epoch's duration."
-)
-EPOCH_HIGH = _operator(
-    "gpubench_training_epoch_high_seconds",
-    Kind.GAUGE,
+TRAINING, TRAINING_LOW, TRAINING_HIGH = _interval(
+    "gpubench_training{}_seconds",
     _REGION,
-    "Upper end of the 95 % interval of an epoch's duration.",
+    "Mean duration of the timed region of a training of `epochs`.",
+    ends="the 95 % interval of a training's duration",
+)
+EPOCH, EPOCH_LOW, EPOCH_HIGH = _interval(
+    "gpubench_training_epoch{}_seconds",
+    _REGION,
+    "Mean duration of an epoch of the timed region.",
+    ends="the 95 % interval of an epoch's duration",
 )
 _QUALITY = (*_POINT, "epoch")
-ACCURACY = _operator(
-    "gpubench_training_accuracy_ratio",
-    Kind.GAUGE,
+ACCURACY, ACCURACY_LOW, ACCURACY_HIGH = _interval(
+    "gpubench_training_accuracy{}_ratio",
     _QUALITY,
     "Accuracy on held-out data after the `epoch`: final, or the best of each repeat.",
+    ends="the accuracy's 95 % interval",
 )
-ACCURACY_LOW = _operator(
-    "gpubench_training_accuracy_low_ratio", Kind.GAUGE, _QUALITY, "Lower end of the accuracy's 95 % interval."
-)
-ACCURACY_HIGH = _operator(
-    "gpubench_training_accuracy_high_ratio", Kind.GAUGE, _QUALITY, "Upper end of the accuracy's 95 % interval."
-)
-LOSS = _operator(
-    "gpubench_training_loss",
-    Kind.GAUGE,
+LOSS, LOSS_LOW, LOSS_HIGH = _interval(
+    "gpubench_training{}_loss",
     _QUALITY,
     "Loss on held-out data after the `epoch`, of workloads without an accuracy: final, or the best of each repeat.",
+    ends="the loss's 95 % interval",
 )
-LOSS_LOW = _operator("gpubench_training_low_loss", Kind.GAUGE, _QUALITY, "Lower end of the loss's 95 % interval.")
-LOSS_HIGH = _operator("gpubench_training_high_loss", Kind.GAUGE, _QUALITY, "Upper end of the loss's 95 % interval.")
-ALGORITHM_BANDWIDTH = _operator(
-    "gpubench_allreduce_algorithm_bytes_per_second",
-    Kind.GAUGE,
+ALGORITHM_BANDWIDTH, ALGORITHM_BANDWIDTH_LOW, ALGORITHM_BANDWIDTH_HIGH = _interval(
+    "gpubench_allreduce_algorithm{}_bytes_per_second",
     _POINT,
     "Algorithm bandwidth of the workload allreduce: bytes of a message over its time.",
+    ends="the algorithm bandwidth's 95 % interval",
 )
-ALGORITHM_BANDWIDTH_LOW = _operator(
-    "gpubench_allreduce_algorithm_low_bytes_per_second",
-    Kind.GAUGE,
-    _POINT,
-    "Lower end of the algorithm bandwidth's 95 % interval.",
-)
-ALGORITHM_BANDWIDTH_HIGH = _operator(
-    "gpubench_allreduce_algorithm_high_bytes_per_second",
-    Kind.GAUGE,
-    _POINT,
-    "Upper end of the algorithm bandwidth's 95 % interval.",
-)
-BUS_BANDWIDTH = _operator(
-    "gpubench_allreduce_bus_bytes_per_second",
-    Kind.GAUGE,
+BUS_BANDWIDTH, BUS_BANDWIDTH_LOW, BUS_BANDWIDTH_HIGH = _interval(
+    "gpubench_allreduce_bus{}_bytes_per_second",
     _POINT,
     "Bus bandwidth of the workload allreduce: 2 (n - 1) / n times the algorithm bandwidth.",
-)
-BUS_BANDWIDTH_LOW = _operator(
-    "gpubench_allreduce_bus_low_bytes_per_second",
-    Kind.GAUGE,
-    _POINT,
-    "Lower end of the bus bandwidth's 95 % interval.",
-)
-BUS_BANDWIDTH_HIGH = _operator(
-    "gpubench_allreduce_bus_high_bytes_per_second",
-    Kind.GAUGE,
-    _POINT,
-    "Upper end of the bus bandwidth's 95 % interval.",
+    ends="the bus bandwidth's 95 % interval",
 )
 GPU_UTILIZATION = _operator(
     "gpubench_gpu_utilization_ratio",
-    Kind.GAUGE,
     _POINT,
     "Share of the measured time with a kernel on the GPUs of a point: not of their arithmetic.",
 )
 GPU_MEMORY = _operator(
-    "gpubench_gpu_memory_peak_bytes", Kind.GAUGE, _POINT, "Most memory that a GPU used while a point was measured."
+    "gpubench_gpu_memory_peak_bytes", _POINT, "Most memory that a GPU used while a point was measured."
 )
 GPU_POWER = _operator(
-    "gpubench_gpu_power_watts", Kind.GAUGE, _POINT, "Mean power of all GPUs of a point together while it was measured."
+    "gpubench_gpu_power_watts", _POINT, "Mean power of all GPUs of a point together while it was measured."
 )
 GPU_THROTTLED = _operator(
     "gpubench_gpu_throttled_ratio",
-    Kind.GAUGE,
     _POINT,
     "Share of the samples with a throttle reason, of the rank and repeat with most of them.",
 )
 ENERGY = _operator(
-    "gpubench_energy_per_million_samples_joules", Kind.GAUGE, _POINT, "Energy of all GPUs for a million samples."
+    "gpubench_energy_per_million_samples_joules", _POINT, "Energy of all GPUs for a million samples."
 )
 PROCESSORS = _operator(
-    "gpubench_rank_processors", Kind.GAUGE, _POINT, "Processors that a rank used while a point was measured."
+    "gpubench_rank_processors", _POINT, "Processors that a rank used while a point was measured."
 )
 MEMORY = _operator(
-    "gpubench_rank_memory_peak_bytes", Kind.GAUGE, _POINT, "Most resident memory of a rank while a point was measured."
+    "gpubench_rank_memory_peak_bytes", _POINT, "Most resident memory of a rank while a point was measured."
 )
 WARNINGS = _operator(
     "gpubench_warnings",
-    Kind.GAUGE,
     (*_POINT, "basis", "reason"),
     "Warnings of a point by what they are about, of those that its status holds: the gravest ones.",
 )
-POINTS = _operator("gpubench_points", Kind.GAUGE, (*_STUDY, "state"), "Points of a study by what became of them.")
-TRIALS = _operator("gpubench_trials", Kind.GAUGE, (*_STUDY, "state"), "Trials of a study: finished, running, waiting.")
+POINTS = _operator("gpubench_points", (*_STUDY, "state"), "Points of a study by what became of them.")
+TRIALS = _operator("gpubench_trials", (*_STUDY, "state"), "Trials of a study: finished, running, waiting.")
 ATTEMPTS = _operator(
-    "gpubench_attempts", Kind.GAUGE, (*_STUDY, "outcome"), "Attempts of a study so far, by how they ended."
+    "gpubench_attempts", (*_STUDY, "outcome"), "Attempts of a study so far, by how they ended."
 )
 SPENT = _operator(
     "gpubench_spent",
-    Kind.GAUGE,
     (*_STUDY, "currency"),
     "What a study's attempts were billed so far, in `currency`: an estimate, failed and preempted ones included.",
 )
@@ -365,72 +295,63 @@ SPENT = _operator(
 _POOL = (*_STUDY, "pool", "capacity_type")
 INTERRUPTIONS = _operator(
     "gpubench_interruptions",
-    Kind.GAUGE,
     (*_POOL, "kind"),
     "Attempts that were interrupted, by `kind`: Reclaim, Eviction, NodeLost or Unknown.",
 )
 INTERRUPTION_RATE = _operator(
-    "gpubench_interruptions_per_node_hour", Kind.GAUGE, _POOL, "Interruptions per hour for which a node was held."
+    "gpubench_interruptions_per_node_hour", _POOL, "Interruptions per hour for which a node was held."
 )
 INTERRUPTION_RATE_LOW = _operator(
     "gpubench_interruptions_low_per_node_hour",
-    Kind.GAUGE,
     _POOL,
     "Lower end of the 95 % interval of the rate of interruptions.",
 )
 INTERRUPTION_RATE_HIGH = _operator(
     "gpubench_interruptions_high_per_node_hour",
-    Kind.GAUGE,
     _POOL,
     "Upper end of the 95 % interval of the rate of interruptions; also where there was none.",
 )
 NODE_SECONDS = _operator(
     "gpubench_node_seconds",
-    Kind.GAUGE,
     (*_POOL, "use"),
     "Node-seconds of the attempts that have ended, by `use`: useful, waiting, startUp, lost, ...; all but queued sum "
     "to what was held.",
 )
 GOODPUT = _operator(
-    "gpubench_goodput_ratio", Kind.GAUGE, _POOL, "Share of the node time held that was measured work with a result."
+    "gpubench_goodput_ratio", _POOL, "Share of the node time held that was measured work with a result."
 )
 EFFECTIVE_PRICE = _operator(
     "gpubench_effective_price_per_node_hour",
-    Kind.GAUGE,
     (*_POOL, "currency"),
     "Price of one node for an hour of measured work, in `currency`: price over goodput.",
 )
 RECOVERY = _operator(
     "gpubench_recovery_seconds",
-    Kind.GAUGE,
     _POOL,
     "Median time from the end of an interrupted attempt to the first step of the next one at its trial.",
 )
 CONDITION = _operator(
-    "gpubench_benchmark_condition", Kind.GAUGE, (*_STUDY, "condition"), "1 while a condition of the study is True."
+    "gpubench_benchmark_condition", (*_STUDY, "condition"), "1 while a condition of the study is True."
 )
 BUDGET = _operator(
-    "gpubench_budget", Kind.GAUGE, (*_STUDY, "currency"), "limits.budget of a study, in `currency`; as it is now."
+    "gpubench_budget", (*_STUDY, "currency"), "limits.budget of a study, in `currency`; as it is now."
 )
-STARTED = _operator("gpubench_started_timestamp_seconds", Kind.GAUGE, _STUDY, "When the plan of a study was frozen.")
+STARTED = _operator("gpubench_started_timestamp_seconds", _STUDY, "When the plan of a study was frozen.")
 FINISHED = _operator(
-    "gpubench_finished_timestamp_seconds", Kind.GAUGE, _STUDY, "When the last trial of a study had ended."
+    "gpubench_finished_timestamp_seconds", _STUDY, "When the last trial of a study had ended."
 )
 COMPARISON = _operator(
     "gpubench_comparison_points",
-    Kind.GAUGE,
     (*_STUDY, "verdict"),
     "Points of a study beside those of its spec.compareTo, by `verdict`: Pass, Fail, CannotTell or NotCompared.",
 )
 BEST = _operator(
     "gpubench_best_info",
-    Kind.GAUGE,
     (*_STUDY, "pool", "workers", "setting", "predicted", "sure", "tied"),
     "What a finished study advises for its spec.objective; `tied` others may be as good. Always 1.",
 )
 ENVIRONMENT = _operator(
     "gpubench_environment_info",
-    Kind.GAUGE,
     (
         *_STUDY, "environment", "instance_type", "accelerator", "driver", "cuda", "cudnn", "nccl", "transport",
         "tensorflow", "horovod",
@@ -441,66 +362,65 @@ ENVIRONMENT = _operator(
 # What the cluster shows of a GpuPool, and what the studies hold of it.
 _OF_POOL = ("pool",)
 POOL_INFO = _operator(
-    "gpubench_pool_info", Kind.GAUGE, ("pool", "accelerator", "capacity_type"), "What a pool is. Always 1."
+    "gpubench_pool_info", ("pool", "accelerator", "capacity_type"), "What a pool is. Always 1."
 )
-POOL_NODES = _operator("gpubench_pool_nodes", Kind.GAUGE, _OF_POOL, "Nodes that match the selector of a pool.")
+POOL_NODES = _operator("gpubench_pool_nodes", _OF_POOL, "Nodes that match the selector of a pool.")
 POOL_READY_NODES = _operator(
-    "gpubench_pool_ready_nodes", Kind.GAUGE, _OF_POOL, "Of these, nodes that are ready and take pods."
+    "gpubench_pool_ready_nodes", _OF_POOL, "Of these, nodes that are ready and take pods."
 )
-POOL_SLOTS = _operator("gpubench_pool_slots", Kind.GAUGE, _OF_POOL, "Slots of the ready nodes of a pool.")
+POOL_SLOTS = _operator("gpubench_pool_slots", _OF_POOL, "Slots of the ready nodes of a pool.")
 POOL_HELD_SLOTS = _operator(
-    "gpubench_pool_held_slots", Kind.GAUGE, _OF_POOL, "Slots of a pool that gangs hold, of all studies."
+    "gpubench_pool_held_slots", _OF_POOL, "Slots of a pool that gangs hold, of all studies."
 )
 POOL_WAITING = _operator(
-    "gpubench_pool_waiting_studies", Kind.GAUGE, _OF_POOL, "Studies that wait in line for slots of a pool."
+    "gpubench_pool_waiting_studies", _OF_POOL, "Studies that wait in line for slots of a pool."
 )
 POOL_PRICE = _operator(
     "gpubench_pool_price_per_node_hour",
-    Kind.GAUGE,
     ("pool", "currency"),
     "What a node of a pool costs in an hour, in `currency`; fees are not in it.",
 )
 POOL_PRICE_READ = _operator(
-    "gpubench_pool_price_timestamp_seconds", Kind.GAUGE, _OF_POOL, "Day on which the price of a pool was read."
+    "gpubench_pool_price_timestamp_seconds", _OF_POOL, "Day on which the price of a pool was read."
 )
 POOL_CONDITION = _operator(
-    "gpubench_pool_condition", Kind.GAUGE, ("pool", "condition"), "1 while a condition of a pool is True."
+    "gpubench_pool_condition", ("pool", "condition"), "1 while a condition of a pool is True."
 )
 
 # Schedules, exported from the status of their objects.
 _SCHEDULE = ("namespace", "schedule")
 SCHEDULE_CONDITION = _operator(
     "gpubench_schedule_condition",
-    Kind.GAUGE,
     (*_SCHEDULE, "condition"),
     "1 while a condition of a schedule is True, 0 while it is False; none while nobody can tell.",
 )
-SCHEDULE_ACTIVE = _operator("gpubench_schedule_active_runs", Kind.GAUGE, _SCHEDULE, "Runs under way.")
+SCHEDULE_ACTIVE = _operator("gpubench_schedule_active_runs", _SCHEDULE, "Runs under way.")
 SCHEDULE_SLOWER_POINTS = _operator(
-    "gpubench_schedule_slower_points", Kind.GAUGE, _SCHEDULE, "Points that are slower than they were."
+    "gpubench_schedule_slower_points", _SCHEDULE, "Points that are slower than they were."
 )
 SCHEDULE_SLOW_NODES = _operator(
     "gpubench_schedule_slow_nodes",
-    Kind.GAUGE,
     _SCHEDULE,
     "With placement EachNode: nodes that are slower than the others of their pool.",
 )
 SCHEDULE_LAST = _operator(
-    "gpubench_schedule_last_timestamp_seconds", Kind.GAUGE, _SCHEDULE, "When the newest run was due."
+    "gpubench_schedule_last_timestamp_seconds", _SCHEDULE, "When the newest run was due."
 )
 SCHEDULE_NEXT = _operator(
-    "gpubench_schedule_next_timestamp_seconds", Kind.GAUGE, _SCHEDULE, "When the next run is due."
+    "gpubench_schedule_next_timestamp_seconds", _SCHEDULE, "When the next run is due."
 )
 SCHEDULE_MONTHLY = _operator(
     "gpubench_schedule_monthly",
-    Kind.GAUGE,
     (*_SCHEDULE, "currency"),
     "What a schedule costs a month if it goes on like this, in `currency`: an estimate.",
 )
 
 # The operator's own health.
 RECONCILES = _operator(
-    "gpubench_operator_reconciles_total", Kind.COUNTER, ("outcome",), "Reconciles by outcome: done, retried, failed."
+    "gpubench_operator_reconciles_total",
+    ("outcome",),
+    "Reconciles by outcome: done, retried, failed.",
+    kind=Kind.COUNTER,
 )
 RECONCILE_SECONDS = Metric(
     name="gpubench_operator_reconcile_seconds",
@@ -516,56 +436,57 @@ LOOP_LAG = Metric(
     exporter="operator",
     buckets=(0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0),
 )
-QUEUE_DEPTH = _operator("gpubench_operator_queue_depth", Kind.GAUGE, (), "Keys that wait for a reconcile.")
+QUEUE_DEPTH = _operator("gpubench_operator_queue_depth", (), "Keys that wait for a reconcile.")
 API_REQUESTS = _operator(
-    "gpubench_operator_api_requests_total", Kind.COUNTER, ("verb", "resource", "code"), "Calls to the API server."
+    "gpubench_operator_api_requests_total",
+    ("verb", "resource", "code"),
+    "Calls to the API server.",
+    kind=Kind.COUNTER,
 )
-LEADER = _operator("gpubench_operator_leader", Kind.GAUGE, (), "1 while this replica holds the Lease.")
-OPERATOR = _operator("gpubench_operator_info", Kind.GAUGE, ("version", "python"), "What runs. Always 1.")
+LEADER = _operator("gpubench_operator_leader", (), "1 while this replica holds the Lease.")
+OPERATOR = _operator("gpubench_operator_info", ("version", "python"), "What runs. Always 1.")
 
 # Live, from every rank of a gang.
 WORKER_THROUGHPUT = _worker(
-    "gpubench_worker_throughput_samples_per_second", Kind.GAUGE, "Samples per second of this rank in its last window."
+    "gpubench_worker_throughput_samples_per_second", "Samples per second of this rank in its last window."
 )
 WORKER_STEP = _worker(
     "gpubench_worker_step_seconds",
-    Kind.HISTOGRAM,
     "Duration of a step: a window's time over its steps, per window. Alike on all ranks: each waits for the slowest.",
+    kind=Kind.HISTOGRAM,
     # A tenth of a millisecond (a small model on a large GPU) to a minute (a large model on a CPU).
     buckets=tuple(float(f"{base}e{power}") for power in range(-4, 2) for base in (1, 2, 5)),
 )
-WORKER_SAMPLES = _worker("gpubench_worker_samples_total", Kind.COUNTER, "Samples that this rank has trained on.")
+WORKER_SAMPLES = _worker(
+    "gpubench_worker_samples_total", "Samples that this rank has trained on.", kind=Kind.COUNTER
+)
 WORKER_LOSS = _worker(
     "gpubench_worker_loss",
-    Kind.GAUGE,
     "Loss of this rank in its last window: of its last step, in mode Training the mean of its steps.",
 )
 WORKER_COMPUTE = _worker(
     "gpubench_worker_compute_seconds",
-    Kind.GAUGE,
     "Forward and backward pass of a step on this rank alone, at the last look between windows: who is slow shows here.",
 )
 WORKER_ALLREDUCE = _worker(
     "gpubench_worker_allreduce_seconds",
-    Kind.GAUGE,
     "What a step of the last window took beyond this rank's own forward and backward pass: the all-reduce, the waiting "
     "for slower ranks, the update of the weights. Absent before the first look at the ranks' own computing.",
 )
 WORKER_PROCESSORS = _worker(
-    "gpubench_worker_used_processors", Kind.GAUGE, "Processors that this rank uses, in its last sample: 1 is one core."
+    "gpubench_worker_used_processors", "Processors that this rank uses, in its last sample: 1 is one core."
 )
-WORKER_MEMORY = _worker("gpubench_worker_memory_bytes", Kind.GAUGE, "Resident memory of this rank, in its last sample.")
+WORKER_MEMORY = _worker("gpubench_worker_memory_bytes", "Resident memory of this rank, in its last sample.")
 WORKER_GPU = _worker(
     "gpubench_worker_gpu_utilization_ratio",
-    Kind.GAUGE,
     "Share of time with a kernel on this rank's GPU, as NVML has it.",
 )
 WORKER_GPU_MEMORY = _worker(
-    "gpubench_worker_gpu_memory_bytes", Kind.GAUGE, "Memory in use on this rank's GPU, by anybody, in its last sample."
+    "gpubench_worker_gpu_memory_bytes", "Memory in use on this rank's GPU, by anybody, in its last sample."
 )
-WORKER_POWER = _worker("gpubench_worker_gpu_power_watts", Kind.GAUGE, "What this rank's GPU draws, in its last sample.")
+WORKER_POWER = _worker("gpubench_worker_gpu_power_watts", "What this rank's GPU draws, in its last sample.")
 WORKER_TEMPERATURE = _worker(
-    "gpubench_worker_gpu_temperature_celsius", Kind.GAUGE, "Temperature of this rank's GPU, in its last sample."
+    "gpubench_worker_gpu_temperature_celsius", "Temperature of this rank's GPU, in its last sample."
 )
 
 CATALOGUE: tuple[Metric, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))
