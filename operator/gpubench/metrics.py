@@ -130,8 +130,8 @@ def _operator(name: str, labels: tuple[str, ...], text: str, *, kind: Kind = Kin
 def _interval(name: str, labels: tuple[str, ...], text: str, *, ends: str) -> tuple[Metric, Metric, Metric]:
     """A mean and both ends of its interval; `{}` stands in the name for what tells them apart."""
     low, high = (
-        _operator(name.format(f"_{end.lower()}"), labels, f"{end} end of {ends}.")
-        for end in ("Lower", "Upper")
+        _operator(name.format(part), labels, f"{end} end of {ends}.")
+        for part, end in (("_low", "Lower"), ("_high", "Upper"))
     )
     return _operator(name.format(""), labels, text), low, high
 
