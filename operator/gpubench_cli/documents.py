@@ -20,7 +20,7 @@ from typing import Any
 import yaml
 
 from gpubench import names
-from gpubench.api import structure, validate
+from gpubench.api import validate
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.pool import GpuPool
 from gpubench.api.schedule import GpuBenchmarkScheduleSpec
@@ -414,7 +414,7 @@ def _kind(document: Document) -> str:
     return str(kind)
 
 
-def _problem_text(document: Document, problem: structure.Problem) -> str:
+def _problem_text(document: Document, problem: validate.Problem) -> str:
     return f"{document.at(problem.path)}: {problem}"
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from gpubench.api import schema, structure, validate
+from gpubench.api import schema, validate
 from gpubench.api.rules import Rule
 
 
@@ -63,7 +63,7 @@ def test_a_sentence_names_the_field_what_stands_there_and_the_remedy(document: d
     [("a", "'a'"), (True, "true"), (1.5, "1.5"), ("x" * 100, "'" + "x" * 55 + " ...")],
 )
 def test_values_are_shown_briefly(value: Any, text: str) -> None:
-    assert structure.shown(value) == text
+    assert validate.shown(value) == text
 
 
 def test_a_line_end_in_a_code_is_refused() -> None:

@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from gpubench.api import patterns, rules
+from gpubench.api import rules
 from gpubench.api.pod_template import ClaimVolume
 from gpubench.api.rules import Rule
 from gpubench.units import Amount, DecimalText, Duration
@@ -26,7 +26,7 @@ class Results(FrozenModel):
         None,
         min_length=1,
         max_length=256,
-        pattern=patterns.FOLDER,
+        pattern=rules.FOLDER,
         description="Folder on the volume in which the study gets a folder of its own; the volume's own if absent.",
     )
 

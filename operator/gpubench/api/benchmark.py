@@ -6,7 +6,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from gpubench import names
-from gpubench.api import patterns, rules
+from gpubench.api import rules
 from gpubench.api.attempts import Checkpoint, Drill, Limits, Results
 from gpubench.api.goals import CompareTo, Goal, Objective, RelativeBase
 from gpubench.api.measuring import Measure, Order
@@ -111,7 +111,7 @@ class GpuBenchmarkSpec(FrozenModel):
         None,
         min_length=1,
         max_length=63,
-        pattern=patterns.OBJECT_NAME,
+        pattern=rules.OBJECT_NAME,
         description="LocalQueue of Kueue, in the benchmark's namespace. The study's Jobs are then created suspended, "
         "and run when Kueue admits them; one that it evicts and admits again is the same attempt. Condition Admitted "
         "says how they stand. Kueue's quota decides what runs, and not gpubench's own count of a pool's slots.",

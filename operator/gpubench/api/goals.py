@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from gpubench import names, workloads
-from gpubench.api import patterns, rules
+from gpubench.api import rules
 from gpubench.api.rules import Rule
 from gpubench.api.sweep import Batch, PoolName, Workers
 from gpubench.units import Amount, DecimalText, Hours
@@ -20,7 +20,7 @@ class CompareTo(FrozenModel):
     benchmark: str = Field(
         min_length=1,
         max_length=names.BENCHMARK_NAME_MAX,
-        pattern=patterns.OBJECT_NAME,
+        pattern=rules.OBJECT_NAME,
         description="A finished GpuBenchmark of the same namespace. What it measured is frozen into the plan when this "
         "study starts; one that is not there, or not finished, holds nothing up, and status.comparison says so.",
     )
@@ -38,7 +38,7 @@ class CompareTo(FrozenModel):
 class Goal(FrozenModel):
     """So many samples of a workload; restarts, evaluation and slower convergence at large batches come on top."""
 
-    name: str = Field(min_length=1, max_length=24, pattern=patterns.NAME, description="Name in results.")
+    name: str = Field(min_length=1, max_length=24, pattern=rules.NAME, description="Name in results.")
     workload: str = Field(min_length=1, max_length=63, description="Workload that is to be trained.")
     samples: int = Field(ge=1, le=1_000_000_000_000_000, description="Samples to train: epochs times data set.")
 
@@ -59,7 +59,7 @@ class Objective(FrozenModel):
         description="What is to be as little as possible: status.answer then says which pool, how many workers, what "
         "they cost, by how much they beat the next, and how sure that is."
     )
-    goal: str = Field(min_length=1, max_length=24, pattern=patterns.NAME, description="Goal of spec.goals.")
+    goal: str = Field(min_length=1, max_length=24, pattern=rules.NAME, description="Goal of spec.goals.")
     max_hours: Hours | None = Field(
         None,
         description="With minimize Cost: hours that the goal may take, such as 48. Absent: however long it takes.",
@@ -110,7 +110,7 @@ class RelativeBase(FrozenModel):
     global_batch: Batch | None = Field(None, description="Samples of all ranks per step of the base.")
     precision: Precision | None = Field(None, description="Arithmetic of the base.")
     variant: str | None = Field(
-        None, min_length=1, max_length=40, pattern=patterns.NAME, description="Name of the base's variant."
+        None, min_length=1, max_length=40, pattern=rules.NAME, description="Name of the base's variant."
     )
 
     RULES: ClassVar[tuple[Rule, ...]] = (

@@ -5,20 +5,20 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from gpubench.api import patterns, rules
+from gpubench.api import rules
 from gpubench.api.rules import Rule
 from gpubench.values import FrozenModel
 
-LabelKey = Annotated[str, Field(max_length=317, pattern=patterns.LABEL_KEY)]  # 253 + "/" + 63
+LabelKey = Annotated[str, Field(max_length=317, pattern=rules.LABEL_KEY)]  # 253 + "/" + 63
 Annotation = Annotated[str, Field(max_length=4096)]
-LabelValue = Annotated[str, Field(max_length=63, pattern=patterns.LABEL_VALUE)]
+LabelValue = Annotated[str, Field(max_length=63, pattern=rules.LABEL_VALUE)]
 
 
 class EnvironmentVariable(FrozenModel):
     """A plain environment variable of the gang's container."""
 
     name: str = Field(
-        min_length=1, max_length=128, pattern=patterns.ENVIRONMENT_NAME, description="Name of the variable."
+        min_length=1, max_length=128, pattern=rules.ENVIRONMENT_NAME, description="Name of the variable."
     )
     value: str = Field("", max_length=4096, description="Value of the variable.")
 
@@ -27,20 +27,20 @@ class ClaimVolume(FrozenModel):
     """A PersistentVolumeClaim of the benchmark's namespace."""
 
     claim_name: str = Field(
-        min_length=1, max_length=253, pattern=patterns.OBJECT_NAME, description="Name of the claim."
+        min_length=1, max_length=253, pattern=rules.OBJECT_NAME, description="Name of the claim."
     )
 
 
 class ConfigMapVolume(FrozenModel):
     """A ConfigMap of the benchmark's namespace: each of its keys is a file."""
 
-    name: str = Field(min_length=1, max_length=253, pattern=patterns.OBJECT_NAME, description="Name of the ConfigMap.")
+    name: str = Field(min_length=1, max_length=253, pattern=rules.OBJECT_NAME, description="Name of the ConfigMap.")
 
 
 class HostPathVolume(FrozenModel):
     """A folder of the node, for own machines; refused where Pod Security forbids it."""
 
-    path: str = Field(min_length=1, max_length=1024, pattern=patterns.PATH, description="Folder on the node.")
+    path: str = Field(min_length=1, max_length=1024, pattern=rules.PATH, description="Folder on the node.")
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -54,7 +54,7 @@ class HostPathVolume(FrozenModel):
 class Volume(FrozenModel):
     """Files for the pods: a data set, a model of your own. Mounted read-only."""
 
-    name: str = Field(min_length=1, max_length=63, pattern=patterns.VOLUME_NAME, description="Name of the volume.")
+    name: str = Field(min_length=1, max_length=63, pattern=rules.VOLUME_NAME, description="Name of the volume.")
     mount_path: str = Field(min_length=1, max_length=1024, description="Where the pods see it, such as /data.")
     persistent_volume_claim: ClaimVolume | None = Field(None, description="A PersistentVolumeClaim.")
     config_map: ConfigMapVolume | None = Field(None, description="A ConfigMap.")
@@ -108,7 +108,7 @@ class Template(FrozenModel):
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            cel=f"!has(self.annotations) || self.annotations.all(key, {patterns.matches('key', patterns.LABEL_KEY)})",
+            cel=f"!has(self.annotations) || self.annotations.all(key, {rules.matches('key', rules.LABEL_KEY)})",
             sentence="annotations has a key that is none: "
             "write a name of at most 63 letters, digits, -, _ and ., with a DNS prefix and / before it if need be",
             field=".annotations",

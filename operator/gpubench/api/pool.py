@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from gpubench import names
-from gpubench.api import patterns, rules
+from gpubench.api import rules
 from gpubench.api.condition import Condition
 from gpubench.api.pod_template import LabelKey, LabelValue, Template
 from gpubench.api.pool_health import Health
@@ -94,7 +94,7 @@ class Scheduling(FrozenModel):
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            cel=f"!has(self.nodeSelector) || self.nodeSelector.all(key, {patterns.matches('key', patterns.LABEL_KEY)})",
+            cel=f"!has(self.nodeSelector) || self.nodeSelector.all(key, {rules.matches('key', rules.LABEL_KEY)})",
             sentence="nodeSelector has a key that is no label key: "
             "write a name of at most 63 letters, digits, -, _ and ., with a DNS prefix and / before it if need be",
             field=".nodeSelector",
@@ -105,7 +105,7 @@ class Scheduling(FrozenModel):
 class MeasuredBy(FrozenModel):
     """Another pool whose measurements stand for this one's."""
 
-    pool: Annotated[str, Field(min_length=1, max_length=63, pattern=patterns.POOL_NAME)] = Field(
+    pool: Annotated[str, Field(min_length=1, max_length=63, pattern=rules.POOL_NAME)] = Field(
         description="GpuPool that is measured in the same study."
     )
     workers: int | None = Field(
@@ -132,7 +132,7 @@ class GpuPoolSpec(FrozenModel):
     """Where training can run: how to select the nodes, what one holds, what it costs."""
 
     capacity_type: CapacityType = Field(CapacityType.ON_DEMAND, description="How the nodes are rented.")
-    on_demand_counterpart: Annotated[str, Field(min_length=1, max_length=63, pattern=patterns.POOL_NAME)] | None = (
+    on_demand_counterpart: Annotated[str, Field(min_length=1, max_length=63, pattern=rules.POOL_NAME)] | None = (
         Field(
             None,
             description="GpuPool of the same study that rents the same nodes on demand: what a spot pool saves is told "
@@ -143,7 +143,7 @@ class GpuPoolSpec(FrozenModel):
         None,
         min_length=1,
         max_length=63,
-        pattern=patterns.ASCII,
+        pattern=rules.ASCII,
         description="What reports and metrics call the accelerator. Absent on CPUs.",
     )
     slots_per_node: int = Field(
@@ -164,7 +164,7 @@ class GpuPoolSpec(FrozenModel):
     template: Template = Field(Template(), description="Image and environment that this pool needs.")
     price: Price | None = Field(None, description="What a node costs. With neither price nor ownership: no cost.")
     ownership: Ownership | None = Field(None, description="What an own node costs. At most one of price, ownership.")
-    scaling_baseline: Annotated[str, Field(min_length=1, max_length=63, pattern=patterns.POOL_NAME)] | None = Field(
+    scaling_baseline: Annotated[str, Field(min_length=1, max_length=63, pattern=rules.POOL_NAME)] | None = Field(
         None,
         description="GpuPool of the same study whose smallest point is the base of this pool's scaling efficiency: the "
         "sibling with one GPU of a node with several. By default this pool itself.",
@@ -192,7 +192,7 @@ class GpuPoolSpec(FrozenModel):
         ),
         Rule(
             cel="!has(self.nodeResources) || self.nodeResources.all(key, "
-            f"{patterns.matches('key', patterns.LABEL_KEY)})",
+            f"{rules.matches('key', rules.LABEL_KEY)})",
             sentence="nodeResources has a key that is no resource name: "
             "write a name such as ephemeral-storage or vpc.amazonaws.com/efa",
             field=".nodeResources",
@@ -249,7 +249,7 @@ class GpuPool(FrozenModel):
     RULES: ClassVar[tuple[Rule, ...]] = (
         rules.name_at_most(names.POOL_NAME_MAX, because="it becomes a label"),
         Rule(
-            cel=patterns.matches("self.metadata.name", patterns.POOL_NAME),
+            cel=rules.matches("self.metadata.name", rules.POOL_NAME),
             sentence="metadata.name must hold only small letters, digits, - and ., and begin and end with a letter or "
             "digit; choose a name such as gke-a100-spot",
             field=".metadata.name",

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import AfterValidator, Field
 
 from gpubench import units
-from gpubench.api import patterns, rules
+from gpubench.api import rules
 from gpubench.api.rules import Rule
 from gpubench.units import Amount, DecimalText
 from gpubench.values import FrozenModel
@@ -19,7 +19,7 @@ def _day(text: str) -> str:
     return text
 
 
-Currency = Annotated[str, Field(pattern=patterns.CURRENCY, max_length=3)]
+Currency = Annotated[str, Field(pattern=rules.CURRENCY, max_length=3)]
 Date = Annotated[
     str,
     Field(max_length=10, json_schema_extra={"format": "date"}),
@@ -72,7 +72,7 @@ class PriceRange(FrozenModel):
     high: Amount = Field(description="Highest figure of the time, in the same unit.")
     period: str = Field(
         max_length=21,
-        pattern=patterns.PERIOD,
+        pattern=rules.PERIOD,
         description="First and last month, or day, of that time, such as 2026-08/2026-10.",
     )
 
@@ -234,7 +234,7 @@ class ExchangeRate(FrozenModel):
         ),
         _of_the_calendar("exchangeRates[]"),
         Rule(
-            cel=f"!{patterns.matches('self.rate', units.DECIMAL_PATTERN)} || double(self.rate) <= {EXCHANGE_MAX}.0",
+            cel=f"!{rules.matches('self.rate', units.DECIMAL_PATTERN)} || double(self.rate) <= {EXCHANGE_MAX}.0",
             sentence=f"exchangeRates[].rate is more than {EXCHANGE_MAX}, which no currency is worth: write what one "
             "unit of the other currency is in the study's currency",
             detail="it is %s",

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpubench import metrics, names
-from gpubench.api import patterns, schema
+from gpubench.api import rules, schema
 from gpubench.api.benchmark_status import Analysis
 
 _GENERATED = "<!-- Generated from {source} by `make generate`; edit that, not this. -->\n"
@@ -140,7 +140,7 @@ def _own_bounds(field: Mapping[str, Any]) -> list[str]:
 def _written(field: Mapping[str, Any]) -> list[str]:
     """How a text is written."""
     if schema.is_quantity(field):
-        return [patterns.SENTENCES[field["pattern"]]]
+        return [rules.SENTENCES[field["pattern"]]]
     return [rule["message"] for rule in field.get("x-kubernetes-validations", ()) if field["type"] == "string"]
 
 

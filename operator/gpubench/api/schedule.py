@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from gpubench import names, units
-from gpubench.api import patterns, rules
+from gpubench.api import rules
 from gpubench.api.attempts import Limits
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.condition import Condition
@@ -63,7 +63,7 @@ class TemplateMetadata(FrozenModel):
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            cel=f"!has(self.labels) || self.labels.all(key, {patterns.matches('key', patterns.LABEL_KEY)} && "
+            cel=f"!has(self.labels) || self.labels.all(key, {rules.matches('key', rules.LABEL_KEY)} && "
             f"!key.startsWith('{names.GROUP}/'))",
             sentence=f"benchmarkTemplate.metadata.labels has a key that is no label key, or one of {names.GROUP}/: "
             "choose another one",
@@ -71,7 +71,7 @@ class TemplateMetadata(FrozenModel):
         ),
         Rule(
             cel="!has(self.annotations) || self.annotations.all(key, "
-            f"{patterns.matches('key', patterns.LABEL_KEY)} && !key.startsWith('{names.GROUP}/'))",
+            f"{rules.matches('key', rules.LABEL_KEY)} && !key.startsWith('{names.GROUP}/'))",
             sentence="benchmarkTemplate.metadata.annotations has a key that is none of Kubernetes, or one of "
             f"{names.GROUP}/: choose another one",
             field=".annotations",
@@ -95,7 +95,7 @@ class Regressions(FrozenModel):
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            cel=f"!{patterns.matches('self.tolerance', units.DECIMAL_PATTERN)} || "
+            cel=f"!{rules.matches('self.tolerance', units.DECIMAL_PATTERN)} || "
             "(double(self.tolerance) >= 0.001 && double(self.tolerance) <= 0.5)",
             sentence="regressions.tolerance must be from 0.001 to 0.5, such as 0.05 for 5 %",
             field=".tolerance",
@@ -152,7 +152,7 @@ class GpuBenchmarkScheduleSpec(FrozenModel):
     schedule: str = Field(
         min_length=1,
         max_length=128,
-        pattern=patterns.SCHEDULE,
+        pattern=rules.SCHEDULE,
         description="Cron expression, such as 0 */4 * * *: minute, hour, day of the month, month, day of the week; or "
         "@hourly, @daily, @weekly, @monthly, @yearly. Read as CronJob reads it.",
     )
@@ -160,7 +160,7 @@ class GpuBenchmarkScheduleSpec(FrozenModel):
         None,
         min_length=1,
         max_length=64,
-        pattern=patterns.TIME_ZONE,
+        pattern=rules.TIME_ZONE,
         description="Time zone of the schedule by its name in the IANA database, such as Europe/Berlin; UTC if absent. "
         "A time that its clocks leap over does not run, one that they show twice runs twice.",
     )

@@ -13,7 +13,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from gpubench import names
-from gpubench.api import benchmark, benchmark_status, patterns, pool, schedule
+from gpubench.api import benchmark, benchmark_status, pool, rules, schedule
 from gpubench.api.rules import Rule
 
 Schema = dict[str, Any]
@@ -265,7 +265,7 @@ def _structural(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Sc
     if "pattern" in schema and not is_quantity(schema):
         pattern = result.pop("pattern")
         result["x-kubernetes-validations"] = [
-            {"rule": patterns.matches("self", pattern), "message": patterns.SENTENCES[pattern]}
+            {"rule": rules.matches("self", pattern), "message": rules.SENTENCES[pattern]}
         ]
     if "const" in schema:
         result["enum"] = [schema["const"]]
@@ -329,8 +329,7 @@ def _ordered(schema: Schema) -> Schema:
 
 
 def _validations(value_type: type) -> list[Schema]:
-    rules: tuple[Rule, ...] = getattr(value_type, "RULES", ())
-    return [_validation(rule) for rule in rules]
+    return [_validation(rule) for rule in getattr(value_type, "RULES", ())]
 
 
 def _validation(rule: Rule) -> Schema:

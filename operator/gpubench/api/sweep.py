@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from gpubench import workloads
-from gpubench.api import patterns, rules
+from gpubench.api import rules
 from gpubench.api.pod_template import EnvironmentVariable
 from gpubench.api.rules import Rule
 from gpubench.values import FrozenModel
@@ -37,7 +37,7 @@ WorkloadName = Literal[
     "allreduce",
     "Custom",
 ]
-PoolName = Annotated[str, Field(min_length=1, max_length=63, pattern=patterns.POOL_NAME)]
+PoolName = Annotated[str, Field(min_length=1, max_length=63, pattern=rules.POOL_NAME)]
 Workers = Annotated[int, Field(ge=1, le=4096)]
 Batch = Annotated[int, Field(ge=1, le=67_108_864)]  # elements of a message for the workload allreduce
 
@@ -62,7 +62,7 @@ class Data(FrozenModel):
         None,
         min_length=1,
         max_length=1024,
-        pattern=patterns.PATH,
+        pattern=rules.PATH,
         description="With source Volume: folder of the data set in the pods, below a volume's mountPath.",
     )
     samples: int | None = Field(
@@ -111,7 +111,7 @@ class Communication(FrozenModel):
 class Variant(FrozenModel):
     """One way of training, by name; the name is part of the point."""
 
-    name: str = Field(min_length=1, max_length=40, pattern=patterns.NAME, description="Name in results.")
+    name: str = Field(min_length=1, max_length=40, pattern=rules.NAME, description="Name in results.")
     communication: Communication = Field(Communication(), description="How gradients travel.")
     loss_scaling: Literal["Fixed", "Dynamic"] = Field(
         "Fixed",
@@ -135,12 +135,12 @@ class Variant(FrozenModel):
 class Custom(FrozenModel):
     """A workload of your own."""
 
-    name: str = Field(min_length=1, max_length=63, pattern=patterns.NAME, description="Name in results.")
+    name: str = Field(min_length=1, max_length=63, pattern=rules.NAME, description="Name in results.")
     file: str | None = Field(
         None,
         min_length=1,
         max_length=1024,
-        pattern=patterns.PATH,
+        pattern=rules.PATH,
         description="Python file in the pods that defines build(): see jobs/README.md. Instead of command.",
     )
     command: tuple[Annotated[str, Field(max_length=1024)], ...] | None = Field(

@@ -2,7 +2,8 @@
 """Objects that meet no API server, such as the study file of a local run, are refused here as they would be there.
 
 The generated schema is followed in the API server's order: nulls are dropped, structure is checked, defaults are filled
-in, then the rules are evaluated, with the same CEL and the same sentences. No rule may be written here.
+in, then the rules are evaluated, with the same CEL and the same sentences. No rule may be written here, and no value
+refused that the API server takes; only the words are better.
 """
 
 import copy
@@ -11,14 +12,45 @@ import functools
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from gpubench import names, units
-from gpubench.api import benchmark, pool, schedule, schema, structure
-from gpubench.api.structure import Path, Problem
+from gpubench.api import benchmark, pool, rules, schedule, schema
+from gpubench.values import FrozenModel
 
 if TYPE_CHECKING:
     import cel
+
+Path = tuple[str | int, ...]
+
+_EXPECTED = {
+    "object": "a mapping of fields",
+    "array": "a list, such as [1, 2],",
+    "string": "text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "quantity": "a whole number or text",
+}
+_BOUND_WORDS = {"string": ("Length", "characters"), "array": ("Items", "entries"), "object": ("Properties", "keys")}
+_SHOWN_MAX = 60  # characters of a refused value in a sentence
+
+
+class Problem(FrozenModel):
+    """One thing that is wrong with an object."""
+
+    path: Path  # keys and list indices, from the object's root
+    value: str | None = None  # the refused value as text, where it is short enough to show
+    sentence: str
+
+    @property
+    def field(self) -> str:
+        """The path as people write it: `spec.sweep[0].workers[1]`."""
+        return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.path).removeprefix(".")
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.sentence}" if self.path else self.sentence
 
 
 class InvalidObject(ValueError):
@@ -33,31 +65,25 @@ class InvalidObject(ValueError):
 
 def load_pool(document: Mapping[str, Any]) -> pool.GpuPool:
     """A GpuPool from its plain document, with defaults; InvalidObject with all problems."""
-    content = _checked(document, schema.POOL)
-    spec = pool.GpuPoolSpec.model_validate_json(json.dumps(content["spec"]), by_alias=True, by_name=False)
-    return pool.GpuPool(name=content["metadata"]["name"], spec=spec)
+    return pool.GpuPool.model_validate_json(_content(document, schema.POOL), by_alias=True, by_name=False)
 
 
 def load_benchmark(document: Mapping[str, Any]) -> benchmark.GpuBenchmark:
-    """A GpuBenchmark from its plain document, with defaults; InvalidObject with all problems."""
-    content = _checked(document, schema.BENCHMARK)
-    spec = benchmark.GpuBenchmarkSpec.model_validate_json(json.dumps(content["spec"]), by_alias=True, by_name=False)
-    return benchmark.GpuBenchmark(name=content["metadata"]["name"], spec=spec)
+    """The same of a GpuBenchmark."""
+    content = _content(document, schema.BENCHMARK)
+    return benchmark.GpuBenchmark.model_validate_json(content, by_alias=True, by_name=False)
 
 
 def load_schedule(document: Mapping[str, Any]) -> schedule.GpuBenchmarkSchedule:
-    """A GpuBenchmarkSchedule from its plain document, with defaults; InvalidObject with all problems."""
-    content = _checked(document, schema.SCHEDULE)
-    spec = schedule.GpuBenchmarkScheduleSpec.model_validate_json(
-        json.dumps(content["spec"]), by_alias=True, by_name=False
-    )
-    return schedule.GpuBenchmarkSchedule(name=content["metadata"]["name"], spec=spec)
+    """The same of a GpuBenchmarkSchedule."""
+    content = _content(document, schema.SCHEDULE)
+    return schedule.GpuBenchmarkSchedule.model_validate_json(content, by_alias=True, by_name=False)
 
 
 def problems_of(document: Mapping[str, Any], kind: schema.Kind) -> tuple[Problem, ...]:
     """Everything that the API server would refuse in an object at its creation, and nothing else."""
     content = _plain(document, kind)
-    found = (*_envelope_problems(content, kind), *structure.problems(_object_schema(kind), content))
+    found = (*_envelope_problems(content, kind), *_structure_problems(_object_schema(kind), content))
     return found or tuple(_broken_rules(_object_schema(kind), with_defaults(_object_schema(kind), content)))
 
 
@@ -76,15 +102,16 @@ def with_defaults(node: Mapping[str, Any], value: Any) -> Any:
     return filled
 
 
-def _checked(document: Mapping[str, Any], kind: schema.Kind) -> dict[str, Any]:
+def _content(document: Mapping[str, Any], kind: schema.Kind) -> str:
+    """Name and spec as JSON."""
     found = problems_of(document, kind)
     content = _plain(document, kind)
     if found:
         metadata = content.get("metadata")
         name = metadata.get("name") if isinstance(metadata, dict) else None
         raise InvalidObject(found, kind=kind.kind, name=name if isinstance(name, str) else None)
-    filled: dict[str, Any] = with_defaults(_object_schema(kind), content)
-    return filled
+    filled = with_defaults(_object_schema(kind), content)
+    return json.dumps({"name": filled["metadata"]["name"], "spec": filled["spec"]})
 
 
 @functools.cache
@@ -133,7 +160,7 @@ def _characters(text: str) -> str:
 def _envelope_problems(content: Mapping[str, Any], kind: schema.Kind) -> Iterator[Problem]:
     for field, expected in (("apiVersion", names.API_VERSION), ("kind", kind.kind)):
         if content.get(field) != expected:
-            held = structure.shown(content[field]) if field in content else "nothing"
+            held = shown(content[field]) if field in content else "nothing"
             yield Problem(path=(field,), sentence=f"{held} stands where {expected} is expected")
 
 
@@ -141,8 +168,8 @@ def _broken_rules(node: Mapping[str, Any], value: Any, *, path: Path = ()) -> It
     for rule in node.get("x-kubernetes-validations", ()):
         if "oldSelf" not in rule["rule"] and not _evaluate(rule["rule"], value):
             where = (*path, *_steps(rule.get("fieldPath", "")))
-            shown = None if isinstance(value, dict | list) else structure.shown(value)
-            yield Problem(path=where, value=shown, sentence=_sentence(rule, value))
+            text = None if isinstance(value, dict | list) else shown(value)
+            yield Problem(path=where, value=text, sentence=_sentence(rule, value))
     if isinstance(value, list):
         for index, entry in enumerate(value):
             yield from _broken_rules(node["items"], entry, path=(*path, index))
@@ -198,3 +225,137 @@ _KUBERNETES_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "type": _type,
     "isQuantity": _is_quantity,
 }
+
+
+# --- structure: types, bounds, names, duplicates ---
+
+
+def _structure_problems(node: Mapping[str, Any], value: Any, *, path: Path = ()) -> Iterator[Problem]:
+    """Everything that is wrong with a value and what it holds; nothing when it fits the schema."""
+    if not _has_type(value, node.get("type", "quantity")):
+        yield _wrong_type(node, value, path=path)
+    elif isinstance(value, dict):
+        yield from _bounded(node, value, path=path)
+        yield from _object_problems(node, value, path=path)
+    elif isinstance(value, list):
+        yield from _bounded(node, value, path=path)
+        yield from _duplicates(node, value, path=path)
+        for index, entry in enumerate(value):
+            yield from _structure_problems(node["items"], entry, path=(*path, index))
+    elif "enum" in node:
+        yield from _unknown_choice(node["enum"], value, path=path)
+    else:
+        yield from _bounded(node, value, path=path)
+        yield from _no_day(node, value, path=path)
+        yield from _no_quantity(node, value, path=path)
+
+
+def shown(value: Any) -> str:
+    """A value in a sentence: text in quotes, long ones cut."""
+    text = repr(value) if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else str(value)
+    return text if len(text) <= _SHOWN_MAX else f"{text[: _SHOWN_MAX - 4]} ..."
+
+
+def _has_type(value: Any, name: str) -> bool:
+    if name == "integer":
+        return not isinstance(value, bool) and (isinstance(value, int) or (isinstance(value, float) and value % 1 == 0))
+    if name == "quantity":
+        return isinstance(value, int | str) and not isinstance(value, bool)
+    if name == "number":
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, {"object": dict, "array": list, "string": str, "boolean": bool}[name])
+
+
+def _wrong_type(node: Mapping[str, Any], value: Any, *, path: Path) -> Problem:
+    wanted = node.get("type", "quantity")
+    expected = _EXPECTED[wanted]
+    remedy = ""
+    if wanted in ("string", "quantity") and isinstance(value, int | float):
+        remedy = ": put it in quotes"
+    elif isinstance(value, str) and wanted in ("integer", "number", "boolean"):
+        remedy = ": write it without quotes"
+    elif wanted == "array" and not isinstance(value, dict):
+        remedy = f": write [{value}]"
+    held = "nothing" if value is None else "a mapping" if isinstance(value, dict) else shown(value)
+    return Problem(path=path, value=shown(value), sentence=f"{held} stands where {expected} is expected{remedy}")
+
+
+def _object_problems(node: Mapping[str, Any], value: dict[str, Any], *, path: Path) -> Iterator[Problem]:
+    if "additionalProperties" in node:
+        for name, entry in value.items():
+            yield from _structure_problems(node["additionalProperties"], entry, path=(*path, name))
+        return
+    known = node.get("properties", {})
+    for name in node.get("required", ()):
+        if name not in value:
+            meaning = known[name].get("description", name).split(". ")[0].rstrip(".")
+            yield Problem(path=(*path, name), sentence=f"required, but absent. {meaning}")
+    for name, entry in value.items():
+        if name in known:
+            yield from _structure_problems(known[name], entry, path=(*path, name))
+        else:
+            yield _unknown_field(name, tuple(known), path=path)
+
+
+def _unknown_field(name: str, known: tuple[str, ...], *, path: Path) -> Problem:
+    nearest = get_close_matches(str(name), known, n=1)
+    hint = f"did you mean {nearest[0]}?" if nearest else f"the fields here are {', '.join(known)}"
+    return Problem(path=(*path, str(name)), sentence=f"unknown field: {hint}")
+
+
+def _unknown_choice(choices: list[Any], value: Any, *, path: Path) -> Iterator[Problem]:
+    if value in choices:
+        return
+    nearest = get_close_matches(str(value), choices, n=1)
+    hint = f"did you mean {nearest[0]}?" if nearest else f"choose one of {', '.join(map(str, choices))}"
+    yield Problem(path=path, value=shown(value), sentence=f"{shown(value)} is none of the possible values: {hint}")
+
+
+def _bounded(node: Mapping[str, Any], value: Any, *, path: Path) -> Iterator[Problem]:
+    if isinstance(value, bool) or (isinstance(value, str) and node.get("type") != "string"):
+        return
+    word, unit = _BOUND_WORDS.get(node.get("type", ""), ("imum", ""))
+    least, most = node.get(f"min{word}"), node.get(f"max{word}")
+    amount = len(value) if unit else value
+    subject = f"{amount} {unit}" if unit else shown(value)
+    if least is not None and amount < least:
+        yield Problem(path=path, value=shown(value), sentence=f"{subject} is too little: at least {least} is needed")
+    if most is not None and amount > most:
+        yield Problem(path=path, value=shown(value), sentence=f"{subject} is too much: at most {most} is possible")
+
+
+def _no_day(node: Mapping[str, Any], value: Any, *, path: Path) -> Iterator[Problem]:
+    if node.get("format") == "date" and not _is_day(value):
+        yield Problem(
+            path=path, value=shown(value), sentence=f"{shown(value)} is no day of the calendar, such as 2026-11-01"
+        )
+
+
+def _no_quantity(node: Mapping[str, Any], value: Any, *, path: Path) -> Iterator[Problem]:
+    if isinstance(value, str) and "pattern" in node and not re.fullmatch(node["pattern"], value):
+        yield Problem(path=path, value=shown(value), sentence=rules.SENTENCES[node["pattern"]])
+
+
+def _is_day(text: str) -> bool:
+    try:
+        return datetime.date.fromisoformat(text).isoformat() == text  # other ways to write one are no way here
+    except ValueError:
+        return False
+
+
+def _duplicates(node: Mapping[str, Any], value: list[Any], *, path: Path) -> Iterator[Problem]:
+    keys: list[str] = node.get("x-kubernetes-list-map-keys", [])
+    if node["x-kubernetes-list-type"] == "atomic":
+        return
+    seen: set[str] = set()
+    for index, entry in enumerate(value):
+        identity = _identity(entry, keys)
+        if identity in seen:
+            name = ", ".join(str(entry.get(key)) for key in keys) if keys else shown(entry)
+            yield Problem(path=(*path, index), value=name, sentence=f"{name} stands here twice: remove one of them")
+        seen.add(identity)
+
+
+def _identity(entry: Any, keys: list[str]) -> str:
+    """As JSON, because to Python `true` and 1 are the same."""
+    return json.dumps([entry.get(key) for key in keys] if keys and isinstance(entry, dict) else entry, sort_keys=True)
