@@ -105,7 +105,7 @@ def test_status_of_the_largest_size_is_stored(served_api: Cluster, study: str) -
 def test_a_study_without_status_has_columns_without_values(served_api: Cluster, study: str) -> None:
     patch_status(served_api, f"{BENCHMARKS}/{study}", None)
     header, row = columns(served_api, "gbench", study)
-    assert header == ["NAME", "STATUS", "POINTS", "BEST-POOL", "COST", "TIME", "SPENT", "AGE"]
+    assert header == ["NAME", "STATUS", "POINTS", "BEST-POOL", "COST", "TIME", "SPENT", "AGE", "MESSAGE"]
     assert row[0] == study
 
 
@@ -116,9 +116,21 @@ def test_a_running_study_shows_where_it_stands(served_api: Cluster, study: str) 
     )
     patch_status(served_api, f"{BENCHMARKS}/{study}", status.to_wire())
     _, row = columns(served_api, "gbench", study)
-    assert row[:4] == [study, "Running", "40/72", "12.31"], "nothing is best as long as it goes on"
+    assert row[:5] == [study, "Running", "40/72", "USD", "12.31"], "nothing is best as long as it goes on"
     lines = served_api.kubectl("get", "gbench", study, "-o", "wide").stdout.splitlines()
     assert lines[1][lines[0].index("TRIALS") :].split()[0] == "120"
+
+
+def test_a_column_says_why_a_study_waits_and_fields_select(served_api: Cluster, study: str) -> None:
+    waits = Condition(
+        type="GangPending", status="True", reason="WaitingForSlots", message="0/3 nodes fit", last_transition_time=NOW
+    )
+    status = benchmark_status.GpuBenchmarkStatus(phase="Running", conditions=(waits,))
+    patch_status(served_api, f"{BENCHMARKS}/{study}", status.to_wire())
+    assert served_api.kubectl("get", "gbench", study).stdout.splitlines()[1].endswith("0/3 nodes fit")
+    for phase, found in (("Running", True), ("Failed", False)):
+        listed = served_api.kubectl("get", "gbench", "--field-selector", f"status.phase={phase}", "-o", "name").stdout
+        assert (study in listed) is found
 
 
 def test_a_study_with_an_objective_shows_what_to_take_at_what_cost_for_how_long(
