@@ -71,11 +71,7 @@ def _kind(kind: schema.Kind) -> list[str]:
     scope = "cluster-scoped" if kind.scope == "Cluster" else "namespaced"
     parts = [f"## {kind.kind}\n", f"`{kind.plural}`, short `{kind.short}`, {scope}. {kind.description}\n"]
     for section in ("spec", "status"):
-        if section in whole["properties"]:
-            parts.append(f"### {kind.kind} {section}\n")
-            parts.append(_HEADING)
-            parts += _rows(whole["properties"][section], path=section)
-            parts.append("")
+        parts += [f"### {kind.kind} {section}\n", _HEADING, *_rows(whole["properties"][section], path=section), ""]
     parts.append(f"### {kind.kind} rules\n")
     parts += [f"- `{path}`: {sentence}" for path, sentence in _rules(whole, path="")]
     parts.append("")

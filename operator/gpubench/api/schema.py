@@ -60,7 +60,7 @@ class Kind(NamedTuple):
     description: str
     root: type[BaseModel]
     spec: type[BaseModel]
-    status: type[BaseModel] | None
+    status: type[BaseModel]
     columns: tuple[Column, ...]
     selectable: tuple[str, ...] = ()  # what `kubectl get --field-selector` takes
 
@@ -168,10 +168,9 @@ def definition(kind: Kind) -> Schema:
         "storage": True,
         "additionalPrinterColumns": [_column(column) for column in kind.columns],
         "selectableFields": [{"jsonPath": path} for path in kind.selectable],
+        "subresources": {"status": {}},
         "schema": {"openAPIV3Schema": _explained(object_schema(kind))},
     }
-    if kind.status is not None:
-        version["subresources"] = {"status": {}}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -200,9 +199,8 @@ def object_schema(kind: Kind) -> Schema:
         # The bound is the API server's own; it is written here so that the cost of a rule about the name is known.
         "metadata": {"type": "object", "properties": {"name": {"type": "string", "maxLength": 253}}},
         "spec": type_schema(kind.spec),
+        "status": type_schema(kind.status),
     }
-    if kind.status is not None:
-        properties["status"] = type_schema(kind.status)
     return _ordered(
         {
             "description": kind.description,
