@@ -7,7 +7,7 @@ What the operator says in a status anyhow (a failed point, an interval that is t
 from typing import Literal, NamedTuple
 
 from gpubench import metrics
-from gpubench_dashboards.rules import GANG, POINT, SCALING, STUDY, Expression, equals, gauge, labels
+from gpubench_dashboards.rules import GANG, POINT, SCALING, STUDY, Expression, gauge, labels
 
 RUNBOOKS = "dashboards/RUNBOOKS.md"
 #: Attempts in an hour without one that succeeds: the operator's own bound for a trial is two by default.
@@ -39,14 +39,13 @@ class Alert(NamedTuple):
 
 _STUDY = labels(*STUDY)
 _OVER = 'condition=~"Finished|Suspended|BudgetExhausted"'
-_FINISHED = equals("condition", "Finished")
 _IT = "study {{ $labels.namespace }}/{{ $labels.benchmark }}"
 
 
 def _waiting() -> str:
     """Trials wait and none runs, though the benchmark is not over; or a gang has no nodes."""
-    waiting, running = (gauge(metrics.TRIALS, *STUDY, where=equals("state", state)) for state in ("waiting", "running"))
-    pending = gauge(metrics.CONDITION, *STUDY, where=equals("condition", "GangPending"))
+    waiting, running = (gauge(metrics.TRIALS, *STUDY, state=state) for state in ("waiting", "running"))
+    pending = gauge(metrics.CONDITION, *STUDY, condition="GangPending")
     return (
         f"({waiting} > 0\n"
         f"unless on ({_STUDY}) {running} > 0\n"
@@ -125,7 +124,7 @@ ALERTS: tuple[Alert, ...] = (
     ),
     Alert(
         name="GpubenchThroughputBelowBaseline",
-        expr=f"{gauge(metrics.COMPARISON, *STUDY, where=equals('verdict', 'Fail'))} > 0",
+        expr=f"{gauge(metrics.COMPARISON, *STUDY, verdict='Fail')} > 0",
         severity="warning",
         summary=f"{_IT} is slower than its baseline",
         description=f"{{{{ $value }}}} points of {_IT} are slower than `spec.compareTo` allows, or failed.",
@@ -181,7 +180,7 @@ ALERTS: tuple[Alert, ...] = (
         name="GpubenchBudgetNearlySpent",
         expr=(
             f"study:gpubench_spent:of_budget_ratio > {_BUDGET}\n"
-            f"unless on ({_STUDY}) {gauge(metrics.CONDITION, *STUDY, where=_FINISHED)} == 1"
+            f"unless on ({_STUDY}) {gauge(metrics.CONDITION, *STUDY, condition='Finished')} == 1"
         ),
         severity="warning",
         summary=f"the budget of {_IT} is nearly spent",
@@ -195,7 +194,7 @@ ALERTS: tuple[Alert, ...] = (
     ),
     Alert(
         name="GpubenchPriceStale",
-        expr=f"{gauge(metrics.POOL_CONDITION, 'pool', where=equals('condition', 'PriceStale'))} == 1",
+        expr=f"{gauge(metrics.POOL_CONDITION, 'pool', condition='PriceStale')} == 1",
         lasting="1h",
         severity="info",
         summary="the price of pool {{ $labels.pool }} is old",

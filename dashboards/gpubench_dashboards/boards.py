@@ -8,7 +8,7 @@ from gpubench import metrics
 from gpubench.metrics import Metric, Unit
 from gpubench_dashboards import build
 from gpubench_dashboards.build import bars, figures, over_number, over_time, rows
-from gpubench_dashboards.rules import GANG, POINT, RANK, STUDY, equals, gauge, labels
+from gpubench_dashboards.rules import GANG, POINT, RANK, STUDY, Gauges, gauge, labels
 
 _NAMESPACE = build.variable("namespace", "Namespace", metrics.TRIALS)
 _BENCHMARKS = build.variable("benchmark", "Study", metrics.TRIALS, where='namespace=~"$namespace"')
@@ -36,16 +36,7 @@ ANNOTATION_TEXTS = {
     "Started": "{{benchmark}}: an attempt has begun",
 }
 
-
-def _of_study(metric: Metric, *by: str) -> str:
-    return gauge(metric, *STUDY, *by, where=_OF_STUDY)
-
-
-def _of_value(metric: Metric, label: str, value: str) -> str:
-    """One value of a label, of each benchmark."""
-    return gauge(metric, *STUDY, where=f"{_OF_STUDY}, {equals(label, value)}")
-
-
+_of_study = Gauges(STUDY, _OF_STUDY)
 _STUDY_LINK = (
     "/d/gpubench-study?var-namespace=${__data.fields.namespace}&var-benchmark=${__data.fields.benchmark}"
     "&${__url_time_range}"
@@ -58,10 +49,7 @@ _CHEAPEST = f"min by ({labels(*_SHOWN, 'currency', 'basis')}) ({metrics.COST.nam
 _FASTEST = f"max by ({labels(*_SHOWN)}) (point:gpubench_throughput_samples_per_second:max{{{_OF_STUDY}}})"
 _WARNINGS = f"sum by (reason) ({gauge(metrics.WARNINGS, *POINT, 'reason', where=_OF_STUDY)})"
 
-
-def _schedule(metric: Metric, *by: str, where: str = "") -> str:
-    return gauge(metric, "namespace", "schedule", *by, where=f'namespace=~"$namespace"{where}')
-
+_schedule = Gauges(("namespace", "schedule"), 'namespace=~"$namespace"')
 
 _STUDIES = build.dashboard(
     "gpubench-studies",
@@ -75,16 +63,16 @@ _STUDIES = build.dashboard(
             "Studies",
             "How many studies are there, how many have finished, and how many of those well?",
             {
-                "in all": f"count({_of_value(metrics.CONDITION, 'condition', 'Finished')})",
-                "finished": f"sum({_of_value(metrics.CONDITION, 'condition', 'Finished')})",
-                "succeeded": f"sum({_of_value(metrics.CONDITION, 'condition', 'Succeeded')})",
+                "in all": f"count({_of_study(metrics.CONDITION, condition='Finished')})",
+                "finished": f"sum({_of_study(metrics.CONDITION, condition='Finished')})",
+                "succeeded": f"sum({_of_study(metrics.CONDITION, condition='Succeeded')})",
             },
         ),
         figures(
             "Trials",
             "How much is under way, and how much waits for room?",
             {
-                state: f"sum({_of_value(metrics.TRIALS, 'state', state)})"
+                state: f"sum({_of_study(metrics.TRIALS, state=state)})"
                 for state in ("running", "waiting", "finished")
             },
         ),
@@ -93,11 +81,11 @@ _STUDIES = build.dashboard(
             "How far is each study, what has gone wrong in it, and what has it spent? A click leads to it.",
             {
                 "done": _FINISHED_RATIO,
-                "running": _of_value(metrics.TRIALS, "state", "running"),
-                "points measured": _of_value(metrics.POINTS, "state", "Measured"),
-                "points failed": _of_value(metrics.POINTS, "state", "Failed"),
-                "attempts failed": _of_value(metrics.ATTEMPTS, "outcome", "failed"),
-                "preempted": _of_value(metrics.ATTEMPTS, "outcome", "preempted"),
+                "running": _of_study(metrics.TRIALS, state="running"),
+                "points measured": _of_study(metrics.POINTS, state="Measured"),
+                "points failed": _of_study(metrics.POINTS, state="Failed"),
+                "attempts failed": _of_study(metrics.ATTEMPTS, outcome="failed"),
+                "preempted": _of_study(metrics.ATTEMPTS, outcome="preempted"),
                 "spent": _of_study(metrics.SPENT, "currency"),
                 "budget": _of_study(metrics.BUDGET, "currency"),
                 "started": f"1000 * {_of_study(metrics.STARTED)}",
@@ -149,7 +137,7 @@ _STUDIES = build.dashboard(
                 "runs under way": _schedule(metrics.SCHEDULE_ACTIVE),
                 "newest run": f"1000 * {_schedule(metrics.SCHEDULE_LAST)}",
                 "next run": f"1000 * {_schedule(metrics.SCHEDULE_NEXT)}",
-                "regressed": _schedule(metrics.SCHEDULE_CONDITION, where=', condition="Regressed"'),
+                "regressed": _schedule(metrics.SCHEDULE_CONDITION, condition="Regressed"),
                 "slower points": _schedule(metrics.SCHEDULE_SLOWER_POINTS),
                 "slow nodes": _schedule(metrics.SCHEDULE_SLOW_NODES),
                 "a month": _schedule(metrics.SCHEDULE_MONTHLY, "currency"),
@@ -178,18 +166,13 @@ _POINT_NAME = "{{workload}} {{pool}} x{{workers}} batch {{batch_per_worker}} {{p
 _ENVIRONMENT = tuple(name for name in metrics.ENVIRONMENT.labels if name not in STUDY)
 _ADVICE = ("pool", "workers", "setting", "predicted", "sure", "tied")
 
-
-def _point(metric: Metric, *by: str) -> str:
-    return gauge(metric, *POINT, *by, where=_OF_POINT)
+_point = Gauges(POINT, _OF_POINT)
+_weak = Gauges(POINT, _ON_WEAK_LINE)
 
 
 def _workers_of_points_with(metric: Metric) -> str:
     """A row without that figure would be a gap in the line."""
     return f"{_point(metrics.POINT_WORKERS)} and on ({labels(*POINT)}) {_point(metric)}"
-
-
-def _weak(metric: Metric) -> str:
-    return gauge(metric, *POINT, where=_ON_WEAK_LINE)
 
 
 _STUDY = build.dashboard(
@@ -350,9 +333,7 @@ _OF_TRIAL = f'{_OF_STUDY}, trial=~"$trial"'
 _RANK_NAME = "{{trial}}.{{attempt}} rank {{rank}}"
 _STEP = metrics.WORKER_STEP.name
 
-
-def _rank(metric: Metric) -> str:
-    return gauge(metric, *RANK, where=_OF_TRIAL)
+_rank = Gauges(RANK, _OF_TRIAL)
 
 
 def _rate(series: str, *by: str, where: str = "") -> str:
@@ -436,15 +417,8 @@ _LIVE = build.dashboard(
 _OF_POOL = 'pool=~"$pool"'
 _POOL_NAME = "{{pool}} ({{capacity_type}})"
 _STUDY_ON_POOL_NAME = "{{benchmark}} on {{pool}} ({{capacity_type}})"
-
-
-def _pool(metric: Metric, *by: str, where: str = "") -> str:
-    return gauge(metric, "pool", *by, where=_OF_POOL + where)
-
-
-def _study_on_pool(metric: Metric, *by: str) -> str:
-    return gauge(metric, *STUDY, "pool", "capacity_type", *by, where=f"{_OF_STUDY}, {_OF_POOL}")
-
+_pool = Gauges(("pool",), _OF_POOL)
+_study_on_pool = Gauges((*STUDY, "pool", "capacity_type"), f"{_OF_STUDY}, {_OF_POOL}")
 
 _POOLS = build.dashboard(
     "gpubench-pools",
@@ -464,7 +438,7 @@ _POOLS = build.dashboard(
                 "held": _pool(metrics.POOL_HELD_SLOTS),
                 "price of a node-hour": _pool(metrics.POOL_PRICE),
                 "price read": f"1000 * {_pool(metrics.POOL_PRICE_READ)}",
-                "price is old": _pool(metrics.POOL_CONDITION, where=', condition="PriceStale"'),
+                "price is old": _pool(metrics.POOL_CONDITION, condition="PriceStale"),
             },
             columns=("pool",),
             units={"price read": Unit.TIME},
@@ -534,7 +508,6 @@ _POOLS = build.dashboard(
 )
 
 _RECONCILE_RATE = _rate(f"{metrics.RECONCILE_SECONDS.name}_bucket", "le")
-_TRIALS_RUNNING = gauge(metrics.TRIALS, *STUDY, where='state="running"')
 
 _OPERATOR = build.dashboard(
     "gpubench-operator",
@@ -550,12 +523,15 @@ _OPERATOR = build.dashboard(
         figures(
             "Failed reconciles in the last hour",
             "Is something wrong that it tries again and again?",
-            {"failed": f"sum(increase({metrics.RECONCILES.name}{{{equals('outcome', 'failed')}}}[1h]))"},
+            {"failed": f'sum(increase({metrics.RECONCILES.name}{{outcome="failed"}}[1h]))'},
         ).span(6),
         figures(
             "Studies",
             "How much has it to look after?",
-            {"in all": f"count({gauge(metrics.CONDITION, *STUDY)})", "trials running": f"sum({_TRIALS_RUNNING})"},
+            {
+                "in all": f"count({gauge(metrics.CONDITION, *STUDY)})",
+                "trials running": f"sum({gauge(metrics.TRIALS, *STUDY, state='running')})",
+            },
         ).span(6),
         over_time(
             "Reconciles by outcome",

@@ -42,15 +42,22 @@ def labels(*names: str) -> str:
     return ", ".join(names)
 
 
-def equals(label: str, value: str) -> str:
-    """A matcher."""
-    return f'{label}="{value}"'
-
-
-def gauge(metric: Metric, *by: str, where: str = "") -> str:
-    """A gauge of the operator, once, whichever replica exports it."""
-    selector = f"{metric.name}{{{where}}}" if where else metric.name
+def gauge(metric: Metric, *by: str, where: str = "", **equal: str) -> str:
+    """A gauge of the operator, once, whichever replica exports it; `equal` has labels with their values."""
+    matchers = ", ".join(filter(None, (where, *(f'{label}="{value}"' for label, value in equal.items()))))
+    selector = f"{metric.name}{{{matchers}}}" if matchers else metric.name
     return f"max by ({labels(*by)}) ({selector})"
+
+
+class Gauges(NamedTuple):
+    """Gauges of one kind of thing: the labels that identify it, and which of these things are asked for."""
+
+    labels: tuple[str, ...]
+    where: str
+
+    def __call__(self, metric: Metric, *by: str, **equal: str) -> str:
+        """One of them, by further labels too."""
+        return gauge(metric, *self.labels, *by, where=self.where, **equal)
 
 
 _STUDY, _POINT, _GANG, _RANK = (labels(*names) for names in (STUDY, POINT, GANG, RANK))
@@ -74,7 +81,7 @@ def _efficiency(kind: str, batch: str) -> str:
     beside = labels(*_LINE, batch, "baseline_workers", "baseline_pool")
     base = f'label_replace({_BASE}, "baseline_pool", "$1", "pool", "(.*)")'
     base = f'label_replace({base}, "baseline_workers", "$1", "workers", "(.*)")'
-    line = gauge(metrics.EFFICIENCY, *POINT, *SCALING, where=equals("scaling", kind))
+    line = gauge(metrics.EFFICIENCY, *POINT, *SCALING, scaling=kind)
     own = f"({line} * 0 + on ({_POINT}) group_left () {_PER_WORKER})"
     return f"{own}\n/ on ({beside}) group_left ()\nmax by ({beside}) ({base})"
 
@@ -96,7 +103,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "study:gpubench_trials:finished_ratio",
-        f"{gauge(metrics.TRIALS, *STUDY, where=equals('state', 'finished'))} / on ({_STUDY}) "
+        f"{gauge(metrics.TRIALS, *STUDY, state='finished')} / on ({_STUDY}) "
         f"(sum by ({_STUDY}) ({gauge(metrics.TRIALS, *STUDY, 'state')}) > 0)",
         STUDY,
     ),

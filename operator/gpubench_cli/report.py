@@ -41,7 +41,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 def run(arguments: argparse.Namespace) -> int:
     """Find, say, write."""
     out: Path | None = arguments.out or (None if arguments.markdown else _PAGE)
-    told = document.of_studies([found(name, namespace=arguments.namespace) for name in arguments.names])
+    told = document.of_benchmarks([found(name, namespace=arguments.namespace) for name in arguments.names])
     if out is not None:
         write(out, html(told))
     if arguments.markdown is not None:

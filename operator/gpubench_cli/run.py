@@ -326,7 +326,7 @@ def _run(
 
 
 def _report(status: FullStatus, folder: ResultsFolder, *, note: str | None) -> None:
-    terminal.print_tables(tables.of_study(status.results, status.prices))
+    terminal.print_tables(tables.of_benchmark(status.results, status.prices))
     for sentence in (*text.environments(status.environments, status.results), *map(text.price, status.prices)):
         terminal.write(sentence)
     terminal.write(f"\n{status.answer or answer.answer(status.results)}")

@@ -129,7 +129,7 @@ def show_status(name: str, source: str, status: FullStatus | GpuBenchmarkStatus,
         terminal.print_table(tables.summaries(status.results))
         said: tuple[str | None, ...] = (status.answer,)
     else:
-        terminal.print_tables(tables.of_study(status.results, status.prices))
+        terminal.print_tables(tables.of_benchmark(status.results, status.prices))
         for sentence in (*text.environments(status.environments, status.results), *map(text.price, status.prices)):
             terminal.write(sentence)
         summary = status.answer or answer.answer(status.results)
