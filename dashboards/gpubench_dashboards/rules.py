@@ -13,7 +13,7 @@ from typing import NamedTuple
 from gpubench import metrics
 from gpubench.metrics import Metric
 
-STUDY = ("namespace", "benchmark")
+BENCHMARK = ("namespace", "benchmark")
 POINT = metrics.POINT_LABELS
 #: The attempt whose ranks train together.
 GANG = ("namespace", "benchmark", "pool", "trial", "attempt")
@@ -60,7 +60,7 @@ class Gauges(NamedTuple):
         return gauge(metric, *self.labels, *by, where=self.where, **equal)
 
 
-_STUDY, _POINT, _GANG, _RANK = (labels(*names) for names in (STUDY, POINT, GANG, RANK))
+_BENCHMARK, _POINT, _GANG, _RANK = (labels(*names) for names in (BENCHMARK, POINT, GANG, RANK))
 _THROUGHPUT = "point:gpubench_throughput_samples_per_second:max"
 _PER_WORKER = "point:gpubench_throughput_samples_per_second:per_worker"
 _BASE = "point:gpubench_throughput_samples_per_second:per_worker_of_base"
@@ -87,8 +87,8 @@ def _efficiency(kind: str, batch: str) -> str:
 
 
 def _node_seconds(where: str) -> str:
-    of_studies = gauge(metrics.NODE_SECONDS, *STUDY, "pool", "capacity_type", "use", where=where)
-    return f"sum by (pool, capacity_type) ({of_studies})"
+    of_benchmarks = gauge(metrics.NODE_SECONDS, *BENCHMARK, "pool", "capacity_type", "use", where=where)
+    return f"sum by (pool, capacity_type) ({of_benchmarks})"
 
 
 RULES: tuple[Rule, ...] = (
@@ -103,15 +103,15 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "study:gpubench_trials:finished_ratio",
-        f"{gauge(metrics.TRIALS, *STUDY, state='finished')} / on ({_STUDY}) "
-        f"(sum by ({_STUDY}) ({gauge(metrics.TRIALS, *STUDY, 'state')}) > 0)",
-        STUDY,
+        f"{gauge(metrics.TRIALS, *BENCHMARK, state='finished')} / on ({_BENCHMARK}) "
+        f"(sum by ({_BENCHMARK}) ({gauge(metrics.TRIALS, *BENCHMARK, 'state')}) > 0)",
+        BENCHMARK,
     ),
     Rule(
         "study:gpubench_spent:of_budget_ratio",
-        f"{gauge(metrics.SPENT, *STUDY, 'currency')} / on ({_STUDY}, currency) "
-        f"{gauge(metrics.BUDGET, *STUDY, 'currency')}",
-        (*STUDY, "currency"),
+        f"{gauge(metrics.SPENT, *BENCHMARK, 'currency')} / on ({_BENCHMARK}, currency) "
+        f"{gauge(metrics.BUDGET, *BENCHMARK, 'currency')}",
+        (*BENCHMARK, "currency"),
     ),
     # Attempts on a pool that were interrupted in the last hour, of all benchmarks.
     Rule(
