@@ -80,7 +80,7 @@ ALERTS: tuple[Alert, ...] = (
             "The dashboard *Pools and spot*: ready nodes, slots held, waiting benchmarks.",
         ),
         act=(
-            "No capacity: more nodes or quota, fewer `limits.parallelTrials`, or suspend another benchmark on the pool.",
+            "No capacity: more nodes or quota, fewer `limits.parallelTrials`, or suspend other benchmarks on the pool.",
             "No nodes at all: check the pool's `scheduling` against the nodes' labels and taints.",
             "An image or volume that is missing: put it there; the operator tries again by itself.",
         ),
@@ -97,9 +97,9 @@ ALERTS: tuple[Alert, ...] = (
             "The log of pod 0 of the last attempt (its Job stays for ten minutes), or `gpubench export`.",
         ),
         act=(
-            "`OutOfMemory`: a smaller batch. `BadAssignment`, `CustomModelFailed`, `DataUnusable`: correct the benchmark.",
+            "`OutOfMemory`: a smaller batch. `BadAssignment`, `CustomModelFailed`, `DataUnusable`: correct the spec.",
             "`Stalled`, `JoinTimeout`: look at the network between the nodes, and what it forbids.",
-            'Suspend the benchmark meanwhile: `kubectl patch gbench NAME --type merge -p \'{"spec":{"suspend":true}}\'`.',
+            'Suspend it meanwhile: `kubectl patch gbench NAME --type merge -p \'{"spec":{"suspend":true}}\'`.',
         ),
     ),
     Alert(
@@ -186,7 +186,9 @@ ALERTS: tuple[Alert, ...] = (
         summary=f"the budget of {_IT} is nearly spent",
         description=f"{_IT} has spent {{{{ $value | humanizePercentage }}}} of its budget and is not at its end.",
         means="The benchmark will stop before it overspends, perhaps without figures for its last points.",
-        look=("`gpubench plan` and the dashboard *One benchmark*: trials that are left, and what one has cost so far.",),
+        look=(
+            "`gpubench plan` and the dashboard *One benchmark*: trials that are left, and what one has cost so far.",
+        ),
         act=(
             "Raise `limits.budget`: nothing is repeated. Or leave it: what was measured stays.",
             "Much of it lost to interruptions or failures: see those alerts first.",

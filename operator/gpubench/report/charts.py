@@ -415,7 +415,9 @@ def _efficiency_of(point: PointResult, kind: _Kind) -> tuple[Interval, str] | No
 
 _THROUGHPUT = _Scale("throughput", "Throughput", "samples per second", "SAMPLES/S", _throughput_of)
 _BANDWIDTH = _Scale("bandwidth", "Bandwidth", "bus bandwidth in GB/s", "BUSBW GB/S", _bandwidth_of)
-_EFFICIENCY = _Scale("efficiency", "Scaling efficiency", "scaling efficiency", "EFFICIENCY", _efficiency_of, percent=True)
+_EFFICIENCY = _Scale(
+    "efficiency", "Scaling efficiency", "scaling efficiency", "EFFICIENCY", _efficiency_of, percent=True
+)
 
 
 # --- time and cost ----------------------------------------------------------------------------------------------------

@@ -193,9 +193,7 @@ _Field = Field[PointResult]
 def _figure_fields(points: Sequence[PointResult], moved: Mapping[str, PriceUsed]) -> list[_Field]:
     trained = [point for point in points if point.training]
     messages = any(point.throughput and point.workload == workloads.MESSAGES for point in points)
-    others = any(
-        point.throughput and not point.training and point.workload != workloads.MESSAGES for point in points
-    )
+    others = any(point.throughput and not point.training and point.workload != workloads.MESSAGES for point in points)
     return [
         _Field("STATE", lambda point: point.state.value, numeric=False),
         *(_throughput_fields(points, moved) if others or not (trained or messages) else []),
