@@ -99,7 +99,7 @@ ALERTS: tuple[Alert, ...] = (
         act=(
             "`OutOfMemory`: a smaller batch. `BadAssignment`, `CustomModelFailed`, `DataUnusable`: correct the spec.",
             "`Stalled`, `JoinTimeout`: look at the network between the nodes, and what it forbids.",
-            'Suspend it meanwhile: `kubectl patch gbench NAME --type merge -p \'{"spec":{"suspend":true}}\'`.',
+            'To suspend the benchmark: `kubectl patch gbench NAME --type merge -p \'{"spec":{"suspend":true}}\'`.',
         ),
     ),
     Alert(
