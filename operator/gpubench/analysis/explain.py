@@ -178,9 +178,9 @@ def _bill(plan: Plan, point: Point, records: Sequence[AttemptRecord]) -> Iterato
     bill = None if paid is None else costs.bill_of(paid)
     if paid is not None and bill is not None:
         figure = AmountInterval(mean=bill.total, currency=bill.currency)
-        inputs: _Inputs = {"bills of attempts": " + ".join(_number(one.bill.total) for one in paid.attempts)}
+        inputs: _Inputs = {"bills of attempts": " + ".join(_number(one.total) for _, one in paid.attempts)}
         at_least = f"; {bill.incomplete} held nodes for longer than is known" if bill.incomplete else ""
-        origin = f"ledger, attempts {', '.join(one.record.key for one in paid.attempts)}{at_least}"
+        origin = f"ledger, attempts {', '.join(record.key for record, _ in paid.attempts)}{at_least}"
         yield _by(billing.BILL_TOTAL, inputs, _row("bill.total", figure, origin))
 
 

@@ -13,6 +13,7 @@ from gpubench.api.measuring import TimedRegion
 from gpubench.api.point_result import GpuUsage, HostUsage, Quality, Scaling, TrainingResult
 from gpubench.plan.plan import Point
 from gpubench.records import Machine, Result, Training
+from gpubench.scheduler.trials import TrialStatus
 from gpubench.stats import efficiency, gang, intervals
 from gpubench.stats.efficiency import Among, Measured, Scale
 from gpubench.stats.intervals import CONFIDENCE
@@ -42,6 +43,11 @@ class MeasuredPoint(Measured):
         )
 
 
+def results(trials: Iterable[TrialStatus]) -> list[Result]:
+    """The measurements, where there are some."""
+    return [trial.result for trial in trials if trial.result is not None]
+
+
 def scaling(entry: MeasuredPoint, *, among: Among[MeasuredPoint]) -> tuple[Scaling, ...]:
     """A point's efficiencies as a status has them, each against the smallest gang on its line."""
     return tuple(
@@ -61,12 +67,13 @@ def scaling(entry: MeasuredPoint, *, among: Among[MeasuredPoint]) -> tuple[Scali
 def gpu(results: Sequence[Result]) -> GpuUsage | None:
     """Of the GPUs; None where there were none, or nothing is known of them."""
     machines = _machines(results)
+    throttled = max((one.throttled for one in machines if one.throttled is not None), default=None)
     found = GpuUsage(
         utilization=_mean(machine.gpu for machine in machines),
         memory_peak=_largest(machine.gpu_memory_bytes for machine in machines),
         watts=_mean(machine.watts for machine in machines),
         joules_per_million_samples=_energy(results),
-        throttled=_rounded(max((one.throttled for one in machines if one.throttled is not None), default=None)),
+        throttled=None if throttled is None else sampled(throttled),
     )
     return None if found == GpuUsage() else found
 
@@ -74,10 +81,8 @@ def gpu(results: Sequence[Result]) -> GpuUsage | None:
 def host(results: Sequence[Result]) -> HostUsage | None:
     """Of the ranks' processes."""
     machines = _machines(results)
-    found = HostUsage(
-        processors=_mean(machine.processor for machine in machines),
-        memory_peak=_largest(machine.memory_bytes for machine in machines),
-    )
+    processors = _mean(machine.processor for machine in machines)
+    found = HostUsage(processors=processors, memory_peak=_largest(machine.memory_bytes for machine in machines))
     return None if found == HostUsage() else found
 
 
@@ -89,15 +94,15 @@ def _energy(results: Sequence[Result]) -> float | None:
     """
     known = [(result.machine, result) for result in results if result.machine is not None]
     counted = [(machine.joules, result.samples) for machine, result in known if machine.joules is not None]
-    sampled = [
+    powered = [
         (machine.watts * result.measured_nanoseconds / 1e9, result.samples)
         for machine, result in known
         if machine.watts is not None
     ]
-    energies = counted or sampled
+    energies = counted or powered
     if not energies:
         return None
-    return _rounded(math.fsum(joules for joules, _ in energies) / sum(samples for _, samples in energies) * 1e6)
+    return sampled(math.fsum(joules for joules, _ in energies) / sum(samples for _, samples in energies) * 1e6)
 
 
 def _machines(results: Sequence[Result]) -> list[Machine]:
@@ -106,15 +111,11 @@ def _machines(results: Sequence[Result]) -> list[Machine]:
 
 def _mean(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
-    return _rounded(intervals.mean(known)) if known else None
+    return sampled(intervals.mean(known)) if known else None
 
 
 def _largest(values: Iterable[int | None]) -> int | None:
     return max((value for value in values if value is not None), default=None)
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else sampled(value)
 
 
 # --- whole epochs -----------------------------------------------------------------------------------------------------
@@ -133,9 +134,8 @@ def training_warning(results: Sequence[Result], region: TimedRegion, *, planned:
     runs = _runs(results)
     if not runs:
         return None
-    counts = sorted({run.epochs for run in runs})
     if not _as_planned(runs, planned):
-        found = " and ".join(map(str, counts))
+        found = " and ".join(map(str, sorted({run.epochs for run in runs})))
         asked = f", and {planned} were asked for" if planned is not None else ", and are not averaged"
         return f"no training figures: the repeats trained {found} epochs{asked}; let the program keep to the assignment"
     if any(gang.timed_seconds(run, region) is None for run in runs):
