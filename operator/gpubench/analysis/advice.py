@@ -200,14 +200,14 @@ def _budget(plan: Plan, objective: Objective) -> Amount | None:
 
 
 def _considered(work: _Work, *, by_cost: bool) -> Considered:
-    """The measured gangs, and those that the laws of their lines predict."""
     own = answer.work(work.entries[0].result)
     lines: dict[tuple[Line, tuple[object, ...]], list[_Entry]] = {}
     for one in work.everything:
         for line in _lines(one.point) if one.point.basis in SOURCES else ():
             lines.setdefault((line, answer.work(one.result)), []).append(one)
     laws: dict[Line, Law | Undetermined] = {}
-    gangs: list[Gang] = []
+    measured: list[Gang] = []
+    predicted: list[Gang] = []
     for (line, of_work), on_line in lines.items():
         if of_work == own:
             # All other lines of its pool may tell of scatter.
@@ -217,10 +217,14 @@ def _considered(work: _Work, *, by_cost: bool) -> Considered:
                 if key[0].pool == line.pool and key != (line, own) and _in_one_environment(others)
             ]
             laws[line] = _law(on_line, siblings=siblings)
-            gangs += _predicted(work, line, on_line, is_law=isinstance(laws[line], Law))
+            predicted += _predicted(work, line, on_line, is_law=isinstance(laws[line], Law))
     # What was not run wins no comparison of speed.
-    taken = [one for one in work.entries if by_cost or one.point.basis in SOURCES]
-    return considered([*(_measured(work.plan, one) for one in taken), *gangs], laws)
+    for one in work.entries:
+        if by_cost or one.point.basis in SOURCES:
+            runs = expand.source_of(work.plan, one.point) if one.point.basis is Basis.REPRICED else one.number
+            line = _lines(one.point)[0]
+            measured.append(_gang(work.plan, line, one.point, throughput=one.result.throughput, runs=runs))
+    return considered([*measured, *predicted], laws)
 
 
 def considered(gangs: Sequence[Gang], laws: dict[Line, Law | Undetermined]) -> Considered:
@@ -240,17 +244,19 @@ def considered(gangs: Sequence[Gang], laws: dict[Line, Law | Undetermined]) -> C
     return Considered(gangs=tuple(found), unknown=tuple(unknown), notes=tuple(notes))
 
 
-def _measured(plan: Plan, one: _Entry) -> Gang:
-    point = one.point
+def _gang(
+    plan: Plan, line: Line, point: Point, *, throughput: Interval | None = None, runs: int | None = None
+) -> Gang:
+    capacity = _CAPACITY[plan.pool(line.pool).spec.capacity_type]
     return Gang(
-        line=_lines(point)[0],
+        line=line,
         workers=point.key.workers,
         nodes=plan.paid_nodes(point),
         nodes_held=point.nodes,
-        rate=pool_prices.planned_rate(plan, point.key.pool),
-        throughput=one.result.throughput,
-        remark=_remark(plan, point),
-        runs=expand.source_of(plan, point) if point.basis is Basis.REPRICED else one.number,
+        rate=pool_prices.planned_rate(plan, line.pool),
+        throughput=throughput,
+        remark=f"{capacity}{_BASIS.get(point.basis, '')}",
+        runs=runs,
     )
 
 
@@ -277,30 +283,14 @@ def _predicted(work: _Work, line: Line, on_line: Sequence[_Entry], *, is_law: bo
             line.pool, spec, workers=workers, workers_per_node=per_node, batch=line.batch, divided=divided
         )
         if refused is None:
-            point = _of_workers(base, workers, per_node=per_node, batch=batch)
-            yield Gang(
-                line=line,
-                workers=workers,
-                nodes=work.plan.paid_nodes(point),
-                nodes_held=point.nodes,
-                rate=pool_prices.planned_rate(work.plan, line.pool),
-                remark=_remark(work.plan, point),
-            )
-
-
-def _of_workers(point: Point, workers: int, *, per_node: int, batch: int) -> Point:
-    changes = {
-        "workers": workers,
-        "workers_per_node": min(workers, per_node),
-        "batch_per_worker": batch,
-        "global_batch": batch * workers,
-    }
-    return point.model_copy(update={"key": point.key.model_copy(update=changes)})
-
-
-def _remark(plan: Plan, point: Point) -> str:
-    """How its nodes are rented, and whether its figures are another point's."""
-    return f"{_CAPACITY[plan.pool(point.key.pool).spec.capacity_type]}{_BASIS.get(point.basis, '')}"
+            changes = {
+                "workers": workers,
+                "workers_per_node": min(workers, per_node),
+                "batch_per_worker": batch,
+                "global_batch": batch * workers,
+            }
+            key = base.key.model_copy(update=changes)
+            yield _gang(work.plan, line, base.model_copy(update={"key": key}))
 
 
 def _lines(point: Point) -> list[Line]:
@@ -508,7 +498,6 @@ def _untested(best: Candidate, others: Sequence[Candidate], question: _Question)
 
 
 def _better(best: Candidate, first: Candidate, question: _Question) -> list[str]:
-    """The best of all that keep the limit on average, where it is not the one that was chosen."""
     if first is best:
         return []
     better = f"{_named(first.gang)} would be {'cheaper' if question.by_cost else 'faster'}"
@@ -517,7 +506,6 @@ def _better(best: Candidate, first: Candidate, question: _Question) -> list[str]
 
 
 def _alone(candidates: Sequence[Candidate], keeping: Sequence[Candidate]) -> list[str]:
-    """That there was no choice."""
     if len(candidates) == 1:
         return ["There is no other gang to compare it with."]
     return ["No other gang keeps that limit."] if len(keeping) == 1 else []
@@ -578,7 +566,6 @@ def _cost_text(candidate: Candidate) -> str:
 
 
 def _number(value: Decimal) -> str:
-    """As it was given, without an exponent."""
     return f"{value:,f}"
 
 
@@ -611,7 +598,6 @@ def _surer(work: _Work, advice: Advice, chosen: Candidate, *, by_cost: bool) -> 
 
 
 def _runs(plan: Plan) -> int:
-    """As many as the benchmark makes of a point, and enough for an interval."""
     return max(intervals.REPEATS_FOR_INTERVAL, *(len(one) for one in plan.repeats_of_points()))
 
 

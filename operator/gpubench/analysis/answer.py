@@ -85,7 +85,6 @@ def _fastest_messages(run: Sequence[PointResult]) -> str:
 
 
 def _trainings(run: Sequence[PointResult], found: Sequence[PointResult]) -> list[str]:
-    """The shortest, how good the models became where there was data to tell, and the cheapest."""
     trained = [(point, point.training) for point in run if point.training is not None]
     times = [(point, training.seconds) for point, training in trained if training.seconds is not None]
     parts = [_best("shortest run", [_Figure(point, _negated(time), text.duration(time)) for point, time in times])]
@@ -133,7 +132,6 @@ def _negated(found: Interval) -> Interval:
 
 
 def _best(superlative: str, figures: Sequence[_Figure], *, rest: str = "") -> str:
-    """The best point with its figure, and those whose intervals overlap its own."""
     best = max(figures, key=lambda one: one.bounds.mean)
     figure = f"{best.text}{rest}."
     if len(figures) == 1:
@@ -174,7 +172,6 @@ def _goals(run: Sequence[PointResult]) -> list[str]:
 
 
 def _scaling(measured: Sequence[PointResult]) -> list[str]:
-    """The efficiency at the largest worker count of each pool that has more than one."""
     parts = []
     for pool in dict.fromkeys(point.pool for point in measured):
         scaled = [

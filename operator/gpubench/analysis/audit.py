@@ -124,7 +124,6 @@ def of_attempt(plan: Plan, record: AttemptRecord, logs: Mapping[int, Log]) -> It
 
 
 def _gaps(place: str, numbered: Sequence[Window | Epoch]) -> Iterator[Finding]:
-    """What is missing between records that are numbered from 0."""
     for before, after in pairwise((-1, *(one.index for one in numbered))):
         if after != before + 1:
             what = numbered[0].kind
@@ -294,7 +293,6 @@ def _differences(
 
 
 def _wire(value: object) -> object:
-    """As it is stored: values as dicts, tuples as lists."""
     if isinstance(value, FrozenModel):
         return value.to_wire()
     return list(value) if isinstance(value, tuple) else value

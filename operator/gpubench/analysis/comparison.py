@@ -110,7 +110,6 @@ def comparison(
 
 
 def _points(plan: Plan, side: Side) -> tuple[BaselinePoint, ...]:
-    """The baseline's figures for the points of the plan that it has measured."""
     own = pairs.of_plan("this benchmark", plan, [points.blank(plan, point) for point in plan.points])
     known = {pairs.identity(side, result): result for result in side.results if result.state in _ENDED}
     found = []
@@ -135,7 +134,6 @@ def _points(plan: Plan, side: Side) -> tuple[BaselinePoint, ...]:
 
 
 def _compared(plan: Plan, found: Sequence[PointResult], environments: Sequence[EnvironmentFacts]) -> list[_Compared]:
-    """Every point that the baseline has measured and the plan has, too."""
     baseline = plan.baseline
     if baseline is None:
         return []

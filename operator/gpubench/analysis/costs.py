@@ -241,7 +241,6 @@ def work_of(record: AttemptRecord, point: Point) -> Work | None:
 
 
 def _startup(records: Sequence[AttemptRecord]) -> StartUp | None:
-    """Of the attempts with a result."""
     measured = [(record, record.result) for record in records if record.result is not None]
     if not measured:
         return None

@@ -305,7 +305,6 @@ def interruption_counts(records: Iterable[AttemptRecord]) -> InterruptionCounts:
 
 
 def _paid_hours(plan: Plan, pool: str, ended: Iterable[_Ended]) -> Decimal | None:
-    """Node-hours by the provider's increment and minimum; None without a price."""
     terms = pool_prices.planned_terms(plan, pool)
     if terms is None:
         return None

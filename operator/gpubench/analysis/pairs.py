@@ -211,7 +211,6 @@ def _key(side: Side, point: PointResult) -> dict[str, str]:
 
 
 def _differences(this: Mapping[str, str], that: Mapping[str, str], by: Collection[str]) -> dict[str, tuple[str, str]]:
-    """In what two keys differ where they may not: the two texts of each field."""
     free = {*by}
     free |= {_PER_NODE} if {"pool", "workers"} & free else set()  # how many a node holds is the pool's affair
     free |= {"node"} if "pool" in free else set()

@@ -80,7 +80,6 @@ def point_results(
 
 
 def _trials_of_points(plan: Plan, trials: Mapping[str, TrialStatus]) -> list[list[TrialStatus]]:
-    """The trials of each point, repeat by repeat."""
     return [[trials[trial.id] for trial in of_point] for of_point in plan.repeats_of_points()]
 
 
@@ -327,7 +326,6 @@ _ELSEWHERE = EnvironmentKey("imported", "")
 
 
 def _imported_entry(plan: Plan, index: int) -> MeasuredPoint | None:
-    """The throughputs of a point's repeats; None where they were not published."""
     found = plan.imported.at(index) if plan.imported is not None else None
     values = tuple(rate for run in (found.runs if found else ()) if (rate := run.samples_per_second) is not None)
     point = plan.points[index]
@@ -336,7 +334,6 @@ def _imported_entry(plan: Plan, index: int) -> MeasuredPoint | None:
 
 
 def _imported(plan: Plan, index: int, measured: MeasuredPoint | None, *, among: Among[MeasuredPoint]) -> PointResult:
-    """The result of an imported point, but for its costs."""
     point = plan.points[index]
     if point.skip is not None:
         return _without_figures(blank(plan, point), PointState.SKIPPED, point.skip)
@@ -369,7 +366,6 @@ def _imported(plan: Plan, index: int, measured: MeasuredPoint | None, *, among: 
 
 
 def _unknown(plan: Plan, found: ImportedPoint) -> str:
-    """What is known of a point whose throughput is not."""
     if found.speed is not None:
         key = plan.points[found.speed.over].key
         base = f"{key.pool}, {workers_text(key.workers)}"
@@ -397,7 +393,6 @@ def _published_scaling(plan: Plan, point: Point, published: str) -> Scaling:
 
 
 def _imported_training(plan: Plan, point: Point, runs: Sequence[ImportedRun]) -> TrainingResult | None:
-    """Whole epochs; None where nobody says how long they took."""
     seconds = _of_all(run.seconds for run in runs)
     if plan.mode is not Mode.TRAINING or not seconds or point.key.epochs is None:
         return None

@@ -105,7 +105,6 @@ def definition(kind: schema.Kind, found: Object | None) -> Finding:
 
 
 def _fields(node: Object, path: str = "") -> Iterator[str]:
-    """The paths of all fields of a schema."""
     for name, field in (node.get("properties") or {}).items():
         yield (own := f"{path}.{name}".lstrip("."))
         yield from _fields(field, own)
@@ -172,7 +171,6 @@ def devices(nodes: Sequence[Object]) -> Finding:
 
 
 def _should_offer(node: Object) -> bool:
-    """Whether a GPU is there that nobody offers in whatever form."""
     offered = any(
         resource.startswith("nvidia.com/") and node_facts.amount(node, resource) > 0
         for resource in node_facts.allocatable(node)
@@ -234,7 +232,6 @@ def pool(one: GpuPool, nodes: Sequence[Object]) -> Finding:
 
 
 def _misfit(one: GpuPool, node: Object) -> str | None:
-    """Why a pod that takes all slots of a node does not get there; None where it does."""
     spec = one.spec
     taint = node_facts.untolerated(node, spec.scheduling.tolerations)
     if taint is not None:

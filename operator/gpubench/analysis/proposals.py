@@ -83,7 +83,6 @@ def proposals(nodes: Sequence[Node], *, existing: Sequence[GpuPool] = (), proces
 
 
 def _unusable(node: Node) -> str | None:
-    """Why no gang could run on a node; None where nothing is known against it."""
     if node_facts.is_control_plane(node):
         return "kept for the control plane by its taint"
     if node_facts.labels(node).get("kubernetes.io/os", "linux") != "linux":
@@ -106,7 +105,6 @@ def _without_gpus(node: Node) -> str | None:
 
 
 def _taken(node: Node, existing: Sequence[GpuPool]) -> str | None:
-    """The pool that the node is in already."""
     for pool in existing:
         selector = pool.spec.scheduling.node_selector
         if (
@@ -119,7 +117,6 @@ def _taken(node: Node, existing: Sequence[GpuPool]) -> str | None:
 
 
 def _kind(node: Node) -> tuple[object, ...]:
-    """What nodes of one pool have in common."""
     own = (node_facts.accelerator(node), str(node_facts.amount(node, "cpu")))
     return (
         node_facts.labels(node).get(names.LABEL_POOL),
@@ -186,7 +183,6 @@ def _mebibytes(size: Decimal) -> str:
 
 
 def _network(group: Sequence[Node]) -> dict[str, str]:
-    """The adapters of a fast network that a pod asks for, and the pages that go with them."""
     adapters = int(_least(group, node_facts.EFA)) if node_facts.gpus(group[0]) else 0
     if not adapters:
         return {}
@@ -223,7 +219,6 @@ def _selector(group: Sequence[Node], nodes: Sequence[Node]) -> tuple[dict[str, s
 
 
 def _shared(group: Sequence[Node], keys: Sequence[str]) -> dict[str, str]:
-    """Of these labels, those that all nodes of the group have with the same value."""
     values = {key: {node_facts.labels(node).get(key) for node in group} for key in keys}
     return {key: found.pop() or "" for key, found in values.items() if len(found) == 1 and None not in found}
 

@@ -216,7 +216,6 @@ def _ratio(points: Points, of: Quantity, top: int, bottom: int) -> Ratio | None:
 
 
 def _sample(points: Points, of: Quantity, *, index: int) -> Sample | None:
-    """The repeats behind a point's figure; None where it has no such figure."""
     result = points.results[index]
     if of is Quantity.SECONDS and (result.training is None or result.training.seconds is None):
         return None

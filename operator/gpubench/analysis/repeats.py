@@ -16,7 +16,6 @@ from gpubench.records import Machine, Result, Training
 from gpubench.scheduler.trials import TrialStatus
 from gpubench.stats import efficiency, gang, intervals
 from gpubench.stats.efficiency import Among, Measured, Scale
-from gpubench.stats.intervals import CONFIDENCE
 from gpubench.units import sampled
 from gpubench.values import Interval
 
@@ -144,7 +143,7 @@ def training_warning(results: Sequence[Result], region: TimedRegion, *, planned:
 
 
 def training_result(
-    results: Sequence[Result], region: TimedRegion, *, planned: int | None = None, confidence: float = CONFIDENCE
+    results: Sequence[Result], region: TimedRegion, *, planned: int | None, confidence: float
 ) -> TrainingResult | None:
     """The training of a point from its repeats; None where they were no training, or not the one that was planned.
 
@@ -170,7 +169,6 @@ def training_result(
 
 
 def _runs(results: Sequence[Result]) -> list[Training]:
-    """The trainings of all repeats; empty where one of them was none."""
     runs = [result.training for result in results if result.training is not None]
     return runs if len(runs) == len(results) else []
 

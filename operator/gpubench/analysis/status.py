@@ -139,7 +139,6 @@ _KEY_FIELDS = (
 
 
 def _summaries(results: Sequence[PointResult]) -> tuple[PointSummary, ...]:
-    """Each point in short."""
     differing = [fields for fields in _KEY_FIELDS if len({fields(result) for result in results}) > 1]
     return tuple(_summary(result, differing) for result in results)
 
@@ -311,7 +310,6 @@ def _verdict(plan: Plan, compared: Comparison) -> tuple[bool | None, str, str]:
 
 
 def _done(states: Sequence[PointState]) -> int:
-    """Points of which it is known what became of them."""
     return sum(state not in _NOT_DONE for state in states)
 
 
