@@ -78,7 +78,8 @@ def test_the_cheapest_gang_that_is_fast_enough_is_named_with_hours_and_cost() ->
     assert float(advice.chosen.hours.mean) == pytest.approx(10 / 1.8)
     assert float(advice.chosen.cost.mean) == pytest.approx(20 / 1.8)
     assert advice.message.startswith(
-        "Cheapest within 6 hours: 2 workers at batch 64 on a100, 5.556 (5.501–5.612) hours and USD 11.11 (11.00–11.22)."
+        "Cheapest within 6 hours: 2 workers at batch 64 on a100, 5.556 (5.501–5.612) hours and "
+        "USD 11.11 (11.00–11.22)."
     )
     assert advice.message.endswith(LOWER_BOUND)
     assert chosen(cheapest_by(gangs, samples=10 * HOUR, hours=Decimal(100))) == ("a100", 1)
@@ -173,7 +174,8 @@ def test_where_the_budget_is_too_small_what_it_takes_is_told() -> None:
     advice = fastest_within(of(gang(1, 1.0), gang(2, 1.8)), samples=10 * HOUR, budget=budget)
     assert advice.chosen is None
     assert advice.message == (
-        "36,000 samples cannot be trained for USD 5: the cheapest gang, 1 worker at batch 64 on a100, needs USD 10.00 (9.90–10.10)."
+        "36,000 samples cannot be trained for USD 5: the cheapest gang, 1 worker at batch 64 on a100, needs "
+        "USD 10.00 (9.90–10.10)."
     )
 
 
@@ -231,7 +233,8 @@ def test_a_line_without_a_law_says_what_would_give_one() -> None:
     assert isinstance(undetermined, Undetermined)
     found = considered([gang(1, 1.0), gang(8), gang(8, pool="h100")], {Line("a100", "weak", 64): undetermined})
     assert found.notes == (
-        "8 workers at batch 64 on a100 cannot be judged: one worker count (1) says nothing about scaling: measure 3 of this line.",
+        "8 workers at batch 64 on a100 cannot be judged: one worker count (1) says nothing about scaling: "
+        "measure 3 of this line.",
         "8 workers at batch 64 on h100 cannot be judged: nothing of its line was measured.",
     )
     advice = cheapest_by(found, samples=10 * HOUR, hours=Decimal(2))
@@ -303,13 +306,15 @@ def test_the_next_is_named_with_how_much_more_it_takes_and_at_least() -> None:
     gangs = of(gang(1, 1.0), gang(4, 3.0))
     advice = cheapest_by(gangs, samples=10 * HOUR, hours=None)
     assert (
-        "The next, 4 workers at batch 64 on a100, costs 33.3 % more, at least 30.7 % by the near ends of both intervals: USD 13.33 "
+        "The next, 4 workers at batch 64 on a100, costs 33.3 % more, at least 30.7 % by the near ends of both "
+        "intervals: USD 13.33 "
     ) in advice.message
     without = cheapest_by(of(gang(1, 1.0, spread=None), gang(4, 3.0)), samples=10 * HOUR, hours=None)
     assert "costs 33.3 % more, USD 13.33" in without.message
     assert "nothing says that this is more than chance" in without.message
     fastest = fastest_within(gangs, samples=10 * HOUR, budget=None)
-    assert "The next, 1 worker at batch 64 on a100, takes 200 % more, at least 194 % by the near ends" in fastest.message
+    takes = "The next, 1 worker at batch 64 on a100, takes 200 % more, at least 194 % by the near ends"
+    assert takes in fastest.message
 
 
 def test_two_prices_of_the_same_runs_are_no_tie_and_need_no_interval() -> None:

@@ -261,7 +261,7 @@ def _gang(
 
 
 def _predicted(work: _Work, line: Line, on_line: Sequence[_Entry], *, is_law: bool) -> Iterator[Gang]:
-    """The doublings of the smallest measured count that the pool can hold and nobody has tried, up to twice the largest.
+    """Doublings of the smallest measured count that the pool can hold and nobody has tried, up to twice the largest.
 
     One that was tried and has no figure did not fit, or never settled: no law knows better. A line that was measured
     within one node says nothing about the network between nodes, and is not predicted beyond that node.

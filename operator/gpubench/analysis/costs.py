@@ -143,7 +143,7 @@ def points_of_trials(plan: Plan) -> dict[str, Point]:
 
 
 def runs(record: AttemptRecord) -> tuple[tuple[NodeTime, ...], ...]:
-    """How long each node was held, in each run of an attempt: those that Kueue has ended, oldest first, and its last."""
+    """How long each node was held, by run of an attempt: those that Kueue has ended, oldest first, and its last."""
     ended_early = (
         tuple(
             NodeTime(held=_milliseconds(account.held(scheduled, ended)), is_lost=True)

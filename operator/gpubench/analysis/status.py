@@ -167,7 +167,7 @@ def _summary(point: PointResult, differing: Sequence[Callable[[PointResult], str
 
 
 def _succeeded(results: Sequence[PointResult]) -> tuple[bool, str, str]:
-    """Whether a finished benchmark succeeded, with reason and message: all points are findings, one at least measured."""
+    """Whether a finished benchmark succeeded, with reason and message: all points are findings, one is measured."""
     states = Counter(result.state for result in results)
     # Derived points count as measured, because what they stand on was; but they were not all run here.
     bases = Counter(result.basis for result in results if result.state is PointState.MEASURED)
