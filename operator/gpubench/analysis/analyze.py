@@ -9,13 +9,13 @@ import hashlib
 from collections.abc import Sequence
 
 from gpubench.analysis import advice, answer, comparison, costs, goodput
+from gpubench.analysis.pairs import OPEN
 from gpubench.analysis.points import environments_met, point_results
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import Analysis, AnalysisReference
 from gpubench.plan.plan import Plan
 from gpubench.scheduler import conditions, trials
 from gpubench.scheduler.ledger import Ledger
-from gpubench.scheduler.step import OPEN
 from gpubench.scheduler.trials import PointStatus
 
 _PART_BYTES_MAX = 768 * 1024  # a ConfigMap holds 1 MiB

@@ -10,15 +10,14 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gpubench.analysis import pairs, points, text
-from gpubench.analysis.pairs import Side
+from gpubench.analysis import pairs, text
+from gpubench.analysis.pairs import OPEN, Side
 from gpubench.api.benchmark_status import Comparison, ComparisonCounts, EnvironmentFacts
 from gpubench.api.goals import CompareTo
 from gpubench.api.point_result import Judgement, PointResult, PointState
 from gpubench.api.status_sizes import COMPARISON_MAX
 from gpubench.plan.plan import Baseline, BaselinePoint, Plan
 from gpubench.scheduler import conditions, stopping
-from gpubench.scheduler.step import OPEN
 from gpubench.stats import compare
 from gpubench.stats.compare import Quantity, Sample
 from gpubench.values import FrozenModel, Interval
@@ -110,7 +109,7 @@ def comparison(
 
 
 def _points(plan: Plan, side: Side) -> tuple[BaselinePoint, ...]:
-    own = pairs.of_plan("this benchmark", plan, [points.blank(plan, point) for point in plan.points])
+    own = pairs.of_plan("this benchmark", plan, [pairs.blank(plan, point) for point in plan.points])
     known = {pairs.identity(side, result): result for result in side.results if result.state in _ENDED}
     found = []
     for index, blank in enumerate(own.results):

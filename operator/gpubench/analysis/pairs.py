@@ -11,18 +11,22 @@ from typing import NamedTuple
 
 from gpubench import records
 from gpubench.analysis import text
+from gpubench.api import status_sizes
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import Analysis, EnvironmentFacts
 from gpubench.api.measuring import Mode, TimedRegion
 from gpubench.api.point_result import SOURCES, Basis, PointResult, PointState
 from gpubench.api.sweep import Custom, Variant
-from gpubench.plan.plan import BaselinePoint, Plan
+from gpubench.plan.plan import BaselinePoint, Plan, Point
 from gpubench.scheduler import stopping
+from gpubench.scheduler.conditions import clamped
 from gpubench.stats import compare, intervals
 from gpubench.stats.compare import Difference, Quantity, Sample, Verdict
 from gpubench.units import workers_text
-from gpubench.values import FrozenModel
+from gpubench.values import FrozenModel, content_id
 
+#: States of points of which it is not known yet what becomes of them.
+OPEN = frozenset({PointState.PENDING, PointState.RUNNING})
 #: By which a caller may choose points.
 FIELDS = ("workload", "pool", "workers", "batch", "precision", "variant")
 #: What it may let differ: never the workload, whose samples are others.
@@ -91,6 +95,36 @@ def of_plan(
         environments=tuple(environments),
         variants=tuple(dict.fromkeys(key.variant for key in keys if key.variant is not None)),
         customs=tuple(dict.fromkeys(key.custom for key in keys if key.custom is not None)),
+    )
+
+
+def blank(plan: Plan, point: Point) -> PointResult:
+    """A point without any figure."""
+    key = point.key
+    pool = next((pool.spec for pool in plan.pools if pool.name == key.pool), None)
+    path = key.data.path
+    if path is not None and len(path.encode()) > status_sizes.DATA_PATH_MAX:  # two long ones that differ stay different
+        start = f"{content_id(path, characters=8)}…"
+        kept = status_sizes.DATA_PATH_MAX - len(start.encode())
+        path = start + path.encode()[-kept:].decode(errors="ignore")
+    return PointResult(
+        workload=key.workload,
+        pool=key.pool,
+        node=None if key.node is None else clamped(key.node, status_sizes.NODE_MAX),
+        accelerator=pool.accelerator if pool else None,
+        capacity_type=pool.capacity_type if pool else None,
+        workers=key.workers,
+        workers_per_node=key.workers_per_node,
+        batch_per_worker=key.batch_per_worker,
+        global_batch=key.global_batch,
+        precision=key.precision.value,
+        data=key.data.source,
+        data_path=path,
+        data_samples=key.data.samples,
+        epochs=key.epochs,
+        variant=key.variant.name if key.variant else None,
+        basis=point.basis,
+        state=PointState.PENDING,
     )
 
 

@@ -6,7 +6,8 @@ from decimal import Decimal
 from typing import Literal
 
 from gpubench import records, workloads
-from gpubench.analysis import costs, health, relative, repeats, text, warnings
+from gpubench.analysis import costs, health, pairs, relative, repeats, text, warnings
+from gpubench.analysis.pairs import OPEN
 from gpubench.analysis.relative import Points
 from gpubench.analysis.repeats import MeasuredPoint
 from gpubench.analysis.text import NOT_PUBLISHED
@@ -31,17 +32,16 @@ from gpubench.api.point_warning import PointWarning, WarningReason
 from gpubench.cost import whatif
 from gpubench.plan import expand
 from gpubench.plan.plan import ImportedPoint, ImportedRun, Plan, Point
-from gpubench.records import Environment
+from gpubench.records import Environment, Result
 from gpubench.scheduler import stopping, trials
 from gpubench.scheduler.conditions import clamped
 from gpubench.scheduler.environments import distinct, key_of
 from gpubench.scheduler.ledger import Ledger
-from gpubench.scheduler.step import OPEN
 from gpubench.scheduler.trials import PointStatus, TrialState, TrialStatus
 from gpubench.stats import gang, intervals
 from gpubench.stats.efficiency import Among, EnvironmentKey
 from gpubench.units import counted, workers_text
-from gpubench.values import Interval, content_id
+from gpubench.values import Interval
 
 
 def point_results(
@@ -70,7 +70,7 @@ def point_results(
         elif point.basis is Basis.IMPORTED:
             found.append(_imported(plan, index, entries[index], among=beside.among))
         else:
-            found.append(blank(plan, point))
+            found.append(pairs.blank(plan, point))
     costed = [
         costs.costed(plan, point, one if point.basis in SOURCES else _derived(plan, point, one, results=found), goals)
         for point, one in zip(plan.points, found, strict=True)
@@ -81,6 +81,10 @@ def point_results(
 
 def _trials_of_points(plan: Plan, trials: Mapping[str, TrialStatus]) -> list[list[TrialStatus]]:
     return [[trials[trial.id] for trial in of_point] for of_point in plan.repeats_of_points()]
+
+
+def _results(trials: Iterable[TrialStatus]) -> list[Result]:
+    return [trial.result for trial in trials if trial.result is not None]
 
 
 def measured_points(plan: Plan, trials: Mapping[str, TrialStatus]) -> list[MeasuredPoint | None]:
@@ -97,7 +101,7 @@ def _measured(plan: Plan, point: Point, of_point: Sequence[TrialStatus]) -> Meas
         return None
     return MeasuredPoint(
         point=point,
-        values=tuple(gang.samples_per_second(one, plan.timed_region) for one in repeats.results(of_point)),
+        values=tuple(gang.samples_per_second(one, plan.timed_region) for one in _results(of_point)),
         environment=found[0],
         scaling_baseline=_other_baseline(plan, point),
         settled=not trials.unstable(of_point),
@@ -108,36 +112,6 @@ def _measured(plan: Plan, point: Point, of_point: Sequence[TrialStatus]) -> Meas
 def _other_baseline(plan: Plan, point: Point) -> str | None:
     baseline = plan.pool(point.key.pool).spec.scaling_baseline
     return baseline if baseline != point.key.pool else None
-
-
-def blank(plan: Plan, point: Point) -> PointResult:
-    """A point without any figure."""
-    key = point.key
-    pool = next((pool.spec for pool in plan.pools if pool.name == key.pool), None)
-    path = key.data.path
-    if path is not None and len(path.encode()) > status_sizes.DATA_PATH_MAX:  # two long ones that differ stay different
-        start = f"{content_id(path, characters=8)}…"
-        kept = status_sizes.DATA_PATH_MAX - len(start.encode())
-        path = start + path.encode()[-kept:].decode(errors="ignore")
-    return PointResult(
-        workload=key.workload,
-        pool=key.pool,
-        node=None if key.node is None else clamped(key.node, status_sizes.NODE_MAX),
-        accelerator=pool.accelerator if pool else None,
-        capacity_type=pool.capacity_type if pool else None,
-        workers=key.workers,
-        workers_per_node=key.workers_per_node,
-        batch_per_worker=key.batch_per_worker,
-        global_batch=key.global_batch,
-        precision=key.precision.value,
-        data=key.data.source,
-        data_path=path,
-        data_samples=key.data.samples,
-        epochs=key.epochs,
-        variant=key.variant.name if key.variant else None,
-        basis=point.basis,
-        state=PointState.PENDING,
-    )
 
 
 def _result(
@@ -157,8 +131,8 @@ def _result(
         "nodes": len({node for trial in of_point if trial.measured for node in trial.measured.nodes}),
     }
     if entry is None:
-        return blank(plan, point).model_copy(update=update)
-    results = repeats.results(of_point)
+        return pairs.blank(plan, point).model_copy(update=update)
+    results = _results(of_point)
     ended = status.state in (PointState.MEASURED, PointState.UNSTABLE)
     throughput = intervals.of_mean(entry.values, entry.confidence)
     update |= {
@@ -178,7 +152,7 @@ def _result(
         update["scaling"] = repeats.scaling(entry, among=beside.among)
     elif (speed := gang.bandwidth(throughput, workers=point.key.workers, precision=point.key.precision)) is not None:
         update["bandwidth"] = Bandwidth(algorithm=speed.algorithm, bus=speed.bus)
-    found = blank(plan, point).model_copy(update=update)
+    found = pairs.blank(plan, point).model_copy(update=update)
     return found.model_copy(update={"warnings": warnings.of_point(plan, found, of_point, entry, beside)})
 
 
@@ -191,7 +165,7 @@ def _stopping(plan: Plan, trials: Sequence[TrialStatus]) -> Stopping | None:
         return Stopping.FIXED
     if any(trial.state is TrialState.NOT_NEEDED for trial in trials):
         return Stopping.PRECISION_REACHED
-    half = stopping.half_width(plan, repeats.results(trials))
+    half = stopping.half_width(plan, _results(trials))
     reached = half is not None and half <= rule.relative_half_width
     return Stopping.PRECISION_REACHED if reached else Stopping.MAXIMUM_REACHED
 
@@ -336,10 +310,10 @@ def _imported_entry(plan: Plan, index: int) -> MeasuredPoint | None:
 def _imported(plan: Plan, index: int, measured: MeasuredPoint | None, *, among: Among[MeasuredPoint]) -> PointResult:
     point = plan.points[index]
     if point.skip is not None:
-        return _without_figures(blank(plan, point), PointState.SKIPPED, point.skip)
+        return _without_figures(pairs.blank(plan, point), PointState.SKIPPED, point.skip)
     found = plan.imported.at(index) if plan.imported is not None else None
     if found is None or plan.imported is None:
-        return _without_figures(blank(plan, point), PointState.NOT_PUBLISHED, NOT_PUBLISHED)
+        return _without_figures(pairs.blank(plan, point), PointState.NOT_PUBLISHED, NOT_PUBLISHED)
     origin = f"imported from {plan.imported.origin}: not measured by gpubench"
     training = _imported_training(plan, point, found.runs)
     utilization = _mean(run.gpu_utilization for run in found.runs)
@@ -348,7 +322,7 @@ def _imported(plan: Plan, index: int, measured: MeasuredPoint | None, *, among: 
         scaling: tuple[Scaling, ...] = (_published_scaling(plan, point, found.efficiency),)
     else:
         scaling = () if measured is None else repeats.scaling(measured, among=among)
-    return blank(plan, point).model_copy(
+    return pairs.blank(plan, point).model_copy(
         update={
             "state": PointState.MEASURED if is_known else PointState.NOT_PUBLISHED,
             "reason": None if is_known else _unknown(plan, found),

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from gpubench import workloads
 from gpubench.analysis import pairs, text, warnings
+from gpubench.analysis.pairs import OPEN
 from gpubench.analysis.repeats import MeasuredPoint
 from gpubench.api.goals import RelativeBase
 from gpubench.api.point_result import SOURCES, Basis, PointResult, PointState, Relative
@@ -23,7 +24,6 @@ from gpubench.plan import expand, pool_prices
 from gpubench.plan.plan import Plan, Point
 from gpubench.records import Environment
 from gpubench.scheduler import environments, stopping
-from gpubench.scheduler.step import OPEN
 from gpubench.stats import compare
 from gpubench.stats.compare import Quantity, Sample
 from gpubench.values import Interval

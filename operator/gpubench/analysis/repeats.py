@@ -13,7 +13,6 @@ from gpubench.api.measuring import TimedRegion
 from gpubench.api.point_result import GpuUsage, HostUsage, Quality, Scaling, TrainingResult
 from gpubench.plan.plan import Point
 from gpubench.records import Machine, Result, Training
-from gpubench.scheduler.trials import TrialStatus
 from gpubench.stats import efficiency, gang, intervals
 from gpubench.stats.efficiency import Among, Measured, Scale
 from gpubench.units import sampled
@@ -40,11 +39,6 @@ class MeasuredPoint(Measured):
             lines=self.point.lines,
             is_one_node=key.node is not None,
         )
-
-
-def results(trials: Iterable[TrialStatus]) -> list[Result]:
-    """The measurements, where there are some."""
-    return [trial.result for trial in trials if trial.result is not None]
 
 
 def scaling(entry: MeasuredPoint, *, among: Among[MeasuredPoint]) -> tuple[Scaling, ...]:

@@ -89,7 +89,7 @@ def of_point(
 ) -> tuple[PointWarning, ...]:
     """All that is to be said of a point with figures."""
     measured = [trial.measured for trial in trials if trial.measured is not None]
-    results = repeats.results(trials)
+    results = [record.result for record in measured if record.result is not None]
     noticed = of_repeats(entry.point, measured)
     untimed = repeats.training_warning(results, plan.timed_region, planned=entry.point.key.epochs)
     return (
