@@ -589,8 +589,8 @@ def _owning(plan: Plan, own: str, other: str, pair: tuple[_Figure, _Figure]) -> 
         workload=point.key.workload,
         workers=point.key.workers,
         relative_speed=_rounded(speed),
-        hours_per_month=None if use.hours_per_month is None else _rounded(use.hours_per_month),
-        days_per_month=None if use.days_per_month is None else _rounded(use.days_per_month),
+        hours_per_month=None if use.hours is None else _rounded(use.hours),
+        days_per_month=None if use.days is None else _rounded(use.days),
         payback_days=None if paid.days is None else _rounded(paid.days),
         gain=_rounded(gain),
     )
