@@ -30,9 +30,9 @@ from gpubench.plan import estimate, expand, pool_prices
 from gpubench.plan.estimate import Basis
 from gpubench.plan.plan import Plan, Point, Trial
 from gpubench.report.tables import Column, Table
-from gpubench.schedule import cron, history, monthly
+from gpubench.schedule import cron, history
 from gpubench.schedule.cron import Timetable
-from gpubench.scheduler import planning
+from gpubench.scheduler import step
 from gpubench.units import counted, duration_text, rfc3339, workers_text
 from gpubench_cli import documents, machine, results, terminal
 from gpubench_cli.documents import Benchmark, Schedule, StudyFile
@@ -268,9 +268,9 @@ def _run_schedule(arguments: argparse.Namespace, study_file: StudyFile, schedule
     due = next_runs(table, now)
     benchmark = schedule.run(names.run_name(schedule.name, due[0]))
     pools = _with_missing(study_file, benchmark, given_pools(study_file, arguments.pools), local=False)
-    plan = expand.freeze(benchmark.spec, pools, rfc3339(now), monthly.nodes_assumed(pools))
+    plan = expand.freeze(benchmark.spec, pools, rfc3339(now), history.nodes_assumed(pools))
     _refuse_unpriced(benchmark, plan)
-    month = monthly.projected(schedule.spec, pools, (), planned_at=rfc3339(now))
+    month = history.projected(schedule.spec, pools, (), planned_at=rfc3339(now))
     if arguments.output != "table":
         _print(_schedule_document(schedule, due, month, plan), output=arguments.output)
         return terminal.EXIT_DONE
@@ -282,7 +282,7 @@ def _run_schedule(arguments: argparse.Namespace, study_file: StudyFile, schedule
 
 
 def _refuse_unpriced(benchmark: Benchmark, plan: Plan) -> None:
-    if (problem := planning.unpriced(plan, benchmark.spec.limits.budget)) is not None:
+    if (problem := step.unpriced(plan, benchmark.spec.limits.budget)) is not None:
         raise terminal.Refusal(f"{benchmark.at('limits', 'budget')}: {problem}")
 
 

@@ -73,7 +73,7 @@ def test_a_node_that_was_held_within_one_second_of_the_clock_is_billed_for_the_m
     short = record(plan, created_at=moment, ended_at=moment, pod_times=((moment, moment, moment),))
     assert billed(of_records(plan, short)).total == "0.060000"
     book = account.of(plan, ledger.Ledger(records=(short,)))
-    assert book.ended.amount == Decimal("0.06")
+    assert book.ended == Decimal("0.06")
 
 
 def test_each_node_of_a_gang_is_rounded_up_by_itself() -> None:

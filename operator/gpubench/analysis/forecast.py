@@ -164,7 +164,7 @@ def _reserve(plan: Plan, points: Sequence[Outlook | None], *, currency: str) -> 
     """What a budget must have beyond the high ends, so that every attempt fits when it is its turn, the last one too.
 
     An attempt starts only where there is room for as long as the plan's times last, or earlier attempts did, and for
-    stopping it (`budget.BudgetState`): that is more than it will be billed.
+    stopping it (`budget.Budget`): that is more than it will be billed.
     """
     settings = estimate.trial_seconds(plan) or 0.0
     found = Decimal(0)

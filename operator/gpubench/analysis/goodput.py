@@ -494,8 +494,8 @@ def _owning(plan: Plan, own: str, other: str, here: _Speed, there: _Speed) -> Po
         workload=point.key.workload,
         workers=point.key.workers,
         relative_speed=_rounded(speed),
-        hours_per_month=None if use.hours_per_month is None else _rounded(use.hours_per_month),
-        days_per_month=None if use.days_per_month is None else _rounded(use.days_per_month),
+        hours_per_month=None if use.hours is None else _rounded(use.hours),
+        days_per_month=None if use.days is None else _rounded(use.days),
         payback_days=None if paid.days is None else _rounded(paid.days),
         gain=_rounded(gain),
     )
