@@ -244,9 +244,7 @@ def considered(gangs: Sequence[Gang], laws: dict[Line, Law | Undetermined]) -> C
     return Considered(gangs=tuple(found), unknown=tuple(unknown), notes=tuple(notes))
 
 
-def _gang(
-    plan: Plan, line: Line, point: Point, *, throughput: Interval | None = None, runs: int | None = None
-) -> Gang:
+def _gang(plan: Plan, line: Line, point: Point, *, throughput: Interval | None = None, runs: int | None = None) -> Gang:
     capacity = _CAPACITY[plan.pool(line.pool).spec.capacity_type]
     return Gang(
         line=line,
@@ -409,9 +407,11 @@ def _candidates(gangs: Sequence[Gang], samples: int) -> list[Candidate]:
     for gang in gangs:
         assert gang.throughput is not None  # others are not considered
         hours = billing.hours_to_samples_interval(samples, throughput=gang.throughput).each(Decimal)
-        cost = gang.rate and billing.cost_of_samples_interval(
-            gang.rate, nodes=gang.nodes, throughput=gang.throughput, samples=Decimal(samples)
-        )
+        cost = None
+        if gang.rate is not None:
+            cost = billing.cost_of_samples_interval(
+                gang.rate, nodes=gang.nodes, throughput=gang.throughput, samples=Decimal(samples)
+            )
         found.append(Candidate(gang=gang, hours=hours, cost=cost))
     return found
 
