@@ -78,8 +78,7 @@ def test_the_cheapest_gang_that_is_fast_enough_is_named_with_hours_and_cost() ->
     assert float(advice.chosen.hours.mean) == pytest.approx(10 / 1.8)
     assert float(advice.chosen.cost.mean) == pytest.approx(20 / 1.8)
     assert advice.message.startswith(
-        "Cheapest within 6 hours: 2 workers at batch 64 on a100, 5.556 (5.501–5.612) hours and "
-        "USD 11.11 (11.00–11.22)."
+        "Cheapest within 6 hours: 2 workers at batch 64 on a100, 5.556 (5.501–5.612) hours and USD 11.11 (11.00–11.22)."
     )
     assert advice.message.endswith(LOWER_BOUND)
     assert chosen(cheapest_by(gangs, samples=10 * HOUR, hours=Decimal(100))) == ("a100", 1)
@@ -233,8 +232,10 @@ def test_a_line_without_a_law_says_what_would_give_one() -> None:
     assert isinstance(undetermined, Undetermined)
     found = considered([gang(1, 1.0), gang(8), gang(8, pool="h100")], {Line("a100", "weak", 64): undetermined})
     assert found.notes == (
-        "8 workers at batch 64 on a100 cannot be judged: one worker count (1) says nothing about scaling: "
-        "measure 3 of this line.",
+        (
+            "8 workers at batch 64 on a100 cannot be judged: one worker count (1) says nothing about scaling: "
+            "measure 3 of this line."
+        ),
         "8 workers at batch 64 on h100 cannot be judged: nothing of its line was measured.",
     )
     advice = cheapest_by(found, samples=10 * HOUR, hours=Decimal(2))
@@ -289,7 +290,9 @@ def test_nothing_to_train_and_nothing_to_spend_are_refused() -> None:
 def test_without_a_limit_the_cheapest_and_the_fastest_of_all_are_named() -> None:
     gangs = of(gang(1, 1.0), gang(2, 1.8), gang(4, 3.0))
     cheapest = cheapest_by(gangs, samples=10 * HOUR, hours=None)
-    assert cheapest.message.startswith("Cheapest: 1 worker at batch 64 on a100, 10.00 (9.90–10.10) hours and USD 10.00 ")
+    assert cheapest.message.startswith(
+        "Cheapest: 1 worker at batch 64 on a100, 10.00 (9.90–10.10) hours and USD 10.00 "
+    )
     assert "limit" not in cheapest.message
     fastest = fastest_within(gangs, samples=10 * HOUR, budget=None)
     assert fastest.message.startswith("Fastest: 4 workers at batch 64 on a100, ")

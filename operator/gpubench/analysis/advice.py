@@ -244,9 +244,7 @@ def considered(gangs: Sequence[Gang], laws: dict[Line, Law | Undetermined]) -> C
     return Considered(gangs=tuple(found), unknown=tuple(unknown), notes=tuple(notes))
 
 
-def _gang(
-    plan: Plan, line: Line, point: Point, *, throughput: Interval | None = None, runs: int | None = None
-) -> Gang:
+def _gang(plan: Plan, line: Line, point: Point, *, throughput: Interval | None = None, runs: int | None = None) -> Gang:
     capacity = _CAPACITY[plan.pool(line.pool).spec.capacity_type]
     return Gang(
         line=line,

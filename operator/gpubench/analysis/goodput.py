@@ -119,7 +119,9 @@ def of_attempt(record: AttemptRecord, point: Point, *, taken_over: Mapping[int, 
     return found
 
 
-def _of_node(record: AttemptRecord, point: Point, node: NodeTime, *, taken_over: Decimal) -> Iterator[tuple[Use, Decimal]]:
+def _of_node(
+    record: AttemptRecord, point: Point, node: NodeTime, *, taken_over: Decimal
+) -> Iterator[tuple[Use, Decimal]]:
     work = costs.work_of(record, point)
     if node.is_lost or work is None:
         useful = min(taken_over, node.held)
@@ -272,7 +274,11 @@ def _of_pool(plan: Plan, pool: str, ended: Sequence[_Ended], back: Sequence[Reco
     share = summed.get(Use.USEFUL, _NOTHING) / whole if whole > 0 and not unseen else None
     # The price of a node for an hour of measured work: of what it is held for, only that share is.
     rate = pool_prices.planned_rate(plan, pool) if share else None
-    effective = None if rate is None or share is None else Rate(per_node_hour=rate.per_node_hour / share, currency=rate.currency)
+    effective = (
+        None
+        if rate is None or share is None
+        else Rate(per_node_hour=rate.per_node_hour / share, currency=rate.currency)
+    )
     counts, hours = interruption_counts(record for _, record, _ in ended), whole / billing.SECONDS_PER_HOUR
     found = PoolGoodput(
         pool=pool,

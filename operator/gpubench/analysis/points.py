@@ -304,7 +304,9 @@ def _imported_entry(plan: Plan, index: int) -> MeasuredPoint | None:
     values = tuple(rate for run in (found.runs if found else ()) if (rate := run.samples_per_second) is not None)
     point = plan.points[index]
     baseline = _other_baseline(plan, point)
-    return MeasuredPoint(point=point, values=values, environment=_ELSEWHERE, scaling_baseline=baseline) if values else None
+    return (
+        MeasuredPoint(point=point, values=values, environment=_ELSEWHERE, scaling_baseline=baseline) if values else None
+    )
 
 
 def _imported(plan: Plan, index: int, measured: MeasuredPoint | None, *, among: Among[MeasuredPoint]) -> PointResult:

@@ -107,9 +107,8 @@ def related(points: Points, named: RelativeBase, *, index: int) -> Related | Non
     """A point beside its base; None where it has no figures, or its base none yet."""
     plan, result = points.plan, points.results[index]
     # The elements of a message are no samples: what compares messages is their bandwidth.
-    if result.state not in (PointState.MEASURED, PointState.UNSTABLE) or result.workload == workloads.MESSAGES:
-        return None
-    if not _has_figures(result):
+    ended = result.state in (PointState.MEASURED, PointState.UNSTABLE)
+    if not ended or result.workload == workloads.MESSAGES or not _has_figures(result):
         return None
     base = base_of(plan, named, index=index)
     if base is None:
@@ -124,7 +123,8 @@ def related(points: Points, named: RelativeBase, *, index: int) -> Related | Non
     throughput = _ratio(points, Quantity.THROUGHPUT, index, base)
     # Of trainings the seconds of their timed region; else the time of equally many samples.
     trained = result.training is not None or points.results[base].training is not None
-    time = _ratio(points, Quantity.SECONDS, index, base) if trained else _ratio(points, Quantity.THROUGHPUT, base, index)
+    of, top, bottom = (Quantity.SECONDS, index, base) if trained else (Quantity.THROUGHPUT, base, index)
+    time = _ratio(points, of, top, bottom)
     try:
         prices = _prices(plan, result, index=index, base=base)
     except CostError as error:
