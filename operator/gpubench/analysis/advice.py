@@ -407,9 +407,11 @@ def _candidates(gangs: Sequence[Gang], samples: int) -> list[Candidate]:
     for gang in gangs:
         assert gang.throughput is not None  # others are not considered
         hours = billing.hours_to_samples_interval(samples, throughput=gang.throughput).each(Decimal)
-        cost = gang.rate and billing.cost_of_samples_interval(
-            gang.rate, nodes=gang.nodes, throughput=gang.throughput, samples=Decimal(samples)
-        )
+        cost = None
+        if gang.rate is not None:
+            cost = billing.cost_of_samples_interval(
+                gang.rate, nodes=gang.nodes, throughput=gang.throughput, samples=Decimal(samples)
+            )
         found.append(Candidate(gang=gang, hours=hours, cost=cost))
     return found
 
