@@ -107,23 +107,24 @@ def related(points: Points, named: RelativeBase, *, index: int) -> Related | Non
     """A point beside its base; None where it has no figures, or its base none yet."""
     plan, result = points.plan, points.results[index]
     # The elements of a message are no samples: what compares messages is their bandwidth.
-    if result.state not in (PointState.MEASURED, PointState.UNSTABLE) or result.workload == workloads.MESSAGES:
+    ended = result.state in (PointState.MEASURED, PointState.UNSTABLE)
+    if not ended or result.workload == workloads.MESSAGES or not _has_figures(result):
         return None
     base = base_of(plan, named, index=index)
-    waits = base is not None and base != index and points.results[base].state in OPEN
-    if waits or not _has_figures(result):
-        return None
     if base is None:
         values = ", ".join(f"{field} {value}" for field, value in named.to_wire().items())
         missing = f"baseline ({values}) and what else makes this point name no point of the sweep: add it"
         return Related(base=index, obstacle=f"{_NONE}{missing}")
-    if base != index and (obstacle := _obstacle(points, index=index, base=base)) is not None:
-        return Related(base=base, obstacle=f"{_NONE}{obstacle}")
+    if base != index:
+        if points.results[base].state in OPEN:
+            return None
+        if (obstacle := _obstacle(points, index=index, base=base)) is not None:
+            return Related(base=base, obstacle=f"{_NONE}{obstacle}")
     throughput = _ratio(points, Quantity.THROUGHPUT, index, base)
     # Of trainings the seconds of their timed region; else the time of equally many samples.
     trained = result.training is not None or points.results[base].training is not None
-    quantity, *sides = (Quantity.SECONDS, index, base) if trained else (Quantity.THROUGHPUT, base, index)
-    time = _ratio(points, quantity, *sides)
+    of, top, bottom = (Quantity.SECONDS, index, base) if trained else (Quantity.THROUGHPUT, base, index)
+    time = _ratio(points, of, top, bottom)
     try:
         prices = _prices(plan, result, index=index, base=base)
     except CostError as error:
