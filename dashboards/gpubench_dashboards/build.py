@@ -147,7 +147,7 @@ def _joined(panel: _Panel, queries: Queries, columns: tuple[str, ...]) -> _Panel
     """One table of all queries, without the columns that Grafana adds."""
     letters = string.ascii_uppercase[: len(queries)]
     several = len(letters) > 1
-    values = [f"Value #{letter}" for letter in letters] if several else ["Value"]
+    values: list[str] = [f"Value #{letter}" for letter in letters] if several else ["Value"]
     shown = [*columns, *values]
     order = {name: at for at, name in enumerate(shown)}
     renamed = dict(zip(values, queries, strict=True))

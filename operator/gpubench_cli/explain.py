@@ -135,7 +135,7 @@ def explain(name: str, point: str | None, namespace: str | None, output: str) ->
         terminal.write(study.repriced.sentence)
     if not any(row.field != "bill.total" for row in found.rows):
         terminal.write(f"It has no figures: {found.point.reason or 'it has not been measured yet'}.")
-    columns = tables.columns("FIGURE", "VALUE", "FORMULA", "INPUTS", "FROM") if found.rows else ()
+    columns = tables.words("FIGURE", "VALUE", "FORMULA", "INPUTS", "FROM") if found.rows else ()
     rows = tuple((row.field, row.text, row.formula or "", "; ".join(row.inputs), row.origin) for row in found.rows)
     sources = dict.fromkeys(f"{row.formula}: {row.source}" for row in found.rows if row.formula is not None)
     warnings = (f"Warning: {warning.message}" for warning in found.point.warnings)

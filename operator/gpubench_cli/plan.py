@@ -85,7 +85,8 @@ def _show_month(month: Monthly) -> None:
     unit = f"{month.currency}/MONTH"
     lines = [*((line.name, line.amount) for line in month.lines), ("total", month.total)]
     lines.append(("its nodes, if they were never given back", month.always_on or text.UNDEFINED))
-    terminal.print_table(Table(columns=tables.columns("PAID FOR", unit, numeric=[unit]), rows=tuple(lines)))
+    columns = (*tables.words("PAID FOR"), *tables.numbers(unit))
+    terminal.print_table(Table(columns=columns, rows=tuple(lines)))
 
 
 # --- gpubench validate ------------------------------------------------------------------------------------------------

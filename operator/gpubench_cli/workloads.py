@@ -9,9 +9,10 @@ from gpubench.report.tables import Table
 from gpubench.workloads import Inputs, Task, Workload
 from gpubench_cli import options, terminal
 
-_COLUMNS = tables.columns(
-    *("NAME", "TASK", "INPUT", "PARAMETERS", "GMAC", "BATCH", "EPOCHS", "ORIGIN"),
-    numeric=("PARAMETERS", "GMAC", "BATCH", "EPOCHS"),
+_COLUMNS = (
+    *tables.words("NAME", "TASK", "INPUT"),
+    *tables.numbers("PARAMETERS", "GMAC", "BATCH", "EPOCHS"),
+    *tables.words("ORIGIN"),
 )
 _NOTES = (
     "PARAMETERS are the trainable ones. GMAC is the forward pass of one sample; training takes about three times that.",

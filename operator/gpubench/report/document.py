@@ -249,7 +249,7 @@ def _trials(one: Reported) -> str:
 
 
 _SourceField = Field[Reported]
-_SOURCE_FIELDS = (
+_SOURCE_FIELDS: tuple[_SourceField, ...] = (
     _SourceField("BENCHMARK", lambda one: one.name, numeric=False),
     _SourceField("FROM", lambda one: one.source, numeric=False),
     _SourceField("STATUS", lambda one: one.status.phase or "not started", numeric=False),

@@ -50,7 +50,7 @@ def runs(entries: Sequence[Entry]) -> Table:
 def _rows(entry: Entry) -> list[tuple[str, ...]]:
     start = (entry.name, rfc3339(entry.scheduled_at), "Succeeded" if entry.succeeded else "Failed")
     spent = text.UNDEFINED if entry.spent is None else f"{entry.currency or ''} {entry.spent}".strip()
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for figure in entry.figures:
         unit = "s" if figure.quantity is Quantity.SECONDS else "samples/s"
         shown = f"{figure.mean:.4g} {unit}{'' if figure.settled else ', never settled'}"

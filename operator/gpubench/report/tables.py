@@ -265,7 +265,7 @@ def _cost_fields(
         per_price = Decimal(found.mean) / Decimal(used.per_node_hour)
         return text.between(per_price * Decimal(used.low), per_price * Decimal(used.high))
 
-    fields = [_Field(title, lambda point: text.money(cost(point)))]
+    fields: list[_Field] = [_Field(title, lambda point: text.money(cost(point)))]
     return [*fields, _Field("AT LOW–HIGH PRICE", at_both_ends)] if moved else fields
 
 
@@ -302,7 +302,7 @@ def _relative(estimate: Callable[[Relative], Interval | None]) -> _Cell:
 
 
 #: What tells the points apart.
-_KEY_FIELDS = (
+_KEY_FIELDS: tuple[_Field, ...] = (
     _Field("WORKLOAD", lambda point: point.workload, numeric=False),
     _Field("POOL", lambda point: point.pool, numeric=False),
     _Field("NODE", lambda point: text.optional(point.node), numeric=False, default=text.UNDEFINED),
@@ -322,7 +322,10 @@ _BANDWIDTH_FIELDS = (
     _Field("ALGBW GB/S", _spread("bandwidth.algorithm", per=_GIGA)),
     _Field("BUSBW GB/S", _spread("bandwidth.bus", per=_GIGA)),
 )
-_RUN_FIELDS = (_Field("REPEATS", _repeats), _Field("NODES", lambda point: text.optional(point.nodes or None)))
+_RUN_FIELDS: tuple[_Field, ...] = (
+    _Field("REPEATS", _repeats),
+    _Field("NODES", lambda point: text.optional(point.nodes or None)),
+)
 _HOST_FIELDS = (
     _Field("PROCESSORS", _spread("host.processors")),
     _Field("RSS GB", _spread("host.memory_peak", per=_GIGA)),
@@ -728,7 +731,7 @@ SEVERAL_NOTE = (
 )
 _PairField = Field[Compared]
 #: What both points of a pair share, unless the caller lets it differ.
-_SHARED_FIELDS = {
+_SHARED_FIELDS: dict[str, _PairField] = {
     "workload": _PairField("WORKLOAD", lambda one: one.a.workload, numeric=False),
     "workers": _PairField("WORKERS", lambda one: str(one.a.workers)),
     "batch": _PairField("BATCH", lambda one: str(one.a.batch_per_worker)),
@@ -742,7 +745,7 @@ _SHARED_FIELDS = {
 def compared(found: Sequence[Compared], *, by: Collection[str], notes: Sequence[str] = ()) -> Table:
     """One line for each pair."""
     own = [field for field in pairs.FIELDS if field in by or field == "pool"]
-    fields = (
+    fields: list[_PairField] = [
         *(field for name, field in _SHARED_FIELDS.items() if name not in by),
         _PairField("A", lambda one: pairs.text_of(one.a, own), numeric=False),
         _PairField("B", lambda one: pairs.text_of(one.b, own), numeric=False),
@@ -750,7 +753,7 @@ def compared(found: Sequence[Compared], *, by: Collection[str], notes: Sequence[
         _PairField("FIGURE OF B", lambda one: _figure(one.b, one.quantity)),
         _PairField("SPEED B/A", lambda one: text.bounded(one.difference.ratio)),
         _PairField("VERDICT", lambda one: one.difference.sentence, numeric=False),
-    )
+    ]
     several = [SEVERAL_NOTE] if len(found) > 1 else []
     return table(found, fields, (RATIO_NOTE, *several, *notes))
 
