@@ -55,7 +55,7 @@ def test_the_rendezvous_lets_in_pods_that_joined_and_their_ranks() -> None:
 
 
 def test_a_gang_with_a_token_trains_and_a_stranger_gets_nothing_from_it(pods: Pods) -> None:
-    first, second = pods.gang(make_assignment(workers=2, measure_seconds=3600.0), environment=WITH_TOKEN)
+    first, second = pods.gang(make_assignment(workers=2, measure_seconds=3600.0), environment=WITH_TOKEN, fresh=True)
     first.wait_for_windows()
     rendezvous, meeting = names.PORT_RENDEZVOUS, names.PORT_BARRIER
     methods = ("GET", "PUT", "DELETE")
