@@ -56,7 +56,7 @@ def test_two_pods_of_one_rank_agree_on_one_result(pods: Pods) -> None:
 
 
 def test_two_ranks_in_one_pod_are_pinned_apart_and_serve_metrics(pods: Pods) -> None:
-    pod = pods.start(make_assignment(workers=2, workers_per_node=2, measure_seconds=8), cores=2, fresh=True)
+    pod = pods.start(make_assignment(workers=2, workers_per_node=2, measure_seconds=5), cores=2, fresh=True)
     pod.wait_for_windows(6)
     first, second = pod.workers()
     assert len(first.cpu_affinity()) == len(second.cpu_affinity()) == 1

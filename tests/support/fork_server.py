@@ -8,6 +8,7 @@ that, and of variables that libraries read while they are imported, start progra
 
 import contextlib
 import ctypes
+import functools
 import gc
 import json
 import os
@@ -113,7 +114,7 @@ def main() -> None:
             return
         (news,) = descriptors
         if not os.fork():
-            _in_child(lambda: _launch_and_tell(json.loads(message), news))
+            _in_child(functools.partial(_launch_and_tell, json.loads(message), news))
         os.close(news)
 
 
@@ -168,7 +169,7 @@ class _Rank(subprocess.Popen[bytes]):
         def go_on() -> None:
             gc.enable()  # which subprocess has switched off until the program begins
             kept = {0, 1, 2, *pass_fds}
-            for descriptor in map(int, os.listdir("/proc/self/fd")):
+            for descriptor in (int(one.name) for one in list(Path("/proc/self/fd").iterdir())):
                 if descriptor not in kept:
                     with contextlib.suppress(OSError):  # that of the listing itself
                         os.close(descriptor)
