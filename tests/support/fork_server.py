@@ -22,7 +22,7 @@ import threading
 import traceback
 from collections.abc import Callable, Mapping, Set
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 _PR_SET_PDEATHSIG = 1
 _REQUEST_BYTES = 1 << 20
@@ -41,17 +41,15 @@ class ForkServer:
                 [*_SERVER, str(theirs.fileno())], stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),)
             )
 
-    def launch(self, *, environment: Mapping[str, str], stdout: Path, stderr: Path, cores: Set[int]) -> "Launcher":
+    def launch(
+        self, *, environment: Mapping[str, str], stdout: BinaryIO, stderr: BinaryIO, cores: Set[int]
+    ) -> "Launcher":
         """A launcher with exactly this environment."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        request = {
-            "environment": dict(environment),
-            "stdout": str(stdout),
-            "stderr": str(stderr),
-            "cores": sorted(cores),
-        }
+        request = json.dumps({"environment": dict(environment), "cores": sorted(cores)})
         with theirs:
-            socket.send_fds(self._requests, [json.dumps(request).encode()], [theirs.fileno()])
+            descriptors = [theirs.fileno(), stdout.fileno(), stderr.fileno()]
+            socket.send_fds(self._requests, [request.encode()], descriptors)
         return Launcher(ours)
 
     def end(self) -> None:
@@ -109,13 +107,13 @@ def main() -> None:
     assert threading.active_count() == 1, "what is forked has no other thread than the one that forks"
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that wait for launchers
     while True:
-        message, descriptors, _, _ = socket.recv_fds(requests, _REQUEST_BYTES, 1)
+        message, descriptors, _, _ = socket.recv_fds(requests, _REQUEST_BYTES, 3)
         if not message:
             return
-        (news,) = descriptors
         if not os.fork():
-            _in_child(functools.partial(_launch_and_tell, json.loads(message), news))
-        os.close(news)
+            _in_child(functools.partial(_launch_and_tell, json.loads(message), *descriptors))
+        for descriptor in descriptors:
+            os.close(descriptor)
 
 
 def _load() -> None:
@@ -131,26 +129,25 @@ def _load() -> None:
     from gpubench_jobs.launcher import barrier, processes, recording  # noqa: F401, PLC0415
     from gpubench_jobs.worker import checkpointer, environment, epochs, health, session  # noqa: F401, PLC0415
 
-    processes.subprocess = _Subprocess  # type: ignore[attr-defined]  # the one thing that is another here
+    processes.subprocess = _Subprocess  # type: ignore[assignment]  # the one thing that is another here
     gc.freeze()  # so that a collection in a child does not copy all of it
 
 
-def _launch_and_tell(request: dict[str, Any], news: int) -> None:
+def _launch_and_tell(request: dict[str, Any], news: int, stdout: int, stderr: int) -> None:
     """Waits for the launcher and says its process id, then how it ended."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     process = os.fork()
     if not process:
-        _in_child(lambda: _launcher(request))
+        _in_child(lambda: _launcher(request, stdout=stdout, stderr=stderr))
     os.write(news, f"{process}".encode())
     _, status = os.waitpid(process, 0)
     with contextlib.suppress(BrokenPipeError):
         os.write(news, f"{os.waitstatus_to_exitcode(status)}".encode())
 
 
-def _launcher(request: dict[str, Any]) -> None:
-    for descriptor, path in ((1, request["stdout"]), (2, request["stderr"])):
-        opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-        os.dup2(opened, descriptor)
+def _launcher(request: dict[str, Any], *, stdout: int, stderr: int) -> None:
+    os.dup2(stdout, 1)
+    os.dup2(stderr, 2)
     os.closerange(_FIRST_DESCRIPTOR, os.sysconf("SC_OPEN_MAX"))
     os.sched_setaffinity(0, request["cores"])
     os.environ.clear()

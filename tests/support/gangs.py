@@ -172,12 +172,12 @@ class Pods:
         }
         own = sorted(os.sched_getaffinity(0))
         pinned = {own[(index * cores + n) % len(own)] for n in range(cores)}
-        if self._server is not None and command == LAUNCHER and not fresh:
-            process: subprocess.Popen[bytes] | fork_server.Launcher = self._server.launch(
-                environment=variables, stdout=folder / "stdout", stderr=folder / "stderr", cores=pinned
-            )
-        else:
-            with (folder / "stdout").open("wb") as out, (folder / "stderr").open("wb") as err:
+        forking = self._server if command == LAUNCHER and not fresh else None
+        process: subprocess.Popen[bytes] | fork_server.Launcher
+        with (folder / "stdout").open("wb") as out, (folder / "stderr").open("wb") as err:
+            if forking is not None:
+                process = forking.launch(environment=variables, stdout=out, stderr=err, cores=pinned)
+            else:
                 process = subprocess.Popen(
                     command,
                     env=variables,
