@@ -172,7 +172,7 @@ def test_workers_die_with_their_launcher_and_its_peer_does_not_hang(pods: Pods) 
 
 
 def test_a_peer_that_never_joins_ends_the_wait_with_its_number(pods: Pods) -> None:
-    first, second = (pods.start(make_assignment(workers=3, join_timeout_seconds=10), index=n) for n in (0, 1))
+    first, second = (pods.start(make_assignment(workers=3, join_timeout_seconds=4), index=n) for n in (0, 1))
     assert first.wait() == ExitCode.JOIN_TIMEOUT
     assert "2 of 3 are here, missing: pod 2" in first.failure.sentence
     assert second.wait() == ExitCode.JOIN_TIMEOUT
