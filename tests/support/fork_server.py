@@ -129,7 +129,7 @@ def _load() -> None:
     from gpubench_jobs.launcher import barrier, processes, recording  # noqa: F401, PLC0415
     from gpubench_jobs.worker import checkpointer, environment, epochs, health, session  # noqa: F401, PLC0415
 
-    processes.subprocess = _Subprocess  # type: ignore[assignment]  # the one thing that is another here
+    processes.subprocess = _Subprocess  # type: ignore[assignment, attr-defined]  # the one thing that is another here
     gc.freeze()  # so that a collection in a child does not copy all of it
 
 
