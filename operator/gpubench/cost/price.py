@@ -55,13 +55,12 @@ class Amount:
         number(self.value, what="an amount of money", remedy="leave out an amount that nobody knows")
         _check_currency(self.currency)
 
-
     def times(self, factor: Number) -> "Amount":
         """So many of it."""
         return Amount(value=self.value * factor, currency=self.currency)
 
     def exchanged(self, unit: "Amount") -> "Amount":
-        """The amount in another currency, one unit of its own being worth `unit` (RaRe Technologies, 2018), unrounded."""
+        """The amount in another currency, one unit of its own being worth `unit`; unrounded (RaRe, 2018)."""
         return Amount(value=self.value * unit.value, currency=unit.currency)
 
 

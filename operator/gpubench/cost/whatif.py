@@ -202,8 +202,6 @@ class HoursOfUse:
         return None if self.hours is None else self.hours / _HOURS_PER_DAY
 
 
-
-
 def gains(
     node: OwnedNode,
     *,

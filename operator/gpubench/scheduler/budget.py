@@ -151,9 +151,7 @@ class Budget:
                 f"{spent}, and {of_which}an attempt takes at least {amount}, and how much more nobody knows: raise "
                 f"limits.budget well beyond {enough}, or it is stopped again before its end"
             )
-        return (
-            f"{spent}, and {which} is expected to take up to {amount}: raise limits.budget to {enough} or more{end}"
-        )
+        return f"{spent}, and {which} is expected to take up to {amount}: raise limits.budget to {enough} or more{end}"
 
 
 def of(account: Account, live: Sequence[ObservedJob], *, limit: str | None, now: float) -> Budget | None:

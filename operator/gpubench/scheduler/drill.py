@@ -113,5 +113,3 @@ def _cordon(drill: Drill, pod: ObservedPod, *, now: float) -> Cordon | None:
 
 def _stays(pod: ObservedPod) -> bool:
     return pod.end is None and pod.disruption is None and not pod.deleting
-
-

@@ -106,9 +106,7 @@ def _start(plan: Plan, gang: Gang) -> Event:
 
 def _transitions(study: Study, new: GpuBenchmarkStatus | FullStatus) -> Iterator[Event]:
     before, now = ({one.type: one for one in which.conditions} for which in (study, new))
-    began = [
-        one for one in new.conditions if one.status == "True" and not conditions.holds(study.conditions, one.type)
-    ]
+    began = [one for one in new.conditions if one.status == "True" and not conditions.holds(study.conditions, one.type)]
     exhausted = conditions.BUDGET_EXHAUSTED
     if conditions.holds(study.conditions, exhausted) and not conditions.holds(new.conditions, exhausted):
         yield Event.normal(RESUMED, "there is room in limits.budget: the benchmark goes on")

@@ -251,9 +251,7 @@ def _ended(
     held = [max(0.0, (pod.ended_at or until) - pod.scheduled_at) for pod in here if pod.scheduled_at is not None]
     if not begun.nodes:  # never all of its pods had one, or some were gone when it was first observed
         placed = tuple(pod.node for pod in here if pod.node)
-        begun = begun.model_copy(
-            update={"nodes": placed, **environments.location(placed, observed.nodes, pods=pods)}
-        )
+        begun = begun.model_copy(update={"nodes": placed, **environments.location(placed, observed.nodes, pods=pods)})
     return begun.model_copy(
         update={
             "outcome": end.outcome,
@@ -330,7 +328,7 @@ def _after(job: ObservedJob, moment: float) -> float:
     return round(moment - job.created_at, 3)
 
 
-# --- before a benchmark starts -----------------------------------------------------------------------------------------
+# --- before a benchmark starts ----------------------------------------------------------------------------------------
 
 
 class NotYet(NamedTuple):
