@@ -20,7 +20,6 @@ Must not happen: a folder that does not say whose figures it has; a column that 
 row is passed over, or given to a point that it may not mean.
 """
 
-import argparse
 import csv
 import time
 import uuid
@@ -29,12 +28,12 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import NamedTuple
 
+import click
 from pydantic import ValidationError
 
 from gpubench.analysis import analyze
 from gpubench.analysis import status as statuses
 from gpubench.api.benchmark import POINTS_MAX
-from gpubench.api.benchmark_status import FullStatus
 from gpubench.api.measuring import Mode
 from gpubench.plan import expand
 from gpubench.plan.expand import freeze
@@ -43,7 +42,7 @@ from gpubench.scheduler import account, step
 from gpubench.scheduler.ledger import Ledger
 from gpubench.scheduler.observed import Observed
 from gpubench.units import rfc3339
-from gpubench_cli import documents, results, run, show, terminal
+from gpubench_cli import documents, options, results, run, show, terminal
 from gpubench_cli.results import ResultsFolder, Summary
 from gpubench_cli.terminal import Refusal
 
@@ -361,23 +360,22 @@ def _whole(row: Row, column: str) -> int:
 # --- gpubench import --------------------------------------------------------------------------------------------------
 
 
-_DESCRIPTION = """\
-Make a results folder of figures that were measured elsewhere: of a publication, or of a study of
-your own from before gpubench. Each row of MEASUREMENTS.csv is one run of one point of the study.
-"""
 _EPILOG = f"""\
+\b
 Lines above the rows say whose figures they are:
   # publisher: RaRe Technologies
   # source: Table 1 of the post
   # published: 2018-02
-Columns that find the point (as many as tell it apart):
-  {", ".join(KEY)}
-Columns of one run, repeat by repeat (accuracy and gpu_utilization are shares, 0.82 for 82 %):
-  repeat, {", ".join(OF_A_RUN)}
-Columns of the point:
-  {", ".join(OF_A_POINT)}
+
+Columns that find the point (as many as tell it apart): {", ".join(KEY)}.
+
+Columns of one run, repeat by repeat: repeat, {", ".join(OF_A_RUN)}. Shares such as accuracy are 0.82 for 82 %.
+
+Columns of the point: {", ".join(OF_A_POINT)}.
+
 What nobody knows is left empty. A variant that the study does not have adds a point.
 
+\b
   gpubench import jobs/studies/keras-2017.yaml jobs/studies/published/keras-2017.csv --out keras-2017
   gpubench show keras-2017
   gpubench compare keras-2017 results/keras-2017-20261101T100000Z
@@ -386,40 +384,37 @@ Exit codes: 0 imported, 2 bad input.
 """
 
 
-def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """The command's arguments."""
-    parser = commands.add_parser(
-        "import",
-        help="make a results folder of published figures, or of your own from before",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("study", type=Path, metavar="STUDY.yaml", help="the study that asks for these points")
-    parser.add_argument("measurements", type=Path, metavar="MEASUREMENTS.csv", help="what was measured")
-    parser.add_argument("--pools", type=Path, metavar="FILE", help="GpuPools in a file of their own")
-    parser.add_argument("--name", help="the benchmark, where the file has several")
-    parser.add_argument("--out", type=Path, metavar="DIR", required=True, help="the new results folder")
-    parser.set_defaults(command=run_command)
+@click.command("import", epilog=_EPILOG)
+@options.study
+@click.argument("measurements", type=options.PATH, metavar="MEASUREMENTS.csv", help="what was measured")
+@options.pools
+@options.name
+@click.option("--out", type=options.PATH, metavar="DIR", required=True, help="the new results folder")
+def run_import(study: Path, measurements: Path, pools: Path | None, name: str | None, out: Path) -> int:
+    """Make a results folder of figures that were measured elsewhere.
 
-
-def run_command(arguments: argparse.Namespace) -> int:
-    """Read, plan, take over, write, show."""
-    study_file = documents.read(arguments.study)
-    benchmark = study_file.benchmark(arguments.name)
-    pools = run.given_pools(study_file, arguments.pools)
-    documents.refuse_missing_pools(benchmark, pools)
+    Of a publication, or of a study of your own from before gpubench. Each row of MEASUREMENTS.csv is one run of one
+    point of the study.
+    """
+    study_file = documents.read(study)
+    benchmark = study_file.benchmark(name)
+    known = run.given_pools(study_file, pools)
+    documents.refuse_missing_pools(benchmark, known)
     now = time.time()
-    study = run.as_study(benchmark, now=now)
-    planned = freeze(study.spec, pools, rfc3339(now))
-    found = imported(planned, arguments.measurements)
+    asked = run.as_study(benchmark, now=now)
+    planned = freeze(asked.spec, known, rfc3339(now))
+    found = imported(planned, measurements)
     plan = expand.with_measurements(planned, found)
-    made = step.step(plan, Ledger(), account.of(plan, Ledger()), Observed(study=study), now)
-    status = statuses.full(study, plan, made, analyze.analyze(plan, Ledger(), made.points, study.spec), now=now)
-    folder = _write(arguments, plan, status, name=study.name)
+    made = step.step(plan, Ledger(), account.of(plan, Ledger()), Observed(study=asked), now)
+    status = statuses.full(asked, plan, made, analyze.analyze(plan, Ledger(), made.points, asked.spec), now=now)
+    # A study whose pools come from a file of their own is kept with them: it must be read again without that file.
+    text = "\n---\n".join(path.read_text(encoding="utf-8") for path in (study, pools) if path is not None)
+    folder = ResultsFolder.create(out, study_text=text, plan=plan)
+    folder.keep(results.MEASUREMENTS, measurements.read_bytes())
+    folder.write(Summary(name=asked.name, uid=str(uuid.uuid4()), machine="imported", status=status))
     terminal.tell(f"imported from {found.origin}: {len(found.points)} points")
-    show.show_status(study.name, str(folder.path), status)
-    terminal.tell(f"results: {folder.path}")
+    show.show_status(asked.name, str(out), status)
+    terminal.tell(f"results: {out}")
     return terminal.EXIT_DONE
 
 
@@ -435,14 +430,3 @@ def again(plan: Plan, planned: Plan, path: Path) -> str | None:
     if found != plan.imported:
         return f"its figures are not those of {results.MEASUREMENTS}"
     return None
-
-
-def _write(arguments: argparse.Namespace, plan: Plan, status: FullStatus, *, name: str) -> ResultsFolder:
-    # A study whose pools come from a file of their own is kept with them: it must be read again without that file.
-    text = "\n---\n".join(
-        path.read_text(encoding="utf-8") for path in (arguments.study, arguments.pools) if path is not None
-    )
-    folder = ResultsFolder.create(arguments.out, study_text=text, plan=plan)
-    folder.keep(results.MEASUREMENTS, arguments.measurements.read_bytes())
-    folder.write(Summary(name=name, uid=str(uuid.uuid4()), machine="imported", status=status))
-    return folder

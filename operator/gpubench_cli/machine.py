@@ -10,7 +10,6 @@ Nothing is mounted: where an assignment, or a command of the user's own, names a
 process gets the folder's path instead. Must not happen: a run that finds other files than those that were meant.
 """
 
-import argparse
 import os
 import re
 import shutil
@@ -229,17 +228,6 @@ class Sources:
             found = (entry for entry in self.config_maps if entry.name == volume.config_map.name)
             next(found).write(folder)
         return folder
-
-
-def add_volume_option(parser: argparse.ArgumentParser) -> None:
-    """The argument of every command that runs, or plans, on this machine."""
-    parser.add_argument(
-        "--volume",
-        action="append",
-        default=[],
-        metavar="NAME=FOLDER",
-        help="the folder of a volume on this machine, for a claim or a folder that is not here (again for each)",
-    )
 
 
 def given_volumes(options: Sequence[str]) -> dict[str, Path]:

@@ -9,11 +9,12 @@ gang behind its logs, and a last line may have no end. That is said, and is no f
 same.
 """
 
-import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
+
+import click
 
 from gpubench import records
 from gpubench.analysis import audit, repricing
@@ -23,7 +24,7 @@ from gpubench.plan.plan import Plan
 from gpubench.records import Environment, Epoch, Log, Window
 from gpubench.scheduler import conditions
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome
-from gpubench_cli import documents, import_study, results, terminal
+from gpubench_cli import documents, import_study, options, results, terminal
 from gpubench_cli.results import LogName, Summary
 from gpubench_cli.terminal import Refusal
 
@@ -39,23 +40,15 @@ _BY_CHECKSUM = (
 )
 
 
-def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """The command's arguments."""
-    parser = commands.add_parser(
-        "verify",
-        help="check results folders: every checksum, and every figure computed again",
-        description="Check that results folders are as they were written, and compute every figure again from the "
-        "recorded windows.",
-        epilog="Exit codes: 0 everything holds, 1 something does not, 2 there is no results folder.",
-    )
-    parser.add_argument("results", nargs="+", type=Path, metavar="RESULTS", help="a results folder")
-    parser.set_defaults(command=run)
+@click.command("verify", epilog="Exit codes: 0 everything holds, 1 something does not, 2 there is no results folder.")
+@click.argument("folders", metavar="RESULTS...", nargs=-1, required=True, type=options.PATH, help="a results folder")
+def verify(folders: tuple[Path, ...]) -> int:
+    """Check that results folders are as they were written.
 
-
-def run(arguments: argparse.Namespace) -> int:
-    """Examine, tell."""
+    Every figure is computed again from the recorded windows.
+    """
     sound = True
-    for path in arguments.results:
+    for path in folders:
         if not path.is_dir():
             raise Refusal(f"{path}: there is no such folder")
         if not any((path / name).exists() for name in results.FILES):
@@ -192,7 +185,7 @@ def _prices(path: Path, plan: Plan, summary: Summary, found: Examined) -> Iterat
         return
     found.repriced = True
     try:
-        if not results.prices_are_as_marked(path, summary.repriced):
+        if results.digest(there) != summary.repriced.digest:
             yield f"{there}: it is not the file that the study was re-priced with"
         elif not repricing.is_priced_by(plan, documents.read(there).pools):
             yield f"plan.json: its prices are not those of {there}"

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Is the loop that gpubench times as fast as the best bare loop, and as model.fit? Exit 1 when it is not.
+"""Is the loop that gpubench times as fast as the best bare loop (with --fit: and as model.fit)? Exit 1 when it is not.
 
 With --overhead: what do the windows, records, live metrics and samples of that loop cost? Then it takes turns with a
 call of its very own step without any of them, and with the best bare loop; CPU time per step stands beside the ratios.
 
-    python tests/benchmarks/steploop.py [--overhead] [--processes 8] [--pairs 5] [--workload NAME] [--ranks 1 2]
+    python tests/benchmarks/steploop.py [--overhead | --fit] [--processes 8] [--pairs 5] [--workload NAME] [--ranks 1 2]
 
-All loops live in the same processes, with the same kind of model, batch and cores, and take turns in short blocks (A B
+The loops live in the same processes, with the same kind of model, batch and cores, and take turns in short blocks (A B
 C, C B A, A B C, ...), so that whatever else the machine does falls on all. Ours is what a gang runs:
 `train.time_windows` with live metrics served, with records on a pipe that a thread on the same core empties, and with
 usage sampled twice in a block. The bare loop reduces as ours does, each gradient as it comes or all in one group. It is
-looped or unrolled, whichever is faster in a few blocks of each before the measurement. model.fit has as many steps per
+looped or unrolled, whichever is faster in a few blocks of each in the first process. model.fit has as many steps per
 execution as the bare loop has per call, and an optimizer that reduces each gradient; that its ranks stay equal is
-checked first. Each round gives a ratio of throughputs for either. The interval is Student's t over processes, each with
+checked first. Each round gives a ratio of throughputs. The interval is Student's t over processes, each with
 the mean of its logarithms. The same loop twice in one process differed by 2 %, as its memory lay, and an interval over
 the rounds of one process knows nothing of that. Blocks of several ranks begin together and last as long as the slowest
 rank. A block has at least two calls of the bare loop: of resnet50 that is some seconds, whatever `--seconds` says.
@@ -102,9 +102,9 @@ class Row:
     ours: float  # samples per second of all ranks
     bare: float
     bare_kind: str
-    fit: float
     to_bare: Ratio
-    to_fit: Ratio
+    fit: float | None
+    to_fit: Ratio | None
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class Overhead:
 
 
 Block = Callable[[int], float]  # trains so many steps, returns the seconds it took
-Rounds = list[tuple[float, float, float]]  # of one process: throughputs of the three loops
+Rounds = list[list[float]]  # of one process: throughputs of the loops, ours first
 
 
 def main() -> int:
@@ -177,7 +177,9 @@ def show_overhead(rows: list[Overhead]) -> int:
 
 def complaints(row: Row) -> list[str]:
     """A sentence for each bar that is missed."""
-    bars = (("the bare loop", row.to_bare.low, RATIO_MIN), ("model.fit", row.to_fit.high, FIT_RATIO_MIN))
+    bars = [("the bare loop", row.to_bare.low, RATIO_MIN)]
+    if row.to_fit:
+        bars.append(("model.fit", row.to_fit.high, FIT_RATIO_MIN))
     return [
         f"{row.workload} with {row.ranks} ranks against {other}: {found:.3f} is below {bar}"
         for other, found, bar in bars
@@ -187,7 +189,9 @@ def complaints(row: Row) -> list[str]:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="our timed loop against the best bare loop")
-    parser.add_argument("--overhead", action="store_true", help="what measuring costs, in place of who is faster")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--overhead", action="store_true", help="what measuring costs, in place of who is faster")
+    kind.add_argument("--fit", action="store_true", help="model.fit as a third loop")
     parser.add_argument("--processes", type=int, default=8, help="one after the other, two at least")
     parser.add_argument("--pairs", type=int, default=5, help="rounds of one block of each loop, in each process")
     parser.add_argument("--seconds", type=float, default=1.0, help="length of a block")
@@ -221,8 +225,9 @@ def _measure(case: Case, size: int, options: argparse.Namespace, *, bare: str | 
                 orders = make_orders(assignment, rank, cores[rank.local_rank], address)
                 command = [sys.executable, __file__, "--rank", f"--pairs={options.pairs}"]
                 command += [f"--seconds={options.seconds}", f"--workload={case.workload}"]
-                command += [*(["--overhead"] if options.overhead else []), *([f"--bare={bare}"] if bare else [])]
-                command += ["--one-group"] if case.one_group else []
+                flags = {"--overhead": options.overhead, "--fit": options.fit, "--one-group": case.one_group}
+                command += [flag for flag, given in flags.items() if given]
+                command += [f"--bare={bare}"] if bare else []
                 variables = launch.worker_environment(
                     rank, inherited=os.environ, rendezvous_address=address, interface="lo"
                 )
@@ -235,7 +240,9 @@ def _measure(case: Case, size: int, options: argparse.Namespace, *, bare: str | 
         if codes != [0] * size:
             raise SystemExit(f"{case.workload} with {size} ranks: they ended with {codes}: see above")
         answers.seek(0)
-        return json.loads(answers.read())
+        answer = json.loads(answers.read())
+        print(case.name, size, answer, file=sys.stderr, flush=True)  # what comes after may be interrupted
+        return answer
 
 
 def compared(case: Case, size: int, options: argparse.Namespace) -> Row:
@@ -269,7 +276,7 @@ def overhead(case: Case, size: int, options: argparse.Namespace) -> list[Overhea
 def row(case: Case, size: int, *, bare_kind: str, processes: list[Rounds]) -> Row:
     """Throughputs over all blocks, and the intervals of their ratios over processes."""
     rounds = itertools.chain.from_iterable(processes)
-    ours, bare, fit = (statistics.harmonic_mean(side) for side in zip(*rounds, strict=True))
+    ours, bare, *fit = (statistics.harmonic_mean(side) for side in zip(*rounds, strict=True))
     return Row(
         workload=case.name,
         batch=case.batch,
@@ -277,9 +284,9 @@ def row(case: Case, size: int, *, bare_kind: str, processes: list[Rounds]) -> Ro
         ours=ours,
         bare=bare,
         bare_kind=bare_kind,
-        fit=fit,
         to_bare=ratio(processes, 0, 1),
-        to_fit=ratio(processes, 0, 2),
+        fit=fit[0] if fit else None,
+        to_fit=ratio(processes, 0, 2) if fit else None,
     )
 
 
@@ -297,8 +304,9 @@ def table(rows: list[Row]) -> rich.table.Table:
     for heading in ("workload", *numbers, "bare loop"):
         drawn.add_column(heading, justify="right" if heading in numbers else "left")
     for one in rows:
-        ratios = (f"{each.middle:.3f} ({each.low:.3f} to {each.high:.3f})" for each in (one.to_bare, one.to_fit))
-        rates = (f"{each:.4g}" for each in (one.ours, one.bare, one.fit))
+        both = (one.to_bare, one.to_fit)
+        ratios = (f"{each.middle:.3f} ({each.low:.3f} to {each.high:.3f})" if each else "–" for each in both)
+        rates = (f"{each:.4g}" if each else "–" for each in (one.ours, one.bare, one.fit))
         drawn.add_row(one.workload, str(one.batch), str(one.ranks), *rates, *ratios, one.bare_kind)
     return drawn
 
@@ -342,7 +350,7 @@ def make_orders(
 
 
 def run_rank(options: argparse.Namespace) -> None:
-    """One rank: all three, in turns; rank 0 prints the throughputs of all rounds."""
+    """One rank: all loops, in turns; rank 0 prints the throughputs of all rounds."""
     orders = channel.WorkerConfig.model_validate_json(os.environ[channel.ENV_CONFIG])
     (case,) = (case for case in CASES if (case.workload, case.one_group) == (options.workload, options.one_group))
     os.sched_setaffinity(0, orders.cores)
@@ -354,23 +362,24 @@ def run_rank(options: argparse.Namespace) -> None:
     bares: dict[str, Block] = steploop_bare.prepare(
         case.workload, case.batch, case.steps_per_call, case.unroll, case.one_group
     )
+    if options.bare:
+        bares = {options.bare: bares[options.bare]}  # the other one is never traced
     ours, own_step = prepare_ours(orders, options.seconds)
-    fit, fitted = (
-        (own_step, [])
-        if options.overhead
-        else steploop_bare.prepare_fit(case.workload, case.batch, case.steps_per_call)
-    )
-    steps = steps_of_a_block(bares["looped"], options.seconds, case)
-    for block in (ours, fit, *bares.values()):
+    steps = steps_of_a_block(next(iter(bares.values())), options.seconds, case)
+    for block in (ours, *bares.values()):
         block(steps)  # warm-up
-    if len(set(horovod.gather(session.weights_digest(fitted)))) > 1:
-        raise SystemExit("model.fit left the ranks with different weights: it is no contender")
     bare_kind = options.bare or faster(bares, steps)
-    contenders = (ours, own_step, bares[bare_kind]) if options.overhead else (ours, bares[bare_kind], fit)
+    contenders = [ours, *([own_step] if options.overhead else []), bares[bare_kind]]
+    if options.fit:
+        fit, fitted = steploop_bare.prepare_fit(case.workload, case.batch, case.steps_per_call)
+        fit(steps)
+        if len(set(horovod.gather(session.weights_digest(fitted)))) > 1:
+            raise SystemExit("model.fit left the ranks with different weights: it is no contender")
+        contenders.append(fit)
     rounds = []
     processor = dict.fromkeys(contenders, 0.0)
     for turn in range(options.pairs):
-        # ours, bare, fit; fit, bare, ours; and so on: whatever drifts falls on all
+        # ours, bare; bare, ours; and so on: whatever drifts falls on all
         seconds = {}
         for block in contenders if turn % 2 == 0 else contenders[::-1]:
             before = time.process_time()

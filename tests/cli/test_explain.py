@@ -74,7 +74,7 @@ def test_the_only_point_needs_no_name(trained_folder: Path, capsys: pytest.Captu
 
 @pytest.mark.usefixtures("horovod", "two_cores")
 def test_a_study_of_the_cluster_is_explained_like_its_folder(real_folder: Path) -> None:
-    there = results.stored_in_cluster(StandInCluster(real_folder), "quickstart", source="namespace default")
+    there = results.stored_in_cluster(StandInCluster(real_folder), "quickstart")
     here = results.stored_in_folder(real_folder)
     for index in range(2):
         one, other = (explain.explained(study.plan, study.ledger, study.spec, index=index) for study in (there, here))

@@ -270,6 +270,7 @@ def test_a_folder_that_is_none_and_a_place_that_cannot_be_written_are_sentences(
 class StandInCluster:
     """What a report asks a cluster for, from a results folder."""
 
+    namespace = "studies"
     host = "https://cluster"
 
     def __init__(self, folder: Path) -> None:

@@ -11,10 +11,11 @@ from gpubench.scheduler import step
 from gpubench.scheduler.ledger import Ledger
 from gpubench_cli import results, show, terminal
 from gpubench_cli.terminal import Refusal
+from gpubench_cluster import kube
 from world import decide
 
 
-class Away(Refusal):
+class Away(kube.TemporaryError):
     """Stands in for an API server that does not answer."""
 
 
@@ -72,20 +73,20 @@ END = benchmark(
 )
 
 
-def follow(answers: list[dict[str, Any] | Refusal], clock: Clock) -> list[str]:
+def follow(answers: list[dict[str, Any] | Exception], clock: Clock) -> list[str]:
     progression = Lines()
     show.follow(
-        reader(answers), name="b", progression=progression, retry=(Away,), sleep=clock.sleep, now=clock.now
+        reader(answers), name="b", progression=progression, sleep=clock.sleep, now=clock.now
     )  # fmt: skip
     return progression.lines
 
 
-def reader(answers: list[dict[str, Any] | Refusal]) -> Callable[[], dict[str, Any]]:
+def reader(answers: list[dict[str, Any] | Exception]) -> Callable[[], dict[str, Any]]:
     """Gives each answer once and the last one for ever."""
 
     def read() -> dict[str, Any]:
         answer = answers.pop(0) if len(answers) > 1 else answers[0]
-        if isinstance(answer, Refusal):
+        if isinstance(answer, Exception):
             raise answer
         return answer
 
