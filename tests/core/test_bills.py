@@ -8,7 +8,7 @@ import pytest
 
 import builders
 import world as worlds
-from gpubench.analysis import costs, points
+from gpubench.analysis import costs, pairs
 from gpubench.api.point_result import PointBill, PointResult
 from gpubench.api.pool import GpuPool
 from gpubench.plan.plan import Plan
@@ -44,7 +44,7 @@ def record(plan: Plan, **fields: Any) -> AttemptRecord:
 
 
 def of_records(plan: Plan, *records: AttemptRecord) -> PointResult:
-    blank = points.blank(plan, plan.points[0])
+    blank = pairs.blank(plan, plan.points[0])
     (found,) = costs.with_bills(plan, (blank,), {plan.trials[0].id: records})
     return found
 

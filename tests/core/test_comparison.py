@@ -261,7 +261,7 @@ def test_wild_repeats_are_not_called_too_few() -> None:
 def ended(plan: Plan, *states: PointState) -> FullStatus:
     """Points that were measured as fast as before, or have no figure and this state."""
     found = [
-        result if state is PointState.MEASURED else points.blank(plan, point).model_copy(update={"state": state})
+        result if state is PointState.MEASURED else pairs.blank(plan, point).model_copy(update={"state": state})
         for result, point, state in zip(measured.results(plan, {0: RATES, 1: RATES}), plan.points, states, strict=True)
     ]
     return FullStatus(results=comparison.annotated(plan, found), comparison=comparison.comparison(plan, found))

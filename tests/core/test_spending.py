@@ -299,7 +299,7 @@ def test_the_account_that_is_kept_is_the_one_that_is_opened_anew(seed: int) -> N
 
     def fate(trial: str, attempt: int) -> tuple[int, str] | Disruption:
         ends = (success(trial, attempt), builders.disrupted(), (84, "x"))
-        return ends[chance.choices(range(3), (6, 2, 1))[0]]
+        return ends[chance.choices(range(3), (4, 2, 1))[0]]
 
     here = world(builders.study(spec), builders.plan(spec, builders.pool(price=price())), fate=fate)
     kept = account.of(here.plan, here.ledger())

@@ -60,7 +60,7 @@ class Amount:
         return Amount(value=self.value * factor, currency=self.currency)
 
     def exchanged(self, unit: "Amount") -> "Amount":
-        """The amount in another currency, one unit of its own being worth `unit`; unrounded (RaRe, 2018)."""
+        """The amount in another currency, one unit of its own being worth `unit` (RaRe Technologies, 2018)."""
         return Amount(value=self.value * unit.value, currency=unit.currency)
 
 

@@ -409,9 +409,9 @@ def _slow(group: Sequence[Figure]) -> list[api.SlowNode]:
 # --- what a schedule costs a month ------------------------------------------------------------------------------------
 #
 # Source of the model: Max Woolf, November 2018, a cheap cron on preemptible machines. Of a pool that scales to zero a
-# node is billed from its boot until it is taken away, and once for all trials of a run: so a run is one life
-# of each node it needs, with `costs.coldStart` added to what its pods held. The hours of the month are the user's, and
-# are shown beside the amount. Failures and preemptions are in it as far as they were in the runs that it is made from.
+# node is billed from its boot until the autoscaler takes it away, and once for all trials of a run. So a run is one
+# life of each node that it needs, with `costs.coldStart` added to what its pods held. The hours of the month are the
+# user's, and are shown beside the amount. Failures and preemptions count as far as they were in the runs.
 
 _Basis = Literal["Measured", "Given", "Estimated"]
 RUNS_AVERAGED = 10  # the newest, for the length of a run

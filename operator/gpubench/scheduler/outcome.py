@@ -492,9 +492,9 @@ def _reason_of(end: ContainerEnd) -> Reason:
     code = exitcodes.named(end.exit_code)
     if code is None:
         return Reason.EXITED
-    return (
-        Reason.RESULT_LOST if code is ExitCode.RESULT_NOT_WRITTEN else Reason.__members__.get(code.name, Reason.EXITED)
-    )
+    if code is ExitCode.RESULT_NOT_WRITTEN:
+        return Reason.RESULT_LOST
+    return Reason.__members__.get(code.name, Reason.EXITED)
 
 
 def _failure_message(pod: ObservedPod, reason: Reason) -> str:
