@@ -31,7 +31,6 @@ from gpubench.scheduler import (
     ledger,
     observed,
     outcome,
-    planning,
     step,
 )
 from gpubench.scheduler import events as scheduler_events
@@ -156,7 +155,7 @@ class Reconciler:
         refused, is_served = None, False
         if shelf.plan is None:
             begun = await self._plan(study)
-            if isinstance(begun, planning.NotYet):
+            if isinstance(begun, step.NotYet):
                 self._leave_line(key)
                 return await self._conclude(key, body, study, begun.status, requeue_at=begun.requeue_at)
             shelf, refused = await asyncio.gather(self.store.freeze(study, begun), self._gangs.serve(study, begun))
@@ -251,13 +250,13 @@ class Reconciler:
             self._figures.take(key, reference.sha256, lines)
         return lines is not None
 
-    async def _plan(self, study: observed.Study) -> Plan | planning.NotYet:
+    async def _plan(self, study: observed.Study) -> Plan | step.NotYet:
         """The plan to freeze, or what the study waits for."""
         pools = await self._pools()
         nodes_of = await self._ready_nodes(study, pools)
         reference = await self._reference(study)
         with_baseline = functools.partial(comparison.with_baseline, wanted=study.spec.compare_to, found=reference)
-        return planning.begin(study, pools, self._clock(), nodes_of, with_baseline=with_baseline)
+        return step.begin(study, pools, self._clock(), nodes_of, with_baseline=with_baseline)
 
     async def _ready_nodes(self, study: observed.Study, pools: Iterable[GpuPool]) -> dict[str, tuple[str, ...]]:
         """The nodes of each pool that take pods now; asked for only where a study measures them one by one."""
