@@ -305,10 +305,10 @@ def test_the_account_that_is_kept_is_the_one_that_is_opened_anew(seed: int) -> N
     kept = account.of(here.plan, here.ledger())
     for _ in range(60):
         decision = here.reconcile()
-        opened = account.of(here.plan, here.ledger())
-        kept = kept.following(here.ledger())
-        assert kept == opened
-        assert kept.following(here.ledger()) is kept, "nothing was written, and something was computed again"
+        if chance.random() < 0.5:  # what several steps have recorded is taken over at once
+            kept = kept.following(here.ledger())
+            assert kept == account.of(here.plan, here.ledger())
+            assert kept.following(here.ledger()) is kept, "nothing was written, and something was computed again"
         if conditions.holds(decision.status.conditions, conditions.FINISHED):
             break
         here.advance()

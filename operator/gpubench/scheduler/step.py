@@ -328,7 +328,7 @@ def _after(job: ObservedJob, moment: float) -> float:
     return round(moment - job.created_at, 3)
 
 
-# --- before a benchmark starts ---
+# --- before a benchmark starts ----------------------------------------------------------------------------------------
 
 
 class NotYet(NamedTuple):
