@@ -154,10 +154,7 @@ async def test_the_status_of_a_pool_keeps_its_history_when_its_nodes_are_counted
     here = world(figures(USUAL), repeats=2)
     await finish(here, KEY)
     before = pool_health(here)
-    counting = pool.PoolReconciler(
-        here.api, options=settings.load({"GPUBENCH_IDENTITY": "test"}), plans=here.operator.store, clock=here.clock
-    )
-    await counting.reconcile(queue.POOLS)
+    await here.pools(exporter.PoolCollector()).reconcile(queue.POOLS)
     (counted,) = here.api.all(kube.POOLS)
     assert counted["status"]["conditions"]
     assert pool_health(here) == before != []

@@ -12,7 +12,7 @@ def event(kind: str | None, *, uid: str = "first", generation: int = 1) -> dict[
 
 def test_a_pool_wakes_the_studies_that_may_wait_for_it_whether_or_not_somebody_watched_when_it_came() -> None:
     woken: list[queue.Key] = []
-    handler = watch.Handlers(wake=woken.append, figures=exporter.Figures())
+    handler = watch.Handlers(wake=woken.append, series=exporter.BenchmarkSeries())
 
     def told(*, of: dict[str, Any]) -> list[queue.Key]:
         woken.clear()
