@@ -103,6 +103,8 @@ class BenchmarkReconciler:
     async def reconcile(self, key: queue.Key) -> float | None:
         """Reconcile once; the seconds until the next time is due without an event."""
         created = self.created.pop(key, None)
+        if created is not None and self._seen_objects.has(key, kube.uid_of(created)):  # a late event
+            created = None
         body = created or await self._api.get(kube.BENCHMARKS, name=key.name, namespace=key.namespace)
         uid = kube.uid_of(body) if body is not None else None
         self._meet(key, uid)
@@ -313,7 +315,7 @@ class BenchmarkReconciler:
         """Slots of deleted benchmarks of this name: held until the last of their pods is gone."""
         self.slots.leave(key, but=uid)
         left = None
-        for old in self.slots.studies_of(key):
+        for old in self.slots.uids_of(key):
             if old == uid:
                 continue
             labels = {names.LABEL_BENCHMARK_UID: old}

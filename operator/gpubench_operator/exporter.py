@@ -343,7 +343,8 @@ class PoolCollector(registry.Collector):
         found = Samples()
         held, waiting = self._held(), self._waiting()
         for name, (pool, status) in sorted(self._pools.items()):
-            found.add_each(metrics.POOL_CONDITION, (name,), {one.type: one.status == "True" for one in status.conditions})
+            conditions = {one.type: one.status == "True" for one in status.conditions}
+            found.add_each(metrics.POOL_CONDITION, (name,), conditions)
             if pool is None:
                 continue
             found.add(metrics.POOL_INFO, (name, pool.spec.accelerator or "", pool.spec.capacity_type.value), 1.0)

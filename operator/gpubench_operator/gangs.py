@@ -111,7 +111,9 @@ class Gangs:
     async def _create_job(self, study: observed.Study, plan: Plan, gang: actions.Gang) -> ledger.AttemptRecord:
         """The Job of one attempt, and its record. What was refused for good is a record too: it counts as failed."""
         body = manifests.job(study, plan, gang, priority_class=self._options.gang_priority_class)
-        name, attempt = kube.name_of(body), {"trial": gang.assignment.trial, "attempt": gang.assignment.attempt}
+        name, now = kube.name_of(body), self._clock()
+        trial, attempt = gang.assignment.trial, gang.assignment.attempt
+        record = ledger.AttemptRecord(trial=trial, attempt=attempt, job=name, job_uid="", created_at=now)
         try:
             created = await self._api.create(kube.JOBS, body)
         except kube.PermanentError as error:
@@ -119,23 +121,15 @@ class Gangs:
             if isinstance(error, kube.Forbidden):  # quota or permissions: somebody may change them
                 raise
             self.release(study, [gang])
-            return ledger.AttemptRecord(
-                **attempt,
-                job=name,
-                job_uid="",
-                created_at=self._clock(),
-                ended_at=self._clock(),
-                outcome=ledger.Outcome.FAILED,
-                reason=ledger.Reason.CREATION_REFUSED,
-                sentence=conditions.clamped(str(error), 1024),
-            )
+            refusal = {"outcome": ledger.Outcome.FAILED, "reason": ledger.Reason.CREATION_REFUSED, "ended_at": now}
+            return record.model_copy(update={**refusal, "sentence": conditions.clamped(str(error), 1024)})
         if created is None:
             created = await self._existing_job(study, name)
         else:
-            where = {"job": name, "pool": gang.pool, "nodes": gang.nodes}
-            _log.info("job created", extra=observe.log_fields(study, **attempt, **where))
-        created_at = observe.seconds(created["metadata"].get("creationTimestamp")) or self._clock()
-        return ledger.AttemptRecord(**attempt, job=name, job_uid=kube.uid_of(created), created_at=created_at)
+            fields = {"trial": trial, "attempt": attempt, "job": name, "pool": gang.pool, "nodes": gang.nodes}
+            _log.info("job created", extra=observe.log_fields(study, **fields))
+        created_at = observe.seconds(created["metadata"].get("creationTimestamp")) or now
+        return record.model_copy(update={"job_uid": kube.uid_of(created), "created_at": created_at})
 
     async def _existing_job(self, study: observed.Study, name: str) -> kube.Object:
         """The Job that has the name already: ours from before a crash, or a foreign one that somebody must remove."""

@@ -111,15 +111,7 @@ class Process:
             clock=clock,
         )
         self.schedules = schedule.ScheduleReconciler(self.api, options=options, collector=schedules, clock=clock)
-        terms = leader.Terms(
-            namespace=options.lease_namespace,
-            name=options.lease_name,
-            identity=options.identity,
-            duration=options.lease_seconds,
-            renew=options.lease_renew_seconds,
-            retry=options.lease_retry_seconds,
-        )
-        self.lease = leader.LeaseThread(self._connect_lease, terms, lost=_end_at_once)
+        self.lease = leader.LeaseThread(self._connect_lease, options, lost=_end_at_once)
         self.server = server.Server(registry, self.series, healthy=self._healthy, ready=self._ready)
 
     async def lead(self) -> None:

@@ -209,6 +209,10 @@ class Histories:
             return None
 
 
+#: Pool and slots of each Job, by its name.
+_Jobs = dict[str, tuple[str, int]]
+
+
 class SlotLedger:
     """Slots held by Jobs, over all benchmarks: what keeps two of them from half-placing two gangs.
 
@@ -222,47 +226,41 @@ class SlotLedger:
     """
 
     def __init__(self) -> None:
-        self._held: dict[str, dict[str, tuple[str, int]]] = {}  # benchmark's UID -> Job's name -> pool and slots
-        self._keys: dict[str, queue.Key] = {}  # benchmark's UID -> its key
-        self._lines: dict[
-            str, dict[str, queue.Key]
-        ] = {}  # pool -> UIDs and keys of benchmarks, in the order of arrival
+        self._held: dict[str, tuple[queue.Key, _Jobs]] = {}  # by the benchmark's UID
+        self._lines: dict[str, dict[str, queue.Key]] = {}  # by pool: UIDs and keys of benchmarks as they arrived
         self._changed: set[str] = set()  # pools of which slots came free, or whose line has moved on
 
     def correct(self, key: queue.Key, uid: str, jobs: Iterable[observed.ObservedJob]) -> None:
         """Replace what is known of one benchmark by its own list of Jobs."""
-        before = _total([self._held.get(uid, {})])
+        _, before = self._held.pop(uid, (key, {}))
         held = {job.name: (job.pool, job.slots) for job in jobs if job.holds_slots}
         if held:
-            self._held[uid], self._keys[uid] = held, key
-        else:
-            self._held.pop(uid, None)
-            self._keys.pop(uid, None)
+            self._held[uid] = key, held
         after = _total([held])
-        self._changed |= {pool for pool, slots in before.items() if after.get(pool, 0) < slots}
+        self._changed |= {pool for pool, slots in _total([before]).items() if after.get(pool, 0) < slots}
 
     def reserve(self, key: queue.Key, uid: str, *, job: str, pool: str, slots: int) -> None:
         """Hold slots for a Job that is about to be created. Who is served has had its turn in the line."""
-        self._held.setdefault(uid, {})[job] = (pool, slots)
-        self._keys[uid] = key
+        self._held.setdefault(uid, (key, {}))[1][job] = (pool, slots)
         self._step_out(pool, uid)
 
     def release(self, uid: str, *, job: str) -> None:
         """Give the slots of a Job back that was not created after all."""
-        pool, _ = self._held.get(uid, {}).pop(job, ("", 0))
-        self._changed.add(pool)
+        if uid in self._held:
+            pool, _ = self._held[uid][1].pop(job, ("", 0))
+            self._changed.add(pool)
 
     def held(self) -> dict[str, int]:
         """Slots held in each pool."""
-        return _total([dict(jobs) for jobs in list(self._held.values())])  # also asked by scrapes, from their thread
+        return _total([dict(jobs) for _, jobs in list(self._held.values())])  # also asked by scrapes, in their thread
 
     def waiting(self) -> dict[str, int]:
         """Benchmarks in the line of each pool."""
         return {pool: len(line) for pool, line in list(self._lines.items())}
 
-    def studies_of(self, key: queue.Key) -> tuple[str, ...]:
+    def uids_of(self, key: queue.Key) -> tuple[str, ...]:
         """UIDs of benchmarks under this key that hold slots: more than one after a deletion and a new start."""
-        return tuple(uid for uid, owner in self._keys.items() if owner == key)
+        return tuple(uid for uid, (owner, _) in self._held.items() if owner == key)
 
     def wait(self, key: queue.Key, uid: str, *, pools: Collection[str]) -> None:
         """Stand in the lines of exactly these pools; a place that it has already is kept."""
@@ -287,13 +285,11 @@ class SlotLedger:
         return frozenset(next(iter(line.values())) for pool in changed if (line := self._lines.get(pool)))
 
     def _step_out(self, pool: str, uid: str) -> None:
-        line = self._lines.get(pool, {})
-        if uid in line:
-            del line[uid]
+        if self._lines.get(pool, {}).pop(uid, None) is not None:
             self._changed.add(pool)
 
 
-def _total(held: Iterable[Mapping[str, tuple[str, int]]]) -> dict[str, int]:
+def _total(held: Iterable[_Jobs]) -> dict[str, int]:
     """Slots of each pool."""
     total: Counter[str] = Counter()
     for jobs in held:

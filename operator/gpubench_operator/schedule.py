@@ -9,7 +9,7 @@ finds it there has succeeded, whoever made it.
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pydantic import ValidationError
 

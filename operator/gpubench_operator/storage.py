@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is kept of a benchmark: its frozen plan, its attempt ledger and its analysis, in ConfigMaps that it owns; and its
-status.
+"""What is kept of a benchmark: plan, attempt ledger and analysis, in ConfigMaps that it owns; and its status.
 
 The plan is created once and is immutable. An entry of the ledger is added, or completed; one that has ended is never
 written over. Each write is guarded by the shard's resourceVersion, so that two operators cannot undo each other.
@@ -44,11 +43,6 @@ class Snapshot(NamedTuple):
     shards: tuple[Shard, ...] = ()
     recorded: ledger.Ledger = ledger.Ledger()
 
-    @property
-    def entries(self) -> dict[str, str]:
-        """Of all shards."""
-        return {key: text for shard in self.shards for key, text in shard.entries.items()}
-
 
 class _Written(NamedTuple):
     """An analysis as it was written last."""
@@ -81,7 +75,7 @@ class Store:
 
     def entries(self, uid: str) -> dict[str, str]:
         """The texts of attempts and environments, as they were read or written last."""
-        return self._snapshots[uid].entries
+        return {key: text for shard in self._snapshots[uid].shards for key, text in shard.entries.items()}
 
     async def read(self, study: observed.Study) -> Snapshot:
         """What is stored now."""

@@ -39,12 +39,15 @@ async def test_a_benchmark_that_came_while_somebody_watched_is_started_from_its_
         return await listed(resource, **where)
 
     world.api.get, world.api.list = counted_get, counted_list  # type: ignore[method-assign]
-    (world.operator.created[KEY],) = world.api.all(kube.BENCHMARKS)
+    (body,) = world.api.all(kube.BENCHMARKS)
+    world.operator.created[KEY] = body
     await world.look()
     assert asked == ["gpupools"]
     assert [what[:2] for what in world.api.writes] == [what[:2] for what in rehearsal.api.writes]
+    world.operator.created[KEY] = body  # an event that comes late
     await world.look()
     assert "gpubenchmarks" in asked
+    assert len(world.jobs_created()) == 1
 
 
 async def test_a_benchmark_that_somebody_else_has_planned_is_read_before_anything_is_done() -> None:
