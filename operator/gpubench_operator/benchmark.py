@@ -138,9 +138,7 @@ class BenchmarkReconciler:
             raise
         return queue.earliest(leftover, wake)
 
-    async def _advance(
-        self, key: queue.Key, body: kube.Object, study: observed.Study, found: _Read
-    ) -> float | None:
+    async def _advance(self, key: queue.Key, body: kube.Object, study: observed.Study, found: _Read) -> float | None:
         plan, refused, is_served = found.snapshot.plan, None, False
         if plan is None:
             planned = await self._plan(study)

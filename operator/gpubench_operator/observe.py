@@ -446,17 +446,14 @@ class NodeStates:
             now = self._clock()
             if not wanted - self.known.keys() or self._asked_at <= now < self._asked_at + _ASKED_AGAIN:
                 return
-            failed = None
             try:
                 self.note(await self._api.list(kube.NODES, metadata_only=True))
             except kube.PermanentError as error:  # not permitted, say: then less may be averaged, and nothing else
                 _log.warning("nodes not listed", extra={"error": str(error)})
             except kube.TemporaryError as error:
-                failed = error
+                self._asked, self._failed = self._asked + 1, error
                 raise
-            finally:
-                self._asked, self._failed = self._asked + 1, failed
-            self._asked_at = now
+            self._asked, self._failed, self._asked_at = self._asked + 1, None, now
 
 
 def _trouble(node: observed.ObservedNode | None) -> tuple[bool, bool, str | None]:

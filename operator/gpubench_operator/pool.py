@@ -232,10 +232,12 @@ class SlotLedger:
 
     def correct(self, key: queue.Key, uid: str, jobs: Iterable[observed.ObservedJob]) -> None:
         """Replace what is known of one benchmark by its own list of Jobs."""
-        _, before = self._held.pop(uid, (key, {}))
+        _, before = self._held.get(uid, (key, {}))
         held = {job.name: (job.pool, job.slots) for job in jobs if job.holds_slots}
         if held:
             self._held[uid] = key, held
+        else:
+            self._held.pop(uid, None)
         after = _total([held])
         self._changed |= {pool for pool, slots in _total([before]).items() if after.get(pool, 0) < slots}
 

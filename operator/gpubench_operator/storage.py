@@ -158,9 +158,7 @@ class Store:
     def has_analysis(self, study: observed.Study, sha256: str) -> bool:
         """Whether this analysis was written, and has not been changed or deleted by anybody since."""
         written, listed = self._analyses.get(study.uid), self._listed.get(study.uid, {})
-        return (
-            written is not None and written.sha256 == sha256 and written.versions.items() <= listed.items()
-        )
+        return written is not None and written.sha256 == sha256 and written.versions.items() <= listed.items()
 
     async def put_analysis(self, study: observed.Study, sha256: str, parts: Iterable[str]) -> None:
         """Write an analysis; nobody reads it as one before the status refers to it."""

@@ -11,7 +11,7 @@ import stored_analysis
 import studies
 from gpubench.records import Machine
 from gpubench_cluster import kube
-from gpubench_operator import observe, pool, queue, settings
+from gpubench_operator import exporter, observe, queue
 from memory_kube import MemoryKube
 from memory_world import KEY, Placement, World
 
