@@ -28,10 +28,10 @@ from gpubench.plan.estimate import Basis
 from gpubench.plan.plan import Plan, Point, Trial
 from gpubench.report import tables
 from gpubench.report.tables import Column, Table
-from gpubench.schedule import cron, monthly
+from gpubench.schedule import cron
 from gpubench.schedule import history as runs_kept
 from gpubench.schedule.cron import Timetable
-from gpubench.scheduler import planning
+from gpubench.scheduler import step
 from gpubench.units import counted, duration_text, rfc3339, workers_text
 from gpubench_cli import documents, machine, options, results, terminal
 from gpubench_cli.documents import Benchmark, Schedule, StudyFile
@@ -243,9 +243,9 @@ def _plan_schedule(
     due = next_runs(table, now)
     benchmark = schedule.run(names.run_name(schedule.name, due[0]))
     pools = _with_missing(study_file, benchmark, given, local=False)
-    found = expand.freeze(benchmark.spec, pools, rfc3339(now), monthly.nodes_assumed(pools))
+    found = expand.freeze(benchmark.spec, pools, rfc3339(now), runs_kept.nodes_assumed(pools))
     _refuse_unpriced(benchmark, found)
-    month = monthly.projected(schedule.spec, pools, (), planned_at=rfc3339(now))
+    month = runs_kept.projected(schedule.spec, pools, (), planned_at=rfc3339(now))
     if output != "table":
         document = {
             "schedule": schedule.name,
@@ -265,7 +265,7 @@ def _plan_schedule(
 
 
 def _refuse_unpriced(benchmark: Benchmark, plan: Plan) -> None:
-    if (problem := planning.unpriced(plan, benchmark.spec.limits.budget)) is not None:
+    if (problem := step.unpriced(plan, benchmark.spec.limits.budget)) is not None:
         raise Refusal(f"{benchmark.at('limits', 'budget')}: {problem}")
 
 

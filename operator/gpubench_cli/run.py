@@ -29,7 +29,7 @@ from gpubench.api.point_result import Judgement
 from gpubench.api.pool import GpuPool, GpuPoolSpec, Slot
 from gpubench.plan import estimate, expand
 from gpubench.plan.plan import Plan
-from gpubench.scheduler import conditions, planning
+from gpubench.scheduler import conditions, step
 from gpubench.scheduler.observed import Study
 from gpubench.values import FrozenModel
 from gpubench_cli import compare, documents, local, machine, options, results, show, terminal
@@ -261,7 +261,7 @@ def against(study: Study, path: Path | None) -> tuple[Study, Reference | None]:
 
 
 def _begin(study: Study, pools: tuple[GpuPool, ...], reference: Reference | None) -> Plan:
-    begun = planning.begin(
+    begun = step.begin(
         study,
         pools,
         study.created_at,

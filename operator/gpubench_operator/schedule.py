@@ -17,7 +17,7 @@ from gpubench import names, units
 from gpubench.analysis import pairs
 from gpubench.api.pool import GpuPool
 from gpubench.api.schedule import GpuBenchmarkScheduleSpec, GpuBenchmarkScheduleStatus
-from gpubench.schedule import history, monthly, runs
+from gpubench.schedule import history, runs
 from gpubench.schedule.history import Entry
 from gpubench.schedule.runs import Run
 from gpubench.scheduler import actions, conditions
@@ -136,8 +136,8 @@ class ScheduleReconciler:
             spec,
             decided,
             snapshot.entries,
-            monthly=monthly.projected(spec, pools, snapshot.entries, planned_at=planned_at),
-            missing_pools=monthly.pools_not_there(spec, pools),
+            monthly=history.projected(spec, pools, snapshot.entries, planned_at=planned_at),
+            missing_pools=history.pools_not_there(spec, pools),
             slow_nodes=history.slow_nodes(snapshot.entries),
             before=seen.before.conditions,
             generation=seen.body["metadata"].get("generation", 1),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import builders
-from gpubench.scheduler import planning
+from gpubench.scheduler import step
 from gpubench.scheduler.ledger import Ledger
 from gpubench_cli import results, show, terminal
 from gpubench_cli.terminal import Refusal
@@ -121,8 +121,8 @@ def test_a_number_of_trials_that_may_fall_is_told_as_a_range() -> None:
 
 def waiting_for_pools() -> dict[str, Any]:
     before = builders.study(builders.spec(builders.block(pools=["gke-a100"])))
-    begun = planning.begin(before, (), before.created_at)
-    assert isinstance(begun, planning.NotYet)
+    begun = step.begin(before, (), before.created_at)
+    assert isinstance(begun, step.NotYet)
     return {"status": begun.status.to_wire()}
 
 

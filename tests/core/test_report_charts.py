@@ -192,8 +192,8 @@ def test_the_gain_of_an_own_machine_is_one_at_its_break_even_use() -> None:
     assert owner is not None
     assert rate is not None
     even = whatif.break_even_use(owner, rented=rate, relative_speed=Decimal(100) / 80)
-    assert even.hours_per_month is not None
-    utilisation = float(even.hours_per_month / price.HOURS_PER_MONTH)
+    assert even.hours is not None
+    utilisation = float(even.hours / price.HOURS_PER_MONTH)
     assert even.sentence in chart.description
     below = [mark.y for mark in series.marks if mark.x < utilisation]
     above = [mark.y for mark in series.marks if mark.x > utilisation]
