@@ -28,7 +28,7 @@ from gpubench.api.pool import GpuPool
 from gpubench.api.sweep import Placement
 from gpubench.plan.plan import Plan
 from gpubench.records import Environment
-from gpubench.scheduler import account, actions, capacity, conditions, ledger, observed, outcome, planning, step
+from gpubench.scheduler import account, actions, capacity, conditions, ledger, observed, outcome, step
 from gpubench.scheduler import events as scheduler_events
 from gpubench_cluster import kube
 from gpubench_operator import analyst, events, exporter, gangs, observe, pool, queue, settings, storage, watch
@@ -142,7 +142,7 @@ class BenchmarkReconciler:
         plan, refused, is_served = found.snapshot.plan, None, False
         if plan is None:
             planned = await self._plan(study)
-            if isinstance(planned, planning.NotYet):
+            if isinstance(planned, step.NotYet):
                 self._leave_line(key)
                 return await self._conclude(key, body, study, planned.status, requeue_at=planned.requeue_at)
             plan, is_served = planned, True
@@ -196,7 +196,7 @@ class BenchmarkReconciler:
         )
         return _Read(snapshot, jobs, pods)
 
-    async def _plan(self, study: observed.Study) -> Plan | planning.NotYet:
+    async def _plan(self, study: observed.Study) -> Plan | step.NotYet:
         """The plan to freeze, or what the benchmark waits for."""
         named = sorted({name for block in study.spec.sweep for name in block.pools})
         bodies = await asyncio.gather(*(self._api.get(kube.POOLS, name=name) for name in named))
@@ -204,7 +204,7 @@ class BenchmarkReconciler:
         nodes_of = await self._ready_nodes(study, pools)
         reference = await self._reference(study)
         with_baseline = functools.partial(comparison.with_baseline, wanted=study.spec.compare_to, found=reference)
-        return planning.begin(study, pools, self._clock(), nodes_of, with_baseline=with_baseline)
+        return step.begin(study, pools, self._clock(), nodes_of, with_baseline=with_baseline)
 
     def _pool(self, body: kube.Object) -> GpuPool | None:
         """The pool, with the image of this installation where it names none; None of one that cannot be read."""
