@@ -20,7 +20,7 @@ from typing import Any
 import yaml
 
 from gpubench import names
-from gpubench.api import structure, validate
+from gpubench.api import validate
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.pool import GpuPool
 from gpubench.api.schedule import GpuBenchmarkScheduleSpec
@@ -239,8 +239,8 @@ def _binary(value: object) -> bytes | None:
         return None
 
 
-def _problem(document: Document, path: FieldPath, sentence: str) -> str:
-    return f"{document.at(path)}: {'.'.join(map(str, path))}: {sentence}"
+def _problem(document: Document, path: FieldPath, message: str) -> str:
+    return f"{document.at(path)}: {'.'.join(map(str, path))}: {message}"
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -323,37 +323,46 @@ def read(path: Path) -> StudyFile:
     if not documents:
         raise Refusal(f"{path}: the file is empty: write a {names.BENCHMARK_KIND} and its {names.POOL_KIND}s")
     problems: list[str] = []
-    pools: list[tuple[GpuPool, Document]] = []
+    pools: list[GpuPool] = []
     benchmarks: list[Benchmark] = []
     schedules: list[Schedule] = []
-    found_maps: list[tuple[ConfigMap, Document]] = []
+    config_maps: list[ConfigMap] = []
+    first: dict[tuple[str, str], Document] = {}
     for document in documents:
         try:
-            match _kind(document):
+            match kind := _kind(document):
                 case names.POOL_KIND:
-                    pools.append((validate.load_pool(document.content), document))
+                    pools.append(validate.load_pool(document.content))
+                    name = pools[-1].name
                 case names.BENCHMARK_KIND:
-                    benchmarks.append(_benchmark(document))
+                    loaded = validate.load_benchmark(document.content)
+                    benchmarks.append(Benchmark(name=loaded.name, spec=loaded.spec, document=document))
+                    name = loaded.name
                 case names.SCHEDULE_KIND:
                     schedules.append(_schedule(document))
-                case "ConfigMap":
-                    found_maps.append((_read_config_map(document), document))
+                    name = schedules[-1].name
+                case _:
+                    config_maps.append(_read_config_map(document))
+                    name = config_maps[-1].name
         except validate.InvalidObject as error:
-            problems += [_problem_text(document, problem) for problem in error.problems]
+            problems += [f"{document.at(problem.path)}: {problem}" for problem in error.problems]
         except Refusal as error:
             problems += error.sentences
-    problems += _given_twice((pool.name, document) for pool, document in pools)
-    problems += _given_twice((benchmark.name, benchmark.document) for benchmark in benchmarks)
-    problems += _given_twice((schedule.name, schedule.document) for schedule in schedules)
-    problems += _given_twice((config_map.name, document) for config_map, document in found_maps)
+        else:
+            before = first.setdefault((kind, name), document)
+            if before is not document:
+                problems.append(
+                    f"{document.at(('metadata', 'name'))}: metadata.name: {name!r} is already the name of the object "
+                    f"that begins in line {before.line()}: choose another one"
+                )
     if problems:
         raise Refusal(*_shortened(problems))
     return StudyFile(
         path=path,
-        pools=tuple(pool for pool, _ in pools),
+        pools=tuple(pools),
         benchmarks=tuple(benchmarks),
         schedules=tuple(schedules),
-        config_maps=tuple(config_map for config_map, _ in found_maps),
+        config_maps=tuple(config_maps),
     )
 
 
@@ -365,21 +374,17 @@ def missing_pools(benchmark: Benchmark, pools: Iterable[GpuPool]) -> tuple[str, 
 
 def refuse_missing_pools(benchmark: Benchmark, pools: Sequence[GpuPool]) -> None:
     """Refusal where a pool is named that nobody has given."""
+    missing = missing_pools(benchmark, pools)
     known = ", ".join(pool.name for pool in pools) or "none"
-    sentences = [
+    problems = [
         f"{benchmark.at('sweep', index, 'pools', position)}: {benchmark.field}.sweep[{index}].pools: there is no "
         f"{names.POOL_KIND} {pool!r} here (there is {known}): add it to the file, or give its file with --pools"
         for index, block in enumerate(benchmark.spec.sweep)
         for position, pool in enumerate(block.pools)
-        if pool in missing_pools(benchmark, pools)
+        if pool in missing
     ]
-    if sentences:
-        raise Refusal(*_shortened(sentences))
-
-
-def _benchmark(document: Document) -> Benchmark:
-    loaded = validate.load_benchmark(document.content)
-    return Benchmark(name=loaded.name, spec=loaded.spec, document=document)
+    if problems:
+        raise Refusal(*_shortened(problems))
 
 
 def _schedule(document: Document) -> Schedule:
@@ -412,23 +417,6 @@ def _kind(document: Document) -> str:
             f"{document.at(('apiVersion',))}: apiVersion is {version!r}: this gpubench reads {names.API_VERSION}"
         )
     return str(kind)
-
-
-def _problem_text(document: Document, problem: structure.Problem) -> str:
-    return f"{document.at(problem.path)}: {problem}"
-
-
-def _given_twice(named: Iterable[tuple[str, Document]]) -> list[str]:
-    first: dict[str, Document] = {}
-    problems = []
-    for name, document in named:
-        if name in first:
-            problems.append(
-                f"{document.at(('metadata', 'name'))}: metadata.name: {name!r} is already the name of the object that "
-                f"begins in line {first[name].line()}: choose another one"
-            )
-        first.setdefault(name, document)
-    return problems
 
 
 def _shortened(problems: Sequence[str]) -> list[str]:

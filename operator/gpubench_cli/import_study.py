@@ -23,7 +23,7 @@ row is passed over, or given to a point that it may not mean.
 import csv
 import time
 import uuid
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import NamedTuple
@@ -60,59 +60,44 @@ class Row(NamedTuple):
     cells: Mapping[str, str]
 
 
-class Rows(NamedTuple):
-    """A file."""
-
-    path: Path
-    headings: Mapping[str, str]
-    rows: Sequence[Row]
-
-
-def read_rows(path: Path, *, columns: Collection[str]) -> Rows:
-    """The rows of a file with no other columns than these."""
+def read_rows(path: Path) -> tuple[dict[str, str], list[Row]]:
+    """What the comments of a file say by their heading, and its rows."""
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except OSError as error:
         raise Refusal(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise Refusal(f"{path}: it is no text in UTF-8: save it as CSV in UTF-8") from error
-    numbered = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
-    tables = [(number, line) for number, line in numbered if not line.startswith("#")]
-    if not tables:
-        raise Refusal(f"{path}: there are no rows: the first one names the columns ({', '.join(columns)})")
-    (first, header), *rest = tables
-    titles = _cells(header, place=f"{path}:{first}")
-    _refuse_columns(titles, columns, place=f"{path}:{first}")
-    return Rows(
-        path=path,
-        headings=_headings(line for _, line in numbered if line.startswith("#")),
-        rows=[_row(line, titles, place=f"{path}:{number}") for number, line in rest],
-    )
+    headings: dict[str, str] = {}
+    titles: list[str] | None = None
+    rows: list[Row] = []
+    for number, line in enumerate(lines, start=1):
+        place = f"{path}:{number}"
+        if line.startswith("#"):
+            name, colon, text = line.lstrip("# ").partition(":")
+            if colon and name.strip().lower() in HEADINGS:
+                headings.setdefault(name.strip().lower(), text.strip())
+        elif line.strip():
+            cells = _cells(line, place=place)
+            if titles is None:
+                titles = cells
+                _refuse_columns(titles, place=place)
+            elif len(cells) > len(titles):
+                raise Refusal(f"{place}: it has {len(cells)} cells, and the first row names {len(titles)} columns")
+            else:
+                rows.append(Row(place, {title: cell for title, cell in zip(titles, cells, strict=False) if cell}))
+    if titles is None:
+        raise Refusal(f"{path}: there are no rows: the first one names the columns ({', '.join(COLUMNS)})")
+    return headings, rows
 
 
-def _headings(comments: Iterable[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for line in comments:
-        name, colon, text = line.lstrip("# ").partition(":")
-        if colon and name.strip().lower() in HEADINGS:
-            found.setdefault(name.strip().lower(), text.strip())
-    return found
-
-
-def _refuse_columns(titles: Sequence[str], columns: Collection[str], *, place: str) -> None:
+def _refuse_columns(titles: Sequence[str], *, place: str) -> None:
     for title in titles:
-        if title not in columns:
-            raise Refusal(f"{place}: {title!r} is no column of this file: it may have {', '.join(columns)}")
+        if title not in COLUMNS:
+            raise Refusal(f"{place}: {title!r} is no column of this file: it may have {', '.join(COLUMNS)}")
     twice = sorted({title for title in titles if titles.count(title) > 1})
     if twice:
         raise Refusal(f"{place}: the column {twice[0]} stands there twice: remove one of both")
-
-
-def _row(line: str, titles: Sequence[str], *, place: str) -> Row:
-    cells = _cells(line, place=place)
-    if len(cells) > len(titles):
-        raise Refusal(f"{place}: it has {len(cells)} cells, and the first row names {len(titles)} columns")
-    return Row(place=place, cells={title: cell for title, cell in zip(titles, cells, strict=False) if cell})
 
 
 def _cells(line: str, *, place: str) -> list[str]:
@@ -142,40 +127,32 @@ COLUMNS = (*KEY, "repeat", *OF_A_RUN, *OF_A_POINT)
 _SECONDS_PER_HOUR = 3600
 
 
-class _Placed(NamedTuple):
-    """A row and the index of its point."""
-
-    row: Row
-    point: int
-
-
 def imported(plan: Plan, measurements: Path) -> Imported:
     """Everything that the file says of the points of a study. `plan` is the study's, as it would be run."""
-    read = read_rows(measurements, columns=COLUMNS)
-    missing = [name for name in HEADINGS if not read.headings.get(name)]
+    headings, rows = read_rows(measurements)
+    missing = [name for name in HEADINGS if not headings.get(name)]
     if missing:
         raise Refusal(
             f"{measurements}: nobody would know whose figures these are: write a line `# {missing[0]}: ...` above the "
             "rows"
         )
-    if not read.rows:
+    if not rows:
         raise Refusal(f"{measurements}: there is no row below the columns: write one for each repeat of each point")
     added: dict[tuple[int, str], int] = {}
-    placed = [_Placed(row, _place(plan, row, added)) for row in read.rows]
+    by_point: dict[int, list[Row]] = {}
+    for row in rows:
+        by_point.setdefault(_place(plan, row, added), []).append(row)
     if len(plan.points) + len(added) > POINTS_MAX:
         total = len(plan.points) + len(added)
         raise Refusal(
             f"{measurements}: with the variants of its own there are {total} points; {POINTS_MAX} are the most"
         )
-    by_point: dict[int, list[Row]] = {}
-    for row, point in placed:
-        by_point.setdefault(point, []).append(row)
     try:
         return Imported.model_validate(
             {
-                **{name: read.headings[name] for name in HEADINGS},
+                **{name: headings[name] for name in HEADINGS},
                 "added": tuple(AddedPoint(like=like, variant=variant) for like, variant in added),
-                "points": tuple(_point(plan, index, rows) for index, rows in sorted(by_point.items())),
+                "points": tuple(_point(plan, index, found) for index, found in sorted(by_point.items())),
             }
         )
     except ValidationError as error:
@@ -200,7 +177,7 @@ def _place(plan: Plan, row: Row, added: dict[tuple[int, str], int]) -> int:
 def _found(points: Sequence[Point], row: Row) -> int:
     """The one point that agrees with the fields that a row names."""
     named = {name: text for name in KEY if (text := row.cells.get(name))}
-    agreeing = [index for index, point in enumerate(points) if _agrees(point, named)]
+    agreeing = [index for index, point in enumerate(points) if named.items() <= _texts(point).items()]
     plain = [index for index in agreeing if points[index].key.variant is None]
     if len(agreeing) > 1 and "variant" not in named and len(plain) == 1:
         return plain[0]
@@ -213,11 +190,6 @@ def _found(points: Sequence[Point], row: Row) -> int:
     raise Refusal(
         f"{row.place}: {len(agreeing)} points of the study have {listed}: name {' or '.join(unlike)} in a column, too"
     )
-
-
-def _agrees(point: Point, named: Mapping[str, str]) -> bool:
-    texts = _texts(point)
-    return all(texts[name] == text for name, text in named.items())
 
 
 def _texts(point: Point) -> dict[str, str]:
