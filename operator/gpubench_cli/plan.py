@@ -104,22 +104,19 @@ def validate(files: tuple[Path, ...]) -> int:
     problems: list[str] = []
     for path in files:
         try:
-            terminal.write(f"{path}: {_valid_objects(documents.read(path))}")
+            found = documents.read(path)
+            named = [
+                *(f"GpuPool {one.name}" for one in found.pools),
+                *(f"GpuBenchmark {one.name}" for one in found.benchmarks),
+                *(f"GpuBenchmarkSchedule {one.name}" for one in found.schedules),
+                *(f"ConfigMap {one.name}" for one in found.config_maps),
+            ]
+            terminal.write(f"{path}: valid: {', '.join(named)}")
         except Refusal as error:
             problems += error.sentences
     if problems:
         raise Refusal(*problems)
     return terminal.EXIT_DONE
-
-
-def _valid_objects(found: StudyFile) -> str:
-    named = [
-        *(f"GpuPool {pool.name}" for pool in found.pools),
-        *(f"GpuBenchmark {benchmark.name}" for benchmark in found.benchmarks),
-        *(f"GpuBenchmarkSchedule {schedule.name}" for schedule in found.schedules),
-        *(f"ConfigMap {config_map.name}" for config_map in found.config_maps),
-    ]
-    return f"valid: {', '.join(named)}"
 
 
 # --- gpubench plan ----------------------------------------------------------------------------------------------------
@@ -413,7 +410,9 @@ def messages(plan: Plan, expected: Forecast, *, parallel: int, budget: str | Non
     """What the tables cannot say: time, nodes, money, and what is skipped."""
     found = []
     if plan.trials:
-        found += [*_order(plan), *_time(plan, expected, parallel=parallel), f"Nodes: {', '.join(_nodes(plan))}."]
+        needed = sorted(forecast.nodes_needed(plan).items())
+        nodes = [f"{count} of {pool} at {_rate(plan, pool)} an hour each" for pool, count in needed]
+        found += [*_order(plan), *_time(plan, expected, parallel=parallel), f"Nodes: {', '.join(nodes)}."]
         found += [*_cost(expected), *_interval(expected), *_grounds(expected), *_budget(expected, budget)]
     found += [f"{sentence[0].upper()}{sentence[1:]}." for sentence in (*expected.unpriced, *_stale(plan))]
     found += [f"Skipped: {_words(point)}: {point.skip}." for point in plan.points if point.skip]
@@ -497,13 +496,6 @@ def _budget(expected: Forecast, budget: str | None) -> list[str]:
 def _from(least: Decimal, most: Decimal) -> str:
     texts = dict.fromkeys(text.number(amount, places=_MONEY_PLACES) for amount in (least, most))
     return " to ".join(texts)
-
-
-def _nodes(plan: Plan) -> list[str]:
-    return [
-        f"{nodes} of {pool} at {_rate(plan, pool)} an hour each"
-        for pool, nodes in sorted(forecast.nodes_needed(plan).items())
-    ]
 
 
 def _rate(plan: Plan, pool: str) -> str:
