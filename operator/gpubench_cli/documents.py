@@ -25,7 +25,7 @@ from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.pool import GpuPool
 from gpubench.api.schedule import GpuBenchmarkScheduleSpec
 from gpubench.schedule import cron
-from gpubench_cli.terminal import Refusal
+from gpubench_cli.terminal import CliError
 
 # --- YAML with its lines ----------------------------------------------------------------------------------------------
 
@@ -73,9 +73,9 @@ def read_yaml(path: Path) -> list[Document]:
             if content is not None:
                 documents.append(Document(source=str(path), root=root, content=content))
     except yaml.MarkedYAMLError as error:
-        raise Refusal(_marked(path, error)) from error
+        raise CliError(_marked(path, error)) from error
     except yaml.YAMLError as error:
-        raise Refusal(f"{path}: this is not YAML: {' '.join(str(error).split())}") from error
+        raise CliError(f"{path}: this is not YAML: {' '.join(str(error).split())}") from error
     finally:
         loader.dispose()
     return documents
@@ -85,11 +85,11 @@ def _file_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
-        raise Refusal(f"{path}: there is no such file") from error
+        raise CliError(f"{path}: there is no such file") from error
     except UnicodeDecodeError as error:
-        raise Refusal(f"{path}: this is not a text file in UTF-8 (byte {error.start})") from error
+        raise CliError(f"{path}: this is not a text file in UTF-8 (byte {error.start})") from error
     except OSError as error:
-        raise Refusal(f"{path}: the file cannot be read: {error.strerror}") from error
+        raise CliError(f"{path}: the file cannot be read: {error.strerror}") from error
 
 
 def _marked(path: Path, error: yaml.MarkedYAMLError) -> str:
@@ -197,7 +197,7 @@ class ConfigMap:
 
 
 def _read_config_map(document: Document) -> ConfigMap:
-    """The ConfigMap of a document, or a Refusal with everything that is wrong with it."""
+    """The ConfigMap of a document, or a CliError with everything that is wrong with it."""
     content: dict[str, Any] = document.content
     problems = [
         _problem(document, (field,), "unknown field: remove it") for field in content if field not in _CONFIG_MAP_FIELDS
@@ -222,7 +222,7 @@ def _read_config_map(document: Document) -> ConfigMap:
             else:
                 files[str(key)] = found
     if problems:
-        raise Refusal(*problems)
+        raise CliError(*problems)
     return ConfigMap(name=str(name), files=tuple(files.items()))
 
 
@@ -300,28 +300,28 @@ class StudyFile:
         if self.benchmarks or not found:
             return None
         if len(found) > 1:
-            raise Refusal(f"{self.path}: there are several schedules: choose one with --name ({', '.join(found)})")
+            raise CliError(f"{self.path}: there are several schedules: choose one with --name ({', '.join(found)})")
         return self.schedules[0]
 
     def benchmark(self, name: str | None) -> Benchmark:
-        """The one that is meant; Refusal with the choice where that is not clear."""
+        """The one that is meant; CliError with the choice where that is not clear."""
         found = {benchmark.name: benchmark for benchmark in self.benchmarks}
         listed = ", ".join(found)
         if not found:
             there = f", but {names.SCHEDULE_KIND} {self.schedules[0].name}" if self.schedules else ""
-            raise Refusal(f"{self.path}: there is no {names.BENCHMARK_KIND} in this file{there}")
+            raise CliError(f"{self.path}: there is no {names.BENCHMARK_KIND} in this file{there}")
         if name is None and len(found) > 1:
-            raise Refusal(f"{self.path}: there are several benchmarks: choose one with --name ({listed})")
+            raise CliError(f"{self.path}: there are several benchmarks: choose one with --name ({listed})")
         if name is not None and name not in found:
-            raise Refusal(f"{self.path}: there is no benchmark {name!r} in this file, but {listed}")
+            raise CliError(f"{self.path}: there is no benchmark {name!r} in this file, but {listed}")
         return found[name] if name is not None else self.benchmarks[0]
 
 
 def read(path: Path) -> StudyFile:
-    """A study file, or a Refusal with what is wrong in it, line by line."""
+    """A study file, or a CliError with what is wrong in it, line by line."""
     documents = read_yaml(path)
     if not documents:
-        raise Refusal(f"{path}: the file is empty: write a {names.BENCHMARK_KIND} and its {names.POOL_KIND}s")
+        raise CliError(f"{path}: the file is empty: write a {names.BENCHMARK_KIND} and its {names.POOL_KIND}s")
     problems: list[str] = []
     pools: list[GpuPool] = []
     benchmarks: list[Benchmark] = []
@@ -346,8 +346,8 @@ def read(path: Path) -> StudyFile:
                     name = config_maps[-1].name
         except validate.InvalidObject as error:
             problems += [f"{document.at(problem.path)}: {problem}" for problem in error.problems]
-        except Refusal as error:
-            problems += error.sentences
+        except CliError as error:
+            problems += error.messages
         else:
             before = first.setdefault((kind, name), document)
             if before is not document:
@@ -356,7 +356,7 @@ def read(path: Path) -> StudyFile:
                     f"that begins in line {before.line()}: choose another one"
                 )
     if problems:
-        raise Refusal(*_shortened(problems))
+        raise CliError(*_shortened(problems))
     return StudyFile(
         path=path,
         pools=tuple(pools),
@@ -373,7 +373,7 @@ def missing_pools(benchmark: Benchmark, pools: Iterable[GpuPool]) -> tuple[str, 
 
 
 def refuse_missing_pools(benchmark: Benchmark, pools: Sequence[GpuPool]) -> None:
-    """Refusal where a pool is named that nobody has given."""
+    """CliError where a pool is named that nobody has given."""
     missing = missing_pools(benchmark, pools)
     known = ", ".join(pool.name for pool in pools) or "none"
     problems = [
@@ -384,36 +384,36 @@ def refuse_missing_pools(benchmark: Benchmark, pools: Sequence[GpuPool]) -> None
         if pool in missing
     ]
     if problems:
-        raise Refusal(*_shortened(problems))
+        raise CliError(*_shortened(problems))
 
 
 def _schedule(document: Document) -> Schedule:
-    """The schedule of a document; Refusal, too, where the operator would take it and never run it."""
+    """The schedule of a document; CliError, too, where the operator would take it and never run it."""
     loaded = validate.load_schedule(document.content)
     try:
         cron.timetable(loaded.spec.schedule, time_zone=loaded.spec.time_zone)
     except cron.InvalidSchedule as error:
         field = "timeZone" if str(error).startswith("spec.timeZone") else "schedule"
-        raise Refusal(f"{document.at(('spec', field))}: {error}") from error
+        raise CliError(f"{document.at(('spec', field))}: {error}") from error
     return Schedule(name=loaded.name, spec=loaded.spec, document=document)
 
 
 def _kind(document: Document) -> str:
-    """The kind of a document that is one of ours; Refusal of every other."""
+    """The kind of a document that is one of ours; CliError of every other."""
     content = document.content
     if not isinstance(content, dict):
-        raise Refusal(f"{document.at()}: this is no Kubernetes object: it needs apiVersion, kind, metadata and spec")
+        raise CliError(f"{document.at()}: this is no Kubernetes object: it needs apiVersion, kind, metadata and spec")
     kind, version = content.get("kind"), content.get("apiVersion")
     if (kind, version) == (CONFIG_MAP_KIND, CONFIG_MAP_VERSION):
         return CONFIG_MAP_KIND
     if kind not in (names.POOL_KIND, names.BENCHMARK_KIND, names.SCHEDULE_KIND):
         found = f"kind {kind!r}" if kind is not None else "no kind"
-        raise Refusal(
+        raise CliError(
             f"{document.at(('kind',))}: {found}: a study file holds {names.BENCHMARK_KIND}, {names.POOL_KIND}, "
             f"{names.SCHEDULE_KIND} and {CONFIG_MAP_KIND} only"
         )
     if version != names.API_VERSION:
-        raise Refusal(
+        raise CliError(
             f"{document.at(('apiVersion',))}: apiVersion is {version!r}: this gpubench reads {names.API_VERSION}"
         )
     return str(kind)

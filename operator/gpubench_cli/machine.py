@@ -33,7 +33,7 @@ from gpubench.scheduler.observed import Study
 from gpubench.units import counted, processors, quantity_value
 from gpubench.values import FrozenModel
 from gpubench_cli.documents import ConfigMap
-from gpubench_cli.terminal import Refusal
+from gpubench_cli.terminal import CliError
 
 _NVIDIA_SMI_SECONDS = 20.0  # it takes some seconds to wake GPUs without persistence mode
 _MEMORY_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
@@ -232,21 +232,21 @@ def given_volumes(options: Sequence[str]) -> dict[str, Path]:
     for option in options:
         name, separator, folder = option.partition("=")
         if not separator or not name or not folder:
-            raise Refusal(f"--volume {option}: write the volume's name and a folder, such as data=/srv/data")
+            raise CliError(f"--volume {option}: write the volume's name and a folder, such as data=/srv/data")
         if not Path(folder).is_dir():
-            raise Refusal(f"--volume {option}: there is no folder {folder}")
+            raise CliError(f"--volume {option}: there is no folder {folder}")
         if name in found:
-            raise Refusal(f"--volume {option}: the folder of {name} is given twice: remove one of both")
+            raise CliError(f"--volume {option}: the folder of {name} is given twice: remove one of both")
         found[name] = Path(folder)
     return found
 
 
 def refuse_unknown_volumes(study: Study, plan: Plan, sources: Sources) -> None:
-    """Refusal of a folder for a volume that nobody has: its name is misspelt."""
+    """CliError of a folder for a volume that nobody has: its name is misspelt."""
     known = {volume.name for pool in plan.pools for volume in manifests.volumes(study, plan, pool.name)}
     for name in sources.given:
         if name not in known:
-            raise Refusal(
+            raise CliError(
                 f"--volume {name}: the study has {', '.join(sorted(known)) or 'no volumes'}: correct the name"
             )
 

@@ -36,7 +36,7 @@ from gpubench.units import counted, duration_text, rfc3339, workers_text
 from gpubench_cli import documents, machine, options, results, terminal
 from gpubench_cli.documents import Benchmark, Schedule, StudyFile
 from gpubench_cli.run import adapt, as_here, as_study, given_pools
-from gpubench_cli.terminal import Refusal
+from gpubench_cli.terminal import CliError
 from gpubench_cluster import kube
 
 # --- schedules --------------------------------------------------------------------------------------------------------
@@ -112,10 +112,10 @@ def validate(files: tuple[Path, ...]) -> int:
                 *(f"ConfigMap {one.name}" for one in found.config_maps),
             ]
             terminal.write(f"{path}: valid: {', '.join(named)}")
-        except Refusal as error:
-            problems += error.sentences
+        except CliError as error:
+            problems += error.messages
     if problems:
-        raise Refusal(*problems)
+        raise CliError(*problems)
     return terminal.EXIT_DONE
 
 
@@ -178,7 +178,7 @@ def plan(
     from the current cluster.
     """
     if volumes and not local:
-        raise Refusal("--volume is a folder of this machine: give it with --local")
+        raise CliError("--volume is a folder of this machine: give it with --local")
     study_file = documents.read(study)
     given = given_pools(study_file, pools)
 
@@ -188,7 +188,7 @@ def plan(
     if (schedule := study_file.schedule(name)) is not None:
         only = {"--scale": scale, "--pool": pool, "--local": local or None}
         if unfit := [option for option, value in only.items() if value is not None]:
-            raise Refusal(f"{unfit[0]} is for {names.BENCHMARK_KIND}s: {schedule.name} is a schedule")
+            raise CliError(f"{unfit[0]} is for {names.BENCHMARK_KIND}s: {schedule.name} is a schedule")
         return _plan_schedule(study_file, schedule, given, earlier, output=output)
     adapted = adapt(study_file, study_file.benchmark(name), given, scale=scale, pool=pool)
     if output == "yaml" and adapted.text is not None:
@@ -264,7 +264,7 @@ def _plan_schedule(
 
 def _refuse_unpriced(benchmark: Benchmark, plan: Plan) -> None:
     if (problem := step.unpriced(plan, benchmark.spec.limits.budget)) is not None:
-        raise Refusal(f"{benchmark.at('limits', 'budget')}: {problem}")
+        raise CliError(f"{benchmark.at('limits', 'budget')}: {problem}")
 
 
 def _show(benchmark: Benchmark, plan: Plan, earlier: Sequence[Earlier], *, parallel: int) -> None:
@@ -291,8 +291,8 @@ def _with_missing(
     try:
         with cluster.connect() as place:
             there = place.pools()
-    except (Refusal, kube.ApiError) as error:
-        raise Refusal(
+    except (CliError, kube.ApiError) as error:
+        raise CliError(
             f"{study_file.path}: GpuPool {', '.join(missing)} is not in the files, and cannot be read from a cluster: "
             f"{error}"
         ) from error

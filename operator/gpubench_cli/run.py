@@ -37,7 +37,7 @@ from gpubench_cli.documents import Benchmark, StudyFile
 from gpubench_cli.local import Place
 from gpubench_cli.machine import Machine, this_machine
 from gpubench_cli.results import ResultsFolder
-from gpubench_cli.terminal import Refusal
+from gpubench_cli.terminal import CliError
 
 # --- the small form ---------------------------------------------------------------------------------------------------
 
@@ -71,7 +71,7 @@ def adapt(
             place = local_cpu(this_machine())
         if place is None:
             known = ", ".join((*(one.name for one in pools), LOCAL_CPU))
-            raise Refusal(
+            raise CliError(
                 f"--pool {pool}: there is no such pool here: choose one of {known}, or give its file with --pools"
             )
         pools = (place,)
@@ -86,7 +86,7 @@ def adapt(
     try:
         valid = validate.load_benchmark(document)
     except validate.InvalidObject as error:
-        raise Refusal(*(f"{study_file.path}, as adapted: {problem}" for problem in error.problems)) from error
+        raise CliError(*(f"{study_file.path}, as adapted: {problem}" for problem in error.problems)) from error
     named = {entry for block in spec.sweep for entry in block.pools}
     found = (
         *(_document(names.POOL_KIND, place.name, place.spec) for place in pools if place.name in named),
@@ -198,7 +198,7 @@ def given_pools(study_file: documents.StudyFile, pools_path: Path | None) -> tup
     others = documents.read(pools_path).pools
     twice = {pool.name for pool in study_file.pools} & {pool.name for pool in others}
     if twice:
-        raise Refusal(f"{pools_path}: {', '.join(sorted(twice))} stands in {study_file.path}, too: remove one of both")
+        raise CliError(f"{pools_path}: {', '.join(sorted(twice))} stands in {study_file.path}, too: remove one of both")
     return (*study_file.pools, *others)
 
 
@@ -271,14 +271,14 @@ def _begin(study: Study, pools: tuple[GpuPool, ...], reference: Reference | None
     )
     if isinstance(begun, Plan):
         return begun
-    raise Refusal(f"{study.name} does not start: {begun.status.conditions[0].message}")
+    raise CliError(f"{study.name} does not start: {begun.status.conditions[0].message}")
 
 
 def refuse_missing_libraries() -> None:
-    """Refusal where what the ranks import is not installed."""
+    """CliError where what the ranks import is not installed."""
     missing = [title for module, title in _LIBRARIES.items() if importlib.util.find_spec(module) is None]
     if missing:
-        raise Refusal(
+        raise CliError(
             f"training needs {' and '.join(missing)}, not installed here: "
             "install gpubench[jobs-cpu] and Horovod (in a checkout: make horovod), or apply the study to a cluster"
         )
