@@ -105,8 +105,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.UsageError as error:
         path = program if error.ctx is None else error.ctx.command_path
         terminal.tell(f"{path}: {error.format_message().removesuffix('.')}: see {path} --help")
-    except terminal.Refusal as error:
-        for message in error.sentences:
+    except terminal.CliError as error:
+        for message in error.messages:
             terminal.tell(f"{program}: {message}")
     except kube.ApiError as error:
         terminal.tell(f"{program}: {error}")

@@ -35,7 +35,7 @@ from gpubench.sanitize import one_line
 from gpubench.scheduler import conditions
 from gpubench.units import duration_seconds, epoch_seconds
 from gpubench_cli import options, results, terminal
-from gpubench_cli.terminal import Refusal
+from gpubench_cli.terminal import CliError
 from gpubench_cluster import kube
 
 _REQUEST_SECONDS = 30.0
@@ -178,7 +178,7 @@ def _pool(item: Mapping[str, Any]) -> GpuPool:
     try:
         return validate.load_pool(item)
     except validate.InvalidObject as error:
-        raise Refusal(
+        raise CliError(
             f"{names.POOL_KIND} {error.name} of the cluster cannot be read by this gpubench: {error.problems[0]}"
         ) from error
 
@@ -451,7 +451,7 @@ def discover(nodes: str | None, cpu: bool, every: bool) -> int:
     for message in found.left_out:
         terminal.tell(f"left out: {one_line(message)}")
     if not found.pools:
-        raise Refusal(
+        raise CliError(
             f"none of the {len(listed)} nodes suggests a {names.POOL_KIND}: where nodes come only when a pod asks for "
             "them, write the pool by hand (examples: jobs/studies/pools)"
         )
@@ -501,7 +501,7 @@ def _of_cluster(*, every: bool) -> tuple[Sequence[Mapping[str, Any]], tuple[GpuP
             return nodes, ()
         try:
             return nodes, place.pools()
-        except (Refusal, kube.PermanentError):  # gpubench is not installed there yet, or this version cannot read them
+        except (CliError, kube.PermanentError):  # gpubench is not installed there yet, or this version cannot read them
             return nodes, ()
 
 
@@ -511,14 +511,14 @@ def _listed(source: str) -> Sequence[Mapping[str, Any]]:
         text = sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")
         listed = json.loads(text) if text.lstrip().startswith("{") else yaml.safe_load(text)
     except OSError as error:
-        raise Refusal(f"{source}: the file cannot be read: {error.strerror}") from error
+        raise CliError(f"{source}: the file cannot be read: {error.strerror}") from error
     except (ValueError, yaml.YAMLError, RecursionError) as error:
-        raise Refusal(
+        raise CliError(
             f"{source}: this is neither JSON nor YAML: give what `kubectl get nodes -o json` wrote"
         ) from error
     items = listed.get("items") if isinstance(listed, dict) else None
     if not isinstance(items, list) or not all(map(_is_node, items)):
-        raise Refusal(f"{source}: this is no list of nodes: give what `kubectl get nodes -o json` wrote")
+        raise CliError(f"{source}: this is no list of nodes: give what `kubectl get nodes -o json` wrote")
     return items
 
 
@@ -564,7 +564,7 @@ def drill(
         raise click.UsageError("give one of --every DURATION, such as 90s, and --stop")
     if stop and (times is not None or drain is not None):
         given = "--times" if times is not None else "--drain"
-        raise Refusal(f"{given} says how to interrupt, and --stop ends that: leave out one of the two")
+        raise CliError(f"{given} says how to interrupt, and --stop ends that: leave out one of the two")
     with connect(namespace) as place:
         body = place.benchmark(name)
         if stop:
@@ -587,27 +587,27 @@ def drill(
 
 
 def asked_drill(body: Mapping[str, Any], wanted: Mapping[str, Any], *, name: str) -> Drill:
-    """The drill as the API server would take it; Refusal with its sentence where it would not."""
+    """The drill as the API server would take it; CliError with its sentence where it would not."""
     document = {**body, "spec": {**(body.get("spec") or {}), "drill": dict(wanted)}}
     try:
         drill = validate.load_benchmark(document).spec.drill
     except validate.InvalidObject as error:
         ours = [problem for problem in error.problems if problem.field.startswith("spec.drill")]
         if not ours:
-            raise Refusal(f"{name} cannot be read by this gpubench: {error.problems[0]}") from error
-        raise Refusal(str(ours[0])) from error
+            raise CliError(f"{name} cannot be read by this gpubench: {error.problems[0]}") from error
+        raise CliError(str(ours[0])) from error
     assert drill is not None  # it stands in the document
     return drill
 
 
 def _refuse_what_does_nothing(body: Mapping[str, Any], drill: Drill, *, name: str) -> int:
-    """Attempts that were interrupted so far; Refusal where no further one can be."""
+    """Attempts that were interrupted so far; CliError where no further one can be."""
     status = results.read_status(body.get("status"), name=name)
     if conditions.holds(status.conditions, conditions.FINISHED):
-        raise Refusal(f"{name} has finished: there is nothing left to interrupt")
+        raise CliError(f"{name} has finished: there is nothing left to interrupt")
     done = 0 if status.attempts is None else status.attempts.drilled
     if done >= drill.times:
-        raise Refusal(f"{done} attempts of {name} were interrupted already: give --times more than {done}")
+        raise CliError(f"{done} attempts of {name} were interrupted already: give --times more than {done}")
     return done
 
 

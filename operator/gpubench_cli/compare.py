@@ -21,7 +21,7 @@ from gpubench.stats import intervals
 from gpubench.units import counted
 from gpubench_cli import options, results, terminal
 from gpubench_cli.results import Place
-from gpubench_cli.terminal import Refusal
+from gpubench_cli.terminal import CliError
 
 _EPILOG = f"""\
 \b
@@ -96,7 +96,7 @@ def compare(
             free = tuple(dict.fromkeys(("pool", *free)))
             paired = _across(a.side, b.side, free)
         case _:
-            raise Refusal(f"{len(found)} studies are given, and two are compared: name two, or one with --by")
+            raise CliError(f"{len(found)} studies are given, and two are compared: name two, or one with --by")
     judged = [pairs.compared(a.side, b.side, pair, tolerance=tolerance) for pair in paired]
     differing = [pairs.differing(one.a, one.b, a.side.environments, b.side.environments) for one in judged]
     if output == "json":
@@ -122,7 +122,7 @@ def _find(text: str, *, namespace: str | None) -> _Found:
     found = results.located(name, namespace=namespace, in_folder=_in_folder, in_cluster=_in_cluster)
     chosen = pairs.chosen(found.side, selection)
     if selection and not chosen.results:
-        raise Refusal(f"{text}: {found.side.name} has no such point: `gpubench show` lists those that it has")
+        raise CliError(f"{text}: {found.side.name} has no such point: `gpubench show` lists those that it has")
     return found._replace(side=chosen)
 
 
@@ -145,7 +145,7 @@ def _selected(text: str) -> tuple[str, dict[str, str]]:
     for part in listed.split(","):
         field, equals, value = part.partition("=")
         if field not in pairs.FIELDS or not equals or not value:
-            raise Refusal(
+            raise CliError(
                 f"{text}: {part!r} chooses no points: write FIELD=VALUE with one of {', '.join(pairs.FIELDS)}"
             )
         selection[field] = value
@@ -156,7 +156,7 @@ def _across(a: Side, b: Side, by: Sequence[str]) -> tuple[pairs.Pair, ...]:
     if found := pairs.across(a, b, by=by):
         return found
     _refuse_unmeasured(a, b)
-    raise Refusal(
+    raise CliError(
         f"{a.name} and {b.name} have no points that differ in {' and '.join(by)} only: the most alike differ in "
         f"{pairs.nearest(a, b, by=by)}; name what may differ with --by, or choose others"
     )
@@ -164,11 +164,11 @@ def _across(a: Side, b: Side, by: Sequence[str]) -> tuple[pairs.Pair, ...]:
 
 def _within(side: Side, by: Sequence[str]) -> tuple[pairs.Pair, ...]:
     if not by:
-        raise Refusal(f"one study is given: name a second one, or say with --by in what points of {side.name} differ")
+        raise CliError(f"one study is given: name a second one, or say with --by in what points of {side.name} differ")
     if found := pairs.within(side, by=by):
         return found
     _refuse_unmeasured(side)
-    raise Refusal(
+    raise CliError(
         f"{side.name} has no two measured points that differ in {' and '.join(by)} only: name other fields with --by"
     )
 
@@ -176,7 +176,7 @@ def _within(side: Side, by: Sequence[str]) -> tuple[pairs.Pair, ...]:
 def _refuse_unmeasured(*sides: Side) -> None:
     for side in sides:
         if all(pairs.quantity(point) is None for point in side.results):
-            raise Refusal(f"{side.name} has no measured point to compare: `gpubench show` says how it stands")
+            raise CliError(f"{side.name} has no measured point to compare: `gpubench show` says how it stands")
 
 
 def _beside_the_key(one: Compared, a: _Found, b: _Found) -> str | None:

@@ -41,7 +41,7 @@ from gpubench.scheduler import conditions
 from gpubench.units import rfc3339
 from gpubench_cli import documents, options, results, show, terminal
 from gpubench_cli.results import Place, Repriced, ResultsFolder, StoredBenchmark
-from gpubench_cli.terminal import Refusal
+from gpubench_cli.terminal import CliError
 
 # --- points by name ---------------------------------------------------------------------------------------------------
 
@@ -52,15 +52,15 @@ _LISTED = 5
 
 
 def find_point(plan: Plan, points: Sequence[PointResult], text: str | None) -> int:
-    """The index of the point that is meant; a Refusal names the nearest where that is none, or more than one."""
+    """The index of the point that is meant; a CliError names the nearest where that is none, or more than one."""
     if text is None:
         if len(points) == 1:
             return 0
-        raise Refusal(f"the study has {len(points)} points: name one, such as {_listed(points, range(len(points)))}")
+        raise CliError(f"the study has {len(points)} points: name one, such as {_listed(points, range(len(points)))}")
     if text.startswith(_ROW):
         number = text.removeprefix(_ROW)
         if not number.isdecimal() or not 1 <= int(number) <= len(points):
-            raise Refusal(f"{text}: there is no such row: `gpubench show` has rows 1 to {len(points)} here")
+            raise CliError(f"{text}: there is no such row: `gpubench show` has rows 1 to {len(points)} here")
         return int(number) - 1
     parts = tuple(text.split("/"))
     matching = [index for index, point in enumerate(points) if parts == _texts(point)]
@@ -70,8 +70,8 @@ def find_point(plan: Plan, points: Sequence[PointResult], text: str | None) -> i
     if len(matching) == 1:
         return matching[0]
     if matching:
-        raise Refusal(f"{text} is {len(matching)} points: name one of {_listed(points, matching)}")
-    raise Refusal(f"the study has no point {text}: the nearest are {_listed(points, _nearest(points, text))}")
+        raise CliError(f"{text} is {len(matching)} points: name one of {_listed(points, matching)}")
+    raise CliError(f"the study has no point {text}: the nearest are {_listed(points, _nearest(points, text))}")
 
 
 def point_name(points: Sequence[PointResult], index: int) -> str:
@@ -215,22 +215,22 @@ def _goal(study: StoredBenchmark, *, goal: str | None, samples: int | None, work
     """What is to be trained."""
     if samples is not None:
         if goal is not None:
-            raise Refusal("--goal and --samples both say what is to be trained: give one of them")
+            raise CliError("--goal and --samples both say what is to be trained: give one of them")
         return Goal(name=_GIVEN, workload=_workload(study, workload), samples=samples)
     if workload is not None:
-        raise Refusal("--workload says of what --samples are, and there are none: give --samples, or a --goal alone")
+        raise CliError("--workload says of what --samples are, and there are none: give --samples, or a --goal alone")
     goals = {one.name: one for one in study.spec.goals}
     wanted = goal or (study.spec.objective.goal if study.spec.objective is not None else None)
     if wanted is None and len(goals) == 1:
         wanted = next(iter(goals))
     if wanted is None:
         listed = ", ".join(goals) or "it has none"
-        raise Refusal(
+        raise CliError(
             f"{study.name} has no spec.objective: name one of its goals with --goal ({listed}), "
             "or say how much is to be trained with --samples"
         )
     if wanted not in goals:
-        raise Refusal(f"{study.name} has no goal {wanted}: it has {', '.join(goals) or 'none'}")
+        raise CliError(f"{study.name} has no goal {wanted}: it has {', '.join(goals) or 'none'}")
     return goals[wanted]
 
 
@@ -239,7 +239,7 @@ def _workload(study: StoredBenchmark, named: str | None) -> str:
     if named is None and len(there) == 1:
         return there[0]
     if named not in there:
-        raise Refusal(f"--workload must be one of the study's, and is {named or 'not given'}: {', '.join(there)}")
+        raise CliError(f"--workload must be one of the study's, and is {named or 'not given'}: {', '.join(there)}")
     return named
 
 
@@ -257,9 +257,9 @@ def _objective(
         return own.model_copy(update={"goal": goal.name})
     minimize = minimize or ("Time" if max_cost is not None else "Cost")
     if minimize == "Cost" and max_cost is not None:
-        raise Refusal("--max-cost is a limit of the least time: leave --minimize out, or set it to Time")
+        raise CliError("--max-cost is a limit of the least time: leave --minimize out, or set it to Time")
     if minimize == "Time" and max_hours is not None:
-        raise Refusal("--max-hours is a limit of the least cost: leave --max-cost out and set --minimize to Cost")
+        raise CliError("--max-hours is a limit of the least cost: leave --max-cost out and set --minimize to Cost")
     return Objective(minimize=minimize, goal=goal.name, max_hours=max_hours, max_cost=max_cost)
 
 
@@ -271,7 +271,7 @@ def _in_one_currency(study: StoredBenchmark) -> Plan:
     currencies = sorted({rate.currency for rate in rates if rate is not None})
     if len(currencies) != 1:
         listed = " and ".join(currencies) or "none, for no pool has a price"
-        raise Refusal(f"{study.name} has no currency that --max-cost could be in: its prices are in {listed}")
+        raise CliError(f"{study.name} has no currency that --max-cost could be in: its prices are in {listed}")
     return study.plan.model_copy(update={"currency": currencies[0]})
 
 
@@ -310,9 +310,9 @@ def reprice(name: str, pools: Path, out: Path | None, namespace: str | None, out
 
 
 def repriced(study: StoredBenchmark, path: Path, pools: Sequence[GpuPool]) -> StoredBenchmark:
-    """The study at the prices of a file; Refusal where they are none for it."""
+    """The study at the prices of a file; CliError where they are none for it."""
     if wrong := [f"{path}: {problem}" for problem in repricing.problems(study.plan, pools)]:
-        raise Refusal(*wrong)
+        raise CliError(*wrong)
     for remark in repricing.remarks(study.plan, pools):
         terminal.tell(f"{path}: {remark}")
     plan = repricing.repriced(study.plan, pools)

@@ -36,7 +36,7 @@ from gpubench.units import counted, duration_text, rfc3339, workers_text
 from gpubench_cli import documents, machine, options, results, terminal
 from gpubench_cli.documents import Benchmark, Schedule, StudyFile
 from gpubench_cli.run import adapt, as_here, as_study, given_pools
-from gpubench_cli.terminal import Refusal
+from gpubench_cli.terminal import CliError
 from gpubench_cluster import kube
 
 # --- schedules --------------------------------------------------------------------------------------------------------
@@ -104,22 +104,19 @@ def validate(files: tuple[Path, ...]) -> int:
     problems: list[str] = []
     for path in files:
         try:
-            terminal.write(f"{path}: {_valid_objects(documents.read(path))}")
-        except Refusal as error:
-            problems += error.sentences
+            found = documents.read(path)
+            named = [
+                *(f"GpuPool {one.name}" for one in found.pools),
+                *(f"GpuBenchmark {one.name}" for one in found.benchmarks),
+                *(f"GpuBenchmarkSchedule {one.name}" for one in found.schedules),
+                *(f"ConfigMap {one.name}" for one in found.config_maps),
+            ]
+            terminal.write(f"{path}: valid: {', '.join(named)}")
+        except CliError as error:
+            problems += error.messages
     if problems:
-        raise Refusal(*problems)
+        raise CliError(*problems)
     return terminal.EXIT_DONE
-
-
-def _valid_objects(found: StudyFile) -> str:
-    named = [
-        *(f"GpuPool {pool.name}" for pool in found.pools),
-        *(f"GpuBenchmark {benchmark.name}" for benchmark in found.benchmarks),
-        *(f"GpuBenchmarkSchedule {schedule.name}" for schedule in found.schedules),
-        *(f"ConfigMap {config_map.name}" for config_map in found.config_maps),
-    ]
-    return f"valid: {', '.join(named)}"
 
 
 # --- gpubench plan ----------------------------------------------------------------------------------------------------
@@ -181,7 +178,7 @@ def plan(
     from the current cluster.
     """
     if volumes and not local:
-        raise Refusal("--volume is a folder of this machine: give it with --local")
+        raise CliError("--volume is a folder of this machine: give it with --local")
     study_file = documents.read(study)
     given = given_pools(study_file, pools)
 
@@ -191,7 +188,7 @@ def plan(
     if (schedule := study_file.schedule(name)) is not None:
         only = {"--scale": scale, "--pool": pool, "--local": local or None}
         if unfit := [option for option, value in only.items() if value is not None]:
-            raise Refusal(f"{unfit[0]} is for {names.BENCHMARK_KIND}s: {schedule.name} is a schedule")
+            raise CliError(f"{unfit[0]} is for {names.BENCHMARK_KIND}s: {schedule.name} is a schedule")
         return _plan_schedule(study_file, schedule, given, earlier, output=output)
     adapted = adapt(study_file, study_file.benchmark(name), given, scale=scale, pool=pool)
     if output == "yaml" and adapted.text is not None:
@@ -267,7 +264,7 @@ def _plan_schedule(
 
 def _refuse_unpriced(benchmark: Benchmark, plan: Plan) -> None:
     if (problem := step.unpriced(plan, benchmark.spec.limits.budget)) is not None:
-        raise Refusal(f"{benchmark.at('limits', 'budget')}: {problem}")
+        raise CliError(f"{benchmark.at('limits', 'budget')}: {problem}")
 
 
 def _show(benchmark: Benchmark, plan: Plan, earlier: Sequence[Earlier], *, parallel: int) -> None:
@@ -294,8 +291,8 @@ def _with_missing(
     try:
         with cluster.connect() as place:
             there = place.pools()
-    except (Refusal, kube.ApiError) as error:
-        raise Refusal(
+    except (CliError, kube.ApiError) as error:
+        raise CliError(
             f"{study_file.path}: GpuPool {', '.join(missing)} is not in the files, and cannot be read from a cluster: "
             f"{error}"
         ) from error
@@ -413,7 +410,9 @@ def messages(plan: Plan, expected: Forecast, *, parallel: int, budget: str | Non
     """What the tables cannot say: time, nodes, money, and what is skipped."""
     found = []
     if plan.trials:
-        found += [*_order(plan), *_time(plan, expected, parallel=parallel), f"Nodes: {', '.join(_nodes(plan))}."]
+        needed = sorted(forecast.nodes_needed(plan).items())
+        nodes = [f"{count} of {pool} at {_rate(plan, pool)} an hour each" for pool, count in needed]
+        found += [*_order(plan), *_time(plan, expected, parallel=parallel), f"Nodes: {', '.join(nodes)}."]
         found += [*_cost(expected), *_interval(expected), *_grounds(expected), *_budget(expected, budget)]
     found += [f"{sentence[0].upper()}{sentence[1:]}." for sentence in (*expected.unpriced, *_stale(plan))]
     found += [f"Skipped: {_words(point)}: {point.skip}." for point in plan.points if point.skip]
@@ -497,13 +496,6 @@ def _budget(expected: Forecast, budget: str | None) -> list[str]:
 def _from(least: Decimal, most: Decimal) -> str:
     texts = dict.fromkeys(text.number(amount, places=_MONEY_PLACES) for amount in (least, most))
     return " to ".join(texts)
-
-
-def _nodes(plan: Plan) -> list[str]:
-    return [
-        f"{nodes} of {pool} at {_rate(plan, pool)} an hour each"
-        for pool, nodes in sorted(forecast.nodes_needed(plan).items())
-    ]
 
 
 def _rate(plan: Plan, pool: str) -> str:

@@ -16,7 +16,7 @@ from gpubench.report import markdown as as_markdown
 from gpubench.report.document import Document, Reported
 from gpubench.scheduler.ledger import Ledger
 from gpubench_cli import documents, options, results, terminal
-from gpubench_cli.terminal import Refusal
+from gpubench_cli.terminal import CliError
 
 _PAGE = Path("report.html")
 _LIBRARIES = ("jinja2", "matplotlib")
@@ -44,13 +44,13 @@ def report(names: tuple[str, ...], namespace: str | None, out: Path | None, mark
 
 
 def html(reported: Document) -> str:
-    """The page; Refusal where its libraries are not installed."""
+    """The page; CliError where its libraries are not installed."""
     try:
         from gpubench_cli import page  # noqa: PLC0415  # an extra, and slow to load
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _LIBRARIES:
             raise
-        raise Refusal(
+        raise CliError(
             f"an HTML report needs the Python packages {' and '.join(_LIBRARIES)}: install gpubench[report], or write "
             "Markdown with --markdown"
         ) from error
@@ -105,7 +105,7 @@ def _spec(path: Path, name: str, plan: Plan) -> GpuBenchmarkSpec | None:
         if not results.study_is_as_planned(path, plan):
             return None
         return documents.read(results.study_path(path)).benchmark(name).spec
-    except Refusal:
+    except CliError:
         return None
 
 
@@ -114,5 +114,5 @@ def write(path: Path, content: str) -> None:
     try:
         path.write_text(content, encoding="utf-8")
     except OSError as error:
-        raise Refusal(f"{path}: the report cannot be written there: {error.strerror}") from error
+        raise CliError(f"{path}: the report cannot be written there: {error.strerror}") from error
     terminal.write(f"{path}: {len(content.encode()) / 1024:,.0f} KiB")

@@ -49,7 +49,7 @@ from gpubench.scheduler.ledger import AttemptRecord, Ledger
 from gpubench.units import rfc3339
 from gpubench.values import FrozenModel
 from gpubench_cli import documents, options, terminal
-from gpubench_cli.terminal import Refusal
+from gpubench_cli.terminal import CliError
 
 _Kind = TypeVar("_Kind", bound=checksum.Stored)
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -125,7 +125,7 @@ class ResultsFolder:
 
     @classmethod
     def create(cls, path: Path, *, study_text: str, plan: Plan, beside_logs: bool = False) -> "ResultsFolder":
-        """A new folder; Refusal where there is something already, for it may be another run's results.
+        """A new folder; CliError where there is something already, for it may be another run's results.
 
         With `beside_logs` it has its logs, and of the rest at most what an export has left that came to no end.
         """
@@ -135,7 +135,7 @@ class ResultsFolder:
             left = there - {names.LOGS_FOLDER}
             of_an_export = not left or (_PLAN in left and left <= _LEFT_BEHIND)
             if there and not (beside_logs and of_an_export):
-                raise Refusal(f"{path} is not empty: choose another folder")
+                raise CliError(f"{path} is not empty: choose another folder")
             for name in left:
                 (path / name).unlink()
             (path / names.LOGS_FOLDER).mkdir(exist_ok=beside_logs)
@@ -232,7 +232,7 @@ def _writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise Refusal(f"{path}: results cannot be written there: {error.strerror}") from error
+        raise CliError(f"{path}: results cannot be written there: {error.strerror}") from error
 
 
 def _replace(path: Path, content: bytes) -> None:
@@ -294,7 +294,7 @@ def ledger_lines(path: Path) -> Iterator[AttemptRecord]:
         try:
             yield AttemptRecord.from_text(line)
         except ValueError as error:
-            raise Refusal(f"{ledger_path(path)}:{number}: {_first(error)}") from error
+            raise CliError(f"{ledger_path(path)}:{number}: {_first(error)}") from error
 
 
 def ledger_is_cut(path: Path) -> bool:
@@ -333,7 +333,7 @@ def digest(path: Path) -> str:
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
-        raise Refusal(f"{path}: {error.strerror}") from error
+        raise CliError(f"{path}: {error.strerror}") from error
 
 
 def folder_spec(path: Path, name: str) -> Any:
@@ -346,13 +346,13 @@ def folder_spec(path: Path, name: str) -> Any:
 
 
 def log_names(path: Path) -> tuple[LogName, ...]:
-    """The logs of a results folder; a file there with another name is nobody's log, and a Refusal."""
+    """The logs of a results folder; a file there with another name is nobody's log, and a CliError."""
     found = []
     for file in sorted((path / names.LOGS_FOLDER).glob(f"*{names.LOG_SUFFIX}")):
         trial, _, rest = file.name.removesuffix(names.LOG_SUFFIX).partition(".")
         attempt, _, pod = rest.partition(".")
         if not (attempt.isdecimal() and pod.isdecimal()):
-            raise Refusal(f"{file}: the name of a log is TRIAL.ATTEMPT.POD{names.LOG_SUFFIX}: what is this file?")
+            raise CliError(f"{file}: the name of a log is TRIAL.ATTEMPT.POD{names.LOG_SUFFIX}: what is this file?")
         found.append(LogName(trial, int(attempt), int(pod)))
     return tuple(found)
 
@@ -373,20 +373,20 @@ def _bytes_or_none(path: Path) -> bytes | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise Refusal(f"{path}: {error.strerror}") from error
+        raise CliError(f"{path}: {error.strerror}") from error
 
 
 def _read(path: Path, kind: type[_Kind]) -> _Kind:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise Refusal(f"{path}: {error.strerror}: this is no results folder of `gpubench run`") from error
+        raise CliError(f"{path}: {error.strerror}: this is no results folder of `gpubench run`") from error
     try:
         value = kind.from_text(content.removesuffix(b"\n"))
     except ValueError as error:
-        raise Refusal(f"{path}: {_first(error)}") from error
+        raise CliError(f"{path}: {_first(error)}") from error
     if not content.endswith(b"\n"):
-        raise Refusal(f"{path}: its last line has no end: bytes are missing")
+        raise CliError(f"{path}: its last line has no end: bytes are missing")
     return value
 
 
@@ -428,12 +428,12 @@ class Place(Protocol):
 
 
 def valid(kind: type[_Model], content: object, *, what: str) -> _Model:
-    """A part of an object of the cluster; Refusal where another version of gpubench wrote it otherwise."""
+    """A part of an object of the cluster; CliError where another version of gpubench wrote it otherwise."""
     try:
         return kind.model_validate(content)
     except ValidationError as error:
         problem = f"{what} cannot be read by this gpubench: {_first(error)}"
-        raise Refusal(f"{problem}: is the operator of another version?") from error
+        raise CliError(f"{problem}: is the operator of another version?") from error
 
 
 def read_status(content: object, *, name: str) -> GpuBenchmarkStatus:
@@ -455,7 +455,7 @@ def plan_and_ledger(config_maps: Iterable[Mapping[str, Any]], *, name: str, uid:
     }
     planned = ours.pop(names.plan_name(name, uid), None)
     if planned is None:
-        raise Refusal(f"{name} has no plan: it has not begun, and there is nothing to export")
+        raise CliError(f"{name} has no plan: it has not begun, and there is nothing to export")
     shards = [
         body.get("data") or {}
         for body in ours.values()
@@ -464,7 +464,7 @@ def plan_and_ledger(config_maps: Iterable[Mapping[str, Any]], *, name: str, uid:
     try:
         return manifests.read_plan(planned), ledger.from_entries(shards)
     except ValueError as error:
-        raise Refusal(f"what is stored of {name} cannot be read: {error}") from error
+        raise CliError(f"what is stored of {name} cannot be read: {error}") from error
 
 
 def study_text(body: Mapping[str, Any]) -> str:
@@ -528,7 +528,7 @@ def located(
     if is_results_folder(path):
         return in_folder(path)
     if path.is_dir() or "/" in name:
-        raise Refusal(why_none(path))
+        raise CliError(why_none(path))
     from gpubench_cli import cluster  # noqa: PLC0415  # results folders need no client
 
     with cluster.connect(namespace) as place:
@@ -541,10 +541,10 @@ def find_stored(name: str, *, namespace: str | None) -> StoredBenchmark:
 
 
 def find_measured(name: str, *, namespace: str | None) -> StoredBenchmark:
-    """The same; Refusal where it has no results yet."""
+    """The same; CliError where it has no results yet."""
     found = find_stored(name, namespace=namespace)
     if not found.status.results:
-        raise Refusal(f"{found.name} has no results yet: `gpubench show` says how it stands")
+        raise CliError(f"{found.name} has no results yet: `gpubench show` says how it stands")
     return found
 
 
@@ -552,7 +552,7 @@ def stored_in_folder(path: Path) -> StoredBenchmark:
     """The study of a results folder."""
     summary, plan = read_summary(path), read_plan(path)
     if not study_is_as_planned(path, plan):
-        raise Refusal(
+        raise CliError(
             f"{study_path(path)}: it is not the file that plan.json was made of: `gpubench verify` says what "
             "was changed"
         )
@@ -634,7 +634,7 @@ def export(place: Place, name: str, path: Path, *, records_at: Path | None = Non
     in_place = kept is not None and path.resolve() == kept.resolve()
     # A study whose budget was raised goes on before its status says so.
     if in_place and not (finished and all(record.outcome is not None for record in attempts.records)):
-        raise Refusal(
+        raise CliError(
             f"{name} has not finished: its pods may still write to {path}; name another folder to export what there is "
             "so far, or wait for its end"
         )
@@ -710,7 +710,7 @@ def _records_folder(given: Path, body: Mapping[str, Any]) -> Path:
     for candidate in (given, given / study, given / below / study):
         if candidate.resolve().name == study and (candidate / names.LOGS_FOLDER).is_dir():
             return candidate
-    raise Refusal(
+    raise CliError(
         f"{given}: there is no {study}/{names.LOGS_FOLDER} in it: name the folder at which the volume of spec.results "
         f"is mounted, or {study} on it"
     )

@@ -37,7 +37,7 @@ from gpubench_cli.documents import Benchmark, StudyFile
 from gpubench_cli.local import Place
 from gpubench_cli.machine import Machine, this_machine
 from gpubench_cli.results import ResultsFolder
-from gpubench_cli.terminal import Refusal
+from gpubench_cli.terminal import CliError
 
 # --- the small form ---------------------------------------------------------------------------------------------------
 
@@ -66,7 +66,14 @@ def adapt(
         return Adapted(benchmark=benchmark, pools=pools, text=None, sentence=None)
     spec, name, sentence = benchmark.spec, benchmark.name, None
     if pool is not None:
-        place = _chosen_pool(pool, pools)
+        place = next((one for one in pools if one.name == pool), None)
+        if place is None and pool == LOCAL_CPU:
+            place = local_cpu(this_machine())
+        if place is None:
+            known = ", ".join((*(one.name for one in pools), LOCAL_CPU))
+            raise CliError(
+                f"--pool {pool}: there is no such pool here: choose one of {known}, or give its file with --pools"
+            )
         pools = (place,)
         spec = expand.on_pool(spec, pool) if scale is None else expand.each_once(spec, place)
     if scale is not None:
@@ -79,7 +86,7 @@ def adapt(
     try:
         valid = validate.load_benchmark(document)
     except validate.InvalidObject as error:
-        raise Refusal(*(f"{study_file.path}, as adapted: {problem}" for problem in error.problems)) from error
+        raise CliError(*(f"{study_file.path}, as adapted: {problem}" for problem in error.problems)) from error
     named = {entry for block in spec.sweep for entry in block.pools}
     found = (
         *(_document(names.POOL_KIND, place.name, place.spec) for place in pools if place.name in named),
@@ -107,16 +114,6 @@ def local_cpu(machine: Machine) -> GpuPool:
             slot=Slot(cpu="1", memory=f"{mebibytes}Mi"),
         ),
     )
-
-
-def _chosen_pool(name: str, pools: tuple[GpuPool, ...]) -> GpuPool:
-    for pool in pools:
-        if pool.name == name:
-            return pool
-    if name == LOCAL_CPU:
-        return local_cpu(this_machine())
-    known = ", ".join((*(pool.name for pool in pools), LOCAL_CPU))
-    raise Refusal(f"--pool {name}: there is no such pool here: choose one of {known}, or give its file with --pools")
 
 
 def _document(kind: str, name: str, spec: FrozenModel) -> dict[str, Any]:
@@ -177,7 +174,12 @@ def run(
         plan=plan,
     )
     try:
-        status = _run(asked, plan, here=here, sources=sources, folder=kept)
+        with (
+            local.scratch() as scratch,
+            terminal.Progression(trial_seconds=estimate.trial_seconds(plan), name=asked.name) as progression,
+        ):
+            place = Place(machine=here, command=LAUNCHER, folder=kept, scratch=scratch, sources=sources)
+            status = local.LocalRun(asked, plan, place=place, reporter=progression).run()
     except terminal.Stopped:
         terminal.tell(f"stopped; what was measured is kept: gpubench show {kept.path}")
         raise
@@ -196,7 +198,7 @@ def given_pools(study_file: documents.StudyFile, pools_path: Path | None) -> tup
     others = documents.read(pools_path).pools
     twice = {pool.name for pool in study_file.pools} & {pool.name for pool in others}
     if twice:
-        raise Refusal(f"{pools_path}: {', '.join(sorted(twice))} stands in {study_file.path}, too: remove one of both")
+        raise CliError(f"{pools_path}: {', '.join(sorted(twice))} stands in {study_file.path}, too: remove one of both")
     return (*study_file.pools, *others)
 
 
@@ -269,26 +271,17 @@ def _begin(study: Study, pools: tuple[GpuPool, ...], reference: Reference | None
     )
     if isinstance(begun, Plan):
         return begun
-    raise Refusal(f"{study.name} does not start: {begun.status.conditions[0].message}")
+    raise CliError(f"{study.name} does not start: {begun.status.conditions[0].message}")
 
 
 def refuse_missing_libraries() -> None:
-    """Refusal where what the ranks import is not installed."""
+    """CliError where what the ranks import is not installed."""
     missing = [title for module, title in _LIBRARIES.items() if importlib.util.find_spec(module) is None]
     if missing:
-        raise Refusal(
+        raise CliError(
             f"training needs {' and '.join(missing)}, not installed here: "
             "install gpubench[jobs-cpu] and Horovod (in a checkout: make horovod), or apply the study to a cluster"
         )
-
-
-def _run(
-    study: Study, plan: Plan, *, here: machine.Machine, sources: machine.Sources, folder: ResultsFolder
-) -> FullStatus:
-    trial_seconds = estimate.trial_seconds(plan)
-    with local.scratch() as scratch, terminal.Progression(trial_seconds=trial_seconds, name=study.name) as progression:
-        place = Place(machine=here, command=LAUNCHER, folder=folder, scratch=scratch, sources=sources)
-        return local.LocalRun(study, plan, place=place, reporter=progression).run()
 
 
 # --- gpubench self-check ----------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from gpubench.units import epoch_seconds
 from gpubench.values import FrozenModel
 from gpubench_cli import options, results, terminal
 from gpubench_cli.results import Place, Repriced
-from gpubench_cli.terminal import Refusal
+from gpubench_cli.terminal import CliError
 from gpubench_cluster import kube
 
 FORMS = ("table", "json", "yaml", "csv")
@@ -39,9 +39,11 @@ class Shown(FrozenModel):
     status: FullStatus | GpuBenchmarkStatus  # the short one where the analysis may not be read
 
     def full(self) -> FullStatus:
-        """The status with its analysis; Refusal where that may not be read."""
+        """The status with its analysis; CliError where that may not be read."""
         if isinstance(self.status, GpuBenchmarkStatus):
-            raise Refusal(f"{self.name}: this needs its analysis, and you may not read the ConfigMaps of its namespace")
+            raise CliError(
+                f"{self.name}: this needs its analysis, and you may not read the ConfigMaps of its namespace"
+            )
         return self.status
 
 
@@ -55,7 +57,7 @@ class Shown(FrozenModel):
 def show(names: tuple[str, ...], namespace: str | None, output: str, bill: bool) -> int:
     """Show results. A NAME that is a results folder is read from there, any other from the cluster."""
     if bill and output != "table":
-        raise Refusal(f"--bill is a table, and -o {output} has the bills anyway: leave out one of the two")
+        raise CliError(f"--bill is a table, and -o {output} has the bills anyway: leave out one of the two")
     shown = [find(name, namespace=namespace, with_spec=output in _WITH_SPEC) for name in names]
     print_studies(shown, output=output, bill=bill)
     return terminal.EXIT_DONE

@@ -34,12 +34,12 @@ EXIT_BAD_INPUT = 2  # also: no cluster, no permission; nothing was tried
 EXIT_SIGNAL = 128  # plus the signal's number, as shells have it
 
 
-class Refusal(Exception):
-    """Bad input, or a place that does not answer: the sentences go to stderr, the exit code is 2."""
+class CliError(Exception):
+    """Bad input, or a place that does not answer: the messages go to stderr, the exit code is 2."""
 
-    def __init__(self, *sentences: str) -> None:
-        super().__init__("\n".join(sentences))
-        self.sentences = sentences
+    def __init__(self, *messages: str) -> None:
+        super().__init__("\n".join(messages))
+        self.messages = messages
 
 
 class Stopped(Exception):

@@ -26,7 +26,7 @@ from gpubench.scheduler import conditions
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome
 from gpubench_cli import documents, import_study, options, results, terminal
 from gpubench_cli.results import LogName, Summary
-from gpubench_cli.terminal import Refusal
+from gpubench_cli.terminal import CliError
 
 _Read = TypeVar("_Read")
 
@@ -50,9 +50,9 @@ def verify(folders: tuple[Path, ...]) -> int:
     sound = True
     for path in folders:
         if not path.is_dir():
-            raise Refusal(f"{path}: there is no such folder")
+            raise CliError(f"{path}: there is no such folder")
         if not any((path / name).exists() for name in results.FILES):
-            raise Refusal(results.why_none(path))
+            raise CliError(results.why_none(path))
         examined = examine(path)
         _tell(path, examined)
         sound = sound and not examined.findings
@@ -85,8 +85,8 @@ class Examined:
         """What a reader has read; None where it refuses, which is a finding."""
         try:
             return reader()
-        except Refusal as error:
-            self.findings += error.sentences
+        except CliError as error:
+            self.findings += error.messages
             return None
 
     def log(self, place: str, content: bytes, *, tolerant: bool) -> Log:
@@ -170,7 +170,7 @@ def _completes(before: AttemptRecord, record: AttemptRecord) -> bool:
 def _spec(path: Path, plan: Plan, summary: Summary | None) -> GpuBenchmarkSpec | None:
     """The study as it was planned."""
     if not results.study_is_as_planned(path, plan):
-        raise Refusal(f"{results.study_path(path)}: it is not the file that plan.json was made of")
+        raise CliError(f"{results.study_path(path)}: it is not the file that plan.json was made of")
     return None if summary is None else documents.read(results.study_path(path)).benchmark(summary.name).spec
 
 
@@ -189,8 +189,8 @@ def _prices(path: Path, plan: Plan, summary: Summary, found: Examined) -> Iterat
             yield f"{there}: it is not the file that the study was re-priced with"
         elif not repricing.is_priced_by(plan, documents.read(there).pools):
             yield f"plan.json: its prices are not those of {there}"
-    except Refusal as error:
-        yield from error.sentences
+    except CliError as error:
+        yield from error.messages
 
 
 # --- attempts and status ----------------------------------------------------------------------------------------------

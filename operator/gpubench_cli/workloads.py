@@ -36,7 +36,7 @@ def list_or_explain(name: str | None, output: str) -> int:
         try:
             found = workloads.find(name)
         except LookupError as error:
-            raise terminal.Refusal(str(error)) from error
+            raise terminal.CliError(str(error)) from error
         _explain(found, output)
     elif output == "json":
         terminal.write_document({"workloads": [workload.to_wire() for workload in workloads.CATALOGUE]})

@@ -10,7 +10,7 @@ import builders
 from gpubench.scheduler import step
 from gpubench.scheduler.ledger import Ledger
 from gpubench_cli import results, show, terminal
-from gpubench_cli.terminal import Refusal
+from gpubench_cli.terminal import CliError
 from gpubench_cluster import kube
 from world import decide
 
@@ -189,8 +189,8 @@ def test_an_api_server_that_stays_away_is_given_up() -> None:
 
 
 def test_an_object_that_is_deleted_ends_the_watch_at_once() -> None:
-    with pytest.raises(Refusal, match="there is no GpuBenchmark"):
-        follow([benchmark(), Refusal("there is no GpuBenchmark b")], Clock())
+    with pytest.raises(CliError, match="there is no GpuBenchmark"):
+        follow([benchmark(), CliError("there is no GpuBenchmark b")], Clock())
 
 
 def test_a_study_that_nobody_looks_at_is_pointed_out() -> None:
