@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any, NamedTuple
 
 import yaml
+from pydantic.alias_generators import to_camel
 
 from gpubench_operator import settings
 
@@ -47,11 +48,12 @@ def page(readme: str, values: str) -> str:
 def table(values: str) -> list[Row]:
     """Every described value, in its order; ValueError where one has no description."""
     descriptions = dict(_descriptions(values))
-    leaves = list(_leaves(yaml.safe_load(values), described=frozenset(descriptions)))
-    found = [Row(path, _text(value), descriptions.pop(path, "")) for path, value in leaves]
-    for row in found:
-        if not row.description:
-            raise ValueError(f"values.yaml: {row.path} has no description: write a line '{_MARK}...' above it")
+    found = []
+    for path, value in _leaves(yaml.safe_load(values), described=frozenset(descriptions)):
+        if path not in descriptions:
+            raise ValueError(f"values.yaml: {path} has no description: write a line '{_MARK}...' above it")
+        default = yaml.safe_dump(value, default_flow_style=True, width=200).removesuffix("\n").removesuffix("\n...")
+        found.append(Row(path, default, descriptions.pop(path)))
     if descriptions:
         raise ValueError(f"values.yaml: there is no value below the description of {', '.join(descriptions)}")
     return found
@@ -80,17 +82,12 @@ def _leaves(value: object, path: str = "", *, described: Set[str]) -> Iterator[t
         yield from _leaves(below, f"{path}.{name}" if path else name, described=described)
 
 
-def _text(value: object) -> str:
-    return yaml.safe_dump(value, default_flow_style=True, width=200).removesuffix("\n").removesuffix("\n...")
-
-
 def schema(text: str) -> str:
     """The values' schema with the settings of the operator that have no value of their own."""
     document = json.loads(text)
-    operators = settings.Settings.model_json_schema()["properties"]
     own = {
-        _camel(name): {key: value for key, value in operators[name].items() if key not in _NOT_ASKED}
-        for name in operators
+        to_camel(name): {key: value for key, value in setting.items() if key not in _NOT_ASKED}
+        for name, setting in settings.Settings.model_json_schema()["properties"].items()
         if name not in OF_OTHER_VALUES
     }
     document["properties"]["settings"] = {"type": "object", "additionalProperties": False, "properties": own}
@@ -112,8 +109,3 @@ def about(text: str, crds: Iterable[Mapping[str, Any]]) -> str:
     before, mark, _ = text.partition(_CRDS)
     listed = textwrap.indent(yaml.safe_dump(told, sort_keys=False, width=120), "    ")
     return f"{before}{mark}{listed}"
-
-
-def _camel(name: str) -> str:
-    first, *others = name.split("_")
-    return "".join((first, *(other.capitalize() for other in others)))

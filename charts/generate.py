@@ -51,14 +51,18 @@ HEADER = (
 
 def main(arguments: list[str]) -> int:
     """Make all files, then write or compare them."""
-    options = _parser().parse_args(arguments)
+    parser = argparse.ArgumentParser(description="Write the generated files, or compare them.")
+    parser.add_argument("--check", action="store_true", help="write nothing; show differences and exit with 1")
+    parser.add_argument("--root", type=Path, default=ROOT, help="the repository (default: the one of this file)")
+    options = parser.parse_args(arguments)
     files = generated_files()
     stale = {path: text for path, text in files.items() if _present(options.root / path) != text}
     if options.check:
         sys.stdout.writelines(difference(options.root, files=stale))
         return 1 if stale else 0
     for path, text in stale.items():
-        _write(options.root / path, text)
+        (options.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (options.root / path).write_text(text, encoding="utf-8")
         sys.stdout.write(f"wrote {path}\n")
     return 0
 
@@ -83,18 +87,20 @@ def generated_files() -> dict[Path, str]:
         **monitoring(),
         REFERENCE / "objects.md": reference.objects_page(),
         REFERENCE / "metrics.md": reference.metrics_page(),
-        **pictures(),
+        **{REFERENCE / "pictures" / file: picture(study, chart) for study, chart, file in PICTURES},
     }
 
 
 def chart_files() -> dict[Path, str]:
     """What of the chart is made from its other files."""
-    values, schema_ = CHART / "values.yaml", CHART / "values.schema.json"
-    readme, about = CHART / "README.md", CHART / "Chart.yaml"
+    about, readme, schema_, values = (
+        CHART / name for name in ("Chart.yaml", "README.md", "values.schema.json", "values.yaml")
+    )
+    texts = {path: (ROOT / path).read_text(encoding="utf-8") for path in (about, readme, schema_, values)}
     return {
-        about: chart_page.about(_read(about), map(schema.definition, schema.KINDS)),
-        readme: chart_page.page(_read(readme), _read(values)),
-        schema_: chart_page.schema(_read(schema_)),
+        about: chart_page.about(texts[about], map(schema.definition, schema.KINDS)),
+        readme: chart_page.page(texts[readme], texts[values]),
+        schema_: chart_page.schema(texts[schema_]),
     }
 
 
@@ -117,11 +123,6 @@ def monitoring() -> dict[Path, str]:
     }
 
 
-def pictures() -> dict[Path, str]:
-    """Charts as `gpubench report` draws them of what was published."""
-    return {REFERENCE / "pictures" / file: picture(study, chart) for study, chart, file in PICTURES}
-
-
 def picture(study: str, name: str) -> str:
     """One chart of an imported study, as a file."""
     with tempfile.TemporaryDirectory() as place:
@@ -129,7 +130,7 @@ def picture(study: str, name: str) -> str:
         measurements = STUDIES / "published" / f"{study}.csv"
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             program.main(("import", str(STUDIES / f"{study}.yaml"), str(measurements), "--out", str(folder)))
-        drawn = document.of_studies([report.found(str(folder), namespace=None)])
+        drawn = document.of_benchmarks([report.found(str(folder), namespace=None)])
     source = measurements.relative_to(ROOT)
     chart = next(chart for chart in drawn.charts if chart.name == name)
     return f"<!-- Generated from {source} by `make generate`; edit that, not this. -->\n{page.picture(chart)}"
@@ -176,27 +177,11 @@ _Dumper.add_representer(str, _text)
 _Dumper.add_representer(rules.Expression, _lines)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description="Write the generated files, or compare them.")
-    parser.add_argument("--check", action="store_true", help="write nothing; show differences and exit with 1")
-    parser.add_argument("--root", type=Path, default=ROOT, help="the repository (default: the one of this file)")
-    return parser
-
-
-def _read(path: Path) -> str:
-    return (ROOT / path).read_text(encoding="utf-8")
-
-
 def _present(path: Path) -> str | None:
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return None
-
-
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

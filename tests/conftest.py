@@ -11,6 +11,7 @@ from collections.abc import Generator, Iterator
 import hypothesis
 import pytest
 
+import distribution
 import installation
 import kept
 from cluster import Cluster
@@ -26,6 +27,15 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
         return (yield)
     finally:
         kept.end_unneeded(item, nextitem)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    distribution.sort(items)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> distribution.Scheduling | None:
+    """With `--dist loadfile`; any other way is pytest-xdist's own."""
+    return distribution.Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def pytest_sessionfinish() -> None:

@@ -7,7 +7,7 @@ What the operator says in a status anyhow (a failed point, an interval that is t
 from typing import Literal, NamedTuple
 
 from gpubench import metrics
-from gpubench_dashboards.rules import GANG, POINT, SCALING, STUDY, Expression, equals, gauge, labels
+from gpubench_dashboards.rules import BENCHMARK, GANG, POINT, SCALING, Expression, gauge, labels
 
 RUNBOOKS = "dashboards/RUNBOOKS.md"
 #: Attempts in an hour without one that succeeds: the operator's own bound for a trial is two by default.
@@ -37,27 +37,26 @@ class Alert(NamedTuple):
     lasting: str = "0m"  # the expression must be true for so long
 
 
-_STUDY = labels(*STUDY)
+_BENCHMARK = labels(*BENCHMARK)
 _OVER = 'condition=~"Finished|Suspended|BudgetExhausted"'
-_FINISHED = equals("condition", "Finished")
-_IT = "study {{ $labels.namespace }}/{{ $labels.benchmark }}"
+_IT = "benchmark {{ $labels.namespace }}/{{ $labels.benchmark }}"
 
 
 def _waiting() -> str:
     """Trials wait and none runs, though the benchmark is not over; or a gang has no nodes."""
-    waiting, running = (gauge(metrics.TRIALS, *STUDY, where=equals("state", state)) for state in ("waiting", "running"))
-    pending = gauge(metrics.CONDITION, *STUDY, where=equals("condition", "GangPending"))
+    waiting, running = (gauge(metrics.TRIALS, *BENCHMARK, state=state) for state in ("waiting", "running"))
+    pending = gauge(metrics.CONDITION, *BENCHMARK, condition="GangPending")
     return (
         f"({waiting} > 0\n"
-        f"unless on ({_STUDY}) {running} > 0\n"
-        f"unless on ({_STUDY}) {gauge(metrics.CONDITION, *STUDY, where=_OVER)} == 1)\n"
-        f"or on ({_STUDY}) {pending} == 1"
+        f"unless on ({_BENCHMARK}) {running} > 0\n"
+        f"unless on ({_BENCHMARK}) {gauge(metrics.CONDITION, *BENCHMARK, where=_OVER)} == 1)\n"
+        f"or on ({_BENCHMARK}) {pending} == 1"
     )
 
 
 def _added(outcome: str) -> str:
     series = f'{metrics.ATTEMPTS.name}{{outcome="{outcome}"}}'
-    return f"max by ({_STUDY}) ({series} - min_over_time({series}[1h]))"
+    return f"max by ({_BENCHMARK}) ({series} - min_over_time({series}[1h]))"
 
 
 def _below_target() -> str:
@@ -73,34 +72,34 @@ ALERTS: tuple[Alert, ...] = (
         expr=_waiting(),
         lasting="30m",
         severity="warning",
-        summary=f"{_IT} does not get on",
+        summary=f"{_IT} makes no progress",
         description=f"{_IT} has trials left, and for half an hour none has run or a gang has found no nodes.",
         means="Nothing is measured and, where a gang holds part of its nodes, something is paid for.",
         look=(
             "`kubectl describe gbench NAME`: the conditions GangPending and Progressing say what the cluster said.",
-            "The dashboard *Pools and spot*: ready nodes, slots held, studies in line.",
+            "The dashboard *Pools and spot*: ready nodes, slots held, waiting benchmarks.",
         ),
         act=(
-            "No room: more nodes or quota, fewer `limits.parallelTrials`, or suspend the study ahead in line.",
+            "No capacity: more nodes or quota, fewer `limits.parallelTrials`, or suspend other benchmarks on the pool.",
             "No nodes at all: check the pool's `scheduling` against the nodes' labels and taints.",
             "An image or volume that is missing: put it there; the operator tries again by itself.",
         ),
     ),
     Alert(
         name="GpubenchAttemptsKeepFailing",
-        expr=f"{_added('failed')} >= {_FAILURES}\nunless on ({_STUDY}) {_added('succeeded')} > 0",
+        expr=f"{_added('failed')} >= {_FAILURES}\nunless on ({_BENCHMARK}) {_added('succeeded')} > 0",
         severity="warning",
         summary=f"attempts of {_IT} keep failing",
         description=f"{{{{ $value }}}} attempts of {_IT} have failed in the last hour and none has succeeded.",
         means="Each attempt holds its nodes until it fails, and is billed. Preemptions are not counted here.",
         look=(
-            "`kubectl describe gbench NAME`: each AttemptFailed event has the reason and a sentence.",
+            "`kubectl describe gbench NAME`: each AttemptFailed event has the reason and a message.",
             "The log of pod 0 of the last attempt (its Job stays for ten minutes), or `gpubench export`.",
         ),
         act=(
-            "`OutOfMemory`: a smaller batch. `BadAssignment`, `CustomModelFailed`, `DataUnusable`: correct the study.",
+            "`OutOfMemory`: a smaller batch. `BadAssignment`, `CustomModelFailed`, `DataUnusable`: correct the spec.",
             "`Stalled`, `JoinTimeout`: look at the network between the nodes, and what it forbids.",
-            'Suspend the study meanwhile: `kubectl patch gbench NAME --type merge -p \'{"spec":{"suspend":true}}\'`.',
+            'To suspend the benchmark: `kubectl patch gbench NAME --type merge -p \'{"spec":{"suspend":true}}\'`.',
         ),
     ),
     Alert(
@@ -125,7 +124,7 @@ ALERTS: tuple[Alert, ...] = (
     ),
     Alert(
         name="GpubenchThroughputBelowBaseline",
-        expr=f"{gauge(metrics.COMPARISON, *STUDY, where=equals('verdict', 'Fail'))} > 0",
+        expr=f"{gauge(metrics.COMPARISON, *BENCHMARK, verdict='Fail')} > 0",
         severity="warning",
         summary=f"{_IT} is slower than its baseline",
         description=f"{{{{ $value }}}} points of {_IT} are slower than `spec.compareTo` allows, or failed.",
@@ -136,7 +135,7 @@ ALERTS: tuple[Alert, ...] = (
         ),
         act=(
             "Another driver, image or instance type: decide whether that is the new baseline.",
-            "A weak node: cordon it and repeat the study.",
+            "A weak node: cordon it and repeat the benchmark.",
         ),
     ),
     Alert(
@@ -151,7 +150,7 @@ ALERTS: tuple[Alert, ...] = (
         ),
         means="So many workers are paid for and less than that share of them is had.",
         look=(
-            "The dashboard *One study*: efficiency over workers. A step down at the edge of a node is its network.",
+            "The dashboard *One benchmark*: efficiency over workers. A step down at the edge of a node is its network.",
             "`gpubench explain NAME POINT`: what the figure is made of.",
         ),
         act=(
@@ -181,13 +180,15 @@ ALERTS: tuple[Alert, ...] = (
         name="GpubenchBudgetNearlySpent",
         expr=(
             f"study:gpubench_spent:of_budget_ratio > {_BUDGET}\n"
-            f"unless on ({_STUDY}) {gauge(metrics.CONDITION, *STUDY, where=_FINISHED)} == 1"
+            f"unless on ({_BENCHMARK}) {gauge(metrics.CONDITION, *BENCHMARK, condition='Finished')} == 1"
         ),
         severity="warning",
         summary=f"the budget of {_IT} is nearly spent",
         description=f"{_IT} has spent {{{{ $value | humanizePercentage }}}} of its budget and is not at its end.",
-        means="The study will stop before it overspends, perhaps without figures for its last points.",
-        look=("`gpubench plan` and the dashboard *One study*: trials that are left, and what one has cost so far.",),
+        means="The benchmark will stop before it overspends, perhaps without figures for its last points.",
+        look=(
+            "`gpubench plan` and the dashboard *One benchmark*: trials that are left, and what one has cost so far.",
+        ),
         act=(
             "Raise `limits.budget`: nothing is repeated. Or leave it: what was measured stays.",
             "Much of it lost to interruptions or failures: see those alerts first.",
@@ -195,14 +196,14 @@ ALERTS: tuple[Alert, ...] = (
     ),
     Alert(
         name="GpubenchPriceStale",
-        expr=f"{gauge(metrics.POOL_CONDITION, 'pool', where=equals('condition', 'PriceStale'))} == 1",
+        expr=f"{gauge(metrics.POOL_CONDITION, 'pool', condition='PriceStale')} == 1",
         lasting="1h",
         severity="info",
         summary="the price of pool {{ $labels.pool }} is old",
         description="the price of pool {{ $labels.pool }} was read more than 90 days ago.",
-        means="Costs, budgets and advice of new studies stand on it.",
+        means="Costs, budgets and advice of new benchmarks depend on it.",
         look=("`kubectl get gpool NAME -o yaml`: `spec.price.asOf` and `source`.",),
-        act=("Read it again, write it with its `asOf`; finished studies can be re-priced by `gpubench reprice`.",),
+        act=("Read it again, write it with its `asOf`; finished benchmarks can be re-priced by `gpubench reprice`.",),
     ),
     Alert(
         name="GpubenchOperatorDown",
@@ -217,7 +218,7 @@ ALERTS: tuple[Alert, ...] = (
             "Pods well and no series: the ServiceMonitor selects no Service, or a NetworkPolicy is in the way.",
         ),
         act=(
-            "It crashes: the last line of its log is a sentence that says what is wrong.",
+            "It crashes: the last line of its log is a message that says what is wrong.",
             "It cannot reach the API server: see that first; the operator catches up by itself.",
         ),
     ),
@@ -234,7 +235,7 @@ ALERTS: tuple[Alert, ...] = (
         means="A synchronous gang is as fast as its slowest rank: all others wait.",
         look=(
             "The dashboard *Live run*: which rank, its GPU's power, temperature and clock; on which pod and node.",
-            "Warnings `Straggler` and `WeakNode` of the study's results.",
+            "Warnings `Straggler` and `WeakNode` of the benchmark's results.",
         ),
         act=(
             "The same node in several trials: cordon it, and have it looked at (`nvidia-smi -q`, fans, power limit).",

@@ -8,18 +8,18 @@ from gpubench import metrics
 from gpubench.metrics import Metric, Unit
 from gpubench_dashboards import build
 from gpubench_dashboards.build import bars, figures, over_number, over_time, rows
-from gpubench_dashboards.rules import GANG, POINT, RANK, STUDY, equals, gauge, labels
+from gpubench_dashboards.rules import BENCHMARK, GANG, POINT, RANK, Gauges, gauge, labels
 
 _NAMESPACE = build.variable("namespace", "Namespace", metrics.TRIALS)
-_BENCHMARKS = build.variable("benchmark", "Study", metrics.TRIALS, where='namespace=~"$namespace"')
-_BENCHMARK = build.variable("benchmark", "Study", metrics.TRIALS, where='namespace=~"$namespace"', multiple=False)
-_OF_STUDY = 'namespace=~"$namespace", benchmark=~"$benchmark"'
+_BENCHMARKS = build.variable("benchmark", "Benchmark", metrics.TRIALS, where='namespace=~"$namespace"')
+_BENCHMARK = build.variable("benchmark", "Benchmark", metrics.TRIALS, where='namespace=~"$namespace"', multiple=False)
+_OF_BENCHMARK = 'namespace=~"$namespace", benchmark=~"$benchmark"'
 
 
 def _ended(outcomes: str) -> str:
-    series = f'{metrics.ATTEMPTS.name}{{{_OF_STUDY}, outcome=~"{outcomes}"}}'
+    series = f'{metrics.ATTEMPTS.name}{{{_OF_BENCHMARK}, outcome=~"{outcomes}"}}'
     added = f"{series} - min_over_time({series}[1m])"
-    return f"max by ({labels(*STUDY, 'outcome')}) ({added}) > 0"
+    return f"max by ({labels(*BENCHMARK, 'outcome')}) ({added}) > 0"
 
 
 #: Attempts on the time axes: marked when they have ended. That one runs is in the panels.
@@ -36,93 +36,81 @@ ANNOTATION_TEXTS = {
     "Started": "{{benchmark}}: an attempt has begun",
 }
 
-
-def _of_study(metric: Metric, *by: str) -> str:
-    return gauge(metric, *STUDY, *by, where=_OF_STUDY)
-
-
-def _of_value(metric: Metric, label: str, value: str) -> str:
-    """One value of a label, of each benchmark."""
-    return gauge(metric, *STUDY, where=f"{_OF_STUDY}, {equals(label, value)}")
-
-
-_STUDY_LINK = (
+_of_benchmark = Gauges(BENCHMARK, _OF_BENCHMARK)
+_BENCHMARK_LINK = (
     "/d/gpubench-study?var-namespace=${__data.fields.namespace}&var-benchmark=${__data.fields.benchmark}"
     "&${__url_time_range}"
 )
 #: What a legend calls a point by; the rest is in the table beside it.
 _SHOWN = ("workload", "pool", "workers", "batch_per_worker", "precision", "variant")
 _SHOWN_NAME = "{{workload}} {{pool}} x{{workers}} {{precision}} {{variant}}"
-_FINISHED_RATIO = f"study:gpubench_trials:finished_ratio{{{_OF_STUDY}}}"
-_CHEAPEST = f"min by ({labels(*_SHOWN, 'currency', 'basis')}) ({metrics.COST.name}{{{_OF_STUDY}}})"
-_FASTEST = f"max by ({labels(*_SHOWN)}) (point:gpubench_throughput_samples_per_second:max{{{_OF_STUDY}}})"
-_WARNINGS = f"sum by (reason) ({gauge(metrics.WARNINGS, *POINT, 'reason', where=_OF_STUDY)})"
+_FINISHED_RATIO = f"study:gpubench_trials:finished_ratio{{{_OF_BENCHMARK}}}"
+_CHEAPEST = f"min by ({labels(*_SHOWN, 'currency', 'basis')}) ({metrics.COST.name}{{{_OF_BENCHMARK}}})"
+_FASTEST = f"max by ({labels(*_SHOWN)}) (point:gpubench_throughput_samples_per_second:max{{{_OF_BENCHMARK}}})"
+_WARNINGS = f"sum by (reason) ({gauge(metrics.WARNINGS, *POINT, 'reason', where=_OF_BENCHMARK)})"
 
+_schedule = Gauges(("namespace", "schedule"), 'namespace=~"$namespace"')
 
-def _schedule(metric: Metric, *by: str, where: str = "") -> str:
-    return gauge(metric, "namespace", "schedule", *by, where=f'namespace=~"$namespace"{where}')
-
-
-_STUDIES = build.dashboard(
+_ALL_BENCHMARKS = build.dashboard(
     "gpubench-studies",
-    "gpubench / Studies",
+    "gpubench / Benchmarks",
     "All benchmarks at a glance: how far they are, what they cost, what they found; and schedules.",
     variables=(_NAMESPACE, _BENCHMARKS),
     annotations=_ATTEMPTS,
     time_from="now-24h",
     panels=(
         figures(
-            "Studies",
-            "How many studies are there, how many have finished, and how many of those well?",
+            "Benchmarks",
+            "How many benchmarks are there, how many have finished, and how many have succeeded?",
             {
-                "in all": f"count({_of_value(metrics.CONDITION, 'condition', 'Finished')})",
-                "finished": f"sum({_of_value(metrics.CONDITION, 'condition', 'Finished')})",
-                "succeeded": f"sum({_of_value(metrics.CONDITION, 'condition', 'Succeeded')})",
+                "in all": f"count({_of_benchmark(metrics.CONDITION, condition='Finished')})",
+                "finished": f"sum({_of_benchmark(metrics.CONDITION, condition='Finished')})",
+                "succeeded": f"sum({_of_benchmark(metrics.CONDITION, condition='Succeeded')})",
             },
         ),
         figures(
             "Trials",
-            "How much is under way, and how much waits for room?",
+            "How much is under way, and how much waits for capacity?",
             {
-                state: f"sum({_of_value(metrics.TRIALS, 'state', state)})"
+                state: f"sum({_of_benchmark(metrics.TRIALS, state=state)})"
                 for state in ("running", "waiting", "finished")
             },
         ),
         rows(
-            "All studies",
-            "How far is each study, what has gone wrong in it, and what has it spent? A click leads to it.",
+            "All benchmarks",
+            "How far is each benchmark, what has gone wrong in it, and what has it spent? A click leads to it.",
             {
                 "done": _FINISHED_RATIO,
-                "running": _of_value(metrics.TRIALS, "state", "running"),
-                "points measured": _of_value(metrics.POINTS, "state", "Measured"),
-                "points failed": _of_value(metrics.POINTS, "state", "Failed"),
-                "attempts failed": _of_value(metrics.ATTEMPTS, "outcome", "failed"),
-                "preempted": _of_value(metrics.ATTEMPTS, "outcome", "preempted"),
-                "spent": _of_study(metrics.SPENT, "currency"),
-                "budget": _of_study(metrics.BUDGET, "currency"),
-                "started": f"1000 * {_of_study(metrics.STARTED)}",
+                "running": _of_benchmark(metrics.TRIALS, state="running"),
+                "points measured": _of_benchmark(metrics.POINTS, state="Measured"),
+                "points failed": _of_benchmark(metrics.POINTS, state="Failed"),
+                "attempts failed": _of_benchmark(metrics.ATTEMPTS, outcome="failed"),
+                "preempted": _of_benchmark(metrics.ATTEMPTS, outcome="preempted"),
+                "spent": _of_benchmark(metrics.SPENT, "currency"),
+                "budget": _of_benchmark(metrics.BUDGET, "currency"),
+                "started": f"1000 * {_of_benchmark(metrics.STARTED)}",
             },
             columns=("currency", "namespace", "benchmark"),
             units={"done": Unit.FRACTION, "started": Unit.TIME},
-            link=_STUDY_LINK,
+            link=_BENCHMARK_LINK,
             height=10,
         ),
         over_time(
             "Progress",
-            "Which studies get on, and which stand still?",
+            "Which benchmarks make progress, and which do not?",
             {"{{namespace}}/{{benchmark}}": _FINISHED_RATIO},
             Unit.FRACTION,
         ).max(1.0),
         over_time(
             "Attempts by how they ended",
             "Do attempts come to results, or are they lost to failures and preemptions?",
-            {"{{outcome}}": f"sum by (outcome) ({_of_study(metrics.ATTEMPTS, 'outcome')})"},
+            {"{{outcome}}": f"sum by (outcome) ({_of_benchmark(metrics.ATTEMPTS, 'outcome')})"},
             stacked=True,
         ),
         over_time(
             "Spent",
-            "What does each study cost so far, failed and preempted attempts included?",
-            {"{{namespace}}/{{benchmark}} {{currency}}": _of_study(metrics.SPENT, "currency")},
+            "What does each benchmark cost so far, failed and preempted attempts included?",
+            {"{{namespace}}/{{benchmark}} {{currency}}": _of_benchmark(metrics.SPENT, "currency")},
             Unit.AMOUNT,
         ),
         bars(
@@ -144,12 +132,12 @@ _STUDIES = build.dashboard(
         ),
         rows(
             "Schedules",
-            "Which studies run again and again, when next, is one slower now, and what does a month cost?",
+            "Which schedules are there, when is the next run, is one slower now, and what does a month cost?",
             {
                 "runs under way": _schedule(metrics.SCHEDULE_ACTIVE),
                 "newest run": f"1000 * {_schedule(metrics.SCHEDULE_LAST)}",
                 "next run": f"1000 * {_schedule(metrics.SCHEDULE_NEXT)}",
-                "regressed": _schedule(metrics.SCHEDULE_CONDITION, where=', condition="Regressed"'),
+                "regressed": _schedule(metrics.SCHEDULE_CONDITION, condition="Regressed"),
                 "slower points": _schedule(metrics.SCHEDULE_SLOWER_POINTS),
                 "slow nodes": _schedule(metrics.SCHEDULE_SLOW_NODES),
                 "a month": _schedule(metrics.SCHEDULE_MONTHLY, "currency"),
@@ -172,15 +160,14 @@ _STUDIES = build.dashboard(
     ),
 )
 
-_OF_POINT = f'{_OF_STUDY}, workload=~"$workload", pool=~"$pool", batch_per_worker=~"$batch_per_worker"'
+_OF_POINT = f'{_OF_BENCHMARK}, workload=~"$workload", pool=~"$pool", batch_per_worker=~"$batch_per_worker"'
 _ON_WEAK_LINE = f'{_OF_POINT}, scaling="weak"'  # a point may lie on a strong one, too
 _POINT_NAME = "{{workload}} {{pool}} x{{workers}} batch {{batch_per_worker}} {{precision}} {{variant}}"
-_ENVIRONMENT = tuple(name for name in metrics.ENVIRONMENT.labels if name not in STUDY)
+_ENVIRONMENT = tuple(name for name in metrics.ENVIRONMENT.labels if name not in BENCHMARK)
 _ADVICE = ("pool", "workers", "setting", "predicted", "sure", "tied")
 
-
-def _point(metric: Metric, *by: str) -> str:
-    return gauge(metric, *POINT, *by, where=_OF_POINT)
+_point = Gauges(POINT, _OF_POINT)
+_weak = Gauges(POINT, _ON_WEAK_LINE)
 
 
 def _workers_of_points_with(metric: Metric) -> str:
@@ -188,20 +175,16 @@ def _workers_of_points_with(metric: Metric) -> str:
     return f"{_point(metrics.POINT_WORKERS)} and on ({labels(*POINT)}) {_point(metric)}"
 
 
-def _weak(metric: Metric) -> str:
-    return gauge(metric, *POINT, where=_ON_WEAK_LINE)
-
-
-_STUDY = build.dashboard(
+_ONE_BENCHMARK = build.dashboard(
     "gpubench-study",
-    "gpubench / One study",
-    "Throughput and efficiency with their bounds, cost, frontier, attempts, and what the answer stands on.",
+    "gpubench / One benchmark",
+    "Throughput and efficiency with their bounds, cost, frontier, attempts, and what the answer is based on.",
     variables=(
         _NAMESPACE,
         _BENCHMARK,
-        build.variable("workload", "Workload", metrics.POINT_WORKERS, where=_OF_STUDY),
-        build.variable("pool", "Pool", metrics.POINT_WORKERS, where=_OF_STUDY),
-        build.variable("batch_per_worker", "Batch per worker", metrics.POINT_WORKERS, where=_OF_STUDY),
+        build.variable("workload", "Workload", metrics.POINT_WORKERS, where=_OF_BENCHMARK),
+        build.variable("pool", "Pool", metrics.POINT_WORKERS, where=_OF_BENCHMARK),
+        build.variable("batch_per_worker", "Batch per worker", metrics.POINT_WORKERS, where=_OF_BENCHMARK),
     ),
     annotations=_ATTEMPTS,
     time_from="now-24h",
@@ -211,8 +194,8 @@ _STUDY = build.dashboard(
             "Since",
             "How long has it run, or did it run?",
             {
-                "duration": f"({_of_study(metrics.FINISHED)} or ({_of_study(metrics.STARTED)} * 0 + time())) "
-                f"- {_of_study(metrics.STARTED)}"
+                "duration": f"({_of_benchmark(metrics.FINISHED)} or ({_of_benchmark(metrics.STARTED)} * 0 + time())) "
+                f"- {_of_benchmark(metrics.STARTED)}"
             },
             Unit.SECONDS,
         ).span(4),
@@ -220,15 +203,15 @@ _STUDY = build.dashboard(
             "Spent",
             "What has it cost so far, and what may it cost?",
             {
-                "{{currency}} spent": _of_study(metrics.SPENT, "currency"),
-                "{{currency}} budget": _of_study(metrics.BUDGET, "currency"),
+                "{{currency}} spent": _of_benchmark(metrics.SPENT, "currency"),
+                "{{currency}} budget": _of_benchmark(metrics.BUDGET, "currency"),
             },
             Unit.AMOUNT,
         ).span(8),
         figures(
             "Attempts",
             "How many attempts did the figures take?",
-            {"{{outcome}}": _of_study(metrics.ATTEMPTS, "outcome")},
+            {"{{outcome}}": _of_benchmark(metrics.ATTEMPTS, "outcome")},
         ).span(8),
         over_number(
             "Throughput over workers",
@@ -278,7 +261,7 @@ _STUDY = build.dashboard(
             units={"time": Unit.SECONDS},
         ),
         rows(
-            "What the answer stands on",
+            "What the answer is based on",
             "Which point reaches the goal how soon, for how much, and how fast is it?",
             {
                 "samples/s": _point(metrics.THROUGHPUT),
@@ -294,8 +277,8 @@ _STUDY = build.dashboard(
         ),
         rows(
             "Advice",
-            "What does the study advise for its objective, and how sure is it?",
-            {"advised": _of_study(metrics.BEST, *_ADVICE)},
+            "What does the benchmark advise for its objective, and how sure is it?",
+            {"advised": _of_benchmark(metrics.BEST, *_ADVICE)},
             columns=_ADVICE,
             width=12,
             height=6,
@@ -303,7 +286,7 @@ _STUDY = build.dashboard(
         figures(
             "Beside the baseline",
             "Do the points keep up with those of spec.compareTo?",
-            {"{{verdict}}": _of_study(metrics.COMPARISON, "verdict")},
+            {"{{verdict}}": _of_benchmark(metrics.COMPARISON, "verdict")},
         ).height(6),
         bars(
             "Bill",
@@ -314,13 +297,13 @@ _STUDY = build.dashboard(
         over_time(
             "Attempts by how they ended",
             "When did attempts end well, fail, or lose their nodes?",
-            {"{{outcome}}": _of_study(metrics.ATTEMPTS, "outcome")},
+            {"{{outcome}}": _of_benchmark(metrics.ATTEMPTS, "outcome")},
             stacked=True,
         ),
         rows(
             "Environment",
-            "On what do the figures stand?",
-            {"seen": _of_study(metrics.ENVIRONMENT, *_ENVIRONMENT)},
+            "In which environments was it measured?",
+            {"seen": _of_benchmark(metrics.ENVIRONMENT, *_ENVIRONMENT)},
             columns=_ENVIRONMENT,
             height=6,
         ),
@@ -346,13 +329,11 @@ _STUDY = build.dashboard(
     ),
 )
 
-_OF_TRIAL = f'{_OF_STUDY}, trial=~"$trial"'
+_OF_TRIAL = f'{_OF_BENCHMARK}, trial=~"$trial"'
 _RANK_NAME = "{{trial}}.{{attempt}} rank {{rank}}"
 _STEP = metrics.WORKER_STEP.name
 
-
-def _rank(metric: Metric) -> str:
-    return gauge(metric, *RANK, where=_OF_TRIAL)
+_rank = Gauges(RANK, _OF_TRIAL)
 
 
 def _rate(series: str, *by: str, where: str = "") -> str:
@@ -372,11 +353,11 @@ def _by_rank(title: str, question: str, metric: Metric) -> timeseries.Panel:
 _LIVE = build.dashboard(
     "gpubench-live",
     "gpubench / Live run",
-    "Ranks while they train; their series go with their pods, and the figures that count are in the study.",
+    "Ranks while they train; their series go with their pods, and the figures that count are in the benchmark.",
     variables=(
         _NAMESPACE,
         _BENCHMARK,
-        build.variable("trial", "Trial", metrics.WORKER_SAMPLES, where=_OF_STUDY),
+        build.variable("trial", "Trial", metrics.WORKER_SAMPLES, where=_OF_BENCHMARK),
     ),
     annotations=_ATTEMPTS,
     time_from="now-1h",
@@ -400,7 +381,7 @@ _LIVE = build.dashboard(
             {
                 f"{{{{trial}}}}.{{{{attempt}}}} {name}": f"histogram_quantile({share}, "
                 f"{_trial_rate(_STEP + '_bucket', *GANG, 'le')})"
-                for name, share in (("median", 0.5), ("99 of 100", 0.99))
+                for name, share in (("median", 0.5), ("p99", 0.99))
             },
             Unit.SECONDS,
         ),
@@ -435,16 +416,9 @@ _LIVE = build.dashboard(
 
 _OF_POOL = 'pool=~"$pool"'
 _POOL_NAME = "{{pool}} ({{capacity_type}})"
-_STUDY_ON_POOL_NAME = "{{benchmark}} on {{pool}} ({{capacity_type}})"
-
-
-def _pool(metric: Metric, *by: str, where: str = "") -> str:
-    return gauge(metric, "pool", *by, where=_OF_POOL + where)
-
-
-def _study_on_pool(metric: Metric, *by: str) -> str:
-    return gauge(metric, *STUDY, "pool", "capacity_type", *by, where=f"{_OF_STUDY}, {_OF_POOL}")
-
+_BENCHMARK_ON_POOL_NAME = "{{benchmark}} on {{pool}} ({{capacity_type}})"
+_pool = Gauges(("pool",), _OF_POOL)
+_benchmark_on_pool = Gauges((*BENCHMARK, "pool", "capacity_type"), f"{_OF_BENCHMARK}, {_OF_POOL}")
 
 _POOLS = build.dashboard(
     "gpubench-pools",
@@ -464,7 +438,7 @@ _POOLS = build.dashboard(
                 "held": _pool(metrics.POOL_HELD_SLOTS),
                 "price of a node-hour": _pool(metrics.POOL_PRICE),
                 "price read": f"1000 * {_pool(metrics.POOL_PRICE_READ)}",
-                "price is old": _pool(metrics.POOL_CONDITION, where=', condition="PriceStale"'),
+                "price is old": _pool(metrics.POOL_CONDITION, condition="PriceStale"),
             },
             columns=("pool",),
             units={"price read": Unit.TIME},
@@ -475,7 +449,11 @@ _POOLS = build.dashboard(
             "How many slots are ready, and how many of them do gangs hold?",
             {"{{pool}} ready": _pool(metrics.POOL_SLOTS), "{{pool}} held": _pool(metrics.POOL_HELD_SLOTS)},
         ),
-        over_time("Studies in line", "Who waits for room, and where?", {"{{pool}}": _pool(metrics.POOL_WAITING)}),
+        over_time(
+            "Waiting benchmarks",
+            "How many benchmarks wait for capacity, and where?",
+            {"{{pool}}": _pool(metrics.POOL_WAITING)},
+        ),
         over_time(
             "Interruptions within an hour",
             "Are nodes being taken away just now?",
@@ -484,15 +462,15 @@ _POOLS = build.dashboard(
         bars(
             "Interruptions by kind",
             "Who takes them: the provider, the cluster, or did they vanish?",
-            {"{{kind}}": f"sum by (kind) ({_study_on_pool(metrics.INTERRUPTIONS, 'kind')})"},
+            {"{{kind}}": f"sum by (kind) ({_benchmark_on_pool(metrics.INTERRUPTIONS, 'kind')})"},
         ),
         rows(
             "Rate of interruptions",
             "How often is a node taken in an hour that it is held, and between which bounds (95 %)?",
             {
-                "per node-hour": _study_on_pool(metrics.INTERRUPTION_RATE),
-                "lower bound": _study_on_pool(metrics.INTERRUPTION_RATE_LOW),
-                "upper bound": _study_on_pool(metrics.INTERRUPTION_RATE_HIGH),
+                "per node-hour": _benchmark_on_pool(metrics.INTERRUPTION_RATE),
+                "lower bound": _benchmark_on_pool(metrics.INTERRUPTION_RATE_LOW),
+                "upper bound": _benchmark_on_pool(metrics.INTERRUPTION_RATE_HIGH),
             },
             columns=("namespace", "benchmark", "pool", "capacity_type"),
             width=12,
@@ -500,7 +478,7 @@ _POOLS = build.dashboard(
         bars(
             "Where node time went",
             "How much of what was held was measured work?",
-            {"{{pool}} {{use}}": f"sum by (pool, use) ({_study_on_pool(metrics.NODE_SECONDS, 'use')})"},
+            {"{{pool}} {{use}}": f"sum by (pool, use) ({_benchmark_on_pool(metrics.NODE_SECONDS, 'use')})"},
             Unit.SECONDS,
         ),
         over_time(
@@ -512,14 +490,14 @@ _POOLS = build.dashboard(
         over_time(
             "Goodput",
             "What share of the node time held was measured work with a result?",
-            {_STUDY_ON_POOL_NAME: _study_on_pool(metrics.GOODPUT)},
+            {_BENCHMARK_ON_POOL_NAME: _benchmark_on_pool(metrics.GOODPUT)},
             Unit.FRACTION,
         ).max(1.0),
         over_time(
             "Effective price",
             "What does an hour of measured work on a node cost, beside the price of the node?",
             {
-                f"{_STUDY_ON_POOL_NAME} {{{{currency}}}}": _study_on_pool(metrics.EFFECTIVE_PRICE, "currency"),
+                f"{_BENCHMARK_ON_POOL_NAME} {{{{currency}}}}": _benchmark_on_pool(metrics.EFFECTIVE_PRICE, "currency"),
                 "price of {{pool}} {{currency}}": _pool(metrics.POOL_PRICE, "currency"),
             },
             Unit.AMOUNT,
@@ -527,14 +505,13 @@ _POOLS = build.dashboard(
         over_time(
             "Recovery",
             "How long does it take from an interruption to the next step?",
-            {_STUDY_ON_POOL_NAME: _study_on_pool(metrics.RECOVERY)},
+            {_BENCHMARK_ON_POOL_NAME: _benchmark_on_pool(metrics.RECOVERY)},
             Unit.SECONDS,
         ),
     ),
 )
 
 _RECONCILE_RATE = _rate(f"{metrics.RECONCILE_SECONDS.name}_bucket", "le")
-_TRIALS_RUNNING = gauge(metrics.TRIALS, *STUDY, where='state="running"')
 
 _OPERATOR = build.dashboard(
     "gpubench-operator",
@@ -550,12 +527,15 @@ _OPERATOR = build.dashboard(
         figures(
             "Failed reconciles in the last hour",
             "Is something wrong that it tries again and again?",
-            {"failed": f"sum(increase({metrics.RECONCILES.name}{{{equals('outcome', 'failed')}}}[1h]))"},
+            {"failed": f'sum(increase({metrics.RECONCILES.name}{{outcome="failed"}}[1h]))'},
         ).span(6),
         figures(
-            "Studies",
+            "Benchmarks",
             "How much has it to look after?",
-            {"in all": f"count({gauge(metrics.CONDITION, *STUDY)})", "trials running": f"sum({_TRIALS_RUNNING})"},
+            {
+                "in all": f"count({gauge(metrics.CONDITION, *BENCHMARK)})",
+                "trials running": f"sum({gauge(metrics.TRIALS, *BENCHMARK, state='running')})",
+            },
         ).span(6),
         over_time(
             "Reconciles by outcome",
@@ -564,10 +544,10 @@ _OPERATOR = build.dashboard(
         ),
         over_time(
             "Duration of a reconcile",
-            "How long does a look at a study take?",
+            "How long does a reconcile take?",
             {
                 "median": f"histogram_quantile(0.5, {_RECONCILE_RATE})",
-                "95 of 100": "operator:gpubench_operator_reconcile_seconds:p95",
+                "p95": "operator:gpubench_operator_reconcile_seconds:p95",
             },
             Unit.SECONDS,
         ),
@@ -579,7 +559,7 @@ _OPERATOR = build.dashboard(
             stacked=True,
         ),
         over_time(
-            "Answers of the API server",
+            "Responses of the API server",
             "Is it refused or throttled (4xx), or is the API server unwell (5xx, error)?",
             {"{{code}}": _rate(metrics.API_REQUESTS.name, "code")},
             stacked=True,
@@ -587,4 +567,4 @@ _OPERATOR = build.dashboard(
     ),
 )
 
-DASHBOARDS: tuple[models.Dashboard, ...] = (_STUDIES, _STUDY, _LIVE, _POOLS, _OPERATOR)
+DASHBOARDS: tuple[models.Dashboard, ...] = (_ALL_BENCHMARKS, _ONE_BENCHMARK, _LIVE, _POOLS, _OPERATOR)

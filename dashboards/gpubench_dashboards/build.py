@@ -80,7 +80,7 @@ def over_time(
     from_zero: bool = True,
 ) -> timeseries.Panel:
     """Lines over time."""
-    panel = _asking(timeseries.Panel(), title, question, queries, unit, in_range=True, from_zero=from_zero)
+    panel = _asking(timeseries.Panel(), title, question, queries, unit, from_zero=from_zero)
     panel.draw_style(styles.GraphDrawStyle.LINE).line_width(1).fill_opacity(30 if stacked else 0)
     panel.show_points(styles.VisibilityMode.AUTO).span_nulls(False).legend(_LEGEND).tooltip(_TOOLTIP)
     mode = styles.StackingMode.NORMAL if stacked else styles.StackingMode.NONE
@@ -91,11 +91,11 @@ def over_number(
     title: str, question: str, queries: Queries, unit: Unit, *, x_field: str, units: Mapping[str, Unit] | None = None
 ) -> trend.Panel:
     """Lines over the query of that name."""
-    panel = _asking(trend.Panel(), title, question, queries, unit, as_table=True)
+    panel = _asking(trend.Panel(), title, question, queries, unit, units=units)
     panel.draw_style(styles.GraphDrawStyle.LINE).line_width(2).fill_opacity(0).point_size(7)
     panel.show_points(styles.VisibilityMode.ALWAYS).x_field(x_field).legend(_LEGEND).tooltip(_TOOLTIP)
     ascending = {"fields": {}, "sort": [{"field": x_field, "desc": False}]}
-    return _joined(_with_units(panel, units), queries, ()).with_transformation(_step("sortBy", ascending))
+    return _joined(panel, queries, ()).with_transformation(_step("sortBy", ascending))
 
 
 def rows(
@@ -110,9 +110,9 @@ def rows(
     height: int = 8,
 ) -> table.Panel:
     """A table of these labels and the values of the queries; the link leads from the last of the labels."""
-    panel = _asking(table.Panel(), title, question, queries, Unit.NUMBER, as_table=True).span(width).height(height)
-    panel.show_header(True).cell_height(styles.TableCellHeight.SM)
-    _joined(_with_units(panel, units), queries, columns)
+    panel = _asking(table.Panel(), title, question, queries, Unit.NUMBER, units=units)
+    panel.span(width).height(height).show_header(True).cell_height(styles.TableCellHeight.SM)
+    _joined(panel, queries, columns)
     if link:
         links = models.DynamicConfigValue(id_val="links", value=[{"title": "Look closer", "url": link}])
         panel.override_by_name(columns[-1], [links])
@@ -126,42 +126,36 @@ def _asking(
     queries: Queries,
     unit: Unit,
     *,
-    in_range: bool = False,
-    as_table: bool = False,
     from_zero: bool = True,
+    units: Mapping[str, Unit] | None = None,
 ) -> _Panel:
     panel.title(title).description(question).datasource(_SOURCE).unit(UNITS[unit]).span(12).height(8)
     if from_zero and unit in _FROM_ZERO:
         panel.min(0)
+    as_table = isinstance(panel, table.Panel | trend.Panel)
     for letter, (name, expression) in zip(string.ascii_uppercase, queries.items(), strict=False):
         target = prometheus.Dataquery().ref_id(letter).datasource(_SOURCE).expr(expression).legend_format(name)
         target.editor_mode(QueryEditorMode.CODE)
         target.format(PromQueryFormat.TABLE if as_table else PromQueryFormat.TIME_SERIES)
-        panel.with_target(target.range() if in_range else target.instant())
-    return panel
-
-
-def _with_units(panel: _Panel, units: Mapping[str, Unit] | None) -> _Panel:
-    for name, unit in (units or {}).items():
-        panel.override_by_name(name, [models.DynamicConfigValue(id_val="unit", value=UNITS[unit])])
+        panel.with_target(target.range() if isinstance(panel, timeseries.Panel) else target.instant())
+    for name, of_field in (units or {}).items():
+        panel.override_by_name(name, [models.DynamicConfigValue(id_val="unit", value=UNITS[of_field])])
     return panel
 
 
 def _joined(panel: _Panel, queries: Queries, columns: tuple[str, ...]) -> _Panel:
     """One table of all queries, without the columns that Grafana adds."""
-    several = len(queries) > 1
-    values: list[str] = (
-        [f"Value #{letter}" for letter in string.ascii_uppercase[: len(queries)]] if several else ["Value"]
-    )
+    letters = string.ascii_uppercase[: len(queries)]
+    several = len(letters) > 1
+    values: list[str] = [f"Value #{letter}" for letter in letters] if several else ["Value"]
     shown = [*columns, *values]
     order = {name: at for at, name in enumerate(shown)}
     renamed = dict(zip(values, queries, strict=True))
     if several:
         panel.with_transformation(_step("merge", {}))
     panel.with_transformation(_step("filterFieldsByName", {"include": {"names": shown}}))
-    return panel.with_transformation(
-        _step("organize", {"indexByName": order, "renameByName": renamed, "excludeByName": {}})
-    )
+    ordered = {"indexByName": order, "renameByName": renamed, "excludeByName": {}}
+    return panel.with_transformation(_step("organize", ordered))
 
 
 def _step(name: str, options: object) -> models.DataTransformerConfig:

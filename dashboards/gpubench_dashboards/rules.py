@@ -13,7 +13,7 @@ from typing import NamedTuple
 from gpubench import metrics
 from gpubench.metrics import Metric
 
-STUDY = ("namespace", "benchmark")
+BENCHMARK = ("namespace", "benchmark")
 POINT = metrics.POINT_LABELS
 #: The attempt whose ranks train together.
 GANG = ("namespace", "benchmark", "pool", "trial", "attempt")
@@ -42,18 +42,25 @@ def labels(*names: str) -> str:
     return ", ".join(names)
 
 
-def equals(label: str, value: str) -> str:
-    """A matcher."""
-    return f'{label}="{value}"'
-
-
-def gauge(metric: Metric, *by: str, where: str = "") -> str:
-    """A gauge of the operator, once, whichever replica exports it."""
-    selector = f"{metric.name}{{{where}}}" if where else metric.name
+def gauge(metric: Metric, *by: str, where: str = "", **equal: str) -> str:
+    """A gauge of the operator, once, whichever replica exports it; `equal` has labels with their values."""
+    matchers = ", ".join(filter(None, (where, *(f'{label}="{value}"' for label, value in equal.items()))))
+    selector = f"{metric.name}{{{matchers}}}" if matchers else metric.name
     return f"max by ({labels(*by)}) ({selector})"
 
 
-_STUDY, _POINT, _GANG, _RANK = (labels(*names) for names in (STUDY, POINT, GANG, RANK))
+class Gauges(NamedTuple):
+    """Gauges of one kind of thing: the labels that identify it, and which of these things are asked for."""
+
+    labels: tuple[str, ...]
+    where: str
+
+    def __call__(self, metric: Metric, *by: str, **equal: str) -> str:
+        """One of them, by further labels too."""
+        return gauge(metric, *self.labels, *by, where=self.where, **equal)
+
+
+_BENCHMARK, _POINT, _GANG, _RANK = (labels(*names) for names in (BENCHMARK, POINT, GANG, RANK))
 _THROUGHPUT = "point:gpubench_throughput_samples_per_second:max"
 _PER_WORKER = "point:gpubench_throughput_samples_per_second:per_worker"
 _BASE = "point:gpubench_throughput_samples_per_second:per_worker_of_base"
@@ -74,14 +81,14 @@ def _efficiency(kind: str, batch: str) -> str:
     beside = labels(*_LINE, batch, "baseline_workers", "baseline_pool")
     base = f'label_replace({_BASE}, "baseline_pool", "$1", "pool", "(.*)")'
     base = f'label_replace({base}, "baseline_workers", "$1", "workers", "(.*)")'
-    line = gauge(metrics.EFFICIENCY, *POINT, *SCALING, where=equals("scaling", kind))
+    line = gauge(metrics.EFFICIENCY, *POINT, *SCALING, scaling=kind)
     own = f"({line} * 0 + on ({_POINT}) group_left () {_PER_WORKER})"
     return f"{own}\n/ on ({beside}) group_left ()\nmax by ({beside}) ({base})"
 
 
 def _node_seconds(where: str) -> str:
-    of_studies = gauge(metrics.NODE_SECONDS, *STUDY, "pool", "capacity_type", "use", where=where)
-    return f"sum by (pool, capacity_type) ({of_studies})"
+    of_benchmarks = gauge(metrics.NODE_SECONDS, *BENCHMARK, "pool", "capacity_type", "use", where=where)
+    return f"sum by (pool, capacity_type) ({of_benchmarks})"
 
 
 RULES: tuple[Rule, ...] = (
@@ -96,15 +103,15 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "study:gpubench_trials:finished_ratio",
-        f"{gauge(metrics.TRIALS, *STUDY, where=equals('state', 'finished'))} / on ({_STUDY}) "
-        f"(sum by ({_STUDY}) ({gauge(metrics.TRIALS, *STUDY, 'state')}) > 0)",
-        STUDY,
+        f"{gauge(metrics.TRIALS, *BENCHMARK, state='finished')} / on ({_BENCHMARK}) "
+        f"(sum by ({_BENCHMARK}) ({gauge(metrics.TRIALS, *BENCHMARK, 'state')}) > 0)",
+        BENCHMARK,
     ),
     Rule(
         "study:gpubench_spent:of_budget_ratio",
-        f"{gauge(metrics.SPENT, *STUDY, 'currency')} / on ({_STUDY}, currency) "
-        f"{gauge(metrics.BUDGET, *STUDY, 'currency')}",
-        (*STUDY, "currency"),
+        f"{gauge(metrics.SPENT, *BENCHMARK, 'currency')} / on ({_BENCHMARK}, currency) "
+        f"{gauge(metrics.BUDGET, *BENCHMARK, 'currency')}",
+        (*BENCHMARK, "currency"),
     ),
     # Attempts on a pool that were interrupted in the last hour, of all benchmarks.
     Rule(

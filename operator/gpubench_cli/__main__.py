@@ -5,7 +5,6 @@ Results go to standard output, everything else to standard error. Exit codes: 0 
 a place that does not answer, 128 and a signal's number when stopped by it. No traceback for any of these.
 """
 
-import argparse
 import importlib
 import os
 import signal
@@ -13,85 +12,113 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpubench_cli import distribution
+import click
+from click.shell_completion import CompletionItem
 
-try:
-    from gpubench_cli import terminal
-    from gpubench_cluster import kube
-except ImportError as error:
-    if (shadow := distribution.foreign()) is None:
-        raise
-    raise SystemExit(f"gpubench: {shadow}") from error
+from gpubench_cli import terminal
+from gpubench_cluster import kube
 
-#: The commands in the order of `gpubench --help`, and the function of each that adds its arguments.
+#: The commands in the order of `gpubench --help`: where each is, and what it is for.
 _COMMANDS = {
-    "run": "run.add_to",
-    "plan": "plan.add_to",
-    "validate": "plan.add_validate_to",
-    "pools": "cluster.add_pools_to",
-    "show": "show.add_to",
-    "explain": "explain.add_to",
-    "advise": "explain.add_advise_to",
-    "report": "report.add_to",
-    "compare": "compare.add_to",
-    "reprice": "explain.add_reprice_to",
-    "verify": "verify.add_to",
-    "export": "results.add_export_to",
-    "import": "import_study.add_to",
-    "watch": "show.add_watch_to",
-    "history": "schedule.add_to",
-    "drill": "cluster.add_drill_to",
-    "workloads": "workloads.add_to",
-    "self-check": "run.add_self_check_to",
-    "doctor": "cluster.add_doctor_to",
-    "version": "distribution.add_to",
+    "run": ("run.run", "run a study on this machine, without a cluster"),
+    "plan": ("plan.plan", "show what a study or a schedule would run, in which order, for how long"),
+    "validate": (
+        "plan.validate",
+        "check files of GpuPools, GpuBenchmarks and GpuBenchmarkSchedules as an API server would",
+    ),
+    "pools": ("cluster.pools", "propose GpuPools from the nodes of the current cluster"),
+    "show": ("show.show", "show results, from the cluster or from results folders"),
+    "explain": ("explain.explain", "the formula and the inputs of a point's figures"),
+    "advise": ("explain.advise", "which pool, how many workers, at what cost, and how sure"),
+    "report": ("report.report", "write a report: one HTML file, and Markdown"),
+    "compare": ("compare.compare", "compare two studies, or points of one: ratio, interval, verdict"),
+    "reprice": ("explain.reprice", "what a study costs at other prices; runs nothing"),
+    "verify": ("verify.verify", "check results folders: every checksum, and every figure computed again"),
+    "export": ("results.run_export", "write a study of the cluster into a results folder"),
+    "import": ("import_study.run_import", "make a results folder of published figures, or of your own from before"),
+    "watch": ("show.watch", "follow a study in the cluster until it has finished"),
+    "history": ("schedule.run_history", "the runs of a schedule over time, and what became slower"),
+    "drill": ("cluster.drill", "interrupt a study in the cluster on purpose, to see how it recovers"),
+    "workloads": ("workloads.list_or_explain", "list the workloads, or explain one"),
+    "self-check": ("run.self_check", "whether the clock is fine enough here, and what measuring itself costs"),
+    "doctor": ("cluster.doctor", "whether the current cluster can run studies, and what to do where not"),
 }
 
 _PLUGIN = "kubectl-gpubench"
+_COMPLETION = "_GPUBENCH_COMPLETE"  # set by the shell's script
+
+
+class _Commands(click.Group):
+    """Loads the command that is typed, and no other: together they take seconds."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Their names."""
+        del ctx
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of a name; None where there is none."""
+        del ctx
+        if cmd_name not in _COMMANDS:
+            return None
+        module, _, function = _COMMANDS[cmd_name][0].partition(".")
+        command: click.Command = getattr(importlib.import_module(f"gpubench_cli.{module}"), function)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list in the help."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, about) for name, (_, about) in _COMMANDS.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The names that begin so."""
+        found = [CompletionItem(name, help=_COMMANDS[name][1]) for name in _COMMANDS if name.startswith(incomplete)]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
+
+
+@click.group(
+    cls=_Commands,
+    help="GPU benchmarks: which GPU, how many, what does it cost, and how sure are you.",
+    epilog="Exit codes: 0 done, 1 the study failed or a record does not hold, 2 bad input or no cluster.",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+)
+@click.version_option(package_name="gpubench", message="gpubench %(version)s")
+def gpubench() -> None:
+    """All commands."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Parse, do, and end with the code that says how."""
-    program = _program()
-    arguments = sys.argv[1:] if arguments is None else arguments
-    chosen = _parser(program, arguments).parse_args(arguments)
+    """Parse, do, and return the code that says how."""
+    if _COMPLETION in os.environ:
+        gpubench.main(prog_name="gpubench", complete_var=_COMPLETION)
+    program = "kubectl gpubench" if Path(sys.argv[0]).name == _PLUGIN else "gpubench"
+    code = terminal.EXIT_BAD_INPUT
     try:
-        return int(chosen.command(chosen))
-    except terminal.Refusal as error:
-        for sentence in error.sentences:
-            terminal.tell(f"{program}: {sentence}")
-        return terminal.EXIT_BAD_INPUT
+        # Not gpubench.main(): it has codes of its own for a signal and for a reader that has gone.
+        with gpubench.make_context(program, list(sys.argv[1:] if arguments is None else arguments)) as context:
+            code = int(gpubench.invoke(context))
+    except click.exceptions.Exit as ended:  # --help and --version
+        code = ended.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+    except click.UsageError as error:
+        path = program if error.ctx is None else error.ctx.command_path
+        terminal.tell(f"{path}: {error.format_message().removesuffix('.')}: see {path} --help")
+    except terminal.CliError as error:
+        for message in error.messages:
+            terminal.tell(f"{program}: {message}")
     except kube.ApiError as error:
         terminal.tell(f"{program}: {error}")
-        return terminal.EXIT_BAD_INPUT
     except terminal.Stopped as error:
-        return error.exit_code
+        code = error.exit_code
     except KeyboardInterrupt:
-        return terminal.EXIT_SIGNAL + signal.SIGINT
+        code = terminal.EXIT_SIGNAL + signal.SIGINT
     except BrokenPipeError:
         # Whoever read has seen enough (`| head`); the interpreter must not complain about it when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return terminal.EXIT_SIGNAL + signal.SIGPIPE
-
-
-def _parser(program: str, arguments: Sequence[str]) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog=program,
-        description="GPU benchmarks: which GPU, how many, what does it cost, and how sure are you.",
-        epilog="Exit codes: 0 done, 1 the study failed or a record does not hold, 2 bad input or no cluster.",
-    )
-    parser.add_argument("--version", action="version", version=f"gpubench {distribution.version()}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    # Only the command that is typed is loaded: together they take seconds.
-    typed = [_COMMANDS[first] for first in arguments[:1] if first in _COMMANDS]
-    for place in typed or _COMMANDS.values():
-        module, _, add_to = place.partition(".")
-        getattr(importlib.import_module(f"gpubench_cli.{module}"), add_to)(commands)
-    return parser
-
-
-def _program() -> str:
-    return "kubectl gpubench" if Path(sys.argv[0]).name == _PLUGIN else "gpubench"
+        code = terminal.EXIT_SIGNAL + signal.SIGPIPE
+    return code
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ Must not happen: a write but of `spec.drill` (reviews of permissions are kept no
 that does nothing and says nothing.
 """
 
-import argparse
 import asyncio
 import contextlib
 import email.utils
@@ -22,6 +21,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Se
 from pathlib import Path
 from typing import Any, TypeVar
 
+import click
 import yaml
 
 from gpubench import names, permissions
@@ -34,8 +34,8 @@ from gpubench.api.pool import CapacityType, GpuPool
 from gpubench.sanitize import one_line
 from gpubench.scheduler import conditions
 from gpubench.units import duration_seconds, epoch_seconds
-from gpubench_cli import distribution, results, terminal
-from gpubench_cli.terminal import Refusal
+from gpubench_cli import options, results, terminal
+from gpubench_cli.terminal import CliError
 from gpubench_cluster import kube
 
 _REQUEST_SECONDS = 30.0
@@ -119,6 +119,11 @@ class Cluster:
         )
         return found
 
+    def items(self, path: str, *, what: str, **query: str) -> list[dict[str, Any]]:
+        """What a list has, by its path."""
+        found: list[dict[str, Any]] = self.get(path, what=what, **query)["items"]
+        return found
+
     def version(self) -> tuple[dict[str, Any], float]:
         """What the API server says of itself, and what time it has there: its Leases are by that clock."""
         answer = self._run(self._api.ask("get", "version", "/version", absent=()), what="the version")
@@ -173,7 +178,7 @@ def _pool(item: Mapping[str, Any]) -> GpuPool:
     try:
         return validate.load_pool(item)
     except validate.InvalidObject as error:
-        raise Refusal(
+        raise CliError(
             f"{names.POOL_KIND} {error.name} of the cluster cannot be read by this gpubench: {error.problems[0]}"
         ) from error
 
@@ -182,6 +187,10 @@ def _pool(item: Mapping[str, Any]) -> GpuPool:
 
 
 _OPERATOR = "gpubench-system/gpubench-operator"
+_DAEMONS = "/apis/apps/v1/daemonsets"
+_SLICES = "/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices"
+_DNS = {"labelSelector": "kubernetes.io/service-name=kube-dns"}
+_CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 _CHARTS_OWN = "app.kubernetes.io/name=gpubench,app.kubernetes.io/component=operator"
 _RUN_STUDIES = (
     *((verb, names.GROUP, names.BENCHMARK_PLURAL) for verb in ("create", "get", "list", "watch", "patch", "delete")),
@@ -213,31 +222,23 @@ class _Installed:
         self.serves = self.serves or (None,)
 
 
-def add_doctor_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """The command's arguments."""
-    parser = commands.add_parser(
-        "doctor",
-        help="whether the current cluster can run studies, and what to do where not",
-        description="Look at the current cluster: API server, CRDs, permissions, operator, GPUs, pools, network, DNS, "
-        "storage. Each line is ok, a warning, or failed, and says what to do. Nothing is written to the cluster.",
-        epilog="Exit codes: 0 nothing failed, 1 something did, 2 the cluster cannot be asked.",
-    )
-    parser.add_argument("-n", "--namespace", help="namespace of your studies; the kubeconfig's by default")
-    parser.add_argument(
-        "--operator",
-        metavar="NAMESPACE/NAME",
-        help=f"Lease and ServiceAccount of the operator; those of the chart's Deployment by default, else {_OPERATOR}",
-    )
-    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="text by default")
-    parser.set_defaults(command=doctor)
+@click.command("doctor", epilog="Exit codes: 0 nothing failed, 1 something did, 2 the cluster cannot be asked.")
+@click.option("-n", "--namespace", help="namespace of your studies; the kubeconfig's by default")
+@click.option(
+    "--operator",
+    metavar="NAMESPACE/NAME",
+    help=f"Lease and ServiceAccount of the operator; those of the chart's Deployment by default, else {_OPERATOR}",
+)
+@options.output("text", "json")
+def doctor(namespace: str | None, operator: str | None, output: str) -> int:
+    """Check the current cluster: API server, CRDs, permissions, operator, GPUs, pools, network, DNS, storage.
 
-
-def doctor(arguments: argparse.Namespace) -> int:
-    """Ask, judge, print."""
-    with connect(arguments.namespace) as place:
-        findings = list(examine(place, operator=arguments.operator))
-    if arguments.output == "json":
-        terminal.write(json.dumps([finding.to_wire() for finding in findings], indent=2, ensure_ascii=False))
+    Each line is ok, a warning, or failed, and says what to do. Nothing is written to the cluster.
+    """
+    with connect(namespace) as place:
+        findings = list(examine(place, operator=operator))
+    if output == "json":
+        terminal.write_document([finding.to_wire() for finding in findings])
     else:
         terminal.write("\n".join(_lines(findings, host=place.host)))
     failed = any(finding.state is State.FAILED for finding in findings)
@@ -251,24 +252,31 @@ def examine(place: Cluster, *, operator: str | None = None) -> Iterator[Finding]
         yield Finding(area="this program", state=State.WARNING, says="shadowed", remedy=shadow)
     yield preflight.api_server(version)
     for kind in schema.KINDS:
-        yield from _told(f"CRD {kind.kind}", functools.partial(_definition, place, kind))
+        yield from _asked(f"CRD {kind.kind}", functools.partial(_definition, place, kind))
     installed = _installed(place, given=operator)
-    yield from _told("your permissions", lambda: [_person(place)])
-    yield from _told("operator", lambda: [_operator(place, installed, now=now)])
-    yield from _told("operator's permissions", lambda: [_rights(place, installed)])
+    yield from _asked("your permissions", lambda: [_person(place)])
+    yield from _asked("operator", lambda: [_operator(place, installed, now=now)])
+    yield from _asked("operator's permissions", lambda: [_rights(place, installed)])
     nodes: list[Mapping[str, Any]] = []
-    yield from _told("nodes", lambda: _devices(place, nodes))
+    yield from _asked("nodes", lambda: _devices(place, nodes))
     pools: list[GpuPool] = []
-    yield from _told("pools", lambda: list(_read_pools(place, pools)))
+    yield from _asked("pools", lambda: list(_read_pools(place, pools)))
     for pool in pools:
         yield preflight.pool(pool, nodes)
-    yield from preflight.images(_images(pools, default=installed.image), nodes)
-    yield from _told("NetworkPolicy", lambda: [preflight.network(_daemons(place), nodes)])
-    yield from _told("DNS", lambda: [preflight.dns(_endpoints(place))])
-    yield from _told("storage", lambda: [preflight.storage(_storage_classes(place))])
+    wanted = {
+        f"pool {pool.name}": pool.spec.template.image or installed.image
+        for pool in pools
+        if pool.spec.measured_by is None
+    }
+    yield from preflight.images(wanted, nodes)
+    yield from _asked("NetworkPolicy", lambda: [preflight.network(place.items(_DAEMONS, what="DaemonSets"), nodes)])
+    yield from _asked(
+        "DNS", lambda: [preflight.dns(place.items(_SLICES, what="EndpointSlices of kube-system", **_DNS))]
+    )
+    yield from _asked("storage", lambda: [preflight.storage(place.items(_CLASSES, what="StorageClasses"))])
 
 
-def _told(area: str, ask: Callable[[], Iterable[Finding]]) -> Iterable[Finding]:
+def _asked(area: str, ask: Callable[[], Iterable[Finding]]) -> Iterable[Finding]:
     """What was found, or that it could not be asked."""
     try:
         return tuple(ask())
@@ -293,7 +301,7 @@ def _devices(place: Cluster, nodes: list[Mapping[str, Any]]) -> Iterator[Finding
 
 def _installed(place: Cluster, *, given: str | None) -> _Installed:
     try:
-        found = place.get("/apis/apps/v1/deployments", what="Deployments", labelSelector=_CHARTS_OWN)["items"]
+        found = place.items("/apis/apps/v1/deployments", what="Deployments", labelSelector=_CHARTS_OWN)
     except kube.ApiError:  # whoever may not see it can say where it is
         found = []
     return _Installed(found[0] if found else None, given=given)
@@ -361,7 +369,7 @@ def _review(verb: str, group: str, resource: str, *, namespace: str | None) -> d
 
 def _read_pools(place: Cluster, pools: list[GpuPool]) -> Iterator[Finding]:
     """Fills in those that can be read, and says which cannot, or that there are none."""
-    listed = place.get(f"/apis/{names.API_VERSION}/{names.POOL_PLURAL}", what=f"{names.POOL_KIND}s")["items"]
+    listed = place.items(f"/apis/{names.API_VERSION}/{names.POOL_PLURAL}", what=f"{names.POOL_KIND}s")
     for item in listed:
         try:
             pools.append(validate.load_pool(item))
@@ -375,29 +383,6 @@ def _read_pools(place: Cluster, pools: list[GpuPool]) -> Iterator[Finding]:
             says=f"there is no {names.POOL_KIND}",
             remedy="gpubench pools discover proposes them from the nodes; or take one of jobs/examples/pools",
         )
-
-
-def _images(pools: Sequence[GpuPool], *, default: str) -> dict[str, str]:
-    """By whom each image is wanted; a study may name another one."""
-    return {f"pool {pool.name}": pool.spec.template.image or default for pool in pools if pool.spec.measured_by is None}
-
-
-def _daemons(place: Cluster) -> Sequence[Mapping[str, Any]]:
-    found: list[dict[str, Any]] = place.get("/apis/apps/v1/daemonsets", what="DaemonSets")["items"]
-    return found
-
-
-def _endpoints(place: Cluster) -> Sequence[Mapping[str, Any]]:
-    path = "/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices"
-    found: list[dict[str, Any]] = place.get(
-        path, what="EndpointSlices of kube-system", labelSelector="kubernetes.io/service-name=kube-dns"
-    )["items"]
-    return found
-
-
-def _storage_classes(place: Cluster) -> Sequence[Mapping[str, Any]]:
-    found: list[dict[str, Any]] = place.get("/apis/storage.k8s.io/v1/storageclasses", what="StorageClasses")["items"]
-    return found
 
 
 def _lines(findings: Sequence[Finding], *, host: str) -> Iterator[str]:
@@ -444,40 +429,33 @@ _OWNERSHIP = """\
 """
 
 
-def add_pools_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """The command's arguments."""
-    parser = commands.add_parser(
-        "pools",
-        help="propose GpuPools from the nodes of the current cluster",
-        description="GpuPools of a cluster.",
-    )
-    discover = parser.add_subparsers(title="commands", metavar="COMMAND", required=True).add_parser(
-        "discover",
-        help="propose GpuPools from the nodes of the current cluster",
-        description="Propose a GpuPool for each kind of nodes of the current cluster, from their labels, taints and "
-        "resources, as YAML on standard output. Nothing is written to the cluster. Prices are for you to fill in.",
-    )
-    discover.add_argument(
-        "--nodes",
-        metavar="FILE",
-        help="nodes from a file in place of a cluster: what `kubectl get nodes -o json` has written; - is standard "
-        "input",
-    )
-    discover.add_argument("--cpu", action="store_true", help="pools of nodes without GPUs, too, where there are GPUs")
-    discover.add_argument("--all", action="store_true", help="pools also of nodes that are in a GpuPool already")
-    discover.set_defaults(command=discover_pools)
+@click.group("pools", help="GpuPools of a cluster.")
+def pools() -> None:
+    """Commands about GpuPools."""
 
 
-def discover_pools(arguments: argparse.Namespace) -> int:
-    """Look, propose, print."""
-    nodes, existing = _listed(arguments.nodes) if arguments.nodes is not None else _of_cluster(every=arguments.all)
-    found = proposals.proposals(nodes, existing=existing, processors=arguments.cpu)
-    for sentence in found.left_out:
-        terminal.tell(f"left out: {one_line(sentence)}")
+@pools.command("discover")
+@click.option(
+    "--nodes",
+    metavar="FILE",
+    help="nodes from a file in place of a cluster: what `kubectl get nodes -o json` has written; - is standard input",
+)
+@click.option("--cpu", is_flag=True, help="pools of nodes without GPUs, too, where there are GPUs")
+@click.option("--all", "every", is_flag=True, help="pools also of nodes that are in a GpuPool already")
+def discover(nodes: str | None, cpu: bool, every: bool) -> int:
+    """Propose GpuPools from the nodes of the current cluster.
+
+    One for each kind of nodes, from their labels, taints and resources, as YAML on standard output. Nothing is written
+    to the cluster. Prices are for you to fill in.
+    """
+    listed, existing = (_listed(nodes), ()) if nodes is not None else _of_cluster(every=every)
+    found = proposals.proposals(listed, existing=existing, processors=cpu)
+    for message in found.left_out:
+        terminal.tell(f"left out: {one_line(message)}")
     if not found.pools:
-        raise Refusal(
-            f"none of the {len(nodes)} nodes suggests a {names.POOL_KIND}: where nodes come only when a pod asks for "
-            "them, write the pool by hand (examples: jobs/examples/pools)"
+        raise CliError(
+            f"none of the {len(listed)} nodes suggests a {names.POOL_KIND}: where nodes come only when a pod asks for "
+            "them, write the pool by hand (examples: jobs/studies/pools)"
         )
     terminal.write("".join(_commented(_HEAD)) + "---\n" + "---\n".join(map(proposal_document, found.pools)))
     return terminal.EXIT_DONE
@@ -525,25 +503,25 @@ def _of_cluster(*, every: bool) -> tuple[Sequence[Mapping[str, Any]], tuple[GpuP
             return nodes, ()
         try:
             return nodes, place.pools()
-        except (Refusal, kube.PermanentError):  # gpubench is not installed there yet, or this version cannot read them
+        except (CliError, kube.PermanentError):  # gpubench is not installed there yet, or this version cannot read them
             return nodes, ()
 
 
-def _listed(source: str) -> tuple[Sequence[Mapping[str, Any]], tuple[GpuPool, ...]]:
+def _listed(source: str) -> Sequence[Mapping[str, Any]]:
     """The nodes in a file of kubectl's, JSON or YAML."""
     try:
         text = sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")
         listed = json.loads(text) if text.lstrip().startswith("{") else yaml.safe_load(text)
     except OSError as error:
-        raise Refusal(f"{source}: the file cannot be read: {error.strerror}") from error
+        raise CliError(f"{source}: the file cannot be read: {error.strerror}") from error
     except (ValueError, yaml.YAMLError, RecursionError) as error:
-        raise Refusal(
+        raise CliError(
             f"{source}: this is neither JSON nor YAML: give what `kubectl get nodes -o json` wrote"
         ) from error
     items = listed.get("items") if isinstance(listed, dict) else None
     if not isinstance(items, list) or not all(map(_is_node, items)):
-        raise Refusal(f"{source}: this is no list of nodes: give what `kubectl get nodes -o json` wrote")
-    return items, ()
+        raise CliError(f"{source}: this is no list of nodes: give what `kubectl get nodes -o json` wrote")
+    return items
 
 
 def _is_node(item: object) -> bool:
@@ -559,86 +537,79 @@ def _is_node(item: object) -> bool:
 # --- gpubench drill ---------------------------------------------------------------------------------------------------
 
 
-def add_drill_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """The command's arguments."""
-    parser = commands.add_parser(
-        "drill",
-        help="interrupt a study in the cluster on purpose, to see how it recovers",
-        description="Let the operator evict a pod of each attempt of a study once it has run for a while. These "
-        "interruptions are counted by themselves (status.attempts.drilled), and no figure of a pool's is made of them.",
-    )
-    parser.add_argument("name", metavar="NAME", help="a GpuBenchmark that has not finished")
-    switch = parser.add_mutually_exclusive_group(required=True)
-    switch.add_argument(
-        "--every",
-        metavar="DURATION",
-        help="evict one pod when all pods of an attempt have run for so long, such as 90s",
-    )
-    switch.add_argument("--stop", action="store_true", help="interrupt no further attempt")
-    parser.add_argument(
-        "--times",
-        type=int,
-        metavar="NUMBER",
-        help="attempts to interrupt at most, those of before included; "
-        f"{Drill.model_fields['times'].default} by default",
-    )
-    parser.add_argument(
-        "--drain",
-        metavar="DURATION",
-        help="cordon the pod's node before, so that it takes no new pods for so long, such as 60s",
-    )
-    parser.add_argument("-n", "--namespace", help="namespace in the cluster; the kubeconfig's by default")
-    parser.set_defaults(command=drill_benchmark)
+@click.command("drill")
+@click.argument("name", metavar="NAME", help="a GpuBenchmark that has not finished")
+@click.option(
+    "--every", metavar="DURATION", help="evict one pod when all pods of an attempt have run for so long, such as 90s"
+)
+@click.option("--stop", is_flag=True, help="interrupt no further attempt")
+@click.option(
+    "--times",
+    type=int,
+    metavar="NUMBER",
+    help=f"attempts to interrupt at most, those of before included; {Drill.model_fields['times'].default} by default",
+)
+@click.option(
+    "--drain",
+    metavar="DURATION",
+    help="cordon the pod's node before, so that it takes no new pods for so long, such as 60s",
+)
+@options.namespace
+def drill(
+    *, name: str, every: str | None, stop: bool, times: int | None, drain: str | None, namespace: str | None
+) -> int:
+    """Let the operator evict a pod of each attempt of a study once it has run for a while.
 
-
-def drill_benchmark(arguments: argparse.Namespace) -> int:
-    """Look at the study, change its drill, say what will be."""
-    if arguments.stop and (arguments.times is not None or arguments.drain is not None):
-        given = "--times" if arguments.times is not None else "--drain"
-        raise Refusal(f"{given} says how to interrupt, and --stop ends that: leave out one of the two")
-    with connect(arguments.namespace) as place:
-        body = place.benchmark(arguments.name)
-        if arguments.stop:
-            place.set_drill(arguments.name, None)
-            terminal.write(f"{arguments.name} is interrupted no more")
+    These interruptions are counted by themselves (status.attempts.drilled), and no figure of a pool's is made of them.
+    """
+    if (every is not None) == stop:
+        raise click.UsageError("give one of --every DURATION, such as 90s, and --stop")
+    if stop and (times is not None or drain is not None):
+        given = "--times" if times is not None else "--drain"
+        raise CliError(f"{given} says how to interrupt, and --stop ends that: leave out one of the two")
+    with connect(namespace) as place:
+        body = place.benchmark(name)
+        if stop:
+            place.set_drill(name, None)
+            terminal.write(f"{name} is interrupted no more")
             return terminal.EXIT_DONE
-        wanted = {"every": arguments.every} | ({} if arguments.times is None else {"times": arguments.times})
-        wanted |= {} if arguments.drain is None else {"kind": "Drain", "cordonFor": arguments.drain}
-        drill = asked_drill(body, wanted, name=arguments.name)
-        done = _refuse_what_does_nothing(body, drill, name=arguments.name)
-        place.set_drill(arguments.name, drill.to_wire())
-    node = f", its node cordoned for {drill.cordon_for}" if drill.kind == "Drain" else ""
+        wanted = {"every": every} | ({} if times is None else {"times": times})
+        wanted |= {} if drain is None else {"kind": "Drain", "cordonFor": drain}
+        asked = asked_drill(body, wanted, name=name)
+        done = _refuse_what_does_nothing(body, asked, name=name)
+        place.set_drill(name, asked.to_wire())
+    node = f", its node cordoned for {asked.cordon_for}" if asked.kind == "Drain" else ""
     terminal.write(
-        f"{arguments.name}: one pod of each attempt is evicted when all of its pods have run for {drill.every}{node}, "
-        f"of {drill.times} attempts at most ({done} so far)"
+        f"{name}: one pod of each attempt is evicted when all of its pods have run for {asked.every}{node}, "
+        f"of {asked.times} attempts at most ({done} so far)"
     )
-    for sentence in _cautions(body, drill, name=arguments.name):
-        terminal.tell(f"warning: {sentence}")
+    for message in _cautions(body, asked, name=name):
+        terminal.tell(f"warning: {message}")
     return terminal.EXIT_DONE
 
 
 def asked_drill(body: Mapping[str, Any], wanted: Mapping[str, Any], *, name: str) -> Drill:
-    """The drill as the API server would take it; Refusal with its sentence where it would not."""
+    """The drill as the API server would take it; CliError with its sentence where it would not."""
     document = {**body, "spec": {**(body.get("spec") or {}), "drill": dict(wanted)}}
     try:
         drill = validate.load_benchmark(document).spec.drill
     except validate.InvalidObject as error:
         ours = [problem for problem in error.problems if problem.field.startswith("spec.drill")]
         if not ours:
-            raise Refusal(f"{name} cannot be read by this gpubench: {error.problems[0]}") from error
-        raise Refusal(str(ours[0])) from error
+            raise CliError(f"{name} cannot be read by this gpubench: {error.problems[0]}") from error
+        raise CliError(str(ours[0])) from error
     assert drill is not None  # it stands in the document
     return drill
 
 
 def _refuse_what_does_nothing(body: Mapping[str, Any], drill: Drill, *, name: str) -> int:
-    """Attempts that were interrupted so far; Refusal where no further one can be."""
+    """Attempts that were interrupted so far; CliError where no further one can be."""
     status = results.read_status(body.get("status"), name=name)
     if conditions.holds(status.conditions, conditions.FINISHED):
-        raise Refusal(f"{name} has finished: there is nothing left to interrupt")
+        raise CliError(f"{name} has finished: there is nothing left to interrupt")
     done = 0 if status.attempts is None else status.attempts.drilled
     if done >= drill.times:
-        raise Refusal(f"{done} attempts of {name} were interrupted already: give --times more than {done}")
+        raise CliError(f"{done} attempts of {name} were interrupted already: give --times more than {done}")
     return done
 
 

@@ -2,35 +2,34 @@
 """`gpubench compare A B`: two studies, or points of one, against each other: ratio, interval, verdict in words.
 
 Points are compared that are equal in everything but the pool, or but what --by names. Must not happen: figures of
-different work beside each other; where nothing is comparable, one sentence says what differs.
+different work beside each other; where nothing is comparable, one message says what differs.
 """
 
-import argparse
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+import click
 
 from gpubench import records
 from gpubench.analysis import pairs
 from gpubench.analysis.pairs import Compared, Side
 from gpubench.records import Environment
 from gpubench.report import tables
-from gpubench.stats import compare, intervals
-from gpubench_cli import results, show, terminal
-from gpubench_cli.terminal import Refusal
+from gpubench.stats import compare as statistics
+from gpubench.stats import intervals
+from gpubench.units import counted
+from gpubench_cli import options, results, terminal
+from gpubench_cli.results import Place
+from gpubench_cli.terminal import CliError
 
-_DESCRIPTION = """\
-Compare two studies (benchmarks of the cluster, or results folders), or points of one study.
-
-Points are compared that are equal in everything but the pool; a point that both studies have
-is compared with itself. The second of two is B: "B is 12–19 % faster (95 %)".
-"""
 _EPILOG = f"""\
+\b
 A NAME may choose points:   quickstart:workers=2,pool=local-cpu
 Fields for that:            {", ".join(pairs.FIELDS)}
 Fields for --by:            {", ".join(pairs.FREE_FIELDS)}
 
+\b
   gpubench compare monday tuesday                the same points on two days, or on two pools
   gpubench compare monday tuesday --by variant   points that differ in pool or variant
   gpubench compare monday --by pool              the pools of one study against its first
@@ -44,58 +43,71 @@ class _Found(NamedTuple):
 
     side: Side
     source: str
-    records: Mapping[str, Environment]  # the full ones, by environment: a results folder has them
+    records: Mapping[str, Environment]  # the full ones, by environment
 
 
-def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """The command's arguments."""
-    parser = commands.add_parser(
-        "compare",
-        help="compare two studies, or points of one: ratio, interval, verdict",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("names", nargs="+", metavar="NAME", help="a GpuBenchmark or a results folder, one or two")
-    parser.add_argument(
-        "--by", type=_fields, default=(), metavar="FIELD,...", help="what may differ; needed within one study"
-    )
-    parser.add_argument(
-        "--tolerance",
-        type=_share,
-        default=compare.TOLERANCE,
-        metavar="SHARE",
-        help=f"the largest difference that is as good as none; {compare.TOLERANCE} by default",
-    )
-    parser.add_argument("-n", "--namespace", help="namespace in the cluster; the kubeconfig's by default")
-    parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="table by default")
-    parser.set_defaults(command=run)
+def _fields(text: str) -> tuple[str, ...]:
+    fields = tuple(text.split(","))
+    for field in fields:
+        if field not in pairs.FREE_FIELDS:
+            raise click.BadParameter(f"{field!r} is none of {', '.join(pairs.FREE_FIELDS)}")
+    return fields
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Find, pair, compare, show."""
-    found = [_find(name, namespace=arguments.namespace) for name in arguments.names]
+def _share(text: str | float) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < 1:
+        raise click.BadParameter(f"{text!r} is no share from 0 up to 1, such as 0.02 for 2 %")
+    return share
+
+
+@click.command("compare", epilog=_EPILOG)
+@click.argument(
+    "names", metavar="NAME...", nargs=-1, required=True, help="a GpuBenchmark or a results folder, one or two"
+)
+@click.option("--by", type=_fields, metavar="FIELD,...", help="what may differ; needed within one study")
+@click.option(
+    "--tolerance",
+    type=_share,
+    default=statistics.TOLERANCE,
+    metavar="SHARE",
+    help=f"the largest difference that is as good as none; {statistics.TOLERANCE} by default",
+)
+@options.namespace
+@options.output("table", "json")
+def compare(
+    names: tuple[str, ...], by: tuple[str, ...] | None, tolerance: float, namespace: str | None, output: str
+) -> int:
+    """Compare two studies (benchmarks of the cluster, or results folders), or points of one study.
+
+    Points are compared that are equal in everything but the pool; a point that both studies have is compared with
+    itself. The second of two is B: "B is 12–19 % faster (95 %)".
+    """
+    free = by or ()
+    found = [_find(name, namespace=namespace) for name in names]
     match found:
         case [one]:
             a = b = one
-            by = arguments.by
-            paired = _within(one.side, by)
+            paired = _within(one.side, free)
         case [a, b]:
-            by = tuple(dict.fromkeys(("pool", *arguments.by)))
-            paired = _across(a.side, b.side, by)
+            free = tuple(dict.fromkeys(("pool", *free)))
+            paired = _across(a.side, b.side, free)
         case _:
-            raise Refusal(f"{len(found)} studies are given, and two are compared: name two, or one with --by")
-    judged = [pairs.compared(a.side, b.side, pair, tolerance=arguments.tolerance) for pair in paired]
+            raise CliError(f"{len(found)} studies are given, and two are compared: name two, or one with --by")
+    judged = [pairs.compared(a.side, b.side, pair, tolerance=tolerance) for pair in paired]
     differing = [pairs.differing(one.a, one.b, a.side.environments, b.side.environments) for one in judged]
-    if arguments.output == "json":
-        terminal.write(json.dumps(_document(a, b, judged, differing, arguments), indent=2, ensure_ascii=False))
+    if output == "json":
+        terminal.write_document(_document(a, b, judged, differing, tolerance=tolerance))
         return terminal.EXIT_DONE
-    for letter, study in (("A", a), ("B", b)) if a is not b else (("", a),):
-        terminal.write(f"{letter}{': ' if letter else ''}{study.side.name} ({study.source})")
+    for letter, study in (("A: ", a), ("B: ", b)) if a is not b else (("", a),):
+        terminal.write(f"{letter}{study.side.name} ({study.source})")
     terminal.write("")
     notes = [f"Of A and B {sentence}." for sentence in dict.fromkeys(differing) if sentence is not None]
     notes += dict.fromkeys(note for one in judged if (note := _beside_the_key(one, a, b)) is not None)
-    terminal.print_table(tables.compared(judged, by=by, notes=[*notes, *_left_out(a.side, b.side, judged)]))
+    terminal.print_table(tables.compared(judged, by=free, notes=[*notes, *_left_out(a.side, b.side, judged)]))
     return terminal.EXIT_DONE
 
 
@@ -107,14 +119,21 @@ def side_of_folder(path: Path) -> Side:
 
 def _find(text: str, *, namespace: str | None) -> _Found:
     name, selection = _selected(text)
-    shown = show.find(name, namespace=namespace, with_spec=False)
-    path = Path(name)
-    if results.is_results_folder(path):
-        side = side_of_folder(path)
-    else:
-        side = pairs.of_spec(shown.name, results.read_spec(shown.spec, name=name), shown.full())
-    records = results.read_ledger(path).environment_by_key() if results.is_results_folder(path) else {}
-    return _Found(_chosen(side, selection, text=text), shown.source, records)
+    found = results.located(name, namespace=namespace, in_folder=_in_folder, in_cluster=_in_cluster)
+    chosen = pairs.chosen(found.side, selection)
+    if selection and not chosen.results:
+        raise CliError(f"{text}: {found.side.name} has no such point: `gpubench show` lists those that it has")
+    return found._replace(side=chosen)
+
+
+def _in_folder(path: Path) -> _Found:
+    return _Found(side_of_folder(path), str(path), results.read_ledger(path).environment_by_key())
+
+
+def _in_cluster(place: Place, name: str) -> _Found:
+    body = place.benchmark(name)
+    spec = results.read_spec(body.get("spec"), name=name)
+    return _Found(pairs.of_spec(name, spec, results.status_of(place, name, body)), f"namespace {place.namespace}", {})
 
 
 def _selected(text: str) -> tuple[str, dict[str, str]]:
@@ -126,25 +145,18 @@ def _selected(text: str) -> tuple[str, dict[str, str]]:
     for part in listed.split(","):
         field, equals, value = part.partition("=")
         if field not in pairs.FIELDS or not equals or not value:
-            raise Refusal(
+            raise CliError(
                 f"{text}: {part!r} chooses no points: write FIELD=VALUE with one of {', '.join(pairs.FIELDS)}"
             )
         selection[field] = value
     return name, selection
 
 
-def _chosen(side: Side, selection: Mapping[str, str], *, text: str) -> Side:
-    chosen = pairs.chosen(side, selection)
-    if selection and not chosen.results:
-        raise Refusal(f"{text}: {side.name} has no such point: `gpubench show` lists those that it has")
-    return chosen
-
-
 def _across(a: Side, b: Side, by: Sequence[str]) -> tuple[pairs.Pair, ...]:
     if found := pairs.across(a, b, by=by):
         return found
     _refuse_unmeasured(a, b)
-    raise Refusal(
+    raise CliError(
         f"{a.name} and {b.name} have no points that differ in {' and '.join(by)} only: the most alike differ in "
         f"{pairs.nearest(a, b, by=by)}; name what may differ with --by, or choose others"
     )
@@ -152,11 +164,11 @@ def _across(a: Side, b: Side, by: Sequence[str]) -> tuple[pairs.Pair, ...]:
 
 def _within(side: Side, by: Sequence[str]) -> tuple[pairs.Pair, ...]:
     if not by:
-        raise Refusal(f"one study is given: name a second one, or say with --by in what points of {side.name} differ")
+        raise CliError(f"one study is given: name a second one, or say with --by in what points of {side.name} differ")
     if found := pairs.within(side, by=by):
         return found
     _refuse_unmeasured(side)
-    raise Refusal(
+    raise CliError(
         f"{side.name} has no two measured points that differ in {' and '.join(by)} only: name other fields with --by"
     )
 
@@ -164,7 +176,7 @@ def _within(side: Side, by: Sequence[str]) -> tuple[pairs.Pair, ...]:
 def _refuse_unmeasured(*sides: Side) -> None:
     for side in sides:
         if all(pairs.quantity(point) is None for point in side.results):
-            raise Refusal(f"{side.name} has no measured point to compare: `gpubench show` says how it stands")
+            raise CliError(f"{side.name} has no measured point to compare: `gpubench show` says how it stands")
 
 
 def _beside_the_key(one: Compared, a: _Found, b: _Found) -> str | None:
@@ -178,51 +190,28 @@ def _beside_the_key(one: Compared, a: _Found, b: _Found) -> str | None:
 
 def _left_out(a: Side, b: Side, judged: Sequence[Compared]) -> list[str]:
     """How many points were not compared, and why."""
-    sentences = []
+    messages = []
     used = {id(point) for one in judged for point in (one.a, one.b)}
     for side in (a, b) if a is not b else (a,):
         rest = [point for point in side.results if id(point) not in used]
         blank = sum(pairs.quantity(point) is None for point in rest)
         if len(rest) > blank:
-            count = len(rest) - blank
-            sentences.append(f"{side.name}: {_points(count)} without a counterpart, not compared.")
+            messages.append(f"{side.name}: {counted(len(rest) - blank, 'point')} without a counterpart, not compared.")
         if blank:
-            sentences.append(f"{side.name}: {_points(blank)} without figures of their own, not compared.")
-    return sentences
-
-
-def _points(count: int) -> str:
-    return "1 point" if count == 1 else f"{count} points"
+            messages.append(f"{side.name}: {counted(blank, 'point')} without figures of their own, not compared.")
+    return messages
 
 
 def _document(
-    a: _Found, b: _Found, judged: Sequence[Compared], differing: Sequence[str | None], arguments: argparse.Namespace
+    a: _Found, b: _Found, judged: Sequence[Compared], differing: Sequence[str | None], *, tolerance: float
 ) -> dict[str, object]:
     return {
         "a": {"name": a.side.name, "source": a.source},
         "b": {"name": b.side.name, "source": b.source},
         "confidence": intervals.CONFIDENCE,
-        "tolerance": arguments.tolerance,
+        "tolerance": tolerance,
         "pairs": [
             {**one.to_wire(), "environments": "equal" if sentence is None else sentence}
             for one, sentence in zip(judged, differing, strict=True)
         ],
     }
-
-
-def _fields(text: str) -> tuple[str, ...]:
-    fields = tuple(text.split(","))
-    for field in fields:
-        if field not in pairs.FREE_FIELDS:
-            raise argparse.ArgumentTypeError(f"{field!r} is none of {', '.join(pairs.FREE_FIELDS)}")
-    return fields
-
-
-def _share(text: str) -> float:
-    try:
-        share = float(text)
-    except ValueError:
-        share = -1.0
-    if not 0 <= share < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no share from 0 up to 1, such as 0.02 for 2 %")
-    return share

@@ -25,7 +25,7 @@ from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.pool import GpuPool
 from gpubench.api.schedule import GpuBenchmarkScheduleSpec
 from gpubench.schedule import cron
-from gpubench_cli.terminal import Refusal
+from gpubench_cli.terminal import CliError
 
 # --- YAML with its lines ----------------------------------------------------------------------------------------------
 
@@ -73,9 +73,9 @@ def read_yaml(path: Path) -> list[Document]:
             if content is not None:
                 documents.append(Document(source=str(path), root=root, content=content))
     except yaml.MarkedYAMLError as error:
-        raise Refusal(_marked(path, error)) from error
+        raise CliError(_marked(path, error)) from error
     except yaml.YAMLError as error:
-        raise Refusal(f"{path}: this is not YAML: {' '.join(str(error).split())}") from error
+        raise CliError(f"{path}: this is not YAML: {' '.join(str(error).split())}") from error
     finally:
         loader.dispose()
     return documents
@@ -85,11 +85,11 @@ def _file_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
-        raise Refusal(f"{path}: there is no such file") from error
+        raise CliError(f"{path}: there is no such file") from error
     except UnicodeDecodeError as error:
-        raise Refusal(f"{path}: this is not a text file in UTF-8 (byte {error.start})") from error
+        raise CliError(f"{path}: this is not a text file in UTF-8 (byte {error.start})") from error
     except OSError as error:
-        raise Refusal(f"{path}: the file cannot be read: {error.strerror}") from error
+        raise CliError(f"{path}: the file cannot be read: {error.strerror}") from error
 
 
 def _marked(path: Path, error: yaml.MarkedYAMLError) -> str:
@@ -197,7 +197,7 @@ class ConfigMap:
 
 
 def _read_config_map(document: Document) -> ConfigMap:
-    """The ConfigMap of a document, or a Refusal with everything that is wrong with it."""
+    """The ConfigMap of a document, or a CliError with everything that is wrong with it."""
     content: dict[str, Any] = document.content
     problems = [
         _problem(document, (field,), "unknown field: remove it") for field in content if field not in _CONFIG_MAP_FIELDS
@@ -222,7 +222,7 @@ def _read_config_map(document: Document) -> ConfigMap:
             else:
                 files[str(key)] = found
     if problems:
-        raise Refusal(*problems)
+        raise CliError(*problems)
     return ConfigMap(name=str(name), files=tuple(files.items()))
 
 
@@ -239,8 +239,8 @@ def _binary(value: object) -> bytes | None:
         return None
 
 
-def _problem(document: Document, path: FieldPath, sentence: str) -> str:
-    return f"{document.at(path)}: {'.'.join(map(str, path))}: {sentence}"
+def _problem(document: Document, path: FieldPath, message: str) -> str:
+    return f"{document.at(path)}: {'.'.join(map(str, path))}: {message}"
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -300,60 +300,69 @@ class StudyFile:
         if self.benchmarks or not found:
             return None
         if len(found) > 1:
-            raise Refusal(f"{self.path}: there are several schedules: choose one with --name ({', '.join(found)})")
+            raise CliError(f"{self.path}: there are several schedules: choose one with --name ({', '.join(found)})")
         return self.schedules[0]
 
     def benchmark(self, name: str | None) -> Benchmark:
-        """The one that is meant; Refusal with the choice where that is not clear."""
+        """The one that is meant; CliError with the choice where that is not clear."""
         found = {benchmark.name: benchmark for benchmark in self.benchmarks}
         listed = ", ".join(found)
         if not found:
             there = f", but {names.SCHEDULE_KIND} {self.schedules[0].name}" if self.schedules else ""
-            raise Refusal(f"{self.path}: there is no {names.BENCHMARK_KIND} in this file{there}")
+            raise CliError(f"{self.path}: there is no {names.BENCHMARK_KIND} in this file{there}")
         if name is None and len(found) > 1:
-            raise Refusal(f"{self.path}: there are several benchmarks: choose one with --name ({listed})")
+            raise CliError(f"{self.path}: there are several benchmarks: choose one with --name ({listed})")
         if name is not None and name not in found:
-            raise Refusal(f"{self.path}: there is no benchmark {name!r} in this file, but {listed}")
+            raise CliError(f"{self.path}: there is no benchmark {name!r} in this file, but {listed}")
         return found[name] if name is not None else self.benchmarks[0]
 
 
 def read(path: Path) -> StudyFile:
-    """A study file, or a Refusal with what is wrong in it, line by line."""
+    """A study file, or a CliError with what is wrong in it, line by line."""
     documents = read_yaml(path)
     if not documents:
-        raise Refusal(f"{path}: the file is empty: write a {names.BENCHMARK_KIND} and its {names.POOL_KIND}s")
+        raise CliError(f"{path}: the file is empty: write a {names.BENCHMARK_KIND} and its {names.POOL_KIND}s")
     problems: list[str] = []
-    pools: list[tuple[GpuPool, Document]] = []
+    pools: list[GpuPool] = []
     benchmarks: list[Benchmark] = []
     schedules: list[Schedule] = []
-    found_maps: list[tuple[ConfigMap, Document]] = []
+    config_maps: list[ConfigMap] = []
+    first: dict[tuple[str, str], Document] = {}
     for document in documents:
         try:
-            match _kind(document):
+            match kind := _kind(document):
                 case names.POOL_KIND:
-                    pools.append((validate.load_pool(document.content), document))
+                    pools.append(validate.load_pool(document.content))
+                    name = pools[-1].name
                 case names.BENCHMARK_KIND:
-                    benchmarks.append(_benchmark(document))
+                    loaded = validate.load_benchmark(document.content)
+                    benchmarks.append(Benchmark(name=loaded.name, spec=loaded.spec, document=document))
+                    name = loaded.name
                 case names.SCHEDULE_KIND:
                     schedules.append(_schedule(document))
-                case "ConfigMap":
-                    found_maps.append((_read_config_map(document), document))
+                    name = schedules[-1].name
+                case _:
+                    config_maps.append(_read_config_map(document))
+                    name = config_maps[-1].name
         except validate.InvalidObject as error:
-            problems += [_problem_text(document, problem) for problem in error.problems]
-        except Refusal as error:
-            problems += error.sentences
-    problems += _given_twice((pool.name, document) for pool, document in pools)
-    problems += _given_twice((benchmark.name, benchmark.document) for benchmark in benchmarks)
-    problems += _given_twice((schedule.name, schedule.document) for schedule in schedules)
-    problems += _given_twice((config_map.name, document) for config_map, document in found_maps)
+            problems += [f"{document.at(problem.path)}: {problem}" for problem in error.problems]
+        except CliError as error:
+            problems += error.messages
+        else:
+            before = first.setdefault((kind, name), document)
+            if before is not document:
+                problems.append(
+                    f"{document.at(('metadata', 'name'))}: metadata.name: {name!r} is already the name of the object "
+                    f"that begins in line {before.line()}: choose another one"
+                )
     if problems:
-        raise Refusal(*_shortened(problems))
+        raise CliError(*_shortened(problems))
     return StudyFile(
         path=path,
-        pools=tuple(pool for pool, _ in pools),
+        pools=tuple(pools),
         benchmarks=tuple(benchmarks),
         schedules=tuple(schedules),
-        config_maps=tuple(config_map for config_map, _ in found_maps),
+        config_maps=tuple(config_maps),
     )
 
 
@@ -364,71 +373,50 @@ def missing_pools(benchmark: Benchmark, pools: Iterable[GpuPool]) -> tuple[str, 
 
 
 def refuse_missing_pools(benchmark: Benchmark, pools: Sequence[GpuPool]) -> None:
-    """Refusal where a pool is named that nobody has given."""
+    """CliError where a pool is named that nobody has given."""
+    missing = missing_pools(benchmark, pools)
     known = ", ".join(pool.name for pool in pools) or "none"
-    sentences = [
+    problems = [
         f"{benchmark.at('sweep', index, 'pools', position)}: {benchmark.field}.sweep[{index}].pools: there is no "
         f"{names.POOL_KIND} {pool!r} here (there is {known}): add it to the file, or give its file with --pools"
         for index, block in enumerate(benchmark.spec.sweep)
         for position, pool in enumerate(block.pools)
-        if pool in missing_pools(benchmark, pools)
+        if pool in missing
     ]
-    if sentences:
-        raise Refusal(*_shortened(sentences))
-
-
-def _benchmark(document: Document) -> Benchmark:
-    loaded = validate.load_benchmark(document.content)
-    return Benchmark(name=loaded.name, spec=loaded.spec, document=document)
+    if problems:
+        raise CliError(*_shortened(problems))
 
 
 def _schedule(document: Document) -> Schedule:
-    """The schedule of a document; Refusal, too, where the operator would take it and never run it."""
+    """The schedule of a document; CliError, too, where the operator would take it and never run it."""
     loaded = validate.load_schedule(document.content)
     try:
         cron.timetable(loaded.spec.schedule, time_zone=loaded.spec.time_zone)
     except cron.InvalidSchedule as error:
         field = "timeZone" if str(error).startswith("spec.timeZone") else "schedule"
-        raise Refusal(f"{document.at(('spec', field))}: {error}") from error
+        raise CliError(f"{document.at(('spec', field))}: {error}") from error
     return Schedule(name=loaded.name, spec=loaded.spec, document=document)
 
 
 def _kind(document: Document) -> str:
-    """The kind of a document that is one of ours; Refusal of every other."""
+    """The kind of a document that is one of ours; CliError of every other."""
     content = document.content
     if not isinstance(content, dict):
-        raise Refusal(f"{document.at()}: this is no Kubernetes object: it needs apiVersion, kind, metadata and spec")
+        raise CliError(f"{document.at()}: this is no Kubernetes object: it needs apiVersion, kind, metadata and spec")
     kind, version = content.get("kind"), content.get("apiVersion")
     if (kind, version) == (CONFIG_MAP_KIND, CONFIG_MAP_VERSION):
         return CONFIG_MAP_KIND
     if kind not in (names.POOL_KIND, names.BENCHMARK_KIND, names.SCHEDULE_KIND):
         found = f"kind {kind!r}" if kind is not None else "no kind"
-        raise Refusal(
+        raise CliError(
             f"{document.at(('kind',))}: {found}: a study file holds {names.BENCHMARK_KIND}, {names.POOL_KIND}, "
             f"{names.SCHEDULE_KIND} and {CONFIG_MAP_KIND} only"
         )
     if version != names.API_VERSION:
-        raise Refusal(
+        raise CliError(
             f"{document.at(('apiVersion',))}: apiVersion is {version!r}: this gpubench reads {names.API_VERSION}"
         )
     return str(kind)
-
-
-def _problem_text(document: Document, problem: validate.Problem) -> str:
-    return f"{document.at(problem.path)}: {problem}"
-
-
-def _given_twice(named: Iterable[tuple[str, Document]]) -> list[str]:
-    first: dict[str, Document] = {}
-    problems = []
-    for name, document in named:
-        if name in first:
-            problems.append(
-                f"{document.at(('metadata', 'name'))}: metadata.name: {name!r} is already the name of the object that "
-                f"begins in line {first[name].line()}: choose another one"
-            )
-        first.setdefault(name, document)
-    return problems
 
 
 def _shortened(problems: Sequence[str]) -> list[str]:

@@ -20,21 +20,20 @@ Must not happen: a folder that does not say whose figures it has; a column that 
 row is passed over, or given to a point that it may not mean.
 """
 
-import argparse
 import csv
 import time
 import uuid
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import NamedTuple
 
+import click
 from pydantic import ValidationError
 
 from gpubench.analysis import analyze
 from gpubench.analysis import status as statuses
 from gpubench.api.benchmark import POINTS_MAX
-from gpubench.api.benchmark_status import FullStatus
 from gpubench.api.measuring import Mode
 from gpubench.plan import expand
 from gpubench.plan.expand import freeze
@@ -43,9 +42,9 @@ from gpubench.scheduler import account, step
 from gpubench.scheduler.ledger import Ledger
 from gpubench.scheduler.observed import Observed
 from gpubench.units import rfc3339
-from gpubench_cli import documents, results, run, show, terminal
+from gpubench_cli import documents, options, results, run, show, terminal
 from gpubench_cli.results import ResultsFolder, Summary
-from gpubench_cli.terminal import Refusal
+from gpubench_cli.terminal import CliError
 
 # --- rows of a file ---------------------------------------------------------------------------------------------------
 
@@ -61,66 +60,51 @@ class Row(NamedTuple):
     cells: Mapping[str, str]
 
 
-class Rows(NamedTuple):
-    """A file."""
-
-    path: Path
-    headings: Mapping[str, str]
-    rows: Sequence[Row]
-
-
-def read_rows(path: Path, *, columns: Collection[str]) -> Rows:
-    """The rows of a file with no other columns than these."""
+def read_rows(path: Path) -> tuple[dict[str, str], list[Row]]:
+    """What the comments of a file say by their heading, and its rows."""
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except OSError as error:
-        raise Refusal(f"{path}: {error.strerror}") from error
+        raise CliError(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise Refusal(f"{path}: it is no text in UTF-8: save it as CSV in UTF-8") from error
-    numbered = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
-    tables = [(number, line) for number, line in numbered if not line.startswith("#")]
-    if not tables:
-        raise Refusal(f"{path}: there are no rows: the first one names the columns ({', '.join(columns)})")
-    (first, header), *rest = tables
-    titles = _cells(header, place=f"{path}:{first}")
-    _refuse_columns(titles, columns, place=f"{path}:{first}")
-    return Rows(
-        path=path,
-        headings=_headings(line for _, line in numbered if line.startswith("#")),
-        rows=[_row(line, titles, place=f"{path}:{number}") for number, line in rest],
-    )
+        raise CliError(f"{path}: it is no text in UTF-8: save it as CSV in UTF-8") from error
+    headings: dict[str, str] = {}
+    titles: list[str] | None = None
+    rows: list[Row] = []
+    for number, line in enumerate(lines, start=1):
+        place = f"{path}:{number}"
+        if line.startswith("#"):
+            name, colon, text = line.lstrip("# ").partition(":")
+            if colon and name.strip().lower() in HEADINGS:
+                headings.setdefault(name.strip().lower(), text.strip())
+        elif line.strip():
+            cells = _cells(line, place=place)
+            if titles is None:
+                titles = cells
+                _refuse_columns(titles, place=place)
+            elif len(cells) > len(titles):
+                raise CliError(f"{place}: it has {len(cells)} cells, and the first row names {len(titles)} columns")
+            else:
+                rows.append(Row(place, {title: cell for title, cell in zip(titles, cells, strict=False) if cell}))
+    if titles is None:
+        raise CliError(f"{path}: there are no rows: the first one names the columns ({', '.join(COLUMNS)})")
+    return headings, rows
 
 
-def _headings(comments: Iterable[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for line in comments:
-        name, colon, text = line.lstrip("# ").partition(":")
-        if colon and name.strip().lower() in HEADINGS:
-            found.setdefault(name.strip().lower(), text.strip())
-    return found
-
-
-def _refuse_columns(titles: Sequence[str], columns: Collection[str], *, place: str) -> None:
+def _refuse_columns(titles: Sequence[str], *, place: str) -> None:
     for title in titles:
-        if title not in columns:
-            raise Refusal(f"{place}: {title!r} is no column of this file: it may have {', '.join(columns)}")
+        if title not in COLUMNS:
+            raise CliError(f"{place}: {title!r} is no column of this file: it may have {', '.join(COLUMNS)}")
     twice = sorted({title for title in titles if titles.count(title) > 1})
     if twice:
-        raise Refusal(f"{place}: the column {twice[0]} stands there twice: remove one of both")
-
-
-def _row(line: str, titles: Sequence[str], *, place: str) -> Row:
-    cells = _cells(line, place=place)
-    if len(cells) > len(titles):
-        raise Refusal(f"{place}: it has {len(cells)} cells, and the first row names {len(titles)} columns")
-    return Row(place=place, cells={title: cell for title, cell in zip(titles, cells, strict=False) if cell})
+        raise CliError(f"{place}: the column {twice[0]} stands there twice: remove one of both")
 
 
 def _cells(line: str, *, place: str) -> list[str]:
     try:
         return [cell.strip() for cell in next(csv.reader([line], strict=True))]
     except csv.Error as error:
-        raise Refusal(f"{place}: it cannot be read as CSV: {error}") from error
+        raise CliError(f"{place}: it cannot be read as CSV: {error}") from error
 
 
 # --- what rows say of points ------------------------------------------------------------------------------------------
@@ -143,47 +127,39 @@ COLUMNS = (*KEY, "repeat", *OF_A_RUN, *OF_A_POINT)
 _SECONDS_PER_HOUR = 3600
 
 
-class _Placed(NamedTuple):
-    """A row and the index of its point."""
-
-    row: Row
-    point: int
-
-
 def imported(plan: Plan, measurements: Path) -> Imported:
     """Everything that the file says of the points of a study. `plan` is the study's, as it would be run."""
-    read = read_rows(measurements, columns=COLUMNS)
-    missing = [name for name in HEADINGS if not read.headings.get(name)]
+    headings, rows = read_rows(measurements)
+    missing = [name for name in HEADINGS if not headings.get(name)]
     if missing:
-        raise Refusal(
+        raise CliError(
             f"{measurements}: nobody would know whose figures these are: write a line `# {missing[0]}: ...` above the "
             "rows"
         )
-    if not read.rows:
-        raise Refusal(f"{measurements}: there is no row below the columns: write one for each repeat of each point")
+    if not rows:
+        raise CliError(f"{measurements}: there is no row below the columns: write one for each repeat of each point")
     added: dict[tuple[int, str], int] = {}
-    placed = [_Placed(row, _place(plan, row, added)) for row in read.rows]
+    by_point: dict[int, list[Row]] = {}
+    for row in rows:
+        by_point.setdefault(_place(plan, row, added), []).append(row)
     if len(plan.points) + len(added) > POINTS_MAX:
         total = len(plan.points) + len(added)
-        raise Refusal(
+        raise CliError(
             f"{measurements}: with the variants of its own there are {total} points; {POINTS_MAX} are the most"
         )
-    by_point: dict[int, list[Row]] = {}
-    for row, point in placed:
-        by_point.setdefault(point, []).append(row)
     try:
         return Imported.model_validate(
             {
-                **{name: read.headings[name] for name in HEADINGS},
+                **{name: headings[name] for name in HEADINGS},
                 "added": tuple(AddedPoint(like=like, variant=variant) for like, variant in added),
-                "points": tuple(_point(plan, index, rows) for index, rows in sorted(by_point.items())),
+                "points": tuple(_point(plan, index, found) for index, found in sorted(by_point.items())),
             }
         )
     except ValidationError as error:
         first = error.errors()[0]
         name = first["loc"][0]
         remedy = ": write a day, a month or a year, such as 2018-02" if name == "published" else ""
-        raise Refusal(f"{measurements}: {name}: {first['msg']}{remedy}") from error
+        raise CliError(f"{measurements}: {name}: {first['msg']}{remedy}") from error
 
 
 # --- which point ------------------------------------------------------------------------------------------------------
@@ -201,7 +177,7 @@ def _place(plan: Plan, row: Row, added: dict[tuple[int, str], int]) -> int:
 def _found(points: Sequence[Point], row: Row) -> int:
     """The one point that agrees with the fields that a row names."""
     named = {name: text for name in KEY if (text := row.cells.get(name))}
-    agreeing = [index for index, point in enumerate(points) if _agrees(point, named)]
+    agreeing = [index for index, point in enumerate(points) if named.items() <= _texts(point).items()]
     plain = [index for index in agreeing if points[index].key.variant is None]
     if len(agreeing) > 1 and "variant" not in named and len(plain) == 1:
         return plain[0]
@@ -209,16 +185,11 @@ def _found(points: Sequence[Point], row: Row) -> int:
         return agreeing[0]
     listed = ", ".join(f"{name} {text}" for name, text in named.items()) or "nothing"
     if not agreeing:
-        raise Refusal(f"{row.place}: the study has no point with {listed}: `gpubench plan` lists those that it has")
+        raise CliError(f"{row.place}: the study has no point with {listed}: `gpubench plan` lists those that it has")
     unlike = [name for name in KEY if len({_texts(points[index])[name] for index in agreeing}) > 1]
-    raise Refusal(
+    raise CliError(
         f"{row.place}: {len(agreeing)} points of the study have {listed}: name {' or '.join(unlike)} in a column, too"
     )
-
-
-def _agrees(point: Point, named: Mapping[str, str]) -> bool:
-    texts = _texts(point)
-    return all(texts[name] == text for name, text in named.items())
 
 
 def _texts(point: Point) -> dict[str, str]:
@@ -245,7 +216,7 @@ def _point(plan: Plan, index: int, rows: Sequence[Row]) -> ImportedPoint:
     for row in rows:
         repeat = _whole(row, "repeat") if "repeat" in row.cells else len(repeats) + 1
         if repeat in repeats:
-            raise Refusal(f"{row.place}: repeat {repeat} of this point stands in {repeats[repeat].place}, too")
+            raise CliError(f"{row.place}: repeat {repeat} of this point stands in {repeats[repeat].place}, too")
         repeats[repeat] = row
     ordered = [repeats[repeat] for repeat in sorted(repeats)]
     like = plan.points[index] if index < len(plan.points) else None
@@ -260,7 +231,7 @@ def _point(plan: Plan, index: int, rows: Sequence[Row]) -> ImportedPoint:
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(step) for step in first["loc"])
-        raise Refusal(f"{ordered[0].place}: {name}: {first['msg']}") from error
+        raise CliError(f"{ordered[0].place}: {name}: {first['msg']}") from error
 
 
 def _run(plan: Plan, row: Row, point: Point | None) -> ImportedRun | None:
@@ -270,21 +241,21 @@ def _run(plan: Plan, row: Row, point: Point | None) -> ImportedRun | None:
         return None
     if "hours" in found:
         if "seconds" in found:
-            raise Refusal(f"{row.place}: it has seconds and hours: leave one of both out")
+            raise CliError(f"{row.place}: it has seconds and hours: leave one of both out")
         found["seconds"] = found.pop("hours") * _SECONDS_PER_HOUR
     if plan.mode is not Mode.TRAINING and (of_training := [name for name in found if name in _OF_TRAINING]):
-        raise Refusal(
+        raise CliError(
             f"{row.place}: {of_training[0]} is a figure of whole epochs, and the study has measure.mode Throughput: "
             "set Training, or leave the column out"
         )
     if "seconds" in found and point is not None and point.key.epochs is None:
-        raise Refusal(f"{row.place}: seconds of how many epochs? Set epochs in the study's sweep")
+        raise CliError(f"{row.place}: seconds of how many epochs? Set epochs in the study's sweep")
     try:
         return ImportedRun.model_validate({name: float(value) for name, value in found.items()})
     except ValidationError as error:
         first = error.errors()[0]
         name = str(first["loc"][0])
-        raise Refusal(f"{row.place}: {name} is {found[name]}: {first['msg']}") from error
+        raise CliError(f"{row.place}: {name} is {found[name]}: {first['msg']}") from error
 
 
 _OF_TRAINING = ("seconds", "first_epoch_seconds", "evaluation_seconds", "training_loss", "accuracy")
@@ -296,11 +267,11 @@ def _speed(plan: Plan, index: int, rows: Sequence[Row]) -> ImportedSpeed | None:
         return None
     place = rows[0].place
     if times is None or pool is None:
-        raise Refusal(f"{place}: times_as_fast and as_pool belong together: say as what it is so fast")
+        raise CliError(f"{place}: times_as_fast and as_pool belong together: say as what it is so fast")
     if Decimal(times) <= 0:
-        raise Refusal(f"{place}: times_as_fast is {times}: write a number above 0")
+        raise CliError(f"{place}: times_as_fast is {times}: write a number above 0")
     if index >= len(plan.points):
-        raise Refusal(f"{place}: times_as_fast of a variant that the study does not have says nothing: leave it out")
+        raise CliError(f"{place}: times_as_fast of a variant that the study does not have says nothing: leave it out")
     return ImportedSpeed(times=times, over=_same_on(pool, plan.points, index, place=place))
 
 
@@ -319,16 +290,16 @@ def _same_on(pool: str, points: Sequence[Point], index: int, *, place: str) -> i
     if len(found) > 1:
         found = [other for other in found if points[other].key.workers == of.key.workers]
     if len(found) != 1:
-        raise Refusal(f"{place}: {len(found)} points of the study train the same with pool {pool}, and one is meant")
+        raise CliError(f"{place}: {len(found)} points of the study train the same with pool {pool}, and one is meant")
     return found[0]
 
 
 def _one(rows: Sequence[Row], column: str, *, number: bool = True) -> str | None:
-    """What the rows of a point say of all of it; Refusal where they say two things."""
+    """What the rows of a point say of all of it; CliError where they say two things."""
     found = {row.cells[column]: row for row in rows if column in row.cells}
     if len(found) > 1:
         places = " and ".join(row.place for row in found.values())
-        raise Refusal(f"{places}: {column} is a figure of the point, and is {' and '.join(found)}: give it once")
+        raise CliError(f"{places}: {column} is a figure of the point, and is {' and '.join(found)}: give it once")
     if not found:
         return None
     ((text, row),) = found.items()
@@ -344,7 +315,7 @@ def _number(row: Row, column: str) -> Decimal:
     except InvalidOperation:
         value = Decimal("NaN")
     if not value.is_finite() or value < 0:
-        raise Refusal(
+        raise CliError(
             f"{row.place}: {column} is {text!r}: write a number such as 273 or 0.94, with a point and no unit; leave "
             "the cell empty where nobody knows it"
         )
@@ -354,30 +325,29 @@ def _number(row: Row, column: str) -> Decimal:
 def _whole(row: Row, column: str) -> int:
     value = _number(row, column)
     if value != value.to_integral_value():
-        raise Refusal(f"{row.place}: {column} is {row.cells[column]}: write a whole number")
+        raise CliError(f"{row.place}: {column} is {row.cells[column]}: write a whole number")
     return int(value)
 
 
 # --- gpubench import --------------------------------------------------------------------------------------------------
 
 
-_DESCRIPTION = """\
-Make a results folder of figures that were measured elsewhere: of a publication, or of a study of
-your own from before gpubench. Each row of MEASUREMENTS.csv is one run of one point of the study.
-"""
 _EPILOG = f"""\
+\b
 Lines above the rows say whose figures they are:
   # publisher: RaRe Technologies
   # source: Table 1 of the post
   # published: 2018-02
-Columns that find the point (as many as tell it apart):
-  {", ".join(KEY)}
-Columns of one run, repeat by repeat (accuracy and gpu_utilization are shares, 0.82 for 82 %):
-  repeat, {", ".join(OF_A_RUN)}
-Columns of the point:
-  {", ".join(OF_A_POINT)}
+
+Columns that find the point (as many as tell it apart): {", ".join(KEY)}.
+
+Columns of one run, repeat by repeat: repeat, {", ".join(OF_A_RUN)}. Shares such as accuracy are 0.82 for 82 %.
+
+Columns of the point: {", ".join(OF_A_POINT)}.
+
 What nobody knows is left empty. A variant that the study does not have adds a point.
 
+\b
   gpubench import jobs/studies/keras-2017.yaml jobs/studies/published/keras-2017.csv --out keras-2017
   gpubench show keras-2017
   gpubench compare keras-2017 results/keras-2017-20261101T100000Z
@@ -386,40 +356,37 @@ Exit codes: 0 imported, 2 bad input.
 """
 
 
-def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """The command's arguments."""
-    parser = commands.add_parser(
-        "import",
-        help="make a results folder of published figures, or of your own from before",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("study", type=Path, metavar="STUDY.yaml", help="the study that asks for these points")
-    parser.add_argument("measurements", type=Path, metavar="MEASUREMENTS.csv", help="what was measured")
-    parser.add_argument("--pools", type=Path, metavar="FILE", help="GpuPools in a file of their own")
-    parser.add_argument("--name", help="the benchmark, where the file has several")
-    parser.add_argument("--out", type=Path, metavar="DIR", required=True, help="the new results folder")
-    parser.set_defaults(command=run_command)
+@click.command("import", epilog=_EPILOG)
+@options.study
+@click.argument("measurements", type=options.PATH, metavar="MEASUREMENTS.csv", help="what was measured")
+@options.pools
+@options.name
+@click.option("--out", type=options.PATH, metavar="DIR", required=True, help="the new results folder")
+def run_import(study: Path, measurements: Path, pools: Path | None, name: str | None, out: Path) -> int:
+    """Make a results folder of figures that were measured elsewhere.
 
-
-def run_command(arguments: argparse.Namespace) -> int:
-    """Read, plan, take over, write, show."""
-    study_file = documents.read(arguments.study)
-    benchmark = study_file.benchmark(arguments.name)
-    pools = run.given_pools(study_file, arguments.pools)
-    documents.refuse_missing_pools(benchmark, pools)
+    Of a publication, or of a study of your own from before gpubench. Each row of MEASUREMENTS.csv is one run of one
+    point of the study.
+    """
+    study_file = documents.read(study)
+    benchmark = study_file.benchmark(name)
+    known = run.given_pools(study_file, pools)
+    documents.refuse_missing_pools(benchmark, known)
     now = time.time()
-    study = run.as_study(benchmark, now=now)
-    planned = freeze(study.spec, pools, rfc3339(now))
-    found = imported(planned, arguments.measurements)
+    asked = run.as_study(benchmark, now=now)
+    planned = freeze(asked.spec, known, rfc3339(now))
+    found = imported(planned, measurements)
     plan = expand.with_measurements(planned, found)
-    made = step.step(plan, Ledger(), account.of(plan, Ledger()), Observed(study=study), now)
-    status = statuses.full(study, plan, made, analyze.analyze(plan, Ledger(), made.points, study.spec), now=now)
-    folder = _write(arguments, plan, status, name=study.name)
+    made = step.step(plan, Ledger(), account.of(plan, Ledger()), Observed(study=asked), now)
+    status = statuses.full(asked, plan, made, analyze.analyze(plan, Ledger(), made.points, asked.spec), now=now)
+    # A study whose pools come from a file of their own is kept with them: it must be read again without that file.
+    text = "\n---\n".join(path.read_text(encoding="utf-8") for path in (study, pools) if path is not None)
+    folder = ResultsFolder.create(out, study_text=text, plan=plan)
+    folder.keep(results.MEASUREMENTS, measurements.read_bytes())
+    folder.write(Summary(name=asked.name, uid=str(uuid.uuid4()), machine="imported", status=status))
     terminal.tell(f"imported from {found.origin}: {len(found.points)} points")
-    show.show_status(study.name, str(folder.path), status)
-    terminal.tell(f"results: {folder.path}")
+    show.show_status(asked.name, str(out), status)
+    terminal.tell(f"results: {out}")
     return terminal.EXIT_DONE
 
 
@@ -430,19 +397,8 @@ def again(plan: Plan, planned: Plan, path: Path) -> str | None:
     """
     try:
         found = imported(planned, path / results.MEASUREMENTS)
-    except Refusal as error:
-        return error.sentences[0]
+    except CliError as error:
+        return error.messages[0]
     if found != plan.imported:
         return f"its figures are not those of {results.MEASUREMENTS}"
     return None
-
-
-def _write(arguments: argparse.Namespace, plan: Plan, status: FullStatus, *, name: str) -> ResultsFolder:
-    # A study whose pools come from a file of their own is kept with them: it must be read again without that file.
-    text = "\n---\n".join(
-        path.read_text(encoding="utf-8") for path in (arguments.study, arguments.pools) if path is not None
-    )
-    folder = ResultsFolder.create(arguments.out, study_text=text, plan=plan)
-    folder.keep(results.MEASUREMENTS, arguments.measurements.read_bytes())
-    folder.write(Summary(name=name, uid=str(uuid.uuid4()), machine="imported", status=status))
-    return folder

@@ -40,7 +40,6 @@ from gpubench.scheduler.actions import Actions, Event, Gang
 from gpubench.scheduler.ledger import Ledger
 from gpubench.scheduler.observed import ContainerEnd, Observed, ObservedJob, ObservedPod, Study
 from gpubench_cli import machine
-from gpubench_cli import machine as machines
 from gpubench_cli.machine import Machine, Sources
 from gpubench_cli.results import ResultsFolder, Summary
 from gpubench_cli.terminal import Stopped
@@ -110,7 +109,9 @@ class LocalPod:
     @property
     def ended(self) -> bool:
         """Whether its main process has ended; then all that it has left is ended, too."""
-        if self._ended_at is None and self._has_exited():
+        # Asked without reaping it: while it is a zombie, its number names this session and no other.
+        waited = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        if self._ended_at is None and os.waitid(os.P_PID, self._process.pid, waited) is not None:
             self._bury()
         return self._ended_at is not None
 
@@ -133,7 +134,16 @@ class LocalPod:
 
     def observe(self) -> ObservedPod:
         """The pod as a decision sees it."""
-        end = self._end() if self.ended else None
+        end = None
+        if self.ended:
+            assert self.exit_code is not None
+            end = ContainerEnd(
+                exit_code=self.exit_code,
+                reason="Completed" if self.exit_code == 0 else "Error",
+                message=self._last_words(),
+                started_at=self._started_at,
+                finished_at=self._ended_at,
+            )
         return ObservedPod(
             name=self._order.name,
             index=self._order.index,
@@ -142,16 +152,6 @@ class LocalPod:
             scheduled_at=self._started_at,
             running_at=self._started_at,
             end=end,
-        )
-
-    def _end(self) -> ContainerEnd:
-        assert self.exit_code is not None
-        return ContainerEnd(
-            exit_code=self.exit_code,
-            reason="Completed" if self.exit_code == 0 else "Error",
-            message=self._last_words(),
-            started_at=self._started_at,
-            finished_at=self._ended_at,
         )
 
     def _last_words(self) -> str | None:
@@ -178,10 +178,6 @@ class LocalPod:
             names.ENV_NODE_NAME: self._order.node,
             names.ENV_TERMINATION_MESSAGE: str(self._message),
         }
-
-    def _has_exited(self) -> bool:
-        # Without reaping it: while it is a zombie, its number names this session and no other.
-        return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
     def _bury(self) -> None:
         os.killpg(self._process.pid, signal.SIGKILL)
@@ -354,7 +350,7 @@ def _orders(job: str, gang: Gang, *, study: Study, plan: Plan, place: Place) -> 
     """One order for each pod: slice after slice of the machine."""
     pool = plan.pool(gang.pool).spec
     slots = gang.slots // gang.nodes
-    cores = slots * machines.cores_per_slot(pool)
+    cores = slots * machine.cores_per_slot(pool)
     gpus = slots if pool.slot.gpu_resource is not None else 0
     addresses = _addresses(gang.nodes)
     mounted = manifests.volumes(study, plan, gang.pool)
@@ -420,17 +416,11 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 class Reporter(Protocol):
     """Who tells the person."""
 
-    def happened(self, happening: Event) -> None:
+    def happened(self, event: Event) -> None:
         """Something to tell once."""
 
     def progressed(self, status: FullStatus, running: Gang | None) -> None:
         """Where the study stands, and the gang that runs."""
-
-
-def one_at_a_time(study: Study) -> Study:
-    """The study as it is run on one machine."""
-    limits = study.spec.limits.model_copy(update={"parallel_trials": 1})
-    return _with_spec(study, limits=limits)
 
 
 class LocalRun:
@@ -445,7 +435,8 @@ class LocalRun:
         reporter: Reporter,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self._study = one_at_a_time(study)
+        # One trial after the other: on one machine two of them would measure each other.
+        self._study = _with_spec(study, limits=study.spec.limits.model_copy(update={"parallel_trials": 1}))
         self._plan = plan
         self._place = place
         self._reporter = reporter
@@ -461,17 +452,17 @@ class LocalRun:
         """The status at the end; Stopped after a signal."""
         with self._listening(), adopting():
             try:
-                while not self._done(status := self._step()):
+                while True:
+                    status = self._step()
+                    over = self._study.spec.suspend or conditions.holds(status.conditions, conditions.FINISHED)
+                    if over and not self._gangs:
+                        break
                     self._wait()
             finally:
                 kill_all(self._gangs)
         if self._signals:
             raise Stopped(self._signals[0])
         return status
-
-    def _done(self, status: FullStatus) -> bool:
-        over = self._study.spec.suspend or conditions.holds(status.conditions, conditions.FINISHED)
-        return over and not self._gangs
 
     def _step(self) -> FullStatus:
         """Observe, decide, act."""
@@ -482,7 +473,8 @@ class LocalRun:
             return self._status  # half an end is no news: a gang's end is judged when all of it has ended
         observed, before, now = self._observe(), self._ledger, self._now()
         made = step.step(self._plan, before, self._account, observed, now)
-        self._record(made)
+        self._ledger = made.ledger
+        self._place.folder.append(made.actions.record)  # nothing may be lost: this before all else
         if read := self._describe(made.actions):
             made = step.step(self._plan, before.with_environments(read), self._account, observed, now)
         self._account = made.account
@@ -490,11 +482,6 @@ class LocalRun:
         self._act(made, status.full(self._study, self._plan, made, found, now=now))
         assert self._status is not None
         return self._status
-
-    def _record(self, made: step.Step) -> None:
-        """Nothing may be lost: this before all else."""
-        self._ledger = made.ledger
-        self._place.folder.append(made.actions.record)
 
     def _describe(self, actions: Actions) -> tuple[Environment, ...]:
         """Keep the environments that stand in logs only, so far."""
@@ -534,10 +521,8 @@ class LocalRun:
             self._status = status
             written = GpuBenchmarkStatus(conditions=status.conditions, start_time=status.start_time)
             self._study = self._study.model_copy(update={"status": written})
-            machine = self._place.machine.name
-            self._place.folder.write(
-                Summary(name=self._study.name, uid=self._study.uid, machine=machine, status=status)
-            )
+            here = self._place.machine.name
+            self._place.folder.write(Summary(name=self._study.name, uid=self._study.uid, machine=here, status=status))
 
     def _wait(self) -> None:
         if self._signals and not self._study.spec.suspend:

@@ -10,7 +10,6 @@ Nothing is mounted: where an assignment, or a command of the user's own, names a
 process gets the folder's path instead. Must not happen: a run that finds other files than those that were meant.
 """
 
-import argparse
 import os
 import re
 import shutil
@@ -28,13 +27,13 @@ from gpubench.api.pod_template import Volume
 from gpubench.api.pool import GpuPoolSpec
 from gpubench.plan import expand
 from gpubench.plan.assignment import Assignment
-from gpubench.plan.plan import Plan, Point, PointKey
+from gpubench.plan.plan import Plan, Point
 from gpubench.scheduler import capacity, manifests
 from gpubench.scheduler.observed import Study
-from gpubench.units import processors, quantity_value
+from gpubench.units import counted, processors, quantity_value
 from gpubench.values import FrozenModel
 from gpubench_cli.documents import ConfigMap
-from gpubench_cli.terminal import Refusal
+from gpubench_cli.terminal import CliError
 
 _NVIDIA_SMI_SECONDS = 20.0  # it takes some seconds to wake GPUs without persistence mode
 _MEMORY_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
@@ -131,17 +130,17 @@ def skip_what_this_machine_is_not(plan: Plan, machine: Machine) -> Plan:
 
 def _reason(point: Point, pool: GpuPoolSpec, machine: Machine) -> str | None:
     slots = capacity.slots_of(point, pool)
-    what = f"{_count(point.nodes, 'node')} of {point.key.pool}"
+    what = f"{counted(point.nodes, 'node')} of {point.key.pool}"
     cores = slots * cores_per_slot(pool)
     if pool.slot.gpu_resource is not None:
         if slots > len(machine.gpus):
-            return f"{what} need {_count(slots, 'GPU')}, and this machine has {len(machine.gpus) or 'none'} to use"
+            return f"{what} need {counted(slots, 'GPU')}, and this machine has {len(machine.gpus) or 'none'} to use"
         names = {gpu.name for gpu in machine.gpus}
         foreign = sorted(name for name in names if pool.accelerator and not _is(name, pool.accelerator))
         if foreign:
             return f"{point.key.pool} is made of {pool.accelerator}, and this machine has {', '.join(foreign)}"
     if cores > len(machine.cores):
-        return f"{what} need {_count(cores, 'processor')}, and this machine has {len(machine.cores)} to use"
+        return f"{what} need {counted(cores, 'processor')}, and this machine has {len(machine.cores)} to use"
     memory = quantity_value(pool.slot.memory) * slots
     if memory > machine.memory_bytes:
         return f"{what} need {_gibibytes(memory)} of memory, and this machine has {_gibibytes(machine.memory_bytes)}"
@@ -152,10 +151,6 @@ def _is(gpu: str, accelerator: str) -> bool:
     """Whether the driver's name of a GPU has every part of the pool's: `A100-40GB` is `NVIDIA A100-SXM4-40GB`."""
     parts = set(re.split(r"[\s_-]+", gpu.upper()))
     return set(re.split(r"[\s_-]+", accelerator.upper())) <= parts | {"NVIDIA", "TESLA"}
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _gibibytes(amount: Decimal | int) -> str:
@@ -231,38 +226,27 @@ class Sources:
         return folder
 
 
-def add_volume_option(parser: argparse.ArgumentParser) -> None:
-    """The argument of every command that runs, or plans, on this machine."""
-    parser.add_argument(
-        "--volume",
-        action="append",
-        default=[],
-        metavar="NAME=FOLDER",
-        help="the folder of a volume on this machine, for a claim or a folder that is not here (again for each)",
-    )
-
-
 def given_volumes(options: Sequence[str]) -> dict[str, Path]:
     """Folders by the names of volumes, from NAME=FOLDER."""
     found: dict[str, Path] = {}
     for option in options:
         name, separator, folder = option.partition("=")
         if not separator or not name or not folder:
-            raise Refusal(f"--volume {option}: write the volume's name and a folder, such as data=/srv/data")
+            raise CliError(f"--volume {option}: write the volume's name and a folder, such as data=/srv/data")
         if not Path(folder).is_dir():
-            raise Refusal(f"--volume {option}: there is no folder {folder}")
+            raise CliError(f"--volume {option}: there is no folder {folder}")
         if name in found:
-            raise Refusal(f"--volume {option}: the folder of {name} is given twice: remove one of both")
+            raise CliError(f"--volume {option}: the folder of {name} is given twice: remove one of both")
         found[name] = Path(folder)
     return found
 
 
 def refuse_unknown_volumes(study: Study, plan: Plan, sources: Sources) -> None:
-    """Refusal of a folder for a volume that nobody has: its name is misspelt."""
+    """CliError of a folder for a volume that nobody has: its name is misspelt."""
     known = {volume.name for pool in plan.pools for volume in manifests.volumes(study, plan, pool.name)}
     for name in sources.given:
         if name not in known:
-            raise Refusal(
+            raise CliError(
                 f"--volume {name}: the study has {', '.join(sorted(known)) or 'no volumes'}: correct the name"
             )
 
@@ -272,13 +256,15 @@ def skip_what_has_no_folder(study: Study, plan: Plan, sources: Sources) -> Plan:
 
     def reason(point: Point) -> str | None:
         mounted = manifests.volumes(study, plan, point.key.pool)
-        for path in _paths_of(point.key):
+        own = point.key.custom
+        files = (point.key.data.path, own.file if own is not None else None)
+        for path in filter(None, files):
             volume = _volume_of(path, mounted)
             if volume is not None and (why := sources.reason(volume)) is not None:
                 return why
             if volume is None and not Path(path).exists():
                 return f"{path} is below no volume's mountPath, and not on this machine: correct the path"
-        needed = (_volume_of(word, mounted) for word in _command_of(point.key))
+        needed = (_volume_of(word, mounted) for word in (own is not None and own.command) or ())
         return next((why for volume in needed if volume and (why := sources.reason(volume)) is not None), None)
 
     return expand.narrowed(plan, reason)
@@ -313,16 +299,6 @@ def local_path(path: str, volumes: Sequence[Volume], *, sources: Sources, scratc
         return path
     folder = sources.folder(volume, scratch=scratch)
     return str(folder / PurePosixPath(path).relative_to(volume.mount_path))
-
-
-def _paths_of(key: PointKey) -> list[str]:
-    """Paths in the pods without which a point cannot run."""
-    custom_file = key.custom.file if key.custom is not None else None
-    return [path for path in (key.data.path, custom_file) if path is not None]
-
-
-def _command_of(key: PointKey) -> tuple[str, ...]:
-    return (key.custom.command if key.custom is not None else None) or ()
 
 
 def _volume_of(path: str, volumes: Sequence[Volume]) -> Volume | None:

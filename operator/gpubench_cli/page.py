@@ -162,15 +162,15 @@ def _curves(chart: Curves) -> Figure:
 
 def _series(axes: Axes, series: Series, colour: str, marker: str, line: Any) -> None:
     if series.joined:
-        marks = sorted(series.marks, key=lambda mark: mark.x)
-        places = [mark.x for mark in marks], [mark.y for mark in marks]
+        marks = sorted(series.marks, key=lambda mark: mark.x.mean)
+        places = [mark.x.mean for mark in marks], [mark.y.mean for mark in marks]
         axes.plot(*places, color=colour, linestyle=line, linewidth=1.4, zorder=2)
     for mark in series.marks:
-        _interval(axes, mark.y, (mark.y_low, mark.y_high), at=mark.x, upright=True, colour=colour)
-        _interval(axes, mark.x, (mark.x_low, mark.x_high), at=mark.y, upright=False, colour=colour)
+        _interval(axes, mark.y.mean, (mark.y.low, mark.y.high), at=mark.x.mean, upright=True, colour=colour)
+        _interval(axes, mark.x.mean, (mark.x.low, mark.x.high), at=mark.y.mean, upright=False, colour=colour)
         if series.dots:
             look = _HOLLOW | {"markeredgecolor": colour} if mark.hollow else _FILLED | {"markerfacecolor": colour}
-            axes.plot([mark.x], [mark.y], marker=marker, linestyle="none", zorder=4, **look)
+            axes.plot([mark.x.mean], [mark.y.mean], marker=marker, linestyle="none", zorder=4, **look)
 
 
 def _interval(
@@ -194,7 +194,7 @@ def _labels(figure: Figure, axes: Axes, chart: Curves) -> None:
     taken: list[Bbox] = []
     for mark in (mark for series in chart.series for mark in series.marks if mark.label):
         label = axes.annotate(
-            mark.label, (mark.x, mark.y), xytext=(5, 4), textcoords="offset points", fontsize=_SMALL, zorder=5
+            mark.label, (mark.x.mean, mark.y.mean), xytext=(5, 4), textcoords="offset points", fontsize=_SMALL, zorder=5
         )
         box = label.get_window_extent()
         if any(box.overlaps(other) for other in taken):

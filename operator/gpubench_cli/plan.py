@@ -6,18 +6,15 @@ before the first run; afterwards `status.monthly` goes by what runs took. `--his
 estimate one that has not. And `gpubench validate FILE...`: what an API server would refuse, with its line.
 """
 
-import argparse
-import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 from zoneinfo import ZoneInfo
 
-import yaml
+import click
 
 from gpubench import names
 from gpubench.analysis import forecast, text
@@ -29,15 +26,17 @@ from gpubench.cost import price
 from gpubench.plan import estimate, expand, pool_prices
 from gpubench.plan.estimate import Basis
 from gpubench.plan.plan import Plan, Point, Trial
+from gpubench.report import tables
 from gpubench.report.tables import Column, Table
-from gpubench.schedule import cron, history, monthly
+from gpubench.schedule import cron
+from gpubench.schedule import history as runs_kept
 from gpubench.schedule.cron import Timetable
-from gpubench.scheduler import planning
+from gpubench.scheduler import step
 from gpubench.units import counted, duration_text, rfc3339, workers_text
-from gpubench_cli import documents, machine, results, terminal
+from gpubench_cli import documents, machine, options, results, terminal
 from gpubench_cli.documents import Benchmark, Schedule, StudyFile
-from gpubench_cli.run import adapted_study, add_small_options, as_here, as_study, given_pools
-from gpubench_cli.terminal import Refusal
+from gpubench_cli.run import adapt, as_here, as_study, given_pools
+from gpubench_cli.terminal import CliError
 from gpubench_cluster import kube
 
 # --- schedules --------------------------------------------------------------------------------------------------------
@@ -66,7 +65,7 @@ def schedule_messages(spec: GpuBenchmarkScheduleSpec, table: Timetable, due: Seq
     suspended = ["Suspended: no run starts until spec.suspend is false."] if spec.suspend else []
     kept = (
         f"Kept: the benchmarks of {spec.successful_history_limit} runs that succeeded and of "
-        f"{spec.failed_history_limit} that did not; the results of up to {history.RUNS_MAX} runs."
+        f"{spec.failed_history_limit} that did not; the results of up to {runs_kept.RUNS_MAX} runs."
     )
     return [
         f"Next runs, {spec.schedule} in time zone {table.time_zone}: {listed}.",
@@ -76,110 +75,48 @@ def schedule_messages(spec: GpuBenchmarkScheduleSpec, table: Timetable, due: Seq
     ]
 
 
-def _show_month(month: Monthly | None) -> None:
+def _show_month(month: Monthly) -> None:
     """The projected month, line by line."""
-    if month is None:
-        return
     total = f"{month.shown}: " if month.total is not None else ""
     terminal.write(f"A month of {month.hours} hours: {total}{month.sentence}.")
     if month.total is None:
         return
     terminal.write("")
     unit = f"{month.currency}/MONTH"
-    terminal.print_table(
-        Table(
-            columns=(Column(title="PAID FOR"), Column(title=unit, numeric=True)),
-            rows=(
-                *((line.name, line.amount) for line in month.lines),
-                ("total", month.total),
-                ("its nodes, if they were never given back", month.always_on or text.UNDEFINED),
-            ),
-        )
-    )
-
-
-def _schedule_document(schedule: Schedule, due: Sequence[int], month: Monthly | None, plan: Plan) -> dict[str, Any]:
-    """The same for programs."""
-    return {
-        "schedule": schedule.name,
-        "timeZone": schedule.spec.time_zone or "UTC",
-        "nextRuns": [rfc3339(at) for at in due],
-        "monthly": None if month is None else month.to_wire(),
-        "plan": plan.to_wire(),
-    }
-
-
-# --- --history --------------------------------------------------------------------------------------------------------
-
-
-def add_history_options(parser: argparse.ArgumentParser) -> None:
-    """The option, and where names are looked up."""
-    parser.add_argument(
-        "--history",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="a results folder, or a GpuBenchmark of the cluster, whose attempts tell how long equal ones take; may be "
-        "given several times",
-    )
-    parser.add_argument("-n", "--namespace", help="namespace of --history in the cluster; the kubeconfig's by default")
-
-
-def read_history(names: Iterable[str], *, namespace: str | None) -> tuple[Earlier, ...]:
-    """The studies, in the order in which they were named."""
-    return tuple(_read_earlier(name, namespace=namespace) for name in names)
-
-
-def _read_earlier(name: str, *, namespace: str | None) -> Earlier:
-    path = Path(name)
-    if results.is_results_folder(path):
-        return Earlier(results.read_plan(path), results.read_ledger(path))
-    if path.is_dir() or "/" in name:
-        raise Refusal(f"--history {name}: this is no results folder of `gpubench run`")
-    from gpubench_cli import cluster  # noqa: PLC0415  # results folders need no client
-
-    with cluster.connect(namespace) as place:
-        uid = str(place.benchmark(name)["metadata"]["uid"])
-        return Earlier(*results.plan_and_ledger(place.config_maps(uid), name=name, uid=uid))
+    lines = [*((line.name, line.amount) for line in month.lines), ("total", month.total)]
+    lines.append(("its nodes, if they were never given back", month.always_on or text.UNDEFINED))
+    columns = (*tables.words("PAID FOR"), *tables.numbers(unit))
+    terminal.print_table(Table(columns=columns, rows=tuple(lines)))
 
 
 # --- gpubench validate ------------------------------------------------------------------------------------------------
 
 
-def add_validate_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """The command's arguments."""
-    parser = commands.add_parser(
-        "validate",
-        help="check files of GpuPools, GpuBenchmarks and GpuBenchmarkSchedules as an API server would",
-        description="Check files as an API server with gpubench's CRDs would at `kubectl apply`, and say where each "
-        "problem stands; of a schedule also what the operator would say of its cron expression and time zone. No "
-        "cluster is asked.",
-    )
-    parser.add_argument("files", type=Path, nargs="+", metavar="FILE.yaml", help="what is to be applied")
-    parser.set_defaults(command=validate)
+@click.command("validate")
+@click.argument(
+    "files", type=options.PATH, nargs=-1, required=True, metavar="FILE.yaml...", help="what is to be applied"
+)
+def validate(files: tuple[Path, ...]) -> int:
+    """Check files as an API server with gpubench's CRDs would at `kubectl apply`, and say where each problem is.
 
-
-def validate(arguments: argparse.Namespace) -> int:
-    """Each file by itself, all of them in any case."""
+    Of a schedule also what the operator would say of its cron expression and time zone. No cluster is asked.
+    """
     problems: list[str] = []
-    for path in arguments.files:
+    for path in files:
         try:
-            terminal.write(f"{path}: {_valid_objects(documents.read(path))}")
-        except Refusal as error:
-            problems += error.sentences
+            found = documents.read(path)
+            named = [
+                *(f"GpuPool {one.name}" for one in found.pools),
+                *(f"GpuBenchmark {one.name}" for one in found.benchmarks),
+                *(f"GpuBenchmarkSchedule {one.name}" for one in found.schedules),
+                *(f"ConfigMap {one.name}" for one in found.config_maps),
+            ]
+            terminal.write(f"{path}: valid: {', '.join(named)}")
+        except CliError as error:
+            problems += error.messages
     if problems:
-        raise Refusal(*problems)
+        raise CliError(*problems)
     return terminal.EXIT_DONE
-
-
-def _valid_objects(found: StudyFile) -> str:
-    named = [
-        *(f"GpuPool {pool.name}" for pool in found.pools),
-        *(f"GpuBenchmark {benchmark.name}" for benchmark in found.benchmarks),
-        *(f"GpuBenchmarkSchedule {schedule.name}" for schedule in found.schedules),
-        *(f"ConfigMap {config_map.name}" for config_map in found.config_maps),
-    ]
-    return f"valid: {', '.join(named)}"
 
 
 # --- gpubench plan ----------------------------------------------------------------------------------------------------
@@ -205,102 +142,140 @@ _FURTHER_COLUMNS: tuple[tuple[Column, _Cell], ...] = (
 )
 
 
-def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """The command's arguments."""
-    parser = commands.add_parser(
-        "plan",
-        help="show what a study or a schedule would run, in which order, for how long",
-        description="Show points and trials in their order, with estimated time and cost, and what is skipped and why; "
-        "of a schedule also when the next runs are due, and what a month costs. Pools that are in none of the files "
-        "are read from the current cluster.",
-    )
-    parser.add_argument(
-        "study",
-        type=Path,
-        metavar="STUDY.yaml",
-        help="a GpuBenchmark or a GpuBenchmarkSchedule and, most times, its GpuPools",
-    )
-    parser.add_argument("--pools", type=Path, metavar="FILE", help="GpuPools in a file of their own")
-    parser.add_argument("--name", help="the benchmark or schedule, where the file has several")
-    parser.add_argument("--local", action="store_true", help="for `gpubench run`: skip what this machine cannot be")
-    add_history_options(parser)
-    add_small_options(parser)
-    machine.add_volume_option(parser)
-    parser.add_argument("-o", "--output", choices=("table", "json", "yaml"), default="table", help="table by default")
-    parser.set_defaults(command=run)
+@click.command("plan")
+@options.study
+@options.pools
+@click.option("--name", help="the benchmark or schedule, where the file has several")
+@click.option("--local", is_flag=True, help="for `gpubench run`: skip what this machine cannot be")
+@click.option(
+    "--history",
+    multiple=True,
+    metavar="NAME",
+    help="a results folder, or a GpuBenchmark of the cluster, whose attempts tell how long equal ones take; may be "
+    "given several times",
+)
+@click.option("-n", "--namespace", help="namespace of --history in the cluster; the kubeconfig's by default")
+@options.scale
+@options.pool
+@options.volumes
+@options.output("table", "json", "yaml")
+def plan(
+    *,
+    study: Path,
+    pools: Path | None,
+    name: str | None,
+    local: bool,
+    history: tuple[str, ...],
+    namespace: str | None,
+    scale: float | None,
+    pool: str | None,
+    volumes: tuple[str, ...],
+    output: str,
+) -> int:
+    """Show points and trials in their order, with estimated time and cost, and what is skipped and why.
 
+    Of a schedule also when the next runs are due, and what a month costs. Pools that are in none of the files are read
+    from the current cluster.
+    """
+    if volumes and not local:
+        raise CliError("--volume is a folder of this machine: give it with --local")
+    study_file = documents.read(study)
+    given = given_pools(study_file, pools)
 
-def run(arguments: argparse.Namespace) -> int:
-    """Read, plan, show."""
-    if arguments.volume and not arguments.local:
-        raise terminal.Refusal("--volume is a folder of this machine: give it with --local")
-    study_file = documents.read(arguments.study)
-    if (schedule := study_file.schedule(arguments.name)) is not None:
-        return _run_schedule(arguments, study_file, schedule)
-    adapted = adapted_study(study_file, arguments)
-    if arguments.output == "yaml" and adapted.text is not None:
+    def earlier() -> tuple[Earlier, ...]:
+        return tuple(_earlier(one, namespace=namespace) for one in history)
+
+    if (schedule := study_file.schedule(name)) is not None:
+        only = {"--scale": scale, "--pool": pool, "--local": local or None}
+        if unfit := [option for option, value in only.items() if value is not None]:
+            raise CliError(f"{unfit[0]} is for {names.BENCHMARK_KIND}s: {schedule.name} is a schedule")
+        return _plan_schedule(study_file, schedule, given, earlier, output=output)
+    adapted = adapt(study_file, study_file.benchmark(name), given, scale=scale, pool=pool)
+    if output == "yaml" and adapted.text is not None:
         terminal.write(adapted.text)
         return terminal.EXIT_DONE
     benchmark = adapted.benchmark
-    pools = _with_missing(study_file, benchmark, adapted.pools, local=arguments.local)
-    plan = expand.freeze(benchmark.spec, pools, rfc3339(time.time()))
+    known = _with_missing(study_file, benchmark, adapted.pools, local=local)
+    found = expand.freeze(benchmark.spec, known, rfc3339(time.time()))
     parallel = benchmark.spec.limits.parallel_trials
-    if arguments.local:
-        sources = machine.Sources(given=machine.given_volumes(arguments.volume), config_maps=study_file.config_maps)
-        study = as_study(benchmark, now=time.time())
-        plan, parallel = as_here(study, plan, here=machine.this_machine(), sources=sources), 1
-    _refuse_unpriced(benchmark, plan)
-    if arguments.output != "table":
-        _print(plan.to_wire(), output=arguments.output)
+    if local:
+        sources = machine.Sources(given=machine.given_volumes(volumes), config_maps=study_file.config_maps)
+        asked = as_study(benchmark, now=time.time())
+        found, parallel = as_here(asked, found, here=machine.this_machine(), sources=sources), 1
+    _refuse_unpriced(benchmark, found)
+    if output != "table":
+        terminal.write_document(found.to_wire(), output=output)
     else:
-        note = [] if adapted.sentence is None else [f"{adapted.sentence}."]
-        _show_study(arguments, benchmark, plan, parallel=parallel, note=note)
+        _show(benchmark, found, earlier(), parallel=parallel)
+        if adapted.sentence is not None:
+            terminal.write(f"{adapted.sentence}.")
     return terminal.EXIT_DONE
 
 
-def _run_schedule(arguments: argparse.Namespace, study_file: StudyFile, schedule: Schedule) -> int:
+def _earlier(name: str, *, namespace: str | None) -> Earlier:
+    """A study that has run, for --history."""
+
+    def in_cluster(place: results.Place, found: str) -> Earlier:
+        uid = str(place.benchmark(found)["metadata"]["uid"])
+        return Earlier(*results.plan_and_ledger(place.config_maps(uid), name=found, uid=uid))
+
+    return results.located(
+        name,
+        namespace=namespace,
+        in_folder=lambda path: Earlier(results.read_plan(path), results.read_ledger(path)),
+        in_cluster=in_cluster,
+    )
+
+
+def _plan_schedule(
+    study_file: StudyFile,
+    schedule: Schedule,
+    given: tuple[GpuPool, ...],
+    earlier: Callable[[], tuple[Earlier, ...]],
+    *,
+    output: str,
+) -> int:
     """The next run as a study, then the runs after it and the month."""
-    given = {"--scale": arguments.scale, "--pool": arguments.pool, "--local": arguments.local or None}
-    if unfit := [option for option, value in given.items() if value is not None]:
-        raise terminal.Refusal(f"{unfit[0]} is for {names.BENCHMARK_KIND}s: {schedule.name} is a schedule")
     now = time.time()
     table = cron.timetable(schedule.spec.schedule, time_zone=schedule.spec.time_zone)
     due = next_runs(table, now)
     benchmark = schedule.run(names.run_name(schedule.name, due[0]))
-    pools = _with_missing(study_file, benchmark, given_pools(study_file, arguments.pools), local=False)
-    plan = expand.freeze(benchmark.spec, pools, rfc3339(now), monthly.nodes_assumed(pools))
-    _refuse_unpriced(benchmark, plan)
-    month = monthly.projected(schedule.spec, pools, (), planned_at=rfc3339(now))
-    if arguments.output != "table":
-        _print(_schedule_document(schedule, due, month, plan), output=arguments.output)
+    pools = _with_missing(study_file, benchmark, given, local=False)
+    found = expand.freeze(benchmark.spec, pools, rfc3339(now), runs_kept.nodes_assumed(pools))
+    _refuse_unpriced(benchmark, found)
+    month = runs_kept.projected(schedule.spec, pools, (), planned_at=rfc3339(now))
+    if output != "table":
+        document = {
+            "schedule": schedule.name,
+            "timeZone": schedule.spec.time_zone or "UTC",
+            "nextRuns": [rfc3339(at) for at in due],
+            "monthly": None if month is None else month.to_wire(),
+            "plan": found.to_wire(),
+        }
+        terminal.write_document(document, output=output)
         return terminal.EXIT_DONE
-    _show_study(arguments, benchmark, plan, parallel=benchmark.spec.limits.parallel_trials, note=())
-    for sentence in schedule_messages(schedule.spec, table, due):
-        terminal.write(sentence)
-    _show_month(month)
+    _show(benchmark, found, earlier(), parallel=benchmark.spec.limits.parallel_trials)
+    for message in schedule_messages(schedule.spec, table, due):
+        terminal.write(message)
+    if month is not None:
+        _show_month(month)
     return terminal.EXIT_DONE
 
 
 def _refuse_unpriced(benchmark: Benchmark, plan: Plan) -> None:
-    if (problem := planning.unpriced(plan, benchmark.spec.limits.budget)) is not None:
-        raise terminal.Refusal(f"{benchmark.at('limits', 'budget')}: {problem}")
+    if (problem := step.unpriced(plan, benchmark.spec.limits.budget)) is not None:
+        raise CliError(f"{benchmark.at('limits', 'budget')}: {problem}")
 
 
-def _print(wire: object, *, output: str) -> None:
-    """A document for programs."""
-    if output == "json":
-        terminal.write(json.dumps(wire, indent=2, ensure_ascii=False))
-    else:
-        terminal.write(yaml.safe_dump(wire, sort_keys=False, allow_unicode=True))
-
-
-def _show_study(
-    arguments: argparse.Namespace, benchmark: Benchmark, plan: Plan, *, parallel: int, note: Sequence[str]
-) -> None:
-    earlier = read_history(arguments.history, namespace=arguments.namespace)
+def _show(benchmark: Benchmark, plan: Plan, earlier: Sequence[Earlier], *, parallel: int) -> None:
     expected = forecast.forecast(plan, parallel_trials=parallel, earlier=earlier)
-    told = sentences(plan, expected, parallel=parallel, budget=benchmark.spec.limits.budget)
-    _show(plan, expected, name=benchmark.name, told=[*told, *note])
+    terminal.write(f"{benchmark.name}: {_count(plan)}\n")
+    terminal.print_table(_point_table(plan, expected))
+    terminal.write("")
+    terminal.print_table(_trial_table(plan))
+    terminal.write("")
+    for message in messages(plan, expected, parallel=parallel, budget=benchmark.spec.limits.budget):
+        terminal.write(message)
 
 
 def _with_missing(
@@ -316,22 +291,12 @@ def _with_missing(
     try:
         with cluster.connect() as place:
             there = place.pools()
-    except (terminal.Refusal, kube.ApiError) as error:
-        raise terminal.Refusal(
+    except (CliError, kube.ApiError) as error:
+        raise CliError(
             f"{study_file.path}: GpuPool {', '.join(missing)} is not in the files, and cannot be read from a cluster: "
             f"{error}"
         ) from error
     return (*pools, *(pool for pool in there if pool.name in missing))
-
-
-def _show(plan: Plan, expected: Forecast, *, name: str, told: Sequence[str]) -> None:
-    terminal.write(f"{name}: {_count(plan)}\n")
-    terminal.print_table(_point_table(plan, expected))
-    terminal.write("")
-    terminal.print_table(_trial_table(plan))
-    terminal.write("")
-    for sentence in told:
-        terminal.write(sentence)
 
 
 def _count(plan: Plan) -> str:
@@ -441,11 +406,13 @@ def _data(data: Data) -> str:
     return data.source.value if which is None else f"{data.source.value} {which}"
 
 
-def sentences(plan: Plan, expected: Forecast, *, parallel: int, budget: str | None = None) -> list[str]:
+def messages(plan: Plan, expected: Forecast, *, parallel: int, budget: str | None = None) -> list[str]:
     """What the tables cannot say: time, nodes, money, and what is skipped."""
     found = []
     if plan.trials:
-        found += [*_order(plan), *_time(plan, expected, parallel=parallel), f"Nodes: {', '.join(_nodes(plan))}."]
+        needed = sorted(forecast.nodes_needed(plan).items())
+        nodes = [f"{count} of {pool} at {_rate(plan, pool)} an hour each" for pool, count in needed]
+        found += [*_order(plan), *_time(plan, expected, parallel=parallel), f"Nodes: {', '.join(nodes)}."]
         found += [*_cost(expected), *_interval(expected), *_grounds(expected), *_budget(expected, budget)]
     found += [f"{sentence[0].upper()}{sentence[1:]}." for sentence in (*expected.unpriced, *_stale(plan))]
     found += [f"Skipped: {_words(point)}: {point.skip}." for point in plan.points if point.skip]
@@ -529,13 +496,6 @@ def _budget(expected: Forecast, budget: str | None) -> list[str]:
 def _from(least: Decimal, most: Decimal) -> str:
     texts = dict.fromkeys(text.number(amount, places=_MONEY_PLACES) for amount in (least, most))
     return " to ".join(texts)
-
-
-def _nodes(plan: Plan) -> list[str]:
-    return [
-        f"{nodes} of {pool} at {_rate(plan, pool)} an hour each"
-        for pool, nodes in sorted(forecast.nodes_needed(plan).items())
-    ]
 
 
 def _rate(plan: Plan, pool: str) -> str:

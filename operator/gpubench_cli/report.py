@@ -5,72 +5,66 @@ What it says is the core's (`gpubench.report.document`); `page` draws it, opens 
 template), and is loaded only where it is needed.
 """
 
-import argparse
 from pathlib import Path
+
+import click
 
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.plan.plan import Plan
-from gpubench.records import Environment
-from gpubench.report import document, markdown
+from gpubench.report import document
+from gpubench.report import markdown as as_markdown
 from gpubench.report.document import Document, Reported
-from gpubench_cli import documents, results, terminal
-from gpubench_cli.terminal import Refusal
+from gpubench.scheduler.ledger import Ledger
+from gpubench_cli import documents, options, results, terminal
+from gpubench_cli.terminal import CliError
 
 _PAGE = Path("report.html")
 _LIBRARIES = ("jinja2", "matplotlib")
 
 
-def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """The command's arguments."""
-    parser = commands.add_parser(
-        "report",
-        help="write a report: one HTML file, and Markdown",
-        description="Write a report of studies side by side: answer, assumptions, table, charts, warnings, "
-        "environment, prices, and how to reproduce it. The HTML file needs no network. A NAME that is a results "
-        "folder is read from there, any other from the cluster.",
-    )
-    parser.add_argument("names", nargs="+", metavar="NAME", help="a GpuBenchmark, or a results folder")
-    parser.add_argument("-n", "--namespace", help="namespace in the cluster; the kubeconfig's by default")
-    parser.add_argument(
-        "--out", type=Path, metavar="FILE.html", help=f"where the page goes; {_PAGE} where nothing is asked for"
-    )
-    parser.add_argument("--markdown", type=Path, metavar="FILE.md", help="where the same goes as Markdown")
-    parser.set_defaults(command=run)
+@click.command("report")
+@options.benchmarks
+@options.namespace
+@click.option(
+    "--out", type=options.PATH, metavar="FILE.html", help=f"where the page goes; {_PAGE} where nothing is asked for"
+)
+@click.option("--markdown", type=options.PATH, metavar="FILE.md", help="where the same goes as Markdown")
+def report(names: tuple[str, ...], namespace: str | None, out: Path | None, markdown: Path | None) -> int:
+    """Write a report of studies side by side. The HTML file needs no network.
 
-
-def run(arguments: argparse.Namespace) -> int:
-    """Find, say, write."""
-    out: Path | None = arguments.out or (None if arguments.markdown else _PAGE)
-    told = document.of_studies([found(name, namespace=arguments.namespace) for name in arguments.names])
-    if out is not None:
-        write(out, html(told))
-    if arguments.markdown is not None:
-        write(arguments.markdown, markdown.render(told))
+    It has answer, assumptions, table, charts, warnings, environment, prices, and how to reproduce it. A NAME that is a
+    results folder is read from there, any other from the cluster.
+    """
+    reported = document.of_benchmarks([found(name, namespace=namespace) for name in names])
+    if out is not None or markdown is None:
+        write(out or _PAGE, html(reported))
+    if markdown is not None:
+        write(markdown, as_markdown.render(reported))
     return terminal.EXIT_DONE
 
 
-def html(told: Document) -> str:
-    """The page; Refusal where its libraries are not installed."""
+def html(reported: Document) -> str:
+    """The page; CliError where its libraries are not installed."""
     try:
         from gpubench_cli import page  # noqa: PLC0415  # an extra, and slow to load
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _LIBRARIES:
             raise
-        raise Refusal(
-            f"an HTML report needs the Python packages {' and '.join(_LIBRARIES)}: install kube-gpubench[report], or write "
+        raise CliError(
+            f"an HTML report needs the Python packages {' and '.join(_LIBRARIES)}: install gpubench[report], or write "
             "Markdown with --markdown"
         ) from error
-    return page.render(told)
+    return page.render(reported)
 
 
 def found(name: str, *, namespace: str | None) -> Reported:
     """A study by the name of its object, or by its results folder."""
-    path = Path(name)
-    return _of_folder(path) if results.is_results_folder(path) else _of_cluster(name, namespace=namespace)
+    return results.located(name, namespace=namespace, in_folder=_of_folder, in_cluster=of_cluster)
 
 
 def _of_folder(path: Path) -> Reported:
     summary, plan, ledger = results.read_summary(path), results.read_plan(path), results.read_ledger(path)
+    study = results.study_path(path)
     return Reported(
         name=summary.name,
         source=str(path),
@@ -78,20 +72,11 @@ def _of_folder(path: Path) -> Reported:
         spec=_spec(path, summary.name, plan),
         plan=plan,
         environments=ledger.environments,
-        study_text=_text(results.study_path(path)),
+        study_text=study.read_text(encoding="utf-8", errors="replace") if study.is_file() else None,
         machine=summary.machine,
         gpubench=summary.gpubench,
         remark=summary.repriced.sentence if summary.repriced is not None else None,
     )
-
-
-def _of_cluster(name: str, *, namespace: str | None) -> Reported:
-    if Path(name).is_dir() or "/" in name:
-        raise Refusal(f"{name}: this is no results folder of `gpubench run`")
-    from gpubench_cli import cluster  # noqa: PLC0415  # results folders need no client
-
-    with cluster.connect(namespace) as place:
-        return of_cluster(place, name)
 
 
 def of_cluster(place: results.Place, name: str) -> Reported:
@@ -99,18 +84,16 @@ def of_cluster(place: results.Place, name: str) -> Reported:
     body = place.benchmark(name)
     metadata = body["metadata"]
     status = results.status_of(place, name, body)
-    plan: Plan | None = None
-    environments: tuple[Environment, ...] = ()
-    if status.start_time is not None:
+    plan, ledger = None, Ledger()
+    if status.started_at is not None:
         plan, ledger = results.plan_and_ledger(place.config_maps(metadata["uid"]), name=name, uid=metadata["uid"])
-        environments = ledger.environments
     return Reported(
         name=name,
-        source=f"namespace {metadata.get('namespace', 'default')}",
+        source=f"namespace {place.namespace}",
         status=status,
         spec=results.read_spec(body.get("spec"), name=name),
         plan=plan,
-        environments=environments,
+        environments=ledger.environments,
         study_text=results.study_text(body),
         machine=place.host,
     )
@@ -122,15 +105,7 @@ def _spec(path: Path, name: str, plan: Plan) -> GpuBenchmarkSpec | None:
         if not results.study_is_as_planned(path, plan):
             return None
         return documents.read(results.study_path(path)).benchmark(name).spec
-    except Refusal:
-        return None
-
-
-def _text(path: Path) -> str | None:
-    """The study file; None where somebody took it away."""
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
+    except CliError:
         return None
 
 
@@ -139,5 +114,5 @@ def write(path: Path, content: str) -> None:
     try:
         path.write_text(content, encoding="utf-8")
     except OSError as error:
-        raise Refusal(f"{path}: the report cannot be written there: {error.strerror}") from error
+        raise CliError(f"{path}: the report cannot be written there: {error.strerror}") from error
     terminal.write(f"{path}: {len(content.encode()) / 1024:,.0f} KiB")

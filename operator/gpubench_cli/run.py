@@ -6,7 +6,6 @@ what `gpubench plan -o yaml` prints for `kubectl apply -f -`, are the same objec
 small form pass for those of the benchmark, so its name, and a line beside the results, say what it is.
 """
 
-import argparse
 import importlib.util
 import os
 import sys
@@ -17,10 +16,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
+import click
 import yaml
 
 from gpubench import names
-from gpubench.analysis import answer, comparison, text
+from gpubench.analysis import answer, comparison
 from gpubench.analysis.comparison import Reference
 from gpubench.api import validate
 from gpubench.api.benchmark_status import FullStatus
@@ -29,16 +29,15 @@ from gpubench.api.point_result import Judgement
 from gpubench.api.pool import GpuPool, GpuPoolSpec, Slot
 from gpubench.plan import estimate, expand
 from gpubench.plan.plan import Plan
-from gpubench.report import tables
-from gpubench.scheduler import conditions, planning
+from gpubench.scheduler import conditions, step
 from gpubench.scheduler.observed import Study
 from gpubench.values import FrozenModel
-from gpubench_cli import compare, documents, local, machine, results, show, terminal
+from gpubench_cli import compare, documents, local, machine, options, results, show, terminal
 from gpubench_cli.documents import Benchmark, StudyFile
 from gpubench_cli.local import Place
 from gpubench_cli.machine import Machine, this_machine
 from gpubench_cli.results import ResultsFolder
-from gpubench_cli.terminal import Refusal
+from gpubench_cli.terminal import CliError
 
 # --- the small form ---------------------------------------------------------------------------------------------------
 
@@ -59,21 +58,6 @@ class Adapted:
     sentence: str | None  # what a reader of the figures must know
 
 
-def add_small_options(parser: argparse.ArgumentParser) -> None:
-    """The arguments of every command that plans."""
-    parser.add_argument(
-        "--scale",
-        type=_scale,
-        metavar="FACTOR",
-        help="the small form, such as 0.01: small batches, generated data, short times, one repeat, another name",
-    )
-    parser.add_argument(
-        "--pool",
-        metavar="NAME",
-        help=f"this pool in place of the study's; {LOCAL_CPU} is made from this machine where no file has it",
-    )
-
-
 def adapt(
     study_file: StudyFile, benchmark: Benchmark, pools: tuple[GpuPool, ...], *, scale: float | None, pool: str | None
 ) -> Adapted:
@@ -82,7 +66,14 @@ def adapt(
         return Adapted(benchmark=benchmark, pools=pools, text=None, sentence=None)
     spec, name, sentence = benchmark.spec, benchmark.name, None
     if pool is not None:
-        place = _chosen_pool(pool, pools)
+        place = next((one for one in pools if one.name == pool), None)
+        if place is None and pool == LOCAL_CPU:
+            place = local_cpu(this_machine())
+        if place is None:
+            known = ", ".join((*(one.name for one in pools), LOCAL_CPU))
+            raise CliError(
+                f"--pool {pool}: there is no such pool here: choose one of {known}, or give its file with --pools"
+            )
         pools = (place,)
         spec = expand.on_pool(spec, pool) if scale is None else expand.each_once(spec, place)
     if scale is not None:
@@ -95,7 +86,7 @@ def adapt(
     try:
         valid = validate.load_benchmark(document)
     except validate.InvalidObject as error:
-        raise Refusal(*(f"{study_file.path}, as adapted: {problem}" for problem in error.problems)) from error
+        raise CliError(*(f"{study_file.path}, as adapted: {problem}" for problem in error.problems)) from error
     named = {entry for block in spec.sweep for entry in block.pools}
     found = (
         *(_document(names.POOL_KIND, place.name, place.spec) for place in pools if place.name in named),
@@ -125,29 +116,9 @@ def local_cpu(machine: Machine) -> GpuPool:
     )
 
 
-def _chosen_pool(name: str, pools: tuple[GpuPool, ...]) -> GpuPool:
-    for pool in pools:
-        if pool.name == name:
-            return pool
-    if name == LOCAL_CPU:
-        return local_cpu(this_machine())
-    known = ", ".join((*(pool.name for pool in pools), LOCAL_CPU))
-    raise Refusal(f"--pool {name}: there is no such pool here: choose one of {known}, or give its file with --pools")
-
-
 def _document(kind: str, name: str, spec: FrozenModel) -> dict[str, Any]:
     content = spec.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True)
     return {"apiVersion": names.API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": content}
-
-
-def _scale(text: str) -> float:
-    try:
-        scale = float(text)
-    except ValueError:
-        scale = 0.0
-    if not 0 < scale <= 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0 and up to 1, such as 0.01")
-    return scale
 
 
 # --- gpubench run -----------------------------------------------------------------------------------------------------
@@ -158,69 +129,66 @@ LAUNCHER = (sys.executable, "-P", "-m", "gpubench_jobs.launcher")
 _LIBRARIES = {"tensorflow": "TensorFlow", "horovod": "Horovod"}
 
 
-def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """The command's arguments."""
-    parser = commands.add_parser(
-        "run",
-        help="run a study on this machine, without a cluster",
-        description="Run a study on this machine. Points that this machine cannot be are skipped with a sentence.",
-    )
-    parser.add_argument("study", type=Path, metavar="STUDY.yaml", help="a GpuBenchmark and, most times, its GpuPools")
-    parser.add_argument("--pools", type=Path, metavar="FILE", help="GpuPools in a file of their own")
-    parser.add_argument("--name", help="the benchmark, where the file has several")
-    add_small_options(parser)
-    machine.add_volume_option(parser)
-    parser.add_argument(
-        "--against",
-        type=Path,
-        metavar="RESULTS",
-        help="a results folder to keep up with, as spec.compareTo does; exit code 1 if a point is slower",
-    )
-    parser.add_argument("--results", type=Path, metavar="DIR", help="new folder; results/<name>-<UTC time> by default")
-    parser.set_defaults(command=run)
-
-
-def run(arguments: argparse.Namespace) -> int:
-    """Read, plan, run, report."""
-    study_file, adapted = read_study(arguments)
-    benchmark, pools = adapted.benchmark, adapted.pools
-    documents.refuse_missing_pools(benchmark, pools)
+@click.command("run")
+@options.study
+@options.pools
+@options.name
+@options.scale
+@options.pool
+@options.volumes
+@click.option(
+    "--against",
+    "baseline",
+    type=options.PATH,
+    metavar="RESULTS",
+    help="a results folder to keep up with, as spec.compareTo does; exit code 1 if a point is slower",
+)
+@click.option(
+    "--results", "folder", type=options.PATH, metavar="DIR", help="new folder; results/<name>-<UTC time> by default"
+)
+def run(
+    *,
+    study: Path,
+    pools: Path | None,
+    name: str | None,
+    scale: float | None,
+    pool: str | None,
+    volumes: tuple[str, ...],
+    baseline: Path | None,
+    folder: Path | None,
+) -> int:
+    """Run a study on this machine. Points that this machine cannot run are skipped with a message."""
+    study_file = documents.read(study)
+    adapted = adapt(study_file, study_file.benchmark(name), given_pools(study_file, pools), scale=scale, pool=pool)
+    documents.refuse_missing_pools(adapted.benchmark, adapted.pools)
     tell_of_schedules(study_file)
-    study, reference = against(without_drill(as_study(benchmark, now=time.time())), arguments.against)
+    asked, reference = against(without_drill(as_study(adapted.benchmark, now=time.time())), baseline)
     here = machine.this_machine()
-    sources = machine.Sources(given=machine.given_volumes(arguments.volume), config_maps=study_file.config_maps)
-    plan = as_here(study, _begin(study, pools, reference), here=here, sources=sources)
+    sources = machine.Sources(given=machine.given_volumes(volumes), config_maps=study_file.config_maps)
+    plan = as_here(asked, _begin(asked, adapted.pools, reference), here=here, sources=sources)
     if not all(point.key.is_own_program for point in plan.points if point.runs):
         refuse_missing_libraries()
-    folder = ResultsFolder.create(
-        arguments.results or results.default_path(study.name, now=study.created_at),
-        study_text=adapted.text or arguments.study.read_text(encoding="utf-8"),
+    kept = ResultsFolder.create(
+        folder or results.default_path(asked.name, now=asked.created_at),
+        study_text=adapted.text or study.read_text(encoding="utf-8"),
         plan=plan,
     )
     try:
-        status = _run(study, plan, here=here, sources=sources, folder=folder)
+        with (
+            local.scratch() as scratch,
+            terminal.Progression(trial_seconds=estimate.trial_seconds(plan), name=asked.name) as progression,
+        ):
+            place = Place(machine=here, command=LAUNCHER, folder=kept, scratch=scratch, sources=sources)
+            status = local.LocalRun(asked, plan, place=place, reporter=progression).run()
     except terminal.Stopped:
-        terminal.tell(f"stopped; what was measured is kept: gpubench show {folder.path}")
+        terminal.tell(f"stopped; what was measured is kept: gpubench show {kept.path}")
         raise
-    _report(status, folder, note=adapted.sentence)
+    show.show_figures(status)
+    said = [status.answer or answer.answer(status.results), *show.money_and_baseline(status)]
+    for message in [*said, *([] if adapted.sentence is None else [adapted.sentence])]:
+        terminal.write(f"\n{message}")
+    terminal.tell(f"results: {kept.path}")
     return exit_code(status)
-
-
-def read_study(arguments: argparse.Namespace) -> tuple[documents.StudyFile, Adapted]:
-    """The study file, and what is made of its benchmark and pools: as they are, or in their small form."""
-    study_file = documents.read(arguments.study)
-    return study_file, adapted_study(study_file, arguments)
-
-
-def adapted_study(study_file: documents.StudyFile, arguments: argparse.Namespace) -> Adapted:
-    """What is made of the benchmark that is meant."""
-    return adapt(
-        study_file,
-        study_file.benchmark(arguments.name),
-        given_pools(study_file, arguments.pools),
-        scale=arguments.scale,
-        pool=arguments.pool,
-    )
 
 
 def given_pools(study_file: documents.StudyFile, pools_path: Path | None) -> tuple[GpuPool, ...]:
@@ -230,7 +198,7 @@ def given_pools(study_file: documents.StudyFile, pools_path: Path | None) -> tup
     others = documents.read(pools_path).pools
     twice = {pool.name for pool in study_file.pools} & {pool.name for pool in others}
     if twice:
-        raise Refusal(f"{pools_path}: {', '.join(sorted(twice))} stands in {study_file.path}, too: remove one of both")
+        raise CliError(f"{pools_path}: {', '.join(sorted(twice))} stands in {study_file.path}, too: remove one of both")
     return (*study_file.pools, *others)
 
 
@@ -295,7 +263,7 @@ def against(study: Study, path: Path | None) -> tuple[Study, Reference | None]:
 
 
 def _begin(study: Study, pools: tuple[GpuPool, ...], reference: Reference | None) -> Plan:
-    begun = planning.begin(
+    begun = step.begin(
         study,
         pools,
         study.created_at,
@@ -303,61 +271,30 @@ def _begin(study: Study, pools: tuple[GpuPool, ...], reference: Reference | None
     )
     if isinstance(begun, Plan):
         return begun
-    raise Refusal(f"{study.name} does not start: {begun.status.conditions[0].message}")
+    raise CliError(f"{study.name} does not start: {begun.status.conditions[0].message}")
 
 
 def refuse_missing_libraries() -> None:
-    """Refusal where what the ranks import is not installed."""
+    """CliError where what the ranks import is not installed."""
     missing = [title for module, title in _LIBRARIES.items() if importlib.util.find_spec(module) is None]
     if missing:
-        raise Refusal(
+        raise CliError(
             f"training needs {' and '.join(missing)}, not installed here: "
             "install kube-gpubench[jobs-cpu] and Horovod (in a checkout: make horovod), or apply the study to a cluster"
         )
 
 
-def _run(
-    study: Study, plan: Plan, *, here: machine.Machine, sources: machine.Sources, folder: ResultsFolder
-) -> FullStatus:
-    trial_seconds = estimate.trial_seconds(plan)
-    with local.scratch() as scratch, terminal.Progression(trial_seconds=trial_seconds, name=study.name) as progression:
-        place = Place(machine=here, command=LAUNCHER, folder=folder, scratch=scratch, sources=sources)
-        return local.LocalRun(study, plan, place=place, reporter=progression).run()
-
-
-def _report(status: FullStatus, folder: ResultsFolder, *, note: str | None) -> None:
-    terminal.print_tables(tables.of_study(status.results, status.prices))
-    for sentence in (*text.environments(status.environments, status.results), *map(text.price, status.prices)):
-        terminal.write(sentence)
-    terminal.write(f"\n{status.answer or answer.answer(status.results)}")
-    for sentence in show.spending(status):
-        terminal.write(f"\n{sentence}")
-    if status.comparison is not None:
-        terminal.write(f"\n{show.compared(status.comparison)}")
-    if note is not None:
-        terminal.write(f"\n{note}")
-    terminal.tell(f"results: {folder.path}")
-
-
 # --- gpubench self-check ----------------------------------------------------------------------------------------------
 
 
-def add_self_check_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """The command's arguments."""
-    parser = commands.add_parser(
-        "self-check",
-        help="whether the clock is fine enough here, and what measuring itself costs",
-        description="Check the clock. Then train a small model in the measured loop and in a bare one, in turns.",
-    )
-    parser.add_argument("--rounds", type=int, default=40, metavar="N", help="about a second each; 40 by default")
-    parser.set_defaults(command=self_check)
-
-
-def self_check(arguments: argparse.Namespace) -> NoReturn:
-    """Two ranks where the machine has room for them, otherwise one."""
+@click.command("self-check")
+@click.option("--rounds", type=int, default=40, metavar="N", help="about a second each; 40 by default")
+def self_check(rounds: int) -> NoReturn:
+    """Check the clock. Then train a small model in the measured loop and in a bare one, in turns."""
     refuse_missing_libraries()
     here = machine.this_machine()
     variables = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(gpu.entry for gpu in here.gpus)}
-    order = (max(3, arguments.rounds), min(2, len(here.gpus or here.cores)), int(bool(here.gpus)))
+    # Two ranks where the machine has room for them, otherwise one.
+    order = (max(3, rounds), min(2, len(here.gpus or here.cores)), int(bool(here.gpus)))
     measurer = (sys.executable, "-P", "-m", "gpubench_jobs.self_check", *map(str, order))
     os.execve(sys.executable, measurer, local.neutral_environment(os.environ) | variables)  # noqa: S606  # no shell

@@ -4,26 +4,22 @@
 The runs come from the history that the schedule keeps: their benchmarks may be gone.
 """
 
-import argparse
-import csv
-import io
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from pydantic import ValidationError
+import click
 
 from gpubench import names
 from gpubench.api.schedule import GpuBenchmarkScheduleStatus
-from gpubench.report import markdown, schedule_page
+from gpubench.report import markdown as as_markdown
+from gpubench.report import schedule_page
 from gpubench.schedule import history
 from gpubench.schedule.history import Entry, Figure
 from gpubench.units import rfc3339
-from gpubench_cli import report, terminal
-from gpubench_cli.terminal import Refusal
+from gpubench_cli import options, report, results, terminal
 
-_OF_RUN = ("name", "uid", "succeeded", "sentence", "spent", "currency", "baseline")
+_OF_RUN = ("succeeded", "sentence", "spent", "currency", "baseline")
 _OF_FIGURE = (
     *("point", "text", "pool", "node", "quantity", "mean", "low", "high", "repeats", "settled"),
     *("environment", "instance_type", "image_digest"),
@@ -31,8 +27,7 @@ _OF_FIGURE = (
 #: Columns of `-o csv`: where it was, the run, its figure.
 CSV_FIELDS = (
     *("schedule", "namespace", "schedule_uid"),
-    *("run", "run_uid", "succeeded", "sentence", "spent", "currency", "baseline"),
-    *("due", "created", "finished"),
+    *("run", "run_uid", *_OF_RUN, "due", "created", "finished"),
     *_OF_FIGURE,
     "nodes",
 )
@@ -47,46 +42,45 @@ class Place(Protocol):
         """An object or a list, by its path."""
 
 
-def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """The command's arguments."""
-    parser = commands.add_parser(
-        "history",
-        help="the runs of a schedule over time, and what became slower",
-        description="Show the runs of a GpuBenchmarkSchedule: what became slower since when, slow nodes, changes of "
-        "the environment, and each run's figures; as a table, as a page with plots, or as data: json has all that is "
-        "kept, csv a line for each run and point, for whoever keeps histories elsewhere. A schedule takes its history "
-        "along when it is deleted.",
-    )
-    parser.add_argument("name", metavar="NAME", help="a GpuBenchmarkSchedule")
-    parser.add_argument("-n", "--namespace", help="namespace in the cluster; the kubeconfig's by default")
-    parser.add_argument("-o", "--output", choices=("table", "json", "csv"), default="table", help="table by default")
-    parser.add_argument("--out", type=Path, metavar="FILE.html", help="write a page with plots instead")
-    parser.add_argument("--markdown", type=Path, metavar="FILE.md", help="write the same as Markdown instead")
-    parser.set_defaults(command=run)
+@click.command("history")
+@click.argument("name", metavar="NAME", help="a GpuBenchmarkSchedule")
+@options.namespace
+@options.output("table", "json", "csv")
+@click.option("--out", type=options.PATH, metavar="FILE.html", help="write a page with plots instead")
+@click.option("--markdown", type=options.PATH, metavar="FILE.md", help="write the same as Markdown instead")
+def run_history(name: str, namespace: str | None, output: str, out: Path | None, markdown: Path | None) -> int:
+    """Show the runs of a GpuBenchmarkSchedule: what became slower since when, slow nodes, changes of the environment.
 
-
-def run(arguments: argparse.Namespace) -> int:
-    """Read, show."""
+    And each run's figures: as a table, as a page with plots, or as data. json has all that is kept, csv a line for each
+    run and point, for whoever keeps histories elsewhere. A schedule takes its history along when it is deleted.
+    """
     from gpubench_cli import cluster  # noqa: PLC0415  # slow to load
 
-    with cluster.connect(arguments.namespace) as place:
-        return show(place, arguments)
+    with cluster.connect(namespace) as place:
+        return show(place, name, output=output, out=out, markdown=markdown)
 
 
-def show(place: Place, arguments: argparse.Namespace) -> int:
+def show(
+    place: Place, name: str, *, output: str = "table", out: Path | None = None, markdown: Path | None = None
+) -> int:
     """What is asked for of a schedule in a cluster."""
-    body, status, entries = read(place, arguments.name)
-    if arguments.out is None and arguments.markdown is None:
-        metadata = {"name": arguments.name, "namespace": place.namespace, "uid": str(body["metadata"]["uid"])}
-        _print(arguments.output, metadata, status, entries)
+    body, status, entries = read(place, name)
+    if out is None and markdown is None:
+        metadata = {"name": name, "namespace": place.namespace, "uid": str(body["metadata"]["uid"])}
+        match output:
+            case "json":
+                runs = [entry.to_wire() for entry in entries]
+                terminal.write_document({**metadata, "status": status.to_wire(), "runs": runs})
+            case "csv":
+                terminal.write(as_csv(metadata, entries))
+            case _:
+                _table(status, entries)
         return terminal.EXIT_DONE
-    document = schedule_page.document(arguments.name, entries, status, source=f"namespace {place.namespace}")
-    for path, text in (
-        (arguments.out, report.html(document) if arguments.out is not None else ""),
-        (arguments.markdown, markdown.render(document)),
-    ):
-        if path is not None:
-            report.write(path, text)
+    document = schedule_page.document(name, entries, status, source=f"namespace {place.namespace}")
+    if out is not None:
+        report.write(out, report.html(document))
+    if markdown is not None:
+        report.write(markdown, as_markdown.render(document))
     return terminal.EXIT_DONE
 
 
@@ -98,50 +92,31 @@ def read(place: Place, name: str) -> tuple[dict[str, Any], GpuBenchmarkScheduleS
     selector = f"{names.LABEL_SCHEDULE_UID}={body['metadata']['uid']},{names.LABEL_COMPONENT}={names.COMPONENT_HISTORY}"
     path = f"/api/v1/namespaces/{place.namespace}/configmaps"
     listed = place.get(path, what=f"ConfigMaps in namespace {place.namespace}", labelSelector=selector)["items"]
-    return body, _status(body, name), history.read(shard.get("data") or {} for shard in listed)
-
-
-def _status(body: Mapping[str, Any], name: str) -> GpuBenchmarkScheduleStatus:
-    try:
-        return GpuBenchmarkScheduleStatus.model_validate(body.get("status") or {})
-    except ValidationError as error:
-        raise Refusal(f"the status of {name} is of another version of gpubench: {error.errors()[0]['msg']}") from error
-
-
-def _print(
-    output: str, metadata: Mapping[str, str], status: GpuBenchmarkScheduleStatus, entries: tuple[Entry, ...]
-) -> None:
-    match output:
-        case "json":
-            found = {**metadata, "status": status.to_wire(), "runs": [entry.to_wire() for entry in entries]}
-            terminal.write(json.dumps(found, indent=2, ensure_ascii=False))
-        case "csv":
-            terminal.write(as_csv(metadata, entries))
-        case _:
-            _table(status, entries)
+    status = results.valid(GpuBenchmarkScheduleStatus, body.get("status") or {}, what=f"the status of {name}")
+    return body, status, history.read(shard.get("data") or {} for shard in listed)
 
 
 def as_csv(metadata: Mapping[str, str], entries: Sequence[Entry]) -> str:
     """A line for each run and point, oldest first, one for a run without figures; nothing rounded."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=CSV_FIELDS, lineterminator="\n")
-    writer.writeheader()
-    of_schedule = {f"schedule_{name}" if name == "uid" else name: value for name, value in metadata.items()}
-    of_schedule["schedule"] = of_schedule.pop("name")
-    for entry in entries:
-        for figure in entry.figures or (None,):
-            writer.writerow({**of_schedule, **_of_run(entry), **_of_figure(figure)})
-    return text.getvalue()
+    of_schedule = {
+        "schedule": metadata["name"], "namespace": metadata["namespace"], "schedule_uid": metadata["uid"],
+    }  # fmt: skip
+    rows = (
+        {**of_schedule, **_of_run(entry), **_of_figure(figure)}
+        for entry in entries
+        for figure in entry.figures or (None,)
+    )
+    return terminal.csv_text(CSV_FIELDS, rows)
 
 
 def _of_run(entry: Entry) -> dict[str, str]:
-    told = {name: _cell(getattr(entry, name)) for name in _OF_RUN}
-    moments = {"due": entry.scheduled_at, "created": entry.created_at, "finished": entry.finished_at}
     return {
-        "run": told.pop("name"),
-        "run_uid": told.pop("uid"),
-        **told,
-        **{name: rfc3339(moment) for name, moment in moments.items()},
+        "run": entry.name,
+        "run_uid": entry.uid,
+        **{name: _cell(getattr(entry, name)) for name in _OF_RUN},
+        "due": rfc3339(entry.scheduled_at),
+        "created": rfc3339(entry.created_at),
+        "finished": rfc3339(entry.finished_at),
     }
 
 
@@ -156,15 +131,12 @@ def _cell(value: object) -> str:
 
 
 def _table(status: GpuBenchmarkScheduleStatus, entries: tuple[Entry, ...]) -> None:
+    month = status.monthly
     for line in (
         *(one.message for one in status.conditions if one.type == "Regressed"),
         *(one.sentence for one in status.slow_nodes),
         *(f"{one.sentence}, since {one.since} ({one.run})" for one in status.key_changes),
-        *(
-            []
-            if status.monthly is None
-            else [f"{status.monthly.shown or 'no cost'} a month: {status.monthly.sentence}"]
-        ),
+        *([] if month is None else [f"{month.shown or 'no cost'} a month: {month.sentence}"]),
     ):
         terminal.write(line)
     if entries:

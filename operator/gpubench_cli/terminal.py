@@ -6,11 +6,15 @@ Must not happen: a control character from anybody's text; a colour in a pipe; a 
 to say how wide the page is; a traceback for anything but our own mistakes.
 """
 
+import csv
+import io
+import json
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 
+import yaml
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -30,12 +34,12 @@ EXIT_BAD_INPUT = 2  # also: no cluster, no permission; nothing was tried
 EXIT_SIGNAL = 128  # plus the signal's number, as shells have it
 
 
-class Refusal(Exception):
-    """Bad input, or a place that does not answer: the sentences go to stderr, the exit code is 2."""
+class CliError(Exception):
+    """Bad input, or a place that does not answer: the messages go to stderr, the exit code is 2."""
 
-    def __init__(self, *sentences: str) -> None:
-        super().__init__("\n".join(sentences))
-        self.sentences = sentences
+    def __init__(self, *messages: str) -> None:
+        super().__init__("\n".join(messages))
+        self.messages = messages
 
 
 class Stopped(Exception):
@@ -57,6 +61,23 @@ def write(text: str) -> None:
     sys.stdout.flush()
 
 
+def write_document(document: object, *, output: str = "json") -> None:
+    """A result for programs: JSON, or YAML."""
+    if output == "yaml":
+        write(yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
+    else:
+        write(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+def csv_text(fields: Sequence[str], rows: Iterable[Mapping[str, str]]) -> str:
+    """A line of titles, and one for each row."""
+    found = io.StringIO()
+    writer = csv.DictWriter(found, fieldnames=fields, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return found.getvalue()
+
+
 def tell(text: str) -> None:
     """Text that is none."""
     sys.stderr.write(f"{printable(text)}\n")
@@ -73,7 +94,8 @@ def print_tables(tables: Iterable[Table]) -> None:
 
 def print_table(table: Table) -> None:
     """A table with its notes, on standard output."""
-    console = _console(sys.stdout.isatty())
+    width = None if sys.stdout.isatty() else _PAGE_COLUMNS
+    console = Console(file=sys.stdout, highlight=False, width=width, soft_wrap=False)
     drawn = RichTable(box=None, pad_edge=False, header_style="bold")
     for column in table.columns:
         drawn.add_column(Text(printable(column.title)), justify="right" if column.numeric else "left", overflow="fold")
@@ -84,10 +106,6 @@ def print_table(table: Table) -> None:
         console.print()
     for note in table.notes:
         console.print(Text(printable(note), style="dim"))
-
-
-def _console(is_terminal: bool) -> Console:
-    return Console(file=sys.stdout, highlight=False, width=None if is_terminal else _PAGE_COLUMNS, soft_wrap=False)
 
 
 class Progression:
@@ -128,10 +146,10 @@ class Progression:
         if self._progress is not None:
             self._progress.stop()
 
-    def happened(self, happening: Event) -> None:
+    def happened(self, event: Event) -> None:
         """Something to tell once."""
-        mark = "" if happening.type == "Normal" else "warning: "
-        self.line(f"{mark}{happening.message}")
+        mark = "" if event.type == "Normal" else "warning: "
+        self.line(f"{mark}{event.message}")
 
     def progressed(self, status: BenchmarkProgress, running: Gang | None) -> None:
         """Where the study stands."""

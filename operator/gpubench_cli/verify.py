@@ -9,11 +9,12 @@ gang behind its logs, and a last line may have no end. That is said, and is no f
 same.
 """
 
-import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
+
+import click
 
 from gpubench import records
 from gpubench.analysis import audit, repricing
@@ -23,9 +24,9 @@ from gpubench.plan.plan import Plan
 from gpubench.records import Environment, Epoch, Log, Window
 from gpubench.scheduler import conditions
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome
-from gpubench_cli import documents, import_study, results, terminal
+from gpubench_cli import documents, import_study, options, results, terminal
 from gpubench_cli.results import LogName, Summary
-from gpubench_cli.terminal import Refusal
+from gpubench_cli.terminal import CliError
 
 _Read = TypeVar("_Read")
 
@@ -39,27 +40,19 @@ _BY_CHECKSUM = (
 )
 
 
-def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """The command's arguments."""
-    parser = commands.add_parser(
-        "verify",
-        help="check results folders: every checksum, and every figure computed again",
-        description="Check that results folders are as they were written, and compute every figure again from the "
-        "recorded windows.",
-        epilog="Exit codes: 0 everything holds, 1 something does not, 2 there is no results folder.",
-    )
-    parser.add_argument("results", nargs="+", type=Path, metavar="RESULTS", help="a results folder")
-    parser.set_defaults(command=run)
+@click.command("verify", epilog="Exit codes: 0 everything holds, 1 something does not, 2 there is no results folder.")
+@click.argument("folders", metavar="RESULTS...", nargs=-1, required=True, type=options.PATH, help="a results folder")
+def verify(folders: tuple[Path, ...]) -> int:
+    """Check that results folders are as they were written.
 
-
-def run(arguments: argparse.Namespace) -> int:
-    """Examine, tell."""
+    Every figure is computed again from the recorded windows.
+    """
     sound = True
-    for path in arguments.results:
+    for path in folders:
         if not path.is_dir():
-            raise Refusal(f"{path}: there is no such folder")
+            raise CliError(f"{path}: there is no such folder")
         if not any((path / name).exists() for name in results.FILES):
-            raise Refusal(results.why_none(path))
+            raise CliError(results.why_none(path))
         examined = examine(path)
         _tell(path, examined)
         sound = sound and not examined.findings
@@ -92,8 +85,8 @@ class Examined:
         """What a reader has read; None where it refuses, which is a finding."""
         try:
             return reader()
-        except Refusal as error:
-            self.findings += error.sentences
+        except CliError as error:
+            self.findings += error.messages
             return None
 
     def log(self, place: str, content: bytes, *, tolerant: bool) -> Log:
@@ -177,7 +170,7 @@ def _completes(before: AttemptRecord, record: AttemptRecord) -> bool:
 def _spec(path: Path, plan: Plan, summary: Summary | None) -> GpuBenchmarkSpec | None:
     """The study as it was planned."""
     if not results.study_is_as_planned(path, plan):
-        raise Refusal(f"{results.study_path(path)}: it is not the file that plan.json was made of")
+        raise CliError(f"{results.study_path(path)}: it is not the file that plan.json was made of")
     return None if summary is None else documents.read(results.study_path(path)).benchmark(summary.name).spec
 
 
@@ -192,12 +185,12 @@ def _prices(path: Path, plan: Plan, summary: Summary, found: Examined) -> Iterat
         return
     found.repriced = True
     try:
-        if not results.prices_are_as_marked(path, summary.repriced):
+        if results.digest(there) != summary.repriced.digest:
             yield f"{there}: it is not the file that the study was re-priced with"
         elif not repricing.is_priced_by(plan, documents.read(there).pools):
             yield f"plan.json: its prices are not those of {there}"
-    except Refusal as error:
-        yield from error.sentences
+    except CliError as error:
+        yield from error.messages
 
 
 # --- attempts and status ----------------------------------------------------------------------------------------------

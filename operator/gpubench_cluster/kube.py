@@ -23,7 +23,7 @@ _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=
 _METHODS = {"get": "GET", "list": "GET", "create": "POST", "patch": "PATCH", "update": "PUT", "delete": "DELETE"}
 _CHUNK = 500
 _CONNECT_SECONDS = 10.0
-_LOG_SECONDS = 10.0  # a kubelet that is away holds up one study for at most so long
+_LOG_SECONDS = 10.0  # a kubelet that is away holds up one benchmark for at most so long
 #: Another pod of that name is a conflict: an eviction's conflicts the API server tries 20 times, half a second apart.
 _EVICTION_SECONDS = 15.0
 #: What the package raises over a kubeconfig that is absent, no YAML, or of another shape than it takes for granted.
@@ -70,8 +70,8 @@ LEASES = Resource("coordination.k8s.io/v1", "leases")
 class ApiError(Exception):
     """A request that was not answered as it was meant."""
 
-    def __init__(self, sentence: str, *, code: int | None = None, reason: str = "", delay: float | None = None) -> None:
-        super().__init__(sentence)
+    def __init__(self, message: str, *, code: int | None = None, reason: str = "", delay: float | None = None) -> None:
+        super().__init__(message)
         self.code = code  # of HTTP; None where no answer came
         self.reason = reason  # in the server's words, or why no answer came
         self.delay = delay  # seconds that the server asked for; None where the caller's back-off decides
@@ -107,9 +107,9 @@ async def credentials(*, in_cluster: bool = False) -> tuple[Any, str]:
         from kubernetes.aio import config  # noqa: PLC0415  # takes long to load, and is an extra
         from kubernetes.aio.client import configuration  # noqa: PLC0415  # as above
     except ImportError as error:
-        sentence = "reading from a cluster needs the Python package kubernetes: install kube-gpubench[operator]"
-        raise PermanentError(sentence) from error
-    logging.getLogger("kubernetes").setLevel(logging.ERROR)  # a kubeconfig that is absent, we say in a sentence
+        message = "reading from a cluster needs the Python package kubernetes: install gpubench[operator]"
+        raise PermanentError(message) from error
+    logging.getLogger("kubernetes").setLevel(logging.ERROR)  # a kubeconfig that is absent, we say ourselves
     found: Any = configuration.Configuration()
     with contextlib.suppress(config.ConfigException):
         if in_cluster:
@@ -215,8 +215,9 @@ class Kube:
         if uid is not None:
             body["deleteOptions"] = {"preconditions": {"uid": uid}}
         path = PODS.path(namespace=namespace, name=pod, subresource="eviction")
-        options: Any = {"body": body, "absent": (404, 409), "seconds": max(self._timeout, _EVICTION_SECONDS)}
-        return await self.ask("create", "pods/eviction", path, **options) is not None
+        limit = max(self._timeout, _EVICTION_SECONDS)
+        answer = await self.ask("create", "pods/eviction", path, body=body, absent=(404, 409), seconds=limit)
+        return answer is not None
 
     async def serves(self, group: str) -> bool:
         """Whether the cluster has an API group, as anybody may ask who has an account."""

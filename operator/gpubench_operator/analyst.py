@@ -35,6 +35,7 @@ _AGAIN_SECONDS = 1.0
 _MUCH_LATER_SECONDS = 300.0
 _PATIENCE_SECONDS = 0.5  # of a reconcile: most analyses are there by then, and one status is written instead of two
 _SECONDS_MAX = 120.0  # 512 points take half a second
+_NICE = 5  # figures may wait for gangs that start, on a node that has work for both
 _log = logging.getLogger(__name__)
 
 
@@ -42,14 +43,9 @@ class Made(NamedTuple):
     """An analysis as it is stored and shown; the value itself stays in the worker."""
 
     found: status.Findings
+    sha256: str  # of the whole text
     parts: tuple[str, ...]
     lines: exporter.Lines
-
-    @property
-    def sha256(self) -> str:
-        """Of the whole text."""
-        assert self.found.analysis is not None  # the worker has put it there
-        return self.found.analysis.sha256
 
 
 class Latest(NamedTuple):
@@ -104,10 +100,6 @@ class Analyst:
         """Start the worker before it is needed: its imports take a second."""
         self._executor().submit(os.getpid)
 
-    def stop(self) -> None:
-        """End the worker."""
-        self._end_worker()
-
     def forget(self, uid: str) -> None:
         """The benchmark is gone, or over."""
         known = self._benchmarks.pop(uid, None)
@@ -157,7 +149,7 @@ class Analyst:
             async with asyncio.timeout(_SECONDS_MAX):
                 return await ask(self._executor(), _lines_of, (key.namespace, key.name), tuple(parts), reference)
         except (TimeoutError, futures.BrokenExecutor):
-            self._end_worker()
+            self.stop()
             return None
 
     async def _make(self, known: _Benchmark, order: _Order, *, all_entries: dict[str, str]) -> None:
@@ -171,10 +163,10 @@ class Analyst:
             known.failure = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             delay = _AGAIN_SECONDS if known.failures < _TRIES else _MUCH_LATER_SECONDS
             known.again_at = self._clock() + delay
-            extra = {"namespace": order.key[0], "benchmark": order.key[1], "sentence": known.failure}
+            extra = {"namespace": order.key[0], "benchmark": order.key[1], "error": known.failure}
             _log.warning("analysis failed", extra=extra, exc_info=error)
             if isinstance(error, TimeoutError | futures.BrokenExecutor):
-                self._end_worker()
+                self.stop()
         finally:
             known.task = None
             if not known.is_awaited:
@@ -185,8 +177,8 @@ class Analyst:
             self._pool = self._worker()
         return self._pool
 
-    def _end_worker(self) -> None:
-        """Of a hung worker too: what others have asked of it fails, and is asked again."""
+    def stop(self) -> None:
+        """End the worker, also one that hangs: what others have asked of it fails, and is asked again of a new one."""
         pool, self._pool = self._pool, None
         if pool is None:
             return
@@ -219,6 +211,7 @@ def _begin() -> None:
     """Signals are for the operator; without it nobody would end this process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.nice(_NICE)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
@@ -241,14 +234,12 @@ def _make(order: _Order) -> Made:
 def stored(key: tuple[str, str], uid: str, analysis: Analysis, version: int) -> Made:
     """An analysis as it is stored and shown; `key` is namespace and name of its benchmark."""
     text = analysis.to_json()
-    parts = analyze.cut(text)
+    parts, sha256 = analyze.cut(text), hashlib.sha256(text.encode()).hexdigest()
     reference = AnalysisReference(
-        config_map=names.analysis_name(key[1], uid, part=0),
-        parts=len(parts),
-        ledger_version=version,
-        sha256=hashlib.sha256(text.encode()).hexdigest(),
+        config_map=names.analysis_name(key[1], uid, part=0), parts=len(parts), ledger_version=version, sha256=sha256
     )
-    return Made(status.findings(analysis, stored=reference), parts, exporter.analysis_lines(key, analysis))
+    lines = exporter.analysis_lines(key, analysis)
+    return Made(status.findings(analysis, stored=reference), sha256, parts, lines)
 
 
 def _lines_of(key: tuple[str, str], parts: Sequence[str], reference: AnalysisReference) -> exporter.Lines | None:

@@ -54,13 +54,8 @@ class Subject(FrozenModel):
 def subject(body: kube.Object, *, kind: str = names.BENCHMARK_KIND) -> Subject:
     """The subject in an object, also in one whose spec cannot be read."""
     metadata = body["metadata"]
-    return Subject(
-        namespace=metadata["namespace"],
-        name=metadata["name"],
-        uid=metadata["uid"],
-        generation=metadata.get("generation", 1),
-        kind=kind,
-    )
+    known = {field: metadata[field] for field in ("namespace", "name", "uid")}
+    return Subject(**known, generation=metadata.get("generation", 1), kind=kind)
 
 
 def subject_of(study: observed.Study) -> Subject:
@@ -89,13 +84,13 @@ class EventRecorder:
     async def emit_about(self, study: observed.Study, event: actions.Event, *, now: float) -> None:
         """The Event about a benchmark; a new one is logged, too."""
         if await self.emit(subject_of(study), event, now=now):
-            log = _log.warning if event.type == "Warning" else _log.debug
-            log("told", extra=observe.log_fields(study, reason=event.reason, sentence=event.message))
+            level = logging.WARNING if event.type == "Warning" else logging.DEBUG
+            _log.log(level, "event", extra=observe.log_fields(study, reason=event.reason, text=event.message))
 
     async def emit_pending(self, uid: str) -> None:
         """Write what could not be written about this object before."""
-        for name, body in self._pending_about(uid):
-            await self._write(name, body)
+        for name in self._pending_about(uid):
+            await self._write(name, self._pending[name])
 
     def has_pending(self, uid: str) -> bool:
         """Whether something about this object could not be written yet."""
@@ -103,11 +98,11 @@ class EventRecorder:
 
     def forget(self, uid: str) -> None:
         """The object is gone: drop what is pending about it."""
-        for name, _ in self._pending_about(uid):
+        for name in self._pending_about(uid):
             del self._pending[name]
 
-    def _pending_about(self, uid: str) -> list[tuple[str, kube.Object]]:
-        return [(name, body) for name, body in self._pending.items() if body["involvedObject"]["uid"] == uid]
+    def _pending_about(self, uid: str) -> list[str]:
+        return [name for name, body in self._pending.items() if body["involvedObject"]["uid"] == uid]
 
     async def _write(self, name: str, body: kube.Object) -> None:
         try:
@@ -116,10 +111,10 @@ class EventRecorder:
             self._pending[name] = body
             if len(self._pending) > _REMEMBERED:
                 self._pending.popitem(last=False)
-            _log.info("event kept for later", extra={"event": name, "sentence": str(error)})
+            _log.info("event kept for later", extra={"object": name, "error": str(error)})
             return
         except kube.PermanentError as error:  # no benchmark stops for an Event
-            _log.warning("event refused", extra={"event": name, "sentence": str(error)})
+            _log.warning("event refused", extra={"object": name, "error": str(error)})
         self._pending.pop(name, None)
         self._emitted[name] = None
         if len(self._emitted) > _REMEMBERED:
@@ -129,6 +124,7 @@ class EventRecorder:
 def _body(about: Subject, event: actions.Event, *, identity: str, now: float) -> kube.Object:
     """The Event. The generation is part of its name: a benchmark may be suspended twice."""
     content = f"{about.uid} {about.generation} {event.reason} {event.message}"
+    involved = {"kind": about.kind, "namespace": about.namespace, "name": about.name, "uid": about.uid}
     return {
         "apiVersion": "v1",
         "kind": "Event",
@@ -137,13 +133,7 @@ def _body(about: Subject, event: actions.Event, *, identity: str, now: float) ->
             "namespace": about.namespace,
             "labels": {names.LABEL_MANAGED_BY: names.MANAGED_BY},
         },
-        "involvedObject": {
-            "apiVersion": names.API_VERSION,
-            "kind": about.kind,
-            "namespace": about.namespace,
-            "name": about.name,
-            "uid": about.uid,
-        },
+        "involvedObject": {"apiVersion": names.API_VERSION, **involved},
         "type": event.type,
         "reason": event.reason,
         "message": event.message[:_MESSAGE_MAX],

@@ -1,13 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a scrape gives: series of benchmarks, pools and schedules from their statuses, and the operator's own health.
 
-The figures have no memory but the statuses: after a restart they come back from the API server, and the series of an
-object vanish with it. Names, labels and help come from the catalogue. A figure that a status does not have has no
-series: it is never 0.
-
-Most studies are over: each one's lines are written once and kept, compressed, until its status or its analysis is
-another one. To write all of them at every scrape took 50 s for a thousand studies. The lines of an analysis are made
-in the worker process that made it.
+Nothing is remembered but the statuses: after a restart the series come back from the API server, and those of an object
+vanish with it. Names, labels and help come from the catalogue. What a status does not have has no series: never 0.
 """
 
 import importlib.metadata
@@ -18,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import prometheus_client
 from prometheus_client import core, exposition, registry
@@ -26,26 +21,9 @@ from pydantic import ValidationError
 
 from gpubench import metrics, units, workloads
 from gpubench.analysis import text
-from gpubench.api.benchmark_status import (
-    Analysis,
-    AttemptCounts,
-    Best,
-    Comparison,
-    EnvironmentFacts,
-    GpuBenchmarkStatus,
-    TrialCounts,
-)
+from gpubench.api.benchmark_status import Analysis, GpuBenchmarkStatus
 from gpubench.api.goodput_result import PoolGoodput
-from gpubench.api.point_result import (
-    AmountInterval,
-    Basis,
-    GpuUsage,
-    HostUsage,
-    PointResult,
-    PointState,
-    Relative,
-    TrainingResult,
-)
+from gpubench.api.point_result import AmountInterval, Basis, GpuUsage, HostUsage, PointResult, PointState
 from gpubench.api.pool import GpuPool, GpuPoolStatus
 from gpubench.api.schedule import GpuBenchmarkScheduleStatus
 from gpubench.values import Interval
@@ -54,14 +32,70 @@ from gpubench_operator import observe, queue
 
 _log = logging.getLogger(__name__)
 
-#: A value and its labels, in the order of the metric's.
-_Sample = tuple[tuple[str, ...], float]
-Samples = dict[str, list[_Sample]]
 _SECONDS_PER_HOUR = 3600.0
-
+_QUALITY = {"accuracy": metrics.ACCURACY, "loss": metrics.LOSS}
+#: The metrics of the two ends of an interval, by that of its mean.
+_ENDS = {
+    metric.name: (vars(metrics)[f"{name}_LOW"], vars(metrics)[f"{name}_HIGH"])
+    for name, metric in vars(metrics).items()
+    if f"{name}_LOW" in vars(metrics)
+}
 
 #: Lines of an exposition by the name of their family, compressed.
 Lines = Mapping[str, bytes]
+_Labels = tuple[str, ...]
+
+
+class Samples(dict[str, list[tuple[_Labels, float]]]):
+    """Labels, in the order of the metric's, and values, by the name of their metric."""
+
+    def add(self, metric: metrics.Metric, labels: _Labels, value: float | str | None) -> None:
+        """One value, unless there is none."""
+        if value is not None:
+            self.setdefault(metric.name, []).append((labels, float(value)))
+
+    def add_each(self, metric: metrics.Metric, labels: _Labels, values: Mapping[str, Any]) -> None:
+        """Numbers by the value of the metric's last label."""
+        for label, value in values.items():
+            self.add(metric, (*labels, label), value)
+
+    def add_interval(
+        self, metric: metrics.Metric, labels: _Labels, found: Interval | AmountInterval | None, *, unit: float = 1.0
+    ) -> None:
+        """A mean and the ends of its interval, in units of `unit`; the currency of an amount is its last label."""
+        if found is None:
+            return
+        if isinstance(found, AmountInterval):
+            labels = (*labels, found.currency)
+        for one, value in zip((metric, *_ENDS[metric.name]), (found.mean, found.low, found.high), strict=True):
+            self.add(one, labels, None if value is None else float(value) * unit)
+
+    def families(self) -> Iterator[core.Metric]:
+        """As gauges in the order of the catalogue."""
+        for metric in metrics.CATALOGUE:
+            if metric.name in self:
+                family = _family(metric)
+                for labels, value in self[metric.name]:
+                    family.add_metric(labels, value)
+                yield family
+
+
+class Families(registry.Collector):
+    """These families, for whoever writes what a collector has."""
+
+    def __init__(self, families: Iterable[core.Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterator[core.Metric]:
+        """All of them."""
+        yield from self._families
+
+
+def _family(metric: metrics.Metric) -> core.GaugeMetricFamily:
+    return core.GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
+
+
+# --- benchmarks -------------------------------------------------------------------------------------------------------
 
 
 class _Seen(NamedTuple):
@@ -72,11 +106,16 @@ class _Seen(NamedTuple):
     budget: tuple[str, float] | None
     progress: Lines
     sha256: str | None = None  # of the analysis that the other lines are of
-    figures: Lines = MappingProxyType({})
+    results: Lines = MappingProxyType({})
 
 
-class Figures:
-    """Of all benchmarks, as lines of metrics: how far they have come, and what their analyses say."""
+class BenchmarkSeries:
+    """Of all benchmarks, as lines of metrics: how far they have come, and what their analyses say.
+
+    Most benchmarks are over. Each one's lines are written once and kept until its status or its analysis is another
+    one: to write all of them at every scrape took 50 s for a thousand benchmarks. Those of an analysis are made in the
+    worker process that made it.
+    """
 
     def __init__(self) -> None:
         self._seen: dict[queue.Key, _Seen] = {}
@@ -92,99 +131,48 @@ class Figures:
             status = GpuBenchmarkStatus.model_validate(raw)
         except ValidationError as error:
             self.drop(key)
-            _log.warning("unreadable status", extra={"key": str(key), "sentence": str(error.errors()[0]["msg"])})
+            _log.warning("unreadable status", extra={"key": str(key), "error": str(error.errors()[0]["msg"])})
             return
         seen = _Seen(uid, raw, budget, lines_of(progress_samples((key.namespace, key.name), status, budget)))
         if before is not None and before.uid == uid:
-            seen = seen._replace(sha256=before.sha256, figures=before.figures)
+            seen = seen._replace(sha256=before.sha256, results=before.results)
         self._seen[key] = seen
 
     def take(self, key: queue.Key, sha256: str, lines: Lines) -> None:
         """Take what an analysis says; before it was observed the benchmark has no series."""
         if key in self._seen:
-            self._seen[key] = self._seen[key]._replace(sha256=sha256, figures=lines)
+            self._seen[key] = self._seen[key]._replace(sha256=sha256, results=lines)
 
-    def lacks(self, benchmark: kube.Object) -> bool:
+    def lacks(self, key: queue.Key, benchmark: kube.Object) -> bool:
         """Whether the analysis that its status names is another one than the lines are of."""
         named = ((benchmark.get("status") or {}).get("analysis") or {}).get("sha256")
-        key = queue.benchmark_key(kube.namespace_of(benchmark) or "", kube.name_of(benchmark))
         return named is not None and (key not in self._seen or self._seen[key].sha256 != named)
 
     def drop(self, key: queue.Key) -> None:
         """The benchmark is gone, and its series with it."""
         self._seen.pop(key, None)
 
-    def studies(self) -> set[queue.Key]:
+    def keys(self) -> set[queue.Key]:
         """The benchmarks that have series."""
         return set(self._seen)
 
     def written(self) -> Iterator[tuple[core.Metric, bytes]]:
         """Each family without its samples, and their lines."""
-        all_lines = [lines for _, seen in sorted(self._seen.items()) for lines in (seen.progress, seen.figures)]
+        all_lines = [lines for _, seen in sorted(self._seen.items()) for lines in (seen.progress, seen.results)]
         for metric in metrics.CATALOGUE:
             found = [zlib.decompress(lines[metric.name]) for lines in all_lines if metric.name in lines]
             if found:
                 yield _family(metric), b"".join(found)
 
 
-def progress_samples(study: tuple[str, str], status: GpuBenchmarkStatus, budget: tuple[str, float] | None) -> Samples:
-    """What the status itself says, and the budget."""
-    samples: Samples = {}
-    _add_progress(samples, study, status)
-    if budget is not None:
-        currency, amount = budget
-        samples[metrics.BUDGET.name] = [((*study, currency), amount)]
-    return samples
-
-
-def analysis_samples(study: tuple[str, str], analysis: Analysis) -> Samples:
-    """What the results say: of a benchmark of 20 points 800 lines."""
-    samples: Samples = {}
-    for facts in analysis.environments:
-        _add_environment(samples, study, facts)
-    for pool in () if analysis.goodput is None else analysis.goodput.pools:
-        _add_pool(samples, study, pool)
-    for result in analysis.results:
-        if result.node is not None:
-            continue  # a label of nodes would grow with every one that comes; the slow ones are counted of schedules
-        _add_point(samples, study, result)
-    if analysis.best is not None:
-        samples[metrics.BEST.name] = [((*study, *_advised(analysis.best)), 1.0)]
-    return samples
-
-
-def analysis_lines(study: tuple[str, str], analysis: Analysis) -> Lines:
-    """The same, as it is written."""
-    return lines_of(analysis_samples(study, analysis))
-
-
 def lines_of(samples: Samples) -> Lines:
     """As they are written, in both formats alike: they are gauges."""
-
-    class Once(registry.Collector):
-        def collect(self) -> Iterator[core.Metric]:
-            yield from families(samples)
-
     found = {}
-    page = f"\n{exposition.generate_latest(Once()).decode()}"
+    page = f"\n{exposition.generate_latest(Families(samples.families())).decode()}"
     for family in page.split("\n# HELP ")[1:]:  # a label that holds a new line has it as two other characters
         name, (_, _, lines) = family.partition(" ")[0], family.split("\n", 2)
         found[name] = zlib.compress(f"{lines.rstrip()}\n".encode(), level=1)
     return found
-
-
-def families(samples: Samples) -> Iterator[core.Metric]:
-    """Samples by the name of their metric, as gauges in the order of the catalogue."""
-    for metric in metrics.CATALOGUE:
-        if metric.name in samples:
-            family = _family(metric)
-            for labels, value in samples[metric.name]:
-                family.add_metric(labels, value)
-            yield family
-
-
-def _family(metric: metrics.Metric) -> core.GaugeMetricFamily:
-    return core.GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
 
 
 def _budget(spec: Mapping[str, Any], status: Mapping[str, Any]) -> tuple[str, float] | None:
@@ -199,202 +187,129 @@ def _budget(spec: Mapping[str, Any], status: Mapping[str, Any]) -> tuple[str, fl
         return None
 
 
-def _add_progress(samples: Samples, study: tuple[str, str], status: GpuBenchmarkStatus) -> None:
-    """How far the study has come, and what it has taken."""
-
-    def add(metric: metrics.Metric, value: float, *label: str) -> None:
-        samples.setdefault(metric.name, []).append(((*study, *label), value))
-
-    for metric, moment in ((metrics.STARTED, status.start_time), (metrics.FINISHED, status.completion_time)):
-        if moment is not None:
-            add(metric, units.epoch_seconds(moment))
-    for condition in status.conditions:
-        add(metrics.CONDITION, float(condition.status == "True"), condition.type)
-    if status.trials is not None:
-        for state, count in _counted(status.trials).items():
-            add(metrics.TRIALS, count, state)
-    if status.attempts is not None:
-        for outcome, count in _ended(status.attempts).items():
-            add(metrics.ATTEMPTS, count, outcome)
+def progress_samples(benchmark: _Labels, status: GpuBenchmarkStatus, budget: tuple[str, float] | None) -> Samples:
+    """How far a benchmark has come, and what it has taken; `benchmark` is its namespace and name."""
+    found = Samples()
+    for metric, moment in ((metrics.STARTED, status.started_at), (metrics.FINISHED, status.finished_at)):
+        found.add(metric, benchmark, None if moment is None else units.epoch_seconds(moment))
+    found.add_each(metrics.CONDITION, benchmark, {one.type: one.status == "True" for one in status.conditions})
+    if (trials := status.trials) is not None:
+        states = {"finished": trials.finished, "running": trials.running}
+        waiting = max(0, trials.total - sum(states.values()))
+        found.add_each(metrics.TRIALS, benchmark, {**states, "waiting": waiting})
+    if (attempts := status.attempts) is not None:
+        outcomes = ("succeeded", "failed", "preempted", "drilled", "stopped")
+        ended: dict[str, int] = {name: getattr(attempts, name) for name in outcomes}
+        found.add_each(metrics.ATTEMPTS, benchmark, {**ended, "running": attempts.started - sum(ended.values())})
     if status.spent is not None:
-        add(metrics.SPENT, float(status.spent.amount), status.spent.currency)
+        found.add(metrics.SPENT, (*benchmark, status.spent.currency), status.spent.amount)
     if status.results:
-        states = Counter(result.state for result in status.results)
-        for point_state in PointState:
-            add(metrics.POINTS, states[point_state], point_state.value)
+        counted = Counter(result.state for result in status.results)
+        found.add_each(metrics.POINTS, benchmark, {state.value: counted[state] for state in PointState})
     if status.comparison is not None:
-        for verdict, points in _compared(status.comparison).items():
-            add(metrics.COMPARISON, points, verdict)
+        points = status.comparison.points
+        verdicts = {"Pass": points.passed, "Fail": points.failed, "CannotTell": points.cannot_tell}
+        found.add_each(metrics.COMPARISON, benchmark, {**verdicts, "NotCompared": points.not_compared})
+    if budget is not None:
+        currency, amount = budget
+        found.add(metrics.BUDGET, (*benchmark, currency), amount)
+    return found
 
 
-def _counted(trials: TrialCounts) -> dict[str, int]:
-    waiting = max(0, trials.total - trials.finished - trials.running)
-    return {"finished": trials.finished, "running": trials.running, "waiting": waiting}
+def analysis_samples(benchmark: _Labels, analysis: Analysis) -> Samples:
+    """What the results say: of a benchmark of 20 points 800 lines."""
+    found = Samples()
+    for facts in analysis.environments:
+        named = tuple(getattr(facts, label) or "" for label in metrics.ENVIRONMENT.labels[len(benchmark) :])
+        found.add(metrics.ENVIRONMENT, (*benchmark, *named), 1.0)
+    for pool in () if analysis.goodput is None else analysis.goodput.pools:
+        _add_pool(found, (*benchmark, pool.pool, pool.capacity_type.value), pool)
+    for result in analysis.results:
+        if result.node is None:  # a label of nodes would grow with every one that comes; schedules count the slow ones
+            _add_point(found, (*benchmark, *_point_labels(result)), result)
+    if (best := analysis.best) is not None:
+        words = (str(said).lower() for said in (best.predicted, best.sure))
+        found.add(
+            metrics.BEST,
+            (*benchmark, best.pool, str(best.workers), best.setting or "", *words, str(best.tied)),
+            1.0,
+        )
+    return found
 
 
-def _ended(attempts: AttemptCounts) -> dict[str, int]:
-    outcomes = ("succeeded", "failed", "preempted", "drilled", "stopped")
-    ended: dict[str, int] = {name: getattr(attempts, name) for name in outcomes}
-    return ended | {"running": attempts.started - sum(ended.values())}
+def analysis_lines(benchmark: _Labels, analysis: Analysis) -> Lines:
+    """The same, as it is written."""
+    return lines_of(analysis_samples(benchmark, analysis))
 
 
-def _add_environment(samples: Samples, study: tuple[str, str], facts: EnvironmentFacts) -> None:
-    told = (
-        facts.environment, facts.instance_type, facts.accelerator, facts.driver, facts.cuda, facts.cudnn, facts.nccl,
-        facts.transport, facts.tensorflow, facts.horovod,
-    )  # fmt: skip
-    samples.setdefault(metrics.ENVIRONMENT.name, []).append(((*study, *(text or "" for text in told)), 1.0))
-
-
-def _advised(best: Best) -> tuple[str, ...]:
-    """In the order of the metric's labels."""
-    words = (str(told).lower() for told in (best.predicted, best.sure))
-    return (best.pool, str(best.workers), best.setting or "", *words, str(best.tied))
-
-
-def _compared(comparison: Comparison) -> dict[str, int]:
-    points = comparison.points
-    return {
-        "Pass": points.passed,
-        "Fail": points.failed,
-        "CannotTell": points.cannot_tell,
-        "NotCompared": points.not_compared,
-    }
-
-
-def _add_pool(samples: Samples, study: tuple[str, str], pool: PoolGoodput) -> None:
+def _add_pool(found: Samples, labels: _Labels, pool: PoolGoodput) -> None:
     """What became of the node time of a pool."""
-
-    def add(metric: metrics.Metric, value: float | None, *more: str) -> None:
-        if value is not None:
-            labels = (*study, pool.pool, pool.capacity_type.value, *more)
-            samples.setdefault(metric.name, []).append((labels, value))
-
     counts = pool.interruptions
     kinds = {"Reclaim": counts.reclaimed, "Eviction": counts.evicted, "NodeLost": counts.nodes_lost}
-    for kind, count in (kinds | {"Unknown": counts.total - sum(kinds.values())}).items():
-        add(metrics.INTERRUPTIONS, count, kind)
-    if pool.per_node_hour is not None:
-        add(metrics.INTERRUPTION_RATE, pool.per_node_hour.mean)
-        add(metrics.INTERRUPTION_RATE_LOW, pool.per_node_hour.low)
-        add(metrics.INTERRUPTION_RATE_HIGH, pool.per_node_hour.high)
-    for use, seconds in pool.node_seconds.to_wire().items():
-        add(metrics.NODE_SECONDS, float(str(seconds)), use)
-    add(metrics.GOODPUT, pool.goodput)
-    if pool.effective_price is not None:
-        add(metrics.EFFECTIVE_PRICE, float(pool.effective_price), pool.currency or "")
-    if pool.recovery is not None:
-        add(metrics.RECOVERY, pool.recovery.median)
+    found.add_each(metrics.INTERRUPTIONS, labels, {**kinds, "Unknown": counts.total - sum(kinds.values())})
+    found.add_interval(metrics.INTERRUPTION_RATE, labels, pool.per_node_hour)
+    found.add_each(metrics.NODE_SECONDS, labels, pool.node_seconds.to_wire())
+    found.add(metrics.GOODPUT, labels, pool.goodput)
+    found.add(metrics.EFFECTIVE_PRICE, (*labels, pool.currency or ""), pool.effective_price)
+    found.add(metrics.RECOVERY, labels, None if pool.recovery is None else pool.recovery.median)
 
 
-#: A figure and the two ends of its interval.
-_Three = tuple[metrics.Metric, metrics.Metric, metrics.Metric]
+def _point_labels(result: PointResult) -> Iterator[str]:
+    """What tells a point apart: its fields of these names, and the epochs that were trained."""
+    for label in metrics.POINT_LABELS:
+        if label not in ("namespace", "benchmark"):
+            value = text.epochs(result) if label == "epochs" else getattr(result, label)
+            yield "" if value is None else str(value)
 
 
-class _Point:
-    """The series of one point: its labels, and where its samples go."""
-
-    def __init__(self, samples: Samples, study: tuple[str, str], result: PointResult) -> None:
-        self._samples = samples
-        self._labels = (
-            *study,
-            result.workload,
-            result.pool,
-            result.accelerator or "",
-            result.capacity_type or "",
-            str(result.workers),
-            str(result.workers_per_node),
-            "" if result.batch_per_worker is None else str(result.batch_per_worker),
-            str(result.global_batch),
-            result.precision,
-            result.data.value,
-            result.data_path or "",
-            "" if result.data_samples is None else str(result.data_samples),
-            result.variant or "",
-            "" if (epochs := text.epochs(result)) is None else str(epochs),
-        )
-
-    def add(self, three: _Three, estimate: Interval | None, *more: str, per: float = 1.0) -> None:
-        """A figure in units of `per`, with the labels that it has beyond the point's."""
-        if estimate is None:
-            return
-        for metric, value in zip(three, (estimate.mean, estimate.low, estimate.high), strict=True):
-            if value is not None:
-                self.add_value(metric, value * per, *more)
-
-    def add_value(self, metric: metrics.Metric, value: float, *more: str) -> None:
-        """One number."""
-        self._samples.setdefault(metric.name, []).append(((*self._labels, *more), value))
-
-    def add_amount(self, three: _Three, amount: AmountInterval | None, *more: str) -> None:
-        """An amount of money, with its currency behind its other labels."""
-        if amount is None:
-            return
-        low, high = (None if text is None else float(text) for text in (amount.low, amount.high))
-        self.add(three, Interval(mean=float(amount.mean), low=low, high=high), *more, amount.currency)
-
-
-def _add_point(samples: Samples, study: tuple[str, str], result: PointResult) -> None:
-    point = _Point(samples, study, result)
-    point.add_value(metrics.POINT_WORKERS, result.workers)
-    point.add_value(metrics.POINT_NODES, result.workers // result.workers_per_node)
+def _add_point(found: Samples, point: _Labels, result: PointResult) -> None:
+    basis, is_measured = result.basis.value, result.basis is Basis.MEASURED
+    found.add(metrics.POINT_WORKERS, point, result.workers)
+    found.add(metrics.POINT_NODES, point, result.workers // result.workers_per_node)
     if result.bill is not None:
         for part, amount in result.bill.parts.to_wire().items():
-            point.add_value(metrics.BILLED, float(str(amount)), part, result.bill.currency)
-    for reason, count in Counter(warning.reason for warning in result.warnings).items():
-        point.add_value(metrics.WARNINGS, count, result.basis.value, reason.value)
+            found.add(metrics.BILLED, (*point, part, result.bill.currency), str(amount))
+    reasons = Counter(warning.reason.value for warning in result.warnings)
+    found.add_each(metrics.WARNINGS, (*point, basis), reasons)
     if result.state is PointState.UNSTABLE:
         # Whoever ranks the others by their series must not meet it there.
-        if result.basis is Basis.MEASURED and result.workload != workloads.MESSAGES and result.throughput is not None:
-            point.add_value(metrics.UNSTABLE_THROUGHPUT, result.throughput.mean)
+        if is_measured and result.workload != workloads.MESSAGES and result.throughput is not None:
+            found.add(metrics.UNSTABLE_THROUGHPUT, point, result.throughput.mean)
         return
-    if result.basis is Basis.MEASURED:
-        _add_measured(point, result)
-    basis = result.basis.value
+    if is_measured:
+        _add_measured(found, point, result)
     if result.cost is not None:
-        point.add_amount((metrics.COST, metrics.COST_LOW, metrics.COST_HIGH), result.cost.per_million_samples, basis)
-        run = (metrics.COST_PER_RUN, metrics.COST_PER_RUN_LOW, metrics.COST_PER_RUN_HIGH)
-        point.add_amount(run, result.cost.per_run, basis)
-    if result.relative is not None:
-        _add_relative(point, result, result.relative)
+        found.add_interval(metrics.COST, (*point, basis), result.cost.per_million_samples)
+        found.add_interval(metrics.COST_PER_RUN, (*point, basis), result.cost.per_run)
+    if (relative := result.relative) is not None:  # over the base of spec.baseline, which for the base is itself
+        base = (str(relative.baseline_workers or result.workers), relative.baseline_pool or result.pool)
+        found.add_interval(metrics.RELATIVE_THROUGHPUT, (*point, basis, *base), relative.throughput)
+        found.add_interval(metrics.RELATIVE_TIME, (*point, basis, *base), relative.time)
+        found.add_interval(metrics.RELATIVE_COST, (*point, basis, *base), relative.cost)
     for goal in result.goals:
-        hours = (metrics.GOAL, metrics.GOAL_LOW, metrics.GOAL_HIGH)
-        point.add(hours, goal.hours, basis, goal.name, per=_SECONDS_PER_HOUR)
-        cost = (metrics.GOAL_COST, metrics.GOAL_COST_LOW, metrics.GOAL_COST_HIGH)
-        point.add_amount(cost, goal.cost, basis, goal.name)
+        found.add_interval(metrics.GOAL, (*point, basis, goal.name), goal.hours, unit=_SECONDS_PER_HOUR)
+        found.add_interval(metrics.GOAL_COST, (*point, basis, goal.name), goal.cost)
 
 
-def _add_relative(point: _Point, result: PointResult, relative: Relative) -> None:
-    """Over the base of spec.baseline, which for the base is itself."""
-    base = (str(relative.baseline_workers or result.workers), relative.baseline_pool or result.pool)
-    more = (result.basis.value, *base)
-    throughput = (metrics.RELATIVE_THROUGHPUT, metrics.RELATIVE_THROUGHPUT_LOW, metrics.RELATIVE_THROUGHPUT_HIGH)
-    point.add(throughput, relative.throughput, *more)
-    point.add((metrics.RELATIVE_TIME, metrics.RELATIVE_TIME_LOW, metrics.RELATIVE_TIME_HIGH), relative.time, *more)
-    point.add((metrics.RELATIVE_COST, metrics.RELATIVE_COST_LOW, metrics.RELATIVE_COST_HIGH), relative.cost, *more)
-
-
-def _add_measured(point: _Point, result: PointResult) -> None:
+def _add_measured(found: Samples, point: _Labels, result: PointResult) -> None:
     """The figures that were measured on the point's own pool."""
-    # The throughput of allreduce counts elements of messages, which are no samples.
-    if result.workload != workloads.MESSAGES:
-        point.add((metrics.THROUGHPUT, metrics.THROUGHPUT_LOW, metrics.THROUGHPUT_HIGH), result.throughput)
+    if result.workload != workloads.MESSAGES:  # whose throughput counts elements of messages, which are no samples
+        found.add_interval(metrics.THROUGHPUT, point, result.throughput)
     elif result.bandwidth is not None:
-        algorithm = (metrics.ALGORITHM_BANDWIDTH, metrics.ALGORITHM_BANDWIDTH_LOW, metrics.ALGORITHM_BANDWIDTH_HIGH)
-        point.add(algorithm, result.bandwidth.algorithm)
-        bus = (metrics.BUS_BANDWIDTH, metrics.BUS_BANDWIDTH_LOW, metrics.BUS_BANDWIDTH_HIGH)
-        point.add(bus, result.bandwidth.bus)
+        found.add_interval(metrics.ALGORITHM_BANDWIDTH, point, result.bandwidth.algorithm)
+        found.add_interval(metrics.BUS_BANDWIDTH, point, result.bandwidth.bus)
     for line in result.scaling:
-        three = (metrics.EFFICIENCY, metrics.EFFICIENCY_LOW, metrics.EFFICIENCY_HIGH)
-        base = line.baseline_pool or result.pool
-        point.add(three, line.efficiency, line.kind, str(line.baseline_workers), base)
-    if result.training is not None:
-        _add_training(point, result.training)
-    _add_machine(point, result.gpu or GpuUsage(), result.host or HostUsage())
-
-
-def _add_machine(point: _Point, gpu: GpuUsage, host: HostUsage) -> None:
-    found = (
+        base = (str(line.baseline_workers), line.baseline_pool or result.pool)
+        found.add_interval(metrics.EFFICIENCY, (*point, line.kind, *base), line.efficiency)
+    if (training := result.training) is not None:
+        region = (*point, training.timed_region.evaluation, training.timed_region.first_epoch)
+        found.add_interval(metrics.TRAINING, region, training.seconds)
+        found.add_interval(metrics.EPOCH, region, training.seconds_per_epoch)
+        if (quality := training.quality) is not None:
+            found.add_interval(_QUALITY[quality.metric], (*point, "final"), quality.final)
+            found.add_interval(_QUALITY[quality.metric], (*point, "best"), quality.best)
+    gpu, host = result.gpu or GpuUsage(), result.host or HostUsage()
+    for metric, value in (
         (metrics.GPU_UTILIZATION, gpu.utilization),
         (metrics.GPU_MEMORY, gpu.memory_peak),
         (metrics.GPU_POWER, gpu.watts),
@@ -402,31 +317,18 @@ def _add_machine(point: _Point, gpu: GpuUsage, host: HostUsage) -> None:
         (metrics.ENERGY, gpu.joules_per_million_samples),
         (metrics.PROCESSORS, host.processors),
         (metrics.MEMORY, host.memory_peak),
-    )
-    for metric, value in found:
-        if value is not None:
-            point.add_value(metric, value)
+    ):
+        found.add(metric, point, value)
 
 
-def _add_training(point: _Point, training: TrainingResult) -> None:
-    region = (training.timed_region.evaluation, training.timed_region.first_epoch)
-    point.add((metrics.TRAINING, metrics.TRAINING_LOW, metrics.TRAINING_HIGH), training.seconds, *region)
-    point.add((metrics.EPOCH, metrics.EPOCH_LOW, metrics.EPOCH_HIGH), training.seconds_per_epoch, *region)
-    if training.quality is not None:
-        three = {
-            "accuracy": (metrics.ACCURACY, metrics.ACCURACY_LOW, metrics.ACCURACY_HIGH),
-            "loss": (metrics.LOSS, metrics.LOSS_LOW, metrics.LOSS_HIGH),
-        }[training.quality.metric]
-        point.add(three, training.quality.final, "final")
-        point.add(three, training.quality.best, "best")
-
+# --- pools and schedules ----------------------------------------------------------------------------------------------
 
 #: A number for each pool that has one.
 _PerPool = Callable[[], Mapping[str, int]]
 
 
-class PoolFigures(registry.Collector):
-    """The pools as they were last seen, as metrics; `held` and `waiting` are asked at each scrape."""
+class PoolCollector(registry.Collector):
+    """The pools as they were last seen; `held` and `waiting` are asked at each scrape."""
 
     def __init__(self, *, held: _PerPool = dict, waiting: _PerPool = dict) -> None:
         self._held, self._waiting = held, waiting
@@ -436,40 +338,32 @@ class PoolFigures(registry.Collector):
         """All pools there are; None is one that cannot be read."""
         self._pools = dict(pools)
 
-    def describe(self) -> Iterable[core.Metric]:
-        """Nothing in advance, as with the figures of studies."""
-        return ()
-
     def collect(self) -> Iterator[core.Metric]:
         """All series of all pools, family by family."""
-        samples: dict[str, list[tuple[tuple[str, ...], float]]] = {}
-
-        def add(metric: metrics.Metric, value: float, *labels: str) -> None:
-            samples.setdefault(metric.name, []).append((labels, value))
-
+        found = Samples()
         held, waiting = self._held(), self._waiting()
         for name, (pool, status) in sorted(self._pools.items()):
-            for condition in status.conditions:
-                add(metrics.POOL_CONDITION, float(condition.status == "True"), name, condition.type)
+            conditions = {one.type: one.status == "True" for one in status.conditions}
+            found.add_each(metrics.POOL_CONDITION, (name,), conditions)
             if pool is None:
                 continue
-            add(metrics.POOL_INFO, 1.0, name, pool.spec.accelerator or "", pool.spec.capacity_type.value)
-            add(metrics.POOL_NODES, status.nodes, name)
-            add(metrics.POOL_READY_NODES, status.ready_nodes, name)
-            add(metrics.POOL_SLOTS, status.slots, name)
-            add(metrics.POOL_HELD_SLOTS, held.get(name, 0), name)
-            add(metrics.POOL_WAITING, waiting.get(name, 0), name)
+            found.add(metrics.POOL_INFO, (name, pool.spec.accelerator or "", pool.spec.capacity_type.value), 1.0)
+            found.add(metrics.POOL_NODES, (name,), status.nodes)
+            found.add(metrics.POOL_READY_NODES, (name,), status.ready_nodes)
+            found.add(metrics.POOL_SLOTS, (name,), status.slots)
+            found.add(metrics.POOL_HELD_SLOTS, (name,), held.get(name, 0))
+            found.add(metrics.POOL_WAITING, (name,), waiting.get(name, 0))
             if status.price_per_node_hour is not None:
                 amount, _, currency = status.price_per_node_hour.partition(" ")
-                add(metrics.POOL_PRICE, float(amount), name, currency)
+                found.add(metrics.POOL_PRICE, (name, currency), amount)
             if status.price_as_of is not None:
                 read = datetime.fromisoformat(status.price_as_of).replace(tzinfo=UTC)
-                add(metrics.POOL_PRICE_READ, read.timestamp(), name)
-        yield from families(samples)
+                found.add(metrics.POOL_PRICE_READ, (name,), read.timestamp())
+        return found.families()
 
 
-class ScheduleFigures(registry.Collector):
-    """The statuses of all schedules, as metrics."""
+class ScheduleCollector(registry.Collector):
+    """The statuses of all schedules."""
 
     def __init__(self) -> None:
         self._statuses: dict[queue.Key, GpuBenchmarkScheduleStatus] = {}
@@ -480,66 +374,55 @@ class ScheduleFigures(registry.Collector):
             self._statuses[key] = GpuBenchmarkScheduleStatus.model_validate(schedule.get("status") or {})
         except ValidationError as error:
             self._statuses.pop(key, None)
-            _log.warning("unreadable status", extra={"key": str(key), "sentence": str(error.errors()[0]["msg"])})
+            _log.warning("unreadable status", extra={"key": str(key), "error": str(error.errors()[0]["msg"])})
 
     def drop(self, key: queue.Key) -> None:
         """The schedule is gone, and its series with it."""
         self._statuses.pop(key, None)
 
-    def schedules(self) -> set[queue.Key]:
+    def keys(self) -> set[queue.Key]:
         """The schedules that have series."""
         return set(self._statuses)
 
-    def describe(self) -> Iterable[core.Metric]:
-        """Nothing in advance: the registry would otherwise collect once only to learn the names."""
-        return ()
-
     def collect(self) -> Iterator[core.Metric]:
         """All series of all schedules, family by family."""
-        samples: dict[str, list[tuple[tuple[str, ...], float]]] = {}
+        found = Samples()
         for key, status in sorted(self._statuses.items()):
-            for metric, labels, value in _samples(status):
-                samples.setdefault(metric.name, []).append(((key.namespace, key.name, *labels), value))
-        yield from families(samples)
+            labels, month = (key.namespace, key.name), status.monthly
+            known = {one.type: one.status == "True" for one in status.conditions if one.status != "Unknown"}
+            found.add_each(metrics.SCHEDULE_CONDITION, labels, known)
+            for metric, value in (
+                (metrics.SCHEDULE_ACTIVE, status.active_runs),
+                (metrics.SCHEDULE_SLOWER_POINTS, len(status.regressions)),
+                (metrics.SCHEDULE_SLOW_NODES, len(status.slow_nodes)),
+                (metrics.SCHEDULE_LAST, observe.seconds(status.last_schedule_time)),
+                (metrics.SCHEDULE_NEXT, observe.seconds(status.next_schedule_time)),
+            ):
+                found.add(metric, labels, value)
+            if month is not None and month.currency is not None:
+                found.add(metrics.SCHEDULE_MONTHLY, (*labels, month.currency), month.total)
+        return found.families()
 
 
-def _samples(status: GpuBenchmarkScheduleStatus) -> Iterator[tuple[metrics.Metric, tuple[str, ...], float]]:
-    for condition in status.conditions:
-        if condition.status != "Unknown":
-            yield metrics.SCHEDULE_CONDITION, (condition.type,), float(condition.status == "True")
-    yield metrics.SCHEDULE_ACTIVE, (), status.active_runs
-    yield metrics.SCHEDULE_SLOWER_POINTS, (), len(status.regressions)
-    yield metrics.SCHEDULE_SLOW_NODES, (), len(status.slow_nodes)
-    for metric, moment_text in (
-        (metrics.SCHEDULE_LAST, status.last_schedule_time),
-        (metrics.SCHEDULE_NEXT, status.next_schedule_time),
-    ):
-        moment = observe.seconds(moment_text)
-        if moment is not None:
-            yield metric, (), moment
-    month = status.monthly
-    if month is not None and month.total is not None and month.currency is not None:
-        yield metrics.SCHEDULE_MONTHLY, (month.currency,), float(month.total)
+# --- the operator itself ----------------------------------------------------------------------------------------------
 
 
 class Health:
     """The operator's own metrics."""
 
     def __init__(self, into: prometheus_client.CollectorRegistry) -> None:
-        self._reconciles = _counter(metrics.RECONCILES, into)
-        self._requests = _counter(metrics.API_REQUESTS, into)
-        self._seconds = prometheus_client.Histogram(
-            metrics.RECONCILE_SECONDS.name,
-            metrics.RECONCILE_SECONDS.help,
-            registry=into,
-            buckets=metrics.RECONCILE_SECONDS.buckets,
-        )
-        self.queue_depth = _gauge(metrics.QUEUE_DEPTH, into)
-        self.leader = _gauge(metrics.LEADER, into)
+        self._reconciles = _own(prometheus_client.Counter, metrics.RECONCILES, into)
+        self._requests = _own(prometheus_client.Counter, metrics.API_REQUESTS, into)
+        self._seconds = _histogram(metrics.RECONCILE_SECONDS, into)
+        #: A histogram, as a scrape can only come after the loop was blocked: a gauge would have forgotten it.
+        self.loop_lag = _histogram(metrics.LOOP_LAG, into)
+        self.queue_depth = _own(prometheus_client.Gauge, metrics.QUEUE_DEPTH, into)
+        self.leader = _own(prometheus_client.Gauge, metrics.LEADER, into)
         self.leader.set(0)
         for outcome in ("done", "retried", "failed"):  # a counter that appears with its first error shows no increase
             self._reconciles.labels(outcome)
-        _gauge(metrics.OPERATOR, into).labels(_version(), platform.python_version()).set(1)
+        info = _own(prometheus_client.Gauge, metrics.OPERATOR, into)
+        info.labels(_version(), platform.python_version()).set(1)
 
     def reconciled(self, outcome: str, seconds: float) -> None:
         """One reconcile has ended."""
@@ -551,17 +434,20 @@ class Health:
         self._requests.labels(verb, resource, code).inc()
 
 
+_Kind = TypeVar("_Kind", prometheus_client.Counter, prometheus_client.Gauge, prometheus_client.Histogram)
+
+
+def _own(kind: type[_Kind], metric: metrics.Metric, into: prometheus_client.CollectorRegistry, **more: Any) -> _Kind:
+    return kind(metric.name, metric.help, metric.labels, registry=into, **more)
+
+
+def _histogram(metric: metrics.Metric, into: prometheus_client.CollectorRegistry) -> prometheus_client.Histogram:
+    return _own(prometheus_client.Histogram, metric, into, buckets=metric.buckets)
+
+
 def _version() -> str:
     """Of the installed distribution; a checkout that is not installed has none."""
     try:
         return importlib.metadata.version("kube-gpubench")
     except importlib.metadata.PackageNotFoundError:
         return "unknown"
-
-
-def _counter(metric: metrics.Metric, into: prometheus_client.CollectorRegistry) -> prometheus_client.Counter:
-    return prometheus_client.Counter(metric.name, metric.help, metric.labels, registry=into)
-
-
-def _gauge(metric: metrics.Metric, into: prometheus_client.CollectorRegistry) -> prometheus_client.Gauge:
-    return prometheus_client.Gauge(metric.name, metric.help, metric.labels, registry=into)

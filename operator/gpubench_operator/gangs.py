@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starting gangs: their Jobs, and what these need beside them. One that is refused does not stop the others.
+"""What is done to gangs: started with what they need beside their Jobs, deleted, interrupted on purpose (`spec.drill`).
 
-Must not happen: a Job without its record, or a pod that starts before what it needs is there.
+A node that is cordoned for a drill itself says so, until when and for whom, in an annotation. Whichever operator comes
+later finds it there and lets the node take pods again, also when the benchmark is gone.
 """
 
 import asyncio
@@ -9,15 +10,17 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gpubench import names
 from gpubench.plan.plan import Plan
 from gpubench.scheduler import actions, conditions, ledger, manifests, observed
 from gpubench_cluster import kube
-from gpubench_operator import events, observe, pool, settings, store
+from gpubench_operator import events, observe, pool, queue, settings
 
 _TOKEN_BYTES = 32
+_EVICTED_AGAIN = 5.0  # a PodDisruptionBudget that forbids it mostly does not say for how long
+_TO_DRAIN = "let the operator patch nodes (rbac.drains of the chart), or set spec.drill.kind to Evict"
 
 _log = logging.getLogger(__name__)
 
@@ -26,58 +29,32 @@ class Started(NamedTuple):
     """What became of the gangs of a decision."""
 
     gangs: tuple[actions.Gang, ...] = ()
+    records: tuple[ledger.AttemptRecord, ...] = ()  # of their Jobs, and of those that were refused for good
     refused: str | None = None  # what the API server said of the first one that it refused
+    error: kube.TemporaryError | None = None  # why the others were not tried: the records come first
 
 
 class Gangs:
-    """Starts the gangs of all studies."""
+    """Carries out what is decided about the gangs of all benchmarks."""
 
     def __init__(
         self,
         api: kube.Kube,
         *,
         options: settings.Settings,
-        shelves: store.Store,
-        held: pool.SlotLedger,
+        slots: pool.SlotLedger,
         recorder: events.EventRecorder,
+        cordons: "Cordons",
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._api = api
         self._options = options
-        self._store = shelves
-        self._slots = held
+        self._slots = slots
         self._recorder = recorder
+        self._cordons = cordons
         self._clock = clock
 
-    async def start(
-        self, study: observed.Study, plan: Plan, gangs: tuple[actions.Gang, ...], *, is_served: bool
-    ) -> Started:
-        """Create the Jobs, then one write for their records; one that is refused does not stop the others."""
-        if not gangs:
-            return Started()
-        if not is_served and (refused := await self.serve(study, plan)) is not None:
-            self.release(study, gangs)
-            return Started(refused=refused)
-        records: list[ledger.AttemptRecord] = []
-        started: list[actions.Gang] = []
-        refusals: list[str] = []
-        try:
-            for gang in gangs:
-                try:
-                    records.append(await self._create_job(study, plan, gang))
-                except kube.PermanentError as error:
-                    self.release(study, [gang])
-                    refusals.append(str(error))
-                else:
-                    started.append(gang)
-        finally:
-            await self._store.append(study, records)
-        return Started(gangs=tuple(started), refused=next(iter(refusals), None))
-
-    def release(self, study: observed.Study, gangs: Iterable[actions.Gang]) -> None:
-        """Give back what was reserved for Jobs that are not created after all."""
-        for gang in gangs:
-            self._slots.release(study.uid, job=job_name(study, gang))
+    # --- starting -----------------------------------------------------------------------------------------------------
 
     async def serve(self, study: observed.Study, plan: Plan) -> str | None:
         """What gangs need beside their Jobs, before the first pod starts; what was said where it was refused.
@@ -86,12 +63,20 @@ class Gangs:
         start: somebody may have deleted them since. That they exist is as good: the operator cannot read a Secret, and
         whoever can make one of this name beforehand can run pods beside the gang's anyway.
         """
-        refusals = await asyncio.gather(
+        network_policy = manifests.network_policy(study, plan, scrapers=self._options.metrics_namespaces)
+        service, token, network = await asyncio.gather(
             self._refusal(kube.SERVICES, manifests.service(study)),
             self._refusal(kube.SECRETS, manifests.token(study, secrets.token_hex(_TOKEN_BYTES))),
-            self._close_network(study, plan),
+            self._refusal(kube.NETWORK_POLICIES, network_policy),
         )
-        return next((said for said in refusals if said is not None), None)
+        if network is not None:  # the benchmark goes on: its pods ask for the token, too
+            message = (
+                "no NetworkPolicy keeps others from the benchmark's pods, which believe nobody without its token: "
+                f"{network}: let the operator create one, or make one for pods with the label "
+                f"{names.LABEL_BENCHMARK_UID}"
+            )
+            await self._recorder.emit_about(study, events.warning(events.NETWORK_OPEN, message), now=self._clock())
+        return service or token
 
     async def _refusal(self, resource: kube.Resource, body: kube.Object) -> str | None:
         """Create an object unless it is there; what the API server said where it will not have it."""
@@ -101,51 +86,50 @@ class Gangs:
             return str(error)
         return None
 
-    async def _close_network(self, study: observed.Study, plan: Plan) -> None:
-        """The NetworkPolicy. Where it is refused the study goes on with a Warning: its pods ask for the token, too."""
-        body = manifests.network_policy(study, plan, scrapers=self._options.metrics_namespaces)
-        said = await self._refusal(kube.NETWORK_POLICIES, body)
-        if said is not None:
-            sentence = (
-                f"no NetworkPolicy keeps others from the study's pods, which believe nobody without the study's token: "
-                f"{said}: let the operator create one, or make one for pods with the label {names.LABEL_BENCHMARK_UID}"
-            )
-            happening = actions.Event(type="Warning", reason=events.NETWORK_OPEN, message=sentence[:1024])
-            await self._recorder.emit_about(study, happening, now=self._clock())
+    async def start(self, study: observed.Study, plan: Plan, gangs: tuple[actions.Gang, ...]) -> Started:
+        """Create the Jobs; one that is refused does not stop the others. Their records are for the ledger, at once."""
+        records: list[ledger.AttemptRecord] = []
+        started: list[actions.Gang] = []
+        refused: list[str] = []
+        for gang in gangs:
+            try:
+                records.append(await self._create_job(study, plan, gang))
+            except kube.PermanentError as error:
+                self.release(study, [gang])
+                refused.append(str(error))
+            except kube.TemporaryError as error:
+                return Started(tuple(started), tuple(records), next(iter(refused), None), error)
+            else:
+                started.append(gang)
+        return Started(tuple(started), tuple(records), next(iter(refused), None))
+
+    def release(self, study: observed.Study, gangs: Iterable[actions.Gang]) -> None:
+        """Give back what was reserved for Jobs that are not created after all."""
+        for gang in gangs:
+            self._slots.release(study.uid, job=job_name(study, gang))
 
     async def _create_job(self, study: observed.Study, plan: Plan, gang: actions.Gang) -> ledger.AttemptRecord:
         """The Job of one attempt, and its record. What was refused for good is a record too: it counts as failed."""
         body = manifests.job(study, plan, gang, priority_class=self._options.gang_priority_class)
+        name, now = kube.name_of(body), self._clock()
+        trial, attempt = gang.assignment.trial, gang.assignment.attempt
+        record = ledger.AttemptRecord(trial=trial, attempt=attempt, job=name, job_uid="", created_at=now)
         try:
             created = await self._api.create(kube.JOBS, body)
         except kube.PermanentError as error:
-            happening = actions.Event(type="Warning", reason=events.JOB_REFUSED, message=str(error)[:1024])
-            await self._recorder.emit(events.subject_of(study), happening, now=self._clock())
+            await self._emit(study, events.warning(events.JOB_REFUSED, str(error)))
             if isinstance(error, kube.Forbidden):  # quota or permissions: somebody may change them
                 raise
-            self._slots.release(study.uid, job=kube.name_of(body))
-            return _refused(gang, kube.name_of(body), sentence=str(error), now=self._clock())
+            self.release(study, [gang])
+            refusal = {"outcome": ledger.Outcome.FAILED, "reason": ledger.Reason.CREATION_REFUSED, "ended_at": now}
+            return record.model_copy(update={**refusal, "sentence": conditions.clamped(str(error), 1024)})
         if created is None:
-            created = await self._existing_job(study, kube.name_of(body))
+            created = await self._existing_job(study, name)
         else:
-            _log.info(
-                "job created",
-                extra=observe.log_fields(
-                    study,
-                    trial=gang.assignment.trial,
-                    attempt=gang.assignment.attempt,
-                    job=kube.name_of(created),
-                    pool=gang.pool,
-                    nodes=gang.nodes,
-                ),
-            )
-        return ledger.AttemptRecord(
-            trial=gang.assignment.trial,
-            attempt=gang.assignment.attempt,
-            job=kube.name_of(created),
-            job_uid=kube.uid_of(created),
-            created_at=observe.seconds(created["metadata"].get("creationTimestamp")) or self._clock(),
-        )
+            fields = {"trial": trial, "attempt": attempt, "job": name, "pool": gang.pool, "nodes": gang.nodes}
+            _log.info("job created", extra=observe.log_fields(study, **fields))
+        created_at = observe.seconds(created["metadata"].get("creationTimestamp")) or now
+        return record.model_copy(update={"job_uid": kube.uid_of(created), "created_at": created_at})
 
     async def _existing_job(self, study: observed.Study, name: str) -> kube.Object:
         """The Job that has the name already: ours from before a crash, or a foreign one that somebody must remove."""
@@ -153,29 +137,131 @@ class Gangs:
         if found is None:
             raise kube.TemporaryError(f"Job {study.namespace}/{name} went away just now", delay=0.2)
         if not kube.is_owned_by(found, study.uid):
-            sentence = f"Job {name} belongs to somebody else: remove it, and the study goes on"
-            happening = actions.Event(type="Warning", reason=events.NAME_TAKEN, message=sentence)
-            await self._recorder.emit(events.subject_of(study), happening, now=self._clock())
-            raise kube.PermanentError(sentence)
+            message = f"Job {name} belongs to somebody else: remove it, and the benchmark goes on"
+            await self._emit(study, events.warning(events.NAME_TAKEN, message))
+            raise kube.PermanentError(message)
         if "deletionTimestamp" in found["metadata"]:
             raise kube.TemporaryError(f"Job {study.namespace}/{name} is still being deleted", delay=2.0)
         return found
 
+    # --- ending -------------------------------------------------------------------------------------------------------
 
-def _refused(gang: actions.Gang, job: str, *, sentence: str, now: float) -> ledger.AttemptRecord:
-    return ledger.AttemptRecord(
-        trial=gang.assignment.trial,
-        attempt=gang.assignment.attempt,
-        job=job,
-        job_uid="",
-        created_at=now,
-        ended_at=now,
-        outcome=ledger.Outcome.FAILED,
-        reason=ledger.Reason.CREATION_REFUSED,
-        sentence=conditions.clamped(sentence, 1024),
-    )
+    async def delete(self, study: observed.Study, references: Iterable[actions.JobReference]) -> None:
+        """Delete Jobs whose end is recorded and that may still hold nodes."""
+        for one in references:
+            found = await self._api.delete(kube.JOBS, name=one.name, namespace=study.namespace, uid=one.uid)
+            _log.info("job deleted", extra=observe.log_fields(study, job=one.name, found=found))
+
+    async def retire(self, study: observed.Study, references: Iterable[actions.JobReference]) -> None:
+        """Finished and recorded, its log read: it stays a while for people, and then goes."""
+        for one in references:
+            change = {
+                "metadata": {"uid": one.uid},
+                "spec": {"ttlSecondsAfterFinished": self._options.job_ttl_seconds},
+            }
+            await self._api.patch(kube.JOBS, change, name=one.name, namespace=study.namespace)
+
+    # --- interrupting -------------------------------------------------------------------------------------------------
+
+    async def evict(self, study: observed.Study, chosen: Iterable[actions.Eviction]) -> float | None:
+        """Interrupt attempts on purpose; the seconds until one that is refused is tried again.
+
+        The pod is named on its Job first, so that nobody takes the interruption for one of the pool's: whatever happens
+        between the two, the next reconcile finds the name and evicts the same pod.
+        """
+        again = None
+        for eviction in chosen:
+            job, pod = eviction.job, eviction.pod
+            mark = {"metadata": {"uid": job.uid, "annotations": {names.ANNOTATION_DRILLED: pod.name}}}
+            if await self._api.patch(kube.JOBS, mark, name=job.name, namespace=study.namespace) is None:
+                continue
+            try:
+                if eviction.cordon is not None:
+                    await self._cordon(study, eviction.cordon)
+                found = await self._api.evict(pod=pod.name, namespace=study.namespace, uid=pod.uid)
+            except kube.ApiError as error:
+                is_drain_forbidden = eviction.cordon is not None and isinstance(error, kube.Forbidden)
+                remedy = f"; {_TO_DRAIN}" if is_drain_forbidden else ""
+                message = f"pod {pod.name} cannot be evicted, as spec.drill asks: {error}{remedy}"
+                await self._emit(study, events.warning(events.EVICTION_REFUSED, message))
+                asked = error.delay if isinstance(error, kube.TemporaryError) else queue.AFTER_REFUSAL
+                again = queue.earliest(again, asked or _EVICTED_AGAIN)
+            else:
+                fields = {"job": job.name, "pod": pod.name, "found": found}
+                _log.info("evicted on purpose", extra=observe.log_fields(study, **fields))
+        return again
+
+    async def _cordon(self, study: observed.Study, asked: actions.Cordon) -> None:
+        if await self._cordons.cordon(asked, benchmark=f"{study.namespace}/{study.name}"):
+            message = f"node {asked.node} takes no new pods until {observe.timestamp(asked.until)}, as spec.drill asks"
+        else:
+            message = f"node {asked.node} is gone, or cordoned by somebody else: only its pod is evicted"
+        await self._emit(study, events.normal(events.NODE_CORDONED, message))
+
+    async def _emit(self, study: observed.Study, event: actions.Event) -> None:
+        await self._recorder.emit(events.subject_of(study), event, now=self._clock())
 
 
 def job_name(study: observed.Study, gang: actions.Gang) -> str:
     """The name of the Job of an attempt, by which it is found again after a crash."""
     return names.job_name(study.name, study.uid, trial=gang.assignment.trial, attempt=gang.assignment.attempt)
+
+
+class Cordons:
+    """Cordons nodes, and takes that back: when an operator begins to lead, at each resync, and when a node is due.
+
+    Must not happen: a node that stays cordoned; one that takes pods again though somebody else has cordoned it.
+    """
+
+    def __init__(
+        self, api: kube.Kube, *, wake: Callable[[queue.Key], None], clock: Callable[[], float] = time.time
+    ) -> None:
+        self._api = api
+        self._wake = wake
+        self._clock = clock
+
+    async def cordon(self, asked: actions.Cordon, *, benchmark: str) -> bool:
+        """Whether the node takes no new pods now because of this; not where somebody else has cordoned it."""
+        listed = await self._api.list(kube.NODES, fields={"metadata.name": asked.node})
+        if not listed or ((listed[0].get("spec") or {}).get("unschedulable") and _mark(listed[0]) is None):
+            return False
+        if not await self._patch(listed[0], mark=f"{observe.timestamp(asked.until)} {benchmark}", unschedulable=True):
+            return False
+        self._wake(queue.CORDONS)
+        return True
+
+    async def reconcile(self, _: queue.Key) -> float | None:
+        """Let nodes that are due take pods again; the seconds until the next one is."""
+        later: list[float] = []
+        for body in await self._api.list(kube.NODES, metadata_only=True):
+            mark = _mark(body)
+            if mark is None:
+                continue
+            wait = _until(mark) - self._clock()
+            if wait > 0:
+                later.append(wait)
+                continue
+            await self._patch(body, mark=None, unschedulable=None)
+            _log.info("uncordoned", extra={"node": kube.name_of(body), "cordoned": mark})
+        return min(later, default=None)
+
+    async def _patch(self, node: kube.Object, *, mark: str | None, unschedulable: bool | None) -> bool:
+        version = kube.version_of(node)
+        change: dict[str, Any] = {
+            "metadata": {"resourceVersion": version, "annotations": {names.ANNOTATION_CORDONED: mark}},
+            "spec": {"unschedulable": unschedulable},
+        }
+        return await self._api.patch(kube.NODES, change, name=kube.name_of(node)) is not None
+
+
+def _mark(body: kube.Object) -> str | None:
+    mark: str | None = (body["metadata"].get("annotations") or {}).get(names.ANNOTATION_CORDONED)
+    return mark
+
+
+def _until(mark: str) -> float:
+    """The time in a node's annotation; the past where somebody has written something else there."""
+    try:
+        return observe.seconds(mark.partition(" ")[0]) or 0.0
+    except ValueError:
+        return 0.0

@@ -1,13 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One operator at a time: a Lease of coordination.k8s.io, held also where only one replica is meant to run.
 
-The problem: a node that is cut off keeps its old operator alive while Kubernetes starts another one. The approach is
-client-go's: a candidate takes the Lease only after it has seen it unchanged for its whole duration, by its own clock,
-never by comparing clocks; the holder ends itself when it could not renew for a shorter time. The catch: this bounds two
-holders only as far as the process is not frozen, so each write that matters is guarded by resourceVersion or UID too.
-
-The Lease is renewed in a thread with an event loop and a connection of its own: whatever keeps the operator's loop busy
-delays no renewal. That thread also ends the process when the Lease is lost, as the operator's loop may be what hangs.
+A node that is cut off keeps its old operator alive while Kubernetes starts another one. As in client-go a candidate
+takes the Lease only after it has seen it unchanged for its whole duration, by its own clock; the holder ends itself
+when it could not renew for a shorter time. As a process may be frozen, each write that matters has a guard too.
 
 The election of `kubernetes.aio` is not used: it never releases the Lease, so each restart would wait for its end, its
 requests have no time-out, and it reads the wall clock.
@@ -21,22 +17,12 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from gpubench_cluster import kube
+from gpubench_operator import settings
 
 _log = logging.getLogger(__name__)
-
-
-class Terms(NamedTuple):
-    """The Lease and its times; seconds."""
-
-    namespace: str
-    name: str
-    identity: str  # of this process, never that of an earlier one
-    duration: float
-    renew: float
-    retry: float
 
 
 class Elector:
@@ -45,13 +31,13 @@ class Elector:
     def __init__(
         self,
         api: kube.Kube,
-        terms: Terms,
+        options: settings.Settings,
         *,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._api = api
-        self._terms = terms
+        self._options = options
         self._clock = clock
         self._sleep = sleep
         self._seen_version = ""  # of the Lease, and since when it has been that
@@ -62,30 +48,30 @@ class Elector:
     def holds(self) -> bool:
         """Whether the Lease is certainly still ours; any thread may ask."""
         renewed_at = self._renewed_at
-        return renewed_at is not None and self._clock() < renewed_at + self._terms.renew
+        return renewed_at is not None and self._clock() < renewed_at + self._options.lease_renew_seconds
 
     async def acquire(self) -> None:
         """Wait until the Lease is ours; a server that is away is waited for too."""
-        logged = ""
+        lease, logged = self._options.lease_name, ""
         while (holder := await self._try()) is not None:
             if holder != logged:
-                _log.info("standing by", extra={"lease": self._terms.name, "holder": holder})
+                _log.info("standing by", extra={"lease": lease, "holder": holder})
                 logged = holder
-            await self._sleep(self._terms.retry)
-        _log.info("lease acquired", extra={"lease": self._terms.name, "identity": self._terms.identity})
+            await self._sleep(self._options.lease_retry_seconds)
+        _log.info("lease acquired", extra={"lease": lease, "identity": self._options.identity})
 
     async def keep(self) -> None:
         """Renew until that has not worked for too long; returning means the Lease is lost."""
         while self.holds:
-            await self._sleep(self._terms.retry)
-            left = self._deadline() - self._clock()
+            await self._sleep(self._options.lease_retry_seconds)
+            left = self._seconds_left()
             if left <= 0:
                 return
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(left):
                     holder = await self._try()
                     if holder is not None and not holder.startswith("("):
-                        _log.error("lease taken", extra={"lease": self._terms.name, "holder": holder})
+                        _log.error("lease taken", extra={"lease": self._options.lease_name, "holder": holder})
                         self._renewed_at = None
 
     async def release(self) -> None:
@@ -96,41 +82,38 @@ class Elector:
         """
         if self._renewed_at is None:
             return
-        left = self._deadline() - self._clock()
-        self._renewed_at = None
+        left, self._renewed_at = self._seconds_left(), None
         with contextlib.suppress(kube.PermanentError, TimeoutError):
             async with asyncio.timeout(left):
                 while not await self._is_given_back():
-                    await self._sleep(self._terms.retry)
+                    await self._sleep(self._options.lease_retry_seconds)
 
     async def _is_given_back(self) -> bool:
         """Whether the Lease is not ours any more; one try."""
         try:
             lease = await self._read()
-            if lease is not None and _holder(lease) == self._terms.identity:
+            if lease is not None and _holder(lease) == self._options.identity:
                 # client-go leaves a second: nobody may conclude anything from a Lease of no length
                 await self._api.replace(kube.LEASES, self._taken(lease, holder="", duration=1))
-                _log.info("lease released", extra={"lease": self._terms.name})
+                _log.info("lease released", extra={"lease": self._options.lease_name})
         except kube.TemporaryError:
             return False
         return True
 
-    def _deadline(self) -> float:
-        return (self._renewed_at or 0.0) + self._terms.renew
+    def _seconds_left(self) -> float:
+        return (self._renewed_at or 0.0) + self._options.lease_renew_seconds - self._clock()
 
     async def _try(self) -> str | None:
         """None when the Lease is ours now; otherwise who has it, or in brackets why nobody knows."""
         sent = self._clock()
         try:
             lease = await self._read()
-            if lease is None:
-                written = await self._api.create(kube.LEASES, self._taken(None, holder=self._terms.identity))
-            elif self._may_take(lease):
-                written = await self._api.replace(kube.LEASES, self._taken(lease, holder=self._terms.identity))
-            else:
+            if lease is not None and not self._may_take(lease):
                 return _holder(lease)
+            write = self._api.create if lease is None else self._api.replace
+            written = await write(kube.LEASES, self._taken(lease, holder=self._options.identity))
         except kube.ApiError as error:
-            _log.warning("lease not written", extra={"lease": self._terms.name, "sentence": str(error)})
+            _log.warning("lease not written", extra={"lease": self._options.lease_name, "error": str(error)})
             return "(unknown)"
         if written is None:
             return "(unknown)"  # somebody was quicker; the next try says who
@@ -138,15 +121,16 @@ class Elector:
         return None
 
     async def _read(self) -> kube.Object | None:
-        return await self._api.get(kube.LEASES, name=self._terms.name, namespace=self._terms.namespace)
+        namespace = self._options.lease_namespace
+        return await self._api.get(kube.LEASES, name=self._options.lease_name, namespace=namespace)
 
     def _may_take(self, lease: kube.Object) -> bool:
         version = kube.version_of(lease)
         if version != self._seen_version:
             self._seen_version, self._seen_since = version, self._clock()
-        if _holder(lease) in ("", self._terms.identity):
+        if _holder(lease) in ("", self._options.identity):
             return True
-        duration = float((lease.get("spec") or {}).get("leaseDurationSeconds") or self._terms.duration)
+        duration = float((lease.get("spec") or {}).get("leaseDurationSeconds") or self._options.lease_seconds)
         return self._clock() >= self._seen_since + duration
 
     def _taken(self, lease: kube.Object | None, *, holder: str, duration: float | None = None) -> kube.Object:
@@ -156,10 +140,10 @@ class Elector:
         if spec.get("holderIdentity") != holder:
             spec["leaseTransitions"] = int(spec.get("leaseTransitions") or 0) + (1 if holder and lease else 0)
             spec["acquireTime"] = now
-        spec["holderIdentity"] = holder
-        spec["renewTime"] = now
-        spec["leaseDurationSeconds"] = max(1, round(duration or self._terms.duration))
-        metadata = (lease or {}).get("metadata") or {"name": self._terms.name, "namespace": self._terms.namespace}
+        seconds = max(1, round(duration or self._options.lease_seconds))
+        spec |= {"holderIdentity": holder, "renewTime": now, "leaseDurationSeconds": seconds}
+        own = {"name": self._options.lease_name, "namespace": self._options.lease_namespace}
+        metadata = (lease or {}).get("metadata") or own
         return {"apiVersion": kube.LEASES.version, "kind": "Lease", "metadata": metadata, "spec": spec}
 
 
@@ -168,16 +152,17 @@ def _holder(lease: kube.Object) -> str:
 
 
 class LeaseThread:
-    """Runs an elector in a thread of its own, from `start` until `stop`.
+    """Runs an elector in a thread, with an event loop and a connection of its own, from `start` until `stop`.
 
-    Of the loop that created it the thread touches nothing, except `acquired` and its own end, by call_soon_threadsafe.
-    `lost` is called in the thread when a Lease that was held is lost, or when the thread fails.
+    Whatever keeps the operator's loop busy delays no renewal. `lost` is called in the thread when a Lease that was held
+    is lost, or when the thread fails: the operator's loop may be what hangs. Of that loop the thread touches nothing,
+    except `acquired` and its own end, by call_soon_threadsafe.
     """
 
     def __init__(
         self,
         connect: Callable[[], Awaitable[kube.Kube]],
-        terms: Terms,
+        options: settings.Settings,
         *,
         lost: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
@@ -185,7 +170,7 @@ class LeaseThread:
     ) -> None:
         """`connect` is called in the thread: a connection belongs to one event loop."""
         self._connect = connect
-        self._terms = terms
+        self._options = options
         self._lost = lost
         self._clock = clock
         self._sleep = sleep
@@ -222,7 +207,7 @@ class LeaseThread:
     async def _elect(self) -> None:
         stop = asyncio.wrap_future(self._stop)
         api = await self._connect()
-        self._elector = elector = Elector(api, self._terms, clock=self._clock, sleep=self._sleep)
+        self._elector = elector = Elector(api, self._options, clock=self._clock, sleep=self._sleep)
         try:
             if await _ends_before(stop, elector.acquire()):
                 self._loop.call_soon_threadsafe(self.acquired.set)

@@ -1,13 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The life of the operator's process: stand by, lead, stop.
+"""The life of the operator's process: stand by, lead, stop; and its logs.
 
 A signal ends it in order: no new reconcile, those under way end, the Lease is given back. A lost Lease ends it at once:
 another operator may lead within seconds, and nothing that this one still has in mind may be written.
-
-What changes something is logged once, as one event with namespace, benchmark and trial as fields. Specs and statuses
-are never dumped: they are in the API server, and environment variables in them are nobody's business here.
-
-Must not happen: a foreign text in a log that makes a line of its own, or moves the reader's cursor.
 """
 
 import asyncio
@@ -26,22 +21,9 @@ import kopf
 import prometheus_client
 from kubernetes.aio.client import configuration
 
-from gpubench import metrics
 from gpubench.sanitize import one_line, printable
 from gpubench_cluster import kube
-from gpubench_operator import (
-    drill,
-    exporter,
-    leader,
-    observe,
-    pool,
-    queue,
-    reconcile,
-    schedule,
-    server,
-    settings,
-    watch,
-)
+from gpubench_operator import benchmark, exporter, leader, observe, pool, queue, schedule, server, settings, watch
 
 _INTERVAL = 0.2  # seconds between two reconciles of one benchmark: a gang's pods change all at once
 _STOP_SECONDS = 10.0  # for the reconciles under way; a pod gets 30
@@ -68,12 +50,12 @@ async def run(options: settings.Settings, *, clock: Callable[[], float] = time.t
         credentials, _ = await kube.credentials(in_cluster=True)
         process = Process(options, credentials, clock=clock)
     except kube.PermanentError as error:
-        _log.error("no cluster", extra={"sentence": f"neither a service account nor a kubeconfig: {error}"})
+        _log.error("no cluster", extra={"error": f"neither a service account nor a kubeconfig: {error}"})
         return 2
     catch_signals(process.stop)
     port = await process.server.start(address=options.metrics_address, port=options.metrics_port)
     _log.info("serving", extra={"address": options.metrics_address, "port": port})
-    lag = asyncio.create_task(measure_lag(process.loop_lag.observe), name="lag")
+    lag = asyncio.create_task(measure_lag(process.health.loop_lag.observe), name="lag")
     process.lease.start()
     try:
         await _first_of(process.stop.wait(), process.lease.acquired.wait())
@@ -81,7 +63,7 @@ async def run(options: settings.Settings, *, clock: Callable[[], float] = time.t
             process.health.leader.set(1)
             await process.lead()
     finally:
-        process.studies.analyst.stop()
+        process.benchmarks.analyst.stop()
         await process.lease.stop()
         process.health.leader.set(0)
         lag.cancel()
@@ -104,53 +86,43 @@ class Process:
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # has no types
         registry = prometheus_client.CollectorRegistry()
         self.health = exporter.Health(registry)
-        self.figures = exporter.Figures()
-        self.loop_lag = lag_histogram(registry)
+        self.series = exporter.BenchmarkSeries()
         self.api = self._connection(credentials)
         self.queue: queue.WorkQueue[queue.Key] = queue.WorkQueue(
             self._reconcile, clock=time.monotonic, interval=_INTERVAL, report=self.health.reconciled
         )
         self.health.queue_depth.set_function(lambda: float(self.queue.depth))
-        nodes = observe.NodeStates(self.api, clock=clock)
-        self.studies = reconcile.Reconciler(
-            self.api, options=options, figures=self.figures, wake=self.queue.add, nodes=nodes, clock=clock
+        nodes, wake = observe.NodeStates(self.api, clock=clock), self.queue.add
+        self.benchmarks = benchmark.BenchmarkReconciler(
+            self.api, options=options, series=self.series, wake=wake, nodes=nodes, clock=clock
         )
-        slots = self.studies.slots
-        pool_figures = exporter.PoolFigures(held=slots.held, waiting=slots.waiting)
-        registry.register(pool_figures)
-        schedule_figures = exporter.ScheduleFigures()
-        registry.register(schedule_figures)
+        slots = self.benchmarks.slots
+        pools = exporter.PoolCollector(held=slots.held, waiting=slots.waiting)
+        schedules = exporter.ScheduleCollector()
+        registry.register(pools)
+        registry.register(schedules)
         self.pools = pool.PoolReconciler(
             self.api,
             options=options,
-            plans=self.studies.store,
-            figures=pool_figures,
+            plans=self.benchmarks.store.plans,
+            collector=pools,
             nodes=nodes,
-            wake=self.queue.add,
+            wake=wake,
             clock=clock,
         )
-        self.schedules = schedule.ScheduleReconciler(self.api, options=options, figures=schedule_figures, clock=clock)
-        self.cordons = drill.Cordons(self.api, wake=self.queue.add, clock=clock)
-        terms = leader.Terms(
-            namespace=options.lease_namespace,
-            name=options.lease_name,
-            identity=options.identity,
-            duration=options.lease_seconds,
-            renew=options.lease_renew_seconds,
-            retry=options.lease_retry_seconds,
-        )
-        self.lease = leader.LeaseThread(self._connect_lease, terms, lost=_end_at_once)
-        self.server = server.Server(registry, self.figures, healthy=self._healthy, ready=self._ready)
+        self.schedules = schedule.ScheduleReconciler(self.api, options=options, collector=schedules, clock=clock)
+        self.lease = leader.LeaseThread(self._connect_lease, options, lost=_end_at_once)
+        self.server = server.Server(registry, self.series, healthy=self._healthy, ready=self._ready)
 
     async def lead(self) -> None:
         """Watch and reconcile until `stop` is set. The caller holds the Lease."""
         for attempt, what in (
             (self._crds_are_there, "the CRDs of gpubench"),
-            (self.studies.rebuild, "the list of Jobs"),
+            (self.benchmarks.rebuild, "the list of Jobs"),
         ):
             if not await until_it_works(attempt, what=what, stop=self.stop):
                 return
-        self.studies.analyst.start()
+        self.benchmarks.analyst.start()
         self.queue.add(queue.POOLS)
         self.queue.add(queue.CORDONS)  # those of an earlier process
         self.queue.add_after(queue.RESYNC, self.options.resync_seconds)
@@ -171,8 +143,9 @@ class Process:
     async def _watch(self) -> "asyncio.Task[None]":
         """kopf, embedded. It takes the signals for itself when it starts; they are taken back."""
         existing = asyncio.all_tasks()
+        handlers = watch.Handlers(wake=self.queue.add, series=self.series, created=self.benchmarks.created)
         tasks = await kopf.spawn_tasks(
-            registry=watch.registry(watch.Handlers(wake=self.queue.add, figures=self.figures), self.credentials),
+            registry=watch.registry(handlers, self.credentials),
             settings=watch.kopf_settings(self.options),
             clusterwide=not self.options.watch_namespaces,
             namespaces=self.options.watch_namespaces,
@@ -185,26 +158,25 @@ class Process:
         if not self.lease.holds:
             raise kube.TemporaryError("the Lease is not certain just now", delay=1.0)
         reconcilers: dict[queue.Kind, Callable[[queue.Key], Awaitable[float | None]]] = {
-            queue.Kind.BENCHMARK: self.studies.reconcile,
+            queue.Kind.BENCHMARK: self.benchmarks.reconcile,
             queue.Kind.SCHEDULE: self.schedules.reconcile,
             queue.Kind.POOLS: self.pools.reconcile,
-            queue.Kind.CORDONS: self.cordons.reconcile,
+            queue.Kind.CORDONS: self.benchmarks.cordons.reconcile,
             queue.Kind.RESYNC: self._resync,
         }
         return await reconcilers[key.kind](key)
 
-    async def _resync(self, key: queue.Key) -> float | None:
+    async def _resync(self, _: queue.Key) -> float | None:
         """Reconcile every unfinished benchmark, whatever events were missed; drop the series of those that are gone."""
-        del key
         found: set[queue.Key] = set()
-        for namespace in self.options.watch_namespaces or (None,):
+        for namespace in self.options.namespaces:
             for body in await self.api.list(kube.BENCHMARKS, namespace=namespace):
-                benchmark = queue.benchmark_key(kube.namespace_of(body) or "", kube.name_of(body))
-                found.add(benchmark)
-                self.figures.observe(benchmark, body)
-                if not watch.is_settled(body) or self.figures.lacks(body):
-                    self.queue.add(benchmark)
-        for gone in self.figures.studies() - found:
+                key = queue.key_of(queue.Kind.BENCHMARK, body)
+                found.add(key)
+                self.series.observe(key, body)
+                if not watch.is_settled(body) or self.series.lacks(key, body):
+                    self.queue.add(key)
+        for gone in self.series.keys() - found:
             self.queue.add(gone)
         self.queue.add(queue.CORDONS)
         return self.options.resync_seconds
@@ -212,7 +184,7 @@ class Process:
     async def _crds_are_there(self) -> None:
         """Kopf would overlook a resource whose CRD comes later; a list of nothing shows that it is there."""
         await self.api.list(kube.POOLS, metadata_only=True)
-        for namespace in self.options.watch_namespaces or (None,):
+        for namespace in self.options.namespaces:
             for resource in (kube.BENCHMARKS, kube.SCHEDULES):
                 await self.api.list(resource, namespace=namespace, metadata_only=True)
 
@@ -241,7 +213,7 @@ class Process:
 
 def _end_at_once() -> None:
     """The Lease is lost. No clean-up: that would be writing, and it might take longer than the Lease lasts."""
-    _log.error("lease lost", extra={"sentence": "ending at once, another operator may lead"})
+    _log.error("lease lost", extra={"error": "ending at once, another operator may lead"})
     sys.stderr.flush()
     os._exit(_LEASE_LOST)
 
@@ -251,12 +223,6 @@ def catch_signals(stop: asyncio.Event) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-
-
-def lag_histogram(into: prometheus_client.CollectorRegistry) -> prometheus_client.Histogram:
-    """A histogram, as a scrape can only come after the loop was blocked: a gauge would have forgotten it."""
-    metric = metrics.LOOP_LAG
-    return prometheus_client.Histogram(metric.name, metric.help, registry=into, buckets=metric.buckets)
 
 
 async def measure_lag(
@@ -290,7 +256,7 @@ async def until_it_works(attempt: Callable[[], Awaitable[None]], *, what: str, s
         try:
             await attempt()
         except kube.ApiError as error:
-            _log.warning("waiting", extra={"for": what, "sentence": str(error)})
+            _log.warning("waiting", extra={"for": what, "error": str(error)})
         else:
             return True
         with contextlib.suppress(TimeoutError):

@@ -2,17 +2,16 @@
 """Objects of the API reduced to the values that decisions are made from; and what else is asked for them.
 
 Any field may be missing: objects are written by other versions, and a pod that the kubelet has not seen yet has hardly
-a status. A missing field becomes None, never a guess. No answer about nodes, Events or logs holds a benchmark up: what
-nobody says is not known.
+a status. A missing field becomes None, never a guess. No answer about nodes, Events or logs holds a benchmark up.
 """
 
 import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -38,7 +37,7 @@ _SEEN_JUST_NOW = 2.0  # seconds; several reconciles may follow upon one event
 _ONE_BY_ONE_MAX = 8  # nodes that are asked for by their names; of more, all are listed
 REMEMBERED_MAX = 20_000
 _MOUNTED_AFTER = 15.0  # seconds that a kubelet may take to mount volumes and pull the image before it is asked why
-_MOUNT_FAILURE_REPEATS = 300.0  # a kubelet tells of a volume that it cannot mount every two minutes or more often
+_MOUNT_FAILURE_REPEATS = 300.0  # a kubelet reports a volume that it cannot mount every two minutes or more often
 _FEWER_PODS_AFTER = 3.0  # seconds that the Job controller may take to create pods before it is asked why
 _KUEUE_AGAIN = 5.0  # it may be installed while a benchmark waits for it
 _LOGS_REMEMBERED_MAX = 10_000  # the oldest are of benchmarks that are long over
@@ -47,8 +46,13 @@ _log = logging.getLogger(__name__)
 
 
 def study(benchmark: kube.Object) -> observed.Study:
-    """The study in a GpuBenchmark; pydantic's ValidationError where its spec is none that this version knows."""
-    metadata = benchmark["metadata"]
+    """The benchmark in an object; pydantic's ValidationError where its spec is none that this version knows."""
+    metadata, raw = benchmark["metadata"], benchmark.get("status") or {}
+    try:
+        status = GpuBenchmarkStatus.model_validate(raw)
+    except ValidationError:  # of another version: what must not be forgotten
+        kept = {name: raw[name] for name in ("conditions", "startedAt") if name in raw}
+        status = GpuBenchmarkStatus.model_validate(kept)
     return observed.Study(
         namespace=metadata["namespace"],
         name=metadata["name"],
@@ -56,17 +60,8 @@ def study(benchmark: kube.Object) -> observed.Study:
         generation=metadata.get("generation", 1),
         created_at=seconds(metadata.get("creationTimestamp")) or 0.0,
         spec=GpuBenchmarkSpec.model_validate(benchmark.get("spec") or {}),
-        status=_status(benchmark.get("status") or {}),
+        status=status,
     )
-
-
-def _status(raw: Mapping[str, Any]) -> GpuBenchmarkStatus:
-    """A status; of one of another version what must not be forgotten."""
-    try:
-        return GpuBenchmarkStatus.model_validate(raw)
-    except ValidationError:
-        kept = {name: raw[name] for name in ("conditions", "startTime") if name in raw}
-        return GpuBenchmarkStatus.model_validate(kept)
 
 
 def pool(body: kube.Object, *, default_image: str | None = None) -> GpuPool:
@@ -80,26 +75,19 @@ def pool(body: kube.Object, *, default_image: str | None = None) -> GpuPool:
     return GpuPool(name=kube.name_of(body), spec=spec)
 
 
-class PoolTestsRead(NamedTuple):
-    """The history of tests in a GpuPool's status."""
-
-    kinds: tuple[PoolTests, ...]
-    unreadable: int  # entries that this version does not know
-
-
-def pool_tests(body: kube.Object) -> PoolTestsRead:
-    """What a GpuPool's status has of tests, entry by entry: one of a newer version hides no other."""
+def pool_tests(body: kube.Object) -> tuple[tuple[PoolTests, ...], int]:
+    """The history of tests in a GpuPool's status, entry by entry, and how many this version cannot read."""
     kinds, unreadable = [], 0
     for entry in (body.get("status") or {}).get("health") or ():
         try:
             kinds.append(PoolTests.model_validate(entry))
         except ValidationError:
             unreadable += 1
-    return PoolTestsRead(kinds=tuple(kinds), unreadable=unreadable)
+    return tuple(kinds), unreadable
 
 
 def jobs(bodies: Iterable[kube.Object], *, pods: Iterable[kube.Object]) -> tuple[observed.ObservedJob, ...]:
-    """The Jobs of a study with the pods that each of them controls. Jobs without our labels are not ours to judge."""
+    """The Jobs of a benchmark with the pods that each of them controls. Jobs without our labels are not ours."""
     pods_of: dict[str, list[observed.ObservedPod]] = {}
     for body in pods:
         pods_of.setdefault(_job_of(body)[0], []).append(pod(body))
@@ -111,7 +99,7 @@ def jobs(bodies: Iterable[kube.Object], *, pods: Iterable[kube.Object]) -> tuple
 
 
 def jobs_left_behind(bodies: Iterable[kube.Object], *, pods: Iterable[kube.Object]) -> tuple[observed.ObservedJob, ...]:
-    """Jobs that are gone while pods of theirs still hold nodes, as the labels of those pods tell of them.
+    """Jobs that are gone while pods of theirs still hold nodes, as the labels of those pods have it.
 
     The garbage collector deletes the Jobs of a deleted benchmark at once and their pods later.
     """
@@ -204,12 +192,12 @@ def said_by_kueue(events: Iterable[kube.Object], *, job: str) -> str | None:
         if (event.get("involvedObject") or {}).get("name", "").startswith(f"job-{job}-")
         and (event.get("reason") or "").startswith(_OF_WAITING)
     ]
-    latest = max(found, key=_told_at, default=None)
+    latest = max(found, key=_emitted_at, default=None)
     return None if latest is None else latest.get("message")
 
 
-def _told_at(event: kube.Object) -> str:
-    """When an Event was told last. Those of the newer API have their time elsewhere."""
+def _emitted_at(event: kube.Object) -> str:
+    """When an Event was emitted last. Those of the newer API have their time elsewhere."""
     series, metadata = event.get("series") or {}, event.get("metadata") or {}
     moments = (event.get("lastTimestamp"), series.get("lastObservedTime"), event.get("eventTime"))
     return next((moment for moment in moments if moment), metadata.get("creationTimestamp") or "")
@@ -227,13 +215,15 @@ def pods_wanted(body: kube.Object) -> int:
 def pod(body: kube.Object) -> observed.ObservedPod:
     """One pod."""
     metadata, status = body.get("metadata", {}), body.get("status") or {}
-    container = _container(status)
+    statuses = status.get("containerStatuses") or ()
+    container: dict[str, Any] = next((one for one in statuses if one.get("name") == names.CONTAINER), {})
     state = container.get("state") or {}
     waiting, running, ended = state.get("waiting") or {}, state.get("running"), state.get("terminated")
     scheduled = _any_condition(body, "PodScheduled") or {}
     is_scheduled = scheduled.get("status") == "True"
     disruption = condition(body, "DisruptionTarget")
     deleted_at = seconds(metadata.get("deletionTimestamp"))
+    grace = float(metadata.get("deletionGracePeriodSeconds") or 0)
     return observed.ObservedPod(
         name=metadata.get("name", ""),
         index=_index(body),
@@ -245,9 +235,7 @@ def pod(body: kube.Object) -> observed.ObservedPod:
         waiting_message=waiting.get("message"),
         running_at=seconds((running or ended or {}).get("startedAt")),
         deleting="deletionTimestamp" in metadata,
-        told_to_end_at=None
-        if deleted_at is None
-        else deleted_at - float(metadata.get("deletionGracePeriodSeconds") or 0),
+        told_to_end_at=None if deleted_at is None else deleted_at - grace,
         disruption=None
         if disruption is None
         else observed.Disruption(reason=disruption.get("reason") or "", message=disruption.get("message") or ""),
@@ -287,22 +275,6 @@ def unreadable(error: ValidationError) -> str:
     return f"this version of the operator cannot read the object: {where}: {first['msg']}"
 
 
-def mount_failures(events: Iterable[kube.Object], *, since: float) -> dict[str, str]:
-    """What the kubelets said last of pods' volumes, by the pod's name; an older failure was mended since."""
-    recent = [event for event in events if (seconds(event.get("lastTimestamp")) or 0.0) >= since]
-    recent.sort(key=lambda event: event["lastTimestamp"])
-    return {event["involvedObject"]["name"]: event["message"] for event in recent if event.get("message")}
-
-
-def with_mount_failures(job: observed.ObservedJob, said: Mapping[str, str]) -> observed.ObservedJob:
-    """The Job with these sentences at those of its pods that wait on their nodes."""
-    pods = tuple(
-        pod.model_copy(update={"mount_failure": said[pod.name]}) if pod.is_being_created and pod.name in said else pod
-        for pod in job.pods
-    )
-    return job.model_copy(update={"pods": pods})
-
-
 def _end(status: dict[str, Any], ended: dict[str, Any] | None) -> observed.ContainerEnd | None:
     """How the container ended.
 
@@ -324,12 +296,6 @@ def _end(status: dict[str, Any], ended: dict[str, Any] | None) -> observed.Conta
             message=status.get("message") if status["phase"] == "Failed" else None,
         )
     return None
-
-
-def _container(status: dict[str, Any]) -> dict[str, Any]:
-    """The status of the gang's container; sidecars that somebody injected do not count."""
-    statuses: list[dict[str, Any]] = status.get("containerStatuses") or []
-    return next((one for one in statuses if one.get("name") == names.CONTAINER), {})
 
 
 def _index(body: kube.Object) -> int:
@@ -365,6 +331,11 @@ def timestamp(moment: float) -> str:
     return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
+def log_fields(study: observed.Study, **more: object) -> dict[str, object]:
+    """The fields of a log record about a benchmark, for `extra`."""
+    return {"namespace": study.namespace, "benchmark": study.name, **more}
+
+
 class NodeStates:
     """What is known of the cluster's nodes: instance type and zone from their labels, and whether they live.
 
@@ -382,7 +353,7 @@ class NodeStates:
         self._api = api
         self._clock = clock
         self.known: dict[str, observed.ObservedNode] = {}
-        self._asked_at: float | None = None
+        self._asked_at = float("-inf")
         self._asking = asyncio.Lock()
         self._asked = 0  # questions that have come to an end
         self._failed: kube.TemporaryError | None = None  # that of the last one, where it was no answer
@@ -430,7 +401,7 @@ class NodeStates:
         """
         wanted = {pod.node for job in jobs for pod in job.pods if pod.node is not None} | set(placed)
         if wanted - self.known.keys():
-            await self._answered(wanted)
+            await self._look_for(wanted)
         await self._look_at(wanted & set(in_question))
         return tuple(self.known[name] for name in sorted(wanted & self.known.keys()))
 
@@ -448,7 +419,7 @@ class NodeStates:
                 if not found:
                     self._gone({name} & self.known.keys())
         except kube.PermanentError as error:
-            _log.warning("nodes not looked at", extra={"sentence": str(error)})
+            _log.warning("nodes not read", extra={"error": str(error)})
 
     def _keep(self, node: observed.ObservedNode) -> None:
         before = self.known.pop(node.name, None)  # to the end: what has not been seen for longest is forgotten first
@@ -463,32 +434,26 @@ class NodeStates:
             if self.known[name].gone_since is None:
                 self._keep(self.known[name].model_copy(update={"gone_since": self._clock()}))
 
-    async def _answered(self, wanted: set[str]) -> None:
-        """Whoever comes while it is asked waits for the same answer, or for none: never for a second time-out."""
+    async def _look_for(self, wanted: set[str]) -> None:
+        """List all nodes, unless that was done a moment ago; kube.TemporaryError where the cluster does not answer.
+
+        Whoever comes while it is asked waits for the same answer, or for none: never for a second time-out.
+        """
         before = self._asked
         async with self._asking:
             if self._asked > before and self._failed is not None:
                 raise kube.TemporaryError(str(self._failed), delay=self._failed.delay)
-            if wanted - self.known.keys():
-                failed = None
-                try:
-                    await self._ask()
-                except kube.TemporaryError as error:
-                    failed = error
-                self._asked, self._failed = self._asked + 1, failed
-                if failed is not None:
-                    raise failed
-
-    async def _ask(self) -> None:
-        """One list for all; kube.TemporaryError where the cluster does not answer."""
-        now = self._clock()
-        if self._asked_at is not None and self._asked_at <= now < self._asked_at + _ASKED_AGAIN:
-            return
-        try:
-            self.note(await self._api.list(kube.NODES, metadata_only=True))
-        except kube.PermanentError as error:  # not permitted, say: then less may be averaged, and nothing else
-            _log.warning("nodes not listed", extra={"sentence": str(error)})
-        self._asked_at = now
+            now = self._clock()
+            if not wanted - self.known.keys() or self._asked_at <= now < self._asked_at + _ASKED_AGAIN:
+                return
+            try:
+                self.note(await self._api.list(kube.NODES, metadata_only=True))
+            except kube.PermanentError as error:  # not permitted, say: then less may be averaged, and nothing else
+                _log.warning("nodes not listed", extra={"error": str(error)})
+            except kube.TemporaryError as error:
+                self._asked, self._failed = self._asked + 1, error
+                raise
+            self._asked, self._failed, self._asked_at = self._asked + 1, None, now
 
 
 def _trouble(node: observed.ObservedNode | None) -> tuple[bool, bool, str | None]:
@@ -506,7 +471,15 @@ class Diagnostics:
         self._clock = clock
         self._kueue, self._kueue_asked_at = False, float("-inf")
 
-    async def with_creation_failures(
+    async def explained(
+        self, study: observed.Study, bodies: list[kube.Object], seen: tuple[observed.ObservedJob, ...]
+    ) -> tuple[tuple[observed.ObservedJob, ...], float | None]:
+        """The Jobs with what the cluster said of pods that are not there or do not start; when to ask again."""
+        seen, again = await self._with_creation_failures(study, bodies, seen)
+        seen, mounts_again = await self._with_mount_failures(study, seen)
+        return await self._with_queue_messages(study, seen), queue.earliest(again, mounts_again)
+
+    async def _with_creation_failures(
         self, study: observed.Study, bodies: list[kube.Object], seen: tuple[observed.ObservedJob, ...]
     ) -> tuple[tuple[observed.ObservedJob, ...], float | None]:
         """What quota, Pod Security or a webhook said, for Jobs that have had fewer pods than they want for a while."""
@@ -532,7 +505,7 @@ class Diagnostics:
         latest = max(events, key=lambda event: event.get("lastTimestamp") or "", default=None)
         return None if latest is None else latest.get("message")
 
-    async def with_mount_failures(
+    async def _with_mount_failures(
         self, study: observed.Study, seen: tuple[observed.ObservedJob, ...]
     ) -> tuple[tuple[observed.ObservedJob, ...], float | None]:
         """What the kubelets said of volumes, where pods have had a node for a while and no container: one request."""
@@ -544,10 +517,17 @@ class Diagnostics:
         if wait > 0:
             return seen, wait
         events = await self._events(study, {"involvedObject.kind": "Pod", "reason": "FailedMount"})
-        said = mount_failures(events, since=now - _MOUNT_FAILURE_REPEATS)
-        return tuple(with_mount_failures(job, said) for job in seen), _MOUNTED_AFTER
+        said = _mount_failures(events, since=now - _MOUNT_FAILURE_REPEATS)
 
-    async def with_queue_messages(
+        def with_failure(pod: observed.ObservedPod) -> observed.ObservedPod:
+            is_told = pod.is_being_created and pod.name in said
+            return pod.model_copy(update={"mount_failure": said[pod.name]}) if is_told else pod
+
+        return tuple(
+            job.model_copy(update={"pods": tuple(map(with_failure, job.pods))}) for job in seen
+        ), _MOUNTED_AFTER
+
+    async def _with_queue_messages(
         self, study: observed.Study, seen: tuple[observed.ObservedJob, ...]
     ) -> tuple[observed.ObservedJob, ...]:
         """What Kueue said of Jobs that wait in its queue: in Events, for which no permission of its own is needed."""
@@ -564,7 +544,7 @@ class Diagnostics:
         try:
             return await self._api.list(kube.EVENTS, namespace=study.namespace, fields=fields)
         except kube.PermanentError as error:
-            _log.warning("events not read", extra=log_fields(study, sentence=str(error)))
+            _log.warning("events not read", extra=log_fields(study, error=str(error)))
             return []
 
     async def has_kueue(self, study: observed.Study) -> bool:
@@ -576,10 +556,17 @@ class Diagnostics:
             try:
                 self._kueue = await self._api.serves(names.KUEUE_GROUP)
             except kube.PermanentError as error:  # nobody may ask here: then it is not said that it is absent
-                _log.warning("discovery refused", extra=log_fields(study, sentence=str(error)))
+                _log.warning("discovery refused", extra=log_fields(study, error=str(error)))
                 self._kueue = True
             self._kueue_asked_at = now
         return self._kueue
+
+
+def _mount_failures(events: Iterable[kube.Object], *, since: float) -> dict[str, str]:
+    """What the kubelets said last of pods' volumes, by the pod's name; an older failure was mended since."""
+    recent = [event for event in events if (seconds(event.get("lastTimestamp")) or 0.0) >= since]
+    recent.sort(key=lambda event: event["lastTimestamp"])
+    return {event["involvedObject"]["name"]: event["message"] for event in recent if event.get("message")}
 
 
 class EnvironmentReader:
@@ -602,30 +589,21 @@ class EnvironmentReader:
         return tuple(environment for environment in found if environment is not None)
 
     async def _read(self, study: observed.Study, one: actions.Description, *, now: float) -> Environment | None:
-        again, log = now + environments.TRIED_AGAIN_SECONDS, _log.info
+        again, level = now + environments.TRIED_AGAIN_SECONDS, logging.INFO
+        where = {"pod": one.pod, "namespace": study.namespace, "container": names.CONTAINER}
         try:
-            head = await self._api.log_head(
-                pod=one.pod, namespace=study.namespace, container=names.CONTAINER, limit=environments.LOG_HEAD_BYTES
-            )
+            head = await self._api.log_head(**where, limit=environments.LOG_HEAD_BYTES)
         except kube.ApiError as error:
-            head, sentence = None, f"its log cannot be read: {error}"
-            log = _log.warning if isinstance(error, kube.PermanentError) else log
+            why = f"its log cannot be read: {error}"
+            level = logging.WARNING if isinstance(error, kube.PermanentError) else level
         else:
             if (environment := environments.in_log(head or "", one.environment)) is not None:
                 return environment
             again = math.inf
-            sentence = "it is gone" if head is None else "the head of its log has no such record"
-        self._remember((study.namespace, one.pod), again)
-        extra = {"namespace": study.namespace, "benchmark": study.name, "environment": one.environment, "pod": one.pod}
-        log("environment not read", extra={**extra, "sentence": sentence})
-        return None
-
-    def _remember(self, pod: tuple[str, str], again: float) -> None:
-        self._not_before[pod] = again
+            why = "it is gone" if head is None else "the head of its log has no such record"
+        self._not_before[study.namespace, one.pod] = again
         if len(self._not_before) > _LOGS_REMEMBERED_MAX:
             del self._not_before[next(iter(self._not_before))]
-
-
-def log_fields(study: observed.Study, **more: object) -> dict[str, object]:
-    """The fields of a log record about a benchmark, for `extra`."""
-    return {"namespace": study.namespace, "benchmark": study.name, **more}
+        extra = log_fields(study, environment=one.environment, pod=one.pod, error=why)
+        _log.log(level, "environment not read", extra=extra)
+        return None

@@ -4,14 +4,6 @@
 Nodes are listed from time to time, not watched: thousands of kubelets report every few seconds, and a pool's size is no
 question of seconds. No benchmark is decided by a pool's status; it is for people. But a benchmark that has a gang on a
 node that came into trouble is reconciled.
-
-The history of tests is read when an attempt is about to be recorded, and written when it is in the ledger, before the
-benchmark's status says so. A new process puts all tests of its unfinished benchmarks there again, which changes nothing
-where they are: so a crash between two writes loses no test.
-
-Must not happen: a benchmark that stops because of a pool's history: it is advice, and is asked for again at the next
-reconcile. Tests of a deleted pool, which a new one of its name would get with a restart. A history that is written anew
-by a version that cannot read all of it.
 """
 
 import asyncio
@@ -30,7 +22,7 @@ from gpubench.scheduler import node_tests, observed
 from gpubench.scheduler.ledger import Ledger
 from gpubench.scheduler.node_tests import Reading
 from gpubench_cluster import kube
-from gpubench_operator import events, exporter, observe, queue, settings, status_writer, store
+from gpubench_operator import events, exporter, observe, queue, settings, storage
 
 _log = logging.getLogger(__name__)
 
@@ -43,83 +35,78 @@ class PoolReconciler:
         api: kube.Kube,
         *,
         options: settings.Settings,
-        plans: store.Store,
-        figures: exporter.PoolFigures | None = None,
-        nodes: observe.NodeStates | None = None,
-        wake: Callable[[queue.Key], None] | None = None,
+        plans: Callable[[], dict[str, Plan]],
+        collector: exporter.PoolCollector,
+        nodes: observe.NodeStates,
+        wake: Callable[[queue.Key], None],
         clock: Callable[[], float] = time.time,
     ) -> None:
+        """`plans` gives those of the benchmarks under way, by UID."""
         self._api = api
         self._options = options
         self._plans = plans
-        self._figures = figures or exporter.PoolFigures()
+        self._collector = collector
         self._wake = wake
-        self._nodes = nodes or observe.NodeStates(api, clock=clock)
+        self._nodes = nodes
         self._clock = clock
-        self._status = status_writer.StatusWriter(api, interval=0.0)
         self._recorder = events.EventRecorder(api, identity=options.identity)
 
-    async def reconcile(self, key: queue.Key) -> float | None:
-        """Bring the status of all pools up to date."""
-        del key  # one list of nodes serves all pools
-        bodies = await self._api.list(kube.POOLS)
+    async def reconcile(self, _: queue.Key) -> float | None:
+        """Bring the status of all pools up to date, from one list of nodes."""
+        bodies = {kube.name_of(body): body for body in await self._api.list(kube.POOLS)}
         seen: dict[str, tuple[GpuPool | None, GpuPoolStatus]] = {}
         if bodies:
             listed = await self._api.list(kube.NODES)
             self._nodes.note(listed, all_there_are=True)
             for affected in sorted(self._nodes.affected()):  # of which perhaps no pod will ever give an event
-                if self._wake is not None:
-                    self._wake(affected)
-            for body in bodies:
-                seen[kube.name_of(body)] = await self._write_status(body, listed)
-            await self._emit_changes({kube.name_of(body): body for body in bodies})
-        self._figures.replace(seen)
+                self._wake(affected)
+            for name, body in bodies.items():
+                seen[name] = await self._write_status(body, listed)
+            await self._emit_changes(bodies)
+        self._collector.replace(seen)
         return self._options.node_poll_seconds
 
     async def _write_status(self, body: kube.Object, listed: list[kube.Object]) -> tuple[GpuPool | None, GpuPoolStatus]:
         """The pool, where it can be read, and its status."""
-        before, pool, generation = _conditions(body), None, body["metadata"].get("generation")
+        name, before, pool = kube.name_of(body), _conditions(body), None
         try:
             pool = observe.pool(body)
             seen = node_facts.pool_status(pool, listed, self._clock(), before, generation=generation)
         except ValidationError as error:
             message = observe.unreadable(error)
-            _log.warning("unreadable pool", extra={"pool": kube.name_of(body), "sentence": message})
-            seen = node_facts.unreadable(message, self._clock(), before, generation=generation)
+            _log.warning("unreadable pool", extra={"pool": name, "error": message})
+            seen = node_facts.unreadable(message, self._clock(), before)
         health = (body.get("status") or {}).get("health") or []  # written when attempts end: `Histories`
         try:
-            await self._status.write(kube.POOLS, body, {**seen, "health": health}, now=self._clock())
+            await storage.write_status(self._api, kube.POOLS, body, {**seen, "health": health})
         except kube.ApiError as error:  # the next poll tries again; the other pools go on
-            log = _log.error if isinstance(error, kube.PermanentError) else _log.info
-            log("status not written", extra={"pool": kube.name_of(body), "sentence": str(error)})
+            level = logging.ERROR if isinstance(error, kube.PermanentError) else logging.INFO
+            _log.log(level, "status not written", extra={"pool": name, "error": str(error)})
         return pool, GpuPoolStatus.model_validate(seen)
 
-    async def _emit_changes(self, bodies: dict[str, kube.Object]) -> None:
+    async def _emit_changes(self, bodies: Mapping[str, kube.Object]) -> None:
         """A benchmark goes on with the pools as it found them; whoever changed one should know that."""
-        plans = self._plans.remembered()
-        for namespace in (self._options.watch_namespaces or (None,)) if plans else ():
+        plans = self._plans()
+        for namespace in self._options.namespaces if plans else ():
             for benchmark in await self._api.list(kube.BENCHMARKS, namespace=namespace, metadata_only=True):
                 if (plan := plans.get(kube.uid_of(benchmark))) is None:
                     continue
-                for name, what in _changes(plan, bodies, default_image=self._options.jobs_image).items():
-                    message = f"GpuPool {name} was {what}: this study goes on with the pool as it was when it started"
-                    event = events.warning(events.POOL_CHANGED, message)
-                    await self._recorder.emit(events.subject(benchmark), event, now=self._clock())
+                for frozen in plan.pools:
+                    what = _change(frozen, bodies.get(frozen.name), default_image=self._options.jobs_image)
+                    if what is not None:
+                        message = f"GpuPool {frozen.name} was {what}: this benchmark goes on with the pool as it was"
+                        event = events.warning(events.POOL_CHANGED, f"{message} when it started")
+                        await self._recorder.emit(events.subject(benchmark), event, now=self._clock())
 
 
-def _changes(plan: Plan, bodies: dict[str, kube.Object], *, default_image: str | None) -> dict[str, str]:
-    changes: dict[str, str] = {}
-    for frozen in plan.pools:
-        if frozen.name not in bodies:
-            changes[frozen.name] = "deleted"
-            continue
-        try:
-            now = observe.pool(bodies[frozen.name], default_image=default_image)
-        except ValidationError:
-            continue
-        if now != frozen:
-            changes[frozen.name] = "changed"
-    return changes
+def _change(frozen: GpuPool, body: kube.Object | None, *, default_image: str | None) -> str | None:
+    """What became of a pool since it was frozen; None where nothing did, or nobody can tell."""
+    if body is None:
+        return "deleted"
+    try:
+        return None if observe.pool(body, default_image=default_image) == frozen else "changed"
+    except ValidationError:
+        return None
 
 
 def _conditions(body: kube.Object) -> tuple[Condition, ...]:
@@ -130,7 +117,15 @@ def _conditions(body: kube.Object) -> tuple[Condition, ...]:
 
 
 class Histories:
-    """The histories of all pools. One instance serves all benchmarks."""
+    """The histories of tests on all pools. One instance serves all benchmarks.
+
+    One is read when an attempt is about to be recorded, and written when that is in the ledger, before the benchmark's
+    status says so. A new process puts all tests of its unfinished benchmarks there again, which changes nothing where
+    they are: so a crash between two writes loses no test.
+
+    Must not happen: a benchmark that stops because of a history: it is advice. Tests of a deleted pool, which a new one
+    of its name would get with a restart. A history that is written anew by a version that cannot read all of it.
+    """
 
     def __init__(self, api: kube.Kube) -> None:
         self._api = api
@@ -170,7 +165,7 @@ class Histories:
             try:
                 await self._write(pool, readings)
             except kube.TemporaryError as error:
-                _log.info("history not written yet", extra={"pool": pool, "sentence": str(error)})
+                _log.info("history not written yet", extra={"pool": pool, "error": str(error)})
                 late.update(reading.trial for reading in readings)
         there.update(record.key for record in news if record.trial not in late)
         return not late
@@ -179,9 +174,9 @@ class Histories:
         try:
             body = await self._get(pool)
         except kube.TemporaryError as error:
-            _log.warning("history not read", extra={"pool": pool, "sentence": str(error)})
+            _log.warning("history not read", extra={"pool": pool, "error": str(error)})
             body = None
-        return observed.PoolHistory(pool=pool, kinds=() if body is None else observe.pool_tests(body).kinds)
+        return observed.PoolHistory(pool=pool, kinds=() if body is None else observe.pool_tests(body)[0])
 
     async def _write(self, pool: str, readings: Sequence[Reading]) -> None:
         async with self._writing:
@@ -190,8 +185,8 @@ class Histories:
                 return  # a pool that is deleted takes its history with it
             before, unreadable = observe.pool_tests(body)
             if unreadable:
-                sentence = f"{unreadable} of its entries are of another version, and writing would lose them"
-                _log.warning("history not written", extra={"pool": pool, "sentence": sentence})
+                why = f"{unreadable} of its entries are of another version, and writing would lose them"
+                _log.warning("history not written", extra={"pool": pool, "error": why})
                 return
             created_at = observe.seconds(body["metadata"].get("creationTimestamp")) or 0.0
             after = node_tests.merged(before, [reading for reading in readings if reading.ended_at >= created_at])
@@ -204,14 +199,18 @@ class Histories:
             try:
                 await self._api.patch(kube.POOLS, patch, name=pool, subresource="status")
             except kube.PermanentError as error:
-                _log.warning("history not written", extra={"pool": pool, "sentence": str(error)})
+                _log.warning("history not written", extra={"pool": pool, "error": str(error)})
 
     async def _get(self, pool: str) -> kube.Object | None:
         try:
             return await self._api.get(kube.POOLS, name=pool)
         except kube.PermanentError as error:
-            _log.warning("history not read", extra={"pool": pool, "sentence": str(error)})
+            _log.warning("history not read", extra={"pool": pool, "error": str(error)})
             return None
+
+
+#: Pool and slots of each Job, by its name.
+_Jobs = dict[str, tuple[str, int]]
 
 
 class SlotLedger:
@@ -227,47 +226,43 @@ class SlotLedger:
     """
 
     def __init__(self) -> None:
-        self._held: dict[str, dict[str, tuple[str, int]]] = {}  # benchmark's UID -> Job's name -> pool and slots
-        self._keys: dict[str, queue.Key] = {}  # benchmark's UID -> its key
-        self._lines: dict[
-            str, dict[str, queue.Key]
-        ] = {}  # pool -> UIDs and keys of benchmarks, in the order of arrival
+        self._held: dict[str, tuple[queue.Key, _Jobs]] = {}  # by the benchmark's UID
+        self._lines: dict[str, dict[str, queue.Key]] = {}  # by pool: UIDs and keys of benchmarks as they arrived
         self._changed: set[str] = set()  # pools of which slots came free, or whose line has moved on
 
     def correct(self, key: queue.Key, uid: str, jobs: Iterable[observed.ObservedJob]) -> None:
         """Replace what is known of one benchmark by its own list of Jobs."""
-        before = _total([self._held.get(uid, {})])
+        _, before = self._held.get(uid, (key, {}))
         held = {job.name: (job.pool, job.slots) for job in jobs if job.holds_slots}
         if held:
-            self._held[uid], self._keys[uid] = held, key
+            self._held[uid] = key, held
         else:
             self._held.pop(uid, None)
-            self._keys.pop(uid, None)
         after = _total([held])
-        self._changed |= {pool for pool, slots in before.items() if after.get(pool, 0) < slots}
+        self._changed |= {pool for pool, slots in _total([before]).items() if after.get(pool, 0) < slots}
 
     def reserve(self, key: queue.Key, uid: str, *, job: str, pool: str, slots: int) -> None:
         """Hold slots for a Job that is about to be created. Who is served has had its turn in the line."""
-        self._held.setdefault(uid, {})[job] = (pool, slots)
-        self._keys[uid] = key
+        self._held.setdefault(uid, (key, {}))[1][job] = (pool, slots)
         self._step_out(pool, uid)
 
     def release(self, uid: str, *, job: str) -> None:
         """Give the slots of a Job back that was not created after all."""
-        pool, _ = self._held.get(uid, {}).pop(job, ("", 0))
-        self._changed.add(pool)
+        if uid in self._held:
+            pool, _ = self._held[uid][1].pop(job, ("", 0))
+            self._changed.add(pool)
 
     def held(self) -> dict[str, int]:
         """Slots held in each pool."""
-        return _total([dict(jobs) for jobs in list(self._held.values())])  # also asked by scrapes, from their thread
+        return _total([dict(jobs) for _, jobs in list(self._held.values())])  # also asked by scrapes, in their thread
 
     def waiting(self) -> dict[str, int]:
         """Benchmarks in the line of each pool."""
         return {pool: len(line) for pool, line in list(self._lines.items())}
 
-    def studies_of(self, key: queue.Key) -> tuple[str, ...]:
+    def uids_of(self, key: queue.Key) -> tuple[str, ...]:
         """UIDs of benchmarks under this key that hold slots: more than one after a deletion and a new start."""
-        return tuple(uid for uid, owner in self._keys.items() if owner == key)
+        return tuple(uid for uid, (owner, _) in self._held.items() if owner == key)
 
     def wait(self, key: queue.Key, uid: str, *, pools: Collection[str]) -> None:
         """Stand in the lines of exactly these pools; a place that it has already is kept."""
@@ -292,13 +287,11 @@ class SlotLedger:
         return frozenset(next(iter(line.values())) for pool in changed if (line := self._lines.get(pool)))
 
     def _step_out(self, pool: str, uid: str) -> None:
-        line = self._lines.get(pool, {})
-        if uid in line:
-            del line[uid]
+        if self._lines.get(pool, {}).pop(uid, None) is not None:
             self._changed.add(pool)
 
 
-def _total(held: Iterable[Mapping[str, tuple[str, int]]]) -> dict[str, int]:
+def _total(held: Iterable[_Jobs]) -> dict[str, int]:
     """Slots of each pool."""
     total: Counter[str] = Counter()
     for jobs in held:

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The keys that wait for a reconcile, and their queue.
 
-The problem: one benchmark gives a storm of events, and each of them only asks for a reconcile. The approach is that of
-client-go's work queue: a key waits at most once, is handled by one worker at a time, and a key that comes up while it
-is handled is handled once more. Deadlines are wake-ups in a heap; a failure is a wake-up after a growing, jittered
-delay. The catch: nothing may be lost, so a key that fails for ever is tried for ever, at the longest delay.
+One benchmark gives a storm of events, each of which only asks for a reconcile. As in client-go's work queue a key waits
+at most once, is handled by one worker at a time, and is handled once more when it comes up meanwhile. A failure is a
+wake-up after a growing, jittered delay: a key that fails for ever is tried for ever, at the longest delay.
 """
 
 import asyncio
@@ -67,11 +66,20 @@ def schedule_key(namespace: str, name: str) -> Key:
     return Key(Kind.SCHEDULE, namespace, name)
 
 
+def key_of(kind: Kind, body: kube.Object) -> Key:
+    """The key of an object."""
+    return Key(kind, kube.namespace_of(body) or "", kube.name_of(body))
+
+
 class SeenObjects:
     """The UID that each name had at the last reconcile: a deleted object may be created again under its name."""
 
     def __init__(self) -> None:
         self._uids: dict[Key, str] = {}
+
+    def has(self, key: Key, uid: str) -> bool:
+        """Whether it was this object at the last reconcile."""
+        return self._uids.get(key) == uid
 
     def replaced(self, key: Key, uid: str | None) -> str | None:
         """The UID of the object that has gone since the last reconcile; `uid` is that of the one that is there now."""
@@ -102,11 +110,8 @@ class WorkQueue(Generic[K]):
 
         Between two reconciles of one key lies at least `interval`: that turns a storm of events into a few reconciles.
         """
-        self._handle = handle
-        self._clock = clock
-        self._interval = interval
-        self._report = report
-        self._jitter = jitter
+        self._handle, self._clock, self._interval = handle, clock, interval
+        self._report, self._jitter = report, jitter
         self._ready: deque[K] = deque()
         self._waiting: set[K] = set()  # in _ready
         self._working: set[K] = set()
@@ -195,7 +200,7 @@ class WorkQueue(Generic[K]):
                 level, outcome = logging.INFO, "retried"
                 if error.delay is not None:
                     delay = min(max(error.delay, delay - _FIRST_DELAY), _LONGEST_DELAY)
-            extra = {"key": str(key), "delay": round(delay, 2), "sentence": str(error)}
+            extra = {"key": str(key), "delay": round(delay, 2), "error": str(error)}
             _log.log(level, outcome, extra=extra, exc_info=None if isinstance(error, kube.ApiError) else error)
         else:
             outcome = "done"
@@ -212,12 +217,11 @@ class WorkQueue(Generic[K]):
 
     def _wake(self, key: K, moment: float) -> None:
         before = self._wake_at.get(key)
-        if before is not None and before <= moment:
-            return
-        self._wake_at[key] = moment
-        self._sequence += 1
-        heapq.heappush(self._heap, (moment, self._sequence, key))
-        self._notify()
+        if before is None or moment < before:
+            self._wake_at[key] = moment
+            self._sequence += 1
+            heapq.heappush(self._heap, (moment, self._sequence, key))
+            self._notify()
 
     def _notify(self) -> None:
         """End every wait: the wake-up task sees an earlier deadline, a worker a ready key."""

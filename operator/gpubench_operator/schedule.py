@@ -9,7 +9,7 @@ finds it there has succeeded, whoever made it.
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pydantic import ValidationError
 
@@ -17,12 +17,12 @@ from gpubench import names, units
 from gpubench.analysis import pairs
 from gpubench.api.pool import GpuPool
 from gpubench.api.schedule import GpuBenchmarkScheduleSpec, GpuBenchmarkScheduleStatus
-from gpubench.schedule import history, monthly, runs
+from gpubench.schedule import history, runs
 from gpubench.schedule.history import Entry
 from gpubench.schedule.runs import Run
 from gpubench.scheduler import actions, conditions
 from gpubench_cluster import kube
-from gpubench_operator import events, exporter, observe, queue, settings, status_writer, store
+from gpubench_operator import events, exporter, observe, queue, settings, storage
 
 FAILED_CREATE = "FailedCreate"  # as CronJob's controller calls it
 _STUCK = 60.0
@@ -44,14 +44,8 @@ class _Seen(NamedTuple):
     body: kube.Object
     schedule: runs.Schedule
     before: GpuBenchmarkScheduleStatus
-
-    @property
-    def uid(self) -> str:
-        return kube.uid_of(self.body)
-
-    @property
-    def namespace(self) -> str:
-        return kube.namespace_of(self.body) or ""
+    uid: str
+    namespace: str
 
 
 class ScheduleReconciler:
@@ -62,15 +56,14 @@ class ScheduleReconciler:
         api: kube.Kube,
         *,
         options: settings.Settings,
-        figures: exporter.ScheduleFigures,
+        collector: exporter.ScheduleCollector,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._api = api
         self._options = options
-        self._figures = figures
+        self._collector = collector
         self._clock = clock
-        self._store = store.Store(api)
-        self._status = status_writer.StatusWriter(api, interval=0.0)
+        self._store = storage.Store(api)
         self._recorder = events.EventRecorder(api, identity=options.identity)
         self._snapshots: dict[str, _Snapshot] = {}  # by the schedule's UID
         self._seen_objects = queue.SeenObjects()
@@ -78,53 +71,52 @@ class ScheduleReconciler:
     async def reconcile(self, key: queue.Key) -> float | None:
         """Reconcile once; the seconds until the next time is due without an event."""
         body = await self._api.get(kube.SCHEDULES, name=key.name, namespace=key.namespace)
-        if body is None or "deletionTimestamp" in body["metadata"]:
-            self._figures.drop(key)
-            self._forget_replaced(key, None)
+        is_there = body is not None and "deletionTimestamp" not in body["metadata"]
+        gone = self._seen_objects.replaced(key, kube.uid_of(body) if body is not None and is_there else None)
+        if gone is not None:
+            self._snapshots.pop(gone, None)
+            self._recorder.forget(gone)
+        if body is None or not is_there:
+            self._collector.drop(key)
             return None
-        self._forget_replaced(key, kube.uid_of(body))
-        self._figures.observe(key, body)
+        self._collector.observe(key, body)
         await self._recorder.emit_pending(kube.uid_of(body))
         try:
             seen = _read(body)
         except ValidationError as error:
             message = observe.unreadable(error)
-            _log.warning("unreadable schedule", extra={"key": str(key), "sentence": message})
+            _log.warning("unreadable schedule", extra={"key": str(key), "error": message})
             await self._emit(body, [events.warning(events.INVALID_SPEC, message)])
             return _STUCK
         return await self._act(key, seen)
 
-    def _forget_replaced(self, key: queue.Key, uid: str | None) -> None:
-        if (gone := self._seen_objects.replaced(key, uid)) is not None:
-            self._snapshots.pop(gone, None)
-            self._status.forget(gone)
-            self._recorder.forget(gone)
-
     async def _act(self, key: queue.Key, seen: _Seen) -> float | None:
         snapshot = await self._read_history(seen)
-        found = {kube.uid_of(body): body for body in await self._children(seen)}
+        labels = {names.LABEL_SCHEDULE_UID: seen.uid}
+        listed = await self._api.list(kube.BENCHMARKS, namespace=seen.namespace, labels=labels)
+        found = {kube.uid_of(body): body for body in listed if kube.is_owned_by(body, seen.uid)}
         now = self._clock()
         decided = runs.decide(seen.schedule, _runs(found.values(), snapshot), now)
-        told = decided.events
+        news = list(decided.events)
         if decided.archive:
             snapshot = await self._archive(seen, [found[run.uid] for run in decided.archive], snapshot)
             decided = runs.decide(seen.schedule, _runs(found.values(), snapshot), now)
         for old in (*decided.remove, *decided.replace):
             if await self._api.delete(kube.BENCHMARKS, name=old.name, namespace=seen.namespace, uid=old.uid):
-                told = (*told, events.normal(runs.DELETED, f"deleted {old.name}"))
+                news.append(events.normal(runs.DELETED, f"deleted {old.name}"))
         refused = None
         if decided.start is not None:
             run, event = await self._start(seen, decided.start)
-            told = (*told, *([] if event is None else [event]))
+            news += [] if event is None else [event]
             if run is None:
                 refused = queue.AFTER_REFUSAL
             else:
                 started = {"active": (*decided.active, run), "last_scheduled_at": decided.start}
                 decided = decided.model_copy(update=started)
-        await self._conclude(key, seen, decided, snapshot, told=told, now=now)
-        wakes = [None if decided.wake_at is None else max(0.0, decided.wake_at - self._clock()), refused]
+        await self._conclude(key, seen, decided, snapshot, news=news, now=now)
+        wake = None if decided.wake_at is None else max(0.0, decided.wake_at - self._clock())
         # A clock that is put right while nothing happens is noticed by the resync at the latest.
-        return min([wake for wake in wakes if wake is not None] + [self._options.resync_seconds])
+        return queue.earliest(wake, refused, self._options.resync_seconds)
 
     async def _conclude(
         self,
@@ -133,7 +125,7 @@ class ScheduleReconciler:
         decided: runs.Decision,
         snapshot: _Snapshot,
         *,
-        told: Sequence[actions.Event],
+        news: Sequence[actions.Event],
         now: float,
     ) -> None:
         """Events, then the status: afterwards nobody would know what has changed."""
@@ -144,29 +136,23 @@ class ScheduleReconciler:
             spec,
             decided,
             snapshot.entries,
-            monthly=monthly.projected(spec, pools, snapshot.entries, planned_at=planned_at),
-            missing_pools=monthly.pools_not_there(spec, pools),
+            monthly=history.projected(spec, pools, snapshot.entries, planned_at=planned_at),
+            missing_pools=history.pools_not_there(spec, pools),
             slow_nodes=history.slow_nodes(snapshot.entries),
             before=seen.before.conditions,
             generation=seen.body["metadata"].get("generation", 1),
             now=now,
         )
-        news = runs.status_events(
+        changes = runs.status_events(
             seen.before.conditions, seen.before.key_changes, after, slow_before=seen.before.slow_nodes
         )
         problem = () if decided.problem is None else (decided.problem,)
-        await self._emit(seen.body, [*told, *problem, *news])
+        await self._emit(seen.body, [*news, *problem, *changes])
         wire = after.to_wire()
-        await self._status.write(kube.SCHEDULES, seen.body, wire, now=now)
-        self._figures.observe(key, {**seen.body, "status": wire})
+        await storage.write_status(self._api, kube.SCHEDULES, seen.body, wire)
+        self._collector.observe(key, {**seen.body, "status": wire})
 
     # --- runs ---------------------------------------------------------------------------------------------------------
-
-    async def _children(self, seen: _Seen) -> list[kube.Object]:
-        listed = await self._api.list(
-            kube.BENCHMARKS, namespace=seen.namespace, labels={names.LABEL_SCHEDULE_UID: seen.uid}
-        )
-        return [body for body in listed if kube.is_owned_by(body, seen.uid)]
 
     async def _start(self, seen: _Seen, scheduled_at: int) -> tuple[Run | None, actions.Event | None]:
         """Create the benchmark of a run: the run, or None where it was refused, and what is new about that."""
@@ -175,19 +161,15 @@ class ScheduleReconciler:
         try:
             created = await self._api.create(kube.BENCHMARKS, body)
         except kube.PermanentError as error:
-            _log.warning("run refused", extra={"namespace": seen.namespace, "run": name, "sentence": str(error)})
+            _log.warning("run refused", extra={"namespace": seen.namespace, "run": name, "error": str(error)})
             return None, events.warning(FAILED_CREATE, f"the benchmark {name} cannot be created: {error}")
-        if created is None:
-            return await self._existing(seen, name)
-        _log.info("run created", extra={"namespace": seen.namespace, "schedule": seen.schedule.name, "run": name})
-        return _run(created, archived=False), events.normal(runs.CREATED, f"created {name}")
-
-    async def _existing(self, seen: _Seen, name: str) -> tuple[Run | None, actions.Event | None]:
-        """A benchmark that has the name already: ours of a moment ago, or somebody else's."""
+        if created is not None:
+            _log.info("run created", extra={"namespace": seen.namespace, "schedule": seen.schedule.name, "run": name})
+            return _run(created, archived=False), events.normal(runs.CREATED, f"created {name}")
         found = await self._api.get(kube.BENCHMARKS, name=name, namespace=seen.namespace)
         if found is None:
             raise kube.TemporaryError(f"benchmark {seen.namespace}/{name} went away just now", delay=0.2)
-        if kube.is_owned_by(found, seen.uid):
+        if kube.is_owned_by(found, seen.uid):  # of a moment ago
             return _run(found, archived=False), None
         if "deletionTimestamp" in found["metadata"]:  # of a schedule of before that had this name
             raise kube.TemporaryError(f"benchmark {seen.namespace}/{name} is still being deleted", delay=2.0)
@@ -239,7 +221,7 @@ class ScheduleReconciler:
             patch = {"metadata": {"resourceVersion": versions[name]}, "data": dict(change.entries)}
             written = await self._api.patch(kube.CONFIG_MAPS, patch, name=name, namespace=seen.namespace)
         else:
-            written = await self._api.create(kube.CONFIG_MAPS, _config_map(seen.body, name, change))
+            written = await self._api.create(kube.CONFIG_MAPS, _config_map(seen, name, change))
         if written is None:
             self._snapshots.pop(seen.uid, None)
             raise kube.TemporaryError(f"ConfigMap {seen.namespace}/{name} changed meanwhile", delay=0.2)
@@ -263,20 +245,19 @@ class ScheduleReconciler:
             study = observe.study(body)
             found = await self._store.read_analysis(study)
         except ValidationError as error:
-            _log.warning("unreadable run", extra={"run": run.name, "sentence": observe.unreadable(error)})
+            _log.warning("unreadable run", extra={"run": run.name, "error": observe.unreadable(error)})
             return known
         stored = await self._store.read(study)
         self._store.forget(study.uid)
-        records, compared = stored.recorded.records, found.comparison
+        records, compared, spent = stored.recorded.records, found.comparison, study.status.spent
+        side = pairs.of_spec(run.name, study.spec, found)
         return known.model_copy(
             update={
-                "figures": history.figures(
-                    pairs.of_spec(run.name, study.spec, found), plan=stored.plan, records=records
-                ),
+                "figures": history.figures(side, plan=stored.plan, records=records),
                 "environments": found.environments,
                 "held": () if stored.plan is None else history.held(stored.plan, records),
-                "spent": None if study.status.spent is None else study.status.spent.amount,
-                "currency": None if study.status.spent is None else study.status.spent.currency,
+                "spent": None if spent is None else spent.amount,
+                "currency": None if spent is None else spent.currency,
                 "baseline": None if compared is None else compared.verdict.value,
                 "baseline_sentence": None if compared is None else compared.sentence,
             }
@@ -286,62 +267,48 @@ class ScheduleReconciler:
         self._snapshots[seen.uid] = snapshot
         return snapshot
 
-    async def _emit(self, body: kube.Object, told: Sequence[actions.Event]) -> None:
+    async def _emit(self, body: kube.Object, news: Iterable[actions.Event]) -> None:
         subject = events.subject(body, kind=names.SCHEDULE_KIND)
-        for event in told:
+        for event in news:
             await self._recorder.emit(subject, event, now=self._clock())
 
 
 def benchmark(schedule: kube.Object, scheduled_at: int) -> kube.Object:
     """The GpuBenchmark of one run: the template as it stands in the object, with the schedule as its owner."""
-    metadata = schedule["metadata"]
     template = schedule["spec"]["benchmarkTemplate"]
     of_template = template.get("metadata") or {}
+    scheduled = {names.ANNOTATION_SCHEDULED: units.rfc3339(scheduled_at)}
+    metadata = _owned(schedule, names.run_name(kube.name_of(schedule), scheduled_at))
+    metadata["labels"] = {**(of_template.get("labels") or {}), **metadata["labels"]}
+    metadata["annotations"] = {**(of_template.get("annotations") or {}), **scheduled}
     return {
         "apiVersion": names.API_VERSION,
         "kind": names.BENCHMARK_KIND,
-        "metadata": {
-            "name": names.run_name(metadata["name"], scheduled_at),
-            "namespace": metadata["namespace"],
-            "labels": {
-                **(of_template.get("labels") or {}),
-                names.LABEL_MANAGED_BY: names.MANAGED_BY,
-                names.LABEL_SCHEDULE: metadata["name"],
-                names.LABEL_SCHEDULE_UID: metadata["uid"],
-            },
-            "annotations": {
-                **(of_template.get("annotations") or {}),
-                names.ANNOTATION_SCHEDULED: units.rfc3339(scheduled_at),
-            },
-            "ownerReferences": [_owner(schedule)],
-        },
+        "metadata": metadata,
         "spec": template["spec"],
     }
 
 
-def _owner(schedule: kube.Object) -> dict[str, Any]:
-    metadata = schedule["metadata"]
+def _config_map(seen: _Seen, name: str, change: history.Change) -> kube.Object:
+    metadata = _owned(seen.body, name)
+    metadata["labels"][names.LABEL_COMPONENT] = names.COMPONENT_HISTORY
+    data = {key: text for key, text in change.entries.items() if text is not None}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+def _owned(schedule: kube.Object, name: str) -> kube.Object:
+    """The metadata of an object that goes with its schedule."""
+    owner = schedule["metadata"]
     reference = {"apiVersion": names.API_VERSION, "kind": names.SCHEDULE_KIND}
-    return {**reference, "name": metadata["name"], "uid": metadata["uid"], "controller": True}
-
-
-def _config_map(schedule: kube.Object, name: str, change: history.Change) -> kube.Object:
-    metadata = schedule["metadata"]
     return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {
-            "name": name,
-            "namespace": metadata["namespace"],
-            "labels": {
-                names.LABEL_MANAGED_BY: names.MANAGED_BY,
-                names.LABEL_COMPONENT: names.COMPONENT_HISTORY,
-                names.LABEL_SCHEDULE: metadata["name"],
-                names.LABEL_SCHEDULE_UID: metadata["uid"],
-            },
-            "ownerReferences": [_owner(schedule)],
+        "name": name,
+        "namespace": owner["namespace"],
+        "labels": {
+            names.LABEL_MANAGED_BY: names.MANAGED_BY,
+            names.LABEL_SCHEDULE: owner["name"],
+            names.LABEL_SCHEDULE_UID: owner["uid"],
         },
-        "data": {key: text for key, text in change.entries.items() if text is not None},
+        "ownerReferences": [{**reference, "name": owner["name"], "uid": owner["uid"], "controller": True}],
     }
 
 
@@ -357,16 +324,13 @@ def _read(body: kube.Object) -> _Seen:
     except ValidationError:  # of another version: what it says is made anew, but for what nobody else knows
         last = (body.get("status") or {}).get("lastScheduleTime")
         before = GpuBenchmarkScheduleStatus(last_schedule_time=last if isinstance(last, str) else None)
-    return _Seen(
-        body=body,
-        schedule=runs.Schedule(
-            name=metadata["name"],
-            created_at=observe.seconds(metadata.get("creationTimestamp")) or 0.0,
-            spec=spec,
-            last_scheduled_at=observe.seconds(before.last_schedule_time),
-        ),
-        before=before,
+    schedule = runs.Schedule(
+        name=metadata["name"],
+        created_at=observe.seconds(metadata.get("creationTimestamp")) or 0.0,
+        spec=spec,
+        last_scheduled_at=observe.seconds(before.last_schedule_time),
     )
+    return _Seen(body, schedule, before, kube.uid_of(body), kube.namespace_of(body) or "")
 
 
 def _runs(bodies: Iterable[kube.Object], snapshot: _Snapshot) -> tuple[Run, ...]:
@@ -377,13 +341,12 @@ def _runs(bodies: Iterable[kube.Object], snapshot: _Snapshot) -> tuple[Run, ...]
 def _run(body: kube.Object, *, archived: bool) -> Run:
     metadata = body["metadata"]
     created = observe.seconds(metadata.get("creationTimestamp")) or 0.0
-    annotations = metadata.get("annotations") or {}
-    scheduled = observe.seconds(annotations.get(names.ANNOTATION_SCHEDULED))
+    scheduled = observe.seconds((metadata.get("annotations") or {}).get(names.ANNOTATION_SCHEDULED))
     finished = kube.condition(body, conditions.FINISHED)
     ended = None
     if finished is not None and finished.get("reason") != conditions.ANALYSIS_FAILED:  # its figures follow
-        told = observe.seconds((body.get("status") or {}).get("completionTime"))
-        ended = told or observe.seconds(finished.get("lastTransitionTime")) or created
+        at = observe.seconds((body.get("status") or {}).get("finishedAt"))
+        ended = at or observe.seconds(finished.get("lastTransitionTime")) or created
     return Run(
         name=metadata["name"],
         uid=metadata["uid"],

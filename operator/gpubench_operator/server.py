@@ -2,9 +2,8 @@
 """`/metrics`, `/healthz` and `/readyz` over HTTP.
 
 A standby is alive and ready while it waits for the Lease: a rolling update must be able to replace the holder. Nothing
-here asks the API server, or a probe would fail when that is slow. Whoever scrapes chooses the format: OpenMetrics, or
-Prometheus' older one. A scrape of a thousand studies takes seconds: it is written in a thread, family by family, or no
-Lease would be renewed meanwhile. So collectors copy what they go through before they do.
+here asks the API server, or a probe would fail when that is slow. A scrape of a thousand benchmarks takes seconds: it
+is written in a thread, family by family. So collectors copy what they go through before they do.
 """
 
 import asyncio
@@ -13,12 +12,12 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import prometheus_client
 from aiohttp import web
-from prometheus_client import core, exposition
+from prometheus_client import exposition
 from prometheus_client import registry as registries
 
 from gpubench_operator import exporter
 
-#: Whether the process is well, and a sentence that says what it does.
+#: Whether the process is well, and a message that says what it does.
 Probe = Callable[[], tuple[bool, str]]
 
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -32,13 +31,13 @@ class Server:
     def __init__(
         self,
         registry: prometheus_client.CollectorRegistry,
-        figures: exporter.Figures,
+        series: exporter.BenchmarkSeries,
         *,
         healthy: Probe,
         ready: Probe,
     ) -> None:
         application = web.Application()
-        application.router.add_get("/metrics", _metrics(registry, figures))
+        application.router.add_get("/metrics", _metrics(registry, series))
         application.router.add_get("/healthz", _probe(healthy))
         application.router.add_get("/readyz", _probe(ready))
         self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
@@ -46,8 +45,7 @@ class Server:
     async def start(self, *, address: str, port: int) -> int:
         """Listen; the port that was taken."""
         await self._runner.setup()
-        site = web.TCPSite(self._runner, address, port)
-        await site.start()
+        await web.TCPSite(self._runner, address, port).start()
         taken: int = self._runner.addresses[0][1]
         return taken
 
@@ -56,11 +54,11 @@ class Server:
         await self._runner.cleanup()
 
 
-def _metrics(registry: prometheus_client.CollectorRegistry, figures: exporter.Figures) -> _Handler:
+def _metrics(registry: prometheus_client.CollectorRegistry, series: exporter.BenchmarkSeries) -> _Handler:
     async def answer(request: web.Request) -> web.StreamResponse:
-        encode, kind = exposition.choose_encoder(request.headers.get("Accept", ""))
+        encode, kind = exposition.choose_encoder(request.headers.get("Accept", ""))  # whoever scrapes chooses a format
         response = web.StreamResponse(headers={"Content-Type": kind})
-        written = parts(registry, figures, encode)
+        written = parts(registry, series, encode)
         with contextlib.suppress(ConnectionResetError):  # whoever scrapes may go away, or have no more time
             await response.prepare(request)
             while (part := await asyncio.to_thread(next, written, None)) is not None:
@@ -71,30 +69,21 @@ def _metrics(registry: prometheus_client.CollectorRegistry, figures: exporter.Fi
     return answer
 
 
-def parts(registry: prometheus_client.CollectorRegistry, figures: exporter.Figures, encode: _Encode) -> Iterator[bytes]:
+def parts(
+    registry: prometheus_client.CollectorRegistry, series: exporter.BenchmarkSeries, encode: _Encode
+) -> Iterator[bytes]:
     """The page, so that never all of it is in memory."""
     small = encode(registry)
     yield small.removesuffix(_END)
-    for family, lines in figures.written():
-        yield encode(_Head(family)).removesuffix(_END) + lines
+    for family, lines in series.written():
+        yield encode(exporter.Families([family])).removesuffix(_END) + lines
     if small.endswith(_END):
         yield _END
 
 
-class _Head(registries.Collector):
-    """A family that has no samples yet."""
-
-    def __init__(self, family: core.Metric) -> None:
-        self._family = family
-
-    def collect(self) -> Iterator[core.Metric]:
-        yield self._family
-
-
 def _probe(ask: Probe) -> _Handler:
-    async def answer(request: web.Request) -> web.Response:
-        del request
-        well, sentence = ask()
-        return web.Response(text=sentence + "\n", status=200 if well else 503)
+    async def answer(_: web.Request) -> web.Response:
+        well, message = ask()
+        return web.Response(text=message + "\n", status=200 if well else 503)
 
     return answer

@@ -60,7 +60,7 @@ class Settings(BaseModel):
     )
     workers: int = Field(8, ge=1, le=256, description="Reconciles that run at the same time.")
     request_seconds: Seconds = Field(30, description="Time-out of one request to the API server.")
-    resync_seconds: Seconds = Field(300, description="Each unfinished study is looked at again after this long.")
+    resync_seconds: Seconds = Field(300, description="Each unfinished benchmark is reconciled again after this long.")
     node_poll_seconds: Seconds = Field(30, description="How often nodes are listed for the status of GpuPools.")
     node_silent_seconds: Seconds = Field(
         observed.NODE_SILENT_SECONDS,
@@ -68,7 +68,7 @@ class Settings(BaseModel):
         "longer than the tolerationSeconds of its pods, which are 300 by default.",
     )
     status_interval_seconds: Annotated[float, Field(ge=0, le=60)] = Field(
-        2, description="Progress goes into a study's status at most this often; changes of phase at once."
+        2, description="Progress goes into a benchmark's status at most this often; changes of phase at once."
     )
     job_ttl_seconds: int = Field(
         600, ge=0, le=604_800, description="How long a finished and recorded Job stays, for its logs."
@@ -76,15 +76,20 @@ class Settings(BaseModel):
     jobs_image: str = Field(
         "",
         max_length=512,
-        description="Image of the pods where neither pool nor study names one; empty: gpubench-jobs.",
+        description="Image of the pods where neither pool nor benchmark names one; empty: gpubench-jobs.",
     )
     gang_priority_class: str = Field(
         "",
         max_length=253,
-        description="PriorityClass of the pods of studies; empty: the cluster's own default.",
+        description="PriorityClass of the pods of benchmarks; empty: the cluster's own default.",
     )
     log_format: Literal["json", "text"] = Field("json", description="JSON lines, or text for people.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="What is logged at least.")
+
+    @property
+    def namespaces(self) -> tuple[str | None, ...]:
+        """Those that are served; None is all of them."""
+        return self.watch_namespaces or (None,)
 
     @model_validator(mode="after")
     def _lease_times_in_order(self) -> "Settings":
@@ -104,9 +109,12 @@ def load(environment: Mapping[str, str] | None = None) -> Settings:
         field = variable.removeprefix(PREFIX).lower()
         if field not in Settings.model_fields:
             raise BadSetting(f"{variable} is no setting; there are {', '.join(sorted(variables()))}")
-        given[field] = _split(text) if field in _LISTS else text
-    given.setdefault("lease_namespace", _own_namespace(environment))
-    given["identity"] = unique_identity(str(given.get("identity") or environment.get("POD_NAME") or ""))
+        given[field] = [part.strip() for part in text.split(",") if part.strip()] if field in _LISTS else text
+    own_namespace = _NAMESPACE_FILE.read_text().strip() if _NAMESPACE_FILE.exists() else "default"
+    given.setdefault("lease_namespace", environment.get("POD_NAMESPACE") or own_namespace)
+    # No other process has this name, also none that was started earlier in the same pod or on the same host.
+    name = given.get("identity") or environment.get("POD_NAME") or socket.gethostname()
+    given["identity"] = f"{name}-{uuid.uuid4().hex[:8]}"
     try:
         return Settings.model_validate(given)
     except ValidationError as error:
@@ -119,18 +127,3 @@ def load(environment: Mapping[str, str] | None = None) -> Settings:
 def variables() -> tuple[str, ...]:
     """The names of all variables."""
     return tuple(PREFIX + field.upper() for field in Settings.model_fields)
-
-
-def unique_identity(name: str) -> str:
-    """A name that no other process has, also none that was started earlier in the same pod or on the same host."""
-    return f"{name or socket.gethostname()}-{uuid.uuid4().hex[:8]}"
-
-
-def _split(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
-
-
-def _own_namespace(environment: Mapping[str, str]) -> str:
-    if named := environment.get("POD_NAMESPACE"):
-        return named
-    return _NAMESPACE_FILE.read_text().strip() if _NAMESPACE_FILE.exists() else "default"

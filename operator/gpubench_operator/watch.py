@@ -29,50 +29,47 @@ class Backoffs:
 
 
 class Handlers:
-    """What events do: they put keys into the queue."""
+    """What events do: they put keys into the queue. Statuses are our own writing and no reason to reconcile."""
 
-    def __init__(self, *, wake: Callable[[queue.Key], None], figures: exporter.Figures) -> None:
+    def __init__(
+        self,
+        *,
+        wake: Callable[[queue.Key], None],
+        series: exporter.BenchmarkSeries,
+        created: dict[queue.Key, kube.Object] | None = None,
+    ) -> None:
+        """`created` gets benchmarks that came while we watch, until something else happens to them."""
         self._wake = wake
-        self._figures = figures
+        self._series = series
+        self._created = {} if created is None else created
         self._seen: dict[queue.Key, tuple[str, int]] = {}  # UID and generation that were last put into the queue
 
     def benchmark(self, event: dict[str, Any]) -> None:
-        """A benchmark came, changed or went. Its status is our own writing and no reason to reconcile."""
-        body = event["object"]
-        key = queue.benchmark_key(kube.namespace_of(body) or "", kube.name_of(body))
-        self._wake_schedule_of(body, gone=event["type"] == "DELETED")
-        if event["type"] == "DELETED":
-            self._seen.pop(key, None)
-            self._figures.drop(key)
+        """A benchmark came, changed or went. A run of a schedule that has ended may let the next one start."""
+        body, is_gone = event["object"], event["type"] == "DELETED"
+        key = queue.key_of(queue.Kind.BENCHMARK, body)
+        schedule = (body["metadata"].get("labels") or {}).get(names.LABEL_SCHEDULE)
+        if schedule and (is_gone or is_settled(body)):
+            self._wake(queue.schedule_key(key.namespace, schedule))
+        self._created.pop(key, None)
+        if is_gone:
+            self._series.drop(key)
+        else:
+            self._series.observe(key, body)
+        is_news = self._is_news(key, event)
+        if is_gone or ((is_news or "deletionTimestamp" in body["metadata"]) and self._has_work(key, body)):
+            if is_news and event["type"] == "ADDED" and not body.get("status"):
+                self._created[key] = body
             self._wake(key)
-            return
-        self._figures.observe(key, body)
-        metadata = body["metadata"]
-        identity = (metadata["uid"], metadata.get("generation", 1))
-        if "deletionTimestamp" in metadata or self._seen.get(key) != identity:
-            self._seen[key] = identity
-            if not is_settled(body) or self._figures.lacks(body):
-                self._wake(key)
+
+    def _has_work(self, key: queue.Key, body: kube.Object) -> bool:
+        return not is_settled(body) or self._series.lacks(key, body)
 
     def schedule(self, event: dict[str, Any]) -> None:
-        """A schedule came, changed or went. Its status is our own writing and no reason to reconcile."""
-        body = event["object"]
-        key = queue.schedule_key(kube.namespace_of(body) or "", kube.name_of(body))
-        metadata = body["metadata"]
-        identity = (metadata["uid"], metadata.get("generation", 1))
-        if event["type"] == "DELETED":
-            self._seen.pop(key, None)
-        elif self._seen.get(key) == identity:
-            return
-        else:
-            self._seen[key] = identity
-        self._wake(key)
-
-    def _wake_schedule_of(self, body: kube.Object, *, gone: bool) -> None:
-        """A run that has finished, or is gone, may let the next one start, and belongs into the history."""
-        name = (body["metadata"].get("labels") or {}).get(names.LABEL_SCHEDULE)
-        if name and (gone or is_settled(body)):
-            self._wake(queue.schedule_key(kube.namespace_of(body) or "", name))
+        """A schedule came, changed or went."""
+        key = queue.key_of(queue.Kind.SCHEDULE, event["object"])
+        if self._is_news(key, event):
+            self._wake(key)
 
     def gang(self, event: dict[str, Any]) -> None:
         """A Job, or a pod of one, changed: its labels say whose it is."""
@@ -85,19 +82,22 @@ class Handlers:
 
         One that came while no watch ran is in the list with which the next one begins, and is not called ADDED there.
         """
-        metadata = event["object"]["metadata"]
-        key = queue.Key(queue.Kind.POOLS, name=metadata["name"])
+        key = queue.key_of(queue.Kind.POOLS, event["object"])
+        before = self._seen.get(key)
+        if self._is_news(key, event):
+            self._wake(queue.POOLS)
+            if event["type"] != "DELETED" and (before is None or before[0] != kube.uid_of(event["object"])):
+                self._wake(queue.RESYNC)
+
+    def _is_news(self, key: queue.Key, event: dict[str, Any]) -> bool:
+        """Whether the object is gone, another one, or of another generation than when this was asked last."""
         if event["type"] == "DELETED":
             self._seen.pop(key, None)
-            self._wake(queue.POOLS)
-            return
-        before, identity = self._seen.get(key), (metadata["uid"], metadata.get("generation", 1))
-        if before == identity:
-            return
-        self._seen[key] = identity
-        self._wake(queue.POOLS)
-        if before is None or before[0] != identity[0]:
-            self._wake(queue.RESYNC)
+            return True
+        metadata = event["object"]["metadata"]
+        identity = (metadata["uid"], metadata.get("generation", 1))
+        before, self._seen[key] = self._seen.get(key), identity
+        return before != identity
 
 
 def is_settled(body: kube.Object) -> bool:
@@ -145,8 +145,7 @@ def kopf_settings(options: settings.Settings) -> kopf.OperatorSettings:
     configured = kopf.OperatorSettings()
     configured.posting.enabled = False
     configured.peering.standalone = True
-    # Nor does it read what it would have written: annotations of these names, which anybody may set, would have to be
-    # JSON.
+    # Nor does it read what it would have written: anybody may set annotations of these names that are no JSON.
     configured.persistence.diffbase_storage = kopf.MultiDiffBaseStorage([])
     configured.persistence.progress_storage = kopf.MultiProgressStorage([])
     configured.scanning.disabled = True  # else it lists and watches CRDs and namespaces, and needs the permission

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the Markdown files name exists: links, headings, files, commands with their options, make targets."""
 
-import argparse
 import re
 import subprocess
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import click
 import pytest
 
 from gpubench_cli import __main__ as program
@@ -62,17 +62,19 @@ def missing_files(document: Path) -> Iterator[str]:
 
 
 @cache
-def commands() -> dict[str, argparse.ArgumentParser]:
+def commands() -> dict[str, click.Command]:
     """Every command of the command line, by its words."""
-    return dict(_commands(program._parser("gpubench", ()), ""))
+    return dict(_commands(program.gpubench, ""))
 
 
-def _commands(parser: argparse.ArgumentParser, words: str) -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for word, below in action.choices.items():
-                yield f"{words} {word}".strip(), below
-                yield from _commands(below, f"{words} {word}".strip())
+def _commands(group: click.Group, words: str) -> Iterator[tuple[str, click.Command]]:
+    context = click.Context(group)
+    for word in group.list_commands(context):
+        below = group.get_command(context, word)
+        assert below is not None
+        yield f"{words} {word}".strip(), below
+        if isinstance(below, click.Group):
+            yield from _commands(below, f"{words} {word}".strip())
 
 
 def unknown_commands(document: Path) -> Iterator[str]:
@@ -86,7 +88,7 @@ def unknown_commands(document: Path) -> Iterator[str]:
                 continue
             if below := commands().get(f"{word} {rest.split()[0]}" if rest.split() else ""):
                 found = below
-            known = {option for action in found._actions for option in action.option_strings}
+            known = {"--help", *(option for parameter in found.params for option in parameter.opts)}
             yield from (
                 f"gpubench {word} {option}"
                 for option in re.findall(r"(?<=\s)--[a-z-]+", rest.partition(" -- ")[0])

@@ -240,7 +240,9 @@ def _measure(case: Case, size: int, options: argparse.Namespace, *, bare: str | 
         if codes != [0] * size:
             raise SystemExit(f"{case.workload} with {size} ranks: they ended with {codes}: see above")
         answers.seek(0)
-        return json.loads(answers.read())
+        answer = json.loads(answers.read())
+        print(case.name, size, answer, file=sys.stderr, flush=True)  # what comes after may be interrupted
+        return answer
 
 
 def compared(case: Case, size: int, options: argparse.Namespace) -> Row:

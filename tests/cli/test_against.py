@@ -13,7 +13,7 @@ from gpubench.analysis import comparison
 from gpubench.api.benchmark_status import FullStatus
 from gpubench.api.point_result import Judgement
 from gpubench.plan.plan import Plan
-from gpubench.scheduler import planning
+from gpubench.scheduler import step
 from gpubench_cli import run, show
 from world import world
 
@@ -29,7 +29,7 @@ def last_week(tmp_path: Path) -> Path:
 def finished(folder: Path, *, factor: float) -> FullStatus:
     """A study against the folder, which is gone before the first trial runs."""
     study, reference = run.against(builders.study(SPEC), folder)
-    plan = planning.begin(
+    plan = step.begin(
         study,
         (builders.pool(),),
         builders.NOW,

@@ -97,7 +97,7 @@ def test_a_wrong_study_is_refused_with_its_line(tmp_path: Path, old: str, new: s
     [
         (("plan", "--local", "study.yaml"), "study.yaml:1: kind 'Pod'"),
         (("show", "quickstart"), "no cluster is configured"),
-        (("measure",), "invalid choice: 'measure'"),
+        (("measure",), "gpubench: No such command 'measure': see gpubench --help"),
     ],
 )
 def test_a_process_ends_with_the_code_of_a_refusal_and_without_a_traceback(
@@ -285,6 +285,24 @@ def test_as_a_plugin_of_kubectl_it_is_called_so(tmp_path: Path) -> None:
     assert (ended.returncode, ended.stderr) == (2, "kubectl gpubench: nothing.yaml: there is no such file\n")
 
 
-@pytest.mark.parametrize("arguments", [(), ("measure",), ("run",), ("show",), ("show", "x", "-o", "xml")])
-def test_wrong_arguments(tmp_path: Path, arguments: tuple[str, ...]) -> None:
-    refused(*arguments, folder=tmp_path)
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("measure",), "gpubench: No such command 'measure': see gpubench --help"),
+        (("run",), "gpubench run: Missing argument 'STUDY.yaml': see gpubench run --help"),
+        (("show",), "gpubench show: Missing argument 'NAME...': see gpubench show --help"),
+        (("show", "x", "-o", "xml"), "gpubench show: Invalid value for '-o' / '--output': 'xml' is not one of"),
+        (("show", "x", "--bil"), "gpubench show: No such option '--bil'"),
+        (("plan", "x", "--scale", "2"), "gpubench plan: Invalid value for '--scale': '2' is no number above 0"),
+    ],
+)
+def test_wrong_arguments_are_one_message_with_the_name_and_the_value(
+    tmp_path: Path, arguments: tuple[str, ...], says: str
+) -> None:
+    said = refused(*arguments, folder=tmp_path)
+    assert said.startswith(says)
+    assert len(said.splitlines()) == 1
+
+
+def test_without_arguments_the_commands_are_listed_where_errors_go(tmp_path: Path) -> None:
+    assert "show results, from the cluster or from results folders" in refused(folder=tmp_path)

@@ -16,7 +16,7 @@ from gpubench.plan.plan import Plan
 from gpubench_cli import __main__ as program
 from gpubench_cli import results
 from gpubench_cli.explain import find_point, point_name
-from gpubench_cli.terminal import Refusal
+from gpubench_cli.terminal import CliError
 from stand_in_cluster import StandInCluster
 
 
@@ -74,7 +74,7 @@ def test_the_only_point_needs_no_name(trained_folder: Path, capsys: pytest.Captu
 
 @pytest.mark.usefixtures("horovod", "two_cores")
 def test_a_study_of_the_cluster_is_explained_like_its_folder(real_folder: Path) -> None:
-    there = results.stored_in_cluster(StandInCluster(real_folder), "quickstart", source="namespace default")
+    there = results.stored_in_cluster(StandInCluster(real_folder), "quickstart")
     here = results.stored_in_folder(real_folder)
     for index in range(2):
         one, other = (explain.explained(study.plan, study.ledger, study.spec, index=index) for study in (there, here))
@@ -156,7 +156,7 @@ def test_as_many_parts_are_enough_as_tell_a_point_from_the_others(text: str, fou
     ],
 )
 def test_what_is_none_or_several_is_a_sentence_with_the_nearest(text: str | None, sentence: str) -> None:
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(CliError) as refused:
         selected(text)
     assert sentence in str(refused.value)
 
@@ -167,5 +167,5 @@ def test_points_that_their_row_does_not_tell_apart_are_named_by_its_number() -> 
         builders.pool(slots_per_node=2),
     )
     points = measured.results(shapes, {})
-    with pytest.raises(Refusal, match="name one of row=1, row=2"):
+    with pytest.raises(CliError, match="name one of row=1, row=2"):
         find_point(shapes, points, "cpu/2")

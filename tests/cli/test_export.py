@@ -89,7 +89,7 @@ def test_the_study_is_written_as_it_was_planned(real_folder: Path, tmp_path: Pat
 def test_a_folder_that_has_something_is_left_alone(real_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     shutil.copy(results.study_path(real_folder), tmp_path / "out")
-    with pytest.raises(terminal.Refusal, match="is not empty"):
+    with pytest.raises(terminal.CliError, match="is not empty"):
         exported(tmp_path / "out", StandInCluster(real_folder))
 
 
@@ -233,7 +233,7 @@ def test_the_folder_on_the_volume_becomes_a_results_folder_and_its_logs_stay_as_
     for command in ("verify", "show"):
         assert program.main((command, str(folder))) == 0, capsys.readouterr().out
     assert program.main(("compare", str(real_folder), str(folder))) == 0, capsys.readouterr().err
-    with pytest.raises(terminal.Refusal, match="is not empty"):
+    with pytest.raises(terminal.CliError, match="is not empty"):
         results.export(WithVolume(real_folder), "quickstart", folder, records_at=folder)
 
 
@@ -270,7 +270,7 @@ def test_nothing_is_written_beside_the_logs_while_their_pods_may_still_write(
     log.rename(log.with_name(f"{log.name}.part"))
     before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
     place = RunningWithVolume(real_folder, finished=finished)
-    with pytest.raises(terminal.Refusal, match="has not finished"):
+    with pytest.raises(terminal.CliError, match="has not finished"):
         results.export(place, "quickstart", folder, records_at=folder)
     assert {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()} == before
     results.export(place, "quickstart", tmp_path / "out", records_at=folder)
@@ -291,7 +291,7 @@ def test_an_export_that_came_to_no_end_on_the_volume_is_made_again(real_folder: 
 def test_a_users_own_file_beside_the_logs_is_left_alone(real_folder: Path, tmp_path: Path) -> None:
     folder = on_volume(real_folder, tmp_path / "mounted")
     (folder / "study.yaml").write_text("mine\n")
-    with pytest.raises(terminal.Refusal, match="is not empty"):
+    with pytest.raises(terminal.CliError, match="is not empty"):
         results.export(WithVolume(real_folder), "quickstart", folder, records_at=folder)
     assert (folder / "study.yaml").read_text() == "mine\n"
 
@@ -359,7 +359,7 @@ def test_another_studys_folder_is_refused_though_its_trials_have_the_same_names(
     folder = on_volume(real_folder, tmp_path / "mounted")
     other = folder.rename(folder.with_name("quickstart-other"))
     for given in (other, tmp_path / "mounted", tmp_path / "nowhere"):
-        with pytest.raises(terminal.Refusal, match="name the folder at which the volume"):
+        with pytest.raises(terminal.CliError, match="name the folder at which the volume"):
             results.export(WithVolume(real_folder), "quickstart", tmp_path / "out", records_at=given)
     assert not (tmp_path / "out").exists()
 

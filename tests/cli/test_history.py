@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`gpubench history`: runs that are kept, as a table, as data and as a page; of benchmarks that are long gone."""
 
-import argparse
 import csv
 import io
 import json
@@ -56,8 +55,7 @@ class Kept:
 
 
 def shown(place: Kept, capsys: pytest.CaptureFixture[str], **options: Any) -> str:
-    given = {"name": "nightly", "output": "table", "out": None, "markdown": None, **options}
-    assert schedule.show(place, argparse.Namespace(**given)) == 0
+    assert schedule.show(place, "nightly", **options) == 0
     return capsys.readouterr().out
 
 

@@ -29,6 +29,7 @@ from gpubench.report.charts import Axis, Curves, Mark, Series
 from gpubench.report.document import Document
 from gpubench.report.tables import Column
 from gpubench.scheduler import ledger, manifests
+from gpubench.values import Interval
 from gpubench_cli import __main__ as program
 from gpubench_cli import page, report, results
 
@@ -57,7 +58,7 @@ def two_pools(path: Path, *, name: str = "two-pools") -> Path:
 
 
 def document_of(*folders: Path) -> Document:
-    return document.of_studies([report.found(str(folder), namespace=None) for folder in folders])
+    return document.of_benchmarks([report.found(str(folder), namespace=None) for folder in folders])
 
 
 def written(tmp_path: Path, *folders: Path) -> tuple[str, str]:
@@ -75,7 +76,7 @@ def all_elements(content: str) -> list[Element]:
 def test_a_report_of_a_real_run_has_every_figure_of_its_table(folder: Path, tmp_path: Path) -> None:
     html, md = written(tmp_path, folder)
     status = results.read_summary(folder).status
-    for table in tables.of_study(status.results, status.prices):
+    for table in tables.of_benchmark(status.results, status.prices):
         grid = (tuple(column.title for column in table.columns), *table.rows)
         assert grid in pages.of_page(html).tables
         assert grid in pages.of_markdown(md).tables
@@ -166,7 +167,7 @@ def test_what_a_user_wrote_is_text_and_no_markup(tmp_path: Path) -> None:
     )
     status = found.status.model_copy(update={"results": points, "answer": NASTY})
     nasty = found.model_copy(update={"name": NASTY, "study_text": f"{NASTY}\n```\n</code></pre>", "status": status})
-    shown = document.of_studies([nasty])
+    shown = document.of_benchmarks([nasty])
     html, md = page.render(shown), markdown.render(shown)
     assert not [element for element in all_elements(html) if element.tag == "script"]
     assert NASTY in pages.of_page(html).sentences
@@ -183,7 +184,7 @@ def test_characters_that_do_something_do_nothing_in_a_report(tmp_path: Path) -> 
         for point in found.status.results
     )
     status = found.status.model_copy(update={"results": points, "answer": hostile})
-    shown = document.of_studies([found.model_copy(update={"name": hostile, "status": status})])
+    shown = document.of_benchmarks([found.model_copy(update={"name": hostile, "status": status})])
     for written_text in (page.render(shown), markdown.render(shown)):
         assert "40GB" in written_text
         assert not [one for one in written_text if one not in "\n\t" and (ord(one) < 0x20 or 0x7F <= ord(one) < 0xA0)]
@@ -223,7 +224,7 @@ def test_a_missing_chart_says_why(tmp_path: Path) -> None:
 
 
 def test_series_differ_in_mark_and_line_and_not_in_colour_alone() -> None:
-    marks = tuple(Mark(x=x, y=x, cells=(str(x), str(x))) for x in (1.0, 2.0))
+    marks = tuple(Mark(x=Interval(mean=x), y=Interval(mean=x), cells=(str(x), str(x))) for x in (1.0, 2.0))
     names = [f"series {number}" for number in range(8)]
     drawn = page.svg(
         Curves(
@@ -270,6 +271,7 @@ def test_a_folder_that_is_none_and_a_place_that_cannot_be_written_are_sentences(
 class StandInCluster:
     """What a report asks a cluster for, from a results folder."""
 
+    namespace = "studies"
     host = "https://cluster"
 
     def __init__(self, folder: Path) -> None:
@@ -313,7 +315,7 @@ def test_a_study_of_a_cluster_has_the_same_report_as_its_folder(tmp_path: Path) 
     assert there.plan == here.plan
     assert there.environments == (builders.environment(),)
     assert there.source == "namespace studies"
-    of_cluster, of_folder = (pages.of_page(page.render(document.of_studies([one]))).tables for one in (there, here))
+    of_cluster, of_folder = (pages.of_page(page.render(document.of_benchmarks([one]))).tables for one in (there, here))
     assert [grid for grid in of_cluster if "POOL" in grid[0]] == [grid for grid in of_folder if "POOL" in grid[0]]
     assert [grid for grid in of_cluster if "LINE" in grid[0]] == [grid for grid in of_folder if "LINE" in grid[0]]
 
@@ -324,7 +326,7 @@ def test_a_study_that_has_not_begun_says_so(tmp_path: Path) -> None:
             return {**super().benchmark(name), "status": {}}
 
     waiting = report.of_cluster(NotBegun(two_pools(tmp_path / "two")), "two-pools")
-    said = pages.of_page(page.render(document.of_studies([waiting]))).sentences
+    said = pages.of_page(page.render(document.of_benchmarks([waiting]))).sentences
     assert "There are no results yet." in said
     assert "The benchmark has not begun: its pools have not been looked at." in said
     assert "No figure: there are no points." in said
@@ -332,7 +334,7 @@ def test_a_study_that_has_not_begun_says_so(tmp_path: Path) -> None:
 
 def test_that_figures_were_re_priced_stands_with_their_study(tmp_path: Path) -> None:
     found = report.found(str(two_pools(tmp_path / "two")), namespace=None)
-    remarked = document.of_studies([found.model_copy(update={"remark": "Re-priced with other.yaml."})])
+    remarked = document.of_benchmarks([found.model_copy(update={"remark": "Re-priced with other.yaml."})])
     assert "two-pools: Re-priced with other.yaml." in pages.of_markdown(markdown.render(remarked)).sentences
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from gpubench_cli import __main__ as program
 from gpubench_cli import documents, explain, results, verify
-from gpubench_cli.terminal import Refusal
+from gpubench_cli.terminal import CliError
 from repriced import amounts, amounts_of, is_double, measurements_of, prices
 from resealed import change, record_in, text_of
 from stand_in_cluster import StandInCluster
@@ -146,7 +146,7 @@ def test_a_published_study_is_re_priced_pool_by_pool(
 
 def test_a_study_of_the_cluster_is_re_priced_from_what_is_stored_there(real_folder: Path, tmp_path: Path) -> None:
     """The stand-in has no way to write: it is only asked."""
-    study = results.stored_in_cluster(StandInCluster(real_folder), "quickstart", source="namespace default")
+    study = results.stored_in_cluster(StandInCluster(real_folder), "quickstart")
     again = explain.repriced(study, *given(prices(real_folder, tmp_path)))
     for one, other in zip(amounts(again.status), amounts(study.status), strict=True):
         assert is_double(one.high, other.high)
@@ -201,7 +201,7 @@ def test_a_folder_that_is_there_is_not_overwritten(real_folder: Path, tmp_path: 
     path = prices(real_folder, tmp_path)
     before = content(real_folder)
     for out in (real_folder, tmp_path):
-        with pytest.raises(Refusal, match="is not empty"):
+        with pytest.raises(CliError, match="is not empty"):
             explain.to_folder(real_folder, *given(path), out=out)
     assert content(real_folder) == before
 
@@ -220,7 +220,7 @@ def test_prices_that_say_nothing_about_the_study_are_refused_in_a_sentence(
 
 def test_a_study_file_that_was_changed_is_not_laundered(real_folder: Path, tmp_path: Path, dear: Path) -> None:
     change(dear / "study.yaml", lambda text: text.replace("name: quickstart", "name: slowstart"))
-    with pytest.raises(Refusal, match=r"it is not the file that plan\.json was made of"):
+    with pytest.raises(CliError, match=r"it is not the file that plan\.json was made of"):
         explain.to_folder(dear, *given(prices(real_folder, tmp_path)), out=tmp_path / "again")
 
 

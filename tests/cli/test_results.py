@@ -12,7 +12,7 @@ from gpubench import checksum
 from gpubench.scheduler.ledger import AttemptRecord, Outcome, Reason
 from gpubench_cli import results
 from gpubench_cli.results import ResultsFolder
-from gpubench_cli.terminal import Refusal
+from gpubench_cli.terminal import CliError
 
 
 def make_folder(path: Path) -> ResultsFolder:
@@ -54,13 +54,13 @@ def test_a_line_that_was_being_written_is_left_out(tmp_path: Path) -> None:
 def test_a_line_that_is_wrong_is_named(tmp_path: Path) -> None:
     folder = make_folder(tmp_path)
     (folder.path / "ledger.jsonl").write_text(checksum.seal('{"schemaVersion":3}') + "\n")
-    with pytest.raises(Refusal, match=r"ledger\.jsonl:1: schemaVersion"):
+    with pytest.raises(CliError, match=r"ledger\.jsonl:1: schemaVersion"):
         results.read_ledger(folder.path)
 
 
 def test_a_folder_is_used_once(tmp_path: Path) -> None:
     make_folder(tmp_path)
-    with pytest.raises(Refusal, match="is not empty"):
+    with pytest.raises(CliError, match="is not empty"):
         make_folder(tmp_path)
 
 
@@ -71,12 +71,12 @@ def test_the_default_folder_carries_name_and_utc_time() -> None:
 WITH_A_LIMIT = """
 import resource, sys
 from pathlib import Path
-from gpubench_cli.terminal import Refusal
+from gpubench_cli.terminal import CliError
 from gpubench_cli.results import LogName, ResultsFolder
 resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
 try:
     ResultsFolder(Path(sys.argv[1])).write_log(LogName("t", 1, 0), own=b"x" * 5000, others=b"said")
-except Refusal as error:
+except CliError as error:
     print(error)
 """
 

@@ -26,7 +26,7 @@ from gpubench_cli.documents import ConfigMap
 from gpubench_cli.local import Place
 from gpubench_cli.machine import Machine, Sources
 from gpubench_cli.results import ResultsFolder
-from gpubench_cli.terminal import Refusal
+from gpubench_cli.terminal import CliError
 
 STAND_IN = Path(__file__).with_name("stand_in_launcher.py")
 POOL = {
@@ -175,7 +175,7 @@ def test_a_command_needs_the_volumes_that_it_names() -> None:
     ],
 )
 def test_a_folder_that_cannot_be_meant_is_refused(options: list[str], sentence: str) -> None:
-    with pytest.raises(Refusal, match=sentence):
+    with pytest.raises(CliError, match=sentence):
         machine.given_volumes(options)
 
 
@@ -202,9 +202,9 @@ def test_a_config_map_that_a_cluster_would_refuse_refuses_the_file(
     tmp_path: Path, fields: dict[str, Any], sentence: str
 ) -> None:
     path = write(tmp_path, {**CONFIG_MAP, **fields})
-    with pytest.raises(Refusal) as refusal:
+    with pytest.raises(CliError) as refusal:
         documents.read(path)
-    assert sentence in "\n".join(refusal.value.sentences)
+    assert sentence in "\n".join(refusal.value.messages)
 
 
 def test_a_config_maps_binary_file_is_what_was_encoded(tmp_path: Path) -> None:

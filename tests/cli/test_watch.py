@@ -7,14 +7,15 @@ from typing import Any
 import pytest
 
 import builders
-from gpubench.scheduler import planning
+from gpubench.scheduler import step
 from gpubench.scheduler.ledger import Ledger
 from gpubench_cli import results, show, terminal
-from gpubench_cli.terminal import Refusal
+from gpubench_cli.terminal import CliError
+from gpubench_cluster import kube
 from world import decide
 
 
-class Away(Refusal):
+class Away(kube.TemporaryError):
     """Stands in for an API server that does not answer."""
 
 
@@ -72,20 +73,20 @@ END = benchmark(
 )
 
 
-def follow(answers: list[dict[str, Any] | Refusal], clock: Clock) -> list[str]:
+def follow(answers: list[dict[str, Any] | Exception], clock: Clock) -> list[str]:
     progression = Lines()
     show.follow(
-        reader(answers), name="b", progression=progression, retry=(Away,), sleep=clock.sleep, now=clock.now
+        reader(answers), name="b", progression=progression, sleep=clock.sleep, now=clock.now
     )  # fmt: skip
     return progression.lines
 
 
-def reader(answers: list[dict[str, Any] | Refusal]) -> Callable[[], dict[str, Any]]:
+def reader(answers: list[dict[str, Any] | Exception]) -> Callable[[], dict[str, Any]]:
     """Gives each answer once and the last one for ever."""
 
     def read() -> dict[str, Any]:
         answer = answers.pop(0) if len(answers) > 1 else answers[0]
-        if isinstance(answer, Refusal):
+        if isinstance(answer, Exception):
             raise answer
         return answer
 
@@ -120,8 +121,8 @@ def test_a_number_of_trials_that_may_fall_is_told_as_a_range() -> None:
 
 def waiting_for_pools() -> dict[str, Any]:
     before = builders.study(builders.spec(builders.block(pools=["gke-a100"])))
-    begun = planning.begin(before, (), before.created_at)
-    assert isinstance(begun, planning.NotYet)
+    begun = step.begin(before, (), before.created_at)
+    assert isinstance(begun, step.NotYet)
     return {"status": begun.status.to_wire()}
 
 
@@ -188,8 +189,8 @@ def test_an_api_server_that_stays_away_is_given_up() -> None:
 
 
 def test_an_object_that_is_deleted_ends_the_watch_at_once() -> None:
-    with pytest.raises(Refusal, match="there is no GpuBenchmark"):
-        follow([benchmark(), Refusal("there is no GpuBenchmark b")], Clock())
+    with pytest.raises(CliError, match="there is no GpuBenchmark"):
+        follow([benchmark(), CliError("there is no GpuBenchmark b")], Clock())
 
 
 def test_a_study_that_nobody_looks_at_is_pointed_out() -> None:

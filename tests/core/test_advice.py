@@ -8,7 +8,7 @@ import pytest
 
 import builders
 import measured
-from gpubench.analysis import advice, advisor, answer, audit
+from gpubench.analysis import advice, answer, audit
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.pool import GpuPool
 from gpubench.plan.plan import Plan
@@ -59,7 +59,7 @@ def test_the_cheapest_gang_in_time_is_advised_with_cost_margin_and_certainty() -
     assert "The next, 4 workers at batch 64 on cpu (on demand), costs 11.8 % more, at least " in text
     assert "by the near ends of both intervals: USD 11.7" in text
     assert "All of its 95 % interval keeps that limit." in text
-    assert advisor.LOWER_BOUND in text
+    assert advice.LOWER_BOUND in text
     assert "runs of it would cost" not in text, "it is sure"
 
 
@@ -143,7 +143,7 @@ def test_a_gang_that_was_not_measured_is_marked_with_its_law_and_what_measuring_
     spec = a_spec(builders.block(workers=[1, 2, 4]), objective=asked)
     [text] = advised(spec, [pool()], {0: runs(1000), 1: runs(1960), 2: runs(3800)})
     assert "8 workers at batch 64 on cpu (on demand) (not measured: extrapolated by no more than a factor of 2)" in text
-    assert f"predicted by {advisor.LAW}, with a 95 % interval" in text
+    assert f"predicted by {advice.LAW}, with a 95 % interval" in text
     assert "3 runs of it would cost about USD " in text
 
 

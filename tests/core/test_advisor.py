@@ -6,8 +6,17 @@ from decimal import Decimal
 
 import pytest
 
-from gpubench.analysis import advisor
-from gpubench.analysis.advisor import Advice, Considered, Gang, Line
+from gpubench.analysis.advice import (
+    LAW,
+    LOWER_BOUND,
+    Advice,
+    Considered,
+    Gang,
+    Line,
+    cheapest_by,
+    considered,
+    fastest_within,
+)
 from gpubench.cost.price import Amount, CostError, Rate
 from gpubench.stats import scaling_law
 from gpubench.stats.scaling_law import Law, Reach, Speed, Undetermined
@@ -25,7 +34,7 @@ def gang(
     price: str | None = "1",
     spread: float | None = 0.01,
     currency: str = "USD",
-    setting: str = "",
+    batch: int = 64,
 ) -> Gang:
     """One node for each worker; its speed with an interval of plus and minus so large a share."""
     measured = None
@@ -35,12 +44,12 @@ def gang(
     rate = None if price is None else Rate(per_node_hour=Decimal(price), currency=currency)
     nodes = Decimal(workers)
     return Gang(
-        line=Line(pool, setting), workers=workers, nodes=nodes, nodes_held=workers, rate=rate, measured=measured
+        line=Line(pool, "weak", batch), workers=workers, nodes=nodes, nodes_held=workers, rate=rate, throughput=measured
     )
 
 
 def of(*gangs: Gang) -> Considered:
-    return advisor.considered(gangs, {})
+    return considered(gangs, {})
 
 
 def law(*, counts: Sequence[int] = (1, 2, 4), loss: float = 0.05) -> Law:
@@ -52,7 +61,7 @@ def law(*, counts: Sequence[int] = (1, 2, 4), loss: float = 0.05) -> Law:
 
 def chosen(advice: Advice) -> tuple[str, int]:
     assert advice.chosen is not None
-    return advice.chosen.option.gang.line.pool, advice.chosen.option.gang.workers
+    return advice.chosen.gang.line.pool, advice.chosen.gang.workers
 
 
 # --- the cheapest that meets a deadline -------------------------------------------------------------------------------
@@ -61,7 +70,7 @@ def chosen(advice: Advice) -> tuple[str, int]:
 def test_the_cheapest_gang_that_is_fast_enough_is_named_with_hours_and_cost() -> None:
     """1 worker: 10 h, USD 10. 2 at 1.8: 5.56 h, USD 11.11. 4 at 3: 3.33 h, USD 13.33."""
     gangs = of(gang(1, 1.0), gang(2, 1.8), gang(4, 3.0))
-    advice = advisor.cheapest_by(gangs, samples=10 * HOUR, hours=Decimal(6))
+    advice = cheapest_by(gangs, samples=10 * HOUR, hours=Decimal(6))
     assert chosen(advice) == ("a100", 2)
     assert advice.sure
     assert advice.chosen is not None
@@ -69,73 +78,73 @@ def test_the_cheapest_gang_that_is_fast_enough_is_named_with_hours_and_cost() ->
     assert float(advice.chosen.hours.mean) == pytest.approx(10 / 1.8)
     assert float(advice.chosen.cost.mean) == pytest.approx(20 / 1.8)
     assert advice.message.startswith(
-        "Cheapest within 6 hours: 2 workers on a100, 5.556 (5.501–5.612) hours and USD 11.11 (11.00–11.22)."
+        "Cheapest within 6 hours: 2 workers at batch 64 on a100, 5.556 (5.501–5.612) hours and USD 11.11 (11.00–11.22)."
     )
-    assert advice.message.endswith(advisor.LOWER_BOUND)
-    assert chosen(advisor.cheapest_by(gangs, samples=10 * HOUR, hours=Decimal(100))) == ("a100", 1)
-    assert chosen(advisor.cheapest_by(gangs, samples=10 * HOUR, hours=Decimal(4))) == ("a100", 4)
+    assert advice.message.endswith(LOWER_BOUND)
+    assert chosen(cheapest_by(gangs, samples=10 * HOUR, hours=Decimal(100))) == ("a100", 1)
+    assert chosen(cheapest_by(gangs, samples=10 * HOUR, hours=Decimal(4))) == ("a100", 4)
 
 
 def test_a_dearer_pool_wins_where_it_is_faster_by_more_than_it_costs() -> None:
     gangs = of(gang(1, 1.0, pool="k80"), gang(1, 3.0, pool="v100", price="2"))
-    assert chosen(advisor.cheapest_by(gangs, samples=HOUR, hours=Decimal(2))) == ("v100", 1)
+    assert chosen(cheapest_by(gangs, samples=HOUR, hours=Decimal(2))) == ("v100", 1)
 
 
 def test_one_that_may_be_late_is_not_preferred_to_one_that_will_not() -> None:
     gangs = of(gang(1, 1.05, spread=0.2), gang(2, 1.8))
-    advice = advisor.cheapest_by(gangs, samples=HOUR, hours=Decimal(1))
+    advice = cheapest_by(gangs, samples=HOUR, hours=Decimal(1))
     assert chosen(advice) == ("a100", 2)
     assert advice.sure
-    assert "1 worker on a100 would be cheaper, " in advice.message
+    assert "1 worker at batch 64 on a100 would be cheaper, " in advice.message
     assert "but may not keep the limit." in advice.message
 
 
 def test_where_nobody_is_sure_to_be_in_time_the_sentence_says_so() -> None:
-    advice = advisor.cheapest_by(of(gang(1, 1.05, spread=0.2)), samples=HOUR, hours=Decimal(1))
+    advice = cheapest_by(of(gang(1, 1.05, spread=0.2)), samples=HOUR, hours=Decimal(1))
     assert chosen(advice) == ("a100", 1)
     assert not advice.sure
     assert "Whether it keeps that limit is not sure: its interval reaches beyond it" in advice.message
 
 
 def test_without_repeats_nothing_is_sure() -> None:
-    advice = advisor.cheapest_by(of(gang(1, 2.0, spread=None), gang(2, 3.0)), samples=HOUR, hours=Decimal("0.6"))
+    advice = cheapest_by(of(gang(1, 2.0, spread=None), gang(2, 3.0)), samples=HOUR, hours=Decimal("0.6"))
     assert chosen(advice) == ("a100", 2)
     assert advice.sure
-    alone = advisor.cheapest_by(of(gang(1, 2.0, spread=None)), samples=HOUR, hours=Decimal("0.6"))
+    alone = cheapest_by(of(gang(1, 2.0, spread=None)), samples=HOUR, hours=Decimal("0.6"))
     assert not alone.sure
     assert "its interval has no upper end; repeat it" in alone.message
 
 
 def test_intervals_that_overlap_are_a_tie() -> None:
     gangs = of(gang(1, 1.0), gang(1, 1.01, pool="h100"), gang(1, 0.9, pool="k80"))
-    advice = advisor.cheapest_by(gangs, samples=HOUR, hours=Decimal(2))
+    advice = cheapest_by(gangs, samples=HOUR, hours=Decimal(2))
     assert chosen(advice) == ("h100", 1)
-    assert [one.option.gang.line.pool for one in advice.tied] == ["a100"]
-    assert "A tie with 1 worker on a100, for their intervals overlap." in advice.message
+    assert [one.gang.line.pool for one in advice.tied] == ["a100"]
+    assert "A tie with 1 worker at batch 64 on a100, for their intervals overlap." in advice.message
 
 
 def test_without_intervals_a_difference_is_called_untested() -> None:
     gangs = of(gang(1, 1.0, spread=None), gang(1, 2.0, pool="h100", spread=None))
-    advice = advisor.cheapest_by(gangs, samples=HOUR, hours=Decimal(2))
+    advice = cheapest_by(gangs, samples=HOUR, hours=Decimal(2))
     assert "nothing says that this is more than chance" in advice.message
     assert not advice.tied
 
 
 def test_where_nothing_is_fast_enough_the_speed_that_it_takes_is_told() -> None:
-    advice = advisor.cheapest_by(of(gang(1, 1.0), gang(4, 3.0)), samples=10 * HOUR, hours=Decimal(1))
+    advice = cheapest_by(of(gang(1, 1.0), gang(4, 3.0)), samples=10 * HOUR, hours=Decimal(1))
     assert advice.chosen is None
     assert advice.message == (
-        "36,000 samples within 1 hour need 10.0 samples/s, and the fastest gang, 4 workers on a100, does "
+        "36,000 samples within 1 hour need 10.0 samples/s, and the fastest gang, 4 workers at batch 64 on a100, does "
         "3.000 (2.970–3.030): it takes 3.333 (3.300–3.367) hours."
     )
 
 
 def test_what_has_no_price_is_no_bargain() -> None:
     gangs = of(gang(1, 5.0, price=None), gang(1, 2.0, pool="k80"))
-    advice = advisor.cheapest_by(gangs, samples=HOUR, hours=Decimal(2))
+    advice = cheapest_by(gangs, samples=HOUR, hours=Decimal(2))
     assert chosen(advice) == ("k80", 1)
-    assert advice.notes == ("1 worker on a100: no price, and therefore not compared by cost.",)
-    late = advisor.cheapest_by(gangs, samples=HOUR, hours=Decimal("0.3"))
+    assert advice.notes == ("1 worker at batch 64 on a100: no price, and therefore not compared by cost.",)
+    late = cheapest_by(gangs, samples=HOUR, hours=Decimal("0.3"))
     assert late.chosen is None
     assert "What is fast enough to end within 0.3 hours has no price" in late.message
 
@@ -146,14 +155,14 @@ def test_what_has_no_price_is_no_bargain() -> None:
 def test_the_fastest_gang_that_the_budget_pays_for_is_named() -> None:
     gangs = of(gang(1, 1.0), gang(2, 1.8), gang(4, 3.0))
     for budget, workers in (("10.5", 1), ("12", 2), ("50", 4)):
-        advice = advisor.fastest_within(gangs, samples=10 * HOUR, budget=Amount(value=Decimal(budget), currency="USD"))
+        advice = fastest_within(gangs, samples=10 * HOUR, budget=Amount(value=Decimal(budget), currency="USD"))
         assert chosen(advice) == ("a100", workers)
         assert advice.message.startswith(f"Fastest for USD {budget}: ")
 
 
 def test_a_budget_that_an_interval_may_exceed_is_not_sure() -> None:
     budget = Amount(value=Decimal(10), currency="USD")
-    advice = advisor.fastest_within(of(gang(1, 1.0)), samples=10 * HOUR, budget=budget)
+    advice = fastest_within(of(gang(1, 1.0)), samples=10 * HOUR, budget=budget)
     assert chosen(advice) == ("a100", 1)
     assert not advice.sure
     assert "Whether it keeps that limit is not sure" in advice.message
@@ -161,16 +170,17 @@ def test_a_budget_that_an_interval_may_exceed_is_not_sure() -> None:
 
 def test_where_the_budget_is_too_small_what_it_takes_is_told() -> None:
     budget = Amount(value=Decimal(5), currency="USD")
-    advice = advisor.fastest_within(of(gang(1, 1.0), gang(2, 1.8)), samples=10 * HOUR, budget=budget)
+    advice = fastest_within(of(gang(1, 1.0), gang(2, 1.8)), samples=10 * HOUR, budget=budget)
     assert advice.chosen is None
     assert advice.message == (
-        "36,000 samples cannot be trained for USD 5: the cheapest gang, 1 worker on a100, needs USD 10.00 (9.90–10.10)."
+        "36,000 samples cannot be trained for USD 5: the cheapest gang, 1 worker at batch 64 on a100, needs "
+        "USD 10.00 (9.90–10.10)."
     )
 
 
 def test_without_any_price_no_budget_is_answered() -> None:
     budget = Amount(value=Decimal(5), currency="USD")
-    advice = advisor.fastest_within(of(gang(1, 1.0, price=None)), samples=HOUR, budget=budget)
+    advice = fastest_within(of(gang(1, 1.0, price=None)), samples=HOUR, budget=budget)
     assert advice.chosen is None
     assert "give a pool a price or an ownership" in advice.message
 
@@ -179,40 +189,40 @@ def test_without_any_price_no_budget_is_answered() -> None:
 
 
 def test_a_worker_count_between_is_predicted_and_marked() -> None:
-    found = advisor.considered([gang(1, 1.0), gang(2, 1.9), gang(3), gang(4, 3.48)], {Line("a100"): law()})
-    assert [option.reach for option in found.options] == [None, None, Reach.WITHIN, None]
-    advice = advisor.cheapest_by(found, samples=10 * HOUR, hours=Decimal("4.2"))
+    found = considered([gang(1, 1.0), gang(2, 1.9), gang(3), gang(4, 3.48)], {Line("a100", "weak", 64): law()})
+    assert [one.reach for one in found.gangs] == [None, None, Reach.WITHIN, None]
+    advice = cheapest_by(found, samples=10 * HOUR, hours=Decimal("4.2"))
     assert chosen(advice) == ("a100", 3)
-    assert "3 workers on a100 (not measured: between measured worker counts)" in advice.message
+    assert "3 workers at batch 64 on a100 (not measured: between measured worker counts)" in advice.message
     assert "measure it before you rely on it" in advice.message
 
 
 def test_what_was_measured_is_not_predicted() -> None:
-    found = advisor.considered([gang(4, 9.0)], {Line("a100"): law()})
-    assert found.options[0].throughput.mean == 9.0
-    assert found.options[0].reach is None
+    found = considered([gang(4, 9.0)], {Line("a100", "weak", 64): law()})
+    assert found.gangs[0].throughput == Interval(mean=9.0, low=9.0 * 0.99, high=9.0 * 1.01)
+    assert found.gangs[0].reach is None
 
 
 @pytest.mark.parametrize(("workers", "mark"), [(8, "no more than a factor of 2"), (9, "more than a factor of 2")])
 def test_an_extrapolation_says_how_far_it_goes(workers: int, mark: str) -> None:
-    found = advisor.considered([gang(workers)], {Line("a100"): law()})
-    advice = advisor.cheapest_by(found, samples=HOUR, hours=Decimal(1))
+    found = considered([gang(workers)], {Line("a100", "weak", 64): law()})
+    advice = cheapest_by(found, samples=HOUR, hours=Decimal(1))
     assert f"(not measured: extrapolated by {mark})" in advice.message
 
 
 def test_what_lies_far_beyond_is_never_sure() -> None:
     gangs = [gang(4, 3.48, price="2"), gang(16)]
-    found = advisor.considered(gangs, {Line("a100"): law(counts=(1, 2, 3, 4))})
-    advice = advisor.cheapest_by(found, samples=HOUR, hours=Decimal(1))
+    found = considered(gangs, {Line("a100", "weak", 64): law(counts=(1, 2, 3, 4))})
+    advice = cheapest_by(found, samples=HOUR, hours=Decimal(1))
     assert chosen(advice) == ("a100", 4)
-    alone = advisor.cheapest_by(advisor.considered(gangs[1:], {Line("a100"): law()}), samples=HOUR, hours=Decimal(100))
+    alone = cheapest_by(considered(gangs[1:], {Line("a100", "weak", 64): law()}), samples=HOUR, hours=Decimal(100))
     assert chosen(alone) == ("a100", 16)
     assert not alone.sure
     assert "so far beyond what was measured nothing is" in alone.message
 
 
 def test_a_measured_winner_needs_no_measuring() -> None:
-    advice = advisor.cheapest_by(of(gang(1, 1.0)), samples=HOUR, hours=Decimal(2))
+    advice = cheapest_by(of(gang(1, 1.0)), samples=HOUR, hours=Decimal(2))
     assert "measure it before" not in advice.message
     assert "not measured" not in advice.message
 
@@ -220,26 +230,29 @@ def test_a_measured_winner_needs_no_measuring() -> None:
 def test_a_line_without_a_law_says_what_would_give_one() -> None:
     undetermined = scaling_law.fit([Speed(workers=1, throughput=1.0)])
     assert isinstance(undetermined, Undetermined)
-    found = advisor.considered([gang(1, 1.0), gang(8), gang(8, pool="h100")], {Line("a100"): undetermined})
+    found = considered([gang(1, 1.0), gang(8), gang(8, pool="h100")], {Line("a100", "weak", 64): undetermined})
     assert found.notes == (
-        "8 workers on a100 cannot be judged: one worker count (1) says nothing about scaling: measure 3 of this line.",
-        "8 workers on h100 cannot be judged: nothing of its line was measured.",
+        (
+            "8 workers at batch 64 on a100 cannot be judged: one worker count (1) says nothing about scaling: "
+            "measure 3 of this line."
+        ),
+        "8 workers at batch 64 on h100 cannot be judged: nothing of its line was measured.",
     )
-    advice = advisor.cheapest_by(found, samples=10 * HOUR, hours=Decimal(2))
+    advice = cheapest_by(found, samples=10 * HOUR, hours=Decimal(2))
     assert advice.chosen is None
     assert advice.notes == found.notes
 
 
 def test_lines_of_one_pool_are_told_apart_by_their_setting() -> None:
     slow, fast = law(loss=0.5), law(loss=0.01)
-    gangs = [gang(8, setting="batch 16"), gang(8, setting="batch 64")]
-    found = advisor.considered(gangs, {Line("a100", "batch 16"): slow, Line("a100", "batch 64"): fast})
-    advice = advisor.cheapest_by(found, samples=HOUR, hours=Decimal(5))
+    gangs = [gang(8, batch=16), gang(8, batch=64)]
+    found = considered(gangs, {Line("a100", "weak", 16): slow, Line("a100", "weak", 64): fast})
+    advice = cheapest_by(found, samples=HOUR, hours=Decimal(5))
     assert "Cheapest within 5 hours: 8 workers at batch 64 on a100" in advice.message
 
 
 def test_nothing_at_all_is_answered_with_what_to_measure() -> None:
-    advice = advisor.cheapest_by(of(), samples=HOUR, hours=Decimal(1))
+    advice = cheapest_by(of(), samples=HOUR, hours=Decimal(1))
     assert advice.chosen is None
     assert advice.message == (
         "3,600 samples within 1 hour need 1.00 samples/s, and nothing was measured: measure 1 worker of a pool at "
@@ -253,22 +266,22 @@ def test_nothing_at_all_is_answered_with_what_to_measure() -> None:
 def test_two_currencies_are_not_compared() -> None:
     gangs = of(gang(1, 1.0), gang(1, 1.0, pool="h100", currency="EUR"))
     with pytest.raises(CostError, match="USD and EUR cannot be added or compared"):
-        advisor.cheapest_by(gangs, samples=HOUR, hours=Decimal(1))
+        cheapest_by(gangs, samples=HOUR, hours=Decimal(1))
     with pytest.raises(CostError, match="EUR and USD cannot be added or compared"):
-        advisor.fastest_within(of(gang(1, 1.0)), samples=HOUR, budget=Amount(value=Decimal(5), currency="EUR"))
+        fastest_within(of(gang(1, 1.0)), samples=HOUR, budget=Amount(value=Decimal(5), currency="EUR"))
 
 
 @pytest.mark.parametrize("hours", [Decimal(0), Decimal(-1), Decimal("NaN")])
 def test_a_deadline_that_is_none_is_refused(hours: Decimal) -> None:
     with pytest.raises(CostError, match="a deadline in hours must be"):
-        advisor.cheapest_by(of(gang(1, 1.0)), samples=HOUR, hours=hours)
+        cheapest_by(of(gang(1, 1.0)), samples=HOUR, hours=hours)
 
 
 def test_nothing_to_train_and_nothing_to_spend_are_refused() -> None:
     with pytest.raises(CostError, match="the number of samples must be more than 0"):
-        advisor.cheapest_by(of(gang(1, 1.0)), samples=0, hours=Decimal(1))
+        cheapest_by(of(gang(1, 1.0)), samples=0, hours=Decimal(1))
     with pytest.raises(CostError, match="a budget must be more than 0"):
-        advisor.fastest_within(of(gang(1, 1.0)), samples=1, budget=Amount(value=Decimal(0), currency="USD"))
+        fastest_within(of(gang(1, 1.0)), samples=1, budget=Amount(value=Decimal(0), currency="USD"))
 
 
 # --- without a limit, and by how much ---------------------------------------------------------------------------------
@@ -276,75 +289,79 @@ def test_nothing_to_train_and_nothing_to_spend_are_refused() -> None:
 
 def test_without_a_limit_the_cheapest_and_the_fastest_of_all_are_named() -> None:
     gangs = of(gang(1, 1.0), gang(2, 1.8), gang(4, 3.0))
-    cheapest = advisor.cheapest_by(gangs, samples=10 * HOUR, hours=None)
-    assert cheapest.message.startswith("Cheapest: 1 worker on a100, 10.00 (9.90–10.10) hours and USD 10.00 ")
+    cheapest = cheapest_by(gangs, samples=10 * HOUR, hours=None)
+    assert cheapest.message.startswith(
+        "Cheapest: 1 worker at batch 64 on a100, 10.00 (9.90–10.10) hours and USD 10.00 "
+    )
     assert "limit" not in cheapest.message
-    fastest = advisor.fastest_within(gangs, samples=10 * HOUR, budget=None)
-    assert fastest.message.startswith("Fastest: 4 workers on a100, ")
-    unpriced = advisor.fastest_within(of(gang(1, 1.0, price=None)), samples=HOUR, budget=None)
+    fastest = fastest_within(gangs, samples=10 * HOUR, budget=None)
+    assert fastest.message.startswith("Fastest: 4 workers at batch 64 on a100, ")
+    unpriced = fastest_within(of(gang(1, 1.0, price=None)), samples=HOUR, budget=None)
     assert chosen(unpriced) == ("a100", 1)
     assert "at a price that nobody knows" in unpriced.message
-    assert advisor.fastest_within(of(), samples=HOUR, budget=None).message.startswith("Nothing was measured")
-    assert "has a price" in advisor.cheapest_by(of(gang(1, 1.0, price=None)), samples=HOUR, hours=None).message
-    assert advisor.cheapest_by(of(), samples=HOUR, hours=None).message.startswith("Nothing was measured")
+    assert fastest_within(of(), samples=HOUR, budget=None).message.startswith("Nothing was measured")
+    assert "has a price" in cheapest_by(of(gang(1, 1.0, price=None)), samples=HOUR, hours=None).message
+    assert cheapest_by(of(), samples=HOUR, hours=None).message.startswith("Nothing was measured")
 
 
 def test_the_next_is_named_with_how_much_more_it_takes_and_at_least() -> None:
     """USD 10 (9.90 to 10.10) against 13.33 (13.20 to 13.47): a third more, and 13.20 / 10.10 is 30.7 % more."""
     gangs = of(gang(1, 1.0), gang(4, 3.0))
-    advice = advisor.cheapest_by(gangs, samples=10 * HOUR, hours=None)
+    advice = cheapest_by(gangs, samples=10 * HOUR, hours=None)
     assert (
-        "The next, 4 workers on a100, costs 33.3 % more, at least 30.7 % by the near ends of both intervals: USD 13.33 "
+        "The next, 4 workers at batch 64 on a100, costs 33.3 % more, at least 30.7 % by the near ends of both "
+        "intervals: USD 13.33 "
     ) in advice.message
-    without = advisor.cheapest_by(of(gang(1, 1.0, spread=None), gang(4, 3.0)), samples=10 * HOUR, hours=None)
+    without = cheapest_by(of(gang(1, 1.0, spread=None), gang(4, 3.0)), samples=10 * HOUR, hours=None)
     assert "costs 33.3 % more, USD 13.33" in without.message
     assert "nothing says that this is more than chance" in without.message
-    fastest = advisor.fastest_within(gangs, samples=10 * HOUR, budget=None)
-    assert "The next, 1 worker on a100, takes 200 % more, at least 194 % by the near ends" in fastest.message
+    fastest = fastest_within(gangs, samples=10 * HOUR, budget=None)
+    takes = "The next, 1 worker at batch 64 on a100, takes 200 % more, at least 194 % by the near ends"
+    assert takes in fastest.message
 
 
 def test_two_prices_of_the_same_runs_are_no_tie_and_need_no_interval() -> None:
     one, other = (
         Gang(
-            line=Line(name),
+            line=Line(name, "weak", 64),
             workers=1,
             nodes=Decimal(1),
             nodes_held=1,
             rate=Rate(per_node_hour=Decimal(price), currency="USD"),
-            measured=Interval(mean=1.0, low=0.5, high=1.5),
+            throughput=Interval(mean=1.0, low=0.5, high=1.5),
             runs=7,
         )
         for name, price in (("a100", "1"), ("spot", "0.99"))
     )
-    advice = advisor.cheapest_by(of(one, other), samples=HOUR, hours=None)
+    advice = cheapest_by(of(one, other), samples=HOUR, hours=None)
     assert chosen(advice) == ("spot", 1)
     assert not advice.tied
-    assert "The next, 1 worker on a100, costs 1.01 % more, USD 1.00" in advice.message
+    assert "The next, 1 worker at batch 64 on a100, costs 1.01 % more, USD 1.00" in advice.message
 
 
 def test_what_costs_nothing_beats_the_next_by_no_percentage() -> None:
-    advice = advisor.cheapest_by(of(gang(1, 1.0, price="0"), gang(1, 1.0, pool="h100")), samples=HOUR, hours=None)
+    advice = cheapest_by(of(gang(1, 1.0, price="0"), gang(1, 1.0, pool="h100")), samples=HOUR, hours=None)
     assert chosen(advice) == ("a100", 1)
-    assert "The next, 1 worker on h100, costs USD 1.00" in advice.message
+    assert "The next, 1 worker at batch 64 on h100, costs USD 1.00" in advice.message
 
 
 def test_far_beyond_what_was_measured_nothing_is_sure_without_a_limit_either() -> None:
-    found = advisor.considered([gang(16)], {Line("a100"): law()})
-    advice = advisor.cheapest_by(found, samples=HOUR, hours=None)
+    found = considered([gang(16)], {Line("a100", "weak", 64): law()})
+    advice = cheapest_by(found, samples=HOUR, hours=None)
     assert not advice.sure
     assert "That is not sure: so far beyond what was measured nothing is." in advice.message
-    assert advisor.LAW in advice.message
+    assert LAW in advice.message
 
 
 def test_a_single_gang_and_a_single_one_in_time_are_said_to_be_that() -> None:
-    alone = advisor.cheapest_by(of(gang(1, 1.0)), samples=HOUR, hours=Decimal(2))
+    alone = cheapest_by(of(gang(1, 1.0)), samples=HOUR, hours=Decimal(2))
     assert "There is no other gang to compare it with." in alone.message
     assert "All of its 95 % interval keeps that limit." in alone.message
-    in_time = advisor.cheapest_by(of(gang(1, 1.0), gang(4, 3.0)), samples=HOUR, hours=Decimal("0.5"))
+    in_time = cheapest_by(of(gang(1, 1.0), gang(4, 3.0)), samples=HOUR, hours=Decimal("0.5"))
     assert "No other gang keeps that limit." in in_time.message
 
 
 def test_many_without_a_price_are_not_all_named() -> None:
     gangs = of(gang(1, 1.0), *(gang(1, 1.0, pool=f"p{number}", price=None) for number in range(9)))
-    [note] = advisor.cheapest_by(gangs, samples=HOUR, hours=None).notes
-    assert note.endswith("1 worker on p3 and 5 more: no price, and therefore not compared by cost.")
+    [note] = cheapest_by(gangs, samples=HOUR, hours=None).notes
+    assert note.endswith("1 worker at batch 64 on p3 and 5 more: no price, and therefore not compared by cost.")

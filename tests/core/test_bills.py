@@ -8,7 +8,7 @@ import pytest
 
 import builders
 import world as worlds
-from gpubench.analysis import costs, points
+from gpubench.analysis import costs, pairs
 from gpubench.api.point_result import PointBill, PointResult
 from gpubench.api.pool import GpuPool
 from gpubench.plan.plan import Plan
@@ -44,7 +44,7 @@ def record(plan: Plan, **fields: Any) -> AttemptRecord:
 
 
 def of_records(plan: Plan, *records: AttemptRecord) -> PointResult:
-    blank = points.blank(plan, plan.points[0])
+    blank = pairs.blank(plan, plan.points[0])
     (found,) = costs.with_bills(plan, (blank,), {plan.trials[0].id: records})
     return found
 
@@ -73,7 +73,7 @@ def test_a_node_that_was_held_within_one_second_of_the_clock_is_billed_for_the_m
     short = record(plan, created_at=moment, ended_at=moment, pod_times=((moment, moment, moment),))
     assert billed(of_records(plan, short)).total == "0.060000"
     book = account.of(plan, ledger.Ledger(records=(short,)))
-    assert book.ended.amount == Decimal("0.06")
+    assert book.ended == Decimal("0.06")
 
 
 def test_each_node_of_a_gang_is_rounded_up_by_itself() -> None:

@@ -14,7 +14,7 @@ from gpubench.api.attempts import Limits
 from gpubench.api.benchmark_status import FullStatus
 from gpubench.api.point_result import Omission, PointState
 from gpubench.plan.plan import Plan
-from gpubench.scheduler import account, conditions, manifests, planning
+from gpubench.scheduler import account, conditions, manifests, step
 from gpubench.scheduler.ledger import Outcome, Reason
 from gpubench.scheduler.observed import Disruption, Study
 from world import World, run_with_kills, success, world
@@ -41,7 +41,7 @@ def with_budget(study: Study, budget: str | None) -> Study:
 
 def billed(here: World) -> Decimal:
     """Not rounded, of all attempts, as the study's own books have it: never less than what is to be paid."""
-    booked = account.of(here.plan, here.ledger()).ended.amount
+    booked = account.of(here.plan, here.ledger()).ended
     assert paid(here) <= booked
     return booked
 
@@ -425,14 +425,14 @@ def test_killed_between_any_two_writes_it_stays_within_its_budget_and_goes_on(se
 # --- bad input --------------------------------------------------------------------------------------------------------
 
 
-def begun(spec: Any, *pools: Any) -> Plan | planning.NotYet:
-    return planning.begin(builders.study(spec), pools, builders.NOW)
+def begun(spec: Any, *pools: Any) -> Plan | step.NotYet:
+    return step.begin(builders.study(spec), pools, builders.NOW)
 
 
 def test_a_budget_needs_a_price_on_every_pool_that_is_run() -> None:
     spec = builders.spec(builders.block(pools=["cpu", "free"]), limits={"budget": "40.00"})
     found = begun(spec, builders.pool(), builders.pool("free", price=None))
-    assert isinstance(found, planning.NotYet)
+    assert isinstance(found, step.NotYet)
     progressing = found.status.conditions[0]
     assert (found.status.phase, progressing.reason) == ("Pending", conditions.BUDGET_WITHOUT_PRICE)
     assert progressing.message.startswith("limits.budget is 40.00, and what GpuPool free costs is not known")
@@ -449,7 +449,7 @@ def test_a_pool_that_is_never_run_needs_no_price() -> None:
 def test_a_budget_in_two_currencies_is_none() -> None:
     spec = builders.spec(builders.block(pools=["cpu", "euros"]), limits={"budget": "40.00"})
     found = begun(spec, builders.pool(), builders.pool("euros", price={**BY_THE_SECOND, "currency": "EUR"}))
-    assert isinstance(found, planning.NotYet)
+    assert isinstance(found, step.NotYet)
     message = found.status.conditions[0].message
     assert "the pools have prices in EUR and USD: say by spec.currency" in message
 

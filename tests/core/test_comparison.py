@@ -16,7 +16,7 @@ from gpubench.api.benchmark_status import Comparison, EnvironmentFacts, FullStat
 from gpubench.api.goals import CompareTo
 from gpubench.api.point_result import Judgement, PointResult, PointState
 from gpubench.plan.plan import Plan
-from gpubench.scheduler import conditions, events, planning
+from gpubench.scheduler import conditions, events, step
 from gpubench.stats.efficiency import EnvironmentKey
 from world import Fate, world
 
@@ -52,7 +52,7 @@ def gives(rates: Mapping[int, Sequence[float]], plan: Plan, *, environment: str 
 def finished(rates: Mapping[int, Sequence[float]], found: Reference | None, *, environment: str = "env") -> FullStatus:
     """The status of a study that was planned with this baseline and gave these rates."""
     study = builders.study(SPEC)
-    plan = planning.begin(
+    plan = step.begin(
         study,
         (builders.pool(),),
         builders.NOW,
@@ -170,7 +170,7 @@ def test_a_baseline_that_is_not_there_holds_nothing_up_and_is_said(found: Refere
 @pytest.mark.parametrize(("factor", "holds", "event"), [(1.0, "True", "Normal"), (0.5, "False", "Warning")])
 def test_the_end_is_a_condition_to_wait_for_and_an_event(factor: float, holds: str, event: str) -> None:
     study = builders.study(SPEC)
-    plan = planning.begin(
+    plan = step.begin(
         study,
         (builders.pool(),),
         builders.NOW,
@@ -261,7 +261,7 @@ def test_wild_repeats_are_not_called_too_few() -> None:
 def ended(plan: Plan, *states: PointState) -> FullStatus:
     """Points that were measured as fast as before, or have no figure and this state."""
     found = [
-        result if state is PointState.MEASURED else points.blank(plan, point).model_copy(update={"state": state})
+        result if state is PointState.MEASURED else pairs.blank(plan, point).model_copy(update={"state": state})
         for result, point, state in zip(measured.results(plan, {0: RATES, 1: RATES}), plan.points, states, strict=True)
     ]
     return FullStatus(results=comparison.annotated(plan, found), comparison=comparison.comparison(plan, found))

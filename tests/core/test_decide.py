@@ -9,10 +9,10 @@ import builders
 from gpubench.api.benchmark_status import FullStatus
 from gpubench.api.point_result import PointState
 from gpubench.plan.plan import Plan
-from gpubench.scheduler import conditions, planning
+from gpubench.scheduler import conditions, step
 from gpubench.scheduler.conditions import FINISHED, GANG_PENDING, SUCCEEDED, SUSPENDED
 from gpubench.scheduler.observed import Disruption, Study
-from gpubench.scheduler.planning import POOL_GRACE_SECONDS, begin
+from gpubench.scheduler.step import POOL_GRACE_SECONDS, begin
 from world import Fate, decide, run_with_kills, success, world
 
 
@@ -411,7 +411,7 @@ def facts(status: FullStatus) -> dict[str, object]:
 def test_a_study_waits_for_its_pools_for_a_while_and_then_goes_on_without_them() -> None:
     study = builders.study(builders.spec(builders.block(pools=["cpu", "late"])))
     early = begin(study, (builders.pool(),), builders.NOW + 1)
-    assert isinstance(early, planning.NotYet)
+    assert isinstance(early, step.NotYet)
     assert early.status.phase == "Pending"
     assert "late" in early.status.conditions[0].message
     assert early.requeue_at == builders.NOW + POOL_GRACE_SECONDS
@@ -425,7 +425,7 @@ def test_a_study_waits_for_its_pools_for_a_while_and_then_goes_on_without_them()
 def test_a_study_that_is_applied_suspended_is_planned_when_it_is_resumed() -> None:
     study = builders.study(builders.spec(suspend=True))
     waiting = begin(study, (builders.pool(),), builders.NOW)
-    assert isinstance(waiting, planning.NotYet)
+    assert isinstance(waiting, step.NotYet)
     assert (waiting.status.phase, waiting.requeue_at) == ("Suspended", None)
 
 

@@ -12,7 +12,7 @@ from gpubench.api.sweep import Placement
 from gpubench.plan import expand
 from gpubench.schedule import history
 from gpubench.schedule.history import Figure
-from gpubench.scheduler import planning
+from gpubench.scheduler import step
 from gpubench.stats import efficiency
 
 NODES = tuple(f"node-{number}" for number in range(6))
@@ -48,7 +48,7 @@ def test_a_plan_that_is_made_again_has_the_same_nodes() -> None:
 
 
 def test_more_nodes_than_a_study_has_points_are_told() -> None:
-    problem = planning.too_large(planned(nodes=tuple(f"n{number}" for number in range(257))))
+    problem = step.too_large(planned(nodes=tuple(f"n{number}" for number in range(257))))
     assert problem is not None
     assert "257 points" in problem
 

@@ -172,7 +172,7 @@ BY_THE_HOUR = BillingRule(increment_seconds=Decimal(3600))
 def run_in_euros(row: Row) -> Decimal:
     per_hour = Rate(per_node_hour=row.number("eur_per_minute") * 60, currency="EUR")
     euros = published_formulas.billed(per_hour, node_seconds=[row.number("hours") * 3600], rule=BY_THE_SECOND)
-    return euros.exchanged(into="USD", rates={"EUR": row.number("usd_per_eur")}).value
+    return euros.exchanged(Amount(value=row.number("usd_per_eur"), currency="USD")).value
 
 
 def euros_the_wrong_way(row: Row) -> Decimal:
@@ -442,7 +442,7 @@ def cron_total(runs_per_day: int) -> Callable[[Row], Decimal]:
 
 
 def dearer_by_ten_minutes(_row: Row) -> Decimal:
-    return machine(EVERY_FOUR_HOURS, TEN_MINUTES_AT_LEAST).minus(machine(EVERY_FOUR_HOURS)).value
+    return machine(EVERY_FOUR_HOURS, TEN_MINUTES_AT_LEAST).value - machine(EVERY_FOUR_HOURS).value
 
 
 def percent_dearer_by_ten_minutes(_row: Row) -> Decimal:
@@ -455,7 +455,7 @@ def percent_dearer_by_ten_minutes(_row: Row) -> Decimal:
 
 
 def cron_without_its_disk(_row: Row) -> Decimal:
-    return cron(EVERY_FOUR_HOURS).total.minus(DISK.times(10)).value
+    return cron(EVERY_FOUR_HOURS).total.value - DISK.times(10).value
 
 
 def always_on(hours: Decimal) -> Decimal:

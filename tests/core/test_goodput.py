@@ -101,7 +101,7 @@ def test_the_parts_of_the_held_time_sum_to_what_is_held(nodes: int) -> None:
     plan = plan_of({1: ONE, 2: TWO}[nodes])
     for record in (succeeded(plan), preempted(plan), attempt(plan), succeeded(plan, lasted=9.5)):
         found = goodput.of_attempt(record, point(plan))
-        assert goodput.held(found) == sum(node.held for node in costs.node_times(record))
+        assert goodput.held(found) == sum(node.held for run in costs.runs(record) for node in run)
 
 
 def test_of_a_time_that_nobody_can_tell_apart_the_measured_part_is_known_all_the_same() -> None:

@@ -244,10 +244,10 @@ def test_an_attempt_that_runs_again_is_asked_its_fee_once() -> None:
     def counted(plan: Plan, *live: ObservedJob) -> tuple[Decimal, Decimal]:
         book = account.of(plan, Ledger(records=(record,)))
         spent = account.spent(book, live, NOW + 400)
-        purse = budget.state(book, live, limit="100", now=NOW + 400)
+        left = budget.of(book, live, limit="100", now=NOW + 400)
         assert spent is not None
-        assert purse is not None
-        return Decimal(spent.amount), purse.spent + purse.reserved
+        assert left is not None
+        return Decimal(spent.amount), book.ended + left.reserved
 
     fee = {"name": "scheduler", "amount": "7.00", "per": "Run"}
     with_fee = builders.plan(SPEC, builders.pool(price={**PRICE, "fees": [fee]}))

@@ -12,7 +12,7 @@ from gpubench.analysis import audit, pairs
 from gpubench.api.measuring import UNTIL_MIN
 from gpubench.api.point_result import PointState, Stopping
 from gpubench.plan.plan import Plan, Strict
-from gpubench.scheduler import ledger, planning, stopping
+from gpubench.scheduler import ledger, step, stopping
 from gpubench.scheduler.observed import Disruption
 from gpubench.stats import intervals, stopping_rule
 from world import Fate, World, run_with_kills, world
@@ -358,12 +358,12 @@ def test_a_finished_study_stays_finished_under_a_version_that_is_stricter() -> N
 
 def test_a_plan_keeps_how_strict_its_version_was_and_one_of_before_is_as_strict_as_this() -> None:
     here = adaptive(wild, most=5, confidence="0.9")
-    plan = planning.begin(here.study, here.plan.pools, builders.NOW)
+    plan = step.begin(here.study, here.plan.pools, builders.NOW)
     assert isinstance(plan, Plan)
     assert plan.strict == here.plan.strict == Strict.of(plan.repeats)
     before = plan.model_copy(update={"strict": None})
     assert world(here.study, before, fate=measuring(before, wild)).run().results == here.run().results
-    fixed = planning.begin(builders.study(), (builders.pool(),), builders.NOW)
+    fixed = step.begin(builders.study(), (builders.pool(),), builders.NOW)
     assert isinstance(fixed, Plan)
     assert fixed.strict is None
 

@@ -45,13 +45,13 @@ def test_the_gain_rises_with_use() -> None:
 def test_at_the_break_even_use_owning_and_renting_cost_the_same(rented: str, idle_watts: int) -> None:
     own = box(idle_watts=idle_watts, per_month="20")
     found = whatif.break_even_use(own, rented=usd(rented), relative_speed=Decimal("1.5"))
-    assert found.hours_per_month is not None
+    assert found.hours is not None
     (gain,) = whatif.gains(
         own,
         throughput=Decimal(150),
         rented=usd(rented),
         rented_throughput=Decimal(100),
-        hours_per_month=[found.hours_per_month],
+        hours_per_month=[found.hours],
     )
     assert price.rounded(gain.gain, digits=12) == 1
 
@@ -62,8 +62,8 @@ def test_the_published_break_even_follows_from_the_published_gain() -> None:
     worth = box().hour(hours=Decimal(240)).per_node_hour * Decimal("1.7")
     rented = Rate(per_node_hour=worth, currency="USD")
     found = whatif.break_even_use(box(), rented=rented, relative_speed=SAME_SPEED)
-    assert found.days_per_month is not None
-    assert price.rounded(found.days_per_month, digits=2) == Decimal("5.39")
+    assert found.days is not None
+    assert price.rounded(found.days, digits=2) == Decimal("5.39")
     assert found.sentence == "owning is the cheaper one from 129 hours of use a month on, 18% of 730"
 
 
@@ -72,28 +72,28 @@ def test_a_break_even_between_730_and_744_hours_counts_no_idle_hour() -> None:
     # cross elsewhere.
     own = box(purchase="737", lifetime_months=10, watts=1000, idle_watts=500, per_kilowatt_hour="0.1")
     found = whatif.break_even_use(own, rented=usd("0.2"), relative_speed=SAME_SPEED)
-    assert found.hours_per_month == 737
+    assert found.hours == 737
 
 
 def test_a_break_even_in_the_last_hour_of_the_longest_month_is_one() -> None:
     own = box(purchase="744", lifetime_months=10, per_kilowatt_hour="0.1")
-    assert whatif.break_even_use(own, rented=usd("0.2"), relative_speed=SAME_SPEED).hours_per_month == 744
+    assert whatif.break_even_use(own, rented=usd("0.2"), relative_speed=SAME_SPEED).hours == 744
 
 
 def test_a_given_machine_whose_power_costs_as_much_as_renting_must_never_idle() -> None:
     own = box(purchase="0", idle_watts=500, per_kilowatt_hour="0.1")
-    assert whatif.break_even_use(own, rented=usd("0.1"), relative_speed=SAME_SPEED).hours_per_month == 730
+    assert whatif.break_even_use(own, rented=usd("0.1"), relative_speed=SAME_SPEED).hours == 730
 
 
 def test_a_break_even_that_never_comes_has_no_number_and_says_so() -> None:
     found = whatif.break_even_use(box(), rented=usd("0.21"), relative_speed=SAME_SPEED)
-    assert (found.hours_per_month, found.days_per_month) == (None, None)
+    assert (found.hours, found.days) == (None, None)
     assert found.sentence == "owning is dearer than renting at any use: day and night for a month are not enough"
 
 
 def test_what_costs_nothing_is_the_cheaper_one_from_the_first_hour() -> None:
     given = box(purchase="0", watts=0)
-    assert whatif.break_even_use(given, rented=usd("0.10"), relative_speed=SAME_SPEED).hours_per_month == 0
+    assert whatif.break_even_use(given, rented=usd("0.10"), relative_speed=SAME_SPEED).hours == 0
 
 
 def test_a_machine_pays_for_itself_the_later_the_more_it_takes_to_run() -> None:

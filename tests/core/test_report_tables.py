@@ -294,11 +294,11 @@ def test_goals_have_a_table_of_their_own_that_calls_them_lower_bounds() -> None:
         cost=AmountInterval(mean="36.00", low="34.96", high="37.26", currency="USD"),
     )
     points = [make_point(goals=(goal,)), make_point(workload="mnist_mlp")]
-    _, table = tables.of_study(points)
+    _, table = tables.of_benchmark(points)
     (row,) = table.rows
     assert row[-3:] == ("imagenet", "10.00 (9.71–10.35)", "USD 36.0 (35.0–37.3)")
     assert any("lower bounds" in note for note in table.notes)
-    assert len(tables.of_study([make_point()])) == 1
+    assert len(tables.of_benchmark([make_point()])) == 1
 
 
 def test_a_headline_is_the_figure_of_the_points_kind() -> None:
@@ -341,7 +341,7 @@ GPU = GpuUsage(
 
 
 def machine_rows(*points: PointResult) -> list[dict[str, str]]:
-    _, table = tables.of_study(points)
+    _, table = tables.of_benchmark(points)
     return [dict(zip((column.title for column in table.columns), row, strict=True)) for row in table.rows]
 
 
@@ -368,7 +368,7 @@ def test_what_a_machine_could_not_tell_is_a_dash_and_a_pool_without_gpus_has_no_
 
 
 def test_a_study_of_before_has_no_table_of_machines() -> None:
-    assert len(tables.of_study([make_point()])) == 1
+    assert len(tables.of_benchmark([make_point()])) == 1
 
 
 def test_figures_of_machines_are_flat_too() -> None:

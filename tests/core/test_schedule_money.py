@@ -13,7 +13,7 @@ import histories
 from gpubench.api import validate
 from gpubench.api.pool import GpuPool
 from gpubench.api.schedule import GpuBenchmarkScheduleSpec, Monthly
-from gpubench.schedule import cron, monthly
+from gpubench.schedule import cron, history
 from gpubench.schedule.history import Entry, Held
 
 ROOT = Path(__file__).parents[2]
@@ -33,7 +33,7 @@ SPECS = {
 def of(
     spec: GpuBenchmarkScheduleSpec, *, pools: tuple[GpuPool, ...] = POOLS, entries: tuple[Entry, ...] = ()
 ) -> Monthly:
-    found = monthly.projected(spec, pools, entries, planned_at=NOW)
+    found = history.projected(spec, pools, entries, planned_at=NOW)
     assert found is not None
     return found
 

@@ -279,7 +279,7 @@ def test_an_amount_that_no_status_holds_is_absent_and_ends_no_study() -> None:
     here = world(builders.study(spec), changed)
     status = here.run()
     assert (status.phase, status.spent) == ("Succeeded", None)
-    billed = account.of(here.plan, here.ledger()).ended.amount
+    billed = account.of(here.plan, here.ledger()).ended
     assert billed == Decimal("9999999.99") * 999999999999 * 27 / 3600
     limits = here.study.spec.limits.model_copy(update={"budget": "100"})
     limited = here.study.model_copy(update={"spec": here.study.spec.model_copy(update={"limits": limits})})
@@ -299,16 +299,16 @@ def test_the_account_that_is_kept_is_the_one_that_is_opened_anew(seed: int) -> N
 
     def fate(trial: str, attempt: int) -> tuple[int, str] | Disruption:
         ends = (success(trial, attempt), builders.disrupted(), (84, "x"))
-        return ends[chance.choices(range(3), (6, 2, 1))[0]]
+        return ends[chance.choices(range(3), (4, 2, 1))[0]]
 
     here = world(builders.study(spec), builders.plan(spec, builders.pool(price=price())), fate=fate)
     kept = account.of(here.plan, here.ledger())
     for _ in range(60):
         decision = here.reconcile()
-        opened = account.of(here.plan, here.ledger())
-        kept = kept.following(here.ledger()) if chance.random() < 0.5 else kept.with_records(decision.record)
-        assert kept == opened
-        assert kept.following(here.ledger()) is kept, "nothing was written, and something was computed again"
+        if chance.random() < 0.5:  # what several steps have recorded is taken over at once
+            kept = kept.following(here.ledger())
+            assert kept == account.of(here.plan, here.ledger())
+            assert kept.following(here.ledger()) is kept, "nothing was written, and something was computed again"
         if conditions.holds(decision.status.conditions, conditions.FINISHED):
             break
         here.advance()

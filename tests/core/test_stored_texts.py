@@ -12,7 +12,7 @@ from gpubench.api.benchmark_status import EnvironmentFacts
 from gpubench.api.pool import GpuPool
 from gpubench.plan.plan import Baseline, BaselinePoint, Plan
 from gpubench.records import Epoch, Training
-from gpubench.scheduler import conditions, planning
+from gpubench.scheduler import conditions, step
 
 
 def test_an_epoch_of_a_workload_without_accuracy_comes_back() -> None:
@@ -77,19 +77,19 @@ def largest_study() -> dict[str, Any]:
     }
 
 
-def plan_with(*pools: GpuPool) -> Plan | planning.NotYet:
+def plan_with(*pools: GpuPool) -> Plan | step.NotYet:
     document = {
         "apiVersion": names.API_VERSION, "kind": "GpuBenchmark", "metadata": {"name": "big"}, "spec": largest_study(),
     }  # fmt: skip
     study = builders.study(validate.load_benchmark(document).spec)
-    return planning.begin(study, pools, builders.NOW)
+    return step.begin(study, pools, builders.NOW)
 
 
 def test_what_a_study_says_always_fits_a_config_map() -> None:
     found = plan_with(builders.pool("p" * 63, max_nodes=1000, slots_per_node=2))
     assert isinstance(found, Plan)
     assert (len(found.points), len(found.trials)) == (256, 2560)
-    assert len(found.to_json().encode()) < planning.PLAN_BYTES_MAX - 256 * 1024  # the rest is for pools
+    assert len(found.to_json().encode()) < step.PLAN_BYTES_MAX - 256 * 1024  # the rest is for pools
     assert Plan.model_validate_json(found.to_json()) == found
 
 
@@ -114,7 +114,7 @@ def test_a_plan_fits_with_a_baseline_of_all_its_points() -> None:
     environments = (EnvironmentFacts(environment="x" * 16, **facts),) * status_sizes.ENVIRONMENTS_SHOWN_MAX
     baseline = Baseline(benchmark="b" * 40, tolerance="0.123456789", points=points, environments=environments)
     with_baseline = found.model_copy(update={"baseline": baseline})
-    assert len(with_baseline.to_json().encode()) < planning.PLAN_BYTES_MAX - 192 * 1024  # the rest is for pools
+    assert len(with_baseline.to_json().encode()) < step.PLAN_BYTES_MAX - 192 * 1024  # the rest is for pools
     assert Plan.model_validate_json(with_baseline.to_json()) == with_baseline
 
 
@@ -122,7 +122,7 @@ def test_a_study_whose_pools_do_not_fit_says_which_to_shorten() -> None:
     env = [{"name": f"E{index}", "value": WIDE * 4096} for index in range(64)]
     large = builders.pool("p" * 63, max_nodes=1000, slots_per_node=2, template={"env": env})
     found = plan_with(large)
-    assert isinstance(found, planning.NotYet)
+    assert isinstance(found, step.NotYet)
     assert found.status is not None
     condition = found.status.conditions[0]
     assert (found.status.phase, condition.reason) == ("Pending", conditions.PLAN_TOO_LARGE)

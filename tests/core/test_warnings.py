@@ -353,4 +353,4 @@ def test_what_no_repeat_could_tell_is_absent() -> None:
     assert (found.gpu, found.host) == (None, None)
     (found,) = measured(ONE, [builders.result(machine=Machine(processor=1.0))] * 2 + runs(True))
     assert (found.gpu, found.host) == (None, HostUsage(processors=1.0))
-    assert [table.columns[-1].title for table in tables.of_study([found])] == ["NODES", "RSS GB"]
+    assert [table.columns[-1].title for table in tables.of_benchmark([found])] == ["NODES", "RSS GB"]

@@ -154,7 +154,7 @@ def log_fault(line: str) -> str | None:
     exception = str(entry.get("exception") or "")
     if entry.get("level") in ("error", "critical") or exception:
         last = exception.strip().rpartition("\n")[2]
-        return f"{entry.get('event')}: {entry.get('sentence')}: {last}\n{line[:1000]}\n{exception[:4000]}"
+        return f"{entry.get('event')}: {entry.get('error')}: {last}\n{line[:1000]}\n{exception[:4000]}"
     return None
 
 

@@ -127,7 +127,7 @@ def test_a_schedule_that_is_spoken_of_by_half_or_without_a_sentence_is_a_fault()
 def test_an_exception_in_the_log_is_a_fault_and_a_warning_is_none() -> None:
     assert fuzz_verdicts.log_fault('{"level": "error", "event": "failed", "exception": "Traceback"}') is not None
     assert fuzz_verdicts.log_fault("Traceback (most recent call last):") is not None
-    assert fuzz_verdicts.log_fault('{"level": "warning", "event": "told", "sentence": "a quota"}') is None
+    assert fuzz_verdicts.log_fault('{"level": "warning", "event": "event", "error": "a quota"}') is None
 
 
 def test_the_smallest_object_has_only_what_the_fault_needs() -> None:

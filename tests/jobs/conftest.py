@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import fork_server
 import gangs
 
 
@@ -19,9 +20,17 @@ def processors() -> None:
         pytest.exit(f"tests/jobs runs gangs of two ranks and needs 2 processors, this process may use {found}", 1)
 
 
+@pytest.fixture(scope="session")
+def server() -> Iterator[fork_server.ForkServer]:
+    """Has loaded TensorFlow for the gangs of all tests; ends with them."""
+    found = fork_server.ForkServer()
+    yield found
+    found.end()
+
+
 @pytest.fixture
-def pods(tmp_path: Path) -> Iterator[gangs.Pods]:
-    started = gangs.Pods(tmp_path)
+def pods(tmp_path: Path, server: fork_server.ForkServer) -> Iterator[gangs.Pods]:
+    started = gangs.Pods(tmp_path, server=server)
     yield started
     started.end()
 

@@ -49,7 +49,8 @@ def make_session(
 @pytest.mark.parametrize(
     ("step_seconds", "measure_seconds", "turns"),
     [
-        (0.02, 600.0, []),  # a step that is long
+        (0.05, 600.0, []),  # a step that is long
+        (0.025, 600.0, [10]),
         (0.01, 600.0, [10]),
         (0.01, 20.0, [3]),  # tracing took a second, and may take a sixth of this
         (0.01, 10.0, []),

@@ -30,7 +30,7 @@ LINGERING = {"GPUBENCH_LIMIT_LINGER": "3600"}
 
 
 def test_two_pods_of_one_rank_agree_on_one_result(pods: Pods) -> None:
-    first, second = pods.gang(make_assignment(workers=2, measure_seconds=3))
+    first, second = pods.gang(make_assignment(workers=2, measure_seconds=3), fresh=True)
     assert (first.wait(), second.wait()) == (0, 0), first.log[-2000:] + second.log[-2000:]
     result = first.result
     assert (result.workers, result.trial, result.attempt) == (2, "trial1", 1)
@@ -56,7 +56,7 @@ def test_two_pods_of_one_rank_agree_on_one_result(pods: Pods) -> None:
 
 
 def test_two_ranks_in_one_pod_are_pinned_apart_and_serve_metrics(pods: Pods) -> None:
-    pod = pods.start(make_assignment(workers=2, workers_per_node=2, measure_seconds=8), cores=2)
+    pod = pods.start(make_assignment(workers=2, workers_per_node=2, measure_seconds=5), cores=2, fresh=True)
     pod.wait_for_windows(6)
     first, second = pod.workers()
     assert len(first.cpu_affinity()) == len(second.cpu_affinity()) == 1
@@ -172,7 +172,7 @@ def test_workers_die_with_their_launcher_and_its_peer_does_not_hang(pods: Pods) 
 
 
 def test_a_peer_that_never_joins_ends_the_wait_with_its_number(pods: Pods) -> None:
-    first, second = (pods.start(make_assignment(workers=3, join_timeout_seconds=10), index=n) for n in (0, 1))
+    first, second = (pods.start(make_assignment(workers=3, join_timeout_seconds=4), index=n) for n in (0, 1))
     assert first.wait() == ExitCode.JOIN_TIMEOUT
     assert "2 of 3 are here, missing: pod 2" in first.failure.sentence
     assert second.wait() == ExitCode.JOIN_TIMEOUT
@@ -186,7 +186,7 @@ def test_pods_of_two_images_end_with_the_reason_before_any_rank_starts(pods: Pod
         file.write("# one line more\n")
     assignment = make_assignment(workers=2)
     first = pods.start(assignment)
-    second = pods.start(assignment, index=1, environment={"PYTHONPATH": str(pushed_again)})
+    second = pods.start(assignment, index=1, environment={"PYTHONPATH": str(pushed_again)}, fresh=True)
     assert (first.wait(), second.wait()) == (ExitCode.BAD_ASSIGNMENT, ExitCode.BAD_ASSIGNMENT)
     assert first.failure.sentence == second.failure.sentence
     assert "pod 1 has another image than pod 0" in first.failure.sentence
@@ -281,7 +281,7 @@ def test_a_worker_that_raises_is_quoted(pods: Pods, tmp_path: Path) -> None:
     broken = tmp_path / "broken" / "keras"
     broken.mkdir(parents=True)
     (broken / "__init__.py").write_text("raise RuntimeError('no layers today')\n")
-    pod = pods.start(make_assignment(), environment={"PYTHONPATH": str(broken.parent)})
+    pod = pods.start(make_assignment(), environment={"PYTHONPATH": str(broken.parent)}, fresh=True)
     assert pod.wait() == ExitCode.WORKER_RAISED
     assert "RuntimeError: no layers today" in pod.failure.sentence
     assert "Traceback" in pod.log
@@ -291,7 +291,7 @@ def test_an_image_without_horovod_is_told_so(pods: Pods, tmp_path: Path) -> None
     hollow = tmp_path / "hollow" / "horovod"
     hollow.mkdir(parents=True)
     (hollow / "__init__.py").touch()
-    pod = pods.start(make_assignment(), environment={"PYTHONPATH": str(hollow.parent)})
+    pod = pods.start(make_assignment(), environment={"PYTHONPATH": str(hollow.parent)}, fresh=True)
     assert pod.wait() == ExitCode.BAD_ASSIGNMENT
     assert "the image lacks horovod" in pod.failure.sentence
     assert "Traceback" in pod.log
@@ -301,7 +301,7 @@ def test_what_the_launcher_did_not_foresee_ends_with_a_reason_too(pods: Pods, tm
     broken = tmp_path / "broken" / "horovod"
     broken.mkdir(parents=True)
     (broken / "__init__.py").write_text("raise RuntimeError('no ring today')\n")
-    pod = pods.start(make_assignment(), environment={"PYTHONPATH": str(broken.parent)})
+    pod = pods.start(make_assignment(), environment={"PYTHONPATH": str(broken.parent)}, fresh=True)
     assert pod.wait() == ExitCode.WORKER_RAISED
     assert "the launcher failed: RuntimeError: no ring today" in pod.failure.sentence
 

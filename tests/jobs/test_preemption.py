@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from fork_server import ForkServer
 from gangs import Pod, Pods, make_assignment, wait_until
 from gpubench import names, records
 from gpubench.exitcodes import ExitCode
@@ -33,14 +34,14 @@ Start = Callable[..., tuple[Pod, ...]]
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
+def start(tmp_path: Path, server: ForkServer) -> Iterator[Start]:
     """The next attempt at one training, on the same volume."""
     attempts: list[Pods] = []
 
     def attempt(assignment: Assignment, **limits: str) -> tuple[Pod, ...]:
         folder = tmp_path / f"attempt-{len(attempts) + 1}"
         folder.mkdir()
-        attempts.append(Pods(folder))
+        attempts.append(Pods(folder, server=server))
         environment = {names.ENV_CHECKPOINTS: str(tmp_path / "volume"), "GPUBENCH_LIMIT_LINGER": "0", **limits}
         told = assignment.model_copy(update={"attempt": len(attempts)})
         return attempts[-1].gang(told, environment=environment)
@@ -51,8 +52,12 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory, horovod: None) -> Iterator[Pod]:  # noqa: ARG001
-    pods = Pods(tmp_path_factory.mktemp("undisturbed"))
+def undisturbed(
+    tmp_path_factory: pytest.TempPathFactory,
+    server: ForkServer,
+    horovod: None,  # noqa: ARG001
+) -> Iterator[Pod]:
+    pods = Pods(tmp_path_factory.mktemp("undisturbed"), server=server)
     first, second = pods.gang(make_assignment(**TRAINING))
     assert (first.wait(), second.wait()) == (0, 0), first.log[-2000:] + second.log[-2000:]
     yield first
@@ -228,7 +233,7 @@ def build(setting):
 """
 
 
-def test_what_each_rank_has_for_itself_is_given_back_to_it(tmp_path: Path) -> None:
+def test_what_each_rank_has_for_itself_is_given_back_to_it(tmp_path: Path, server: ForkServer) -> None:
     model = tmp_path / "model.py"
     model.write_text(OWN)
     own = {
@@ -236,14 +241,14 @@ def test_what_each_rank_has_for_itself_is_given_back_to_it(tmp_path: Path) -> No
         "data": {"source": "Volume", "path": str(tmp_path)},
     }  # fmt: skip
     (tmp_path / "alone").mkdir()
-    pods = Pods(tmp_path / "alone")
+    pods = Pods(tmp_path / "alone", server=server)
     alone = pods.start(make_assignment(**own), cores=2)
     assert alone.wait() == 0, alone.log[-2000:]
     assignment = make_assignment(**own, checkpoint={"interval_seconds": 0.2})
     environment = {names.ENV_CHECKPOINTS: str(tmp_path / "volume")}
     for attempt in (1, 2):
         (tmp_path / f"{attempt}").mkdir()
-        pods_of = Pods(tmp_path / f"{attempt}")
+        pods_of = Pods(tmp_path / f"{attempt}", server=server)
         pod = pods_of.start(assignment.model_copy(update={"attempt": attempt}), cores=2, environment=environment)
         if attempt == 1:
             wait_until(lambda: pod.count("checkpoint") >= 2, pods=(pod,))  # noqa: B023

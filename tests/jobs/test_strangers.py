@@ -55,7 +55,7 @@ def test_the_rendezvous_lets_in_pods_that_joined_and_their_ranks() -> None:
 
 
 def test_a_gang_with_a_token_trains_and_a_stranger_gets_nothing_from_it(pods: Pods) -> None:
-    first, second = pods.gang(make_assignment(workers=2, measure_seconds=3600.0), environment=WITH_TOKEN)
+    first, second = pods.gang(make_assignment(workers=2, measure_seconds=3600.0), environment=WITH_TOKEN, fresh=True)
     first.wait_for_windows()
     rendezvous, meeting = names.PORT_RENDEZVOUS, names.PORT_BARRIER
     methods = ("GET", "PUT", "DELETE")
@@ -76,7 +76,7 @@ def test_a_gang_with_a_token_trains_and_a_stranger_gets_nothing_from_it(pods: Po
     ("token", "said"), [({}, "is not signed"), ({names.ENV_GANG_TOKEN: "1" * 64}, "signed with another token")]
 )
 def test_a_pod_without_the_studys_token_never_joins_and_says_why(pods: Pods, token: dict[str, str], said: str) -> None:
-    assignment = make_assignment(workers=2, join_timeout_seconds=10)
+    assignment = make_assignment(workers=2, join_timeout_seconds=4)
     first = pods.start(assignment, index=0, environment=WITH_TOKEN)
     second = pods.start(assignment, index=1, environment=token)
     assert (first.wait(), second.wait()) == (ExitCode.JOIN_TIMEOUT, ExitCode.JOIN_TIMEOUT)

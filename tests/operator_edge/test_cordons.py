@@ -7,7 +7,7 @@ import memory_kube
 from gpubench import names
 from gpubench.scheduler import actions
 from gpubench_cluster import kube
-from gpubench_operator import drill, queue
+from gpubench_operator import gangs, queue
 from memory_world import NOW, Clock
 
 
@@ -24,11 +24,11 @@ class Place:
 
     def start_operator(self) -> None:
         """A new process: it remembers nothing."""
-        self.cordons = drill.Cordons(self.api, wake=self.woken.append, clock=self.clock)
+        self.cordons = gangs.Cordons(self.api, wake=self.woken.append, clock=self.clock)
 
     async def cordon(self, node: str, *, seconds: float = 60.0) -> bool:
         until = actions.Cordon(node=node, until=self.clock() + seconds)
-        return await self.cordons.cordon(until, study="default/quick")
+        return await self.cordons.cordon(until, benchmark="default/quick")
 
     def cordoned(self) -> list[str]:
         return [kube.name_of(body) for body in self.api.all(kube.NODES) if body["spec"].get("unschedulable")]

@@ -11,7 +11,7 @@ import stored_analysis
 import studies
 from gpubench.records import Machine
 from gpubench_cluster import kube
-from gpubench_operator import observe, pool, queue, settings
+from gpubench_operator import exporter, observe, queue
 from memory_kube import MemoryKube
 from memory_world import KEY, Placement, World
 
@@ -154,10 +154,7 @@ async def test_the_status_of_a_pool_keeps_its_history_when_its_nodes_are_counted
     here = world(figures(USUAL), repeats=2)
     await finish(here, KEY)
     before = pool_health(here)
-    counting = pool.PoolReconciler(
-        here.api, options=settings.load({"GPUBENCH_IDENTITY": "test"}), plans=here.operator.store, clock=here.clock
-    )
-    await counting.reconcile(queue.POOLS)
+    await here.pools(exporter.PoolCollector()).reconcile(queue.POOLS)
     (counted,) = here.api.all(kube.POOLS)
     assert counted["status"]["conditions"]
     assert pool_health(here) == before != []
@@ -187,21 +184,22 @@ class ClosedPools(MemoryKube):
         return await super().get(resource, name=name, namespace=namespace)
 
 
-def closed(here: World) -> ClosedPools:
-    """The world's API server, closed for pools."""
+async def closed(here: World) -> ClosedPools:
+    """The world's API server, closed for pools once the benchmark is planned."""
     api = ClosedPools(here.clock)
     for resource in (kube.BENCHMARKS, kube.POOLS, kube.NODES):
         for body in here.api.all(resource):
             api.put(resource, body)
     here.api = api
     here.start_operator()
+    await here.look()
     api.closed = True
     return api
 
 
 async def test_pools_that_do_not_answer_hold_back_no_end_and_no_start_and_lose_no_test() -> None:
     here = world(figures(USUAL), repeats=3)
-    api = closed(here)
+    api = await closed(here)
     for _ in range(20):
         delay = await here.look()
         here.clock.now += 1
@@ -219,7 +217,7 @@ async def test_pools_that_do_not_answer_hold_back_no_end_and_no_start_and_lose_n
 
 async def test_the_last_tests_are_waited_for_a_minute_and_no_longer() -> None:
     here = world(figures(USUAL), repeats=1)
-    closed(here)
+    await closed(here)
     waits: list[str] = []
     for _ in range(70):
         try:

@@ -101,7 +101,7 @@ def test_a_study_that_waits_in_a_queue_is_suspended_resumed_and_deleted_as_any_o
 ) -> None:
     place.patch_spec("quick", suspend=True)
     place.wait(lambda: not place.all(kube.JOBS), what="no Job")
-    place.wait(lambda: place.status("quick")["attempts"]["stopped"] == 1, what="the stop in the status")
+    place.wait(lambda: place.status("quick").get("attempts", {}).get("stopped") == 1, what="the stop in the status")
     place.patch_spec("quick", suspend=False)
     (again,) = place.wait(lambda: place.all(kube.JOBS), what="another Job")
     assert kube.uid_of(again) != kube.uid_of(in_queue)

@@ -8,14 +8,14 @@ import pytest
 
 import memory_kube
 from gpubench_cluster import kube
-from gpubench_operator import leader
+from gpubench_operator import leader, settings
 from memory_world import Clock
 
 LEASE_SECONDS = 15.0
 
 
-def terms(identity: str) -> leader.Terms:
-    return leader.Terms(namespace="system", name="op", identity=identity, duration=LEASE_SECONDS, renew=10, retry=2)
+def options(identity: str) -> settings.Settings:
+    return settings.Settings(lease_namespace="system", lease_name="op", identity=identity, lease_seconds=LEASE_SECONDS)
 
 
 class Candidate:
@@ -23,7 +23,7 @@ class Candidate:
 
     def __init__(self, api: memory_kube.MemoryKube, clock: Clock, identity: str) -> None:
         self.clock = clock
-        self.elector = leader.Elector(api, terms(identity), clock=clock, sleep=self.sleep)
+        self.elector = leader.Elector(api, options(identity), clock=clock, sleep=self.sleep)
 
     async def sleep(self, seconds: float) -> None:
         self.clock.now += seconds
@@ -153,7 +153,7 @@ class ThreadWorld:
         self.reached, self.lost = threading.Event(), threading.Event()
         self._until, self._then = until, then
         self.lease = leader.LeaseThread(
-            self.connect, terms("first"), lost=self.lost.set, clock=self.clock, sleep=self.sleep
+            self.connect, options("first"), lost=self.lost.set, clock=self.clock, sleep=self.sleep
         )
 
     async def connect(self) -> memory_kube.MemoryKube:
@@ -200,7 +200,7 @@ async def test_a_thread_that_fails_is_a_lost_lease() -> None:
         raise kube.PermanentError("no cluster")
 
     lost = threading.Event()
-    lease = leader.LeaseThread(connect, terms("first"), lost=lost.set)
+    lease = leader.LeaseThread(connect, options("first"), lost=lost.set)
     lease.start()
     await asyncio.wait_for(lease.stop(), 5)
     assert (lost.is_set(), lease.holds, lease.acquired.is_set()) == (True, False, False)

@@ -19,12 +19,12 @@ def record(message: str, **fields: object) -> logging.LogRecord:
 
 @pytest.mark.parametrize("formatter", [main.JsonLines(), main.Text()], ids=["json", "text"])
 def test_a_text_of_anybodys_makes_no_line_and_moves_no_cursor(formatter: logging.Formatter) -> None:
-    line = formatter.format(record(f"told {HOSTILE}", sentence=HOSTILE, benchmark="quick"))
+    line = formatter.format(record(f"event {HOSTILE}", error=HOSTILE, benchmark="quick"))
     assert len(line.splitlines()) == 1
     assert not [one for one in line if ord(one) < 0x20 or 0x7F <= ord(one) < 0xA0]
     assert "quick" in line
 
 
 def test_a_program_still_reads_what_was_said() -> None:
-    line = json.loads(main.JsonLines().format(record("told", sentence="a\nb \x1b[2J ü")))
-    assert line["sentence"] == "a\nb \x1b[2J ü"
+    line = json.loads(main.JsonLines().format(record("event", error="a\nb \x1b[2J ü")))
+    assert line["error"] == "a\nb \x1b[2J ü"

@@ -104,7 +104,7 @@ def nothing(place: Place) -> None:
 #: For each rule what misses it first. Where a rule is used in two ways that fail differently, both.
 NEEDS = (
     Need((names.GROUP, "gpubenchmarks", "get"), apply_study, told_by_study=False),
-    Need((names.GROUP, "gpupools", "list"), apply_study),
+    Need((names.GROUP, "gpupools", "get"), apply_study),
     Need((names.GROUP, "gpubenchmarkschedules", "get"), apply_schedule, told_by_study=False),
     Need((names.GROUP, "gpubenchmarkschedules/status", "patch"), apply_schedule, told_by_study=False),
     Need((names.GROUP, "gpubenchmarks", "create"), make_a_run_due, told_by_study=False),
@@ -114,7 +114,7 @@ NEEDS = (
     Need(("", "pods", "list"), apply_study),
     Need(("", "pods/eviction", "create"), drill("Evict")),
     Need(("", "pods/log", "get"), end_a_pod, told_by_study=False),
-    Need(("", "configmaps", "list"), apply_study),
+    Need(("", "configmaps", "create"), apply_study),
     Need(("", "services", "create"), apply_study),
     Need(("", "secrets", "create"), apply_study),
     Need(("networking.k8s.io", "networkpolicies", "create"), apply_study),

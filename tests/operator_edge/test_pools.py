@@ -6,13 +6,12 @@ import prometheus_client
 import studies
 from gpubench import metrics, names
 from gpubench_cluster import kube
-from gpubench_operator import exporter, pool, queue, settings
+from gpubench_operator import exporter, pool, queue
 from memory_world import KEY, World
 
 
 def reconciler(world: World, **options: str) -> pool.PoolReconciler:
-    settled = settings.load({"GPUBENCH_IDENTITY": "test", **options})
-    return pool.PoolReconciler(world.api, options=settled, plans=world.operator.store, clock=world.clock)
+    return world.pools(exporter.PoolCollector(), **options)
 
 
 def image(world: World, name: str | None) -> None:
@@ -68,15 +67,8 @@ async def test_a_study_is_looked_at_when_a_node_of_its_gang_falls_silent() -> No
     await world.look()
     world.progress()  # its pods run
     await world.look()
-    woken: list[queue.Key] = []
-    tested = pool.PoolReconciler(
-        world.api,
-        options=settings.load({"GPUBENCH_IDENTITY": "test"}),
-        plans=world.operator.store,
-        nodes=world.operator._nodes,
-        wake=woken.append,
-        clock=world.clock,
-    )
+    tested, woken = reconciler(world), world.woken
+    woken.clear()
     await tested.reconcile(queue.POOLS)
     assert woken == []
     for body in world.api.all(kube.NODES):
@@ -98,16 +90,10 @@ async def test_pools_have_series_of_what_the_cluster_shows_and_studies_hold_and_
     node = world.api.all(kube.NODES)[0]
     world.api.put(kube.NODES, {**node, "status": {"conditions": [{"type": "Ready", "status": "True"}]}})
     world.api.put(kube.POOLS, {**studies.pool("unreadable"), "spec": {"slotsPerNode": "many"}})
-    figures = exporter.PoolFigures(held=slots.held, waiting=slots.waiting)
+    collector = exporter.PoolCollector(held=slots.held, waiting=slots.waiting)
     registry = prometheus_client.CollectorRegistry()
-    registry.register(figures)
-    tested = pool.PoolReconciler(
-        world.api,
-        options=settings.load({"GPUBENCH_IDENTITY": "test"}),
-        plans=world.operator.store,
-        figures=figures,
-        clock=world.clock,
-    )
+    registry.register(collector)
+    tested = world.pools(collector)
 
     def value(metric: metrics.Metric, **labels: str) -> float | None:
         return registry.get_sample_value(metric.name, {"pool": "pretend", **labels})

@@ -28,7 +28,7 @@ from watched_study import BEFORE, NAME, OF_A_LOOK, RATE_INTERVAL, SCRAPED_SECOND
 BOARDS = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(watched_study.DASHBOARDS.glob("*.json"))]
 #: Without a GPU nobody can tell these.
 WITHOUT_A_GPU = {
-    "gpubench / One study: GPUs while they were measured",
+    "gpubench / One benchmark: GPUs while they were measured",
     "gpubench / Live run: GPU utilisation",
     "gpubench / Live run: GPU power",
     "gpubench / Live run: GPU memory",

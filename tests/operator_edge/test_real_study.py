@@ -261,7 +261,7 @@ def check_report(cluster: Cluster, place: Path, found: dict[str, Any]) -> None:
     status = FullStatus.model_validate(found)
     assert status.answer is not None
     assert "lowest cost" in status.answer.lower()
-    table = tables.of_study(status.results, status.prices)[0]  # that of the points
+    table = tables.of_benchmark(status.results, status.prices)[0]  # that of the points
     grid = (tuple(column.title for column in table.columns), *table.rows)
     costs = [row[grid[0].index("COST/M SAMPLES")] for row in table.rows]
     assert all(cost.startswith("USD ") and cost.endswith(")") for cost in costs), "with an interval"

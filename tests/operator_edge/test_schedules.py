@@ -44,14 +44,14 @@ class World:
             "spec": {"schedule": "*/10 * * * *", "benchmarkTemplate": {"spec": {"sweep": SWEEP}}, **spec},
         }
         self.api.put(kube.SCHEDULES, body)
-        self.figures = exporter.ScheduleFigures()
+        self.series = exporter.ScheduleCollector()
         self.crashes = 0
         self.start_operator()
 
     def start_operator(self) -> None:
         """A new process: it remembers nothing."""
         options = settings.load({"GPUBENCH_IDENTITY": "test"})
-        self.operator = schedule.ScheduleReconciler(self.api, options=options, figures=self.figures, clock=self.clock)
+        self.operator = schedule.ScheduleReconciler(self.api, options=options, collector=self.series, clock=self.clock)
 
     async def look(self) -> float | None:
         try:
@@ -241,7 +241,7 @@ async def test_a_study_that_became_slower_is_told_in_condition_event_and_metric(
     assert world.events().count(runs.REGRESSED) == 1
     samples = {
         (sample.name, sample.labels.get("condition")): sample.value
-        for family in world.figures.collect()
+        for family in world.series.collect()
         for sample in family.samples
     }
     assert samples["gpubench_schedule_condition", runs.REGRESSED] == 1
@@ -292,7 +292,7 @@ async def test_a_history_of_another_writer_is_read_anew() -> None:
     other = schedule.ScheduleReconciler(
         world.api,
         options=settings.load({"GPUBENCH_IDENTITY": "other"}),
-        figures=exporter.ScheduleFigures(),
+        collector=exporter.ScheduleCollector(),
         clock=world.clock,
     )
     await other.reconcile(KEY)
@@ -303,7 +303,7 @@ async def test_a_history_of_another_writer_is_read_anew() -> None:
 
 def test_a_run_that_has_finished_or_is_gone_wakes_its_schedule() -> None:
     woken: list[queue.Key] = []
-    handler = watch.Handlers(wake=woken.append, figures=exporter.Figures())
+    handler = watch.Handlers(wake=woken.append, series=exporter.BenchmarkSeries())
     labels = {names.LABEL_SCHEDULE: "often"}
     metadata = {"name": at(10), "namespace": "default", "uid": "u", "generation": 1, "labels": labels}
     running = {"metadata": metadata, "status": {"observedGeneration": 1}}

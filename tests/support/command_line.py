@@ -53,10 +53,7 @@ def called(
         _unchanged(),
         _cluster_client_of(environment or {}),
     ):
-        try:
-            code = program.main()
-        except SystemExit as ended:  # argparse's: of wrong arguments, --help and --version
-            code = int(ended.code or 0)
+        code = program.main()
     return Ended(code, _text(out), _text(err))
 
 

@@ -118,7 +118,7 @@ def _against(study: "_Study", row: Mapping[str, str], index: int, base: int) -> 
             days = whatif.payback(purchase, rented=rented, relative_speed=speed).days
         case "break-even-days":
             speed = study.times_as_fast(index, base)
-            days = whatif.break_even_use(study.own(index), rented=study.hour(base), relative_speed=speed).days_per_month
+            days = whatif.break_even_use(study.own(index), rented=study.hour(base), relative_speed=speed).days
         case kind:
             raise ValueError(f"{kind} is no figure")
     assert days is not None

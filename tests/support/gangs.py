@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psutil
 
+import fork_server
 from gpubench import names, records
 from gpubench.plan import assignment as assignments
 from gpubench.records import Log
@@ -20,6 +21,7 @@ from gpubench.records import Log
 #: The one patience of all tests here, many times what anything took: a gang on two busy cores needed 25 s to import
 #: TensorFlow twice. It is only ever used up by a test that fails.
 SECONDS_UP = 300  # a bound, for a machine that does other things beside
+LAUNCHER = (sys.executable, "-m", "gpubench_jobs.launcher")
 
 
 def make_assignment(**changes: object) -> assignments.Assignment:
@@ -48,7 +50,7 @@ def make_assignment(**changes: object) -> assignments.Assignment:
 class Pod:
     """One launcher and the files it writes."""
 
-    process: "subprocess.Popen[bytes]"
+    process: "subprocess.Popen[bytes] | fork_server.Launcher"
     address: str
     folder: Path
     started: float = field(default_factory=time.monotonic)
@@ -128,8 +130,10 @@ def wait_until(holds: Callable[[], bool], *, pods: tuple[Pod, ...] = (), seconds
 class Pods:
     """Starts launchers and leaves none behind."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, server: fork_server.ForkServer | None = None) -> None:
+        """With a server its launchers are forked off it, unless one is to be fresh."""
         self._folder = folder
+        self._server = server
         self._pods: list[Pod] = []
         # Addresses of this test only: 29500 of another's pods on this machine must not be met.
         pid = os.getpid()
@@ -147,8 +151,10 @@ class Pods:
         index: int = 0,
         environment: Mapping[str, str] | None = None,
         cores: int = 1,
-        command: Sequence[str] = (sys.executable, "-m", "gpubench_jobs.launcher"),
+        command: Sequence[str] = LAUNCHER,
+        fresh: bool = False,
     ) -> Pod:
+        """`fresh`: an interpreter of its own, as any other command has; what it imports is the subject then."""
         folder = self._folder / f"pod-{index}"
         folder.mkdir()
         text = assignment if isinstance(assignment, str) else assignment.to_json()
@@ -159,29 +165,42 @@ class Pods:
             names.ENV_POD_IP: self.address(index),
             names.ENV_RENDEZVOUS_HOST: self.address(0),
             names.ENV_TERMINATION_MESSAGE: str(folder / "termination-log"),
-            "GPUBENCH_LIMIT_LINGER": "3",
+            "GPUBENCH_LIMIT_LINGER": "0.5",
+            "GPUBENCH_LIMIT_LAST": "0.1",  # nobody deletes pods here when pod 0 has ended
             "GPUBENCH_LIMIT_KEEP": "60",  # for files on a disk that other tests keep busy, too
             **(environment or {}),
         }
         own = sorted(os.sched_getaffinity(0))
         pinned = {own[(index * cores + n) % len(own)] for n in range(cores)}
+        forking = self._server if command == LAUNCHER and not fresh else None
+        process: subprocess.Popen[bytes] | fork_server.Launcher
         with (folder / "stdout").open("wb") as out, (folder / "stderr").open("wb") as err:
-            process = subprocess.Popen(
-                command,
-                env=variables,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-                preexec_fn=lambda: os.sched_setaffinity(0, pinned),  # noqa: PLW1509  # no threads here
-            )
+            if forking is not None:
+                process = forking.launch(environment=variables, stdout=out, stderr=err, cores=pinned)
+            else:
+                process = subprocess.Popen(
+                    command,
+                    env=variables,
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=err,
+                    preexec_fn=lambda: os.sched_setaffinity(0, pinned),  # noqa: PLW1509  # no threads here
+                )
         pod = Pod(process=process, address=self.address(index), folder=folder)
         self._pods.append(pod)
         return pod
 
     def gang(
-        self, assignment: assignments.Assignment, *, environment: Mapping[str, str] | None = None
+        self,
+        assignment: assignments.Assignment,
+        *,
+        environment: Mapping[str, str] | None = None,
+        fresh: bool = False,
     ) -> tuple[Pod, ...]:
-        return tuple(self.start(assignment, index=index, environment=environment) for index in range(assignment.nodes))
+        return tuple(
+            self.start(assignment, index=index, environment=environment, fresh=fresh)
+            for index in range(assignment.nodes)
+        )
 
     def end(self) -> None:
         for pod in self._pods:

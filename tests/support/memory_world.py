@@ -13,7 +13,7 @@ import studies
 from gpubench import names, records
 from gpubench.records import Machine
 from gpubench_cluster import kube
-from gpubench_operator import exporter, observe, queue, reconcile, settings
+from gpubench_operator import benchmark, exporter, observe, pool, queue, settings
 
 NOW = 1_800_000_000.0
 KEY = queue.benchmark_key("default", "quick")
@@ -71,19 +71,31 @@ class World:
         for index in range(max_nodes):
             labels = {names.LABEL_INSTANCE_TYPE: "large", names.LABEL_ZONE: f"zone-{index}"}
             self.api.put(kube.NODES, {"metadata": {"name": f"node-{index}", "labels": labels}})
-        self.figures = exporter.Figures()
+        self.series = exporter.BenchmarkSeries()
         self.woken: list[queue.Key] = []
         self.start_operator()
 
     def start_operator(self, **environment: str) -> None:
         """A new process: it remembers nothing."""
         options = settings.load({"GPUBENCH_IDENTITY": "test", **environment})
-        self.operator = reconcile.Reconciler(
+        self.operator = benchmark.BenchmarkReconciler(
             self.api,
             options=options,
-            figures=self.figures,
+            series=self.series,
             wake=self.woken.append,
             worker=stored_analysis.AtOnce,
+            clock=self.clock,
+        )
+
+    def pools(self, collector: exporter.PoolCollector, **environment: str) -> pool.PoolReconciler:
+        """The reconciler of pools in the operator's process."""
+        return pool.PoolReconciler(
+            self.api,
+            options=settings.load({"GPUBENCH_IDENTITY": "test", **environment}),
+            plans=self.operator.store.plans,
+            collector=collector,
+            nodes=self.operator._nodes,
+            wake=self.woken.append,
             clock=self.clock,
         )
 

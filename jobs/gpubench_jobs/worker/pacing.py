@@ -15,7 +15,7 @@ _TRUSTED_SHARE = 0.2
 _GROWTH = 8
 _STEPS_MAX = 1_000_000
 #: A step shorter than this gains from being written out several times, see `train.Loop`.
-_SHORT_STEP_SECONDS = 0.02
+_SHORT_STEP_SECONDS = 0.05
 _STEPS_PER_TURN_MAX = 10
 #: What writing out may cost: this share of the measured time, in tracing and compiling.
 _TRACING_SHARE = 1 / 6

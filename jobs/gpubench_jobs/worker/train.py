@@ -107,7 +107,7 @@ class Loop:
 
     The next turn begins when all of the last one has ended, while steps that are written out overlap: the optimizer
     still updates the last layers when the next forward pass begins. With two ranks on a core each that was 4 % of a
-    step of 10 milliseconds, and nothing of one of 50. Tracing takes as many times longer as there are steps in a turn.
+    step of 10 milliseconds, and some 3 % of one of 44. Tracing takes as many times longer as there are steps in a turn.
     """
 
     def __init__(

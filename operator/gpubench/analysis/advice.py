@@ -1,43 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `spec.objective` asks for: which pool, how many workers, at what cost, how sure; or what is missing to say so.
 
-Every measured point of the goal's workload is something that could be had, and so is every worker count that the law of
-its line (`measure.scaling_law`) predicts: the doublings of the smallest measured count that the pool can hold, up to
-twice the largest one. A line that was measured within one node says nothing about the network between nodes, and is not
-predicted beyond that node. Other precisions, data or numbers of epochs are other work: each has advice of its own, as
-nothing is ranked across them. Points that never settled are left out, and those that were not run are advised for their
-price, never for their speed.
-
-Must not happen: advice without the word whether it was measured; a question that could be answered by a few more runs
-without what these would cost.
+Candidates are the measured points of the goal's workload and what `stats.scaling_law` predicts for their lines. Hours
+and costs are lower bounds. Other precisions, data or numbers of epochs are other work: each has advice of its own.
+Must not happen: a predicted gang taken for a measured one, two currencies compared, an unknown price taken for nothing.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Literal, NamedTuple
 
-from gpubench.analysis import advisor, answer, costs, text
-from gpubench.analysis.advisor import Advice, Candidate, Considered, Gang, Line
+from gpubench.analysis import answer, costs, text
 from gpubench.api.benchmark_status import Best, BestShown
 from gpubench.api.goals import Goal, Objective
 from gpubench.api.measuring import Mode
 from gpubench.api.point_result import SOURCES, AmountInterval, Basis, PointResult, PointState
 from gpubench.api.pool import CapacityType
 from gpubench.api.status_sizes import BEST_POOL_MAX
-from gpubench.cost import billing
+from gpubench.cost import billing, price
 from gpubench.cost.billing import CostInterval
-from gpubench.cost.price import Amount, CostError
+from gpubench.cost.price import Amount, CostError, Rate
 from gpubench.plan import expand, pool_prices
 from gpubench.plan.plan import Plan, Point
 from gpubench.scheduler import conditions, stopping
 from gpubench.scheduler.ledger import Ledger, Outcome
 from gpubench.stats import compare, intervals, scaling_law
-from gpubench.stats.scaling_law import Law, Speed, Undetermined
-from gpubench.units import counted, workers_text
-from gpubench.values import Interval
+from gpubench.stats.scaling_law import Law, Reach, Speed, Undetermined
+from gpubench.units import counted, listed, workers_text
+from gpubench.values import Interval, IntervalOf
 
+LOWER_BOUND = "Start-up, evaluation, restarts and slower convergence at large batches come on top."
+#: Of predictions. `stats.scaling_law` says why this one and how far it can be trusted.
+LAW = "the law of a ring all-reduce (Patarasuk and Yuan, 2009)"
+_NAMED = 4
 _NOTES_MAX = 2
-_NOTHING = "nothing was measured; the reason stands with each point."
+_AMOUNT_PLACES = 9
+_AMOUNT_MAX = Decimal(10) ** 12  # what an amount of the API may have
 _CAPACITY = {
     CapacityType.ON_DEMAND: "on demand",
     CapacityType.SPOT: "spot",
@@ -48,6 +47,69 @@ _CAPACITY = {
 _BASIS = {Basis.REPRICED: ", re-priced", Basis.EXTRAPOLATED: ", extrapolated", Basis.IMPORTED: ", imported"}
 
 
+class Line(NamedTuple):
+    """What all points of a scaling law have in common, besides their work."""
+
+    pool: str
+    kind: Literal["weak", "strong"]
+    batch: int  # per worker, or global
+    variant: str | None = None
+
+    @property
+    def setting(self) -> str:
+        """Such as `batch 64`."""
+        batch = f"batch {self.batch}" if self.kind == "weak" else f"global batch {self.batch}"
+        return batch if self.variant is None else f"{batch} with {self.variant}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gang:
+    """So many workers of a pool that could be had: what they cost, and how fast they are, where that is known."""
+
+    line: Line
+    workers: int
+    nodes: Decimal  # that are paid for; a fraction where a gang pays for its slots only
+    nodes_held: int  # that its workers are on, of each of which it pays for the same part
+    rate: Rate | None = None
+    throughput: Interval | None = None  # samples per second
+    reach: Reach | None = None  # of a predicted throughput; None where it was measured
+    remark: str = ""  # such as `spot`, or `re-priced`
+    runs: int | None = None  # the point whose runs it stands on: two gangs on the same runs differ in prices only
+
+    def has_runs_of(self, other: "Gang") -> bool:
+        """Whether both stand on the same measurement: nothing but certain prices tells them apart."""
+        return self.runs is not None and self.runs == other.runs
+
+
+@dataclass(frozen=True, kw_only=True)
+class Considered:
+    """All gangs whose speed is known, and those of which nobody can tell, with a message about each."""
+
+    gangs: tuple[Gang, ...]
+    unknown: tuple[Gang, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """What a gang takes for so many samples."""
+
+    gang: Gang
+    hours: IntervalOf[Decimal]
+    cost: CostInterval | None  # None where its pool has no price
+
+
+@dataclass(frozen=True, kw_only=True)
+class Advice:
+    """What to take, or what is missing: as a message, and as values."""
+
+    message: str
+    chosen: Candidate | None = None
+    sure: bool = False  # that it keeps the limit
+    tied: tuple[Candidate, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
 class _Entry(NamedTuple):
     """A point with its figures."""
 
@@ -56,28 +118,15 @@ class _Entry(NamedTuple):
     result: PointResult
 
 
-class _Known(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class _Work:
     """What a benchmark knows of one kind of work."""
 
+    plan: Plan
+    ledger: Ledger
     entries: Sequence[_Entry]  # its points that have figures
     everything: Sequence[_Entry]  # and those of all other work
     planned: Sequence[Point]  # its points, with figures or without
-
-
-class Advised(NamedTuple):
-    """The advice on one kind of work."""
-
-    message: str  # with the question before it
-    advice: Advice | None  # None where nothing was measured, or prices cannot be compared
-
-
-class _LineKey(NamedTuple):
-    """What the points of a line have in common, besides their work."""
-
-    pool: str
-    kind: Literal["weak", "strong"]
-    batch: int  # per worker, or global
-    variant: str | None
 
 
 def messages(
@@ -89,48 +138,49 @@ def messages(
 
 def advised(
     plan: Plan, ledger: Ledger, results: Sequence[PointResult], objective: Objective | None, goals: Sequence[Goal]
-) -> tuple[Advised, ...]:
-    """The advice on each kind of work that reaches the goal; none without an objective."""
+) -> tuple[Advice, ...]:
+    """The advice on each kind of work that reaches the goal, the question in its message; none without an objective."""
     goal = next((goal for goal in goals if objective is not None and goal.name == objective.goal), None)
     if objective is None or goal is None:
         return ()
-    every = [
-        _Entry(index, point, result) for index, (point, result) in enumerate(zip(plan.points, results, strict=True))
-    ]
+    every = [_Entry(*one) for one in zip(range(len(results)), plan.points, results, strict=True)]
     everything = [one for one in every if one.result.state is PointState.MEASURED and one.result.throughput is not None]
     found = [one for one in everything if one.result.workload == goal.workload]
-    works = list(dict.fromkeys(answer.work(one.result) for one in found))
-    if not works:
-        return (Advised(f"{_asked(objective, goal, goal.workload)} {_NOTHING}", None),)
-    knowns = (
-        _Known(
+    if not found:
+        nothing = "nothing was measured; the reason stands with each point."
+        return (Advice(message=f"{_asked(objective, goal, goal.workload)} {nothing}"),)
+    works = (
+        _Work(
+            plan=plan,
+            ledger=ledger,
             entries=[one for one in found if answer.work(one.result) == work],
             everything=everything,
             planned=[one.point for one in every if answer.work(one.result) == work],
         )
-        for work in works
+        for work in dict.fromkeys(answer.work(one.result) for one in found)
     )
-    return tuple(_of_work(plan, ledger, known, objective, goal) for known in knowns)
+    return tuple(_of_work(work, objective, goal) for work in works)
 
 
-def _of_work(plan: Plan, ledger: Ledger, known: _Known, objective: Objective, goal: Goal) -> Advised:
-    entries = known.entries
-    head = _asked(objective, goal, answer.work_text(entries[0].result))
+def _of_work(work: _Work, objective: Objective, goal: Goal) -> Advice:
+    head = _asked(objective, goal, answer.work_text(work.entries[0].result))
+    by_cost = objective.minimize == "Cost"
     try:
-        gangs, laws = _gangs(plan, known, objective)
-        found = advisor.considered(gangs, {_line(key): law for key, law in laws.items()})
-        advice = _advice(plan, found, objective, goal)
+        found = _considered(work, by_cost=by_cost)
+        if by_cost:
+            hours = None if objective.max_hours is None else Decimal(repr(objective.max_hours)).normalize()
+            advice = cheapest_by(found, samples=goal.samples, hours=hours)
+        else:
+            advice = fastest_within(found, samples=goal.samples, budget=_budget(work.plan, objective))
     except CostError as error:
-        return Advised(f"{head} {error}; give spec.currency and exchangeRates.", None)
+        return Advice(message=f"{head} {error}; give spec.currency and exchangeRates.")
     further: Iterable[str] = ()
-    if advice.chosen is None:  # what measuring the first of the gangs would cost that nobody can judge
-        unjudged = [gang for gang in gangs if all(option.gang is not gang for option in found.options)]
-        if unjudged:
-            cost = _cost(plan, ledger, entries, unjudged[:1], runs=_runs(plan))
-            further = [f"{_runs(plan)} runs of {_short(unjudged[0])} would cost {cost}."]
-    else:
-        further = _surer(plan, ledger, entries, advice, chosen=advice.chosen, by_cost=objective.minimize == "Cost")
-    return Advised(" ".join([head, advice.message, *_notes(advice, found), *further]), advice)
+    if advice.chosen is not None:
+        further = _surer(work, advice, advice.chosen, by_cost=by_cost)
+    elif found.unknown:  # what measuring the first of them would cost
+        runs, gang = _runs(work.plan), found.unknown[0]
+        further = [f"{runs} runs of {_short(gang)} would cost {_cost_of_runs(work, [gang], runs=runs)}."]
+    return replace(advice, message=" ".join([head, advice.message, *_notes(advice, found), *further]))
 
 
 def _asked(objective: Objective, goal: Goal, work: str) -> str:
@@ -139,175 +189,384 @@ def _asked(objective: Objective, goal: Goal, work: str) -> str:
     return f"Objective {goal.name} ({least} of {goal.samples:,} samples of {work}):"
 
 
-def _gangs(plan: Plan, known: _Known, objective: Objective) -> tuple[list[Gang], dict[_LineKey, Law | Undetermined]]:
-    """What there is to choose from, and the laws of the lines."""
-    # What was not run wins no comparison of speed.
-    run = [one for one in known.entries if one.point.basis in SOURCES]
-    taken = known.entries if objective.minimize == "Cost" else run
-    laws = _laws(run, known.everything)
-    return [
-        *(_measured(plan, one) for one in taken),
-        *(gang for key in laws for gang in _predicted(plan, run, key, law=laws[key], planned=known.planned)),
-    ], laws
-
-
-def _advice(plan: Plan, found: Considered, objective: Objective, goal: Goal) -> Advice:
-    if objective.minimize == "Cost":
-        hours = None if objective.max_hours is None else Decimal(repr(objective.max_hours)).normalize()
-        return advisor.cheapest_by(found, samples=goal.samples, hours=hours)
-    budget = None
-    if objective.max_cost is not None:
-        assert plan.currency is not None  # a rule of the spec
-        budget = Amount(value=Decimal(objective.max_cost), currency=plan.currency)
-    return advisor.fastest_within(found, samples=goal.samples, budget=budget)
+def _budget(plan: Plan, objective: Objective) -> Amount | None:
+    if objective.max_cost is None:
+        return None
+    assert plan.currency is not None  # a rule of the spec
+    return Amount(value=Decimal(objective.max_cost), currency=plan.currency)
 
 
 # --- what there is to choose from -------------------------------------------------------------------------------------
 
 
-def _measured(plan: Plan, one: _Entry) -> Gang:
-    assert one.result.throughput is not None
-    source = expand.source_of(plan, one.point) if one.point.basis is Basis.REPRICED else one.number
+def _considered(work: _Work, *, by_cost: bool) -> Considered:
+    own = answer.work(work.entries[0].result)
+    lines: dict[tuple[Line, tuple[object, ...]], list[_Entry]] = {}
+    for one in work.everything:
+        for line in _lines(one.point) if one.point.basis in SOURCES else ():
+            lines.setdefault((line, answer.work(one.result)), []).append(one)
+    laws: dict[Line, Law | Undetermined] = {}
+    measured: list[Gang] = []
+    predicted: list[Gang] = []
+    for (line, of_work), on_line in lines.items():
+        if of_work == own:
+            # All other lines of its pool may tell of scatter.
+            siblings = [
+                _speeds(others)
+                for key, others in lines.items()
+                if key[0].pool == line.pool and key != (line, own) and _in_one_environment(others)
+            ]
+            laws[line] = _law(on_line, siblings=siblings)
+            predicted += _predicted(work, line, on_line, is_law=isinstance(laws[line], Law))
+    # What was not run wins no comparison of speed.
+    for one in work.entries:
+        if by_cost or one.point.basis in SOURCES:
+            runs = expand.source_of(work.plan, one.point) if one.point.basis is Basis.REPRICED else one.number
+            line = _lines(one.point)[0]
+            measured.append(_gang(work.plan, line, one.point, throughput=one.result.throughput, runs=runs))
+    return considered([*measured, *predicted], laws)
+
+
+def considered(gangs: Sequence[Gang], laws: dict[Line, Law | Undetermined]) -> Considered:
+    """Every gang that was measured or can be predicted."""
+    found, unknown, notes = [], [], []
+    for gang in gangs:
+        law = laws.get(gang.line)
+        if gang.throughput is not None:
+            found.append(gang)
+        elif isinstance(law, Law):
+            predicted = law.at(gang.workers)
+            found.append(replace(gang, throughput=predicted.throughput, reach=predicted.reach))
+        else:
+            reason = "nothing of its line was measured" if law is None else law.reason
+            unknown.append(gang)
+            notes.append(f"{_named(gang)} cannot be judged: {reason}.")
+    return Considered(gangs=tuple(found), unknown=tuple(unknown), notes=tuple(notes))
+
+
+def _gang(plan: Plan, line: Line, point: Point, *, throughput: Interval | None = None, runs: int | None = None) -> Gang:
+    capacity = _CAPACITY[plan.pool(line.pool).spec.capacity_type]
     return Gang(
-        line=_line(_keys(one.point)[0]),
-        workers=one.point.key.workers,
-        nodes=plan.paid_nodes(one.point),
-        nodes_held=one.point.nodes,
-        rate=pool_prices.planned_rate(plan, one.point.key.pool),
-        measured=one.result.throughput,
-        remark=_remark(plan, one.point),
-        runs=source,
+        line=line,
+        workers=point.key.workers,
+        nodes=plan.paid_nodes(point),
+        nodes_held=point.nodes,
+        rate=pool_prices.planned_rate(plan, line.pool),
+        throughput=throughput,
+        remark=f"{capacity}{_BASIS.get(point.basis, '')}",
+        runs=runs,
     )
 
 
-def _predicted(
-    plan: Plan, entries: Sequence[_Entry], key: _LineKey, *, law: Law | Undetermined, planned: Sequence[Point]
-) -> Iterator[Gang]:
-    """Worker counts of a line that nobody has tried and that could be had.
+def _predicted(work: _Work, line: Line, on_line: Sequence[_Entry], *, is_law: bool) -> Iterator[Gang]:
+    """Doublings of the smallest measured count that the pool can hold and nobody has tried, up to twice the largest.
 
-    One that was tried and has no figure did not fit, or never settled: no law knows better.
+    One that was tried and has no figure did not fit, or never settled: no law knows better. A line that was measured
+    within one node says nothing about the network between nodes, and is not predicted beyond that node.
     """
-    of_line = _on(entries, key)
-    counts = {one.point.key.workers for one in of_line}
-    tried = {point.key.workers for point in planned if key in _keys(point)}
-    base = min(of_line, key=lambda one: one.point.key.workers).point
-    spec = plan.pool(key.pool).spec
-    several = [one.point.key.workers_per_node for one in of_line if one.point.nodes > 1]
+    counts = {one.point.key.workers for one in on_line}
+    tried = {point.key.workers for point in work.planned if line in _lines(point)}
+    base = min(on_line, key=lambda one: one.point.key.workers).point
+    spec = work.plan.pool(line.pool).spec
+    several = [one.point.key.workers_per_node for one in on_line if one.point.nodes > 1]
     per_node = several[0] if several else spec.slots_per_node
     workers = min(counts)
     while (workers := 2 * workers) <= scaling_law.REACH * max(counts):
-        beyond_its_node = workers > per_node and not several and isinstance(law, Law)
+        beyond_its_node = workers > per_node and not several and is_law
         if workers in tried or beyond_its_node:
             continue
-        batch, rest = (key.batch, 0) if key.kind == "weak" else divmod(key.batch, workers)
+        batch, rest = (line.batch, 0) if line.kind == "weak" else divmod(line.batch, workers)
         divided = bool(batch) and not rest
-        place = expand.not_placed(
-            key.pool, spec, workers=workers, workers_per_node=per_node, batch=key.batch, divided=divided
+        refused = expand.not_placed(
+            line.pool, spec, workers=workers, workers_per_node=per_node, batch=line.batch, divided=divided
         )
-        if place is None:
-            point = _of_workers(base, workers, per_node=per_node, batch=batch)
-            yield Gang(
-                line=_line(key),
-                workers=workers,
-                nodes=plan.paid_nodes(point),
-                nodes_held=point.nodes,
-                rate=pool_prices.planned_rate(plan, key.pool),
-                remark=_remark(plan, point),
-            )
+        if refused is None:
+            changes = {
+                "workers": workers,
+                "workers_per_node": min(workers, per_node),
+                "batch_per_worker": batch,
+                "global_batch": batch * workers,
+            }
+            key = base.key.model_copy(update=changes)
+            yield _gang(work.plan, line, base.model_copy(update={"key": key}))
 
 
-def _of_workers(point: Point, workers: int, *, per_node: int, batch: int) -> Point:
-    """The point with another number of workers."""
-    changes = {
-        "workers": workers,
-        "workers_per_node": min(workers, per_node),
-        "batch_per_worker": batch,
-        "global_batch": batch * workers,
-    }
-    return point.model_copy(update={"key": point.key.model_copy(update=changes)})
-
-
-def _remark(plan: Plan, point: Point) -> str:
-    """How its nodes are rented, and whether its figures are another point's."""
-    return f"{_CAPACITY[plan.pool(point.key.pool).spec.capacity_type]}{_BASIS.get(point.basis, '')}"
-
-
-# --- lines and their laws ---------------------------------------------------------------------------------------------
-
-
-def _laws(entries: Sequence[_Entry], everything: Sequence[_Entry]) -> dict[_LineKey, Law | Undetermined]:
-    """The law of each line of these points. All other lines of its pool may tell it of scatter."""
-    keys = list(dict.fromkeys(key for one in entries for key in _keys(one.point)))
-    others = _lines(everything)
-    return {
-        key: _law(
-            _on(entries, key),
-            siblings=[
-                _speeds(line)
-                for (other, work), line in others.items()
-                if other.pool == key.pool and (other, work) != (key, answer.work(entries[0].result)) and _is_one(line)
-            ],
-        )
-        for key in keys
-    }
-
-
-def _lines(everything: Sequence[_Entry]) -> dict[tuple[_LineKey, tuple[object, ...]], list[_Entry]]:
-    """All lines of a benchmark, by their key and their work."""
-    found: dict[tuple[_LineKey, tuple[object, ...]], list[_Entry]] = {}
-    for one in everything:
-        for key in _keys(one.point) if one.point.basis in SOURCES else ():
-            found.setdefault((key, answer.work(one.result)), []).append(one)
-    return found
-
-
-def _is_one(line: Sequence[_Entry]) -> bool:
-    """Whether all points of a line ran in one environment."""
-    return len({one.result.environment for one in line}) == 1
-
-
-def _law(of_line: Sequence[_Entry], *, siblings: Sequence[Sequence[Speed]]) -> Law | Undetermined:
-    if not _is_one(of_line):
-        return Undetermined(
-            reason="its points ran in different environments, and no law holds across them: pin the image by digest, "
-            "or restrict the pool to equal nodes"
-        )
-    return scaling_law.fit(_speeds(of_line), siblings=siblings)
-
-
-def _speeds(of_line: Sequence[_Entry]) -> list[Speed]:
-    """One of each worker count: of two shapes the one on the fewest nodes, as for efficiency."""
-    found: dict[int, _Entry] = {}
-    for one in sorted(of_line, key=lambda one: one.point.nodes):
-        found.setdefault(one.point.key.workers, one)
-    return [
-        Speed(workers=workers, throughput=one.result.throughput.mean)
-        for workers, one in sorted(found.items())
-        if one.result.throughput is not None
-    ]
-
-
-def _on(entries: Sequence[_Entry], key: _LineKey) -> list[_Entry]:
-    """The points of a line."""
-    return [one for one in entries if key in _keys(one.point)]
-
-
-def _keys(point: Point) -> list[_LineKey]:
+def _lines(point: Point) -> list[Line]:
     """The lines that a point lies on, the weak one first."""
     key = point.key
     variant = key.variant.name if key.variant is not None else None
-    batches = {"weak": key.batch_per_worker, "strong": key.global_batch}
     kinds: tuple[Literal["weak", "strong"], ...] = ("weak", "strong")
+    batches = {"weak": key.batch_per_worker, "strong": key.global_batch}
     return [
-        _LineKey(key.pool, kind, batch, variant)
+        Line(key.pool, kind, batch, variant)
         for kind in kinds
         if kind in point.lines and (batch := batches[kind]) is not None
     ]
 
 
-def _line(key: _LineKey) -> Line:
-    batch = f"batch {key.batch}" if key.kind == "weak" else f"global batch {key.batch}"
-    return Line(key.pool, batch if key.variant is None else f"{batch} with {key.variant}")
+def _in_one_environment(on_line: Sequence[_Entry]) -> bool:
+    return len({one.result.environment for one in on_line}) == 1
+
+
+def _law(on_line: Sequence[_Entry], *, siblings: Sequence[Sequence[Speed]]) -> Law | Undetermined:
+    if not _in_one_environment(on_line):
+        return Undetermined(
+            reason="its points ran in different environments, and no law holds across them: pin the image by digest, "
+            "or restrict the pool to equal nodes"
+        )
+    return scaling_law.fit(_speeds(on_line), siblings=siblings)
+
+
+def _speeds(on_line: Sequence[_Entry]) -> list[Speed]:
+    """One of each worker count: of two shapes the one on the fewest nodes, as for efficiency."""
+    found: dict[int, Interval] = {}
+    for one in sorted(on_line, key=lambda one: one.point.nodes):
+        if one.result.throughput is not None:
+            found.setdefault(one.point.key.workers, one.result.throughput)
+    return [Speed(workers=workers, throughput=rate.mean) for workers, rate in sorted(found.items())]
+
+
+# --- choosing ---------------------------------------------------------------------------------------------------------
+
+
+def cheapest_by(found: Considered, *, samples: int, hours: Decimal | None) -> Advice:
+    """The cheapest gang that trains so many samples within so many hours; None: however long it takes."""
+    if hours is not None:
+        price.positive(hours, what="a deadline in hours", remedy="give the hours that there are")
+    limit = "" if hours is None else f"within {_number(hours)} hour{'' if hours == 1 else 's'}"
+    question = _Question(by_cost=True, limit=hours, limit_text=limit)
+    candidates = _candidates(found.gangs, samples)
+    if rates := [one.gang.rate for one in candidates if one.gang.rate is not None]:
+        price.common_currency(*rates)
+    if hours is not None and not any(question.keeps(one) for one in candidates):
+        return Advice(message=_too_slow(candidates, samples=samples, hours=hours, limit=limit), notes=found.notes)
+    priced = [one for one in candidates if one.cost is not None]
+    notes = (*found.notes, *_unpriced(candidates))
+    if any(question.keeps(one) for one in priced):
+        return _advice(priced, question, notes=notes)
+    message = f"What is fast enough to end {limit} has no price: give its pool a price or an ownership."
+    if not limit:
+        message = "Nothing that was measured has a price: give a pool a price or an ownership."
+    return Advice(message=message if candidates else _NOTHING, notes=notes)
+
+
+def fastest_within(found: Considered, *, samples: int, budget: Amount | None) -> Advice:
+    """The fastest gang that trains so many samples for so much money; None: whatever it costs."""
+    candidates = _candidates(found.gangs, samples)
+    if budget is None:
+        if not candidates:
+            return Advice(message=_NOTHING, notes=found.notes)
+        return _advice(candidates, _Question(by_cost=False), notes=found.notes)
+    price.positive(budget.value, what="a budget", remedy="give what may be spent")
+    price.common_currency(budget, *(one.gang.rate for one in candidates if one.gang.rate is not None))
+    limit = f"for {budget.currency} {_number(budget.value)}"
+    question = _Question(by_cost=False, limit=budget.value, limit_text=limit)
+    priced = [one for one in candidates if one.cost is not None]
+    notes = (*found.notes, *_unpriced(candidates))
+    if not any(question.keeps(one) for one in priced):
+        return Advice(message=_too_dear(priced, samples=samples, limit=limit), notes=notes)
+    return _advice(priced, question, notes=notes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Question:
+    """The least cost or the least time; of the other one, where there is a limit, no more than that."""
+
+    by_cost: bool
+    limit: Decimal | None = None
+    limit_text: str = ""  # such as `within 6 hours`
+
+    def ranked(self, one: Candidate) -> IntervalOf[Decimal]:
+        return _cost(one) if self.by_cost else one.hours
+
+    def limited(self, one: Candidate) -> IntervalOf[Decimal]:
+        return one.hours if self.by_cost else _cost(one)
+
+    def keeps(self, one: Candidate) -> bool:
+        """Whether it keeps the limit on average."""
+        return self.limit is None or self.limited(one).mean <= self.limit
+
+    def is_sure(self, one: Candidate) -> bool:
+        """Whether all of the interval keeps the limit; without one nobody knows, nor far beyond what was measured."""
+        if one.gang.reach is Reach.FAR:
+            return False
+        if self.limit is None:
+            return True
+        high = self.limited(one).high
+        return high is not None and high <= self.limit
+
+    def order(self, one: Candidate) -> tuple[Decimal, Decimal, int, str, str]:
+        """Of equals the one that takes less of the other, then the smaller one."""
+        other = self.limited(one).mean if self.by_cost or self.limit is not None else Decimal(0)
+        return self.ranked(one).mean, other, one.gang.workers, one.gang.line.pool, one.gang.line.setting
+
+
+def _candidates(gangs: Sequence[Gang], samples: int) -> list[Candidate]:
+    price.positive(samples, what="the number of samples", remedy="count at least one")
+    found = []
+    for gang in gangs:
+        assert gang.throughput is not None  # others are not considered
+        hours = billing.hours_to_samples_interval(samples, throughput=gang.throughput).each(Decimal)
+        cost = None
+        if gang.rate is not None:
+            cost = billing.cost_of_samples_interval(
+                gang.rate, nodes=gang.nodes, throughput=gang.throughput, samples=Decimal(samples)
+            )
+        found.append(Candidate(gang=gang, hours=hours, cost=cost))
+    return found
+
+
+def _cost(candidate: Candidate) -> CostInterval:
+    assert candidate.cost is not None  # only those with a price are asked
+    return candidate.cost
+
+
+def _advice(candidates: Sequence[Candidate], question: _Question, *, notes: tuple[str, ...]) -> Advice:
+    """There is at least one candidate that keeps the limit on average."""
+    keeping = sorted((one for one in candidates if question.keeps(one)), key=question.order)
+    sure = [one for one in keeping if question.is_sure(one)]
+    best, *others = sure or keeping
+    tied = tuple(one for one in others if _may_be_as_good(best, one, question))
+    asked = f"{'Cheapest' if question.by_cost else 'Fastest'} {question.limit_text}".rstrip()
+    parts = [
+        f"{asked}: {_named(best.gang)}, {_hours_text(best)} and {_cost_text(best)}.",
+        *([f"A tie with {_listed(tied)}, for their intervals overlap."] if tied else []),
+        *_next(best, [one for one in others if one not in tied], question),
+        *_how_sure(best, question, sure=bool(sure)),
+        *_untested(best, others, question),
+        *_better(best, keeping[0], question),
+        *_alone(candidates, keeping),
+    ]
+    if any(one.gang.reach is not None for one in (best, *tied)):
+        predicted = f"What was not measured is predicted by {LAW}, with a 95 % interval for its next run"
+        parts.append(f"{predicted}: measure it before you rely on it.")
+    return Advice(message=" ".join([*parts, LOWER_BOUND]), chosen=best, sure=bool(sure), tied=tied, notes=notes)
+
+
+def _may_be_as_good(best: Candidate, other: Candidate, question: _Question) -> bool:
+    """Whether the other one may be as good; not known without intervals."""
+    one, two = question.ranked(best), question.ranked(other)
+    if one == two:
+        return True
+    if best.gang.has_runs_of(other.gang):
+        return one.mean == two.mean
+    return one.high is not None and two.low is not None and two.low <= one.high
+
+
+# --- words ------------------------------------------------------------------------------------------------------------
+
+_MEASURE_ONE = f"measure {workers_text(1)} of a pool at least."
+_NOTHING = f"Nothing was measured: {_MEASURE_ONE}"
+
+
+def _next(best: Candidate, others: Sequence[Candidate], question: _Question) -> list[str]:
+    """By how much the best one beats the next that is no tie: on average, and by the ends that are nearest."""
+    if not others:
+        return []
+    following = others[0]
+    one, two = question.ranked(best), question.ranked(following)
+    figure = _cost_text(following) if question.by_cost else _hours_text(following)
+    takes = f"The next, {_named(following.gang)}, {'costs' if question.by_cost else 'takes'}"
+    if one.mean <= 0:
+        return [f"{takes} {figure}."]
+    more = f"{takes} {_percent(two.mean / one.mean)} more"
+    if best.gang.has_runs_of(following.gang) or one.high is None or two.low is None:
+        return [f"{more}, {figure}."]
+    return [f"{more}, at least {_percent(two.low / one.high)} by the near ends of both intervals: {figure}."]
+
+
+def _percent(ratio: Decimal) -> str:
+    return text.percent(Interval(mean=float(ratio - 1)))
+
+
+def _how_sure(best: Candidate, question: _Question, *, sure: bool) -> list[str]:
+    if sure:
+        return ["All of its 95 % interval keeps that limit."] if question.limit is not None else []
+    doubt = "That is not sure:" if question.limit is None else "Whether it keeps that limit is not sure:"
+    if best.gang.reach is Reach.FAR:
+        return [f"{doubt} so far beyond what was measured nothing is."]
+    if question.limited(best).high is None:
+        return [f"{doubt} its interval has no upper end; repeat it 3 times at least."]
+    return [f"{doubt} its interval reaches beyond it, and no other gang is sure to keep it."]
+
+
+def _untested(best: Candidate, others: Sequence[Candidate], question: _Question) -> list[str]:
+    unlike = [one for one in others if not best.gang.has_runs_of(one.gang)]
+    if unlike and (question.ranked(best).high is None or any(question.ranked(one).low is None for one in unlike)):
+        return ["Without intervals for all of them nothing says that this is more than chance."]
+    return []
+
+
+def _better(best: Candidate, first: Candidate, question: _Question) -> list[str]:
+    if first is best:
+        return []
+    better = f"{_named(first.gang)} would be {'cheaper' if question.by_cost else 'faster'}"
+    but = "lies far beyond what was measured" if question.limit is None else "may not keep the limit"
+    return [f"{better}, {_hours_text(first)} and {_cost_text(first)}, but {but}."]
+
+
+def _alone(candidates: Sequence[Candidate], keeping: Sequence[Candidate]) -> list[str]:
+    if len(candidates) == 1:
+        return ["There is no other gang to compare it with."]
+    return ["No other gang keeps that limit."] if len(keeping) == 1 else []
+
+
+def _too_slow(candidates: Sequence[Candidate], *, samples: int, hours: Decimal, limit: str) -> str:
+    wanted = samples / (hours * billing.SECONDS_PER_HOUR)
+    needed = f"{samples:,} samples {limit} need {text.bounded(IntervalOf(mean=wanted))} samples/s"
+    if not candidates:
+        return f"{needed}, and nothing was measured: {_MEASURE_ONE}"
+    fastest = min(candidates, key=lambda one: (one.hours.mean, one.gang.workers))
+    speed = text.bounded(fastest.gang.throughput)
+    return f"{needed}, and the fastest gang, {_named(fastest.gang)}, does {speed}: it takes {_hours_text(fastest)}."
+
+
+def _too_dear(priced: Sequence[Candidate], *, samples: int, limit: str) -> str:
+    wanted = f"{samples:,} samples cannot be trained {limit}"
+    if not priced:
+        nothing = "as far as anybody knows, for nothing measured has a price"
+        return f"{wanted} {nothing}: give a pool a price or an ownership."
+    cheapest = min(priced, key=lambda one: (_cost(one).mean, one.gang.workers))
+    return f"{wanted}: the cheapest gang, {_named(cheapest.gang)}, needs {_cost_text(cheapest)}."
+
+
+def _unpriced(candidates: Sequence[Candidate]) -> list[str]:
+    without = [one for one in candidates if one.cost is None]
+    return [f"{_listed(without)}: no price, and therefore not compared by cost."] if without else []
+
+
+def _listed(candidates: Sequence[Candidate]) -> str:
+    names = [_named(one.gang) for one in candidates[:_NAMED]]
+    return listed([*names, f"{len(candidates) - _NAMED} more"] if len(candidates) > _NAMED else names)
+
+
+def _named(gang: Gang) -> str:
+    remark = f" ({gang.remark})" if gang.remark else ""
+    mark = "" if gang.reach is None else f" (not measured: {gang.reach.value})"
+    return f"{workers_text(gang.workers)} at {gang.line.setting} on {gang.line.pool}{remark}{mark}"
+
+
+def _short(gang: Gang) -> str:
+    return f"{workers_text(gang.workers)} on {gang.line.pool}"
+
+
+def _hours_text(candidate: Candidate) -> str:
+    return f"{text.bounded(candidate.hours.each(float))} hours"
+
+
+def _cost_text(candidate: Candidate) -> str:
+    cost = candidate.cost
+    if cost is None:
+        return "at a price that nobody knows"
+    if cost.mean >= _AMOUNT_MAX:
+        return f"more than {cost.currency} {_number(_AMOUNT_MAX - 1)}"
+    high = cost.high if cost.high is not None and cost.high < _AMOUNT_MAX else None
+    shown = cost.model_copy(update={"high": high}).each(lambda value: price.rounded(value, digits=_AMOUNT_PLACES))
+    return f"{cost.currency} {text.bounded(shown)}"
+
+
+def _number(value: Decimal) -> str:
+    return f"{value:,f}"
 
 
 # --- what is missing --------------------------------------------------------------------------------------------------
@@ -322,128 +581,107 @@ def _notes(advice: Advice, found: Considered) -> Iterator[str]:
         yield f"So it is with {more} more."
 
 
-def _surer(
-    plan: Plan, ledger: Ledger, entries: Sequence[_Entry], advice: Advice, *, chosen: Candidate, by_cost: bool
-) -> Iterator[str]:
+def _surer(work: _Work, advice: Advice, chosen: Candidate, *, by_cost: bool) -> Iterator[str]:
     """Which runs would make the answer surer, and what they would cost at the length of those that were made."""
-    gang, option = chosen.option.gang, chosen.option
-    if option.reach is not None or option.throughput.low is None:
-        runs = _runs(plan)
-        yield f"{runs} runs of it would cost {_cost(plan, ledger, entries, [gang], runs=runs)}."
+    gang = chosen.gang
+    if gang.reach is not None or gang.throughput is None or gang.throughput.low is None:
+        runs = _runs(work.plan)
+        yield f"{runs} runs of it would cost {_cost_of_runs(work, [gang], runs=runs)}."
         return
-    rival = next((one for one in advice.tied if one.option.reach is None and one.option.gang.runs != gang.runs), None)
-    if rival is None:
-        return
-    more = _more_repeats(plan, entries, gang, rival.option.gang, by_cost=by_cost)
-    if more is not None:
-        cost = _cost(plan, ledger, entries, [gang, rival.option.gang], runs=more)
-        each = counted(more, "more repeat")
-        pair = f"{_short(gang)} from {_short(rival.option.gang)}"
-        yield f"About {each} of both would probably tell {pair}, for {cost}."
+    rivals = (one.gang for one in advice.tied)
+    rival = next((one for one in rivals if one.reach is None and one.runs != gang.runs), None)
+    more = None if rival is None else _more_repeats(work, gang, rival, by_cost=by_cost)
+    if rival is not None and more is not None:
+        cost = _cost_of_runs(work, [gang, rival], runs=more)
+        both = f"About {counted(more, 'more repeat')} of both would probably tell"
+        yield f"{both} {_short(gang)} from {_short(rival)}, for {cost}."
 
 
 def _runs(plan: Plan) -> int:
-    """As many as the benchmark makes of a point, and enough for an interval."""
     return max(intervals.REPEATS_FOR_INTERVAL, *(len(one) for one in plan.repeats_of_points()))
 
 
-def _more_repeats(plan: Plan, entries: Sequence[_Entry], one: Gang, other: Gang, *, by_cost: bool) -> int | None:
+def _more_repeats(work: _Work, one: Gang, other: Gang, *, by_cost: bool) -> int | None:
     """How many would tell their speeds apart, or their costs, which are certain multiples of one over the speed."""
-    confidence = stopping.confidence_of_plan(plan)
+    confidence = stopping.confidence_of_plan(work.plan)
     samples = []
     for gang in (one, other):
-        values = next((entry.result.values for entry in entries if entry.number == gang.runs), ())
-        per_hour = _per_hour(gang) if by_cost else 1.0
-        if len(values) < intervals.REPEATS_FOR_INTERVAL or per_hour is None:
+        values = next((entry.result.values for entry in work.entries if entry.number == gang.runs), ())
+        per_hour = 1.0  # speed over what an hour of the gang costs is samples for money
+        if by_cost:
+            per_hour = 0.0 if gang.rate is None else float(gang.rate.per_node_hour * gang.nodes)
+        if len(values) < intervals.REPEATS_FOR_INTERVAL or not per_hour:
             return None
         samples.append(compare.of_values([value / per_hour for value in values], confidence=confidence))
     return compare.more_repeats(samples[0], samples[1])
 
 
-def _per_hour(gang: Gang) -> float | None:
-    """What an hour of the gang costs: speed over it is samples for money. None of what costs nothing."""
-    found = None if gang.rate is None else float(gang.rate.per_node_hour * gang.nodes)
-    return found or None
-
-
-def _cost(plan: Plan, ledger: Ledger, entries: Sequence[_Entry], gangs: Sequence[Gang], *, runs: int) -> str:
+def _cost_of_runs(work: _Work, gangs: Sequence[Gang], *, runs: int) -> str:
     """What so many runs of each would be billed: `about USD 0.31`, or why that is not known."""
     totals: dict[str, Decimal] = {}
-    begun = _pools_begun(plan, ledger)
+    of_trials = costs.points_of_trials(work.plan)
+    held = (one.trial for one in work.ledger.records if one.node_seconds and one.trial in of_trials)
+    begun = {of_trials[trial].key.pool for trial in held}  # their setup has been paid
     for gang in gangs:
-        seconds = _run_seconds(plan, ledger, entries, gang)
-        terms = pool_prices.planned_terms(plan, gang.line.pool)
+        pool = gang.line.pool
+        seconds, terms = _run_seconds(work, gang), pool_prices.planned_terms(work.plan, pool)
         if terms is None:
-            return f"nobody knows what, for {gang.line.pool} has no price"
+            return f"nobody knows what, for {pool} has no price"
         if seconds is None:
             return "nobody knows what, for it was not recorded how long such runs take"
         lives = [Decimal(f"{seconds:.3f}")] * gang.nodes_held
         bill = billing.attempt_bill(terms, node_seconds=lives, share=gang.nodes / gang.nodes_held).total
-        setup = terms.setup.value if terms.setup is not None and gang.line.pool not in begun else Decimal(0)
-        begun.add(gang.line.pool)
+        setup = terms.setup.value if terms.setup is not None and pool not in begun else Decimal(0)
+        begun.add(pool)
         totals[bill.currency] = totals.get(bill.currency, Decimal(0)) + bill.value * runs + setup
     amounts = [costs.amounts(CostInterval(mean=value, currency=currency)) for currency, value in totals.items()]
     return "about " + " and ".join("more than anybody pays" if one is None else text.money(one) for one in amounts)
 
 
-def _pools_begun(plan: Plan, ledger: Ledger) -> set[str]:
-    """The pools on which an attempt has held a node: their setup has been paid."""
-    pools = {trial.id: plan.points[trial.point].key.pool for trial in plan.trials}
-    return {pools[record.trial] for record in ledger.records if record.node_seconds and record.trial in pools}
-
-
-def _run_seconds(plan: Plan, ledger: Ledger, entries: Sequence[_Entry], gang: Gang) -> Decimal | None:
+def _run_seconds(work: _Work, gang: Gang) -> Decimal | None:
     """How long the runs nearest to a gang held their nodes; else warm-up and measured time, which are less."""
-    by_index = {one.number: one.point for one in entries}
-    trials = {trial.id: by_index[trial.point] for trial in plan.trials if trial.point in by_index}
+    by_index = {one.number: one.point for one in work.entries}
+    points = {trial.id: by_index[trial.point] for trial in work.plan.trials if trial.point in by_index}
     held = [
-        (abs(trials[record.trial].key.workers - gang.workers), record.node_seconds / trials[record.trial].nodes)
-        for record in ledger.records
-        if record.outcome is Outcome.SUCCEEDED and record.node_seconds and record.trial in trials
-        if trials[record.trial].key.pool == gang.line.pool
+        (abs(points[record.trial].key.workers - gang.workers), record.node_seconds / points[record.trial].nodes)
+        for record in work.ledger.records
+        if record.outcome is Outcome.SUCCEEDED and record.node_seconds and record.trial in points
+        if points[record.trial].key.pool == gang.line.pool
     ]
     if held:
         nearest = min(distance for distance, _ in held)
-        seconds = [one for distance, one in held if distance == nearest]
-        return Decimal(intervals.mean(seconds))
-    return Decimal(plan.timing.warm_up + plan.timing.duration) if plan.mode is Mode.THROUGHPUT else None
-
-
-def _short(gang: Gang) -> str:
-    return f"{workers_text(gang.workers)} on {gang.line.pool}"
+        return Decimal(intervals.mean([seconds for distance, seconds in held if distance == nearest]))
+    timing = work.plan.timing
+    return Decimal(timing.warm_up + timing.duration) if work.plan.mode is Mode.THROUGHPUT else None
 
 
 # --- what `kubectl get` shows of the advice ---------------------------------------------------------------------------
-#
-# Must not happen: a column that names a winner whose interval overlaps another's, or a gang that nobody has measured,
-# without a word of it.
 
 
-def best(found: Sequence[Advised]) -> Best | None:
-    """The gang that was advised; None where none was, and of several kinds of work, which are not ranked."""
-    if len(found) != 1 or found[0].advice is None or found[0].advice.chosen is None:
+def best(found: Sequence[Advice]) -> Best | None:
+    """The gang that was advised; None where none was, and of several kinds of work, which are not ranked.
+
+    Its pool is shown with what must be known: that it is a tie, predicted, or not sure.
+    """
+    if len(found) != 1 or found[0].chosen is None:
         return None
-    advice, chosen = found[0].advice, found[0].advice.chosen
-    gang, cost = chosen.option.gang, chosen.cost and costs.amounts(chosen.cost)
-    predicted = chosen.option.reach is not None
-    marks = [
-        *(["predicted"] if predicted else []),
-        *(["tie"] if advice.tied else []),
-        *([] if advice.sure else ["not sure"]),
-    ]
-    remark = f" ({', '.join(marks)})" if marks else ""
+    advice, chosen = found[0], found[0].chosen
+    gang, cost = chosen.gang, chosen.cost and costs.amounts(chosen.cost)
+    predicted = gang.reach is not None
+    marks = {"predicted": predicted, "tie": bool(advice.tied), "not sure": not advice.sure}
+    remark = ", ".join(mark for mark, holds in marks.items() if holds)
     hours = Interval(**dict(chosen.hours.each(float)))
     return Best(
         pool=gang.line.pool,
         workers=gang.workers,
-        setting=gang.line.setting or None,
+        setting=gang.line.setting,
         predicted=predicted,
         sure=advice.sure,
         tied=len(advice.tied),
         hours=hours,
         cost=cost,
         shown=BestShown(
-            pool=conditions.clamped(f"{gang.line.pool}{remark}", BEST_POOL_MAX),
+            pool=conditions.clamped(f"{gang.line.pool} ({remark})" if remark else gang.line.pool, BEST_POOL_MAX),
             cost=None if cost is None else text.money(AmountInterval(mean=cost.mean, currency=cost.currency)),
             time=f"{text.bounded(Interval(mean=hours.mean))} h",
         ),

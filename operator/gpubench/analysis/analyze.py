@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the results of a benchmark say: one value, from plan, ledger and point states. Pure.
 
-Everybody who shows a result reads this value: status, exporter, command line, report. What is scheduled does not hang
+Everybody who shows a result reads this value: status, exporter, command line, report. What is scheduled does not depend
 on it, but for the state of points that are derived from others or imported: those only the analysis knows.
 """
 
@@ -9,16 +9,15 @@ import hashlib
 from collections.abc import Sequence
 
 from gpubench.analysis import advice, answer, comparison, costs, goodput
+from gpubench.analysis.pairs import OPEN
 from gpubench.analysis.points import environments_met, point_results
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import Analysis, AnalysisReference
 from gpubench.plan.plan import Plan
 from gpubench.scheduler import conditions, trials
 from gpubench.scheduler.ledger import Ledger
-from gpubench.scheduler.step import OPEN
 from gpubench.scheduler.trials import PointStatus
 
-_ANSWER_MAX = 2048
 _PART_BYTES_MAX = 768 * 1024  # a ConfigMap holds 1 MiB
 
 
@@ -42,12 +41,10 @@ def read(parts: Sequence[str], reference: AnalysisReference) -> Analysis | None:
 
 def analyze(plan: Plan, ledger: Ledger, points: Sequence[PointStatus], spec: GpuBenchmarkSpec) -> Analysis:
     """The analysis of a ledger; `points` are the states that `scheduler.step` gives for it."""
-    known = ledger.environment_by_key()
-    statuses = trials.of_ledger(plan, ledger, points)
+    known, statuses = ledger.environment_by_key(), trials.of_ledger(plan, ledger, points)
     found = point_results(plan, statuses, points, spec.goals, baseline=spec.baseline, known=known)
-    found = costs.with_bills(plan, found, ledger.by_trial())
     facts = environments_met(ledger)
-    found = comparison.annotated(plan, found, facts)
+    found = comparison.annotated(plan, costs.with_bills(plan, found, ledger.by_trial()), facts)
     analysis = Analysis(
         results=found,
         environments=facts,
@@ -58,11 +55,11 @@ def analyze(plan: Plan, ledger: Ledger, points: Sequence[PointStatus], spec: Gpu
     if any(result.state in OPEN for result in found):
         return analysis
     advised = advice.advised(plan, ledger, found, spec.objective, spec.goals)
-    messages = tuple(one.message for one in advised)
+    message = answer.answer(found, advice=[one.message for one in advised])
     return analysis.model_copy(
         update={
             "comparison": comparison.comparison(plan, found, facts),
             "best": advice.best(advised),
-            "answer": conditions.clamped(answer.answer(found, advice=messages), _ANSWER_MAX),
+            "answer": conditions.clamped(message, answer.LENGTH_MAX),
         }
     )

@@ -1,49 +1,53 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the figures of a benchmark say, in a few sentences: the fastest, the cheapest, how it scales, what is missing.
 
-Points whose 95 % intervals overlap are a tie, and a difference without intervals is called untested. Workloads,
-precisions, data and numbers of epochs are never ranked against each other: they are different work; points that never
-settled are ranked against nothing. Must not happen: a winner is named that the intervals do not support, money of two
-currencies is compared, or a figure that was not measured wins a comparison of speed.
+Points whose 95 % intervals overlap are a tie, and a difference without intervals is called untested. Must not happen:
+different work, two currencies or points that never settled ranked against each other; a winner that the intervals do
+not support; a figure that was not measured wins a comparison of speed.
 """
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from gpubench import workloads
 from gpubench.analysis import text
-from gpubench.api.point_result import SOURCES, AmountInterval, Basis, PointResult, PointState, Quality
+from gpubench.api.point_result import SOURCES, AmountInterval, Basis, PointResult, PointState
 from gpubench.api.sweep import DataSource
 from gpubench.units import counted, listed
 from gpubench.values import Interval
 
-LENGTH_MAX = 2048  # of status.answer
+LENGTH_MAX = 2048  # of the answer
 _TIED_NAMED = 4
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Ranking:
-    """A figure by which points are ranked, and how it is written."""
-
-    superlative: str
-    bounds: Callable[[PointResult], Interval]  # the better of two is the greater one
-    text: Callable[[PointResult], str]
 
 
 def answer(results: tuple[PointResult, ...], *, advice: Sequence[str] = ()) -> str:
     """The answer so far. It is complete once every point has ended. Advice on the benchmark's objective comes first."""
-    groups = list(dict.fromkeys(work(point) for point in results))
-    parts = [_of_group([point for point in results if work(point) == group]) for group in groups]
-    return _fit([*advice, *(part for part in parts if part), *_missing(results)])
+    groups: dict[object, list[PointResult]] = {}
+    for point in results:
+        groups.setdefault(work(point), []).append(point)
+    return _fit([*advice, *(part for group in groups.values() if (part := _of_group(group))), *_missing(results)])
 
 
 def work(point: PointResult) -> tuple[str, str, DataSource, str | None, int | None, int | None]:
     """What two points must have in common to be compared."""
-    return (
-        point.workload, point.precision, point.data, point.data_path, point.data_samples, text.epochs(point),
-    )  # fmt: skip
+    return point.workload, point.precision, point.data, point.data_path, point.data_samples, text.epochs(point)
+
+
+def work_text(point: PointResult) -> str:
+    """The work in words: `resnet50 in float32`."""
+    epochs = f", {counted(point.training.epochs, 'epoch')}" if point.training else ""
+    data = "" if point.data is DataSource.SYNTHETIC else f" on {text.data(point)} data"
+    return f"{point.workload} in {point.precision}{data}{epochs}"
+
+
+class _Figure(NamedTuple):
+    """A figure by which a point is ranked."""
+
+    point: PointResult
+    bounds: Interval  # the better of two is the greater one
+    text: str
 
 
 def _of_group(points: Sequence[PointResult]) -> str:
@@ -57,93 +61,117 @@ def _of_group(points: Sequence[PointResult]) -> str:
     if not timed:  # of an imported training the seconds alone may be known
         run = [point for point in run if point.throughput]
     if run[0].workload == workloads.MESSAGES:
-        parts = [_best(run, _BUS)]
+        parts = [_fastest_messages(run)]
     elif timed:
-        parts = [
-            _best(run, _SHORTEST),
-            *_qualities(run),
-            _cheapest([point for point in found if point.training], _RUN_COST, _run_cost),
-            *_scaling(run),
-            *_region(run),
-        ]
+        parts = [*_trainings(run, found), *_scaling(run)]
+        regions = dict.fromkeys(point.training.timed_region for point in run if point.training)
+        parts += [f"The time is that of {text.timed_region(region)}." for region in regions]
     else:
-        parts = [_best(run, _FASTEST), _cheapest(found, _COST, _sample_cost), *_scaling(run)]
+        speeds = [
+            _Figure(point, point.throughput, f"{text.throughput(point.throughput)} samples/s")
+            for point in run
+            if point.throughput is not None
+        ]
+        costs = [(point, point.cost.per_million_samples if point.cost else None) for point in found]
+        cheapest = _cheapest("lowest cost", costs, per="million samples")
+        parts = [_best("highest throughput", speeds), cheapest, *_scaling(run)]
     return " ".join([f"{work_text(run[0])}:", *parts, *_goals(run)])
 
 
-def work_text(point: PointResult) -> str:
-    """The work in words: `resnet50 in float32`."""
-    epochs = f", {counted(point.training.epochs, 'epoch')}" if point.training else ""
-    data = "" if point.data is DataSource.SYNTHETIC else f" on {text.data(point)} data"
-    return f"{point.workload} in {point.precision}{data}{epochs}"
+def _fastest_messages(run: Sequence[PointResult]) -> str:
+    buses = [(point, point.bandwidth.bus) for point in run if point.bandwidth is not None]
+    speeds = [_Figure(point, bus, f"{text.spread(bus, per=1e9)} GB/s bus bandwidth") for point, bus in buses]
+    return _best("fastest all-reduce", speeds)
 
 
-def _best(points: Sequence[PointResult], ranking: _Ranking, *, rest: str = "") -> str:
-    best, tied = _ranked(points, ranking.bounds)
-    figure = ranking.text(best)
-    if len(points) == 1:
-        return f"{_named(best)}: {figure}{rest}."
-    if tied:
-        return (
-            f"{_listed([best, *tied])} tie for the {ranking.superlative}, for their intervals overlap; "
-            f"{_named(best)}: {figure}{rest}."
-        )
-    superlative = ranking.superlative[0].upper() + ranking.superlative[1:]
-    return f"{superlative}: {_named(best)}, {figure}{_untested(points, ranking.bounds)}{rest}."
+def _trainings(run: Sequence[PointResult], found: Sequence[PointResult]) -> list[str]:
+    trained = [(point, point.training) for point in run if point.training is not None]
+    times = [(point, training.seconds) for point, training in trained if training.seconds is not None]
+    parts = [_best("shortest run", [_Figure(point, _negated(time), text.duration(time)) for point, time in times])]
+    qualities = [(point, training.quality) for point, training in trained if training.quality is not None]
+    if len({quality.metric for _, quality in qualities}) == 1:
+        metric, rest = qualities[0][1].metric, "after the last epoch"
+        figures = [
+            _Figure(point, _negated(one.final) if metric == "loss" else one.final, text.quality(one))
+            for point, one in qualities
+        ]
+        superlative = {"accuracy": "highest accuracy", "loss": "lowest loss"}[metric]
+        alone = f"{metric.capitalize()} {rest}: {figures[0].text}."
+        parts.append(alone if len(figures) == 1 else _best(f"{superlative} {rest}", figures))
+    costs = [(point, point.cost.per_run if point.cost else None) for point in found if point.training]
+    return [*parts, _cheapest("lowest cost of a run", costs, per="run")]
 
 
-def _cheapest(
-    found: Sequence[PointResult], ranking: _Ranking, amount: Callable[[PointResult], AmountInterval | None]
-) -> str:
-    costs = [(point, cost) for point in found if (cost := amount(point)) is not None]
-    priced = [point for point, _ in costs]
-    currencies = {cost.currency for _, cost in costs}
+def _cheapest(superlative: str, costs: Sequence[tuple[PointResult, AmountInterval | None]], *, per: str) -> str:
+    priced = [(point, cost) for point, cost in costs if cost is not None]
+    currencies = {cost.currency for _, cost in priced}
     if not priced:
         return "What it costs is not known: give the pool a price or an ownership."
     if len(currencies) > 1:
         return f"Costs are in {' and '.join(sorted(currencies))} and therefore not compared."
-    if len(found) == 1:
-        return f"It costs {ranking.text(priced[0])}."
-    unpriced = len(found) - len(priced)
+    figures = [_Figure(point, _cheapness(cost), f"{text.money(cost)} per {per}") for point, cost in priced]
+    if len(costs) == 1:
+        return f"It costs {figures[0].text}."
+    unpriced = len(costs) - len(priced)
     rest = f" ({unpriced} measured point{'s have' if unpriced > 1 else ' has'} no price)" if unpriced else ""
-    return _best(priced, ranking, rest=rest)
+    return _best(superlative, figures, rest=rest)
 
 
-def _qualities(run: Sequence[PointResult]) -> list[str]:
-    """How good the models became, where there was data to tell."""
-    known = [point for point in run if _quality(point) is not None]
-    metrics = {_known_quality(point).metric for point in known}
-    if len(metrics) != 1:
-        return []
-    best = {"accuracy": "highest accuracy after the last epoch", "loss": "lowest loss after the last epoch"}
-    if len(known) == 1:
-        quality = _known_quality(known[0])
-        return [f"{quality.metric.capitalize()} after the last epoch: {text.quality(quality)}."]
-    ranking = _Ranking(
-        superlative=best[metrics.pop()], bounds=_goodness, text=lambda point: text.quality(_known_quality(point))
+def _cheapness(cost: AmountInterval) -> Interval:
+    if cost.low is not None and cost.high is None:  # the throughput's lower end was not above zero
+        return Interval(mean=-float(cost.mean), low=-math.inf, high=-float(cost.low))
+    return _negated(Interval(**dict(cost.each(float))))
+
+
+def _negated(found: Interval) -> Interval:
+    return Interval(
+        mean=-found.mean,
+        low=None if found.high is None else -found.high,
+        high=None if found.low is None else -found.low,
     )
-    return [_best(known, ranking)]
 
 
-def _region(run: Sequence[PointResult]) -> list[str]:
-    regions = dict.fromkeys(point.training.timed_region for point in run if point.training)
-    return [f"The time is that of {text.timed_region(region)}." for region in regions]
+def _best(superlative: str, figures: Sequence[_Figure], *, rest: str = "") -> str:
+    best = max(figures, key=lambda one: one.bounds.mean)
+    figure = f"{best.text}{rest}."
+    if len(figures) == 1:
+        return f"{_named(best.point)}: {figure}"
+    low = best.bounds.low
+    tied = [
+        one.point
+        for one in figures
+        if one is not best and low is not None and one.bounds.high is not None and one.bounds.high >= low
+        if not (_share_a_measurement(one.point, best.point) and one.bounds.mean < best.bounds.mean)
+    ]
+    if tied:
+        names = _listed([best.point, *tied])
+        return f"{names} tie for the {superlative}, for their intervals overlap; {_named(best.point)}: {figure}"
+    untested = ""
+    if any(one.bounds.low is None or one.bounds.high is None for one in figures):
+        untested = " (without intervals for all points nothing says that this is more than chance)"
+    return f"{superlative[0].upper()}{superlative[1:]}: {_named(best.point)}, {best.text}{untested}{rest}."
+
+
+def _share_a_measurement(one: PointResult, other: PointResult) -> bool:
+    """Whether two points stand on the same runs: then only their prices differ, and those are certain."""
+    same = (one.throughput, one.environment) == (other.throughput, other.environment)
+    return same and Basis.REPRICED in {one.basis, other.basis}
 
 
 def _goals(run: Sequence[PointResult]) -> list[str]:
     """What each goal would take where it is fastest. It follows the throughput, so it ranks nothing anew."""
-    parts = []
-    for name in dict.fromkeys(goal.name for point in run for goal in point.goals):
-        best = max((point for point in run if point.goals), key=lambda point: _throughput(point).mean)
-        goal = next((goal for goal in best.goals if goal.name == name), None)
-        if goal is not None:
-            cost = f" and {text.money(goal.cost)}" if goal.cost else ""
-            parts.append(f"Goal {name} would take at least {text.bounded(goal.hours)} hours{cost} with {_named(best)}.")
-    return parts
+    speeds = [(point, point.throughput.mean) for point in run if point.goals and point.throughput is not None]
+    if not speeds:
+        return []
+    best, _ = max(speeds, key=lambda pair: pair[1])
+    costs = [f" and {text.money(goal.cost)}" if goal.cost else "" for goal in best.goals]
+    return [
+        f"Goal {goal.name} would take at least {text.bounded(goal.hours)} hours{cost} with {_named(best)}."
+        for goal, cost in zip(best.goals, costs, strict=True)
+    ]
 
 
 def _scaling(measured: Sequence[PointResult]) -> list[str]:
-    """The efficiency at the largest worker count of each pool that has more than one."""
     parts = []
     for pool in dict.fromkeys(point.pool for point in measured):
         scaled = [
@@ -164,186 +192,52 @@ def _scaling(measured: Sequence[PointResult]) -> list[str]:
 
 def _missing(results: Sequence[PointResult]) -> list[str]:
     counts = Counter(point.state for point in results)
-    total = len(results)
     unfinished = counts[PointState.PENDING] + counts[PointState.RUNNING]
-    unmeasured = {
-        state: count
-        for state, count in counts.items()
-        if state not in (PointState.MEASURED, PointState.UNSTABLE, PointState.PENDING, PointState.RUNNING)
-    }
+    unstable, measured = counts[PointState.UNSTABLE], counts[PointState.MEASURED]
+    known = (PointState.MEASURED, PointState.UNSTABLE, PointState.PENDING, PointState.RUNNING)
+    states = {state: count for state, count in counts.items() if state not in known}
     derived = sum(point.state is PointState.MEASURED and point.basis not in SOURCES for point in results)
     imported = sum(point.state is PointState.MEASURED and point.basis is Basis.IMPORTED for point in results)
+
+    def of_all(count: int) -> str:
+        return f"{count} of {len(results)} points {'is' if count == 1 else 'are'}"
+
     parts = []
     if imported:
-        parts.append(
-            f"{imported} of {total} points {_are(imported)} imported: measured elsewhere, and not ranked with measured "
-            "ones."
-        )
+        parts.append(f"{of_all(imported)} imported: measured elsewhere, and not ranked with measured ones.")
     if derived:
-        parts.append(
-            f"{derived} of {total} points {_are(derived)} re-priced or extrapolated from others and not run: "
-            f"{'its' if derived == 1 else 'their'} speed is not ranked."
-        )
-    if unstable := counts[PointState.UNSTABLE]:
-        parts.append(
-            f"{unstable} of {total} points {_are(unstable)} Unstable (the windows never settled) and therefore not "
-            "ranked."
-        )
-    if not counts[PointState.MEASURED] and not unstable:
-        parts.append("Nothing was measured." if not unfinished else "Nothing has been measured so far.")
+        its = "its" if derived == 1 else "their"
+        how = "re-priced or extrapolated from others and not run"
+        parts.append(f"{of_all(derived)} {how}: {its} speed is not ranked.")
+    if unstable:
+        parts.append(f"{of_all(unstable)} Unstable (the windows never settled) and therefore not ranked.")
+    if not measured and not unstable:
+        parts.append("Nothing has been measured so far." if unfinished else "Nothing was measured.")
     if unfinished:
-        parts.append(f"{unfinished} of {total} points {_are(unfinished)} still to be measured.")
-    if unmeasured:
-        states = ", ".join(f"{count} {state.value}" for state, count in unmeasured.items())
-        count = sum(unmeasured.values())
-        parts.append(f"{count} of {total} points {_are(count)} not measured ({states}); the reason stands with each.")
+        parts.append(f"{of_all(unfinished)} still to be measured.")
+    if states:
+        each = ", ".join(f"{count} {state.value}" for state, count in states.items())
+        parts.append(f"{of_all(sum(states.values()))} not measured ({each}); the reason stands with each.")
     return parts
 
 
-# --- ranking ----------------------------------------------------------------------------------------------------------
-
-
-def _throughput(point: PointResult) -> Interval:
-    assert point.throughput is not None
-    return point.throughput
-
-
-def _seconds(point: PointResult) -> Interval:
-    assert point.training is not None
-    assert point.training.seconds is not None
-    return point.training.seconds
-
-
-def _quality(point: PointResult) -> Quality | None:
-    return point.training.quality if point.training else None
-
-
-def _known_quality(point: PointResult) -> Quality:
-    quality = _quality(point)
-    assert quality is not None
-    return quality
-
-
-def _goodness(point: PointResult) -> Interval:
-    quality = _known_quality(point)
-    return _negated(quality.final) if quality.metric == "loss" else quality.final
-
-
-def _negated(estimate: Interval) -> Interval:
-    return Interval(
-        mean=-estimate.mean,
-        low=None if estimate.high is None else -estimate.high,
-        high=None if estimate.low is None else -estimate.low,
-    )
-
-
-def _bus(point: PointResult) -> Interval:
-    assert point.bandwidth is not None
-    return point.bandwidth.bus
-
-
-def _sample_cost(point: PointResult) -> AmountInterval | None:
-    return point.cost.per_million_samples if point.cost else None
-
-
-def _run_cost(point: PointResult) -> AmountInterval | None:
-    return point.cost.per_run if point.cost else None
-
-
-def _cheapness(cost: AmountInterval | None) -> Interval:
-    assert cost is not None
-    if cost.low is not None and cost.high is None:  # the throughput's lower end was not above zero
-        return Interval(mean=-float(cost.mean), low=-math.inf, high=-float(cost.low))
-    return _negated(Interval(**dict(cost.each(float))))
-
-
-_FASTEST = _Ranking(
-    superlative="highest throughput",
-    bounds=_throughput,
-    text=lambda point: f"{text.throughput(point.throughput)} samples/s",
-)
-_COST = _Ranking(
-    superlative="lowest cost",
-    bounds=lambda point: _cheapness(_sample_cost(point)),
-    text=lambda point: f"{text.money(_sample_cost(point))} per million samples",
-)
-_SHORTEST = _Ranking(
-    superlative="shortest run",
-    bounds=lambda point: _negated(_seconds(point)),
-    text=lambda point: text.duration(_seconds(point)),
-)
-_RUN_COST = _Ranking(
-    superlative="lowest cost of a run",
-    bounds=lambda point: _cheapness(_run_cost(point)),
-    text=lambda point: f"{text.money(_run_cost(point))} per run",
-)
-_BUS = _Ranking(
-    superlative="fastest all-reduce",
-    bounds=_bus,
-    text=lambda point: f"{text.spread(_bus(point), per=1e9)} GB/s bus bandwidth",
-)
-
-
-def _ranked(
-    points: Sequence[PointResult], bounds: Callable[[PointResult], Interval]
-) -> tuple[PointResult, list[PointResult]]:
-    """The best point, and those whose intervals overlap its own."""
-    best = max(points, key=lambda point: bounds(point).mean)
-    low = bounds(best).low
-    tied = [
-        point
-        for point in points
-        if point is not best and low is not None and (high := bounds(point).high) is not None and high >= low
-        if not (_share_a_measurement(point, best) and bounds(point).mean < bounds(best).mean)
-    ]
-    return best, tied
-
-
-def _share_a_measurement(one: PointResult, other: PointResult) -> bool:
-    """Whether two points stand on the same runs: then only their prices differ, and those are certain."""
-    return Basis.REPRICED in {one.basis, other.basis} and (one.throughput, one.environment) == (
-        other.throughput,
-        other.environment,
-    )
-
-
-def _untested(points: Sequence[PointResult], bounds: Callable[[PointResult], Interval]) -> str:
-    if len(points) > 1 and any(bounds(point).low is None or bounds(point).high is None for point in points):
-        return " (without intervals for all points nothing says that this is more than chance)"
-    return ""
-
-
-# --- words ------------------------------------------------------------------------------------------------------------
-
-_MARKS = {
-    Basis.REPRICED: " (re-priced)",
-    Basis.EXTRAPOLATED: " (extrapolated)",
-    Basis.IMPORTED: " (imported)",
-}
+_MARKS = {Basis.REPRICED: " (re-priced)", Basis.EXTRAPOLATED: " (extrapolated)", Basis.IMPORTED: " (imported)"}
 
 
 def _named(point: PointResult) -> str:
-    mark = _MARKS.get(point.basis, "")
-    return f"{text.shape(point)} on {point.pool}{mark}"
+    return f"{text.shape(point)} on {point.pool}{_MARKS.get(point.basis, '')}"
 
 
 def _listed(points: Sequence[PointResult]) -> str:
     names = [_named(point) for point in points[:_TIED_NAMED]]
-    if len(points) > _TIED_NAMED:
-        others = len(points) - _TIED_NAMED
-        names.append(counted(others, "other"))
-    return listed(names)
-
-
-def _are(count: int) -> str:
-    return "is" if count == 1 else "are"
+    others = len(points) - _TIED_NAMED
+    return listed([*names, counted(others, "other")] if others > 0 else names)
 
 
 def _fit(parts: Sequence[str]) -> str:
     """All parts, or as many as fit the field, with the number of those left out."""
-    text = " ".join(parts)
-    kept = list(parts)
-    while len(text) > LENGTH_MAX and kept:
+    whole, kept = " ".join(parts), list(parts)
+    while len(whole) > LENGTH_MAX and kept:
         kept.pop(len(kept) - 2 if len(kept) > 1 else 0)  # what is missing stands last and stays
-        text = " ".join([*kept, f"({len(parts) - len(kept)} further parts are left out: see the results.)"])
-    return text
+        whole = " ".join([*kept, f"({len(parts) - len(kept)} further parts are left out: see the results.)"])
+    return whole

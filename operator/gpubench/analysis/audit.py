@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the figures of a study follow from its records: each step is made once more and held against what is stored.
+"""Whether figures follow from their records: each step is made once more and held against what is stored.
 
-Windows -> the gang's result (`stats.gang`) -> the ledger -> the points and the status (`analysis.analyze`): the
-functions that made the figures make them again here. So a stored figure that was changed differs, however little.
-
-Must not happen: a tolerance that is room for a change. Equal records give equal figures, but libraries of mathematics
-differ in the last bits from one machine to the next: so a computed fraction may differ by SAME of itself, far below
-what is shown of any; a count, an amount and a text may not differ at all.
+Windows -> the gang's result (`stats.gang`) -> the ledger -> points and status (`analysis.analyze`), by the functions
+that made them. Libraries of mathematics differ in the last bits between machines: a computed fraction may differ by
+SAME of itself; a count, an amount and a text may not differ at all.
 """
 
 import math
@@ -15,7 +12,7 @@ from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from gpubench import exitcodes
-from gpubench.analysis import status
+from gpubench.analysis import costs, status
 from gpubench.analysis.analyze import analyze
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import FullStatus, GpuBenchmarkStatus
@@ -69,9 +66,9 @@ def of_plan(plan: Plan, spec: GpuBenchmarkSpec) -> Iterator[Finding]:
 
 def of_ledger(plan: Plan, ledger: Ledger) -> Iterator[Finding]:
     """Whether every attempt is one of the plan's, none is missing, and each says what an attempt can say."""
-    known = {trial.id for trial in plan.trials}
+    points = costs.points_of_trials(plan)
     for trial, attempts in ledger.by_trial().items():
-        if trial not in known:
+        if trial not in points:
             yield Finding(trial, "the plan has no such trial")
             continue
         numbers = [record.attempt for record in attempts]
@@ -79,7 +76,7 @@ def of_ledger(plan: Plan, ledger: Ledger) -> Iterator[Finding]:
             listed = ", ".join(map(str, numbers))
             yield Finding(trial, f"of its attempts only {listed} are here: others are missing")
         for record in attempts:
-            yield from (Finding(record.key, sentence) for sentence in _impossible(plan.point_of(trial), record))
+            yield from (Finding(record.key, sentence) for sentence in _impossible(points[trial], record))
 
 
 def _impossible(point: Point, record: AttemptRecord) -> Iterator[str]:
@@ -127,7 +124,6 @@ def of_attempt(plan: Plan, record: AttemptRecord, logs: Mapping[int, Log]) -> It
 
 
 def _gaps(place: str, numbered: Sequence[Window | Epoch]) -> Iterator[Finding]:
-    """What is missing between records that are numbered from 0."""
     for before, after in pairwise((-1, *(one.index for one in numbered))):
         if after != before + 1:
             what = numbered[0].kind
@@ -297,7 +293,6 @@ def _differences(
 
 
 def _wire(value: object) -> object:
-    """As it is stored: values as dicts, tuples as lists."""
     if isinstance(value, FrozenModel):
         return value.to_wire()
     return list(value) if isinstance(value, tuple) else value

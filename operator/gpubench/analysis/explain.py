@@ -30,7 +30,7 @@ _BASE = "by definition: this is the base"
 NO_PRICE = "the pool has neither price nor ownership: give it one"
 NO_INTERVAL = f"no interval: fewer than {intervals.REPEATS_FOR_INTERVAL} repeats, or they scatter too far"
 
-_Figure = Interval | AmountInterval
+
 _Number = str | float | Decimal | Interval | Rate
 _Inputs = Mapping[str, _Number]
 
@@ -40,7 +40,7 @@ class Row(FrozenModel):
 
     field: str  # where the status has it, such as cost.perMillionSamples
     text: str
-    figure: _Figure | None = None
+    figure: Interval | AmountInterval | None = None
     formula: str | None = None
     source: str | None = None  # of the formula
     inputs: tuple[str, ...] = ()  # `throughput = 1,900 (1,885–1,915)`
@@ -94,28 +94,28 @@ def _speed(place: _Place) -> Iterator[Row]:
     if rate is not None:
         yield _over_repeats(place, "throughput", rate, () if place.entry is None else place.entry.values)
     if rate is not None and found is not None:
-        size, speed = gang.ELEMENT_BYTES[key.precision], rate
-        inputs: _Inputs = {"throughput": speed, "bytes of an element": size, "workers": key.workers}
-        yield _by(gang.BUS_BANDWIDTH, inputs, _row("bandwidth.bus", found.bus, _ABOVE))
+        size = gang.ELEMENT_BYTES[key.precision]
+        inputs: _Inputs = {"throughput": rate, "bytes of an element": size, "workers": key.workers}
+        yield _row("bandwidth.bus", found.bus, _ABOVE, gang.BUS_BANDWIDTH, inputs)
 
 
 def _scaling(place: _Place) -> Iterator[Row]:
     entry, imported = place.entry, place.plan.imported
     published = imported.at(place.position) if imported is not None else None
+    among = efficiency.Among(one for one in place.points.entries if one is not None)
     for found in place.result.scaling:
         field, figure, base = f"scaling.{found.kind}", found.efficiency, None
         if entry is not None and (published is None or published.efficiency is None):
-            base = efficiency.base(
-                entry, efficiency.Among(one for one in place.points.entries if one is not None), kind=found.kind
-            )
+            base = efficiency.base(entry, among, kind=found.kind)
         if entry is None or base is None or base is entry:
             yield _row(field, figure, place.origin() if base is None else _BASE)
             continue
+        workers, base_workers = entry.point.key.workers, base.point.key.workers
         means = {"throughput": intervals.mean(entry.values), "base throughput": intervals.mean(base.values)}
-        inputs: _Inputs = {**means, "workers": entry.point.key.workers, "base workers": base.point.key.workers}
-        origin = f"{_ABOVE}; the base is {workers_text(base.point.key.workers)} on {base.point.key.pool}"
-        row, confidence = _row(field, figure, origin), efficiency.confidence(entry, base)
-        yield _by(efficiency.EFFICIENCY, inputs, row, confidence=confidence)
+        inputs: _Inputs = {**means, "workers": workers, "base workers": base_workers}
+        origin = f"{_ABOVE}; the base is {workers_text(base_workers)} on {base.point.key.pool}"
+        confidence = efficiency.confidence(entry, base)
+        yield _row(field, figure, origin, efficiency.EFFICIENCY, inputs, confidence=confidence)
 
 
 def _training(place: _Place) -> Iterator[Row]:
@@ -133,23 +133,22 @@ def _cost(place: _Place, goals: Sequence[Goal]) -> Iterator[Row]:
     if (result.throughput is None and seconds is None) or result.workload == workloads.MESSAGES:
         return
     rate, used = pool_prices.planned_rate(plan, result.pool), costs.price_used(plan, plan.pool(result.pool))
-    origin = "; ".join((_ABOVE, *map(text.price, [used] if used is not None else [])))
+    origin = _ABOVE if used is None else f"{_ABOVE}; {text.price(used)}"
     if rate is None:
         yield Row(field="cost", text=text.UNDEFINED, origin=pool_prices.without_exchange(plan, result.pool) or NO_PRICE)
     paid: _Inputs = {} if rate is None else {"rate": rate, "nodes": plan.paid_nodes(place.point)}
     speed: _Inputs = {} if result.throughput is None else {"throughput": result.throughput}
     if cost is not None and cost.per_million_samples is not None:
         inputs: _Inputs = {**paid, "samples": 1_000_000, **speed}
-        yield _by(billing.COST_OF_SAMPLES, inputs, _row("cost.perMillionSamples", cost.per_million_samples, origin))
+        yield _row("cost.perMillionSamples", cost.per_million_samples, origin, billing.COST_OF_SAMPLES, inputs)
     if cost is not None and cost.per_run is not None and seconds is not None:
-        inputs = {**paid, "seconds": seconds}
-        yield _by(billing.COST_OF_RUN, inputs, _row("cost.perRun", cost.per_run, origin))
+        yield _row("cost.perRun", cost.per_run, origin, billing.COST_OF_RUN, {**paid, "seconds": seconds})
     samples = {goal.name: goal.samples for goal in goals}
     for goal in result.goals:
         inputs, field = {"samples": samples[goal.name], **speed}, f"goals.{goal.name}"
-        yield _by(billing.HOURS_TO_SAMPLES, inputs, _row(f"{field}.hours", goal.hours, _ABOVE))
+        yield _row(f"{field}.hours", goal.hours, _ABOVE, billing.HOURS_TO_SAMPLES, inputs)
         if goal.cost is not None:
-            yield _by(billing.COST_OF_SAMPLES, {**paid, **inputs}, _row(f"{field}.cost", goal.cost, origin))
+            yield _row(f"{field}.cost", goal.cost, origin, billing.COST_OF_SAMPLES, {**paid, **inputs})
 
 
 def _relative(place: _Place, named: RelativeBase | None) -> Iterator[Row]:
@@ -164,13 +163,13 @@ def _relative(place: _Place, named: RelativeBase | None) -> Iterator[Row]:
         if ratio is not None and figure is not None and ratio.top is not None and ratio.bottom is not None:
             inputs: _Inputs = {"mean": ratio.top.mean, "other mean": ratio.bottom.mean}
             confidence = max(ratio.top.confidence, ratio.bottom.confidence)
-            yield _by(intervals.RATIO_OF_MEANS, inputs, _row(field, figure, origin), confidence=confidence)
+            yield _row(field, figure, origin, intervals.RATIO_OF_MEANS, inputs, confidence=confidence)
         elif figure is not None:
             yield _row(field, figure, origin if is_base else f"{origin}, with the same runs")
     if shown.cost is not None and found.time is not None and (paid := found.prices) is not None:
         base_paid: _Inputs = {"base rate": paid.base_rate, "base nodes": paid.base_nodes}
         inputs = {"relative time": found.time.interval, "rate": paid.rate, "nodes": paid.nodes, **base_paid}
-        yield _by(whatif.RELATIVE_COST, inputs, _row("relative.cost", shown.cost, origin))
+        yield _row("relative.cost", shown.cost, origin, whatif.RELATIVE_COST, inputs)
 
 
 def _bill(plan: Plan, point: Point, records: Sequence[AttemptRecord]) -> Iterator[Row]:
@@ -178,10 +177,10 @@ def _bill(plan: Plan, point: Point, records: Sequence[AttemptRecord]) -> Iterato
     bill = None if paid is None else costs.bill_of(paid)
     if paid is not None and bill is not None:
         figure = AmountInterval(mean=bill.total, currency=bill.currency)
-        inputs: _Inputs = {"bills of attempts": " + ".join(_number(one.bill.total) for one in paid.attempts)}
+        inputs: _Inputs = {"bills of attempts": " + ".join(_number(one.total) for _, one in paid.attempts)}
         at_least = f"; {bill.incomplete} held nodes for longer than is known" if bill.incomplete else ""
-        origin = f"ledger, attempts {', '.join(one.record.key for one in paid.attempts)}{at_least}"
-        yield _by(billing.BILL_TOTAL, inputs, _row("bill.total", figure, origin))
+        origin = f"ledger, attempts {', '.join(record.key for record, _ in paid.attempts)}{at_least}"
+        yield _row("bill.total", figure, origin, billing.BILL_TOTAL, inputs)
 
 
 #: Figures as `show` has them, by the first part of their field.
@@ -195,35 +194,43 @@ _TEXTS: Mapping[str, Callable[[Interval], str]] = {
 }
 
 
-def _row(field: str, figure: _Figure, origin: str) -> Row:
+def _row(
+    field: str,
+    figure: Interval | AmountInterval,
+    origin: str,
+    formula: Formula | None = None,
+    inputs: _Inputs | None = None,
+    *,
+    confidence: float | None = None,
+) -> Row:
+    """A figure, and where it is computed, its formula; `confidence` is that of an interval over repeats."""
     kind = field.partition(".")[0]
     if isinstance(figure, Interval):
         shown = _TEXTS[kind](figure)
     else:
         shown = f"{figure.currency} {figure.mean}" if kind == "bill" else text.money(figure)
-    return Row(field=field, text=shown, figure=figure, origin=origin)
-
-
-def _by(formula: Formula, inputs: _Inputs, row: Row, *, confidence: float | None = None) -> Row:
-    """The row with its formula; `confidence` is that of an interval over repeats."""
-    source, found = formula.source, tuple(f"{name} = {_number(value)}" for name, value in inputs.items())
-    if confidence is not None and row.figure is not None:
-        source += f"; {NO_INTERVAL}" if row.figure.low is None else f"; at {100 * confidence:.4g} %"
-    return row.model_copy(update={"formula": formula.text, "source": source, "inputs": found})
+    row = Row(field=field, text=shown, figure=figure, origin=origin)
+    if formula is None:
+        return row
+    source = formula.source
+    if confidence is not None:
+        source += f"; {NO_INTERVAL}" if figure.low is None else f"; at {100 * confidence:.4g} %"
+    listed = tuple(f"{name} = {_number(value)}" for name, value in (inputs or {}).items())
+    return row.model_copy(update={"formula": formula.text, "source": source, "inputs": listed})
 
 
 def _over_repeats(place: _Place, field: str, figure: Interval, values: Sequence[float]) -> Row:
     """A mean over repeats, with Student's interval where there is one; without values as its origin has it."""
     if not values:
         return _row(field, figure, place.origin())
-    row = _row(field, figure, f"{place.origin()}: {', '.join(map(_number, values))}")
+    origin = f"{place.origin()}: {', '.join(map(_number, values))}"
     confidence = place.entry.confidence if place.entry is not None else intervals.CONFIDENCE
     student = intervals.student(values, confidence)
     inputs: _Inputs = {"values": " + ".join(map(_number, values)), "repeats": len(values)}
-    if student is None:
-        return _by(intervals.MEAN, inputs, row, confidence=confidence)
-    inputs = {"mean": student.mean, "t": student.t, "deviation": student.deviation, "repeats": student.count}
-    return _by(intervals.STUDENT, inputs, row, confidence=confidence)
+    if student is not None:
+        inputs = {"mean": student.mean, "t": student.t, "deviation": student.deviation, "repeats": student.count}
+    formula = intervals.MEAN if student is None else intervals.STUDENT
+    return _row(field, figure, origin, formula, inputs, confidence=confidence)
 
 
 def _number(value: _Number) -> str:

@@ -121,19 +121,15 @@ def nodes_needed(plan: Plan) -> dict[str, int]:
 
 def _outlook(plan: Plan, point: Point, earlier: Sequence[Earlier]) -> Outlook | None:
     seconds = estimate.of_point(plan, point, earlier=earlier_seconds(plan, point, earlier))
-    return None if seconds is None else Outlook(seconds=seconds, cost=_cost(plan, point, seconds))
-
-
-def _cost(plan: Plan, point: Point, seconds: Estimate) -> Amounts | None:
-    """What one attempt is billed, each of its nodes rounded up by itself; setup is not in it."""
     terms = pool_prices.planned_terms(plan, point.key.pool)
-    if terms is None:
-        return None
+    if seconds is None or terms is None:
+        return None if seconds is None else Outlook(seconds=seconds, cost=None)
     mean, low, high = (_billed(plan, point, terms, held) for held in (seconds.mean, seconds.low, seconds.high))
-    return Amounts(mean, low, high, terms.rate.currency)
+    return Outlook(seconds=seconds, cost=Amounts(mean, low, high, terms.rate.currency))
 
 
 def _billed(plan: Plan, point: Point, terms: Terms, held: float) -> Decimal:
+    """What one attempt is billed, each of its nodes rounded up by itself; setup is not in it."""
     lives = [Decimal(f"{held:.3f}")] * point.nodes
     return billing.attempt_bill(terms, node_seconds=lives, share=pool_prices.paid_share(plan, point)).total.value
 
@@ -152,10 +148,10 @@ def _makespan(points: Sequence[Outlook | None], trials: Iterable[Trial], *, end:
 def _costs(plan: Plan, points: Sequence[Outlook | None], least: Sequence[Trial]) -> tuple[Total, ...]:
     if any(points[trial.point] is None for trial in plan.trials):
         return ()
-    mean = _sums(plan, points, plan.trials, end="mean")
-    low = _sums(plan, points, least, end="low")
-    high = _sums(plan, points, plan.trials, end="high")
-    few = _sums(plan, points, least, end="mean")
+    mean, low, high, few = (
+        _sums(plan, points, trials, end=end)
+        for trials, end in ((plan.trials, "mean"), (least, "low"), (plan.trials, "high"), (least, "mean"))
+    )
     return tuple(
         Total(
             Amounts(mean[one], low[one], high[one], one), least=few[one], reserve=_reserve(plan, points, currency=one)
@@ -168,7 +164,7 @@ def _reserve(plan: Plan, points: Sequence[Outlook | None], *, currency: str) -> 
     """What a budget must have beyond the high ends, so that every attempt fits when it is its turn, the last one too.
 
     An attempt starts only where there is room for as long as the plan's times last, or earlier attempts did, and for
-    stopping it (`budget.BudgetState`): that is more than it will be billed.
+    stopping it (`budget.Budget`): that is more than it will be billed.
     """
     settings = estimate.trial_seconds(plan) or 0.0
     found = Decimal(0)
@@ -182,7 +178,6 @@ def _reserve(plan: Plan, points: Sequence[Outlook | None], *, currency: str) -> 
 
 
 def _sums(plan: Plan, points: Sequence[Outlook | None], trials: Sequence[Trial], *, end: str) -> dict[str, Decimal]:
-    """By currency: one end of the costs of these trials, and setup once for each pool."""
     found: dict[str, Decimal] = {}
     for trial in trials:
         outlook = points[trial.point]

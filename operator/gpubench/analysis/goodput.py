@@ -1,15 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the time of nodes went, how often they were taken away, and how long it took to be back at work; by pool.
+"""Where the time of nodes went, how often they were taken away, how long it took to be back at work; by pool.
 
-All from the records of attempts, so that it can be made again from the ledger. Seconds are those of nodes: a gang of
-four that waits for a minute has waited for four. What a node spends while it is held is told apart as a bill is
-(`billing.waterfall`); an attempt without a result is lost as a whole, but for what a later one took over from its
-checkpoint. The goodput is the share of the held time that was measured work.
-
-Interruptions are counted per hour that a node was held by an attempt, of whatever end: there they could be seen. The
-rate's interval is Garwood's, which takes one for independent of the others.
-
-Must not happen: a share of time that nobody saw the whole of; a rate where nothing was held; an unknown time as 0.
+Made from the records of attempts. Seconds are those of nodes: a gang of four that waits for a minute has waited four.
+Goodput is the share of the held time that was measured work. Must not happen: a share of time of which nobody saw the
+whole; a rate where nothing was held; an unknown time as 0.
 """
 
 import itertools
@@ -23,7 +17,6 @@ from typing import NamedTuple
 from gpubench.analysis import costs
 from gpubench.api.goodput_result import Goodput, InterruptionCounts, NodeSeconds, PoolGoodput, RecoveryTime
 from gpubench.api.point_result import PointResult, PointState
-from gpubench.api.pool import GpuPool
 from gpubench.api.price_result import OwningResult, PoolComparison, SpotResult
 from gpubench.api.status_sizes import COMPARISONS_MAX, GOODPUT_POOLS_MAX, SENTENCE_MAX
 from gpubench.cost import billing, whatif
@@ -78,7 +71,7 @@ class Shares(NamedTuple):
 
 def by_attempt(plan: Plan, ledger: Ledger) -> dict[str, Uses]:
     """What each attempt that has ended did with its nodes, by its key."""
-    points = {trial.id: plan.points[trial.point] for trial in plan.trials}
+    points = costs.points_of_trials(plan)
     found: dict[str, Uses] = {}
     for trial, attempts in ledger.by_trial().items():
         if trial in points:
@@ -115,23 +108,20 @@ def of_attempt(record: AttemptRecord, point: Point, *, taken_over: Mapping[int, 
     `taken_over` is how long its gang worked for what another run took over, by the index of the run.
     """
     found: dict[Use, Decimal] = {}
-
-    def add(use: Use, seconds: Decimal) -> None:
-        if seconds > 0 or use is Use.QUEUED:
-            found[use] = found.get(use, _NOTHING) + seconds
-
     for scheduled, _, _ in record.pod_times:
-        add(Use.QUEUED, Decimal(f"{max(0.0, scheduled - (record.admitted_at or 0.0)):.3f}"))
+        queued = Decimal(f"{max(0.0, scheduled - (record.admitted_at or 0.0)):.3f}")
+        found[Use.QUEUED] = found.get(Use.QUEUED, _NOTHING) + queued
     for index, nodes in enumerate(runs(record)):
         for node in nodes:
             for use, seconds in _of_node(record, point, node, taken_over=(taken_over or {}).get(index, _NOTHING)):
-                add(use, seconds)
+                if seconds > 0:
+                    found[use] = found.get(use, _NOTHING) + seconds
     return found
 
 
 def _of_node(
     record: AttemptRecord, point: Point, node: NodeTime, *, taken_over: Decimal
-) -> Iterable[tuple[Use, Decimal]]:
+) -> Iterator[tuple[Use, Decimal]]:
     work = costs.work_of(record, point)
     if node.is_lost or work is None:
         useful = min(taken_over, node.held)
@@ -146,11 +136,6 @@ def _of_node(
         again = record.result is not None and record.result.resumed is not None
         for part, seconds in node.parts(work):
             yield Use.REPEATED if again and part is Part.START_UP else _BY_PART[part], seconds
-
-
-def node_times(record: AttemptRecord) -> tuple[NodeTime, ...]:
-    """How long each node of an attempt was held, in any of its runs."""
-    return tuple(itertools.chain.from_iterable(runs(record)))
 
 
 def runs(record: AttemptRecord) -> tuple[tuple[NodeTime, ...], ...]:
@@ -171,7 +156,7 @@ def runs(record: AttemptRecord) -> tuple[tuple[NodeTime, ...], ...]:
 
 def is_seen(record: AttemptRecord, *, nodes: int) -> bool:
     """Whether it is known how long each of its nodes was held."""
-    known = sum(not node.is_lost for node in node_times(record))
+    known = sum(not node.is_lost for node in itertools.chain.from_iterable(runs(record)))
     return not account.is_incomplete(record, nodes=nodes) or known >= nodes
 
 
@@ -254,27 +239,24 @@ def _recovery_time(found: Sequence[Recovery]) -> RecoveryTime | None:
 
 # --- a benchmark ------------------------------------------------------------------------------------------------------
 
+_Ended = tuple[Point, AttemptRecord, Uses]  # an attempt, and what it did with its nodes
+
 
 def of_study(plan: Plan, ledger: Ledger) -> Goodput | None:
     """What became of the node time of a benchmark so far; None before an attempt has ended."""
-    trials = {trial.id: plan.points[trial.point] for trial in plan.trials}
-    uses = by_attempt(plan, ledger)
-    groups: dict[str, list[tuple[Point, AttemptRecord]]] = {}
+    points, uses = costs.points_of_trials(plan), by_attempt(plan, ledger)
+    groups: dict[str, list[_Ended]] = {}
     back: dict[str, list[Recovery]] = {}
     for trial, attempts in ledger.by_trial().items():
-        point = trials.get(trial)
         ended = [record for record in attempts if record.outcome is not None]
-        if point is None or not ended:
-            continue
-        groups.setdefault(point.key.pool, []).extend((point, record) for record in ended)
-        back.setdefault(point.key.pool, []).extend(recoveries(plan, attempts))
+        if trial in points and ended:
+            point = points[trial]
+            groups.setdefault(point.key.pool, []).extend((point, record, uses[record.key]) for record in ended)
+            back.setdefault(point.key.pool, []).extend(recoveries(plan, attempts))
     if not groups:
         return None
-    pools = [
-        _of_pool(plan, pool.name, groups[pool.name], uses, back[pool.name])
-        for pool in plan.pools
-        if pool.name in groups
-    ]
+    named = [pool.name for pool in plan.pools if pool.name in groups]
+    pools = [_of_pool(plan, name, groups[name], back[name]) for name in named]
     most_interrupted = sorted(pools, key=lambda pool: pool.interruptions.total, reverse=True)[:GOODPUT_POOLS_MAX]
     return Goodput(
         pools=tuple(pool for pool in pools if pool in most_interrupted),
@@ -282,32 +264,33 @@ def of_study(plan: Plan, ledger: Ledger) -> Goodput | None:
     )
 
 
-def _of_pool(
-    plan: Plan,
-    pool: str,
-    ended: Sequence[tuple[Point, AttemptRecord]],
-    uses: Mapping[str, Uses],
-    back: Sequence[Recovery],
-) -> PoolGoodput:
-    summed = _summed(uses[record.key] for _, record in ended)
-    counts = interruption_counts(record for _, record in ended)
-    hours = held(summed) / billing.SECONDS_PER_HOUR
-    unseen = sum(not is_seen(record, nodes=point.nodes) for point, record in ended)
-    share = _share(summed) if not unseen else None
-    rate = None if not share else _effective(plan, pool, share)
+def _of_pool(plan: Plan, pool: str, ended: Sequence[_Ended], back: Sequence[Recovery]) -> PoolGoodput:
+    summed: dict[Use, Decimal] = {}
+    for _, _, uses in ended:
+        for use, seconds in uses.items():
+            summed[use] = summed.get(use, _NOTHING) + seconds
+    whole = held(summed)
+    unseen = sum(not is_seen(record, nodes=point.nodes) for point, record, _ in ended)
+    share = summed.get(Use.USEFUL, _NOTHING) / whole if whole > 0 and not unseen else None
+    # The price of a node for an hour of measured work: of what it is held for, only that share is.
+    rate = pool_prices.planned_rate(plan, pool) if share else None
+    effective = None
+    if rate is not None and share is not None:
+        effective = Rate(per_node_hour=rate.per_node_hour / share, currency=rate.currency)
+    counts, hours = interruption_counts(record for _, record, _ in ended), whole / billing.SECONDS_PER_HOUR
     found = PoolGoodput(
         pool=pool,
         capacity_type=plan.pool(pool).spec.capacity_type,
         attempts=len(ended),
         incomplete=unseen or None,
         interruptions=counts,
-        node_hours=_figure(hours),
+        node_hours=sampled(float(hours)),
         per_node_hour=_rate(counts.total, hours),
         per_paid_node_hour=_rate(counts.total, _paid_hours(plan, pool, ended)),
-        node_seconds=NodeSeconds(**{use.value: _figure(seconds) for use, seconds in summed.items()}),
-        goodput=None if share is None else _figure(share),
-        effective_price=None if rate is None else costs.amount_text(rate.per_node_hour),
-        currency=None if rate is None else rate.currency,
+        node_seconds=NodeSeconds(**{use.value: sampled(float(summed[use])) for use in Use if use in summed}),
+        goodput=None if share is None else sampled(float(share)),
+        effective_price=None if effective is None else costs.amount_text(effective.per_node_hour),
+        currency=None if effective is None else effective.currency,
         recovery=_recovery_time(back),
         sentence="",
     )
@@ -316,68 +299,41 @@ def _of_pool(
 
 def interruption_counts(records: Iterable[AttemptRecord]) -> InterruptionCounts:
     """How many of these attempts were interrupted, by whom."""
-    preempted = [one for one in records if one.outcome is Outcome.PREEMPTED and one.drilled is None]
-    kinds = [record.interruption for record in preempted]
+    kinds = [one.interruption for one in records if one.outcome is Outcome.PREEMPTED and one.drilled is None]
     return InterruptionCounts(
-        total=len(preempted),
+        total=len(kinds),
         reclaimed=kinds.count(Interruption.RECLAIM),
         evicted=kinds.count(Interruption.EVICTION),
         nodes_lost=kinds.count(Interruption.NODE_LOST),
     )
 
 
-def _summed(several: Iterable[Uses]) -> Uses:
-    found: dict[Use, Decimal] = {}
-    for uses in several:
-        for use, seconds in uses.items():
-            found[use] = found.get(use, _NOTHING) + seconds
-    return {use: found[use] for use in Use if use in found}
-
-
-def _share(uses: Uses) -> Decimal | None:
-    """The goodput; None where nothing was held."""
-    whole = held(uses)
-    return uses.get(Use.USEFUL, _NOTHING) / whole if whole > 0 else None
-
-
-def _effective(plan: Plan, pool: str, share: Decimal) -> Rate | None:
-    """The price of a node for an hour of measured work: of what it is held for, only that share is."""
-    rate = pool_prices.planned_rate(plan, pool)
-    return None if rate is None else Rate(per_node_hour=rate.per_node_hour / share, currency=rate.currency)
-
-
-def _paid_hours(plan: Plan, pool: str, ended: Iterable[tuple[Point, AttemptRecord]]) -> Decimal | None:
-    """Node-hours by the provider's increment and minimum; None without a price."""
+def _paid_hours(plan: Plan, pool: str, ended: Iterable[_Ended]) -> Decimal | None:
     terms = pool_prices.planned_terms(plan, pool)
     if terms is None:
         return None
-    billed = (
-        billing.attempt_bill(
-            terms, node_seconds=[node.held for node in node_times(record)], share=pool_prices.paid_share(plan, point)
-        ).billed_hours
-        for point, record in ended
-    )
-    return sum(billed, _NOTHING)
+    found = _NOTHING
+    for point, record, _ in ended:
+        lives = [node.held for node in itertools.chain.from_iterable(runs(record))]
+        share = pool_prices.paid_share(plan, point)
+        found += billing.attempt_bill(terms, node_seconds=lives, share=share).billed_hours
+    return found
 
 
 def _rate(count: int, hours: Decimal | None) -> Interval | None:
+    """Garwood's interval takes one interruption for independent of the others."""
     found = None if hours is None else intervals.of_count(count, exposure=float(hours))
     if found is None or found.low is None or found.high is None:
         return None
     return Interval(mean=sampled(found.mean), low=sampled(found.low), high=sampled(found.high))
 
 
-def _figure(value: Decimal) -> float:
-    return sampled(float(value))
-
-
-# --- words ------------------------------------------------------------------------------------------------------------
-
-
 def _message(found: PoolGoodput) -> str:
     parts = [_how_often(found)]
     if found.goodput is not None:
-        parts.append(f"{_percent(found.goodput)} of the node time was measured work{_lost(found)}")
+        lost = (found.node_seconds.lost or 0.0) + (found.node_seconds.repeated or 0.0)
+        of_all = f", {_percent(lost / (found.node_hours * 3600))} was lost to interruptions" if lost else ""
+        parts.append(f"{_percent(found.goodput)} of the node time was measured work{of_all}")
     elif found.incomplete:
         whose = counted(found.incomplete, "attempt")
         parts.append(f"how much of the node time was work cannot be told: pods of {whose} were gone before their end")
@@ -389,37 +345,19 @@ def _message(found: PoolGoodput) -> str:
 
 def _how_often(found: PoolGoodput) -> str:
     counts, rate = found.interruptions, found.per_node_hour
-    kind = f" ({found.capacity_type.value})"
     what = "no attempt was interrupted"
     if counts.total:
+        kinds = {"reclaimed": counts.reclaimed, "evicted": counts.evicted, "with a lost node": counts.nodes_lost}
+        by_kind = ", ".join(f"{count} {kind}" for kind, count in kinds.items() if count)
         what = f"{counts.total} of {found.attempts} attempts {'was' if counts.total == 1 else 'were'} interrupted"
-        what += _kinds(counts)
+        what += f" ({by_kind})" if by_kind else ""
+    message = f"{found.pool} ({found.capacity_type.value}): {what}"
     if rate is None or rate.high is None or rate.low is None:
-        return f"{found.pool}{kind}: {what}"
-    hours = f"{found.node_hours:.3g} node-hours"
+        return message
+    message += f" in {found.node_hours:.3g} node-hours"
     if not counts.total:
-        return f"{found.pool}{kind}: {what} in {hours}: fewer than {rate.high:.2g} per node-hour (95 %)"
-    interval = f"95 %: {rate.low:.2g}–{rate.high:.2g}"
-    return f"{found.pool}{kind}: {what} in {hours}: {rate.mean:.2g} per node-hour ({interval})"
-
-
-def _kinds(counts: InterruptionCounts) -> str:
-    kinds = [
-        f"{count} {word}"
-        for count, word in (
-            (counts.reclaimed, "reclaimed"),
-            (counts.evicted, "evicted"),
-            (counts.nodes_lost, "with a lost node"),
-        )
-        if count
-    ]
-    return f" ({', '.join(kinds)})" if kinds else ""
-
-
-def _lost(found: PoolGoodput) -> str:
-    lost = (found.node_seconds.lost or 0.0) + (found.node_seconds.repeated or 0.0)
-    hours = found.node_hours * 3600
-    return f", {_percent(lost / hours)} was lost to interruptions" if lost and hours else ""
+        return f"{message}: fewer than {rate.high:.2g} per node-hour (95 %)"
+    return f"{message}: {rate.mean:.2g} per node-hour (95 %: {rate.low:.2g}–{rate.high:.2g})"
 
 
 def _percent(share: float) -> str:
@@ -429,17 +367,13 @@ def _percent(share: float) -> str:
 # --- pools beside each other in money ---------------------------------------------------------------------------------
 #
 # Spot: the discount is by price alone; what is realised counts the node-hours that interruptions have cost, on top of
-# those that count (`shares`): work of preempted attempts that nobody went on from, and starting anew. What an attempt
-# with a result spends beside its measured work counts, for on demand it is needed, too. An own machine is compared with
-# each rented pool by the point that both have measured alike on the most workers.
-#
-# Must not happen: a saving made of nothing that was measured; lost work that nobody saw, taken for none; amounts of two
-# currencies in one comparison; a figure of a run that never settled. What cannot be computed has a message instead.
+# those that count (`shares`). An own machine is compared with each rented pool by the point that both have measured
+# alike on the most workers. Must not happen: a saving made of nothing that was measured; lost work that nobody saw,
+# taken for none; two currencies in one comparison; a figure of a run that never settled.
 
 _DIGITS = 4  # of figures without an interval
-_PLACE = {"pool", "workers_per_node"}
-#: All else that makes a point: two pools that measured it alike are compared by it.
-_WORK = tuple(field for field in PointKey.model_fields if field not in _PLACE)
+#: What makes a point, but for its place: two pools that measured it alike are compared by it.
+_WORK = tuple(field for field in PointKey.model_fields if field not in {"pool", "workers_per_node"})
 
 
 def comparisons(plan: Plan, ledger: Ledger, results: Sequence[PointResult]) -> tuple[PoolComparison, ...]:
@@ -447,53 +381,44 @@ def comparisons(plan: Plan, ledger: Ledger, results: Sequence[PointResult]) -> t
     return (*_spots(plan, ledger), *_owned(plan, results))[:COMPARISONS_MAX]
 
 
-_Ended = tuple[Point, AttemptRecord, Uses]  # an attempt, and what it did with its nodes
-
-
 def _spots(plan: Plan, ledger: Ledger) -> Iterator[PoolComparison]:
-    pools = [(pool, other) for pool in plan.pools if (other := pool.spec.on_demand_counterpart) is not None]
-    uses = by_attempt(plan, ledger) if pools else {}
+    pools = [(pool.name, other) for pool in plan.pools if (other := pool.spec.on_demand_counterpart) is not None]
+    if not pools:
+        return
+    uses, points = by_attempt(plan, ledger), costs.points_of_trials(plan)
     for pool, other in pools:
-        yield _spot(plan, pool.name, other, _ended_on(plan, pool, ledger, uses))
+        on_demand = pool_prices.planned_rate(plan, other) if any(one.name == other for one in plan.pools) else None
+        rate = pool_prices.planned_rate(plan, pool)
+        ended = [
+            (point, record, uses[record.key])
+            for record in ledger.records
+            if record.outcome is not None and (point := points.get(record.trial)) and point.key.pool == pool
+        ]
+        if rate is None or on_demand is None:
+            remedy = "name it in a block, with a price; with measuredBy it is not run"
+            why = f"{pool if rate is None else other} has no price in this benchmark: {remedy}"
+            yield _said(pool, other, f"cannot tell what {pool} saves: {why}")
+            continue
+        try:
+            yield _saving(plan, pool, other, rate=rate, on_demand=on_demand, ended=ended)
+        except CostError as error:
+            yield _said(pool, other, f"cannot tell what {pool} saves: {error}")
 
 
-def _ended_on(plan: Plan, pool: GpuPool, ledger: Ledger, uses: Mapping[str, Uses]) -> list[_Ended]:
-    points = {trial.id: plan.points[trial.point] for trial in plan.trials}
-    return [
-        (point, record, uses[record.key])
-        for record in ledger.records
-        if record.outcome is not None and (point := points.get(record.trial)) and point.key.pool == pool.name
-    ]
-
-
-def _spot(plan: Plan, pool: str, other: str, ended: Sequence[_Ended]) -> PoolComparison:
-    on_demand = pool_prices.planned_rate(plan, other) if any(one.name == other for one in plan.pools) else None
-    rate = pool_prices.planned_rate(plan, pool)
-    if rate is None or on_demand is None:
-        missing = pool if rate is None else other
-        remedy = "name it in a block, with a price; with measuredBy it is not run"
-        why = f"{missing} has no price in this benchmark: {remedy}"
-        return _said(pool, other, f"cannot tell what {pool} saves: {why}")
-    try:
-        return _saving(plan, pool, other, rates=(rate, on_demand), ended=ended)
-    except CostError as error:
-        return _said(pool, other, f"cannot tell what {pool} saves: {error}")
-
-
-def _saving(plan: Plan, pool: str, other: str, *, rates: tuple[Rate, Rate], ended: Sequence[_Ended]) -> PoolComparison:
-    rate, on_demand = rates
+def _saving(
+    plan: Plan, pool: str, other: str, *, rate: Rate, on_demand: Rate, ended: Sequence[_Ended]
+) -> PoolComparison:
     # What was interrupted on purpose says nothing of the pool.
     preempted = [one for one in ended if one[1].outcome is Outcome.PREEMPTED and one[1].drilled is None]
-    succeeded = [one for one in ended if one[1].outcome is Outcome.SUCCEEDED]
-    useful, lost = _node_hours(plan, (*preempted, *succeeded))
+    attempts = [*preempted, *(one for one in ended if one[1].outcome is Outcome.SUCCEEDED)]
     discount = whatif.discount(rate, on_demand=on_demand)
     parts = [f"{pool} costs {_less(discount)} than {other} by price"]
     found = SpotResult(discount=_rounded(discount), interruptions=len(preempted))
-    unseen = sum(not is_seen(record, nodes=point.nodes) for point, record, _ in (*preempted, *succeeded))
-    if unseen:
+    if unseen := sum(not is_seen(record, nodes=point.nodes) for point, record, _ in attempts):
         whose = counted(unseen, "attempt")
         parts.append(f"net of lost work it cannot be told: pods of {whose} were gone before their end was seen")
-        return _said(pool, other, "; ".join(parts)).model_copy(update={"spot": found})
+        return _said(pool, other, "; ".join(parts), spot=found)
+    useful, lost = _node_hours(plan, attempts)
     if useful > 0:
         effective = whatif.effective_price(rate, useful_node_hours=useful, lost_node_hours=lost)
         realised = whatif.discount(effective, on_demand=on_demand)
@@ -510,7 +435,7 @@ def _saving(plan: Plan, pool: str, other: str, *, rates: tuple[Rate, Rate], ende
         if limit.per_node_hour is not None:
             found = found.model_copy(update={"break_even_interruptions": _rounded(limit.per_node_hour)})
         parts.append(limit.sentence)
-    return _said(pool, other, "; ".join(parts)).model_copy(update={"spot": found})
+    return _said(pool, other, "; ".join(parts), spot=found)
 
 
 def _node_hours(plan: Plan, attempts: Iterable[_Ended]) -> tuple[Decimal, Decimal]:
@@ -527,48 +452,32 @@ def _less(share: Decimal) -> str:
     return f"{100 * abs(share):.1f} % {'less' if share >= 0 else 'more'}"
 
 
+_Speed = tuple[Point, Decimal]  # a point and its samples per second
+
+
 def _owned(plan: Plan, results: Sequence[PointResult]) -> Iterator[PoolComparison]:
     owned = [pool.name for pool in plan.pools if pool.spec.ownership is not None]
-    if not owned:
-        return
     rented = [pool.name for pool in plan.pools if pool.spec.price is not None]
-    settled = [
-        (point, Decimal(result.throughput.mean))
-        for point, result in zip(plan.points, results, strict=True)
-        if result.state is PointState.MEASURED and result.throughput is not None and result.throughput.mean > 0
-    ]
+    settled: dict[str, list[tuple[tuple[object, ...], _Speed]]] = {}  # by pool: work, and who did it how fast
+    for point, result in zip(plan.points, results, strict=True) if owned else ():
+        if result.state is PointState.MEASURED and result.throughput is not None and result.throughput.mean > 0:
+            work = tuple(getattr(point.key, field) for field in _WORK)
+            settled.setdefault(point.key.pool, []).append((work, (point, Decimal(result.throughput.mean))))
     for own, other in itertools.product(owned, rented):
-        pair = _alike(settled, own, other)
-        if pair is not None:
-            yield _owning(plan, own, other, pair)
+        there = dict(settled.get(other, ()))
+        alike = [(speed, there[work]) for work, speed in settled.get(own, ()) if work in there]
+        if alike:
+            yield _owning(plan, own, other, *max(alike, key=lambda pair: pair[0][0].key.workers))
 
 
-_Figure = tuple[Point, Decimal]  # a point and its samples per second
-
-
-def _alike(settled: Sequence[_Figure], own: str, other: str) -> tuple[_Figure, _Figure] | None:
-    """The points of two pools that are the same work, on the most workers; None where there are none."""
-    there = {_work(point): (point, rate) for point, rate in settled if point.key.pool == other}
-    pairs = [
-        ((point, rate), there[_work(point)])
-        for point, rate in settled
-        if point.key.pool == own and _work(point) in there
-    ]
-    return max(pairs, key=lambda pair: pair[0][0].key.workers, default=None)
-
-
-def _work(point: Point) -> tuple[object, ...]:
-    return tuple(getattr(point.key, field) for field in _WORK)
-
-
-def _owning(plan: Plan, own: str, other: str, pair: tuple[_Figure, _Figure]) -> PoolComparison:
+def _owning(plan: Plan, own: str, other: str, here: _Speed, there: _Speed) -> PoolComparison:
     ownership, rented = pool_prices.planned_ownership(plan, own), pool_prices.planned_rate(plan, other)
     hour = pool_prices.planned_rate(plan, own)
     if ownership is None or rented is None or hour is None:
         why = "one of the two has no price in the benchmark's currency: give its rate in spec.exchangeRates"
         return _said(own, other, f"cannot tell from how much use on {own} pays: {why}")
-    (point, rate), (there, rate_there) = pair
-    nodes, nodes_there = (one.nodes * pool_prices.paid_share(plan, one) for one in (point, there))
+    (point, rate), (point_there, rate_there) = here, there
+    nodes, nodes_there = (one.nodes * pool_prices.paid_share(plan, one) for one in (point, point_there))
     speed = rate / nodes / (rate_there / nodes_there)
     running = Rate(per_node_hour=ownership.per_kilowatt_hour * ownership.watts / 1000, currency=ownership.currency)
     try:
@@ -589,16 +498,19 @@ def _owning(plan: Plan, own: str, other: str, pair: tuple[_Figure, _Figure]) -> 
         workload=point.key.workload,
         workers=point.key.workers,
         relative_speed=_rounded(speed),
-        hours_per_month=None if use.hours_per_month is None else _rounded(use.hours_per_month),
-        days_per_month=None if use.days_per_month is None else _rounded(use.days_per_month),
+        hours_per_month=None if use.hours is None else _rounded(use.hours),
+        days_per_month=None if use.days is None else _rounded(use.days),
         payback_days=None if paid.days is None else _rounded(paid.days),
         gain=_rounded(gain),
     )
-    return _said(own, other, sentence).model_copy(update={"owning": found})
+    return _said(own, other, sentence, owning=found)
 
 
-def _said(pool: str, other: str, sentence: str) -> PoolComparison:
-    return PoolComparison(pool=pool, other=other, sentence=conditions.clamped(sentence, SENTENCE_MAX))
+def _said(
+    pool: str, other: str, message: str, *, spot: SpotResult | None = None, owning: OwningResult | None = None
+) -> PoolComparison:
+    message = conditions.clamped(message, SENTENCE_MAX)
+    return PoolComparison(pool=pool, other=other, sentence=message, spot=spot, owning=owning)
 
 
 def _rounded(value: Decimal) -> float:

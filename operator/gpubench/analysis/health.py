@@ -1,16 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nodes that are far below their own pool: from the short tests before each trial to a warning at the figure.
 
-A figure of a throttled card is a true figure of that card and no figure of the pool. Nothing is thrown away here: who
-reads the figure is told which node it came from, and how far below its pool that node is.
-
-A test is held against the pool's history over all benchmarks, as it was when the attempt ended: its record has what was
-usual then (`scheduler.node_tests`). Where that history was too short, or nobody kept one, as on a single machine, it is
-held against the benchmark's own tests.
-
-Must not happen: a healthy node that is named because a pool's tests scatter widely, or hardly at all. So a reading is
-weak only when it is both an outlier and a tenth below the others. And a warning that changes with the moment at which
-a status is made: all that decides stands in the ledger.
+A figure of a throttled card is a true figure of that card and no figure of the pool. A test is held against the pool's
+history, as it was when the attempt ended (`scheduler.node_tests`), else against the benchmark's own tests. Must not
+happen: a healthy node named because tests scatter; a warning that changes with the moment at which a status is made.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -41,11 +34,11 @@ def spread(figures: Sequence[float]) -> Spread | None:
     return None if len(figures) <= node_tests.HISTORY_MIN else node_tests.of_figures(figures)
 
 
-def is_weak(figure: float, pool: Spread) -> bool:
-    """Whether a reading is far below its pool, by the modified z-score of Iglewicz and Hoaglin (1993).
+def is_weak(figure: float, pool: Spread | Usual) -> bool:
+    """Whether a reading is far below its pool: an outlier, and a tenth below the others.
 
-    M = 0.6745 (x - median) / MAD. Where more than half of the readings are equal (MAD 0), the share below the median
-    decides alone.
+    An outlier is one by the modified z-score of Iglewicz and Hoaglin (1993): M = 0.6745 (x - median) / MAD. Where more
+    than half of the readings are equal (MAD 0), the share below the median decides alone.
     """
     if figure > (1 - BELOW_MEDIAN_MIN) * pool.median:
         return False
@@ -64,7 +57,7 @@ def weak_trials(plan: Plan, records: Iterable[AttemptRecord]) -> dict[str, Weak]
     for reading in own:
         kinds.setdefault((reading.pool, reading.kind), []).append(reading.figure)
     spreads = {kind: spread(figures) for kind, figures in kinds.items()}
-    usual = {(record.trial, frozen.test): _of_history(frozen) for record in records for frozen in record.usual}
+    usual = {(record.trial, frozen.test): frozen for record in records for frozen in record.usual}
     found: dict[str, Weak] = {}
     for reading in own:
         pool = usual.get((reading.trial, reading.kind.test)) or spreads[reading.pool, reading.kind]
@@ -73,33 +66,23 @@ def weak_trials(plan: Plan, records: Iterable[AttemptRecord]) -> dict[str, Weak]
     return found
 
 
-def _of_history(frozen: Usual) -> Spread:
-    return Spread(median=frozen.median, deviation=frozen.deviation, tests=frozen.tests, nodes=frozen.nodes)
-
-
-def _weak(reading: Reading, pool: Spread) -> Weak:
+def _weak(reading: Reading, pool: Spread | Usual) -> Weak:
     figures = {reading.kind.test: reading.figure, "usual": pool.median, "tests": float(pool.tests)}
     if pool.nodes is not None:
         figures["nodes"] = pool.nodes
+    what, per, unit = _UNITS[reading.kind.test]
+    gang = f" of {workers_text(reading.kind.workers)}" if reading.kind.workers is not None else ""
+    nodes = "" if pool.nodes is None else f" on {counted(pool.nodes, 'node')}"
     warning = warnings.warning(
         WarningReason.WEAK_NODE,
-        _message(reading, pool),
+        f"{_nodes(reading)} is weak: {what}{gang} {reading.figure / per:.3g} {unit}, "
+        f"{1 - reading.figure / pool.median:.0%} below the {pool.median / per:.3g} usual on its pool "
+        f"({pool.tests} tests{nodes}): cordon it, or look for heat",
         trial=reading.trial,
         node=reading.nodes[0] if len(reading.nodes) == 1 else None,
         figures=figures,
     )
     return Weak(nodes=reading.nodes, share=reading.figure / pool.median, warning=warning)
-
-
-def _message(reading: Reading, pool: Spread) -> str:
-    what, per, unit = _UNITS[reading.kind.test]
-    gang = f" of {workers_text(reading.kind.workers)}" if reading.kind.workers is not None else ""
-    nodes = "" if pool.nodes is None else f" on {counted(pool.nodes, 'node')}"
-    return (
-        f"{_nodes(reading)} is weak: {what}{gang} {reading.figure / per:.3g} {unit}, "
-        f"{1 - reading.figure / pool.median:.0%} below the {pool.median / per:.3g} usual on its pool "
-        f"({pool.tests} tests{nodes}): cordon it, or look for heat"
-    )
 
 
 def _nodes(reading: Reading) -> str:

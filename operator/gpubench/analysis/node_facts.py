@@ -4,7 +4,7 @@
 Each label has the page that documents it beside it. Must not happen: a fact that is guessed from a node's name.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -175,8 +175,7 @@ def tolerations(node: Mapping[str, Any]) -> tuple[Toleration, ...]:
         Toleration(key=taint["key"], operator="Exists", effect=taint["effect"])
         if taint["key"] in _OF_THE_KIND or not taint.get("value")
         else Toleration(key=taint["key"], operator="Equal", value=taint["value"], effect=taint["effect"])
-        for taint in _taints(node)
-        if taint["effect"] != "PreferNoSchedule" and not _passes(taint["key"])
+        for taint in _lasting_taints(node)
     }
     return tuple(sorted(found, key=lambda toleration: toleration.to_json()))
 
@@ -186,8 +185,7 @@ def untolerated(node: Mapping[str, Any], accepted: Sequence[Toleration]) -> str 
 
     https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/#concepts
     """
-    lasting = (taint for taint in _taints(node) if taint["effect"] != "PreferNoSchedule" and not _passes(taint["key"]))
-    for taint in lasting:
+    for taint in _lasting_taints(node):
         if not any(
             one.key in (None, taint["key"])
             and one.effect in (None, taint["effect"])
@@ -212,8 +210,13 @@ def _taints(node: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     return (node.get("spec") or {}).get("taints") or ()
 
 
-def _passes(key: str) -> bool:
-    return key in outcome.LEAVING or key.startswith(_PASSING) or key.endswith(_STARTING)
+def _lasting_taints(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Those that keep pods away, and do not go by themselves."""
+    for taint in _taints(node):
+        key = taint["key"]
+        passes = key in outcome.LEAVING or key.startswith(_PASSING) or key.endswith(_STARTING)
+        if taint["effect"] != "PreferNoSchedule" and not passes:
+            yield taint
 
 
 # --- the status of a GpuPool ------------------------------------------------------------------------------------------
@@ -233,9 +236,8 @@ def pool_status(
     generation: int | None = None,
 ) -> dict[str, object]:
     """The status of a pool, given the cluster's nodes as the API server lists them."""
-    selector = pool.spec.scheduling.node_selector
-    matching = [node for node in nodes if matches(node, selector)]
-    ready = [node for node in matching if is_ready(node)]
+    matching = [node for node in nodes if matches(node, pool.spec.scheduling.node_selector)]
+    ready = sum(map(is_ready, matching))
     terms = pool_prices.terms(pool.spec)
     fees = None if terms is None else terms.fees_per_node_hour
     read = pool_prices.price_date(pool.spec)
@@ -243,16 +245,14 @@ def pool_status(
     return GpuPoolStatus(
         observed_generation=generation,
         nodes=len(matching),
-        ready_nodes=len(ready),
-        slots=len(ready) * pool.spec.slots_per_node,
+        ready_nodes=ready,
+        slots=ready * pool.spec.slots_per_node,
         price_per_node_hour=None if terms is None else _text(terms.rate.per_node_hour, terms.rate.currency),
         fees_per_node_hour=None if fees is None else _text(fees.value, fees.currency),
         price_range=_range_text(pool),
         price_as_of=None if read is None else read.isoformat(),
         conditions=(
-            _ready_condition(
-                pool, matching=len(matching), ready=len(ready), before=before, generation=generation, now=now
-            ),
+            _ready_condition(pool, matching=len(matching), ready=ready, before=before, now=now),
             *([] if stale is None else [stale]),
         ),
     ).to_wire()
@@ -295,10 +295,7 @@ def _ready_condition(
     )
 
 
-def _stale_condition(
-    pool: GpuPool, *, before: Sequence[Condition], generation: int | None, now: float
-) -> Condition | None:
-    """Whether its price is too old to go by; None without a price. Costs are computed all the same."""
+def _stale_condition(pool: GpuPool, *, before: Sequence[Condition], now: float) -> Condition | None:
     today = datetime.fromtimestamp(now, UTC).date()
     age = pool_prices.price_age_days(pool.spec, on=today)
     if age is None:

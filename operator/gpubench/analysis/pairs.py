@@ -2,28 +2,31 @@
 """Which measured points are the same work, so that their figures may be held against each other.
 
 Two points make a pair when they are equal in everything but what the caller lets differ: the pool, most times. Results
-name variants and workloads of a user's own by name only, so a benchmark brings what these names stand for: two things
-under one name are not the same work. Must not happen: a pair of points that do different work, or of a figure that was
-not measured.
+have only names of variants and workloads of a user's own, so a benchmark brings what these stand for. Must not happen:
+a pair of points that do different work, or of a figure that was not measured.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple
 
 from gpubench import records
 from gpubench.analysis import text
+from gpubench.api import status_sizes
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import Analysis, EnvironmentFacts
 from gpubench.api.measuring import Mode, TimedRegion
 from gpubench.api.point_result import SOURCES, Basis, PointResult, PointState
 from gpubench.api.sweep import Custom, Variant
-from gpubench.plan.plan import Plan
+from gpubench.plan.plan import BaselinePoint, Plan, Point
 from gpubench.scheduler import stopping
+from gpubench.scheduler.conditions import clamped
 from gpubench.stats import compare, intervals
 from gpubench.stats.compare import Difference, Quantity, Sample, Verdict
 from gpubench.units import workers_text
-from gpubench.values import FrozenModel
+from gpubench.values import FrozenModel, content_id
 
+#: States of points of which it is not known yet what becomes of them.
+OPEN = frozenset({PointState.PENDING, PointState.RUNNING})
 #: By which a caller may choose points.
 FIELDS = ("workload", "pool", "workers", "batch", "precision", "variant")
 #: What it may let differ: never the workload, whose samples are others.
@@ -57,8 +60,6 @@ class _Entry(NamedTuple):
     key: Mapping[str, str]
 
 
-_Named = TypeVar("_Named", Variant, Custom)
-
 _PER_NODE = "workers per node"
 _BATCH = "batch"
 _VARIANT = "the definition of the variant"
@@ -67,6 +68,7 @@ _WORKLOAD = "the definition of the workload"
 
 def of_spec(name: str, spec: GpuBenchmarkSpec, status: Analysis) -> Side:
     """The benchmark as an object of the cluster has it."""
+    variants = (variant for block in spec.sweep for variant in block.variants or ())
     return Side(
         name=name,
         results=status.results,
@@ -74,8 +76,8 @@ def of_spec(name: str, spec: GpuBenchmarkSpec, status: Analysis) -> Side:
         timed_region=spec.measure.timed_region,
         confidence=stopping.confidence(spec.measure.repeats),
         environments=status.environments,
-        variants=_each_once(variant for block in spec.sweep for variant in block.variants or ()),
-        customs=_each_once(block.custom for block in spec.sweep if block.custom is not None),
+        variants=tuple(dict.fromkeys(variants)),
+        customs=tuple(dict.fromkeys(block.custom for block in spec.sweep if block.custom is not None)),
     )
 
 
@@ -91,8 +93,38 @@ def of_plan(
         timed_region=plan.timed_region,
         confidence=stopping.confidence_of_plan(plan),
         environments=tuple(environments),
-        variants=_each_once(key.variant for key in keys if key.variant is not None),
-        customs=_each_once(key.custom for key in keys if key.custom is not None),
+        variants=tuple(dict.fromkeys(key.variant for key in keys if key.variant is not None)),
+        customs=tuple(dict.fromkeys(key.custom for key in keys if key.custom is not None)),
+    )
+
+
+def blank(plan: Plan, point: Point) -> PointResult:
+    """A point without any figure."""
+    key = point.key
+    pool = next((pool.spec for pool in plan.pools if pool.name == key.pool), None)
+    path = key.data.path
+    if path is not None and len(path.encode()) > status_sizes.DATA_PATH_MAX:  # two long ones that differ stay different
+        start = f"{content_id(path, characters=8)}…"
+        kept = status_sizes.DATA_PATH_MAX - len(start.encode())
+        path = start + path.encode()[-kept:].decode(errors="ignore")
+    return PointResult(
+        workload=key.workload,
+        pool=key.pool,
+        node=None if key.node is None else clamped(key.node, status_sizes.NODE_MAX),
+        accelerator=pool.accelerator if pool else None,
+        capacity_type=pool.capacity_type if pool else None,
+        workers=key.workers,
+        workers_per_node=key.workers_per_node,
+        batch_per_worker=key.batch_per_worker,
+        global_batch=key.global_batch,
+        precision=key.precision.value,
+        data=key.data.source,
+        data_path=path,
+        data_samples=key.data.samples,
+        epochs=key.epochs,
+        variant=key.variant.name if key.variant else None,
+        basis=point.basis,
+        state=PointState.PENDING,
     )
 
 
@@ -106,7 +138,7 @@ def quantity(point: PointResult) -> Quantity | None:
 
 
 def sample(point: PointResult, of: Quantity, *, confidence: float) -> Sample:
-    """The repeats of a measured point; `confidence` is that of its study."""
+    """The repeats of a measured point; `confidence` is that of its benchmark."""
     seconds = point.training.seconds if point.training is not None else None
     if of is Quantity.SECONDS and seconds is not None:
         return compare.of_interval(seconds, _repeats(point), confidence=confidence)
@@ -125,13 +157,11 @@ def across(a: Side, b: Side, *, by: Collection[str]) -> tuple[Pair, ...]:
     for `by`.
     """
     these, those = _measured(a), _measured(b)
-    same = [(one, other) for one in these for other in those if one.key == other.key]
-    left_a = [one for one in these if not any(one is pair[0] for pair in same)]
-    left_b = [one for one in those if not any(one is pair[1] for pair in same)]
-    left = [(one, other) for one in left_a for other in _equal_but_for(by, one, left_b)]
-    order = [id(one) for one in these]
-    found = sorted((*same, *left), key=lambda pair: order.index(id(pair[0])))
-    return tuple(Pair(one.point, other.point) for one, other in found)
+    left = [other for other in those if all(one.key != other.key for one in these)]
+    found = [
+        (one, [other for other in those if one.key == other.key] or _equal_but_for(by, one, left)) for one in these
+    ]
+    return tuple(Pair(one.point, other.point) for one, others in found for other in others)
 
 
 def within(side: Side, *, by: Collection[str]) -> tuple[Pair, ...]:
@@ -144,15 +174,19 @@ def within(side: Side, *, by: Collection[str]) -> tuple[Pair, ...]:
     found = _first_against_others(measured, by)
     if "workers" in by:
         paired = {id(one) for pair in found for one in pair}
-        rest = [_with_global_batch(one) for one in measured if id(one) not in paired]
+        rest = [
+            _Entry(one.point, {**one.key, _BATCH: f"global {one.point.global_batch}"})
+            for one in measured
+            if id(one) not in paired
+        ]
         found += _first_against_others(rest, by)
-    order = [id(one.point) for one in measured]
-    found.sort(key=lambda pair: (order.index(id(pair[0].point)), order.index(id(pair[1].point))))
+    place = {id(one.point): number for number, one in enumerate(measured)}
+    found.sort(key=lambda pair: (place[id(pair[0].point)], place[id(pair[1].point)]))
     return tuple(Pair(one.point, other.point) for one, other in found)
 
 
 def identity(side: Side, point: PointResult) -> tuple[str, ...]:
-    """What makes a point, pool and all: equal for the same point of two studies."""
+    """What makes a point, pool and all: equal for the same point of two benchmarks."""
     return tuple(_key(side, point).values())
 
 
@@ -161,18 +195,15 @@ def nearest(a: Side, b: Side, *, by: Collection[str]) -> str | None:
     found = [_differences(one.key, other.key, by) for one in _measured(a) for other in _measured(b)]
     if not found:
         return None
-    fewest = min(found, key=len)
     return " and ".join(
         field if field in (_VARIANT, _WORKLOAD) else f"{field} ({this} against {that})"
-        for field, (this, that) in fewest.items()
+        for field, (this, that) in min(found, key=len).items()
     )
 
 
 def chosen(side: Side, selection: Mapping[str, str]) -> Side:
     """The benchmark with those of its points only that have these texts in these fields."""
-    results = tuple(
-        point for point in side.results if all(_key(side, point)[field] == text for field, text in selection.items())
-    )
+    results = tuple(one for one in side.results if selection.items() <= _key(side, one).items())
     return side.model_copy(update={"results": results})
 
 
@@ -214,7 +245,6 @@ def _key(side: Side, point: PointResult) -> dict[str, str]:
 
 
 def _differences(this: Mapping[str, str], that: Mapping[str, str], by: Collection[str]) -> dict[str, tuple[str, str]]:
-    """In what two keys differ where they may not: the two texts of each field."""
     free = {*by}
     free |= {_PER_NODE} if {"pool", "workers"} & free else set()  # how many a node holds is the pool's affair
     free |= {"node"} if "pool" in free else set()
@@ -240,16 +270,8 @@ def _first_against_others(entries: Sequence[_Entry], by: Collection[str]) -> lis
     return pairs
 
 
-def _with_global_batch(entry: _Entry) -> _Entry:
-    return _Entry(entry.point, {**entry.key, _BATCH: f"global {entry.point.global_batch}"})
-
-
 def _measured(side: Side) -> list[_Entry]:
     return [_Entry(point, _key(side, point)) for point in side.results if quantity(point) is not None]
-
-
-def _each_once(values: Iterable[_Named]) -> tuple[_Named, ...]:
-    return tuple(dict.fromkeys(values))
 
 
 # --- what is said of a pair -------------------------------------------------------------------------------------------
@@ -268,12 +290,8 @@ def compared(a: Side, b: Side, pair: Pair, *, tolerance: float = compare.TOLERAN
     """What the repeats of a pair of these benchmarks say."""
     has_seconds = {quantity(pair.a), quantity(pair.b)} == {Quantity.SECONDS}
     of = Quantity.SECONDS if has_seconds else Quantity.THROUGHPUT
-    found = compare.difference(
-        sample(pair.b, of, confidence=b.confidence),
-        sample(pair.a, of, confidence=a.confidence),
-        quantity=of,
-        tolerance=tolerance,
-    )
+    here, there = sample(pair.b, of, confidence=b.confidence), sample(pair.a, of, confidence=a.confidence)
+    found = compare.difference(here, there, quantity=of, tolerance=tolerance)
     unsettled = [name for name, point in (("A", pair.a), ("B", pair.b)) if point.state is PointState.UNSTABLE]
     if unsettled:
         never = f"{' and '.join(unsettled)} never settled, and such figures are not ranked"
@@ -281,20 +299,11 @@ def compared(a: Side, b: Side, pair: Pair, *, tolerance: float = compare.TOLERAN
     return Compared(a=pair.a, b=pair.b, quantity=of, difference=found)
 
 
-class Standing(Protocol):
-    """A figure, as far as it says what it stands on: a result, or a point of a baseline."""
-
-    @property
-    def environment(self) -> str | None:
-        """The key of its environment, as results show it."""
-
-    @property
-    def instance_type(self) -> str | None:
-        """Of its nodes; None where it is not known."""
+_Figure = PointResult | BaselinePoint  # as far as it says in which environment it was measured
 
 
 def differing(
-    a: Standing, b: Standing, facts_a: Sequence[EnvironmentFacts], facts_b: Sequence[EnvironmentFacts]
+    a: _Figure, b: _Figure, facts_a: Sequence[EnvironmentFacts], facts_b: Sequence[EnvironmentFacts]
 ) -> str | None:
     """In what the environments of two figures differ, as the end of a sentence; None where they do not.
 
@@ -305,18 +314,18 @@ def differing(
     """
     these, those = _facts_of(a, facts_a), _facts_of(b, facts_b)
     unlike = []
-    for field in EnvironmentFacts.model_fields:
+    for field in (field for field in EnvironmentFacts.model_fields if field != "environment"):
         here, there = _values(these, field), _values(those, field)
-        other = here != there if a.environment != b.environment else here and there and not {*here} & {*there}
-        if field != "environment" and other:
-            unlike.append(f"{records.environment_field_name(field)} {_listed(here)} against {_listed(there)}")
+        if here != there if a.environment != b.environment else here and there and not {*here} & {*there}:
+            texts = [" and ".join(values) or "none" for values in (here, there)]
+            unlike.append(f"{records.environment_field_name(field)} {texts[0]} against {texts[1]}")
     if a.environment == b.environment:
         return f"the environments differ: {', '.join(unlike)}" if unlike else None
     where = f"the environments differ ({a.environment or 'unknown'} and {b.environment or 'unknown'})"
     return f"{where}: {', '.join(unlike)}" if unlike else f"{where}, and what they are was not recorded"
 
 
-def _facts_of(one: Standing, facts: Sequence[EnvironmentFacts]) -> tuple[EnvironmentFacts, ...]:
+def _facts_of(one: _Figure, facts: Sequence[EnvironmentFacts]) -> tuple[EnvironmentFacts, ...]:
     """What a figure may stand on: of several facts with its key those with its instance type, where it says one."""
     same = tuple(found for found in facts if found.environment == one.environment)
     if one.environment is None or one.instance_type is None:
@@ -336,7 +345,3 @@ def _is_called(shown: str, full: str) -> bool:
 
 def _values(facts: Sequence[EnvironmentFacts], field: str) -> tuple[str, ...]:
     return tuple(sorted({str(value) for one in facts if (value := getattr(one, field)) is not None}))
-
-
-def _listed(values: tuple[str, ...]) -> str:
-    return " and ".join(values) or "none"

@@ -6,7 +6,8 @@ from decimal import Decimal
 from typing import Literal
 
 from gpubench import records, workloads
-from gpubench.analysis import costs, health, relative, repeats, text, warnings
+from gpubench.analysis import costs, health, pairs, relative, repeats, text, warnings
+from gpubench.analysis.pairs import OPEN
 from gpubench.analysis.relative import Points
 from gpubench.analysis.repeats import MeasuredPoint
 from gpubench.analysis.text import NOT_PUBLISHED
@@ -35,12 +36,12 @@ from gpubench.records import Environment, Result
 from gpubench.scheduler import stopping, trials
 from gpubench.scheduler.conditions import clamped
 from gpubench.scheduler.environments import distinct, key_of
-from gpubench.scheduler.ledger import AttemptRecord, Ledger
+from gpubench.scheduler.ledger import Ledger
 from gpubench.scheduler.trials import PointStatus, TrialState, TrialStatus
 from gpubench.stats import gang, intervals
 from gpubench.stats.efficiency import Among, EnvironmentKey
 from gpubench.units import counted, workers_text
-from gpubench.values import Interval, content_id
+from gpubench.values import Interval
 
 
 def point_results(
@@ -56,89 +57,61 @@ def point_results(
 
     `known` are the environments whose records were read, by key.
     """
-    of_points = trials_of_points(plan, trials)
     entries = measured_points(plan, trials)
     beside = Beside(
         among=Among(entry for entry in entries if entry is not None),
         known=known or {},
         weak=health.weak_trials(plan, [one.measured for one in trials.values() if one.measured is not None]),
     )
-    found = [
-        blank(plan, point)
-        if point.basis not in SOURCES
-        else imported_result(plan, index, blank(plan, point), entries[index], among=beside.among)
-        if point.basis is Basis.IMPORTED
-        else _result(plan, point, points[index], of_points[index], entry=entries[index], beside=beside)
-        for index, point in enumerate(plan.points)
+    found = []
+    for index, (point, of_point) in enumerate(zip(plan.points, _trials_of_points(plan, trials), strict=True)):
+        if point.basis is Basis.MEASURED:
+            found.append(_result(plan, point, points[index], of_point, entry=entries[index], beside=beside))
+        elif point.basis is Basis.IMPORTED:
+            found.append(_imported(plan, index, entries[index], among=beside.among))
+        else:
+            found.append(pairs.blank(plan, point))
+    costed = [
+        costs.costed(plan, point, one if point.basis in SOURCES else _derived(plan, point, one, results=found), goals)
+        for point, one in zip(plan.points, found, strict=True)
     ]
-    whole = (
-        result if point.basis in SOURCES else derived_result(plan, point, result, results=found)
-        for point, result in zip(plan.points, found, strict=True)
-    )
-    costed = [costs.costed(plan, point, result, goals) for point, result in zip(plan.points, whole, strict=True)]
     related = relative.with_relative(Points(plan, costed, entries, known or {}), baseline)
     return tuple(warnings.within_bounds(result, points=len(plan.points)) for result in related)
 
 
-def trials_of_points(plan: Plan, trials: Mapping[str, TrialStatus]) -> list[list[TrialStatus]]:
-    """The trials of each point, repeat by repeat."""
+def _trials_of_points(plan: Plan, trials: Mapping[str, TrialStatus]) -> list[list[TrialStatus]]:
     return [[trials[trial.id] for trial in of_point] for of_point in plan.repeats_of_points()]
+
+
+def _results(trials: Iterable[TrialStatus]) -> list[Result]:
+    return [trial.result for trial in trials if trial.result is not None]
 
 
 def measured_points(plan: Plan, trials: Mapping[str, TrialStatus]) -> list[MeasuredPoint | None]:
     """The throughputs of each point, or those imported; None of one without any, or whose repeats are not averaged."""
     return [
         _imported_entry(plan, index) if plan.imported is not None else _measured(plan, point, of_point)
-        for index, (point, of_point) in enumerate(zip(plan.points, trials_of_points(plan, trials), strict=True))
+        for index, (point, of_point) in enumerate(zip(plan.points, _trials_of_points(plan, trials), strict=True))
     ]
 
 
 def _measured(plan: Plan, point: Point, of_point: Sequence[TrialStatus]) -> MeasuredPoint | None:
-    """The throughputs of the repeats; None when there are none, or when they may not be averaged."""
     found = trials.environment_keys(of_point)
     if len(found) != 1:
         return None
-    baseline = plan.pool(point.key.pool).spec.scaling_baseline
     return MeasuredPoint(
         point=point,
-        values=tuple(gang.samples_per_second(result, plan.timed_region) for result in _results(of_point)),
+        values=tuple(gang.samples_per_second(one, plan.timed_region) for one in _results(of_point)),
         environment=found[0],
-        scaling_baseline=baseline if baseline != point.key.pool else None,
+        scaling_baseline=_other_baseline(plan, point),
         settled=not trials.unstable(of_point),
         confidence=stopping.confidence_of_plan(plan),
     )
 
 
-def blank(plan: Plan, point: Point) -> PointResult:
-    """A point without any figure."""
-    pool = next((pool.spec for pool in plan.pools if pool.name == point.key.pool), None)
-    return PointResult(
-        workload=point.key.workload,
-        pool=point.key.pool,
-        node=None if point.key.node is None else clamped(point.key.node, status_sizes.NODE_MAX),
-        accelerator=pool.accelerator if pool else None,
-        capacity_type=pool.capacity_type if pool else None,
-        workers=point.key.workers,
-        workers_per_node=point.key.workers_per_node,
-        batch_per_worker=point.key.batch_per_worker,
-        global_batch=point.key.global_batch,
-        precision=point.key.precision.value,
-        data=point.key.data.source,
-        data_path=_shortened(point.key.data.path),
-        data_samples=point.key.data.samples,
-        epochs=point.key.epochs,
-        variant=point.key.variant.name if point.key.variant else None,
-        basis=point.basis,
-        state=PointState.PENDING,
-    )
-
-
-def _shortened(path: str | None) -> str | None:
-    """A path as a result holds it: two long ones that differ stay different."""
-    if path is None or len(path.encode()) <= status_sizes.DATA_PATH_MAX:
-        return path
-    start = f"{content_id(path, characters=8)}…"
-    return start + path.encode()[len(start.encode()) - status_sizes.DATA_PATH_MAX :].decode(errors="ignore")
+def _other_baseline(plan: Plan, point: Point) -> str | None:
+    baseline = plan.pool(point.key.pool).spec.scaling_baseline
+    return baseline if baseline != point.key.pool else None
 
 
 def _result(
@@ -151,57 +124,36 @@ def _result(
     beside: Beside,
 ) -> PointResult:
     """The result of a point that is run, but for its costs."""
-    found = blank(plan, point).model_copy(
-        update={
-            "state": status.state,
-            "reason": clamped(status.message, status_sizes.REASON_MAX) if status.message else None,
-            "omission": status.omission,
-            "nodes": len({node for trial in of_point if trial.measured for node in trial.measured.nodes}),
-        }
-    )
-    return found if entry is None else _with_figures(plan, found, of_point, entry, beside)
-
-
-def _with_figures(
-    plan: Plan,
-    blank: PointResult,
-    trials: Sequence[TrialStatus],
-    entry: MeasuredPoint,
-    beside: Beside,
-) -> PointResult:
-    key = entry.point.key
-    results = _results(trials)
-    ended = blank.state in (PointState.MEASURED, PointState.UNSTABLE)
+    update: dict[str, object] = {
+        "state": status.state,
+        "reason": clamped(status.message, status_sizes.REASON_MAX) if status.message else None,
+        "omission": status.omission,
+        "nodes": len({node for trial in of_point if trial.measured for node in trial.measured.nodes}),
+    }
+    if entry is None:
+        return pairs.blank(plan, point).model_copy(update=update)
+    results = _results(of_point)
+    ended = status.state in (PointState.MEASURED, PointState.UNSTABLE)
+    throughput = intervals.of_mean(entry.values, entry.confidence)
+    update |= {
+        "values": entry.values,
+        "throughput": throughput,
+        "stopping": _stopping(plan, of_point) if ended else None,
+        "training": repeats.training_result(
+            results, plan.timed_region, planned=point.key.epochs, confidence=entry.confidence
+        ),
+        "gpu": repeats.gpu(results),
+        "host": repeats.host(results),
+        "environment": records.environment_shown(entry.environment.environment),
+        "instance_type": instance_type_shown(entry.environment),
+    }
     # More workers have no share in the time of a message: bandwidth is what is compared over worker counts.
-    is_message = key.workload == workloads.MESSAGES
-    found = blank.model_copy(
-        update={
-            "values": entry.values,
-            "throughput": intervals.of_mean(entry.values, entry.confidence),
-            "stopping": _stopping(plan, trials) if ended else None,
-            "scaling": () if is_message else repeats.scaling(entry, among=beside.among),
-            "training": repeats.training_result(
-                results, plan.timed_region, planned=key.epochs, confidence=entry.confidence
-            ),
-            "bandwidth": _bandwidth(entry) if is_message else None,
-            "gpu": repeats.gpu(results),
-            "host": repeats.host(results),
-            "environment": records.environment_shown(entry.environment.environment),
-            "instance_type": instance_type_shown(entry.environment),
-        }
-    )
-    return found.model_copy(update={"warnings": warnings.of_point(plan, found, trials, entry, beside)})
-
-
-def _bandwidth(entry: MeasuredPoint) -> Bandwidth | None:
-    key = entry.point.key
-    speed = intervals.of_mean(entry.values, entry.confidence)
-    found = gang.bandwidth(speed, workers=key.workers, precision=key.precision)
-    return None if found is None else Bandwidth(algorithm=found.algorithm, bus=found.bus)
-
-
-def _results(trials: Sequence[TrialStatus]) -> list[Result]:
-    return [trial.result for trial in trials if trial.result is not None]
+    if point.key.workload != workloads.MESSAGES:
+        update["scaling"] = repeats.scaling(entry, among=beside.among)
+    elif (speed := gang.bandwidth(throughput, workers=point.key.workers, precision=point.key.precision)) is not None:
+        update["bandwidth"] = Bandwidth(algorithm=speed.algorithm, bus=speed.bus)
+    found = pairs.blank(plan, point).model_copy(update=update)
+    return found.model_copy(update={"warnings": warnings.of_point(plan, found, of_point, entry, beside)})
 
 
 def _stopping(plan: Plan, trials: Sequence[TrialStatus]) -> Stopping | None:
@@ -227,82 +179,83 @@ def _stopping(plan: Plan, trials: Sequence[TrialStatus]) -> Stopping | None:
 # the source has already lost. There is no interval: how other nodes' efficiencies scatter is nothing certain about this
 # one. No efficiency is made of a derived figure: its `values` are empty, its `basis` and a warning say what it is.
 
-_OPEN = frozenset({PointState.PENDING, PointState.RUNNING})
-_NO_SOURCE = "no point of this benchmark stands for it"
-NO_THROUGHPUT = "its samples per second are not known"
 _STEADIER = "give measure.warmUp and duration more time"
 
 
-def derived_result(plan: Plan, point: Point, blank: PointResult, *, results: Sequence[PointResult]) -> PointResult:
+def _without_figures(blank: PointResult, state: PointState, reason: str) -> PointResult:
+    return blank.model_copy(update={"state": state, "reason": clamped(reason, status_sizes.REASON_MAX)})
+
+
+def _derived(plan: Plan, point: Point, blank: PointResult, *, results: Sequence[PointResult]) -> PointResult:
     """The result of a derived point, given those of all points of the plan; those of other derived ones are not read.
 
     `blank` is the point without any figure.
     """
     index = expand.source_of(plan, point)
     if point.skip is not None or index is None:
-        return blank.model_copy(update={"state": PointState.SKIPPED, "reason": point.skip or _NO_SOURCE})
+        return _without_figures(blank, PointState.SKIPPED, point.skip or "no point of this benchmark stands for it")
     source = results[index]
-    if source.state in _OPEN:
-        return blank.model_copy(update={"state": PointState.PENDING})
+    if source.state in OPEN:
+        return blank
     if source.state is PointState.NOT_PUBLISHED:
-        return blank.model_copy(update={"state": source.state, "reason": text.NOT_PUBLISHED})
+        return _without_figures(blank, source.state, NOT_PUBLISHED)
     if source.throughput is None and (source.training is None or point.basis is Basis.EXTRAPOLATED):
-        reason = f"its figures would come from {text.describe(source)}: {source.reason or NO_THROUGHPUT}"
+        why = source.reason or "its samples per second are not known"
         state = PointState.SKIPPED if source.state is PointState.MEASURED else source.state
-        return blank.model_copy(update={"state": state, "reason": clamped(reason, status_sizes.REASON_MAX)})
-    if point.basis is Basis.EXTRAPOLATED:
-        return _extrapolated(plan, point, blank, source=source, results=results)
-    return _of_source(
-        blank,
-        source,
-        throughput=source.throughput,
-        warning=warnings.warning(WarningReason.REPRICED, f"re-priced from {_place(source)}: not run here"),
-    ).model_copy(update={"training": source.training, "bandwidth": source.bandwidth})
+        return _without_figures(blank, state, f"its figures would come from {text.describe(source)}: {why}")
+    if point.basis is Basis.EXTRAPOLATED and source.throughput is not None:
+        return _extrapolated(plan, point, blank, source, source.throughput, results=results)
+    repriced = warnings.warning(WarningReason.REPRICED, f"re-priced from {_place(source)}: not run here")
+    figures = {name: getattr(source, name) for name in ("throughput", "training", "bandwidth")}
+    return _of_source(blank, source, repriced, figures)
 
 
 def _extrapolated(
-    plan: Plan, point: Point, blank: PointResult, *, source: PointResult, results: Sequence[PointResult]
+    plan: Plan,
+    point: Point,
+    blank: PointResult,
+    source: PointResult,
+    throughput: Interval,
+    *,
+    results: Sequence[PointResult],
 ) -> PointResult:
-    assert source.throughput is not None  # the caller has looked
     line = expand.line_of(point)
-    alike = same_training(plan, point, results)
-    if any(result.state in _OPEN for result in alike):
-        return blank.model_copy(update={"state": PointState.PENDING})  # the mean would still change
-    found = [Decimal(e) for e in efficiencies_on_line(alike, line=line, baseline_workers=source.workers)]
+    alike = [
+        result
+        for other, result in zip(plan.points, results, strict=True)
+        if other.basis in SOURCES and expand.same_training(line, other.key, point.key)
+    ]
+    if any(result.state in OPEN for result in alike):
+        return blank  # the mean would still change
+    found = [Decimal(one) for one in efficiencies_on_line(alike, line=line, baseline_workers=source.workers)]
     if not found:
         reason = (
             f"no point on several workers gives an efficiency of {blank.workload} at {expand.batch_text(point)} "
             f"relative to {workers_text(source.workers)}, from which {blank.pool} is extrapolated: "
             f"{_why_none(source, alike)}"
         )
-        return blank.model_copy(
-            update={"state": PointState.SKIPPED, "reason": clamped(reason, status_sizes.REASON_MAX)}
-        )
-    mean = whatif.mean_efficiency(found)
-    factor = point.key.workers / source.workers
-    throughput = whatif.extrapolated(Decimal(source.throughput.mean), times=Decimal(factor), efficiencies=found)
-    count = counted(len(found), "measured point")
-    return _of_source(
-        blank,
-        source,
-        throughput=Interval(mean=float(throughput)),
-        warning=warnings.warning(
-            WarningReason.EXTRAPOLATED,
-            f"extrapolated: {_place(source)}, times {factor:g}, times {float(mean):.4g}, the mean efficiency of "
-            f"{count}: not run here, and without an interval",
-            figures={"efficiency": float(mean), "points": len(found)},
-        ),
+        return _without_figures(blank, PointState.SKIPPED, reason)
+    mean, factor = whatif.mean_efficiency(found), point.key.workers / source.workers
+    speed = whatif.extrapolated(Decimal(throughput.mean), times=Decimal(factor), efficiencies=found)
+    warning = warnings.warning(
+        WarningReason.EXTRAPOLATED,
+        f"extrapolated: {_place(source)}, times {factor:g}, times {float(mean):.4g}, the mean efficiency of "
+        f"{counted(len(found), 'measured point')}: not run here, and without an interval",
+        figures={"efficiency": float(mean), "points": len(found)},
     )
+    return _of_source(blank, source, warning, {"throughput": Interval(mean=float(speed))})
 
 
-def same_training(plan: Plan, point: Point, results: Sequence[PointResult]) -> list[PointResult]:
-    """The measured points whose efficiencies a derived one may be extrapolated by."""
-    line = expand.line_of(point)
-    return [
-        result
-        for other, result in zip(plan.points, results, strict=True)
-        if other.basis in SOURCES and expand.same_training(line, other.key, point.key)
-    ]
+def _of_source(
+    blank: PointResult, source: PointResult, warning: PointWarning, figures: Mapping[str, object]
+) -> PointResult:
+    common = {
+        "state": source.state,  # Measured, or Unstable: a price steadies nothing
+        "environment": source.environment,
+        "instance_type": source.instance_type,
+        "warnings": (warning, *source.warnings),
+    }
+    return blank.model_copy(update={**common, **figures})
 
 
 def _why_none(source: PointResult, alike: Sequence[PointResult]) -> str:
@@ -317,20 +270,6 @@ def _why_none(source: PointResult, alike: Sequence[PointResult]) -> str:
             if warning.reason is WarningReason.NO_EFFICIENCY:
                 return f"of {_place(result)}, {warning.message}"
     return "measure one in this benchmark, or set measuredBy.workers to the smallest worker count of the others"
-
-
-def _of_source(
-    blank: PointResult, source: PointResult, *, throughput: Interval | None, warning: PointWarning
-) -> PointResult:
-    return blank.model_copy(
-        update={
-            "state": source.state,  # Measured, or Unstable: a price steadies nothing
-            "throughput": throughput,
-            "environment": source.environment,
-            "instance_type": source.instance_type,
-            "warnings": (warning, *source.warnings),
-        }
-    )
 
 
 def _place(source: PointResult) -> str:
@@ -357,48 +296,42 @@ def efficiencies_on_line(
 # throughputs behind it are often in a chart only. Their `basis` and a warning say whose they are.
 
 #: Of all figures of one import: they come from one place, which nobody recorded.
-_IMPORTED = EnvironmentKey("imported", "")
+_ELSEWHERE = EnvironmentKey("imported", "")
 
 
 def _imported_entry(plan: Plan, index: int) -> MeasuredPoint | None:
-    """The throughputs of a point's repeats; None where they were not published."""
     found = plan.imported.at(index) if plan.imported is not None else None
     values = tuple(rate for run in (found.runs if found else ()) if (rate := run.samples_per_second) is not None)
+    point = plan.points[index]
     if not values:
         return None
-    point = plan.points[index]
-    baseline = plan.pool(point.key.pool).spec.scaling_baseline
-    return MeasuredPoint(
-        point=point,
-        values=values,
-        environment=_IMPORTED,
-        scaling_baseline=baseline if baseline != point.key.pool else None,
-    )
+    baseline = _other_baseline(plan, point)
+    return MeasuredPoint(point=point, values=values, environment=_ELSEWHERE, scaling_baseline=baseline)
 
 
-def imported_result(
-    plan: Plan, index: int, blank: PointResult, measured: MeasuredPoint | None, *, among: Among[MeasuredPoint]
-) -> PointResult:
-    """The result of an imported point, but for its costs. `blank` is the point without any figure."""
+def _imported(plan: Plan, index: int, measured: MeasuredPoint | None, *, among: Among[MeasuredPoint]) -> PointResult:
     point = plan.points[index]
     if point.skip is not None:
-        return blank.model_copy(update={"state": PointState.SKIPPED, "reason": point.skip})
+        return _without_figures(pairs.blank(plan, point), PointState.SKIPPED, point.skip)
     found = plan.imported.at(index) if plan.imported is not None else None
-    if found is None:
-        return blank.model_copy(update={"state": PointState.NOT_PUBLISHED, "reason": NOT_PUBLISHED})
-    assert plan.imported is not None
+    if found is None or plan.imported is None:
+        return _without_figures(pairs.blank(plan, point), PointState.NOT_PUBLISHED, NOT_PUBLISHED)
     origin = f"imported from {plan.imported.origin}: not measured by gpubench"
     training = _imported_training(plan, point, found.runs)
     utilization = _mean(run.gpu_utilization for run in found.runs)
     is_known = measured is not None or training is not None
-    return blank.model_copy(
+    if found.efficiency is not None:
+        scaling: tuple[Scaling, ...] = (_published_scaling(plan, point, found.efficiency),)
+    else:
+        scaling = () if measured is None else repeats.scaling(measured, among=among)
+    return pairs.blank(plan, point).model_copy(
         update={
             "state": PointState.MEASURED if is_known else PointState.NOT_PUBLISHED,
             "reason": None if is_known else _unknown(plan, found),
             "repeats": len(found.runs) or None,
             "values": measured.values if measured is not None else (),
             "throughput": intervals.of_mean(measured.values) if measured is not None else None,
-            "scaling": _imported_scaling(plan, point, found, measured, among=among),
+            "scaling": scaling,
             "training": training,
             "gpu": None if utilization is None else GpuUsage(utilization=utilization),
             "warnings": tuple(
@@ -409,22 +342,11 @@ def imported_result(
 
 
 def _unknown(plan: Plan, found: ImportedPoint) -> str:
-    """What is known of a point whose throughput is not."""
     if found.speed is not None:
         key = plan.points[found.speed.over].key
         base = f"{key.pool}, {workers_text(key.workers)}"
         return f"{NOT_PUBLISHED}: only that it was {found.speed.times} times as fast as {base}"
     return f"{NOT_PUBLISHED}: only its efficiency" if found.efficiency is not None else NOT_PUBLISHED
-
-
-def _imported_scaling(
-    plan: Plan, point: Point, found: ImportedPoint, measured: MeasuredPoint | None, *, among: Among[MeasuredPoint]
-) -> tuple[Scaling, ...]:
-    if found.efficiency is not None:
-        return (_published_scaling(plan, point, found.efficiency),)
-    if measured is None:
-        return ()
-    return repeats.scaling(measured, among=among)
 
 
 def _published_scaling(plan: Plan, point: Point, published: str) -> Scaling:
@@ -447,13 +369,16 @@ def _published_scaling(plan: Plan, point: Point, published: str) -> Scaling:
 
 
 def _imported_training(plan: Plan, point: Point, runs: Sequence[ImportedRun]) -> TrainingResult | None:
-    """Whole epochs; None where nobody says how long they took."""
     seconds = _of_all(run.seconds for run in runs)
     if plan.mode is not Mode.TRAINING or not seconds or point.key.epochs is None:
         return None
     region = plan.timed_region
     interval = repeats.from_zero(intervals.of_mean(seconds))
     epochs = point.key.epochs - (region.first_epoch == "Excluded")
+    quality = None
+    if accuracies := _of_all(run.accuracy for run in runs):
+        final = repeats.within("accuracy", accuracies, intervals.CONFIDENCE)
+        quality = Quality(metric="accuracy", final=final, best=None)
     return TrainingResult(
         epochs=point.key.epochs,
         timed_region=region,
@@ -462,15 +387,8 @@ def _imported_training(plan: Plan, point: Point, runs: Sequence[ImportedRun]) ->
         first_epoch_seconds=_mean(run.first_epoch_seconds for run in runs),
         evaluation_seconds=_mean(run.evaluation_seconds for run in runs),
         training_loss=_mean(run.training_loss for run in runs),
-        quality=_imported_quality(runs),
+        quality=quality,
     )
-
-
-def _imported_quality(runs: Sequence[ImportedRun]) -> Quality | None:
-    accuracies = _of_all(run.accuracy for run in runs)
-    if not accuracies:
-        return None
-    return Quality(metric="accuracy", final=repeats.within("accuracy", accuracies, intervals.CONFIDENCE), best=None)
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
@@ -498,8 +416,13 @@ def environments_met(ledger: Ledger) -> tuple[EnvironmentFacts, ...]:
     known = ledger.environment_by_key()
     in_time = sorted(ledger.records, key=lambda record: (record.ended_at or 0.0, record.key))
     met = distinct(found for record in in_time if (found := key_of(record)) is not None and found.environment)
+    links: dict[str, set[str]] = {}  # kinds of links of all gangs in an environment
+    for record in in_time:
+        if record.result is not None and record.result.links is not None:
+            of_result = record.result.links.split(records.LINKS_BETWEEN)
+            links.setdefault(record.result.environment, set()).update(of_result)
     return tuple(
-        _facts(one, known.get(one.environment)).model_copy(update={"links": _links(in_time, one.environment)})
+        _facts(one, known.get(one.environment), records.LINKS_BETWEEN.join(sorted(links.get(one.environment, ()))))
         for one in met[: status_sizes.ENVIRONMENTS_SHOWN_MAX]
     )
 
@@ -509,25 +432,20 @@ def instance_type_shown(one: EnvironmentKey) -> str | None:
     return _fact(one.instance_type, status_sizes.FACT_MAX)
 
 
-def _links(met: Sequence[AttemptRecord], environment: str) -> str | None:
-    """Kinds of links of all gangs in this environment, each once."""
-    every = [one.result.links for one in met if one.result is not None and one.result.environment == environment]
-    kinds = sorted({kind for links in every if links is not None for kind in links.split(records.LINKS_BETWEEN)})
-    return _fact(records.LINKS_BETWEEN.join(kinds), status_sizes.LINKS_MAX)
-
-
-def _facts(one: EnvironmentKey, environment: Environment | None) -> EnvironmentFacts:
+def _facts(one: EnvironmentKey, environment: Environment | None, links: str) -> EnvironmentFacts:
     found = EnvironmentFacts(
         environment=records.environment_shown(one.environment) or "",
         instance_type=_fact(one.instance_type, status_sizes.FACT_NAME_MAX),
         image_digest=_fact(one.image_id.rpartition("@")[2], status_sizes.DIGEST_MAX),
+        links=_fact(links, status_sizes.LINKS_MAX),
     )
     if environment is None:
         return found
     versions = {name: _fact(getattr(environment, name), status_sizes.FACT_MAX) for name in _VERSIONS}
     accelerator = _fact(environment.accelerator, status_sizes.FACT_NAME_MAX)
-    rest = {"accelerator": accelerator, "threads_per_rank": environment.threads_per_rank}
-    return found.model_copy(update=versions | rest)
+    return found.model_copy(
+        update=versions | {"accelerator": accelerator, "threads_per_rank": environment.threads_per_rank}
+    )
 
 
 def _fact(text: str | None, limit: int) -> str | None:

@@ -53,28 +53,30 @@ class Answer(FrozenModel):
     scope: permissions.Scope = permissions.Scope.STUDIES
 
 
+def _ok(area: str, says: str) -> Finding:
+    return Finding(area=area, state=State.OK, says=says)
+
+
+def _warning(area: str, says: str, remedy: str) -> Finding:
+    return Finding(area=area, state=State.WARNING, says=says, remedy=remedy)
+
+
+def _failed(area: str, says: str, remedy: str) -> Finding:
+    return Finding(area=area, state=State.FAILED, says=says, remedy=remedy)
+
+
 def api_server(version: Object) -> Finding:
     """Whether the API server is one of those that gpubench is made for."""
-    area, said = "API server", str(version.get("gitVersion", "of an unknown version"))
-    number = _number(version)
+    area, found = "API server", str(version.get("gitVersion", "of an unknown version"))
+    parts = [str(version.get(part, "")).rstrip("+") for part in ("major", "minor")]  # providers write `33+`
     least, tried = (".".join(map(str, one)) for one in (VERSION_LEAST, VERSION_TRIED))
-    if number is None:
-        return Finding(area=area, state=State.WARNING, says=said, remedy=f"it should be Kubernetes {least} or newer")
+    if not all(part.isdecimal() for part in parts):
+        return _warning(area, found, f"it should be Kubernetes {least} or newer")
+    number = (int(parts[0]), int(parts[1]))
     if number < VERSION_LEAST:
-        return Finding(
-            area=area,
-            state=State.FAILED,
-            says=f"{said} is older than {least}",
-            remedy=f"update the cluster to Kubernetes {least} or newer: Jobs of gangs need successPolicy",
-        )
-    newer = f"; gpubench was tried up to {tried}" if number > VERSION_TRIED else ""
-    return Finding(area=area, state=State.OK, says=f"{said}{newer}")
-
-
-def _number(version: Object) -> tuple[int, int] | None:
-    """Major and minor; providers write `33+`."""
-    texts = [str(version.get(part, "")).rstrip("+") for part in ("major", "minor")]
-    return (int(texts[0]), int(texts[1])) if all(text.isdecimal() for text in texts) else None
+        remedy = f"update the cluster to Kubernetes {least} or newer: Jobs of gangs need successPolicy"
+        return _failed(area, f"{found} is older than {least}", remedy)
+    return _ok(area, f"{found}; gpubench was tried up to {tried}" if number > VERSION_TRIED else found)
 
 
 def definition(kind: schema.Kind, found: Object | None) -> Finding:
@@ -82,38 +84,27 @@ def definition(kind: schema.Kind, found: Object | None) -> Finding:
     area = f"CRD {kind.kind}"
     apply = "upgrade the chart (crds.enabled), or kubectl apply -f charts/gpubench/files/crds"
     if found is None:
-        return Finding(
-            area=area, state=State.FAILED, says="the cluster does not know it", remedy=f"to install it: {apply}"
-        )
-    if not _holds(found, "Established"):
-        return Finding(
-            area=area,
-            state=State.FAILED,
-            says="it is there and not established",
-            remedy=f"kubectl describe crd {kind.plural}.{names.GROUP} says what the API server has against it",
-        )
+        return _failed(area, "the cluster does not know it", f"to install it: {apply}")
+    conditions = (found.get("status") or {}).get("conditions") or []
+    if not any(one["type"] == "Established" and one["status"] == "True" for one in conditions):
+        describe = f"kubectl describe crd {kind.plural}.{names.GROUP}"
+        return _failed(area, "it is there and not established", f"{describe} says what the API server has against it")
     served = {one["name"]: one for one in found["spec"]["versions"] if one.get("served")}
     if names.VERSION not in served:
-        return Finding(
-            area=area,
-            state=State.FAILED,
-            says=f"it serves {', '.join(served) or 'nothing'}, and this gpubench speaks {names.VERSION}",
-            remedy=apply,
-        )
+        says = f"it serves {', '.join(served) or 'nothing'}, and this gpubench speaks {names.VERSION}"
+        return _failed(area, says, apply)
     ours = set(_fields(schema.definition(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]))
     theirs = set(_fields(served[names.VERSION]["schema"]["openAPIV3Schema"]))
     if missing := sorted(ours - theirs):
         says = f"of an older revision: it lacks {text.shortened(missing)}"
-        return Finding(area=area, state=State.WARNING, says=says, remedy=f"its newer fields are refused: {apply}")
+        return _warning(area, says, f"its newer fields are refused: {apply}")
     if more := sorted(theirs - ours):
-        says = f"of a newer revision: it has {text.shortened(more)}"
-        remedy = "update this program (pip install -U kube-gpubench): it refuses objects that use these fields"
-        return Finding(area=area, state=State.WARNING, says=says, remedy=remedy)
-    return Finding(area=area, state=State.OK, says=f"established, {names.VERSION}, of this revision")
+        remedy = "update this program (pip install -U gpubench): it refuses objects that use these fields"
+        return _warning(area, f"of a newer revision: it has {text.shortened(more)}", remedy)
+    return _ok(area, f"established, {names.VERSION}, of this revision")
 
 
 def _fields(node: Object, path: str = "") -> Iterator[str]:
-    """The paths of all fields of a schema."""
     for name, field in (node.get("properties") or {}).items():
         yield (own := f"{path}.{name}".lstrip("."))
         yield from _fields(field, own)
@@ -124,42 +115,26 @@ def _fields(node: Object, path: str = "") -> Iterator[str]:
 def rights(area: str, answers: Sequence[Answer] | None, *, account: str) -> Finding:
     """Whether an account may do what it must; None where nobody would say."""
     if answers is None:
-        return Finding(
-            area=area,
-            state=State.WARNING,
-            says=f"you may not ask what {account} may do",
-            remedy="ask an administrator to run this command, who may create subjectaccessreviews",
-        )
+        remedy = "ask an administrator to run this command, who may create subjectaccessreviews"
+        return _warning(area, f"you may not ask what {account} may do", remedy)
     refused = [answer for answer in answers if not answer.allowed]
     vital = [answer for answer in refused if answer.scope is not permissions.Scope.DRAINS]
     if vital:
-        return Finding(
-            area=area,
-            state=State.FAILED,
-            says=f"{account} may not {text.shortened([_asked(answer) for answer in vital])}",
-            remedy="bind the roles of the chart (rbac.create) to it",
-        )
+        lacking = [f"{one.verb} {one.resource}{f' in {one.namespace}' if one.namespace else ''}" for one in vital]
+        remedy = "bind the roles of the chart (rbac.create) to it"
+        return _failed(area, f"{account} may not {text.shortened(lacking)}", remedy)
     without = "; nodes cannot be cordoned (spec.drill of kind Drain, rbac.drains of the chart)" if refused else ""
-    return Finding(area=area, state=State.OK, says=f"{account} has all {len(answers) - len(refused)}{without}")
-
-
-def _asked(answer: Answer) -> str:
-    where = f" in {answer.namespace}" if answer.namespace else ""
-    return f"{answer.verb} {answer.resource}{where}"
+    return _ok(area, f"{account} has all {len(answers) - len(refused)}{without}")
 
 
 def person(answers: Sequence[Answer], *, namespace: str) -> Finding:
-    """What whoever asks may do with studies."""
+    """What whoever asks may do with benchmarks."""
     area = "your permissions"
-    refused = [answer for answer in answers if not answer.allowed]
+    refused = [f"{answer.verb} {answer.resource}" for answer in answers if not answer.allowed]
     if not refused:
-        return Finding(area=area, state=State.OK, says=f"you may run and read benchmarks in {namespace}")
-    return Finding(
-        area=area,
-        state=State.WARNING,
-        says=f"in {namespace} you may not {text.shortened([f'{one.verb} {one.resource}' for one in refused])}",
-        remedy="an administrator gives you the chart's role gpubench-edit, by its aggregation into edit",
-    )
+        return _ok(area, f"you may run and read benchmarks in {namespace}")
+    remedy = "an administrator gives you the chart's role gpubench-edit, by its aggregation into edit"
+    return _warning(area, f"in {namespace} you may not {text.shortened(refused)}", remedy)
 
 
 def operator(lease: Object | None, *, name: str, now: float, renewed: float | None) -> Finding:
@@ -170,14 +145,12 @@ def operator(lease: Object | None, *, name: str, now: float, renewed: float | No
     holder = spec.get("holderIdentity")
     if lease is None:
         says = f"there is no Lease {name}: none has ever run there"
-        return Finding(area=area, state=State.FAILED, says=says, remedy=f"{start}; --operator names another Lease")
+        return _failed(area, says, f"{start}; --operator names another Lease")
     if not holder or renewed is None:
-        return Finding(area=area, state=State.FAILED, says=f"nobody holds the Lease {name}", remedy=start)
-    late = now - renewed - float(spec.get("leaseDurationSeconds") or 0)
-    if late > 0:
-        says = f"{holder} has not renewed the Lease {name} for {now - renewed:.0f} s"
-        return Finding(area=area, state=State.FAILED, says=says, remedy=start)
-    return Finding(area=area, state=State.OK, says=f"{holder} holds the Lease {name}")
+        return _failed(area, f"nobody holds the Lease {name}", start)
+    if now - renewed > float(spec.get("leaseDurationSeconds") or 0):
+        return _failed(area, f"{holder} has not renewed the Lease {name} for {now - renewed:.0f} s", start)
+    return _ok(area, f"{holder} holds the Lease {name}")
 
 
 def devices(nodes: Sequence[Object]) -> Finding:
@@ -187,33 +160,22 @@ def devices(nodes: Sequence[Object]) -> Finding:
     silent = [node for node in nodes if not node_facts.gpus(node) and _should_offer(node)]
     if silent:
         listed = text.shortened([node["metadata"]["name"] for node in silent])
-        return Finding(
-            area=area,
-            state=State.FAILED,
-            says=f"labels of {listed} name a GPU, and no {node_facts.GPU} is offered there",
-            remedy="install driver and device plugin there, or see why they do not run: kubectl get pods -A -o wide",
-        )
+        says = f"labels of {listed} name a GPU, and no {node_facts.GPU} is offered there"
+        remedy = "install driver and device plugin there, or see why they do not run: kubectl get pods -A -o wide"
+        return _failed(area, says, remedy)
     if not offering:
-        return Finding(
-            area=area,
-            state=State.WARNING,
-            says=f"no node offers {node_facts.GPU}",
-            remedy="nothing to do for pools of processors, and for nodes that come when a pod asks for them",
-        )
+        remedy = "nothing to do for pools of processors, and for nodes that come when a pod asks for them"
+        return _warning(area, f"no node offers {node_facts.GPU}", remedy)
     count = sum(map(node_facts.gpus, offering))
-    return Finding(area=area, state=State.OK, says=f"{count} {node_facts.GPU} on {counted(len(offering), 'node')}")
+    return _ok(area, f"{count} {node_facts.GPU} on {counted(len(offering), 'node')}")
 
 
 def _should_offer(node: Object) -> bool:
-    """Whether a GPU is there that nobody offers in whatever form."""
-    offered = any(resource.startswith("nvidia.com/") for resource, _ in _positive(node))
+    offered = any(
+        resource.startswith("nvidia.com/") and node_facts.amount(node, resource) > 0
+        for resource in node_facts.allocatable(node)
+    )
     return node_facts.accelerator(node) is not None and not offered
-
-
-def _positive(node: Object) -> Iterator[tuple[str, Any]]:
-    for resource, quantity in node_facts.allocatable(node).items():
-        if node_facts.amount(node, resource) > 0:
-            yield resource, quantity
 
 
 def network(daemon_sets: Sequence[Object], nodes: Sequence[Object]) -> Finding:
@@ -223,15 +185,11 @@ def network(daemon_sets: Sequence[Object], nodes: Sequence[Object]) -> Finding:
         name = one["metadata"]["name"]
         containers = {container["name"] for container in one["spec"]["template"]["spec"]["containers"]}
         if name in _ENFORCERS or (name == _AWS_NODE and _AWS_AGENT in containers):
-            return Finding(area=area, state=State.OK, says=f"{name} runs, which enforces policies where it is told to")
+            return _ok(area, f"{name} runs, which enforces policies where it is told to")
     if any(node_facts.labels(node).get(names.LABEL_INSTANCE_TYPE) == _K3S for node in nodes):
-        return Finding(area=area, state=State.OK, says="k3s enforces policies, unless it was told not to")
-    return Finding(
-        area=area,
-        state=State.WARNING,
-        says="nothing is known here that enforces policies",
-        remedy="benchmarks run all the same; others could reach their pods, who then still need the benchmark's token",
-    )
+        return _ok(area, "k3s enforces policies, unless it was told not to")
+    remedy = "benchmarks run all the same; others could reach their pods, who then still need the benchmark's token"
+    return _warning(area, "nothing is known here that enforces policies", remedy)
 
 
 def images(wanted: Mapping[str, str], nodes: Sequence[Object]) -> Iterator[Finding]:
@@ -243,50 +201,37 @@ def images(wanted: Mapping[str, str], nodes: Sequence[Object]) -> Iterator[Findi
         for name in image.get("names") or []
     }
     for image in dict.fromkeys(wanted.values()):
-        users = text.shortened(sorted(user for user, one in wanted.items() if one == image))
+        named = f"{image} ({text.shortened(sorted(user for user, one in wanted.items() if one == image))})"
         if present & {image, f"docker.io/{image}", f"docker.io/library/{image}"}:
-            yield Finding(area="image", state=State.OK, says=f"{image} ({users}) is on a node already")
+            yield _ok("image", f"{named} is on a node already")
         else:
-            yield Finding(
-                area="image",
-                state=State.WARNING,
-                says=f"{image} ({users}) is on no node yet: whether it can be pulled is not known, and was not tried",
-                remedy=f"try it: kubectl run pull --rm -it --restart=Never --image={image} --command -- true",
-            )
+            says = f"{named} is on no node yet: whether it can be pulled is not known, and was not tried"
+            remedy = f"try it: kubectl run pull --rm -it --restart=Never --image={image} --command -- true"
+            yield _warning("image", says, remedy)
 
 
 def pool(one: GpuPool, nodes: Sequence[Object]) -> Finding:
     """Whether a pod of a pool finds a node: by its selector, the taints there, and what is left for it."""
     area, spec = f"pool {one.name}", one.spec
     if spec.measured_by is not None:
-        return Finding(area=area, state=State.OK, says=f"never run: priced from {spec.measured_by.pool}")
+        return _ok(area, f"never run: priced from {spec.measured_by.pool}")
     matching = [node for node in nodes if node_facts.matches(node, spec.scheduling.node_selector)]
     if not matching:
-        return Finding(
-            area=area,
-            state=State.WARNING,
-            says="no node has its labels",
-            remedy="nothing to do where an autoscaler brings them; else compare with gpubench pools discover --all",
-        )
+        remedy = "nothing to do where an autoscaler brings them; else compare with gpubench pools discover --all"
+        return _warning(area, "no node has its labels", remedy)
     refused = {node["metadata"]["name"]: why for node in matching if (why := _misfit(one, node)) is not None}
     fitting = [node for node in matching if node["metadata"]["name"] not in refused]
     if not fitting:
         name, why = next(iter(refused.items()))
-        return Finding(
-            area=area,
-            state=State.FAILED,
-            says=f"none of its {counted(len(matching), 'node')} takes a pod: {name} {why}",
-            remedy="correct its slot, nodeResources or tolerations: gpubench pools discover --all proposes them",
-        )
+        says = f"none of its {counted(len(matching), 'node')} takes a pod: {name} {why}"
+        remedy = "correct its slot, nodeResources or tolerations: gpubench pools discover --all proposes them"
+        return _failed(area, says, remedy)
     ready = sum(map(node_facts.is_ready, fitting))
     says = f"{ready} of {counted(len(matching), 'node')} ready" + (f", {len(refused)} take no pod" if refused else "")
-    if not ready:
-        return Finding(area=area, state=State.WARNING, says=says, remedy="kubectl describe node says what is wrong")
-    return Finding(area=area, state=State.OK, says=says)
+    return _ok(area, says) if ready else _warning(area, says, "kubectl describe node says what is wrong")
 
 
 def _misfit(one: GpuPool, node: Object) -> str | None:
-    """Why a pod that takes all slots of a node does not get there; None where it does."""
     spec = one.spec
     taint = node_facts.untolerated(node, spec.scheduling.tolerations)
     if taint is not None:
@@ -304,52 +249,27 @@ def _misfit(one: GpuPool, node: Object) -> str | None:
 
 def dns(slices: Sequence[Object]) -> Finding:
     """Whether the cluster's DNS answers: pods of a gang find pod 0 by its name."""
-    ready = sum(
-        (endpoint.get("conditions") or {}).get("ready") is not False
-        for one in slices
-        for endpoint in one.get("endpoints") or []
-    )
+    endpoints = [endpoint for one in slices for endpoint in one.get("endpoints") or []]
+    ready = sum((endpoint.get("conditions") or {}).get("ready") is not False for endpoint in endpoints)
     if ready:
-        return Finding(area="DNS", state=State.OK, says=f"kube-dns has {counted(ready, 'ready endpoint')}")
-    return Finding(
-        area="DNS",
-        state=State.FAILED,
-        says="the Service kube-dns in kube-system has no ready endpoint",
-        remedy="gangs of several pods would end with JoinTimeout: see why CoreDNS does not run",
-    )
+        return _ok("DNS", f"kube-dns has {counted(ready, 'ready endpoint')}")
+    remedy = "gangs of several pods would end with JoinTimeout: see why CoreDNS does not run"
+    return _failed("DNS", "the Service kube-dns in kube-system has no ready endpoint", remedy)
 
 
 def storage(classes: Sequence[Object]) -> Finding:
     """Whether claims for data, records and checkpoints get a volume by themselves."""
     area = "storage"
-    default = [
-        one["metadata"]["name"]
-        for one in classes
-        if (one["metadata"].get("annotations") or {}).get(_DEFAULT_CLASS) == "true"
-    ]
+    every = [one["metadata"] for one in classes]
+    default = [one["name"] for one in every if (one.get("annotations") or {}).get(_DEFAULT_CLASS) == "true"]
     several = "checkpoints and records of gangs on several nodes need a claim that is ReadWriteMany"
     if default:
-        return Finding(area=area, state=State.OK, says=f"{default[0]} is the default StorageClass; {several}")
-    says = (
-        f"none of {text.shortened([one['metadata']['name'] for one in classes])} is the default"
-        if classes
-        else "there is none"
-    )
-    return Finding(
-        area=area,
-        state=State.WARNING,
-        says=f"StorageClass: {says}",
-        remedy=f"benchmarks run without; volumes for data must be made or their class named, and {several}",
-    )
+        return _ok(area, f"{default[0]} is the default StorageClass; {several}")
+    says = f"none of {text.shortened([one['name'] for one in every])} is the default" if every else "there is none"
+    remedy = f"benchmarks run without; volumes for data must be made or their class named, and {several}"
+    return _warning(area, f"StorageClass: {says}", remedy)
 
 
 def unknown(area: str, what: str) -> Finding:
     """What could not be asked."""
-    return Finding(
-        area=area, state=State.WARNING, says=f"not known: {what}", remedy="ask somebody who may to run this command"
-    )
-
-
-def _holds(body: Object, condition: str) -> bool:
-    found = (body.get("status") or {}).get("conditions") or []
-    return any(one["type"] == condition and one["status"] == "True" for one in found)
+    return _warning(area, f"not known: {what}", "ask somebody who may to run this command")

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """GpuPools that a cluster's nodes suggest: nodes that are alike are one pool.
 
-Alike are nodes of one instance type (of one's own machines: with the same GPUs and processors) that are rented in the
-same way and have the same taints. What nodes cannot say (prices, how far a pool may grow) is left to a person.
-
-Must not happen: a pool whose selector also takes nodes of another kind, unless that is said of it; a node that is left
-out without a word.
+Alike are nodes of one instance type (of own machines: with the same GPUs and processors) that are rented in the same
+way and have the same taints. What nodes cannot say (prices, how far a pool may grow) is left to a person. Must not
+happen: a pool whose selector also takes other nodes, unless that is said; a node left out without a word.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,6 +37,9 @@ _FURTHER_LABELS: tuple[tuple[str, ...], ...] = (
 )
 
 
+_NO_GPU = "no GPU: --cpu proposes pools of processors, too"
+
+
 class Proposal(FrozenModel):
     """A pool, the nodes that it was made of, and what a person must know, or fill in."""
 
@@ -64,28 +65,24 @@ def proposals(nodes: Sequence[Node], *, existing: Sequence[GpuPool] = (), proces
     """
     left_out: dict[str, list[str]] = {}
     groups: dict[tuple[object, ...], list[Node]] = {}
-    usable: list[Node] = []
+    only_gpus = not processors and any(map(node_facts.gpus, nodes))
     for node in nodes:
         reason = _unusable(node) or _taken(node, existing)
+        if reason is None and only_gpus and not node_facts.gpus(node):
+            reason = _NO_GPU
         if reason is None:
-            usable.append(node)
+            groups.setdefault(_kind(node), []).append(node)
         else:
             left_out.setdefault(reason, []).append(node["metadata"]["name"])
-    only_gpus = not processors and any(map(node_facts.gpus, nodes))
-    for node in usable:
-        if only_gpus and not node_facts.gpus(node):
-            left_out.setdefault("no GPU: --cpu proposes pools of processors, too", []).append(node["metadata"]["name"])
-        else:
-            groups.setdefault(_kind(node), []).append(node)
     drafts = [_draft(group, nodes) for group in groups.values()]
+    in_order = sorted(left_out.items(), key=lambda item: item[0] == _NO_GPU)  # what a node itself says comes first
     return Proposals(
         pools=_with_counterparts(_with_names(drafts)),
-        left_out=tuple(f"{text.shortened(found)}: {reason}" for reason, found in left_out.items()),
+        left_out=tuple(f"{text.shortened(found)}: {reason}" for reason, found in in_order),
     )
 
 
 def _unusable(node: Node) -> str | None:
-    """Why no gang could run on a node; None where nothing is known against it."""
     if node_facts.is_control_plane(node):
         return "kept for the control plane by its taint"
     if node_facts.labels(node).get("kubernetes.io/os", "linux") != "linux":
@@ -108,7 +105,6 @@ def _without_gpus(node: Node) -> str | None:
 
 
 def _taken(node: Node, existing: Sequence[GpuPool]) -> str | None:
-    """The pool that the node is in already."""
     for pool in existing:
         selector = pool.spec.scheduling.node_selector
         if (
@@ -121,7 +117,6 @@ def _taken(node: Node, existing: Sequence[GpuPool]) -> str | None:
 
 
 def _kind(node: Node) -> tuple[object, ...]:
-    """What nodes of one pool have in common."""
     own = (node_facts.accelerator(node), str(node_facts.amount(node, "cpu")))
     return (
         node_facts.labels(node).get(names.LABEL_POOL),
@@ -140,7 +135,8 @@ def _draft(group: Sequence[Node], nodes: Sequence[Node]) -> Proposal:
     capacity, _ = node_facts.capacity(first)
     accelerator = next(filter(None, map(node_facts.accelerator, group)), None)
     gpus = node_facts.gpus(first)
-    slots = min(_SLOTS_MAX, gpus) if gpus else _processor_slots(group)
+    own_slots = gpus or max(1, int(_least(group, "cpu") - DAEMON_PROCESSORS) // _CPU_SLOT_PROCESSORS)
+    slots = min(_SLOTS_MAX, own_slots)
     selector, remarks = _selector(group, nodes)
     tolerations = node_facts.tolerations(first)
     spec = GpuPoolSpec(
@@ -170,11 +166,6 @@ def _draft(group: Sequence[Node], nodes: Sequence[Node]) -> Proposal:
     )
 
 
-def _processor_slots(group: Sequence[Node]) -> int:
-    whole = int(_least(group, "cpu") - DAEMON_PROCESSORS)
-    return max(1, min(_SLOTS_MAX, whole // _CPU_SLOT_PROCESSORS))
-
-
 def _slot(group: Sequence[Node], slots: int, *, gpus: bool) -> Slot:
     """An equal share of what a node has left beside its daemons; whole processors, as ranks are pinned to them."""
     processors = (_least(group, "cpu") - DAEMON_PROCESSORS) / slots
@@ -192,7 +183,6 @@ def _mebibytes(size: Decimal) -> str:
 
 
 def _network(group: Sequence[Node]) -> dict[str, str]:
-    """The adapters of a fast network that a pod asks for, and the pages that go with them."""
     adapters = int(_least(group, node_facts.EFA)) if node_facts.gpus(group[0]) else 0
     if not adapters:
         return {}
@@ -213,7 +203,10 @@ def _selector(group: Sequence[Node], nodes: Sequence[Node]) -> tuple[dict[str, s
         found = {own: given}
     else:
         _, capacity = node_facts.capacity(group[0])
-        found = _shared(group, _describing(group)) | capacity
+        # On a machine of one's own the instance type says nothing.
+        rented = (node_facts.GKE_ACCELERATOR, names.LABEL_INSTANCE_TYPE)
+        describing = (node_facts.GPU_PRODUCT,) if node_facts.place(group[0]) is None else rented
+        found = _shared(group, describing) | capacity
     for keys in _FURTHER_LABELS:
         selector = found | _shared(group, keys)
         others = [node["metadata"]["name"] for node in nodes if node_facts.matches(node, selector)]
@@ -225,15 +218,7 @@ def _selector(group: Sequence[Node], nodes: Sequence[Node]) -> tuple[dict[str, s
     return found, (f"{remark} and write it into nodeSelector.",)
 
 
-def _describing(group: Sequence[Node]) -> tuple[str, ...]:
-    """Labels that say what kind of machine a node is. On a machine of one's own the instance type says nothing."""
-    if node_facts.place(group[0]) is None:
-        return (node_facts.GPU_PRODUCT,)
-    return (node_facts.GKE_ACCELERATOR, names.LABEL_INSTANCE_TYPE)
-
-
 def _shared(group: Sequence[Node], keys: Sequence[str]) -> dict[str, str]:
-    """Of these labels, those that all nodes of the group have with the same value."""
     values = {key: {node_facts.labels(node).get(key) for node in group} for key in keys}
     return {key: found.pop() or "" for key, found in values.items() if len(found) == 1 and None not in found}
 
@@ -276,18 +261,16 @@ def _with_names(drafts: Sequence[Proposal]) -> tuple[Proposal, ...]:
 
 def _with_counterparts(found: Sequence[Proposal]) -> tuple[Proposal, ...]:
     """What spot saves is told against the pool of the same machines on demand, where there is one."""
-    on_demand = {
+    on_demand: dict[str | None, str] = {
         proposal.instance_type: proposal.pool.name
         for proposal in found
         if proposal.instance_type is not None and proposal.pool.spec.capacity_type is CapacityType.ON_DEMAND
     }
     completed = []
     for proposal in found:
-        spec = proposal.pool.spec
-        same = on_demand.get(proposal.instance_type) if proposal.instance_type else None
+        pool, spec = proposal.pool, proposal.pool.spec
+        same = on_demand.get(proposal.instance_type)
         if same is not None and spec.capacity_type in (CapacityType.SPOT, CapacityType.PREEMPTIBLE):
-            pool = proposal.pool.model_copy(update={"spec": spec.model_copy(update={"on_demand_counterpart": same})})
-            completed.append(proposal.model_copy(update={"pool": pool}))
-        else:
-            completed.append(proposal)
+            spec = spec.model_copy(update={"on_demand_counterpart": same})
+        completed.append(proposal.model_copy(update={"pool": pool.model_copy(update={"spec": spec})}))
     return tuple(completed)

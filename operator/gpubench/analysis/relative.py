@@ -1,16 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each point's figures over those of the point that `spec.baseline` names: times as fast, as long, as dear.
 
-The base of a point has the values that the baseline names, and otherwise the point's own key: so one baseline serves
-several workloads, and a workload is never divided by another one. Where it names workers, the batch that stays equal is
-that of the point's line, as for an efficiency. The ratio is that of two means over fresh runs, with Fieller's interval,
-by the function that `gpubench compare` uses; a relative cost is the time times a ratio of prices, which is certain.
-
-Within one pool both figures must stand on one environment, as for an efficiency. Between pools it is the machines that
-are compared, and with them what runs on them.
-
-Must not happen: a ratio without the name of its base; one to a figure that never settled or that nobody measured; one
-of two currencies; a ratio that is not there without a word why.
+The base has the values that the baseline names, else the point's own: so a workload is never divided by another one.
+Within one pool both figures must have one environment; between pools it is the machines that are compared. Must not
+happen: a ratio to a figure that never settled or that nobody measured; one of two currencies; none without a word why.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,6 +13,7 @@ from typing import NamedTuple
 
 from gpubench import workloads
 from gpubench.analysis import pairs, text, warnings
+from gpubench.analysis.pairs import OPEN
 from gpubench.analysis.repeats import MeasuredPoint
 from gpubench.api.goals import RelativeBase
 from gpubench.api.point_result import SOURCES, Basis, PointResult, PointState, Relative
@@ -34,11 +28,7 @@ from gpubench.stats import compare
 from gpubench.stats.compare import Quantity, Sample
 from gpubench.values import Interval
 
-_OPEN = frozenset({PointState.PENDING, PointState.RUNNING})
-_MEASURED = frozenset({PointState.MEASURED, PointState.UNSTABLE})
 _NONE = "no relative figures: "
-_ITSELF = Interval(mean=1.0)
-_SAME_RUNS = Interval(mean=1.0, low=1.0, high=1.0)  # nothing but certain prices tells the two apart
 
 
 class Points(NamedTuple):
@@ -92,32 +82,49 @@ def with_relative(points: Points, named: RelativeBase | None) -> tuple[PointResu
     """The results with their figures over those of their bases; as they are without a baseline."""
     if named is None:
         return tuple(points.results)
-    found = [related(points, named, index=index) for index in range(len(points.results))]
-    return tuple(
-        result if one is None else _with(one, result, points.results)
-        for one, result in zip(found, points.results, strict=True)
-    )
+    found = []
+    for index, result in enumerate(points.results):
+        one = related(points, named, index=index)
+        found.append(result if one is None else _with(one, result, base=points.results[one.base]))
+    return tuple(found)
+
+
+def _with(found: Related, result: PointResult, *, base: PointResult) -> PointResult:
+    figures = None
+    if found.throughput is not None or found.time is not None:
+        figures = Relative(
+            baseline_pool=None if base is result else base.pool,
+            baseline_workers=None if base is result else base.workers,
+            throughput=None if found.throughput is None else found.throughput.interval,
+            time=None if found.time is None else found.time.interval,
+            cost=found.cost,
+        )
+    missing = [] if found.obstacle is None else [warnings.warning(WarningReason.NO_RELATIVE, found.obstacle)]
+    return result.model_copy(update={"relative": figures, "warnings": (*result.warnings, *missing)})
 
 
 def related(points: Points, named: RelativeBase, *, index: int) -> Related | None:
     """A point beside its base; None where it has no figures, or its base none yet."""
-    plan, results = points.plan, points.results
-    result = results[index]
+    plan, result = points.plan, points.results[index]
     # The elements of a message are no samples: what compares messages is their bandwidth.
-    if result.state not in _MEASURED or result.workload == workloads.MESSAGES or not _has_figures(result):
+    ended = result.state in (PointState.MEASURED, PointState.UNSTABLE)
+    if not ended or result.workload == workloads.MESSAGES or not _has_figures(result):
         return None
     base = base_of(plan, named, index=index)
     if base is None:
-        missing = f"{_words(named)} and what else makes this point name no point of the sweep: add it"
+        values = ", ".join(f"{field} {value}" for field, value in named.to_wire().items())
+        missing = f"baseline ({values}) and what else makes this point name no point of the sweep: add it"
         return Related(base=index, obstacle=f"{_NONE}{missing}")
     if base != index:
-        if results[base].state in _OPEN:
+        if points.results[base].state in OPEN:
             return None
-        obstacle = _obstacle(points, index=index, base=base)
-        if obstacle is not None:
+        if (obstacle := _obstacle(points, index=index, base=base)) is not None:
             return Related(base=base, obstacle=f"{_NONE}{obstacle}")
-    throughput = _throughput(plan, results, index=index, base=base)
-    time = _time(plan, results, index=index, base=base)
+    throughput = _ratio(points, Quantity.THROUGHPUT, index, base)
+    # Of trainings the seconds of their timed region; else the time of equally many samples.
+    trained = result.training is not None or points.results[base].training is not None
+    of, top, bottom = (Quantity.SECONDS, index, base) if trained else (Quantity.THROUGHPUT, base, index)
+    time = _ratio(points, of, top, bottom)
     try:
         prices = _prices(plan, result, index=index, base=base)
     except CostError as error:
@@ -157,6 +164,7 @@ def _is_base(other: Point, named: RelativeBase, *, of: Point) -> bool:
 
 
 def _has_batch(other: Point, named: RelativeBase, *, of: Point) -> bool:
+    """Without a named batch the one that stays equal is that of the point's line, as for an efficiency."""
     if named.batch_per_worker is not None:
         return other.key.batch_per_worker == named.batch_per_worker
     if named.global_batch is not None:
@@ -164,9 +172,6 @@ def _has_batch(other: Point, named: RelativeBase, *, of: Point) -> bool:
     if expand.line_of(of) == "weak":
         return other.key.batch_per_worker == of.key.batch_per_worker
     return other.key.global_batch == of.key.global_batch
-
-
-# --- what may be divided ----------------------------------------------------------------------------------------------
 
 
 def _has_figures(result: PointResult) -> bool:
@@ -197,42 +202,30 @@ def _runs(plan: Plan, index: int) -> int:
     return index if source is None else source
 
 
-def _throughput(plan: Plan, results: Sequence[PointResult], *, index: int, base: int) -> Ratio | None:
-    samples = [_sample(plan, results, Quantity.THROUGHPUT, index=number) for number in (index, base)]
-    return _ratio(plan, samples[0], samples[1], index=index, base=base)
-
-
-def _time(plan: Plan, results: Sequence[PointResult], *, index: int, base: int) -> Ratio | None:
-    """Of trainings the seconds of their timed region; else the time of equally many samples."""
-    if any(results[number].training is not None for number in (index, base)):
-        samples = [_sample(plan, results, Quantity.SECONDS, index=number) for number in (index, base)]
-        return _ratio(plan, samples[0], samples[1], index=index, base=base)
-    samples = [_sample(plan, results, Quantity.THROUGHPUT, index=number) for number in (base, index)]
-    return _ratio(plan, samples[0], samples[1], index=index, base=base)
-
-
-def _ratio(plan: Plan, top: Sample | None, bottom: Sample | None, *, index: int, base: int) -> Ratio | None:
-    if top is None or bottom is None:
+def _ratio(points: Points, of: Quantity, top: int, bottom: int) -> Ratio | None:
+    """One point's figure over another's, by the function that `gpubench compare` uses."""
+    over, under = _sample(points, of, index=top), _sample(points, of, index=bottom)
+    if over is None or under is None:
         return None
-    if index == base:
-        return Ratio(interval=_ITSELF)
-    same_runs = _runs(plan, index) == _runs(plan, base) and plan.points[index].basis is not Basis.EXTRAPOLATED
-    if same_runs:
-        return Ratio(interval=_SAME_RUNS)
-    return Ratio(interval=compare.speed_ratio(top, bottom), top=top, bottom=bottom)
+    if top == bottom:
+        return Ratio(interval=Interval(mean=1.0))
+    same_runs = _runs(points.plan, top) == _runs(points.plan, bottom)
+    if same_runs and all(points.plan.points[one].basis is not Basis.EXTRAPOLATED for one in (top, bottom)):
+        return Ratio(interval=Interval(mean=1.0, low=1.0, high=1.0))  # nothing but certain prices tells them apart
+    return Ratio(interval=compare.speed_ratio(over, under), top=over, bottom=under)
 
 
-def _sample(plan: Plan, results: Sequence[PointResult], of: Quantity, *, index: int) -> Sample | None:
-    """The repeats behind a point's figure; None where it has no such figure."""
-    result = results[index]
+def _sample(points: Points, of: Quantity, *, index: int) -> Sample | None:
+    result = points.results[index]
     if of is Quantity.SECONDS and (result.training is None or result.training.seconds is None):
         return None
     if of is Quantity.THROUGHPUT and result.throughput is None:
         return None
     if result.basis is Basis.EXTRAPOLATED:  # its figure is no mean over repeats, and has no interval
         return compare.of_values([result.throughput.mean]) if result.throughput is not None else None
-    run = results[_runs(plan, index)]
-    return pairs.sample(run, of, confidence=stopping.confidence_of_plan(plan)) if run.basis in SOURCES else None
+    run = points.results[_runs(points.plan, index)]
+    confidence = stopping.confidence_of_plan(points.plan)
+    return pairs.sample(run, of, confidence=confidence) if run.basis in SOURCES else None
 
 
 def _prices(plan: Plan, result: PointResult, *, index: int, base: int) -> Prices | None:
@@ -244,41 +237,9 @@ def _prices(plan: Plan, result: PointResult, *, index: int, base: int) -> Prices
     if base_rate is None:
         raise CostError(f"{other.key.pool}, the base's pool, has no price: give it one")
     nodes, base_nodes = plan.paid_nodes(point), plan.paid_nodes(other)
-    ratio = whatif.relative_cost(
-        _hour(rate, nodes), base_cost=_hour(base_rate, base_nodes), base=f"the base on {other.key.pool}"
+    hour, base_hour = (
+        Amount(value=one.per_node_hour * count, currency=one.currency)
+        for one, count in ((rate, nodes), (base_rate, base_nodes))
     )
+    ratio = whatif.relative_cost(hour, base_cost=base_hour, base=f"the base on {other.key.pool}")
     return Prices(rate=rate, nodes=nodes, base_rate=base_rate, base_nodes=base_nodes, ratio=ratio)
-
-
-def _hour(rate: Rate, nodes: Decimal) -> Amount:
-    return Amount(value=rate.per_node_hour * nodes, currency=rate.currency)
-
-
-# --- as a status has it -----------------------------------------------------------------------------------------------
-
-
-def _with(found: Related, result: PointResult, results: Sequence[PointResult]) -> PointResult:
-    missing = [] if found.obstacle is None else [warnings.warning(WarningReason.NO_RELATIVE, found.obstacle)]
-    figures = shown(found, result, results)
-    return result.model_copy(update={"relative": figures, "warnings": (*result.warnings, *missing)})
-
-
-def shown(found: Related, result: PointResult, results: Sequence[PointResult]) -> Relative | None:
-    """The figures as a status holds them; None where there is none."""
-    throughput, time = (None if one is None else one.interval for one in (found.throughput, found.time))
-    if throughput is None and time is None:
-        return None
-    base = results[found.base]
-    return Relative(
-        baseline_pool=None if base is result else base.pool,
-        baseline_workers=None if base is result else base.workers,
-        throughput=throughput,
-        time=time,
-        cost=found.cost,
-    )
-
-
-def _words(named: RelativeBase) -> str:
-    """`baseline (pool gke-k80, workers 1)`."""
-    values = ", ".join(f"{field} {value}" for field, value in named.to_wire().items())
-    return f"baseline ({values})"

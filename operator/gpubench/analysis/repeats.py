@@ -15,7 +15,6 @@ from gpubench.plan.plan import Point
 from gpubench.records import Machine, Result, Training
 from gpubench.stats import efficiency, gang, intervals
 from gpubench.stats.efficiency import Among, Measured, Scale
-from gpubench.stats.intervals import CONFIDENCE
 from gpubench.units import sampled
 from gpubench.values import Interval
 
@@ -61,12 +60,13 @@ def scaling(entry: MeasuredPoint, *, among: Among[MeasuredPoint]) -> tuple[Scali
 def gpu(results: Sequence[Result]) -> GpuUsage | None:
     """Of the GPUs; None where there were none, or nothing is known of them."""
     machines = _machines(results)
+    throttled = max((one.throttled for one in machines if one.throttled is not None), default=None)
     found = GpuUsage(
         utilization=_mean(machine.gpu for machine in machines),
         memory_peak=_largest(machine.gpu_memory_bytes for machine in machines),
         watts=_mean(machine.watts for machine in machines),
         joules_per_million_samples=_energy(results),
-        throttled=_rounded(max((one.throttled for one in machines if one.throttled is not None), default=None)),
+        throttled=None if throttled is None else sampled(throttled),
     )
     return None if found == GpuUsage() else found
 
@@ -74,10 +74,8 @@ def gpu(results: Sequence[Result]) -> GpuUsage | None:
 def host(results: Sequence[Result]) -> HostUsage | None:
     """Of the ranks' processes."""
     machines = _machines(results)
-    found = HostUsage(
-        processors=_mean(machine.processor for machine in machines),
-        memory_peak=_largest(machine.memory_bytes for machine in machines),
-    )
+    processors = _mean(machine.processor for machine in machines)
+    found = HostUsage(processors=processors, memory_peak=_largest(machine.memory_bytes for machine in machines))
     return None if found == HostUsage() else found
 
 
@@ -89,15 +87,15 @@ def _energy(results: Sequence[Result]) -> float | None:
     """
     known = [(result.machine, result) for result in results if result.machine is not None]
     counted = [(machine.joules, result.samples) for machine, result in known if machine.joules is not None]
-    sampled = [
+    powered = [
         (machine.watts * result.measured_nanoseconds / 1e9, result.samples)
         for machine, result in known
         if machine.watts is not None
     ]
-    energies = counted or sampled
+    energies = counted or powered
     if not energies:
         return None
-    return _rounded(math.fsum(joules for joules, _ in energies) / sum(samples for _, samples in energies) * 1e6)
+    return sampled(math.fsum(joules for joules, _ in energies) / sum(samples for _, samples in energies) * 1e6)
 
 
 def _machines(results: Sequence[Result]) -> list[Machine]:
@@ -106,15 +104,11 @@ def _machines(results: Sequence[Result]) -> list[Machine]:
 
 def _mean(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
-    return _rounded(intervals.mean(known)) if known else None
+    return sampled(intervals.mean(known)) if known else None
 
 
 def _largest(values: Iterable[int | None]) -> int | None:
     return max((value for value in values if value is not None), default=None)
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else sampled(value)
 
 
 # --- whole epochs -----------------------------------------------------------------------------------------------------
@@ -133,9 +127,8 @@ def training_warning(results: Sequence[Result], region: TimedRegion, *, planned:
     runs = _runs(results)
     if not runs:
         return None
-    counts = sorted({run.epochs for run in runs})
     if not _as_planned(runs, planned):
-        found = " and ".join(map(str, counts))
+        found = " and ".join(map(str, sorted({run.epochs for run in runs})))
         asked = f", and {planned} were asked for" if planned is not None else ", and are not averaged"
         return f"no training figures: the repeats trained {found} epochs{asked}; let the program keep to the assignment"
     if any(gang.timed_seconds(run, region) is None for run in runs):
@@ -144,7 +137,7 @@ def training_warning(results: Sequence[Result], region: TimedRegion, *, planned:
 
 
 def training_result(
-    results: Sequence[Result], region: TimedRegion, *, planned: int | None = None, confidence: float = CONFIDENCE
+    results: Sequence[Result], region: TimedRegion, *, planned: int | None, confidence: float
 ) -> TrainingResult | None:
     """The training of a point from its repeats; None where they were no training, or not the one that was planned.
 
@@ -170,7 +163,6 @@ def training_result(
 
 
 def _runs(results: Sequence[Result]) -> list[Training]:
-    """The trainings of all repeats; empty where one of them was none."""
     runs = [result.training for result in results if result.training is not None]
     return runs if len(runs) == len(results) else []
 

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a study's measurements cost at other prices: its own plan with the prices of other pools, and its status again.
+"""What a benchmark's measurements cost at other prices: its plan with the prices of other pools, and its status again.
 
-A figure of money is made of a measurement and a price, and only the price is exchanged: what was measured, how often,
-where and on how many nodes stays as the plan and the ledger have it. Points that other pools' measurements stand for
-(`measuredBy`) follow, as their pools have prices, too. What was left out for its price stays left out: the plan keeps
-the prices by which that was decided. Must not happen: a price for nodes of another size than those that were measured,
-one whose currency leads to no cost without a word, or a finished study that other prices begin again.
+Only the price is exchanged: what was measured, how often, where and on how many nodes stays, and what was left out for
+its price stays left out. Must not happen: a price for nodes of another size; one whose currency leads to no cost
+without a word; a finished benchmark that other prices begin again.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,23 +17,20 @@ from gpubench.plan.plan import Plan
 from gpubench.scheduler import conditions
 from gpubench.scheduler.ledger import Ledger
 
-#: What of a pool says what its nodes cost; all else of it is as it was when the study was measured.
-PRICES = ("capacity_type", "price", "ownership")
-#: What of an unfinished study's status does not depend on the moment.
+#: What of a pool says what its nodes cost; all else of it is as it was when the benchmark was measured.
+_PRICES = ("capacity_type", "price", "ownership")
+#: What of an unfinished benchmark's status does not depend on the moment.
 _ALWAYS = ("points", "points_done", "trials", "attempts", "results", "environments")
 
 
 def repriced(plan: Plan, pools: Sequence[GpuPool]) -> Plan:
     """The plan with the prices of these pools; a pool of the plan that is not among them keeps its own."""
-    given = {pool.name: pool for pool in pools}
-    return plan.model_copy(
-        update={
-            "pools": tuple(
-                pool if (new := given.get(pool.name)) is None else _with_prices_of(new, pool) for pool in plan.pools
-            ),
-            "pools_when_measured": plan.as_measured().pools,
-        }
-    )
+    given = {pool.name: pool.spec for pool in pools}
+    found = []
+    for pool in plan.pools:
+        prices = {name: getattr(given.get(pool.name, pool.spec), name) for name in _PRICES}
+        found.append(pool.model_copy(update={"spec": pool.spec.model_copy(update=prices)}))
+    return plan.model_copy(update={"pools": tuple(found), "pools_when_measured": plan.as_measured().pools})
 
 
 def problems(plan: Plan, pools: Sequence[GpuPool]) -> Iterator[str]:
@@ -45,17 +40,13 @@ def problems(plan: Plan, pools: Sequence[GpuPool]) -> Iterator[str]:
     if not found:
         given = ", ".join(pool.name for pool in pools) or "none"
         listed = ", ".join(measured) or "none"
-        yield (
-            f"there is no price here for a pool of the study: the pools here are {given}, those of the study {listed}; "
-            "name one of these"
-        )
+        here = f"there is no price here for a pool of the study: the pools here are {given}"
+        yield f"{here}, those of the study {listed}; name one of these"
     for pool in found:
         slots, before = pool.spec.slots_per_node, measured[pool.name].spec.slots_per_node
         if slots != before:
-            yield (
-                f"GpuPool {pool.name} has {slots} slots on a node here, and {before} in the study: a price of other "
-                f"nodes says nothing about it; give that of a node with {before}"
-            )
+            here = f"GpuPool {pool.name} has {slots} slots on a node here, and {before} in the study"
+            yield f"{here}: a price of other nodes says nothing about it; give that of a node with {before}"
     new = repriced(plan, found)
     for pool in found:
         without = pool_prices.without_exchange(new, pool.name)
@@ -87,13 +78,8 @@ def is_priced_by(plan: Plan, pools: Sequence[GpuPool]) -> bool:
 
 
 def status(plan: Plan, ledger: Ledger, spec: GpuBenchmarkSpec, stored: FullStatus) -> FullStatus:
-    """The status of a study under a plan with other prices. Of one that goes on, phase and conditions stay."""
+    """The status of a benchmark under a plan with other prices. Of one that goes on, phase and conditions stay."""
     again = audit.status_again(plan, ledger, spec, stored)
     if conditions.holds(stored.conditions, conditions.FINISHED):
         return again
     return stored.model_copy(update={name: getattr(again, name) for name in _ALWAYS})
-
-
-def _with_prices_of(new: GpuPool, pool: GpuPool) -> GpuPool:
-    prices = {name: getattr(new.spec, name) for name in PRICES}
-    return pool.model_copy(update={"spec": pool.spec.model_copy(update=prices)})

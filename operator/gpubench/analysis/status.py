@@ -9,7 +9,6 @@ from gpubench.api.benchmark_status import (
     Analysis,
     AnalysisReference,
     AttemptCounts,
-    Best,
     BestSummary,
     Comparison,
     FullStatus,
@@ -56,14 +55,24 @@ class Findings(FrozenModel):
 
 def findings(analysis: Analysis, *, stored: AnalysisReference | None = None) -> Findings:
     """What a status takes from an analysis; `stored` says where that is to be."""
-    well, reason, message = succeeded(analysis.results)
+    succeeded, reason, message = _succeeded(analysis.results)
+    best = None
+    if (one := analysis.best) is not None:
+        best = BestSummary(
+            pool=one.pool,
+            workers=one.workers,
+            setting=one.setting,
+            hours=one.hours.mean,
+            cost=None if one.cost is None else one.cost.mean,
+            shown=one.shown,
+        )
     return Findings(
-        results=summaries(analysis.results),
-        succeeded=well,
+        results=_summaries(analysis.results),
+        succeeded=succeeded,
         reason=reason,
         message=message,
         comparison=analysis.comparison,
-        best=None if analysis.best is None else _best(analysis.best),
+        best=best,
         answer=analysis.answer and conditions.clamped(analysis.answer, ANSWER_SHOWN_MAX),
         analysis=stored,
     )
@@ -72,7 +81,7 @@ def findings(analysis: Analysis, *, stored: AnalysisReference | None = None) -> 
 def status(
     study: Study, plan: Plan, step: Step, found: Findings | None, *, now: float, failure: str | None = None
 ) -> GpuBenchmarkStatus:
-    """The status of a study whose plan is frozen.
+    """The status of a benchmark whose plan is frozen.
 
     Without findings the analysis is being made: all that comes from it stays as it was, and nothing has finished.
     `failure` says why there is none, nor will be soon.
@@ -80,7 +89,14 @@ def status(
     source = study.status if found is None else found
     known = {field: getattr(source, field) for field in ("results", "comparison", "best", "answer", "analysis")}
     states = _states(plan, step, found, known=study.status.results)
-    is_final = _is_final(study, step, states, found, failure=failure)
+    if found is not None:
+        is_final = all(state not in OPEN for state in states)
+    else:
+        is_final = step.is_over and (failure is not None or _is_still(study, step))
+    finished_at = None
+    if is_final:
+        ends = [record.ended_at for record in step.ledger.records if record.ended_at is not None]
+        finished_at = rfc3339(max(ends)) if ends else plan.planned_at
     return GpuBenchmarkStatus(
         phase=_phase(study, found, is_final=is_final, exhausted=step.exhausted),
         observed_generation=study.generation,
@@ -91,8 +107,8 @@ def status(
         seed=plan.seed if plan.imported is None else None,  # nothing is run in any order
         attempts=_attempts(step.ledger),
         spent=step.spent,
-        start_time=plan.planned_at,
-        completion_time=_finished_at(step.ledger, plan) if is_final else None,
+        started_at=plan.planned_at,
+        finished_at=finished_at,
         **known,
     )
 
@@ -108,11 +124,7 @@ def with_analysis(short: GpuBenchmarkStatus, analysis: Analysis) -> FullStatus:
     return FullStatus(**{field: getattr(short, field) for field in own}, **dict(analysis))
 
 
-def summaries(results: Sequence[PointResult]) -> tuple[PointSummary, ...]:
-    """Each point in short."""
-    telling = [fields for fields in _KEY_FIELDS if len({fields(result) for result in results}) > 1]
-    return tuple(_summary(result, telling) for result in results)
-
+# --- from the analysis ------------------------------------------------------------------------------------------------
 
 #: What tells points of one benchmark apart beside workload, pool and workers; only what differs is in their keys.
 _KEY_FIELDS = (
@@ -126,8 +138,13 @@ _KEY_FIELDS = (
 )
 
 
-def _summary(point: PointResult, telling: Sequence[Callable[[PointResult], str | None]]) -> PointSummary:
-    parts = (point.workload, point.pool, str(point.workers), *(field(point) for field in telling))
+def _summaries(results: Sequence[PointResult]) -> tuple[PointSummary, ...]:
+    differing = [fields for fields in _KEY_FIELDS if len({fields(result) for result in results}) > 1]
+    return tuple(_summary(result, differing) for result in results)
+
+
+def _summary(point: PointResult, differing: Sequence[Callable[[PointResult], str | None]]) -> PointSummary:
+    parts = (point.workload, point.pool, str(point.workers), *(field(point) for field in differing))
     lines = {line.kind: line.efficiency for line in point.scaling}
     line = lines.get("weak") or lines.get("strong")
     cost = None if point.cost is None else point.cost.per_run or point.cost.per_million_samples
@@ -149,22 +166,17 @@ def _summary(point: PointResult, telling: Sequence[Callable[[PointResult], str |
     )
 
 
-def _best(found: Best) -> BestSummary:
-    cost = None if found.cost is None else found.cost.mean
-    return BestSummary(
-        pool=found.pool,
-        workers=found.workers,
-        setting=found.setting,
-        hours=found.hours.mean,
-        cost=cost,
-        shown=found.shown,
-    )
-
-
-def succeeded(results: Sequence[PointResult]) -> tuple[bool, str, str]:
-    """Whether a finished study succeeded, with reason and sentence: all points are findings, one at least measured."""
+def _succeeded(results: Sequence[PointResult]) -> tuple[bool, str, str]:
+    """Whether a finished benchmark succeeded, with reason and message: all points are findings, one is measured."""
     states = Counter(result.state for result in results)
-    summary = _summed([result.state for result in results]) + _derived(results)
+    # Derived points count as measured, because what they stand on was; but they were not all run here.
+    bases = Counter(result.basis for result in results if result.state is PointState.MEASURED)
+    kinds = {
+        "derived from others, not run": bases[Basis.REPRICED] + bases[Basis.EXTRAPOLATED],
+        "imported": bases[Basis.IMPORTED],
+    }
+    rest = [f"{n} of the measured points {'is' if n == 1 else 'are'} {how}" for how, n in kinds.items() if n]
+    summary = _summed([result.state for result in results]) + (f" ({', '.join(rest)})" if rest else "")
     if not (states[PointState.MEASURED] or states[PointState.NOT_PUBLISHED]):
         unsettled = "no point settled: give measure.warmUp and duration more time, or look at the nodes"
         other = unsettled if states[PointState.UNSTABLE] else "no point could be run"
@@ -176,16 +188,7 @@ def succeeded(results: Sequence[PointResult]) -> tuple[bool, str, str]:
     return True, conditions.ALL_POINTS_ENDED, f"points: {summary}"
 
 
-def _derived(results: Sequence[PointResult]) -> str:
-    """That measured points were not all run here; they count as measured, because what they stand on was."""
-    bases = Counter(result.basis for result in results if result.state is PointState.MEASURED)
-    derived = bases[Basis.REPRICED] + bases[Basis.EXTRAPOLATED]
-    parts = [
-        f"{count} of the measured points {'is' if count == 1 else 'are'} {how}"
-        for count, how in ((derived, "derived from others, not run"), (bases[Basis.IMPORTED], "imported"))
-        if count
-    ]
-    return f" ({', '.join(parts)})" if parts else ""
+# --- from the scheduler -----------------------------------------------------------------------------------------------
 
 
 def _states(plan: Plan, step: Step, found: Findings | None, *, known: Sequence[PointSummary]) -> tuple[PointState, ...]:
@@ -195,14 +198,6 @@ def _states(plan: Plan, step: Step, found: Findings | None, *, known: Sequence[P
     before = [one.state for one in known] if len(known) == len(plan.points) else [PointState.PENDING] * len(plan.points)
     runs = zip(plan.points, step.points, before, strict=True)
     return tuple(now.state if point.runs else state for point, now, state in runs)
-
-
-def _is_final(
-    study: Study, step: Step, states: Sequence[PointState], found: Findings | None, *, failure: str | None
-) -> bool:
-    if found is not None:
-        return all(state not in OPEN for state in states)
-    return step.is_over and (failure is not None or _is_still(study, step))
 
 
 def _is_still(study: Study, step: Step) -> bool:
@@ -224,7 +219,7 @@ def _phase(study: Study, found: Findings | None, *, is_final: bool, exhausted: s
 def _conclusion(
     study: Study, states: Sequence[PointState], found: Findings | None, *, exhausted: str | None, failure: str | None
 ) -> tuple[bool | None, str, str]:
-    """Whether a finished study succeeded, with reason and message; None where nobody could tell.
+    """Whether a finished benchmark succeeded, with reason and message; None where nobody could tell.
 
     One whose budget left trials out has not: it goes on when the budget is raised.
     """
@@ -253,80 +248,73 @@ def _conditions(
     is_final: bool,
     failure: str | None,
 ) -> tuple[Condition, ...]:
-    exhausted, admission, pending = step.exhausted, step.admission, step.pending
+    before = {condition.type: condition for condition in study.conditions}
+    suspended = study.spec.suspend
+    made: list[Condition] = []
 
-    def make(type_: str, holds: bool | None, reason: str, message: str) -> Condition:
-        return conditions.condition(
-            type_,
-            holds=holds,
-            reason=reason,
-            message=message,
-            before=study.conditions,
-            generation=study.generation,
-            now=now,
+    def make(type_: str, holds: bool | None, reason: str, message: str) -> None:
+        made.append(
+            conditions.condition(
+                type_,
+                holds=holds,
+                reason=reason,
+                message=message,
+                before=study.conditions,
+                generation=study.generation,
+                now=now,
+            )
         )
 
-    was_exhausted = any(condition.type == conditions.BUDGET_EXHAUSTED for condition in study.conditions)
-    of_budget = []
-    if exhausted is not None:
-        of_budget = [make(conditions.BUDGET_EXHAUSTED, True, conditions.BUDGET_EXHAUSTED, exhausted)]
-    elif was_exhausted:
-        text = "what is left to do fits into the budget, or there is none"
-        of_budget = [make(conditions.BUDGET_EXHAUSTED, False, conditions.WITHIN_BUDGET, text)]
     progress = f"{_done(states)} of {len(states)} points have ended"
     if is_final:
+        succeeded, reason, message = _conclusion(study, states, found, exhausted=step.exhausted, failure=failure)
+        make(conditions.FINISHED, True, reason, message)
+        make(conditions.SUCCEEDED, succeeded, reason, message)
+        make(conditions.PROGRESSING, False, reason, progress)
+    else:
+        reason = conditions.BY_USER if suspended else conditions.RUNNING
+        make(conditions.FINISHED, False, reason, progress)
+        make(conditions.SUCCEEDED, None, reason, "the study has not finished")
+        make(conditions.PROGRESSING, not suspended, reason, progress)
+    if step.exhausted is not None:
+        make(conditions.BUDGET_EXHAUSTED, True, conditions.BUDGET_EXHAUSTED, step.exhausted)
+    elif conditions.BUDGET_EXHAUSTED in before:
+        fits = "what is left to do fits into the budget, or there is none"
+        make(conditions.BUDGET_EXHAUSTED, False, conditions.WITHIN_BUDGET, fits)
+    if is_final:
         compared = study.status.comparison if found is None else found.comparison
-        well, reason, sentence = _conclusion(study, states, found, exhausted=exhausted, failure=failure)
-        return (
-            make(conditions.FINISHED, True, reason, sentence),
-            make(conditions.SUCCEEDED, well, reason, sentence),
-            make(conditions.PROGRESSING, False, reason, progress),
-            *of_budget,
-            *([make(conditions.COMPARISON_PASSED, *_verdict(plan, compared))] if compared is not None else []),
-        )
-    suspended = study.spec.suspend
-    why = conditions.BY_USER if suspended else conditions.RUNNING
-    made = [
-        make(conditions.FINISHED, False, why, progress),
-        make(conditions.SUCCEEDED, None, why, "the study has not finished"),
-        make(conditions.PROGRESSING, not suspended, why, progress),
-        *of_budget,
-    ]
-    if suspended or any(condition.type == conditions.SUSPENDED for condition in study.conditions):
-        text = "set spec.suspend to false to go on" if suspended else "the study goes on"
-        made.append(
-            make(conditions.SUSPENDED, suspended, conditions.BY_USER if suspended else conditions.NOT_SUSPENDED, text)
-        )
-    if admission is not None:
-        made.append(make(conditions.ADMITTED, admission.holds, admission.reason, admission.message))
-    else:  # between two Jobs it stays as it was
-        made += [
-            condition.model_copy(update={"observed_generation": study.generation})
-            for condition in study.conditions
-            if condition.type == conditions.ADMITTED
-        ]
-    if pending is not None:
-        made.append(make(conditions.GANG_PENDING, True, pending.reason, pending.message))
-    elif any(condition.type == conditions.GANG_PENDING for condition in study.conditions):
-        made.append(make(conditions.GANG_PENDING, False, conditions.ALL_GANGS_PLACED, "every gang has its nodes"))
+        if compared is not None:
+            make(conditions.COMPARISON_PASSED, *_verdict(plan, compared))
+        return tuple(made)
+    if suspended:
+        make(conditions.SUSPENDED, True, conditions.BY_USER, "set spec.suspend to false to go on")
+    elif conditions.SUSPENDED in before:
+        make(conditions.SUSPENDED, False, conditions.NOT_SUSPENDED, "the study goes on")
+    if step.admission is not None:
+        make(conditions.ADMITTED, *step.admission)
+    elif conditions.ADMITTED in before:  # between two Jobs it stays as it was
+        made.append(before[conditions.ADMITTED].model_copy(update={"observed_generation": study.generation}))
+    if step.pending is not None:
+        make(conditions.GANG_PENDING, True, *step.pending)
+    elif conditions.GANG_PENDING in before:
+        make(conditions.GANG_PENDING, False, conditions.ALL_GANGS_PLACED, "every gang has its nodes")
     return tuple(made)
 
 
+def _verdict(plan: Plan, compared: Comparison) -> tuple[bool | None, str, str]:
+    """Whether the benchmark keeps up with its baseline, with reason and message; None where nothing can be told."""
+    if plan.baseline is not None and plan.baseline.absent is not None:
+        return None, conditions.BASELINE_ABSENT, compared.sentence
+    holds = None if compared.verdict is Judgement.CANNOT_TELL else compared.verdict is Judgement.PASS
+    return holds, compared.verdict.value, compared.sentence
+
+
 def _done(states: Sequence[PointState]) -> int:
-    """Points of which it is known what became of them."""
     return sum(state not in _NOT_DONE for state in states)
 
 
 def _summed(states: Sequence[PointState]) -> str:
     return ", ".join(f"{count} {state.value}" for state, count in sorted(Counter(states).items()))
-
-
-def _verdict(plan: Plan, compared: Comparison) -> tuple[bool | None, str, str]:
-    """Whether the study keeps up with its baseline, with reason and sentence; None where nothing can be told."""
-    if plan.baseline is not None and plan.baseline.absent is not None:
-        return None, conditions.BASELINE_ABSENT, compared.sentence
-    holds = None if compared.verdict is Judgement.CANNOT_TELL else compared.verdict is Judgement.PASS
-    return holds, compared.verdict.value, compared.sentence
 
 
 def _points(each: Sequence[PointState]) -> PointCounts:
@@ -374,8 +362,3 @@ def _attempts(ledger: Ledger) -> AttemptCounts:
         stopped=outcomes[Outcome.STOPPED],
         interruptions=goodput.interruption_counts(ledger.records) if outcomes[Outcome.PREEMPTED] > drilled else None,
     )
-
-
-def _finished_at(ledger: Ledger, plan: Plan) -> str:
-    ends = [record.ended_at for record in ledger.records if record.ended_at is not None]
-    return rfc3339(max(ends)) if ends else plan.planned_at

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Numbers and facts as text: as many digits as the interval supports, and a dash where a number is not defined.
 
-The half width of the interval is shown with two significant digits and the mean to the same place (Particle Data Group,
-"Review of Particle Physics", section 5.3 of the introduction, in its simplest form). Must not happen: a missing value
-is printed as 0, or a digit is printed that the measurement does not carry.
+The half width of the interval has two significant digits, the mean the same place (Particle Data Group, "Review of
+Particle Physics", introduction, section 5.3). Must not happen: a missing value printed as 0.
 """
 
 from collections.abc import Iterable, Sequence
@@ -243,10 +242,14 @@ def environments(found: Sequence[EnvironmentFacts], results: Sequence[PointResul
     """One line for each environment, with the number of its points where there are several environments."""
     lines = []
     for one in found:
+        facts = environment_facts(one)
+        if (digest := environment_field_name("image_digest")) in facts:
+            facts[digest] = facts[digest].removeprefix("sha256:")[:_DIGEST_CHARACTERS]
+        accelerator = environment_field_name("accelerator")
+        words = (value if name == accelerator else f"{name} {value}" for name, value in facts.items())
         count = sum(point.environment == one.environment for point in results)
         points = f", {counted(count, 'point')}" if len(found) > 1 else ""
-        facts = ", ".join(_fact(name, value) for name, value in environment_facts(one).items())
-        lines.append(f"Environment {one.environment}{points}: {facts or 'its record was not read'}")
+        lines.append(f"Environment {one.environment}{points}: {', '.join(words) or 'its record was not read'}")
     return tuple(lines)
 
 
@@ -255,12 +258,6 @@ def environment_facts(one: EnvironmentFacts) -> dict[str, str]:
     return {
         environment_field_name(name): str(value) for name, value in one if value is not None and name != "environment"
     }
-
-
-def _fact(name: str, value: str) -> str:
-    if name == environment_field_name("accelerator"):
-        return value
-    return f"{name} {value.removeprefix('sha256:')[:_DIGEST_CHARACTERS] if name == 'image digest' else value}"
 
 
 def interruptions(status: Analysis) -> tuple[str, ...]:
@@ -305,8 +302,6 @@ def headline(point: PointResult) -> str | None:
         found = point.training.quality
         rest = f", {found.metric} {quality(found)}" if found is not None else ""
         return f"{duration(point.training.seconds)}{rest}"
-    return (
-        f"{throughput(point.throughput)} samples/s"
-        if point.throughput and point.workload != workloads.MESSAGES
-        else None
-    )
+    if point.throughput is None or point.workload == workloads.MESSAGES:
+        return None
+    return f"{throughput(point.throughput)} samples/s"

@@ -5,7 +5,7 @@ The notices that gangs find in their own windows are merged over the repeats: ho
 the worst of them. What the others were like stays in the records of the attempts.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gpubench import workloads
@@ -21,6 +21,7 @@ from gpubench.records import (
     LossRose,
     Notice,
     Outliers,
+    Result,
     Straggler,
     Trend,
     Unsettled,
@@ -84,23 +85,21 @@ class Beside(NamedTuple):
 
 
 def of_point(
-    plan: Plan,
-    result: PointResult,
-    trials: Sequence[TrialStatus],
-    entry: MeasuredPoint,
-    beside: Beside,
+    plan: Plan, result: PointResult, trials: Sequence[TrialStatus], entry: MeasuredPoint, beside: Beside
 ) -> tuple[PointWarning, ...]:
     """All that is to be said of a point with figures."""
     measured = [trial.measured for trial in trials if trial.measured is not None]
+    results = [record.result for record in measured if record.result is not None]
     noticed = of_repeats(entry.point, measured)
+    untimed = repeats.training_warning(results, plan.timed_region, planned=entry.point.key.epochs)
     return (
         *(one for one in noticed if one.reason is WarningReason.UNSETTLED),
         *_short_of_repeats(trials),
-        *_of_training(plan, trials, entry),
-        *_of_nodes(trials, beside),
+        *([] if untimed is None else [warning(WarningReason.NO_TRAINING_FIGURES, untimed)]),
+        *_of_nodes(measured, beside),
         *_of_shared_nodes(plan, entry.point, measured),
         *(one for one in noticed if one.reason is WarningReason.STRAGGLER),
-        *_of_precision(plan, result, trials),
+        *_of_precision(plan, result, results),
         *_of_efficiency(plan, result, entry, beside),
         *(one for one in noticed if one.reason not in _PLACED),
     )
@@ -169,77 +168,54 @@ def _node(notice: Notice, point: Point, record: AttemptRecord) -> str | None:
     return record.nodes[index] if index < len(record.nodes) else None
 
 
-def _short_of_repeats(trials: Sequence[TrialStatus]) -> list[PointWarning]:
+def _short_of_repeats(trials: Sequence[TrialStatus]) -> Iterator[PointWarning]:
     cut_short = [trial for trial in trials if trial.state in (TrialState.GIVEN_UP, TrialState.NOT_RUN)]
     measured = sum(trial.state is TrialState.MEASURED for trial in trials)
-    if not cut_short or not measured:
-        return []
-    up_to = "up to " if any(trial.state is TrialState.NOT_NEEDED for trial in trials) else ""
-    return [
-        warning(
+    if cut_short and measured:
+        up_to = "up to " if any(trial.state is TrialState.NOT_NEEDED for trial in trials) else ""
+        yield warning(
             WarningReason.REPEATS_MISSING,
             f"only {measured} of {up_to}{len(trials)} repeats were measured: {cut_short[0].message}",
             figures={"measured": measured, "wanted": len(trials)},
         )
-    ]
 
 
-def _of_training(plan: Plan, trials: Sequence[TrialStatus], entry: MeasuredPoint) -> list[PointWarning]:
-    results = [trial.result for trial in trials if trial.result is not None]
-    untimed = repeats.training_warning(results, plan.timed_region, planned=entry.point.key.epochs)
-    return [] if untimed is None else [warning(WarningReason.NO_TRAINING_FIGURES, untimed)]
-
-
-def _of_precision(plan: Plan, result: PointResult, trials: Sequence[TrialStatus]) -> list[PointWarning]:
-    asked = stopping.of_plan(plan)
-    reached = stopping.half_width(plan, [trial.result for trial in trials if trial.result is not None])
-    if asked is None or reached is None or result.stopping is not Stopping.MAXIMUM_REACHED:
-        return []
-    was = f"known to ±{_percent(reached)} after {len(result.values)} repeats"
-    aim = f"±{_percent(asked.relative_half_width)} was wanted"
-    return [
-        warning(
+def _of_precision(plan: Plan, result: PointResult, results: Sequence[Result]) -> Iterator[PointWarning]:
+    asked, reached = stopping.of_plan(plan), stopping.half_width(plan, results)
+    if asked is not None and reached is not None and result.stopping is Stopping.MAXIMUM_REACHED:
+        was = f"known to ±{_percent(reached)} after {len(result.values)} repeats"
+        aim = f"±{_percent(asked.relative_half_width)} was wanted"
+        yield warning(
             WarningReason.PRECISION_NOT_REACHED,
             f"{was}, and {aim}: raise measure.repeats.max, or measure for longer",
             figures={"reached": reached, "wanted": asked.relative_half_width},
         )
-    ]
 
 
 def _percent(share: float) -> str:
     return f"{100 * share:.{0 if share >= 0.1 else 1}f} %"
 
 
-def _of_nodes(trials: Sequence[TrialStatus], beside: Beside) -> list[PointWarning]:
+def _of_nodes(records: Sequence[AttemptRecord], beside: Beside) -> Iterator[PointWarning]:
     """Nodes that the health check found weak: each once, at its worst."""
-    tests = [
-        weak
-        for trial in trials
-        if trial.measured is not None and (weak := beside.weak.get(trial.measured.trial)) is not None
-    ]
-    found: list[PointWarning] = []
+    tests = [weak for record in records if (weak := beside.weak.get(record.trial)) is not None]
     for nodes in dict.fromkeys(weak.nodes for weak in tests):
         alike = [weak for weak in tests if weak.nodes == nodes]
         worst = min(alike, key=lambda weak: weak.share)
-        found.append(worst.warning.model_copy(update={"repeats": len(alike)}))
-    return found
+        yield worst.warning.model_copy(update={"repeats": len(alike)})
 
 
-def _of_shared_nodes(plan: Plan, point: Point, records: Sequence[AttemptRecord]) -> list[PointWarning]:
+def _of_shared_nodes(plan: Plan, point: Point, records: Sequence[AttemptRecord]) -> Iterator[PointWarning]:
     """Gangs whose pods met on a node: their messages went through its memory, and not over a network.
 
     A run without a cluster has one machine, and whoever asked for it knows.
     """
-    if plan.pool(point.key.pool).spec.exclusive_nodes:
-        return []
     crowded = [record for record in records if len({*record.nodes}) < len(record.nodes) == point.nodes]
-    if not crowded:
-        return []
-    worst = min(crowded, key=lambda record: len({*record.nodes}))
-    had = len({*worst.nodes})
-    share = f"{len(crowded)} of {len(records)} repeats: " if len(records) > 1 else ""
-    return [
-        warning(
+    if crowded and not plan.pool(point.key.pool).spec.exclusive_nodes:
+        worst = min(crowded, key=lambda record: len({*record.nodes}))
+        had = len({*worst.nodes})
+        share = f"{len(crowded)} of {len(records)} repeats: " if len(records) > 1 else ""
+        yield warning(
             WarningReason.NODE_SHARED,
             f"{share}{point.nodes} pods ran on {counted(had, 'node')} and talked through memory instead of "
             "a network: give the pool more nodes, or leave exclusiveNodes true",
@@ -247,33 +223,27 @@ def _of_shared_nodes(plan: Plan, point: Point, records: Sequence[AttemptRecord])
             repeats=len(crowded),
             figures={"pods": point.nodes, "nodes": had},
         )
-    ]
 
 
-def _of_efficiency(plan: Plan, result: PointResult, entry: MeasuredPoint, beside: Beside) -> list[PointWarning]:
+def _of_efficiency(plan: Plan, result: PointResult, entry: MeasuredPoint, beside: Beside) -> Iterator[PointWarning]:
     if entry.point.key.workload == workloads.MESSAGES:
-        return []  # it has none to miss
-    found = []
+        return  # it has none to miss
     if entry.scaling_baseline is not None and (baseless := _baseless(plan, entry.scaling_baseline)):
-        found.append(f"scalingBaseline of {result.pool} is {entry.scaling_baseline}, which {baseless}")
-    if (elsewhere := _line_elsewhere(entry, beside)) is not None:
-        found.append(elsewhere)
-    if any(not base.settled and base is not entry for base in efficiency.bases(entry, beside.among)):
-        found.append("the smallest worker count of this line is Unstable: give measure.warmUp and duration more time")
-    return [warning(WarningReason.NO_EFFICIENCY, f"no efficiency: {why}") for why in found]
-
-
-def _line_elsewhere(entry: MeasuredPoint, beside: Beside) -> str | None:
-    """Why no efficiency was computed: what was not the same; None where nothing was."""
+        yield _no_efficiency(f"scalingBaseline of {result.pool} is {entry.scaling_baseline}, which {baseless}")
     for other in efficiency.lines(entry, beside.among):
         across = other.point.key.pool != entry.point.key.pool
         if not other.environment.is_comparable(entry.environment, across_pools=across):
             differing = differences((other.environment, entry.environment), beside.known)
-            return (
-                f"other worker counts of this line ran in another environment ({differing}): restrict the pool to "
-                "equal nodes"
-            )
-    return None
+            elsewhere = f"other worker counts of this line ran in another environment ({differing})"
+            yield _no_efficiency(f"{elsewhere}: restrict the pool to equal nodes")
+            break
+    if any(not base.settled and base is not entry for base in efficiency.bases(entry, beside.among)):
+        smallest = "the smallest worker count of this line is Unstable"
+        yield _no_efficiency(f"{smallest}: give measure.warmUp and duration more time")
+
+
+def _no_efficiency(why: str) -> PointWarning:
+    return warning(WarningReason.NO_EFFICIENCY, f"no efficiency: {why}")
 
 
 def _baseless(plan: Plan, baseline: str) -> str | None:

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What work costs: marginal cost and time, what a run is billed, and what the bill was paid for.
 
-Marginal cost is a rate times the time that the work takes. Clouds bill a node from its start to its end, whatever it
-did: what is billed is never less than the marginal cost, and the two are never mixed. Nothing is rounded but what the
-provider rounds.
-
+Marginal cost is a rate times the time that the work takes. Clouds bill a node from its start to its end: what is billed
+is never less, and the two are never mixed. Nothing is rounded but what the provider rounds.
 Must not happen: node-seconds of several nodes added before they are rounded up.
 """
 

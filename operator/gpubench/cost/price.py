@@ -3,13 +3,11 @@
 
 No figure is made of an input that has none: a CostError names the input, its value and the remedy. The API refuses most
 of them before, but formulas are also called with measured numbers and by other programs.
-
-Must not happen: an amount without a currency, or one that is added to, or compared with, an amount in another one; an
-exchange rate that nobody has given.
+Must not happen: an amount without a currency, or one that is added to, or compared with, an amount in another one.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 
@@ -57,31 +55,13 @@ class Amount:
         number(self.value, what="an amount of money", remedy="leave out an amount that nobody knows")
         _check_currency(self.currency)
 
-    def plus(self, other: "Amount") -> "Amount":
-        """The sum of two amounts in one currency."""
-        return Amount(value=self.value + other.value, currency=common_currency(self, other))
-
-    def minus(self, other: "Amount") -> "Amount":
-        """What the other leaves of this."""
-        return Amount(value=self.value - other.value, currency=common_currency(self, other))
-
     def times(self, factor: Number) -> "Amount":
         """So many of it."""
         return Amount(value=self.value * factor, currency=self.currency)
 
-    def exchanged(self, *, into: str, rates: Mapping[str, Decimal]) -> "Amount":
-        """The amount in another currency, by what one unit of each is worth there (RaRe Technologies, 2018).
-
-        Nothing is rounded.
-        """
-        if self.currency == into:
-            return self
-        if self.currency not in rates:
-            raise CostError(
-                f"an amount in {self.currency} has no value in {into}: give the rate from {self.currency} to {into} "
-                "with its day in spec.exchangeRates"
-            )
-        return Amount(value=self.value * rates[self.currency], currency=into)
+    def exchanged(self, unit: "Amount") -> "Amount":
+        """The amount in another currency, one unit of its own being worth `unit` (RaRe Technologies, 2018)."""
+        return Amount(value=self.value * unit.value, currency=unit.currency)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +78,10 @@ class Rate:
             remedy="give what is paid, or no price at all",
         )
         _check_currency(self.currency)
+
+    def exchanged(self, unit: Amount) -> "Rate":
+        """The rate in another currency, one unit of its own being worth `unit`."""
+        return Rate(per_node_hour=self.per_node_hour * unit.value, currency=unit.currency)
 
 
 def common_currency(first: Amount | Rate, *others: Amount | Rate) -> str:
@@ -167,7 +151,7 @@ class OwnedNode:
     def month(self, *, hours: Decimal) -> Amount:
         """Everything that a month of it costs: write-off, fixed costs and power."""
         fixed = Amount(value=self.per_month, currency=self.currency)
-        return self.write_off_per_month.plus(fixed).plus(self.power_per_month(hours=hours))
+        return total([self.write_off_per_month, fixed, self.power_per_month(hours=hours)])
 
     def hour(self, *, hours: Decimal | None = None) -> Rate:
         """One *used* hour, at so many hours of use a month, by default those that its owner states.

@@ -190,8 +190,8 @@ class GainAtUse:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Payback:
-    """How long a machine must work until buying it was cheaper than renting; no number where that never comes."""
+class HoursOfUse:
+    """For how long (of a month) an own machine must be used to be the cheaper one; no number where that never comes."""
 
     hours: Decimal | None
     sentence: str
@@ -200,19 +200,6 @@ class Payback:
     def days(self) -> Decimal | None:
         """The same in days of continuous use."""
         return None if self.hours is None else self.hours / _HOURS_PER_DAY
-
-
-@dataclass(frozen=True, kw_only=True)
-class BreakEvenUse:
-    """How much an own node must be used in a month to be the cheaper one; no number where no use is enough."""
-
-    hours_per_month: Decimal | None
-    sentence: str
-
-    @property
-    def days_per_month(self) -> Decimal | None:
-        """The same in whole days of use."""
-        return None if self.hours_per_month is None else self.hours_per_month / _HOURS_PER_DAY
 
 
 def gains(
@@ -237,7 +224,7 @@ def gains(
     )
 
 
-def payback(purchase: Amount, *, rented: Rate, relative_speed: Decimal, running: Rate | None = None) -> Payback:
+def payback(purchase: Amount, *, rented: Rate, relative_speed: Decimal, running: Rate | None = None) -> HoursOfUse:
     """Hours of use after which the purchase has paid: purchase / (rented hour x relative speed - own running hour).
 
     Initialized Capital, 2017: a machine for 2500 USD, 167 / 43 times as fast as a p2.xlarge, "just under 30 days" of
@@ -247,16 +234,16 @@ def payback(purchase: Amount, *, rented: Rate, relative_speed: Decimal, running:
     positive(purchase.value, what="the purchase price", remedy="give what the machine cost")
     saved = _worth(rented, relative_speed) - (Decimal(0) if running is None else running.per_node_hour)
     if saved <= 0:
-        return Payback(
+        return HoursOfUse(
             hours=None,
             sentence="buying never pays: an hour of the own machine costs as much to run as renting the same work",
         )
     hours = purchase.value / saved
     days = hours / _HOURS_PER_DAY
-    return Payback(hours=hours, sentence=f"buying has paid after {days:.1f} days of continuous use")
+    return HoursOfUse(hours=hours, sentence=f"buying has paid after {days:.1f} days of continuous use")
 
 
-def break_even_use(node: OwnedNode, *, rented: Rate, relative_speed: Decimal) -> BreakEvenUse:
+def break_even_use(node: OwnedNode, *, rented: Rate, relative_speed: Decimal) -> HoursOfUse:
     """Hours of use per month from which the own node does the same work for less.
 
     A month costs fixed + h x running, and the same work rented h x worth, where worth is the rented hour times how many
@@ -270,23 +257,22 @@ def break_even_use(node: OwnedNode, *, rented: Rate, relative_speed: Decimal) ->
     busy, idle = (node.per_kilowatt_hour * watts / 1000 for watts in (node.watts, node.idle_watts))
     fixed = written_off.value + node.per_month
     if node.hour(hours=LONGEST_MONTH).per_node_hour > worth:
-        return BreakEvenUse(
-            hours_per_month=None,
+        return HoursOfUse(
+            hours=None,
             sentence="owning is dearer than renting at any use: day and night for a month are not enough",
         )
     always_idle = fixed + idle * HOURS_PER_MONTH
     hours = Decimal(0) if always_idle == 0 else always_idle / (worth - busy + idle)
     if hours > HOURS_PER_MONTH:  # no hour of such a month is idle
         hours = fixed / (worth - busy)
-    return BreakEvenUse(
-        hours_per_month=hours,
+    return HoursOfUse(
+        hours=hours,
         sentence=f"owning is the cheaper one from {hours:.0f} hours of use a month on, {hours / HOURS_PER_MONTH:.0%} "
         f"of {HOURS_PER_MONTH}",
     )
 
 
 def _worth(rented: Rate, relative_speed: Decimal) -> Decimal:
-    """What renting the work of one own hour costs."""
     return rented.per_node_hour * positive(
         relative_speed,
         what="the speed of the own node relative to the rented one",

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The orders of one gang: the only thing that travels from the planner to the pods.
 
-It goes as JSON in the environment variable `GPUBENCH_ASSIGNMENT`, the same for every pod of the gang; a pod adds its
-own index from the Job controller. A pod needs nothing else: no API access, no mounted configuration.
-
+JSON in the environment variable `GPUBENCH_ASSIGNMENT`, the same for every pod of the gang; a pod adds its own index.
 Every field is written, so that a program of the user's own finds it; only absent values are left out.
 """
 

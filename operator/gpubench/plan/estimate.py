@@ -3,9 +3,7 @@
 
 From earlier attempts at the same point, where there are some. Else, in mode Throughput, from the benchmark's own times,
 with an assumed start-up. In mode Training from a count of arithmetic and an assumed share of what the accelerator could
-do, which is hardly more than an order of magnitude. What an attempt costs is not known here.
-
-Must not happen: an assumption that is not said, or a number where nothing can be assumed.
+do, which is hardly more than an order of magnitude. Must not happen: an assumption that is not said.
 """
 
 import math

@@ -134,7 +134,7 @@ def _block_points(
             custom=block.custom,
         )
         skip = not_placed(pool, spec, workers=workers, workers_per_node=per_node, batch=batch, divided=divided)
-        skip = skip or next(_not_trained(key, measure), None)
+        skip = skip or _not_trained(key, measure)
         point = Point(key=key, lines=("weak" if weak else "strong",), skip=skip)
         if block.placement is Placement.ANYWHERE:
             yield point
@@ -169,16 +169,25 @@ def not_placed(
     """Why a pool cannot hold so many workers, or a global batch not be divided among them."""
     if spec is None:
         return f"GpuPool {pool} did not exist when the benchmark was planned"
-    if workers_per_node > spec.slots_per_node:
-        return f"{workers_per_node} workers per node do not fit the {spec.slots_per_node} slots of a node of {pool}"
-    if workers > workers_per_node and workers % workers_per_node:
-        return f"{workers} workers fill no whole nodes of {pool}: choose a multiple of {workers_per_node}"
-    pods_per_node = 1 if spec.exclusive_nodes else spec.slots_per_node // workers_per_node
-    if (nodes := math.ceil(max(1, workers // workers_per_node) / pods_per_node)) > spec.max_nodes:
-        return f"{workers} workers need {nodes} nodes, and {pool} has at most {spec.max_nodes}"
-    if not divided:
-        return f"a global batch of {batch} cannot be divided among {workers} workers: choose a multiple of {workers}"
-    return None
+    pods_per_node = 1 if spec.exclusive_nodes else max(1, spec.slots_per_node // workers_per_node)
+    nodes = math.ceil(max(1, workers // workers_per_node) / pods_per_node)
+    reasons = {
+        f"{workers_per_node} workers per node do not fit the {spec.slots_per_node} slots of a node of {pool}": (
+            workers_per_node > spec.slots_per_node
+        ),
+        f"{workers} workers fill no whole nodes of {pool}: choose a multiple of {workers_per_node}": (
+            workers > workers_per_node and workers % workers_per_node != 0
+        ),
+        f"{workers} workers need {nodes} nodes, and {pool} has at most {spec.max_nodes}": nodes > spec.max_nodes,
+        f"a global batch of {batch} cannot be divided among {workers} workers: choose a multiple of {workers}": (
+            not divided
+        ),
+    }
+    return _first(reasons)
+
+
+def _first(reasons: Mapping[str, bool]) -> str | None:
+    return next((text for text, applies in reasons.items() if applies), None)
 
 
 def _not_on_each_node(point: Point, nodes: Sequence[str]) -> str | None:
@@ -192,52 +201,47 @@ def _not_on_each_node(point: Point, nodes: Sequence[str]) -> str | None:
     return None
 
 
-def _not_trained(key: PointKey, measure: Measure) -> Iterator[str]:
-    if key.custom is None and workloads.find(key.workload).inputs is workloads.Inputs.NONE:
-        yield from _not_sent(key, measure.mode)
-    if key.epochs == 1 and measure.timed_region.first_epoch == "Excluded":
-        yield (
-            f"{key.workload} trains 1 epoch, and measure.timedRegion.firstEpoch Excluded leaves nothing of it: give "
-            "sweep[].epochs 2 or more, or set firstEpoch to Included"
-        )
-    if key.data.samples is not None and key.data.samples < key.global_batch:
-        yield (
-            f"data.samples {key.data.samples} are less than one global batch of {key.global_batch}: "
-            "make more samples, or choose a smaller batch"
-        )
+def _not_trained(key: PointKey, measure: Measure) -> str | None:
+    sends_only = key.custom is None and workloads.find(key.workload).inputs is workloads.Inputs.NONE
+    trained_on = {
+        f"{key.workload} trains 1 epoch, and measure.timedRegion.firstEpoch Excluded leaves nothing of it: give "
+        "sweep[].epochs 2 or more, or set firstEpoch to Included": (
+            key.epochs == 1 and measure.timed_region.first_epoch == "Excluded"
+        ),
+        f"data.samples {key.data.samples} are less than one global batch of {key.global_batch}: "
+        "make more samples, or choose a smaller batch": (key.data.samples or key.global_batch) < key.global_batch,
+    }
+    return (_not_sent(key, measure.mode) if sends_only else None) or _first(trained_on)
 
 
-def _not_sent(key: PointKey, mode: Mode) -> Iterator[str]:
-    """Why a workload that only sends messages cannot be measured."""
-    if key.workers == 1:
-        yield f"{key.workload} sends a message between workers, and there is one: choose 2 workers or more"
-    if mode is Mode.TRAINING:
-        yield f"{key.workload} trains nothing: measure it in mode Throughput, in a benchmark of its own"
-    if key.data.source is not DataSource.SYNTHETIC:
-        yield f"{key.workload} reads no samples: put it into a block with data.source Synthetic"
-    if key.precision not in {Precision.FLOAT32, Precision.MIXED_FLOAT16}:
-        yield (
-            f"{key.workload} sends float32, or float16 with mixed_float16, and nothing else: put it into a block "
-            f"without {key.precision.value}"
-        )
-    if (variant := key.variant) is None:
-        return
+def _not_sent(key: PointKey, mode: Mode) -> str | None:
+    variant = key.variant or Variant(name="none")
     settings = {
         "lossScaling": variant.loss_scaling != "Fixed",
         "learningRateScaling": variant.learning_rate_scaling != "None",
         "xla": variant.xla,
         "communication.groups": variant.communication.groups is not None,
     }
-    for setting in (setting for setting, is_set in settings.items() if is_set):
-        yield (
-            f"variant {variant.name} sets {setting}, and {key.workload} trains nothing: put it into a block "
-            "without this variant"
-        )
-    if variant.communication.compression != "None":
-        yield (
-            f"variant {variant.name} compresses what {key.workload} sends, and its bandwidth would count bytes "
-            "that do not travel: choose precision mixed_float16, which sends as many bytes as it counts"
-        )
+    name, precisions = key.workload, {Precision.FLOAT32, Precision.MIXED_FLOAT16}
+    reasons = {
+        f"{name} sends a message between workers, and there is one: choose 2 workers or more": key.workers == 1,
+        f"{name} trains nothing: measure it in mode Throughput, in a benchmark of its own": mode is Mode.TRAINING,
+        f"{name} reads no samples: put it into a block with data.source Synthetic": (
+            key.data.source is not DataSource.SYNTHETIC
+        ),
+        f"{name} sends float32, or float16 with mixed_float16, and nothing else: put it into a block without "
+        f"{key.precision.value}": key.precision not in precisions,
+    }
+    reasons |= {
+        f"variant {variant.name} sets {setting}, and {name} trains nothing: put it into a block without this "
+        "variant": is_set
+        for setting, is_set in settings.items()
+    }
+    reasons[
+        f"variant {variant.name} compresses what {name} sends, and its bandwidth would count bytes that do not travel: "
+        "choose precision mixed_float16, which sends as many bytes as it counts"
+    ] = variant.communication.compression != "None"
+    return _first(reasons)
 
 
 # --- derived points ---------------------------------------------------------------------------------------------------
@@ -285,46 +289,44 @@ def same_training(line: Line, one: PointKey, other: PointKey) -> bool:
 
 def _with_bases(points: Sequence[Point], pools: Mapping[str, GpuPoolSpec]) -> tuple[Point, ...]:
     """The points, each with its basis; one whose source does not exist, or is not run, is skipped with that reason."""
-    return tuple(
-        point
-        if (spec := pools.get(point.key.pool)) is None or spec.measured_by is None
-        else _derived(point, spec.measured_by, points, pools)
-        for point in points
-    )
-
-
-def _derived(point: Point, measured_by: MeasuredBy, points: Sequence[Point], pools: Mapping[str, GpuPoolSpec]) -> Point:
-    extrapolated = measured_by.efficiency is not None and measured_by.workers not in {None, point.key.workers}
-    skip = point.skip or next(_not_derived(point, measured_by, points, pools, extrapolated=extrapolated), None)
-    return point.model_copy(update={"basis": Basis.EXTRAPOLATED if extrapolated else Basis.REPRICED, "skip": skip})
+    found = []
+    for point in points:
+        spec = pools.get(point.key.pool)
+        if spec is not None and (by := spec.measured_by) is not None:
+            extrapolated = by.efficiency is not None and by.workers not in {None, point.key.workers}
+            basis = Basis.EXTRAPOLATED if extrapolated else Basis.REPRICED
+            skip = point.skip or _not_derived(point, by, points, pools, basis=basis)
+            found.append(point.model_copy(update={"basis": basis, "skip": skip}))
+        else:
+            found.append(point)
+    return tuple(found)
 
 
 def _not_derived(
-    point: Point,
-    measured_by: MeasuredBy,
-    points: Sequence[Point],
-    pools: Mapping[str, GpuPoolSpec],
-    *,
-    extrapolated: bool,
-) -> Iterator[str]:
+    point: Point, measured_by: MeasuredBy, points: Sequence[Point], pools: Mapping[str, GpuPoolSpec], *, basis: Basis
+) -> str | None:
     pool, source_pool, workers = point.key.pool, measured_by.pool, measured_by.workers or point.key.workers
-    if extrapolated and point.key.workload == MESSAGES:
-        yield f"{MESSAGES} is not extrapolated to more workers: put it into a block without {pool}, or measure it there"
-    if extrapolated and workers > point.key.workers:
-        yield (
-            f"{pool} is extrapolated from {workers} workers of {source_pool}, which gives figures of more workers only"
-        )
-    if not any(other.key.pool == source_pool for other in points):
-        yield f"{pool} is measured by {source_pool}, which is not in this benchmark: name it in the same block"
-    if (source_spec := pools.get(source_pool)) is not None and source_spec.measured_by is not None:
-        yield f"{pool} is measured by {source_pool}, which is itself measured by {source_spec.measured_by.pool}"
-    if (source := _source(point, measured_by, points)) is None:
-        yield (
-            f"{pool} is measured by {workers_text(workers)} of {source_pool}, and this benchmark has no such point of "
-            f"equal workload, precision, data and variant at {batch_text(point)}"
-        )
-    elif (source_skip := points[source].skip) is not None:
-        yield f"{pool} is measured by {source_pool}, whose point is skipped: {source_skip}"
+    extrapolated, source = basis is Basis.EXTRAPOLATED, _source(point, measured_by, points)
+    source_skip = None if source is None else points[source].skip
+    of_source = pools[source_pool].measured_by if source_pool in pools else None
+    reasons = {
+        f"{MESSAGES} is not extrapolated to more workers: put it into a block without {pool}, or measure it there": (
+            extrapolated and point.key.workload == MESSAGES
+        ),
+        f"{pool} is extrapolated from {workers} workers of {source_pool}, which gives figures of more workers only": (
+            extrapolated and workers > point.key.workers
+        ),
+        f"{pool} is measured by {source_pool}, which is not in this benchmark: name it in the same block": (
+            all(other.key.pool != source_pool for other in points)
+        ),
+        f"{pool} is measured by {source_pool}, which is itself measured by {of_source and of_source.pool}": (
+            of_source is not None
+        ),
+        f"{pool} is measured by {workers_text(workers)} of {source_pool}, and this benchmark has no such point of "
+        f"equal workload, precision, data and variant at {batch_text(point)}": source is None,
+        f"{pool} is measured by {source_pool}, whose point is skipped: {source_skip}": source_skip is not None,
+    }
+    return _first(reasons)
 
 
 def _source(point: Point, measured_by: MeasuredBy, points: Sequence[Point]) -> int | None:
@@ -480,7 +482,6 @@ def _one_workload_each(spec: GpuBenchmarkSpec) -> Iterator[SweepBlock]:
 
 
 def _scaled_block(block: SweepBlock, scale: float, *, training: bool) -> SweepBlock:
-    """Of a block with one workload."""
     workload = None if block.custom is not None else workloads.find(block.workloads[0])
     most = max(block.workers)
     each = tuple(dict.fromkeys(_scaled_batch(batch, workload, scale) for batch in block.batch_per_worker or ()))

@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The plan of a benchmark: its points, its trials in their order, and the pools as they were when it started.
 
-Everything later reads the plan, never the pools: a changed price or a new version of the operator changes no benchmark
-that is under way. What many points repeat at length (data, variant, custom workload) is stored once, and the points
-have its index: so the JSON fits a ConfigMap.
-
-A baseline is frozen into it as values, so that it may be deleted the day after. So are figures that were measured
-elsewhere (`Imported`): they become results by the same functions as measured ones, and nothing is run for such a plan.
+Everything later reads the plan, never the pools: a changed price changes no benchmark that is under way. What many
+points repeat at length (data, variant, custom workload) is stored once, and the points have its index: so the JSON fits
+a ConfigMap. A baseline, and figures that were measured elsewhere (`Imported`), are frozen into it as values.
 """
 
 from collections.abc import Mapping

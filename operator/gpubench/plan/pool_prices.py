@@ -115,48 +115,42 @@ def planned_rate(plan: Plan, pool: str) -> Rate | None:
     None where nobody said what it costs, or what its currency is worth: `without_exchange` tells the two apart.
     """
     own = rate(plan.pool(pool).spec)
-    return None if own is None or not _can_be_exchanged(own.currency, plan) else _exchanged_rate(own, plan)
+    unit = None if own is None else _unit(plan, own.currency)
+    return None if own is None or unit is None else own.exchanged(unit)
 
 
 def planned_terms(plan: Plan, pool: str) -> Terms | None:
     """What a node of the pool is billed by; None where it has no rate either."""
     own = terms(plan.pool(pool).spec)
-    if own is None or not _can_be_exchanged(own.rate.currency, plan):
+    unit = None if own is None else _unit(plan, own.rate.currency)
+    if own is None or unit is None:
         return None
     return replace(
         own,
-        rate=_exchanged_rate(own.rate, plan),
-        fees=tuple(replace(fee, amount=_exchanged(fee.amount, plan)) for fee in own.fees),
-        setup=None if own.setup is None else _exchanged(own.setup, plan),
+        rate=own.rate.exchanged(unit),
+        fees=tuple(replace(fee, amount=fee.amount.exchanged(unit)) for fee in own.fees),
+        setup=None if own.setup is None else own.setup.exchanged(unit),
     )
 
 
 def planned_range(plan: Plan, pool: str) -> RateRange | None:
     """Between which prices of a node for one hour the pool's price has moved."""
     own = rate_range(plan.pool(pool).spec)
-    if own is None or not _can_be_exchanged(own.low.currency, plan):
+    unit = None if own is None else _unit(plan, own.low.currency)
+    if own is None or unit is None:
         return None
-    return replace(own, low=_exchanged_rate(own.low, plan), high=_exchanged_rate(own.high, plan))
+    return replace(own, low=own.low.exchanged(unit), high=own.high.exchanged(unit))
 
 
 def planned_ownership(plan: Plan, pool: str) -> OwnedNode | None:
     """What an own node cost; None where it is not an own one, or its currency has no rate."""
     ownership = plan.pool(pool).spec.ownership
-    if ownership is None or not _can_be_exchanged(ownership.currency, plan):
+    unit = None if ownership is None else _unit(plan, ownership.currency)
+    if ownership is None or unit is None:
         return None
     own = owned_node(ownership)
-
-    def exchanged(value: Decimal) -> Decimal:
-        return _exchanged(Amount(value=value, currency=own.currency), plan).value
-
-    return replace(
-        own,
-        purchase=exchanged(own.purchase),
-        residual=exchanged(own.residual),
-        per_kilowatt_hour=exchanged(own.per_kilowatt_hour),
-        per_month=exchanged(own.per_month),
-        currency=plan.currency or own.currency,
-    )
+    amounts = ("purchase", "residual", "per_kilowatt_hour", "per_month")
+    return replace(own, currency=unit.currency, **{name: getattr(own, name) * unit.value for name in amounts})
 
 
 def paid_share(plan: Plan, point: Point) -> Decimal:
@@ -171,9 +165,9 @@ def exchange_rate(plan: Plan, *, currency: str) -> ExchangeRate | None:
 
 
 def without_exchange(plan: Plan, pool: str) -> str | None:
-    """Why the pool has no cost although it has a price: the rate that is missing, in a sentence; None if none is."""
+    """Why the pool has no cost although it has a price: the rate that is missing, in a message; None if none is."""
     own = rate(plan.pool(pool).spec)
-    if own is None or _can_be_exchanged(own.currency, plan):
+    if own is None or _unit(plan, own.currency) is not None:
         return None
     return (
         f"no cost: the price of {pool} is in {own.currency}, and spec.exchangeRates has no rate from {own.currency} to "
@@ -181,22 +175,12 @@ def without_exchange(plan: Plan, pool: str) -> str | None:
     )
 
 
-def _can_be_exchanged(currency: str, plan: Plan) -> bool:
-    """Whether the plan says what the currency is worth in its own; without one each pool keeps its own."""
-    return plan.currency in {None, currency} or exchange_rate(plan, currency=currency) is not None
-
-
-def _exchanged(own: Amount, plan: Plan) -> Amount:
-    if plan.currency is None:
-        return own
-    return own.exchanged(
-        into=plan.currency, rates={rate.from_currency: Decimal(rate.rate) for rate in plan.exchange_rates}
-    )
-
-
-def _exchanged_rate(own: Rate, plan: Plan) -> Rate:
-    hour = _exchanged(Amount(value=own.per_node_hour, currency=own.currency), plan)
-    return Rate(per_node_hour=hour.value, currency=hour.currency)
+def _unit(plan: Plan, currency: str) -> Amount | None:
+    """One unit of a currency in the plan's; None where the plan gives no rate. Without one each pool keeps its own."""
+    if plan.currency is None or plan.currency == currency:
+        return Amount(value=Decimal(1), currency=currency)
+    found = exchange_rate(plan, currency=currency)
+    return None if found is None else Amount(value=Decimal(found.rate), currency=plan.currency)
 
 
 # --- its age ----------------------------------------------------------------------------------------------------------

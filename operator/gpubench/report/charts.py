@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is drawn: figures over workers, time against cost, costs, the gain of an own machine, and what a bill paid for.
 
-A chart is a value that carries each of its figures twice: as a number that is drawn, and as the text of the table
-behind it. Must not happen: an empty chart; figures of different work in one chart; a line through points that differ
-in more than their workers; amounts of two currencies, or a bill and a marginal cost, on one axis.
+A chart has each figure twice: as a number that is drawn, and as text in the table behind it. Must not happen: an empty
+chart; different work in one chart; a line through points that differ in more than their workers; amounts of two
+currencies, or a bill and a marginal cost, on one axis.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from typing import Literal, NamedTuple, Self, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
-from pydantic import model_validator
+from pydantic import Field
 
 from gpubench import workloads
 from gpubench.analysis import text
@@ -22,7 +22,7 @@ from gpubench.cost.price import OwnedNode, Rate
 from gpubench.plan import pool_prices
 from gpubench.plan.plan import Plan
 from gpubench.report import tables
-from gpubench.report.tables import Column, Table
+from gpubench.report.tables import Column, Table, numbers, words
 from gpubench.units import counted
 from gpubench.values import FrozenModel, Interval
 
@@ -41,6 +41,7 @@ _SECONDS_PER_HOUR = 3600.0
 
 _Key = TypeVar("_Key")
 _Item = TypeVar("_Item")
+_Kind = Literal["weak", "strong"]
 
 
 # --- values -----------------------------------------------------------------------------------------------------------
@@ -65,24 +66,20 @@ class Axis(FrozenModel):
 
 
 class Mark(FrozenModel):
-    """One figure of a chart with the ends of its interval; an end is absent where it is open or nobody knows it."""
+    """One figure of a chart; an end of an interval is absent where it is open or unknown."""
 
-    x: float
-    y: float
-    x_low: float | None = None
-    x_high: float | None = None
-    y_low: float | None = None
-    y_high: float | None = None
+    x: Interval
+    y: Interval
     label: str = ""  # beside it
     hollow: bool = False  # it was not run, or never settled
-    cells: tuple[str, ...]  # those of its row in the table, the name of the series left out
+    cells: tuple[str, ...]  # of its row in the table, without the name of the series
 
 
 class Series(FrozenModel):
     """Marks of one kind."""
 
     name: str
-    marks: tuple[Mark, ...]
+    marks: tuple[Mark, ...] = Field(min_length=1)
     joined: bool = True  # by a line
     dots: bool = True  # drawn where the marks are; not on a computed curve
 
@@ -105,19 +102,6 @@ class _Chart(FrozenModel):
     description: str
     columns: tuple[Column, ...]  # of the table behind it
 
-    @model_validator(mode="after")
-    def _shows_something(self) -> Self:
-        if not self._rows():
-            raise ValueError(f"{self.title}: a chart without a figure: say with Missing why there is none")
-        return self
-
-    def _rows(self) -> tuple[tuple[str, ...], ...]:
-        raise NotImplementedError
-
-    def table(self) -> Table:
-        """The figures behind it."""
-        return Table(columns=self.columns, rows=self._rows())
-
 
 class Curves(_Chart):
     """Figures against figures."""
@@ -125,14 +109,16 @@ class Curves(_Chart):
     kind: Literal["curves"] = "curves"
     x: Axis
     y: Axis
-    series: tuple[Series, ...]
+    series: tuple[Series, ...] = Field(min_length=1)
     level: float | None = None  # a line across, such as 1 where that is perfect
     level_name: str = ""
     steps: tuple[tuple[float, float], ...] = ()  # corners of a line in steps, such as a frontier
     steps_name: str = ""
 
-    def _rows(self) -> tuple[tuple[str, ...], ...]:
-        return tuple((series.name, *mark.cells) for series in self.series for mark in series.marks)
+    def table(self) -> Table:
+        """The figures behind it."""
+        rows = tuple((series.name, *mark.cells) for series in self.series for mark in series.marks)
+        return Table(columns=self.columns, rows=rows)
 
 
 class Bars(_Chart):
@@ -140,10 +126,11 @@ class Bars(_Chart):
 
     kind: Literal["bars"] = "bars"
     axis: Axis
-    bars: tuple[Bar, ...]
+    bars: tuple[Bar, ...] = Field(min_length=1)
 
-    def _rows(self) -> tuple[tuple[str, ...], ...]:
-        return tuple((bar.name, bar.text) for bar in self.bars)
+    def table(self) -> Table:
+        """The figures behind it."""
+        return Table(columns=self.columns, rows=tuple((bar.name, bar.text) for bar in self.bars))
 
 
 Chart = Curves | Bars
@@ -156,19 +143,19 @@ class Entry(NamedTuple):
     """A point with the benchmark that it belongs to."""
 
     point: PointResult
-    study: str = ""  # empty where a report has one only
+    benchmark: str = ""  # empty where a report has one only
     plan: Plan | None = None
 
     @property
     def pool_name(self) -> str:
         """The pool, with its benchmark where there are several."""
-        return f"{self.point.pool} ({self.study})" if self.study else self.point.pool
+        return f"{self.point.pool} ({self.benchmark})" if self.benchmark else self.point.pool
 
     @property
     def shape_name(self) -> str:
         """Workers, batch and variant, and whether it was not run or never settled."""
-        marks = ", ".join(_remarks(self.point))
-        return f"{text.shape(self.point)} ({marks})" if marks else text.shape(self.point)
+        remarks = ", ".join(_remarks(self.point))
+        return f"{text.shape(self.point)} ({remarks})" if remarks else text.shape(self.point)
 
     @property
     def name(self) -> str:
@@ -183,13 +170,9 @@ class Entry(NamedTuple):
 
 
 def _remarks(point: PointResult) -> list[str]:
-    """What tells a figure from one that was measured, here or elsewhere, and settled."""
+    """Why a figure is drawn hollow: it was not measured, here or elsewhere, or never settled."""
     basis = {Basis.REPRICED: ["re-priced"], Basis.EXTRAPOLATED: ["extrapolated"]}.get(point.basis, [])
     return basis + ([point.state.value] if point.state is PointState.UNSTABLE else [])
-
-
-def _is_hollow(point: PointResult) -> bool:
-    return bool(_remarks(point))
 
 
 class Work(NamedTuple):
@@ -227,19 +210,18 @@ def _grouped(items: Iterable[_Item], key: Callable[[_Item], _Key]) -> dict[_Key,
 
 
 def _together(
-    entries: Iterable[Entry], *, but_for: Callable[[Entry], str] = lambda _: ""
-) -> Iterator[tuple[str, str, list[Entry]]]:
-    """Points that one chart may show: those of the same work, and alike in what else keeps points apart.
+    entries: Iterable[Entry], *, apart: Callable[[Entry], str] = lambda _: ""
+) -> Iterator[tuple[str, list[Entry]]]:
+    """Points that one chart may show, of the same work and alike in what `apart` says, with a title.
 
-    With a title: the work, and the benchmark where only one of several has it; then no entry names it again.
+    Where only one of several benchmarks has the work, the title names it, and no entry names it again.
     """
-    for (one, apart), members in _grouped(entries, lambda entry: (work(entry.point), but_for(entry))).items():
-        study = members[0].study
-        if any(entry.study != study for entry in members):
-            yield str(one), apart, members
+    for (same, _), members in _grouped(entries, lambda entry: (work(entry.point), apart(entry))).items():
+        name, *others = {entry.benchmark for entry in members}
+        if others or not name:
+            yield str(same), members
         else:
-            of_study = f" ({study})" if study else ""
-            yield f"{one}{of_study}", apart, [entry._replace(study="") for entry in members]
+            yield f"{same} ({name})", [entry._replace(benchmark="") for entry in members]
 
 
 def _no_figures(entries: Sequence[Entry]) -> str:
@@ -253,11 +235,6 @@ def _no_figures(entries: Sequence[Entry]) -> str:
     return "nothing has been measured so far" if waiting else "nothing was measured"
 
 
-def _columns(*titles: str, words: int) -> tuple[Column, ...]:
-    """Columns of which the first few are words, and the others numbers."""
-    return tables.columns(*titles, numeric=titles[words:])
-
-
 # --- over workers -----------------------------------------------------------------------------------------------------
 
 
@@ -266,15 +243,30 @@ class _Line(NamedTuple):
 
     pool: str
     variant: str | None
-    kind: Literal["weak", "strong"]
+    kind: _Kind
     batch: int | None  # of a worker where kind is weak, else of all
-    workers_per_node: int | None  # where points of the line differ in nothing else
-    study: str
+    benchmark: str
+    workers_per_node: int | None = None  # where points of the line differ in nothing else
 
     @property
-    def setting(self) -> str:
+    def batch_text(self) -> str:
         """The batch in words."""
         return f"batch {self.batch} per worker" if self.kind == "weak" else f"global batch {self.batch}"
+
+    def name(self, among: Iterable["_Line"]) -> str:
+        """The pool, and in what else it differs from the other lines."""
+        others = list(among)
+        parts = [self.pool]
+        if any(other.variant != self.variant for other in others):
+            parts.append(self.variant or "no variant")
+        if any(other.batch_text != self.batch_text for other in others):
+            parts.append(self.batch_text)
+        if self.workers_per_node is not None:
+            parts.append(f"{self.workers_per_node} per node")
+        return ", ".join([*parts, self.benchmark] if self.benchmark else parts)
+
+
+_Lines = Mapping[_Line, tuple[Mark, ...]]
 
 
 class _Scale(NamedTuple):
@@ -282,97 +274,106 @@ class _Scale(NamedTuple):
 
     name: str
     title: str
-    axis: Axis
+    axis: str
     column: str
-    figure: Callable[[PointResult, str], tuple[Interval, str] | None]  # and its text; the kind of line is given
+    figure: Callable[[PointResult, _Kind], tuple[Interval, str] | None]  # and its text
+    percent: bool = False
 
 
 def throughput(entries: Sequence[Entry]) -> tuple[Curves | Missing, ...]:
     """Samples per second over workers, of messages their bus bandwidth."""
-    title = "Throughput over workers"
-    if not any(entry.point.throughput for entry in entries):
-        return (Missing(title=title, reason=_no_figures(entries)),)
-    samples = [entry for entry in entries if entry.point.workload != workloads.MESSAGES]
-    messages = [entry for entry in entries if entry.point.workload == workloads.MESSAGES]
-    found = (*_over_workers(samples, _THROUGHPUT), *_over_workers(messages, _BANDWIDTH))
-    return found or (Missing(title=title, reason=_one_count(entries)),)
+    has_figures = any(entry.point.throughput for entry in entries)
+    return _over_workers(entries, (_THROUGHPUT, _BANDWIDTH), has_figures=has_figures)
 
 
 def efficiency(entries: Sequence[Entry]) -> tuple[Curves | Missing, ...]:
     """Scaling efficiency over workers."""
-    is_measured = any(entry.point.throughput or entry.point.scaling for entry in entries)
-    reason = _one_count(entries) if is_measured else _no_figures(entries)
-    return _over_workers(entries, _EFFICIENCY) or (Missing(title="Scaling efficiency over workers", reason=reason),)
+    has_figures = any(entry.point.throughput or entry.point.scaling for entry in entries)
+    return _over_workers(entries, (_EFFICIENCY,), has_figures=has_figures)
 
 
-def _one_count(entries: Sequence[Entry]) -> str:
-    if any(entry.point.state is PointState.NOT_PUBLISHED for entry in entries):
-        return "not published for two worker counts of the same work and batch"
-    return (
+def _over_workers(
+    entries: Sequence[Entry], scales: Sequence[_Scale], *, has_figures: bool
+) -> tuple[Curves | Missing, ...]:
+    found: list[Curves] = []
+    for scale in scales:
+        sheets = [(title, *sheet) for title, members in _together(entries) for sheet in _sheets(_lines(members, scale))]
+        for number, (title, lines, suffix) in enumerate(sheets, start=1):
+            found.append(_curves(lines, scale, title=title, suffix=suffix, name=f"{scale.name}-{number}"))
+    if found:
+        return tuple(found)
+    reason = (
         "no pool has figures for two worker counts of the same work and batch; name several in spec.sweep[].workers to "
         "see how it scales"
     )
+    if not has_figures:
+        reason = _no_figures(entries)
+    elif any(entry.point.state is PointState.NOT_PUBLISHED for entry in entries):
+        reason = "not published for two worker counts of the same work and batch"
+    return (Missing(title=f"{scales[0].title} over workers", reason=reason),)
 
 
-def _over_workers(entries: Sequence[Entry], scale: _Scale) -> tuple[Curves, ...]:
-    found: list[Curves] = []
-    for title, _, members in _together(entries):
-        lines = {line: marks for line, marks in _lines(members, scale).items() if marks}
-        if any(len(marks) > 1 for marks in lines.values()):
-            for sheet, suffix in _sheets(lines):
-                found.append(_curves(sheet, scale, title=title, suffix=suffix, name=f"{scale.name}-{len(found) + 1}"))
-    return tuple(found)
-
-
-def _sheets(lines: Mapping[_Line, tuple[Mark, ...]]) -> Iterator[tuple[dict[_Line, tuple[Mark, ...]], str]]:
+def _sheets(lines: _Lines) -> Iterator[tuple[_Lines, str]]:
     """Lines in charts of no more than can be told apart: all together, else batch by batch; and which chart it is."""
-    if len(lines) <= SERIES_MAX:
-        yield dict(lines), ""
+    if all(len(marks) < 2 for marks in lines.values()):
         return
-    for alike in _grouped(lines, lambda line: line.setting).values():
+    groups = {"": list(lines)} if len(lines) <= SERIES_MAX else _grouped(lines, lambda line: line.batch_text)
+    for alike in groups.values():
         sheets = [alike[start : start + SERIES_MAX] for start in range(0, len(alike), SERIES_MAX)]
         for number, sheet in enumerate(sheets, start=1):
             yield {line: lines[line] for line in sheet}, f" ({number} of {len(sheets)})" if len(sheets) > 1 else ""
 
 
-def _curves(lines: Mapping[_Line, tuple[Mark, ...]], scale: _Scale, *, title: str, suffix: str, name: str) -> Curves:
-    settings = {line.setting for line in lines}
-    shared = f", {next(iter(settings))}" if len(settings) == 1 else ""
+def _curves(lines: _Lines, scale: _Scale, *, title: str, suffix: str, name: str) -> Curves:
+    batches = {line.batch_text for line in lines}
+    shared = f", {batches.pop()}" if len(batches) == 1 else ""
     marks = [mark for found in lines.values() for mark in found]
-    workers = sorted({mark.x for mark in marks})
+    workers = sorted({mark.x.mean for mark in marks})
     hollow = _HOLLOW if any(mark.hollow for mark in marks) else ""
-    intervals = " Vertical bars are 95 % intervals." if any(mark.y_low is not None for mark in marks) else ""
-    axis = scale.axis.title
+    intervals = " Vertical bars are 95 % intervals." if any(mark.y.low is not None for mark in marks) else ""
     return Curves(
         name=name,
         title=f"{scale.title}: {title}{shared}{suffix}",
-        description=f"{axis[0].upper()}{axis[1:]} against the number of workers.{intervals}{hollow}",
+        description=f"{scale.axis[0].upper()}{scale.axis[1:]} against the number of workers.{intervals}{hollow}",
         x=Axis(title="workers", ticks=tuple(workers), logarithmic=workers[-1] >= _OCTAVES * workers[0]),
-        y=scale.axis,
-        series=tuple(Series(name=_line_name(line, lines), marks=found) for line, found in lines.items()),
-        columns=_columns("LINE", "WORKERS", scale.column, words=1),
-        level=1.0 if scale.axis.percent else None,
-        level_name="perfect scaling" if scale.axis.percent else "",
+        y=Axis(title=scale.axis, percent=scale.percent, from_zero=True),
+        series=tuple(Series(name=line.name(lines), marks=found) for line, found in lines.items()),
+        columns=(*words("LINE"), *numbers("WORKERS", scale.column)),
+        level=1.0 if scale.percent else None,
+        level_name="perfect scaling" if scale.percent else "",
     )
 
 
-def _lines(entries: Sequence[Entry], scale: _Scale) -> dict[_Line, tuple[Mark, ...]]:
-    found: dict[_Line, list[PointResult]] = {}
+def _lines(entries: Sequence[Entry], scale: _Scale) -> _Lines:
+    """The lines with figures, each with one point for a worker count: 2 x 1 and 1 x 2 workers are on different ones."""
+    members: dict[_Line, list[PointResult]] = {}
     for entry in entries:
         for line in _lines_of(entry):
-            found.setdefault(line, []).append(entry.point)
-    return {
-        line._replace(pool=", ".join(dict.fromkeys(point.pool for point in members))): tuple(
-            mark for point in members if (mark := _mark(point, line.kind, scale)) is not None
-        )
-        for line, members in _told_apart(found).items()
-    }
+            members.setdefault(line, []).append(entry.point)
+    found: dict[_Line, tuple[Mark, ...]] = {}
+    for line, points in members.items():
+        for own in _one_each(points, lambda point: point.pool).values():
+            for per_node, ordered in _one_each(own, lambda point: point.workers_per_node).items():
+                pools = ", ".join(dict.fromkeys(point.pool for point in ordered))
+                marks = tuple(
+                    Mark(
+                        x=Interval(mean=point.workers),
+                        y=figure[0],
+                        hollow=bool(_remarks(point)),
+                        cells=(str(point.workers), figure[1]),
+                    )
+                    for point in ordered
+                    if (figure := scale.figure(point, line.kind)) is not None
+                )
+                if marks:
+                    found[line._replace(pool=pools, workers_per_node=per_node)] = marks
+    return found
 
 
 def _lines_of(entry: Entry) -> list[_Line]:
-    """The weak line, the strong line, or both; of a pool whose efficiency has its base on a sibling, the sibling's."""
+    """The weak line, the strong line, or both; a pool whose base is on a sibling belongs to the sibling's line."""
     point = entry.point
-    kinds: set[Literal["weak", "strong"]] = {scaling.kind for scaling in point.scaling}
+    kinds: set[_Kind] = {scaling.kind for scaling in point.scaling}
     if not kinds:
         kinds = {"strong" if point.batch_per_worker is None else "weak"}
     return [
@@ -381,21 +382,10 @@ def _lines_of(entry: Entry) -> list[_Line]:
             variant=point.variant,
             kind=kind,
             batch=point.batch_per_worker if kind == "weak" else point.global_batch,
-            workers_per_node=None,
-            study=entry.study,
+            benchmark=entry.benchmark,
         )
         for kind in sorted(kinds, reverse=True)
     ]
-
-
-def _told_apart(lines: Mapping[_Line, list[PointResult]]) -> dict[_Line, list[PointResult]]:
-    """Lines with one point for each worker count: 2 x 1 and 1 x 2 workers belong to different ones."""
-    found: dict[_Line, list[PointResult]] = {}
-    for line, members in lines.items():
-        for pool, own in _one_each(members, lambda point: point.pool).items():
-            for per_node, ordered in _one_each(own, lambda point: point.workers_per_node).items():
-                found[line._replace(pool=pool or line.pool, workers_per_node=per_node)] = ordered
-    return found
 
 
 def _one_each(
@@ -408,72 +398,33 @@ def _one_each(
     return dict(_grouped(ordered, part))
 
 
-def _line_name(line: _Line, among: Iterable[_Line]) -> str:
-    others = list(among)
-    parts = [line.pool]
-    if any(other.variant != line.variant for other in others):
-        parts.append(line.variant or "no variant")
-    if any(other.setting != line.setting for other in others):
-        parts.append(line.setting)
-    if line.workers_per_node is not None:
-        parts.append(f"{line.workers_per_node} per node")
-    return ", ".join([*parts, line.study] if line.study else parts)
-
-
-def _mark(point: PointResult, kind: str, scale: _Scale) -> Mark | None:
-    figure = scale.figure(point, kind)
-    if figure is None:
+def _throughput_of(point: PointResult, _: _Kind) -> tuple[Interval, str] | None:
+    if point.throughput is None or point.workload == workloads.MESSAGES:  # whose elements are no samples
         return None
-    found, shown = figure
-    return Mark(
-        x=point.workers,
-        y=found.mean,
-        y_low=found.low,
-        y_high=found.high,
-        hollow=_is_hollow(point),
-        cells=(str(point.workers), shown),
-    )
+    return point.throughput, text.throughput(point.throughput)
 
 
-def _throughput_of(point: PointResult, _: str) -> tuple[Interval, str] | None:
-    return None if point.throughput is None else (point.throughput, text.throughput(point.throughput))
-
-
-def _bandwidth_of(point: PointResult, _: str) -> tuple[Interval, str] | None:
+def _bandwidth_of(point: PointResult, _: _Kind) -> tuple[Interval, str] | None:
     bus = None if point.bandwidth is None else point.bandwidth.bus
     return None if bus is None else (bus.scaled(1 / _GIGA), text.spread(bus, per=_GIGA))
 
 
-def _efficiency_of(point: PointResult, kind: str) -> tuple[Interval, str] | None:
+def _efficiency_of(point: PointResult, kind: _Kind) -> tuple[Interval, str] | None:
     return next(((one.efficiency, text.efficiency(one)) for one in point.scaling if one.kind == kind), None)
 
 
-_THROUGHPUT = _Scale(
-    "throughput", "Throughput", Axis(title="samples per second", from_zero=True), "SAMPLES/S", _throughput_of
-)
-_BANDWIDTH = _Scale(
-    "bandwidth", "Bandwidth", Axis(title="bus bandwidth in GB/s", from_zero=True), "BUSBW GB/S", _bandwidth_of
-)
+_THROUGHPUT = _Scale("throughput", "Throughput", "samples per second", "SAMPLES/S", _throughput_of)
+_BANDWIDTH = _Scale("bandwidth", "Bandwidth", "bus bandwidth in GB/s", "BUSBW GB/S", _bandwidth_of)
 _EFFICIENCY = _Scale(
-    "efficiency",
-    "Scaling efficiency",
-    Axis(title="scaling efficiency", percent=True, from_zero=True),
-    "EFFICIENCY",
-    _efficiency_of,
+    "efficiency", "Scaling efficiency", "scaling efficiency", "EFFICIENCY", _efficiency_of, percent=True
 )
 
 
 # --- time and cost ----------------------------------------------------------------------------------------------------
 
 
-_Takes = tuple[Interval | None, AmountInterval | None]
-
-
-class _Question(NamedTuple):
-    """What seconds and money are asked for."""
-
-    what: str
-    takes: Callable[[PointResult], _Takes]
+#: What may be asked for: work that takes seconds and money.
+_RUN, _SAMPLES, _GOAL = "a run", "a million samples", "goal {}, at least"
 
 
 class _Offer(NamedTuple):
@@ -487,34 +438,34 @@ class _Offer(NamedTuple):
 def frontier(entries: Sequence[Entry]) -> tuple[Curves | Missing, ...]:
     """Time against cost: what no other point is both faster and cheaper than lies on the frontier."""
     found: list[Curves] = []
-    for title, currency, members in _priced(entries):
-        for question in _questions(members):
+    for title, members in _priced(entries):
+        goals = list(dict.fromkeys(_GOAL.format(goal.name) for entry in members for goal in entry.point.goals))
+        for what in [*goals, _RUN] if _is_timed(members) else goals or [_SAMPLES]:
             offers = [
                 _Offer(entry, seconds, cost)
                 for entry in members
-                for seconds, cost in [question.takes(entry.point)]
+                for seconds, cost in [_takes(entry.point, what)]
                 if seconds is not None and cost is not None
             ]
             if len(offers) > 1:
-                titled = f"Time against cost: {title}, {question.what}"
-                name = f"frontier-{len(found) + 1}"
-                found.append(_frontier(offers, what=question.what, currency=currency, title=titled, name=name))
+                found.append(_frontier(offers, what, title=title, name=f"frontier-{len(found) + 1}"))
     reason = _no_cost(entries) or "there are no two points of the same work to choose from"
     return tuple(found) or (Missing(title="Time against cost", reason=reason),)
 
 
-def _frontier(offers: Sequence[_Offer], *, what: str, currency: str, title: str, name: str) -> Curves:
+def _frontier(offers: Sequence[_Offer], what: str, *, title: str, name: str) -> Curves:
     unit = text.time_unit(offer.seconds.mean for offer in offers)
+    currency = offers[0].cost.currency
     best = _not_dominated(offers)
     corners = tuple((offer.seconds.mean / unit.seconds, float(offer.cost.mean)) for offer in best)
     names = [offer.entry.name for offer in best[:_FRONTIER_NAMED]]
     if len(best) > _FRONTIER_NAMED:
         names.append(f"{len(best) - _FRONTIER_NAMED} more")
-    hollow = _HOLLOW if any(_is_hollow(offer.entry.point) for offer in offers) else ""
+    hollow = _HOLLOW if any(_remarks(offer.entry.point) for offer in offers) else ""
     intervals = "bars are 95 % intervals, " if any(offer.seconds.low is not None for offer in offers) else ""
     return Curves(
         name=name,
-        title=title,
+        title=f"Time against cost: {title}, {what}",
         description=(
             f"{unit.name.capitalize()} and {currency} for {what}; {intervals}numbers beside marks are workers. On the "
             f"frontier, where no other point is both faster and cheaper on average: {'; '.join(names)}.{hollow}"
@@ -522,26 +473,22 @@ def _frontier(offers: Sequence[_Offer], *, what: str, currency: str, title: str,
         x=Axis(title=unit.name, logarithmic=_is_wide([offer.seconds.mean for offer in offers]), from_zero=True),
         y=Axis(title=currency, logarithmic=_is_wide([float(offer.cost.mean) for offer in offers]), from_zero=True),
         series=tuple(
-            Series(name=group, marks=tuple(_offered(offer, unit, best) for offer in members), joined=False)
-            for group, members in _pools_told_apart(offers, best).items()
+            Series(name=pool, marks=tuple(_offered(offer, unit, best) for offer in members), joined=False)
+            for pool, members in _by_pool(offers, best).items()
         ),
-        columns=_columns("POOL", "POINT", unit.name.upper(), "COST", words=2),
+        columns=(*words("POOL", "POINT"), *numbers(unit.name.upper(), "COST")),
         steps=corners if len(corners) > 1 else (),
         steps_name="frontier",
     )
 
 
 def _offered(offer: _Offer, unit: text.TimeUnit, best: Sequence[_Offer]) -> Mark:
-    seconds, point = offer.seconds.scaled(1 / unit.seconds), offer.entry.point
+    point = offer.entry.point
     return Mark(
-        x=seconds.mean,
-        x_low=seconds.low,
-        x_high=seconds.high,
-        y=float(offer.cost.mean),
-        y_low=_float(offer.cost.low),
-        y_high=_float(offer.cost.high),
+        x=offer.seconds.scaled(1 / unit.seconds),
+        y=_floats(offer.cost),
         label=str(point.workers) if any(offer is one for one in best) else "",
-        hollow=_is_hollow(point),
+        hollow=bool(_remarks(point)),
         cells=(offer.entry.shape_name, text.bounded(offer.seconds, per=unit.seconds), text.money(offer.cost)),
     )
 
@@ -555,7 +502,7 @@ def _not_dominated(offers: Sequence[_Offer]) -> list[_Offer]:
     return found
 
 
-def _pools_told_apart(offers: Sequence[_Offer], best: Sequence[_Offer]) -> dict[str, list[_Offer]]:
+def _by_pool(offers: Sequence[_Offer], best: Sequence[_Offer]) -> dict[str, list[_Offer]]:
     """Offers by pool; where there are too many pools, those that are not on the frontier are one group."""
     groups = _grouped(offers, lambda offer: offer.entry.pool_name)
     if len(groups) <= SERIES_MAX:
@@ -568,25 +515,23 @@ def _pools_told_apart(offers: Sequence[_Offer], best: Sequence[_Offer]) -> dict[
 def costs(entries: Sequence[Entry]) -> tuple[Bars | Missing, ...]:
     """What a million samples, or a run, cost at each point."""
     found: list[Bars] = []
-    for title, currency, members in _priced(entries):
-        question = _RUN if _is_timed(members) else _SAMPLES
-        paid = [(entry, cost) for entry in members if (cost := question.takes(entry.point)[1]) is not None]
+    for title, members in _priced(entries):
+        what = _RUN if _is_timed(members) else _SAMPLES
+        paid = [(entry, cost) for entry in members if (cost := _takes(entry.point, what)[1]) is not None]
         if paid:
-            titled, name = f"Cost: {title}, {question.what}", f"cost-{len(found) + 1}"
-            found.append(_cost_bars(paid, what=question.what, currency=currency, title=titled, name=name))
+            found.append(_cost_bars(paid, what, title=title, name=f"cost-{len(found) + 1}"))
     return tuple(found) or (Missing(title="Cost", reason=_no_cost(entries) or _no_figures(entries)),)
 
 
-def _cost_bars(
-    paid: Sequence[tuple[Entry, AmountInterval]], *, what: str, currency: str, title: str, name: str
-) -> Bars:
+def _cost_bars(paid: Sequence[tuple[Entry, AmountInterval]], what: str, *, title: str, name: str) -> Bars:
     shown = sorted(paid, key=lambda pair: Decimal(pair[1].mean))[:BARS_MAX]
+    currency = paid[0][1].currency
     rest = f" The {BARS_MAX} cheapest of {len(paid)}; the others are in the table." if len(paid) > BARS_MAX else ""
-    hollow = " Hatched: not run, or never settled." if any(_is_hollow(entry.point) for entry, _ in shown) else ""
+    hollow = " Hatched: not run, or never settled." if any(_remarks(entry.point) for entry, _ in shown) else ""
     intervals = " Thin lines are 95 % intervals." if any(cost.low is not None for _, cost in shown) else ""
     return Bars(
         name=name,
-        title=title,
+        title=f"Cost: {title}, {what}",
         description=(
             f"Marginal cost in {currency} of {what}: hourly price over speed. Start-up, billing steps and idle time "
             f"come on top.{intervals}{rest}{hollow}"
@@ -595,15 +540,16 @@ def _cost_bars(
         bars=tuple(
             Bar(
                 name=entry.name,
-                value=float(cost.mean),
-                low=_float(cost.low),
-                high=_float(cost.high),
-                hollow=_is_hollow(entry.point),
+                value=amount.mean,
+                low=amount.low,
+                high=amount.high,
+                hollow=bool(_remarks(entry.point)),
                 text=text.money(cost),
             )
             for entry, cost in shown
+            for amount in [_floats(cost)]
         ),
-        columns=_columns("POINT", "COST", words=1),
+        columns=(*words("POINT"), *numbers("COST")),
     )
 
 
@@ -626,63 +572,43 @@ def _unpriced(entry: Entry) -> str | None:
         return None
     if (without := pool_prices.without_exchange(entry.plan, pool.name)) is not None:
         return without
-    return (
-        f"no price: pool {pool.name} has neither price nor ownership" if pool_prices.rate(pool.spec) is None else None
-    )
+    return None if pool_prices.rate(pool.spec) else f"no price: pool {pool.name} has neither price nor ownership"
 
 
-def _priced(entries: Sequence[Entry]) -> Iterator[tuple[str, str, list[Entry]]]:
-    """Points with a cost, by what may be drawn together: title, currency, points."""
-    return _together((entry for entry in entries if entry.point.cost is not None), but_for=_currency)
+def _priced(entries: Sequence[Entry]) -> Iterator[tuple[str, list[Entry]]]:
+    """Points with a cost, by what may be drawn together."""
 
+    def currency(entry: Entry) -> str:
+        cost = entry.point.cost
+        found = None if cost is None else cost.per_million_samples or cost.per_run
+        return "" if found is None else found.currency
 
-def _currency(entry: Entry) -> str:
-    cost = entry.point.cost
-    assert cost is not None  # only points with a cost are grouped by it
-    return next(one.currency for one in (cost.per_million_samples, cost.per_run) if one is not None)
-
-
-def _questions(members: Sequence[Entry]) -> list[_Question]:
-    goals = dict.fromkeys(goal.name for entry in members for goal in entry.point.goals)
-    asked = [_of_goal(name) for name in goals]
-    if _is_timed(members):
-        return [*asked, _RUN]
-    return asked or [_SAMPLES]
-
-
-def _of_goal(name: str) -> _Question:
-    def takes(point: PointResult) -> _Takes:
-        found = (goal for goal in point.goals if goal.name == name)
-        return next(((goal.hours.scaled(_SECONDS_PER_HOUR), goal.cost) for goal in found), (None, None))
-
-    return _Question(f"goal {name}, at least", takes)
-
-
-def _of_run(point: PointResult) -> _Takes:
-    return point.training.seconds if point.training else None, point.cost.per_run if point.cost else None
-
-
-def _of_samples(point: PointResult) -> _Takes:
-    cost = point.cost.per_million_samples if point.cost else None
-    if point.throughput is None:
-        return None, cost
-    return billing.hours_to_samples_interval(_MILLION, throughput=point.throughput).scaled(_SECONDS_PER_HOUR), cost
-
-
-_RUN = _Question("a run", _of_run)
-_SAMPLES = _Question("a million samples", _of_samples)
+    return _together((entry for entry in entries if entry.point.cost is not None), apart=currency)
 
 
 def _is_timed(members: Sequence[Entry]) -> bool:
-    return all(_of_run(entry.point)[0] is not None for entry in members)
+    return all(_takes(entry.point, _RUN)[0] is not None for entry in members)
+
+
+def _takes(point: PointResult, what: str) -> tuple[Interval | None, AmountInterval | None]:
+    """Seconds and money."""
+    cost = point.cost
+    if what == _RUN:
+        return point.training.seconds if point.training else None, cost.per_run if cost else None
+    if what == _SAMPLES:
+        hours = point.throughput and billing.hours_to_samples_interval(_MILLION, throughput=point.throughput)
+        return hours and hours.scaled(_SECONDS_PER_HOUR), cost.per_million_samples if cost else None
+    goals = (goal for goal in point.goals if _GOAL.format(goal.name) == what)
+    return next(((goal.hours.scaled(_SECONDS_PER_HOUR), goal.cost) for goal in goals), (None, None))
 
 
 def _is_wide(values: Sequence[float]) -> bool:
     return min(values) > 0 and max(values) > _WIDE * min(values)
 
 
-def _float(amount: str | None) -> float | None:
-    return None if amount is None else float(amount)
+def _floats(cost: AmountInterval) -> Interval:
+    amount = cost.each(float)
+    return Interval(mean=amount.mean, low=amount.low, high=amount.high)
 
 
 # --- owned against rented ---------------------------------------------------------------------------------------------
@@ -710,11 +636,18 @@ def gains(entries: Sequence[Entry]) -> tuple[Curves | Missing, ...]:
         return (Missing(title=title, reason="no pool of this report has an ownership: all of them are rented"),)
     found: list[Curves] = []
     reasons: dict[str, None] = {}
-    for work_name, _, members in _together(entries):
+    for work_name, members in _together(entries):
         nodes = _nodes(members)
         rented = [node for node in nodes if node.pool.spec.price is not None]
         for own in (node for node in nodes if node.pool.spec.ownership is not None):
-            alike = [(node, node.rate) for node in rented if node.rate is not None and _in_one_currency(own, node.rate)]
+            alike = [
+                (node, rate)
+                for node in rented
+                if (rate := node.rate) is not None
+                and own.ownership is not None
+                and rate.currency == own.ownership.currency
+                and rate.per_node_hour > 0  # for nothing one buys any number of samples
+            ]
             if not rented:
                 reasons[f"no rented pool with a price has a throughput of the same work as {own.pool.name}"] = None
             elif own.ownership is None or not alike:
@@ -722,11 +655,6 @@ def gains(entries: Sequence[Entry]) -> tuple[Curves | Missing, ...]:
             else:
                 found.append(_gain(own, own.ownership, alike[:SERIES_MAX], work_name, name=f"gain-{len(found) + 1}"))
     return tuple(found) or (Missing(title=title, reason="; ".join(reasons) or _no_figures(owned)),)
-
-
-def _in_one_currency(own: _Node, rate: Rate) -> bool:
-    """Whether the two can be compared; a rented node for nothing buys any number of samples."""
-    return own.ownership is not None and own.ownership.currency == rate.currency and rate.per_node_hour > 0
 
 
 def _gain(own: _Node, owner: OwnedNode, rented: Sequence[tuple[_Node, Rate]], work_name: str, *, name: str) -> Curves:
@@ -749,7 +677,7 @@ def _gain(own: _Node, owner: OwnedNode, rented: Sequence[tuple[_Node, Rate]], wo
             Series(name=f"against {other.label}", marks=_gain_marks(owner, own, other, rate), dots=False)
             for other, rate in rented
         ),
-        columns=_columns("GAIN", "USE", "TIMES", words=1),
+        columns=(*words("GAIN"), *numbers("USE", "TIMES")),
         level=1.0,
         level_name="as cheap as rented",
     )
@@ -763,14 +691,10 @@ def _gain_marks(owner: OwnedNode, own: _Node, other: _Node, rate: Rate) -> tuple
         rented_throughput=other.throughput,
         hours_per_month=[price.HOURS_PER_MONTH * step / _USE_STEPS for step in range(1, _USE_STEPS + 1)],
     )
+    figures = ((Interval(mean=float(one.utilisation)), Interval(mean=float(one.gain))) for one in found)
     return tuple(
-        Mark(
-            x=use.mean,
-            y=gain.mean,
-            hollow=own.hollow or other.hollow,
-            cells=(text.percent(use), text.bounded(gain)),
-        )
-        for use, gain in ((Interval(mean=float(one.utilisation)), Interval(mean=float(one.gain))) for one in found)
+        Mark(x=use, y=gain, hollow=own.hollow or other.hollow, cells=(text.percent(use), text.bounded(gain)))
+        for use, gain in figures
     )
 
 
@@ -788,7 +712,7 @@ def _nodes(members: Sequence[Entry]) -> list[_Node]:
             rate=pool_prices.planned_rate(entry.plan, pool.name),
             ownership=pool_prices.planned_ownership(entry.plan, pool.name),
             throughput=Decimal(point.throughput.mean) / (Decimal(point.workers) / slots),
-            hollow=_is_hollow(point),
+            hollow=bool(_remarks(point)),
         )
         before = found.get(entry.pool_name)
         if before is None or node.throughput > before.throughput:
@@ -806,15 +730,15 @@ def waterfall(entries: Sequence[Entry]) -> tuple[Bars | Missing, ...]:
     if not billed:
         without = f"{text.NO_BILL[0].lower()}{text.NO_BILL[1:].rstrip('.')}"
         return (Missing(title=title, reason=without if entries else _no_figures(entries)),)
-    groups = _grouped(billed, lambda pair: (pair[0].study, pair[1].currency))
+    groups = _grouped(billed, lambda pair: (pair[0].benchmark, pair[1].currency))
     return tuple(
         _bill_bars(
             [bill for _, bill in members],
             currency=currency,
-            title=f"{title}: {study}" if study else title,
+            title=f"{title}: {benchmark}" if benchmark else title,
             name=f"bill-{number}",
         )
-        for number, ((study, currency), members) in enumerate(groups.items(), start=1)
+        for number, ((benchmark, currency), members) in enumerate(groups.items(), start=1)
     )
 
 
@@ -845,5 +769,5 @@ def _bill_bars(bills: Sequence[PointBill], *, currency: str, title: str, name: s
         ),
         axis=Axis(title=f"{currency} billed", from_zero=True),
         bars=(*bars, bar("the bill", total, start=Decimal(0), hollow=False)),
-        columns=_columns("PART", "AMOUNT", words=1),
+        columns=(*words("PART"), *numbers("AMOUNT")),
     )

@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a report says, in which order: from the answer to how everything can be done again.
 
-A report is a value: sections of paragraphs, lists, tables, charts and code. HTML and Markdown are made from it and from
-nothing else, so that they cannot differ in what they say. Equal results give an equal document: nothing here reads a
-clock. Must not happen: a figure that was computed here (they are all in the statuses), a section that silently lacks
-what is unknown, or two benchmarks of one report by the same name.
+A report is a value, from which HTML and Markdown are made: they cannot differ in what they say. Equal results give an
+equal document. Must not happen: a figure that was computed here (they are all in the analyses), a section that silently
+lacks what is unknown, or two benchmarks of one report by the same name.
 """
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal
 
 from gpubench import records
 from gpubench.analysis import answer, text
 from gpubench.api.benchmark import GpuBenchmarkSpec
-from gpubench.api.benchmark_status import Best, EnvironmentFacts, FullStatus
+from gpubench.api.benchmark_status import Best, FullStatus
 from gpubench.api.condition import Condition
 from gpubench.api.goals import Goal, Objective
 from gpubench.api.measuring import Mode
@@ -22,20 +21,24 @@ from gpubench.api.point_result import PointResult
 from gpubench.plan.plan import Plan
 from gpubench.records import Environment
 from gpubench.report import charts, tables
-from gpubench.report.charts import Bars, Chart, Curves, Entry, Missing, Work
-from gpubench.report.tables import Column, Table
+from gpubench.report.charts import Bars, Chart, Curves, Entry, Missing
+from gpubench.report.tables import Field, Table, words
 from gpubench.units import counted, duration_text, workers_text
 from gpubench.values import FrozenModel, content_id
 from gpubench.workloads import Precision
 
 _PLAN_CHARACTERS = 16
-_BENCHMARK_COLUMN = Column(title="BENCHMARK")
 _COMMANDS = """\
 gpubench plan study.yaml       # what would be run, in which order
 gpubench run study.yaml        # on this machine, without a cluster
 kubectl apply -f study.yaml    # on a cluster
 gpubench verify FOLDER         # every figure again from the records of a results folder
 """
+_OF_DATA = {
+    "Synthetic": "Synthetic samples lie on the device: reading data is not in the figures.",
+    "Generated": "Generated data is small and made here: it can be learned, and says nothing of real data.",
+    "Volume": "Data of a volume is read by the workers: how fast that is, is in the figures.",
+}
 
 
 # --- values -----------------------------------------------------------------------------------------------------------
@@ -50,7 +53,7 @@ class Paragraph(FrozenModel):
 
 
 class Listing(FrozenModel):
-    """Sentences, one below the other."""
+    """Lines of text, one below the other."""
 
     kind: Literal["listing"] = "listing"
     items: tuple[str, ...]
@@ -90,7 +93,7 @@ class Document(FrozenModel):
 
     title: str
     lead: str
-    head: tuple[str, ...] = ()  # what a reader wants first, a sentence each
+    head: tuple[str, ...] = ()  # what a reader wants first, a line each
     sections: tuple[Section, ...]
 
     @property
@@ -124,14 +127,14 @@ class Reported(FrozenModel):
 # --- the report -------------------------------------------------------------------------------------------------------
 
 
-def of_studies(studies: Sequence[Reported]) -> Document:
+def of_benchmarks(benchmarks: Sequence[Reported]) -> Document:
     """The report of at least one benchmark."""
-    named = _labelled(studies)
+    named = _labelled(benchmarks)
     alone = len(named) == 1
 
     def each(blocks: Callable[[Reported, str | None], Iterable[Block]]) -> tuple[Block, ...]:
-        """The blocks of each benchmark, which are told its label where there are several."""
-        return tuple(block for study in named for block in blocks(study, None if alone else study.label))
+        """The blocks of each benchmark, with its label where there are several."""
+        return tuple(block for one in named for block in blocks(one, None if alone else one.label))
 
     commands = Code(title="On a machine, or on a cluster with gpubench's operator", text=_COMMANDS)
     sections = (
@@ -146,30 +149,27 @@ def of_studies(studies: Sequence[Reported]) -> Document:
         ("prices", "Prices", each(_prices)),
         ("reproduce", "How to reproduce it", (*each(_reproduction), commands)),
     )
-    points = [point for study in named for point in study.points]
+    points = [point for one in named for point in one.points]
     measured = sum(text.headline(point) is not None for point in points)
-    pools = len({(study.label, point.pool) for study in named for point in study.points})
+    pools = len({(one.label, point.pool) for one in named for point in one.points})
     return Document(
-        title=f"{', '.join(study.label for study in named)}: GPU benchmark",
+        title=f"{', '.join(one.label for one in named)}: GPU benchmark",
         lead=(
             f"{counted(len(named), 'benchmark')}, {counted(len(points), 'point')} on "
             f"{counted(pools, 'pool')}; {measured} of the points {'has' if measured == 1 else 'have'} figures."
         ),
-        head=tuple(
-            line if alone else f"{study.label}: {line}" for study in named for line in head(study.spec, study.status)
-        ),
-        # Without an interruption the bills say it all.
+        head=tuple(line if alone else f"{one.label}: {line}" for one in named for line in head(one.spec, one.status)),
         sections=tuple(Section(name=name, title=title, blocks=blocks) for name, title, blocks in sections if blocks),
     )
 
 
-def _labelled(studies: Sequence[Reported]) -> list[Reported]:
+def _labelled(benchmarks: Sequence[Reported]) -> list[Reported]:
     """With what each is called beside the others: its name, with its place where another has the same name."""
-    names = Counter(study.name for study in studies)
-    found = [study.name if names[study.name] == 1 else f"{study.name} in {study.source}" for study in studies]
+    names = Counter(one.name for one in benchmarks)
+    found = [one.name if names[one.name] == 1 else f"{one.name} in {one.source}" for one in benchmarks]
     again = Counter(found)
     labels = (label if again[label] == 1 else f"{label} ({number})" for number, label in enumerate(found, start=1))
-    return [study.model_copy(update={"label": label}) for study, label in zip(studies, labels, strict=True)]
+    return [one.model_copy(update={"label": label}) for one, label in zip(benchmarks, labels, strict=True)]
 
 
 def _of(label: str | None) -> str:
@@ -214,82 +214,77 @@ def _best(best: Best) -> str:
     return f"{workers_text(best.workers)}{setting} on {best.pool}, at least {hours} hours and {cost}{remark}"
 
 
-def _answer(study: Reported, title: str | None) -> Iterator[Block]:
-    status, comparison = study.status, study.status.comparison
-    yield Paragraph(title=title, text=status.answer or answer.answer(study.points))
+def _answer(one: Reported, title: str | None) -> Iterator[Block]:
+    status, comparison = one.status, one.status.comparison
+    yield Paragraph(title=title, text=status.answer or answer.answer(one.points))
     if status.comparisons:
-        yield Listing(items=tuple(f"{one.sentence}." for one in status.comparisons))
+        yield Listing(items=tuple(f"{found.sentence}." for found in status.comparisons))
     if comparison is not None:
         verdict = f"{comparison.verdict.value}, compared with {comparison.baseline}: {comparison.sentence}."
         yield Paragraph(text=verdict)
 
 
-def _merged_answer(studies: Sequence[Reported]) -> Iterator[Block]:
+def _merged_answer(benchmarks: Sequence[Reported]) -> Iterator[Block]:
     """What the figures say of the work that several share: one benchmark over several clusters has parts in each."""
-    works = [{charts.work(point) for point in study.points if point.throughput} for study in studies]
-    shared: Container[Work] = {one for one, count in Counter(one for own in works for one in own).items() if count > 1}
-    seen = Counter(pool for study in studies for pool in {point.pool for point in study.points})
-    points = tuple(
-        point if seen[point.pool] == 1 else point.model_copy(update={"pool": f"{point.pool} ({study.label})"})
-        for study in studies
-        for point in study.points
-        if charts.work(point) in shared
+    works = Counter(
+        work for one in benchmarks for work in {charts.work(point) for point in one.points if point.throughput}
     )
-    keys = {facts.environment for study in studies for facts in study.status.environments}
+    seen = Counter(pool for one in benchmarks for pool in {point.pool for point in one.points})
+    points = tuple(
+        point if seen[point.pool] == 1 else point.model_copy(update={"pool": f"{point.pool} ({one.label})"})
+        for one in benchmarks
+        for point in one.points
+        if works[charts.work(point)] > 1
+    )
+    keys = {facts.environment for one in benchmarks for facts in one.status.environments}
     differ = f" They stand on {len(keys)} environments: what these differ in explains part of the differences."
     if points:
         together = f"{answer.answer(points)}{differ if len(keys) > 1 else ''}"
         yield Paragraph(title="All benchmarks together", text=together)
 
 
-def _sources(studies: Sequence[Reported]) -> tuple[Block, ...]:
-    columns = tables.columns(
-        "BENCHMARK", "FROM", "STATUS", "POINTS", "TRIALS", "ATTEMPTS", "BEGAN", "ENDED",
-        numeric=("POINTS", "TRIALS", "ATTEMPTS"),
-    )  # fmt: skip
-    rows = tuple(
-        (
-            study.name,
-            study.source,
-            study.status.phase or "not started",
-            study.status.points_done or text.UNDEFINED,
-            text.UNDEFINED
-            if (counts := study.status.trials) is None
-            else f"{counts.finished} of {text.trials(counts)}",
-            text.UNDEFINED if study.status.attempts is None else str(study.status.attempts.started),
-            study.status.start_time or text.UNDEFINED,
-            study.status.completion_time or text.UNDEFINED,
-        )
-        for study in studies
-    )
-    table = TitledTable(title="Where the figures are from", table=Table(columns=columns, rows=rows))
-    remarks = tuple(f"{study.label}: {study.remark}" for study in studies if study.remark is not None)
+def _trials(one: Reported) -> str:
+    counts = one.status.trials
+    return text.UNDEFINED if counts is None else f"{counts.finished} of {text.trials(counts)}"
+
+
+_SourceField = Field[Reported]
+_SOURCE_FIELDS: tuple[_SourceField, ...] = (
+    _SourceField("BENCHMARK", lambda one: one.name, numeric=False),
+    _SourceField("FROM", lambda one: one.source, numeric=False),
+    _SourceField("STATUS", lambda one: one.status.phase or "not started", numeric=False),
+    _SourceField("POINTS", lambda one: one.status.points_done or text.UNDEFINED),
+    _SourceField("TRIALS", _trials),
+    _SourceField("ATTEMPTS", lambda one: text.optional(one.status.attempts and one.status.attempts.started)),
+    _SourceField("BEGAN", lambda one: one.status.started_at or text.UNDEFINED, numeric=False),
+    _SourceField("ENDED", lambda one: one.status.finished_at or text.UNDEFINED, numeric=False),
+)
+
+
+def _sources(benchmarks: Sequence[Reported]) -> tuple[Block, ...]:
+    table = TitledTable(title="Where the figures are from", table=tables.table(benchmarks, _SOURCE_FIELDS))
+    remarks = tuple(f"{one.label}: {one.remark}" for one in benchmarks if one.remark is not None)
     return (table, Listing(items=remarks)) if remarks else (table,)
 
 
 # --- assumptions ------------------------------------------------------------------------------------------------------
 
 
-def _assumptions(study: Reported, title: str | None) -> Iterator[Block]:
+def _assumptions(one: Reported, title: str | None) -> Iterator[Block]:
     found = ["The benchmark has not begun: nothing is known of how it will be measured."]
-    if study.plan is not None:
-        found = _assumed(study.plan, study.points)
+    if one.plan is not None:
+        found = _assumed(one.plan, one.points)
     yield Listing(title=title, items=tuple(found))
 
 
 def _assumed(plan: Plan, points: Sequence[PointResult]) -> list[str]:
-    of_data = {
-        "Synthetic": "Synthetic samples lie on the device: reading data is not in the figures.",
-        "Generated": "Generated data is small and made here: it can be learned, and says nothing of real data.",
-        "Volume": "Data of a volume is read by the workers: how fast that is, is in the figures.",
-    }
     found = ["Nothing of this benchmark was run: its figures were measured elsewhere, or come from other points."]
     if plan.trials:
         found = [_timing(plan), _repeats(plan)]
     if plan.imported is not None:
         found.append(f"Its measurements are those of {plan.imported.origin}: {plan.imported.source}.")
     sources = dict.fromkeys(point.data.value for point in points)
-    found += [of_data[source] for source in sources if source in of_data]
+    found += [_OF_DATA[source] for source in sources if source in _OF_DATA]
     if any(point.precision == Precision.FLOAT32 for point in points):
         found.append("float32 is float32: TensorFloat-32 is switched off.")
     if any(point.cost for point in points):
@@ -333,39 +328,39 @@ def _repeats(plan: Plan) -> str:
 # --- results ----------------------------------------------------------------------------------------------------------
 
 
-def _results(studies: Sequence[Reported]) -> tuple[Block, ...]:
+def _results(benchmarks: Sequence[Reported]) -> tuple[Block, ...]:
     groups: dict[tuple[object, ...], list[Reported]] = {}
-    for study in studies:
-        if study.points:
-            groups.setdefault(_kind(study), []).append(study)
-    alone = len(studies) == 1
+    for one in benchmarks:
+        if one.points:
+            groups.setdefault(_kind(one), []).append(one)
+    alone = len(benchmarks) == 1
     found = tuple(block for group in groups.values() for block in _tables(group, alone=alone))
     return found or (Paragraph(text="There are no results yet."),)
 
 
-def _kind(study: Reported) -> tuple[object, ...]:
-    """What studies of one table have in common: those of throughput and of training would leave half of it empty.
+def _kind(one: Reported) -> tuple[object, ...]:
+    """What benchmarks of one table have in common: throughput beside training would leave half of it empty.
 
-    A study whose prices have moved has one of its own, for two of them may mean different pools by one name.
+    A benchmark whose prices have moved has a table of its own, for two of them may mean different pools by one name.
     """
-    moved = study.label if any(one.low for one in study.status.prices) else None
-    return any(point.training for point in study.points), any(point.bandwidth for point in study.points), moved
+    moved = one.label if any(price.low for price in one.status.prices) else None
+    return any(point.training for point in one.points), any(point.bandwidth for point in one.points), moved
 
 
-def _tables(studies: Sequence[Reported], *, alone: bool) -> Iterator[TitledTable]:
-    """Points, goals, machines and bills, side by side; each row with its study where the report has several."""
-    points = [point for study in studies for point in study.points]
-    owned = [(study.label, point) for study in studies for point in study.points]
+def _tables(benchmarks: Sequence[Reported], *, alone: bool) -> Iterator[TitledTable]:
+    """Points, goals, machines and bills; each row with its benchmark where the report has several."""
+    points = [point for one in benchmarks for point in one.points]
+    owned = [(one.label, point) for one in benchmarks for point in one.points]
 
     def titled(title: str, table: Table, owners: Iterable[str]) -> TitledTable:
         if alone:
             return TitledTable(title=title, table=table)
         rows = tuple((owner, *row) for owner, row in zip(owners, table.rows, strict=True))
-        title = f"{title} of {', '.join(study.label for study in studies)}"
-        columns = (_BENCHMARK_COLUMN, *table.columns)
+        title = f"{title} of {', '.join(one.label for one in benchmarks)}"
+        columns = (*words("BENCHMARK"), *table.columns)
         return TitledTable(title=title, table=table.model_copy(update={"columns": columns, "rows": rows}))
 
-    main = tables.results(points, [one for study in studies for one in study.status.prices])
+    main = tables.results(points, [price for one in benchmarks for price in one.status.prices])
     main = main.model_copy(update={"notes": tuple(tables.reading_notes(points))})
     yield titled("Points", main, (owner for owner, _ in owned))
     if any(point.goals for point in points):
@@ -374,23 +369,23 @@ def _tables(studies: Sequence[Reported], *, alone: bool) -> Iterator[TitledTable
         owners = (owner for owner, point in owned if point.gpu or point.host)
         yield titled("Machines", tables.machines(points), owners)
     if (bills := tables.bills(points)) is not None:
-        totals = (total for study in studies for total in text.billed(study.points, study.status.prices))
+        totals = (total for one in benchmarks for total in text.billed(one.points, one.status.prices))
         bills = bills.model_copy(update={"notes": (*totals, *bills.notes)})
         yield titled("Bills", bills, (owner for owner, point in owned if point.bill is not None))
 
 
-def _node_time(study: Reported, label: str | None) -> Iterator[Block]:
-    lines = text.interruptions(study.status)
-    if study.status.goodput is not None and lines:
-        yield TitledTable(title=f"Pools{_of(label)}", table=tables.node_time(study.status.goodput.pools))
+def _node_time(one: Reported, label: str | None) -> Iterator[Block]:
+    lines = text.interruptions(one.status)
+    if one.status.goodput is not None and lines:  # without an interruption the bills say it all
+        yield TitledTable(title=f"Pools{_of(label)}", table=tables.node_time(one.status.goodput.pools))
         yield Listing(items=lines)
 
 
-def _charts(studies: Sequence[Reported]) -> tuple[Block, ...]:
+def _charts(benchmarks: Sequence[Reported]) -> tuple[Block, ...]:
     entries = [
-        Entry(point=point, study=study.label if len(studies) > 1 else "", plan=study.plan)
-        for study in studies
-        for point in study.points
+        Entry(point=point, benchmark=one.label if len(benchmarks) > 1 else "", plan=one.plan)
+        for one in benchmarks
+        for point in one.points
     ]
     return (
         *charts.throughput(entries),
@@ -405,11 +400,11 @@ def _charts(studies: Sequence[Reported]) -> tuple[Block, ...]:
 # --- what a reader must know ------------------------------------------------------------------------------------------
 
 
-def _warnings(study: Reported, title: str | None) -> Iterator[Block]:
+def _warnings(one: Reported, title: str | None) -> Iterator[Block]:
     found = (
-        *(f"{condition.type}: {condition.message}" for condition in study.status.conditions if _alarms(condition)),
-        *(line.removeprefix("Warning: ") for line in tables.warnings(study.points)),
-        *tables.reasons(study.points),
+        *(f"{condition.type}: {condition.message}" for condition in one.status.conditions if _alarms(condition)),
+        *(line.removeprefix("Warning: ") for line in tables.warnings(one.points)),
+        *tables.reasons(one.points),
     )
     if found:
         yield Listing(title=title, items=found)
@@ -422,29 +417,26 @@ def _alarms(condition: Condition) -> bool:
     return (bad_when_false and condition.status == "False") or (bad_when_true and condition.status == "True")
 
 
-def _environments(study: Reported, label: str | None) -> Iterator[Block]:
-    records = {record.key(): record for record in study.environments}
-    if not study.status.environments:
-        yield Paragraph(title=label, text="What the figures stand on was not recorded.")
-    for one in study.status.environments:
-        points = sum(point.environment == one.environment for point in study.points)
-        title = f"Environment {one.environment}{_of(label)}, {counted(points, 'point')}"
-        yield _facts(title, _environment_facts(one, records.get(one.environment)).items())
-
-
-def _environment_facts(one: EnvironmentFacts, record: Environment | None) -> dict[str, str]:
+def _environments(one: Reported, label: str | None) -> Iterator[Block]:
     """What is compared first, then what was recorded beside it."""
-    provenance = {} if record is None else records.environment_facts(record, fields=Environment.PROVENANCE)
-    return {**text.environment_facts(one), **provenance} or {"record": "was not read"}
+    provenance = {
+        record.key(): records.environment_facts(record, fields=Environment.PROVENANCE) for record in one.environments
+    }
+    if not one.status.environments:
+        yield Paragraph(title=label, text="What the figures stand on was not recorded.")
+    for found in one.status.environments:
+        points = sum(point.environment == found.environment for point in one.points)
+        title = f"Environment {found.environment}{_of(label)}, {counted(points, 'point')}"
+        facts = {**text.environment_facts(found), **provenance.get(found.environment, {})}
+        yield _facts(title, (facts or {"record": "was not read"}).items())
 
 
 def _facts(title: str, facts: Iterable[tuple[str, str]]) -> TitledTable:
-    table = Table(columns=tables.columns("FACT", "VALUE"), rows=tuple(facts))
-    return TitledTable(title=title, table=table, row_headed=True)
+    return TitledTable(title=title, table=Table(columns=words("FACT", "VALUE"), rows=tuple(facts)), row_headed=True)
 
 
-def _prices(study: Reported, label: str | None) -> Iterator[Block]:
-    plan = study.plan
+def _prices(one: Reported, label: str | None) -> Iterator[Block]:
+    plan = one.plan
     if plan is None:
         yield Paragraph(title=label, text="The benchmark has not begun: its pools have not been looked at.")
         return
@@ -462,29 +454,25 @@ def _prices(study: Reported, label: str | None) -> Iterator[Block]:
 # --- how to reproduce -------------------------------------------------------------------------------------------------
 
 
-def _reproduction(study: Reported, label: str | None) -> Iterator[Block]:
-    yield _facts(f"Versions and digests{_of(label)}", _provenance(study))
-    if study.study_text is None:
-        yield Paragraph(text="There is no copy of the study file.")
-    else:
-        yield Code(title=f"study.yaml{_of(label)}", text=study.study_text)
-
-
-def _provenance(study: Reported) -> Iterator[tuple[str, str]]:
-    plan = study.plan
-    found: list[tuple[str, str | None]] = [
-        ("results from", study.source),
-        ("machine or cluster", study.machine),
-        ("written by gpubench", study.gpubench),
+def _reproduction(one: Reported, label: str | None) -> Iterator[Block]:
+    plan = one.plan
+    facts: list[tuple[str, str | None]] = [
+        ("results from", one.source),
+        ("machine or cluster", one.machine),
+        ("written by gpubench", one.gpubench),
     ]
     if plan is not None:
-        found += [
+        facts += [
             ("planned at", plan.planned_at),
             ("seed of the order", str(plan.seed)),
             ("plan", content_id(plan.to_json(), characters=_PLAN_CHARACTERS)),
-            ("study file, SHA-256", plan.study_digest),
+            ("benchmark file, SHA-256", plan.study_digest),
             *((f"image on {pool}", image) for pool, image in plan.images),
         ]
-    digests = dict.fromkeys(facts.image_digest for facts in study.status.environments)
-    found += [("image that ran", digest) for digest in digests]
-    return ((name, value) for name, value in found if value)
+    digests = dict.fromkeys(found.image_digest for found in one.status.environments)
+    facts += [("image that ran", digest) for digest in digests]
+    yield _facts(f"Versions and digests{_of(label)}", ((name, value) for name, value in facts if value))
+    if one.study_text is None:
+        yield Paragraph(text="There is no copy of the benchmark's file.")
+    else:
+        yield Code(title=f"study.yaml{_of(label)}", text=one.study_text)

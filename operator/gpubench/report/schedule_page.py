@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The history of a schedule for people: what became slower, the runs in a table, each point over time, as a document.
+"""The history of a schedule as a document: what became slower, the runs in a table, each point over time.
 
-HTML and Markdown are made of it as of every report. Must not happen: runs of two environments as one line.
+Must not happen: runs of two environments as one line.
 """
 
 from collections.abc import Sequence
 
 from gpubench.analysis import text
 from gpubench.api.schedule import GpuBenchmarkScheduleStatus
-from gpubench.report import tables
 from gpubench.report.charts import Axis, Curves, Mark, Series
 from gpubench.report.document import Block, Document, Listing, Paragraph, Section, TitledTable
-from gpubench.report.tables import Table
+from gpubench.report.tables import Table, numbers, words
 from gpubench.schedule import history
-from gpubench.schedule.history import Entry, Figure, Measured
+from gpubench.schedule.history import Entry, Measured
 from gpubench.stats.compare import Quantity
 from gpubench.units import rfc3339
+from gpubench.values import Interval
 
 _SECONDS_PER_DAY = 86_400
 #: Points that are drawn: those that have been measured most often. All of them are in the table.
@@ -25,45 +25,38 @@ _NODES_SHOWN = 2
 
 def document(name: str, entries: Sequence[Entry], status: GpuBenchmarkScheduleStatus, *, source: str) -> Document:
     """Everything that is known of a schedule's runs."""
-    sections = [
-        Section(name="verdict", title="What has changed", blocks=tuple(_verdict(status))),
-        Section(name="runs", title="Runs", blocks=(TitledTable(title="Newest first", table=runs(entries)),)),
-    ]
-    if charts := _charts(entries):
-        sections.append(Section(name="over-time", title="Over time", blocks=charts))
+    measured = sorted(history.series(entries).values(), key=len, reverse=True)[:_DRAWN_MAX]
+    charts = tuple(_chart(number, one) for number, one in enumerate(measured, start=1))
+    over_time = [Section(name="over-time", title="Over time", blocks=charts)] if charts else []
     return Document(
         title=f"History of {name}",
         lead=f"{len(entries)} runs of the schedule {name}, {source}.",
         head=tuple(one.message for one in status.conditions if one.type == "Regressed"),
-        sections=tuple(sections),
+        sections=(
+            Section(name="verdict", title="What has changed", blocks=tuple(_verdict(status))),
+            Section(name="runs", title="Runs", blocks=(TitledTable(title="Newest first", table=runs(entries)),)),
+            *over_time,
+        ),
     )
 
 
 def runs(entries: Sequence[Entry]) -> Table:
     """A line for each run and point, newest first."""
-    titles = ("RUN", "DUE", "STATE", "POINT", "FIGURE", "NODES", "ENVIRONMENT", "SPENT")
-    columns = tables.columns(*titles, numeric=("FIGURE", "SPENT"))
+    what, where = words("RUN", "DUE", "STATE", "POINT"), words("NODES", "ENVIRONMENT")
+    columns = (*what, *numbers("FIGURE"), *where, *numbers("SPENT"))
     return Table(columns=columns, rows=tuple(row for entry in reversed(entries) for row in _rows(entry)))
 
 
 def _rows(entry: Entry) -> list[tuple[str, ...]]:
     start = (entry.name, rfc3339(entry.scheduled_at), "Succeeded" if entry.succeeded else "Failed")
     spent = text.UNDEFINED if entry.spent is None else f"{entry.currency or ''} {entry.spent}".strip()
-    if not entry.figures:
-        return [(*start, text.UNDEFINED, text.UNDEFINED, text.UNDEFINED, text.UNDEFINED, spent)]
-    return [
-        (*start, figure.text, _said(figure), _nodes(figure), figure.environment or text.UNDEFINED, spent)
-        for figure in entry.figures
-    ]
-
-
-def _said(figure: Figure) -> str:
-    unit = "s" if figure.quantity is Quantity.SECONDS else "samples/s"
-    return f"{figure.mean:.4g} {unit}{'' if figure.settled else ', never settled'}"
-
-
-def _nodes(figure: Figure) -> str:
-    return text.shortened(figure.nodes, most=_NODES_SHOWN) or text.UNDEFINED
+    rows: list[tuple[str, ...]] = []
+    for figure in entry.figures:
+        unit = "s" if figure.quantity is Quantity.SECONDS else "samples/s"
+        shown = f"{figure.mean:.4g} {unit}{'' if figure.settled else ', never settled'}"
+        nodes = text.shortened(figure.nodes, most=_NODES_SHOWN) or text.UNDEFINED
+        rows.append((*start, figure.text, shown, nodes, figure.environment or text.UNDEFINED, spent))
+    return rows or [(*start, *[text.UNDEFINED] * 4, spent)]
 
 
 def _verdict(status: GpuBenchmarkScheduleStatus) -> list[Block]:
@@ -85,13 +78,8 @@ def _verdict(status: GpuBenchmarkScheduleStatus) -> list[Block]:
     return blocks
 
 
-def _charts(entries: Sequence[Entry]) -> tuple[Curves, ...]:
-    """The points that were measured most often, each over time, a line for each environment."""
-    measured = sorted(history.series(entries).values(), key=len, reverse=True)[:_DRAWN_MAX]
-    return tuple(_chart(number, one) for number, one in enumerate(measured, start=1))
-
-
 def _chart(number: int, measured: Sequence[Measured]) -> Curves:
+    """A point over time, a line for each environment."""
     first = measured[0].run.scheduled_at
     newest = measured[-1].figure
     environments = dict.fromkeys(one.figure.environment_key for one in measured)
@@ -109,15 +97,14 @@ def _chart(number: int, measured: Sequence[Measured]) -> Curves:
             )
             for key in environments
         ),
-        columns=tables.columns("Environment", "Run", what, numeric=(what,)),
+        columns=(*words("Environment", "Run"), *numbers(what)),
     )
 
 
 def _mark(one: Measured, first: int) -> Mark:
+    figure = one.figure
     return Mark(
-        x=(one.run.scheduled_at - first) / _SECONDS_PER_DAY,
-        y=one.figure.mean,
-        y_low=one.figure.low,
-        y_high=one.figure.high,
-        cells=(one.run.name, f"{one.figure.mean:.4g}"),
+        x=Interval(mean=(one.run.scheduled_at - first) / _SECONDS_PER_DAY),
+        y=Interval(mean=figure.mean, low=figure.low, high=figure.high),
+        cells=(one.run.name, f"{figure.mean:.4g}"),
     )

@@ -8,7 +8,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from gpubench import workloads
 from gpubench.analysis import pairs, text
@@ -37,6 +37,8 @@ from gpubench.stats.compare import Quantity
 from gpubench.units import counted, duration_text, workers_text
 from gpubench.values import FrozenModel, Interval
 
+_Item = TypeVar("_Item")
+
 
 class Column(FrozenModel):
     """A column's title, and whether its cells are numbers that belong to the right."""
@@ -46,18 +48,45 @@ class Column(FrozenModel):
 
 
 class Table(FrozenModel):
-    """Text in rows; as many cells in each row as there are columns. Notes are sentences below the table."""
+    """Text in rows; as many cells in each row as there are columns. Notes are lines below the table."""
 
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...] = ()
 
 
-def columns(*titles: str, numeric: Iterable[str] = ()) -> tuple[Column, ...]:
-    """Columns in the order of their titles; those that `numeric` names belong to the right."""
-    to_the_right = frozenset(numeric)
-    return tuple(Column(title=title, numeric=title in to_the_right) for title in titles)
+class Field(NamedTuple, Generic[_Item]):
+    """A column, and what its cell says of an item."""
 
+    title: str
+    cell: Callable[[_Item], str]
+    numeric: bool = True
+    default: str | None = None  # where all cells are that, the column is not shown
+
+
+def table(items: Sequence[_Item], fields: Iterable[Field[_Item]], notes: Iterable[str] = ()) -> Table:
+    """A row for each item."""
+    shown = [
+        field for field in fields if field.default is None or any(field.cell(item) != field.default for item in items)
+    ]
+    return Table(
+        columns=tuple(Column(title=field.title, numeric=field.numeric) for field in shown),
+        rows=tuple(tuple(field.cell(item) for field in shown) for item in items),
+        notes=tuple(notes),
+    )
+
+
+def words(*titles: str) -> tuple[Column, ...]:
+    """Columns of text."""
+    return tuple(Column(title=title) for title in titles)
+
+
+def numbers(*titles: str) -> tuple[Column, ...]:
+    """Columns of numbers."""
+    return tuple(Column(title=title, numeric=True) for title in titles)
+
+
+# --- a benchmark ------------------------------------------------------------------------------------------------------
 
 BATCH_NOTE = "BATCH is per worker."
 INTERVAL_NOTE = "± and brackets are 95 % intervals over the repeats: how repeatable a figure is on these nodes."
@@ -74,7 +103,6 @@ IMPORTED_NOTE = (
     "BASIS Imported: measured elsewhere, before, and not by gpubench; whose figures they are stands in the warnings. "
     "Of fewer than 3 runs there is no interval."
 )
-#: What of an imported point nobody has printed.
 BANDWIDTH_NOTE = (
     "ALGBW is the bytes of a message over its time, BUSBW that times 2 (n - 1) / n for n workers, which is what each "
     "link carries; BATCH is elements of the message."
@@ -98,22 +126,8 @@ GOALS_NOTE = (
     "and slower convergence at large batches come on top."
 )
 
-_GIGA = 1e9
 
-
-_Cell = Callable[[PointResult], str]
-
-
-class _Field(NamedTuple):
-    """A column, and what its cell says of a point."""
-
-    title: str
-    cell: _Cell
-    numeric: bool = True
-    default: str | None = None  # where all cells are that, the column is not shown
-
-
-def of_study(points: Sequence[PointResult], prices: Sequence[PriceUsed] = ()) -> tuple[Table, ...]:
+def of_benchmark(points: Sequence[PointResult], prices: Sequence[PriceUsed] = ()) -> tuple[Table, ...]:
     """All tables of a benchmark: its points and, where there are some, its goals and its nodes' use.
 
     `prices` are those behind its costs: where one has moved, costs at both ends are shown beside the cost.
@@ -130,37 +144,31 @@ def summaries(points: Sequence[PointSummary]) -> Table:
     rows = [
         (one.key, one.state.value, one.summary or one.message or "", ", ".join(one.warnings or ())) for one in points
     ]
-    return Table(columns=columns("POINT", "STATE", "FIGURES", "WARNINGS"), rows=tuple(rows))
+    return Table(columns=words("POINT", "STATE", "FIGURES", "WARNINGS"), rows=tuple(rows))
 
 
 def results(points: Sequence[PointResult], prices: Sequence[PriceUsed] = ()) -> Table:
     """The table of the points, in the plan's order. Its columns are those that the points have figures for."""
-    moved = _moved(points, prices)
-    fields = [*_key_fields(points), *_figure_fields(points, moved), *_RUN_FIELDS]
+    pools = {point.pool for point in points if point.cost is not None}
+    moved = {  # a node that costs nothing has nothing to scale
+        one.pool: one for one in prices if one.pool in pools and one.low and one.high and Decimal(one.per_node_hour) > 0
+    }
+    fields = (*_KEY_FIELDS, *_figure_fields(points, moved), *_RUN_FIELDS)
     ranges = [RANGE_NOTE] if moved else []
-    return _of_points(points, fields, (*reading_notes(points), *ranges, *reasons(points), *warnings(points)))
+    return table(points, fields, (*reading_notes(points), *ranges, *reasons(points), *warnings(points)))
 
 
 def machines(points: Sequence[PointResult]) -> Table:
     """What the nodes did while the points were measured."""
     used = [point for point in points if point.gpu or point.host]
-    on_gpus = any(point.gpu for point in used)
-    fields = [*_key_fields(used), *_HOST_FIELDS, *(_GPU_FIELDS if on_gpus else [])]
-    return _of_points(used, fields, (HOST_NOTE, GPU_NOTE) if on_gpus else (HOST_NOTE,))
-
-
-def _of_points(points: Sequence[PointResult], fields: Sequence[_Field], notes: tuple[str, ...]) -> Table:
-    return Table(
-        columns=tuple(Column(title=field.title, numeric=field.numeric) for field in fields),
-        rows=tuple(tuple(field.cell(point) for field in fields) for point in points),
-        notes=notes,
-    )
+    if any(point.gpu for point in used):
+        return table(used, (*_KEY_FIELDS, *_HOST_FIELDS, *_GPU_FIELDS), (HOST_NOTE, GPU_NOTE))
+    return table(used, (*_KEY_FIELDS, *_HOST_FIELDS), (HOST_NOTE,))
 
 
 def goals(points: Sequence[PointResult]) -> Table:
     """What the goals would take at the throughput of each point."""
-    keys = _of_points(points, _key_fields(points), (GOALS_NOTE,))
-    took = columns("GOAL", "HOURS, AT LEAST", "COST, AT LEAST", numeric=("HOURS, AT LEAST", "COST, AT LEAST"))
+    keys = table(points, _KEY_FIELDS)
     rows = tuple(
         (
             *key,
@@ -171,39 +179,21 @@ def goals(points: Sequence[PointResult]) -> Table:
         for point, key in zip(points, keys.rows, strict=True)
         for goal in point.goals
     )
-    return keys.model_copy(update={"columns": (*keys.columns, *took), "rows": rows})
+    columns = (*keys.columns, *words("GOAL"), *numbers("HOURS, AT LEAST", "COST, AT LEAST"))
+    return Table(columns=columns, rows=rows, notes=(GOALS_NOTE,))
 
 
-def _is_message(point: PointResult) -> bool:
-    """Whether its throughput counts elements of messages, which are no samples."""
-    return point.workload == workloads.MESSAGES
+# --- its columns ------------------------------------------------------------------------------------------------------
 
-
-# --- columns ----------------------------------------------------------------------------------------------------------
-
-
-def _key_fields(points: Sequence[PointResult]) -> list[_Field]:
-    """What tells the points apart; what all of them leave at its default is not shown."""
-    fields = (
-        _Field("WORKLOAD", lambda point: point.workload, numeric=False),
-        _Field("POOL", lambda point: point.pool, numeric=False),
-        _Field("NODE", lambda point: text.optional(point.node), numeric=False, default=text.UNDEFINED),
-        _Field("WORKERS", lambda point: str(point.workers)),
-        _Field("BATCH", lambda point: text.optional(point.batch_per_worker)),
-        _Field("PRECISION", lambda point: point.precision, numeric=False),
-        _Field("DATA", text.data, numeric=False, default=DataSource.SYNTHETIC.value),
-        _Field("VARIANT", lambda point: text.optional(point.variant), numeric=False, default=text.UNDEFINED),
-        _Field("BASIS", lambda point: point.basis.value, numeric=False, default=Basis.MEASURED.value),
-    )
-    return [
-        field for field in fields if field.default is None or any(field.cell(one) != field.default for one in points)
-    ]
+_GIGA = 1e9
+_Cell = Callable[[PointResult], str]
+_Field = Field[PointResult]
 
 
 def _figure_fields(points: Sequence[PointResult], moved: Mapping[str, PriceUsed]) -> list[_Field]:
     trained = [point for point in points if point.training]
-    messages = [point for point in points if point.throughput and _is_message(point)]
-    others = [point for point in points if point.throughput and not point.training and not _is_message(point)]
+    messages = any(point.throughput and point.workload == workloads.MESSAGES for point in points)
+    others = any(point.throughput and not point.training and point.workload != workloads.MESSAGES for point in points)
     return [
         _Field("STATE", lambda point: point.state.value, numeric=False),
         *(_throughput_fields(points, moved) if others or not (trained or messages) else []),
@@ -231,7 +221,7 @@ def _throughput_fields(points: Sequence[PointResult], moved: Mapping[str, PriceU
 
 
 def _throughput(point: PointResult) -> str:
-    if _is_message(point):  # its elements are no samples: bandwidth has columns of its own
+    if point.workload == workloads.MESSAGES:  # its elements are no samples: bandwidth has columns of its own
         return text.UNDEFINED
     is_imported = point.basis is Basis.IMPORTED or point.state is PointState.NOT_PUBLISHED
     if is_imported and point.throughput is None and point.training is None:
@@ -247,25 +237,17 @@ def _training_fields(trained: Sequence[PointResult], moved: Mapping[str, PriceUs
         _Field("EPOCHS", lambda point: text.optional(text.epochs(point))),
         _Field("SECONDS/EPOCH", _spread("training.seconds_per_epoch")),
         _Field(unit.name.upper(), _spread("training.seconds", per=unit.seconds)),
-        *(_Field(metric.upper(), _quality_cell(metric)) for metric in metrics),
+        *(_Field(metric.upper(), _quality(metric)) for metric in metrics),
         *_cost_fields("COST/RUN", moved, lambda cost: cost.per_run),
     ]
 
 
-def _quality_cell(metric: str) -> _Cell:
+def _quality(metric: str) -> _Cell:
     def cell(point: PointResult) -> str:
         quality = point.training.quality if point.training else None
         return text.UNDEFINED if quality is None or quality.metric != metric else text.quality(quality)
 
     return cell
-
-
-def _moved(points: Sequence[PointResult], prices: Sequence[PriceUsed]) -> dict[str, PriceUsed]:
-    """The prices of the points' pools that have moved; of a node that costs nothing there is nothing to scale."""
-    pools = {point.pool for point in points if point.cost is not None}
-    return {
-        one.pool: one for one in prices if one.pool in pools and one.low and one.high and Decimal(one.per_node_hour) > 0
-    }
 
 
 def _cost_fields(
@@ -283,7 +265,7 @@ def _cost_fields(
         per_price = Decimal(found.mean) / Decimal(used.per_node_hour)
         return text.between(per_price * Decimal(used.low), per_price * Decimal(used.high))
 
-    fields = [_Field(title, lambda point: text.money(cost(point)))]
+    fields: list[_Field] = [_Field(title, lambda point: text.money(cost(point)))]
     return [*fields, _Field("AT LOW–HIGH PRICE", at_both_ends)] if moved else fields
 
 
@@ -304,15 +286,14 @@ def _spread(path: str, *, per: float = 1.0) -> _Cell:
     return cell
 
 
-def _at(point: PointResult, path: str) -> object:
+def _at(value: object, path: str) -> object:
     """The value at a path such as `training.seconds.mean`; None where any step of it is absent."""
-    value: object = point
     for name in path.split("."):
         value = None if value is None else getattr(value, name)
     return value
 
 
-def _relative_cell(estimate: Callable[[Relative], Interval | None]) -> _Cell:
+def _relative(estimate: Callable[[Relative], Interval | None]) -> _Cell:
     def cell(point: PointResult) -> str:
         one = point.relative
         return text.UNDEFINED if one is None else text.relative(estimate(one), base=one.baseline_pool is None)
@@ -320,16 +301,31 @@ def _relative_cell(estimate: Callable[[Relative], Interval | None]) -> _Cell:
     return cell
 
 
+#: What tells the points apart.
+_KEY_FIELDS: tuple[_Field, ...] = (
+    _Field("WORKLOAD", lambda point: point.workload, numeric=False),
+    _Field("POOL", lambda point: point.pool, numeric=False),
+    _Field("NODE", lambda point: text.optional(point.node), numeric=False, default=text.UNDEFINED),
+    _Field("WORKERS", lambda point: str(point.workers)),
+    _Field("BATCH", lambda point: text.optional(point.batch_per_worker)),
+    _Field("PRECISION", lambda point: point.precision, numeric=False),
+    _Field("DATA", text.data, numeric=False, default=DataSource.SYNTHETIC.value),
+    _Field("VARIANT", lambda point: text.optional(point.variant), numeric=False, default=text.UNDEFINED),
+    _Field("BASIS", lambda point: point.basis.value, numeric=False, default=Basis.MEASURED.value),
+)
 _RELATIVE_TIME, _RELATIVE_COST = "RELATIVE TIME", "RELATIVE COST"
 _RELATIVE_FIELDS = (
-    _Field(_RELATIVE_TIME, _relative_cell(lambda relative: relative.time)),
-    _Field(_RELATIVE_COST, _relative_cell(lambda relative: relative.cost)),
+    _Field(_RELATIVE_TIME, _relative(lambda relative: relative.time)),
+    _Field(_RELATIVE_COST, _relative(lambda relative: relative.cost)),
 )
 _BANDWIDTH_FIELDS = (
     _Field("ALGBW GB/S", _spread("bandwidth.algorithm", per=_GIGA)),
     _Field("BUSBW GB/S", _spread("bandwidth.bus", per=_GIGA)),
 )
-_RUN_FIELDS = (_Field("REPEATS", _repeats), _Field("NODES", lambda point: text.optional(point.nodes or None)))
+_RUN_FIELDS: tuple[_Field, ...] = (
+    _Field("REPEATS", _repeats),
+    _Field("NODES", lambda point: text.optional(point.nodes or None)),
+)
 _HOST_FIELDS = (
     _Field("PROCESSORS", _spread("host.processors")),
     _Field("RSS GB", _spread("host.memory_peak", per=_GIGA)),
@@ -343,7 +339,7 @@ _GPU_FIELDS = (
 )
 
 
-# --- notes ------------------------------------------------------------------------------------------------------------
+# --- its notes --------------------------------------------------------------------------------------------------------
 
 
 def reading_notes(points: Sequence[PointResult]) -> list[str]:
@@ -352,6 +348,7 @@ def reading_notes(points: Sequence[PointResult]) -> list[str]:
     regions = dict.fromkeys(run.timed_region for run in trained)
     scaled = [scaling for point in points if not point.training for scaling in point.scaling]
     relative = _relative_note(points)
+    adaptive = (Stopping.PRECISION_REACHED, Stopping.MAXIMUM_REACHED)
     notes = (
         (BATCH_NOTE, True),
         *((f"Seconds, and the cost of a run, are of {text.timed_region(region)}.", True) for region in regions),
@@ -360,15 +357,12 @@ def reading_notes(points: Sequence[PointResult]) -> list[str]:
         (NO_INTERVAL_NOTE, any(_lacks_repeats(point) for point in points)),
         (EFFICIENCY_NOTE, bool(scaled)),
         (ACROSS_POOLS_NOTE, any(scaling.baseline_pool for scaling in scaled)),
-        *([(relative, True)] if relative is not None else []),
+        (relative, bool(relative)),
         (BANDWIDTH_NOTE, any(point.bandwidth for point in points)),
         (BASIS_NOTE, any(point.basis not in SOURCES for point in points)),
         (IMPORTED_NOTE, any(point.basis is Basis.IMPORTED for point in points)),
         (UNSTABLE_NOTE, any(point.state is PointState.UNSTABLE for point in points)),
-        (
-            ADAPTIVE_NOTE,
-            any(point.stopping in (Stopping.PRECISION_REACHED, Stopping.MAXIMUM_REACHED) for point in points),
-        ),
+        (ADAPTIVE_NOTE, any(point.stopping in adaptive for point in points)),
     )
     return [note for note, applies in notes if applies]
 
@@ -378,17 +372,17 @@ def _lacks_repeats(point: PointResult) -> bool:
     return ended and bool(point.values) and point.throughput is not None and point.throughput.low is None
 
 
-def _relative_titles(points: Sequence[PointResult]) -> tuple[str, ...]:
+def _relative_titles(points: Sequence[PointResult]) -> list[str]:
     """The columns of relative figures: none without a baseline."""
     found = [point.relative for point in points if point.relative is not None]
-    costs = (_RELATIVE_COST,) if any(one.cost is not None for one in found) else ()
-    return (_RELATIVE_TIME, *costs) if found else ()
+    costs = [_RELATIVE_COST] if any(one.cost is not None for one in found) else []
+    return [_RELATIVE_TIME, *costs] if found else []
 
 
-def _relative_note(points: Sequence[PointResult]) -> str | None:
+def _relative_note(points: Sequence[PointResult]) -> str:
     titles = _relative_titles(points)
     if not titles:
-        return None
+        return ""
     bases = {
         (one.baseline_pool, one.baseline_workers)
         for point in points
@@ -422,7 +416,7 @@ def reasons(points: Sequence[PointResult]) -> list[str]:
 
 
 def warnings(points: Sequence[PointResult]) -> list[str]:
-    """Each warning once; how many points carry it, or which, is said beside it."""
+    """Each warning once, with its point or the number of its points."""
     carriers: dict[str, list[PointResult]] = {}
     for point in points:
         for message in dict.fromkeys(warning.message for warning in point.warnings):
@@ -433,7 +427,7 @@ def warnings(points: Sequence[PointResult]) -> list[str]:
     ]
 
 
-# --- bills, nodes' time and prices ------------------------------------------------------------------------------------
+# --- bills and nodes' time --------------------------------------------------------------------------------------------
 
 
 class Part(NamedTuple):
@@ -491,56 +485,54 @@ def bills(points: Sequence[PointResult]) -> Table | None:
     billed = [(point, point.bill) for point in points if point.bill is not None]
     if not billed:
         return None
-    parts = _known(BILL_PARTS, [bill.parts for _, bill in billed])
+    known = _known(BILL_PARTS, [bill.parts for _, bill in billed])
     incomplete = [_INCOMPLETE_BILL_NOTE] if any(bill.incomplete for _, bill in billed) else []
-    titles = ("BILLED", "PER RUN", "ATTEMPTS", *(f"{part.title} %" for part in parts.values()))
+
+    def cells(bill: PointBill) -> tuple[str, ...]:
+        return (
+            f"{'≥ ' if bill.incomplete else ''}{bill.currency} {text.amount(bill.total)}",
+            text.UNDEFINED if bill.per_run is None else f"{bill.currency} {text.amount(bill.per_run)}",
+            str(bill.attempts),
+            *(text.part(getattr(bill.parts, name), of=Decimal(bill.total)) for name in known),
+        )
+
+    titles = ("BILLED", "PER RUN", "ATTEMPTS", *(f"{part.title} %" for part in known.values()))
     return Table(
-        columns=columns("POINT", *titles, numeric=titles),
-        rows=tuple((text.describe(point), *_bill_cells(bill, parts)) for point, bill in billed),
-        notes=(_BILL_NOTE, *_meanings(parts), *incomplete),
-    )
-
-
-def _bill_cells(bill: PointBill, parts: Iterable[str]) -> tuple[str, ...]:
-    return (
-        f"{'≥ ' if bill.incomplete else ''}{bill.currency} {text.amount(bill.total)}",
-        text.UNDEFINED if bill.per_run is None else f"{bill.currency} {text.amount(bill.per_run)}",
-        str(bill.attempts),
-        *(text.part(getattr(bill.parts, name), of=Decimal(bill.total)) for name in parts),
+        columns=(*words("POINT"), *numbers(*titles)),
+        rows=tuple((text.describe(point), *cells(bill)) for point, bill in billed),
+        notes=(_BILL_NOTE, *_meanings(known), *incomplete),
     )
 
 
 def node_time(pools: Sequence[PoolGoodput]) -> Table:
     """Where the nodes' time went and how often they were taken away: one line for each pool."""
-    parts = _known(_NODE_TIME_PARTS, [pool.node_seconds for pool in pools])
+    known = _known(_NODE_TIME_PARTS, [pool.node_seconds for pool in pools])
     rates = [_RATE_NOTE] if any(pool.per_node_hour is not None for pool in pools) else []
     incomplete = [_INCOMPLETE_TIME_NOTE] if any(pool.incomplete for pool in pools) else []
-    numeric = (
-        "ATTEMPTS", "RECLAIMED", "EVICTED", "NODES LOST", "PER NODE-HOUR", "BACK AFTER", "NODE-HOURS",
-        *(f"{part.title} %" for part in parts.values()), "EFFECTIVE PRICE/H",
-    )  # fmt: skip
-    return Table(
-        columns=columns("POOL", "CAPACITY", *numeric, numeric=numeric),
-        rows=tuple(_node_time_cells(pool, parts) for pool in pools),
-        notes=(_NODE_TIME_NOTE, *_meanings(parts), *rates, *incomplete),
-    )
 
+    def share(name: str) -> Callable[[PoolGoodput], str]:
+        return lambda pool: text.part(getattr(pool.node_seconds, name), of=pool.node_hours * 3600)
 
-def _node_time_cells(pool: PoolGoodput, parts: Iterable[str]) -> tuple[str, ...]:
-    counts = pool.interruptions
-    return (
-        pool.pool,
-        pool.capacity_type.value,
-        str(pool.attempts),
-        str(counts.reclaimed),
-        str(counts.evicted),
-        str(counts.nodes_lost),
-        _rate(pool),
-        text.UNDEFINED if pool.recovery is None else duration_text(pool.recovery.median),
-        f"{pool.node_hours:.3g}",
-        *(text.part(getattr(pool.node_seconds, name), of=pool.node_hours * 3600) for name in parts),
-        text.UNDEFINED if pool.effective_price is None else f"{pool.currency} {float(pool.effective_price):.4g}",
+    def price(pool: PoolGoodput) -> str:
+        effective = pool.effective_price
+        return text.UNDEFINED if effective is None else f"{pool.currency} {float(effective):.4g}"
+
+    fields = (
+        Field[PoolGoodput]("POOL", lambda pool: pool.pool, numeric=False),
+        Field[PoolGoodput]("CAPACITY", lambda pool: pool.capacity_type.value, numeric=False),
+        Field[PoolGoodput]("ATTEMPTS", lambda pool: str(pool.attempts)),
+        Field[PoolGoodput]("RECLAIMED", lambda pool: str(pool.interruptions.reclaimed)),
+        Field[PoolGoodput]("EVICTED", lambda pool: str(pool.interruptions.evicted)),
+        Field[PoolGoodput]("NODES LOST", lambda pool: str(pool.interruptions.nodes_lost)),
+        Field("PER NODE-HOUR", _rate),
+        Field[PoolGoodput](
+            "BACK AFTER", lambda pool: duration_text(pool.recovery.median) if pool.recovery else text.UNDEFINED
+        ),
+        Field[PoolGoodput]("NODE-HOURS", lambda pool: f"{pool.node_hours:.3g}"),
+        *(Field(f"{part.title} %", share(name)) for name, part in known.items()),
+        Field("EFFECTIVE PRICE/H", price),
     )
+    return table(pools, fields, (_NODE_TIME_NOTE, *_meanings(known), *rates, *incomplete))
 
 
 def _rate(pool: PoolGoodput) -> str:
@@ -556,30 +548,31 @@ def _known(parts: Mapping[str, Part], amounts: Sequence[object]) -> dict[str, Pa
     return {name: part for name, part in parts.items() if any(getattr(one, name) is not None for one in amounts)}
 
 
-def _meanings(parts: Mapping[str, Part]) -> tuple[str, ...]:
-    return tuple(part.meaning for part in parts.values() if part.meaning is not None)
+def _meanings(parts: Mapping[str, Part]) -> list[str]:
+    return [part.meaning for part in parts.values() if part.meaning is not None]
+
+
+# --- prices -----------------------------------------------------------------------------------------------------------
 
 
 def prices(plan: Plan) -> Table:
     """What the pools of a plan cost: the hour, what it is made of, its day and source."""
-    titles = ("POOL", "CAPACITY", "ACCELERATOR", "NODE-HOUR", "MADE OF", "AS OF", "SOURCE")
-    return Table(
-        columns=columns(*titles, numeric=("NODE-HOUR",)), rows=tuple(_price_cells(plan, pool) for pool in plan.pools)
-    )
 
+    def cells(pool: GpuPool) -> tuple[str, ...]:
+        spec = pool.spec
+        dated = spec.price or spec.ownership
+        return (
+            pool.name,
+            CapacityType(spec.capacity_type).value,
+            spec.accelerator or text.UNDEFINED,
+            _hour(plan, pool),
+            _made_of(pool),
+            text.UNDEFINED if dated is None else dated.as_of,
+            (dated.source if dated is not None else "") or text.UNDEFINED,
+        )
 
-def _price_cells(plan: Plan, pool: GpuPool) -> tuple[str, ...]:
-    spec = pool.spec
-    dated = spec.price or spec.ownership
-    return (
-        pool.name,
-        CapacityType(spec.capacity_type).value,
-        spec.accelerator or text.UNDEFINED,
-        _hour(plan, pool),
-        _made_of(pool),
-        text.UNDEFINED if dated is None else dated.as_of,
-        (dated.source if dated is not None else "") or text.UNDEFINED,
-    )
+    pool, price = words("POOL", "CAPACITY", "ACCELERATOR"), words("MADE OF", "AS OF", "SOURCE")
+    return Table(columns=(*pool, *numbers("NODE-HOUR"), *price), rows=tuple(map(cells, plan.pools)))
 
 
 def _hour(plan: Plan, pool: GpuPool) -> str:
@@ -605,9 +598,8 @@ def _made_of(pool: GpuPool) -> str:
         return _rented(spec.price, slots=spec.slots_per_node)
     if spec.ownership is not None:
         return _owned(spec.ownership)
-    return "neither price nor ownership" + (
-        f"; figures of {spec.measured_by.pool}" if spec.measured_by is not None else ""
-    )
+    figures = "" if spec.measured_by is None else f"; figures of {spec.measured_by.pool}"
+    return f"neither price nor ownership{figures}"
 
 
 def _rented(rented: Price, *, slots: int) -> str:
@@ -642,36 +634,41 @@ def _owned(owner: Ownership) -> str:
 
 # --- for programs -----------------------------------------------------------------------------------------------------
 
-_ENDS = (("", "mean"), ("_low", "low"), ("_high", "high"))
+#: A value of a flat record: where in a point it is found, or how it is made.
+_Source = str | Callable[[PointResult], object]
 
 
 def _with_ends(name: str, path: str) -> dict[str, str]:
     """Three fields for an estimate or an amount: its mean and the ends of its interval."""
-    return {f"{name}{suffix}": f"{path}.{end}" for suffix, end in _ENDS}
+    return {f"{name}{suffix}": f"{path}.{end}" for suffix, end in (("", "mean"), ("_low", "low"), ("_high", "high"))}
 
 
-def _named_alike(*names: str) -> dict[str, str]:
-    return {name: name for name in names}
+def _of_scaling(kind: str) -> dict[str, _Source]:
+    def source(path: str) -> _Source:
+        return lambda point: next((_at(one, path) for one in point.scaling if one.kind == kind), None)
+
+    paths = {name: name for name in ("baseline_workers", "baseline_pool")} | _with_ends("efficiency", "efficiency")
+    return {f"{kind}_{name}": source(path) for name, path in paths.items()}
 
 
-#: Where in a point each field is found; fields without a path are in `_computed`.
-_PATHS = {
-    **_named_alike(
-        "workload", "pool", "accelerator", "workers", "workers_per_node", "batch_per_worker", "global_batch",
-        "precision", "data", "data_path", "data_samples", "variant", "basis", "state", "reason",
-    ),
-    "repeats": "",
+def _currency(point: PointResult) -> str | None:
+    priced = None if point.cost is None else point.cost.per_million_samples or point.cost.per_run
+    return None if priced is None else priced.currency
+
+
+_OF_POINT = (
+    "workload", "pool", "accelerator", "workers", "workers_per_node", "batch_per_worker", "global_batch", "precision",
+    "data", "data_path", "data_samples", "variant", "basis", "state", "reason",
+)  # fmt: skip
+_FLAT: dict[str, _Source] = {
+    **{name: name for name in _OF_POINT},
+    "repeats": lambda point: point.repeats or len(point.values),
     "stopping": "stopping",
-    "nodes": "",
+    "nodes": lambda point: point.nodes or None,
     **_with_ends("samples_per_second", "throughput"),
-    **dict.fromkeys(
-        (
-            "weak_baseline_workers", "weak_baseline_pool", "weak_efficiency", "weak_efficiency_low",
-            "weak_efficiency_high", "strong_baseline_workers", "strong_baseline_pool", "strong_efficiency",
-            "strong_efficiency_low", "strong_efficiency_high", "epochs",
-        ),
-        "",
-    ),
+    **_of_scaling("weak"),
+    **_of_scaling("strong"),
+    "epochs": text.epochs,
     "timed_evaluation": "training.timed_region.evaluation",
     "timed_first_epoch": "training.timed_region.first_epoch",
     **_with_ends("training_seconds", "training.seconds"),
@@ -686,9 +683,10 @@ _PATHS = {
     **_with_ends("bus_bytes_per_second", "bandwidth.bus"),
     **_with_ends("cost_per_million_samples", "cost.per_million_samples"),
     **_with_ends("cost_per_run", "cost.per_run"),
-    "currency": "",
-    "relative_baseline_pool": "",
-    "relative_baseline_workers": "",
+    "currency": _currency,
+    # The base itself has its own place.
+    "relative_baseline_pool": lambda point: point.relative and (point.relative.baseline_pool or point.pool),
+    "relative_baseline_workers": lambda point: point.relative and (point.relative.baseline_workers or point.workers),
     **_with_ends("relative_throughput", "relative.throughput"),
     **_with_ends("relative_time", "relative.time"),
     **_with_ends("relative_cost", "relative.cost"),
@@ -697,7 +695,7 @@ _PATHS = {
     "billed_lost": "bill.parts.lost",
     "billed_attempts": "bill.attempts",
     "billed_currency": "bill.currency",
-    "goals": "",
+    "goals": lambda point: json.dumps([goal.to_wire() for goal in point.goals]) if point.goals else None,
     "processors": "host.processors",
     "memory_peak_bytes": "host.memory_peak",
     "gpu_utilization": "gpu.utilization",
@@ -705,42 +703,21 @@ _PATHS = {
     "watts": "gpu.watts",
     "joules_per_million_samples": "gpu.joules_per_million_samples",
     "gpu_throttled": "gpu.throttled",
-    **_named_alike("comparison", "environment", "instance_type"),
-    **dict.fromkeys(("values", "warning_reasons", "warnings"), ""),
+    "comparison": "comparison",
+    "environment": "environment",
+    "instance_type": "instance_type",
+    "values": lambda point: " ".join(repr(value) for value in point.values),
+    "warning_reasons": lambda point: " ".join(warning.reason.value for warning in point.warnings),
+    "warnings": lambda point: " | ".join(warning.message for warning in point.warnings),
     "node": "node",
-}  # fmt: skip
-FLAT_FIELDS = tuple(_PATHS)
+}
+FLAT_FIELDS = tuple(_FLAT)
 
 
 def flat(point: PointResult) -> dict[str, str]:
     """One record with the fields of FLAT_FIELDS; what is not defined is empty, nothing is rounded."""
-    computed = _computed(point)
-    values = {name: _at(point, path) if path else computed.get(name) for name, path in _PATHS.items()}
+    values = {name: _at(point, found) if isinstance(found, str) else found(point) for name, found in _FLAT.items()}
     return {name: "" if value is None else str(value) for name, value in values.items()}
-
-
-def _computed(point: PointResult) -> dict[str, object]:
-    cost, relative = point.cost, point.relative
-    priced = (cost.per_million_samples or cost.per_run) if cost is not None else None
-    record: dict[str, object] = {
-        "repeats": point.repeats or len(point.values),
-        "nodes": point.nodes or None,
-        "epochs": text.epochs(point),
-        "currency": None if priced is None else priced.currency,
-        "goals": json.dumps([goal.to_wire() for goal in point.goals]) if point.goals else None,
-        "values": " ".join(repr(value) for value in point.values),
-        "warning_reasons": " ".join(warning.reason.value for warning in point.warnings),
-        "warnings": " | ".join(warning.message for warning in point.warnings),
-    }
-    if relative is not None:  # the base itself has its own place
-        record["relative_baseline_pool"] = relative.baseline_pool or point.pool
-        record["relative_baseline_workers"] = relative.baseline_workers or point.workers
-    for one in point.scaling:
-        record[f"{one.kind}_baseline_workers"] = one.baseline_workers
-        record[f"{one.kind}_baseline_pool"] = one.baseline_pool
-        for suffix, end in _ENDS:
-            record[f"{one.kind}_efficiency{suffix}"] = getattr(one.efficiency, end)
-    return record
 
 
 # --- pairs of points --------------------------------------------------------------------------------------------------
@@ -752,52 +729,33 @@ RATIO_NOTE = (
 SEVERAL_NOTE = (
     "Each interval holds for its own line with 95 %: of twenty lines without any difference, about one shows one."
 )
-_SHOWN_FIELDS = ("workload", "workers", "batch", "precision", "variant")
-_TITLES = {"workload": "WORKLOAD", "workers": "WORKERS", "batch": "BATCH", "precision": "PRECISION"}
+_PairField = Field[Compared]
+#: What both points of a pair share, unless the caller lets it differ.
+_SHARED_FIELDS: dict[str, _PairField] = {
+    "workload": _PairField("WORKLOAD", lambda one: one.a.workload, numeric=False),
+    "workers": _PairField("WORKERS", lambda one: str(one.a.workers)),
+    "batch": _PairField("BATCH", lambda one: str(one.a.batch_per_worker)),
+    "precision": _PairField("PRECISION", lambda one: one.a.precision, numeric=False),
+    "variant": _PairField(
+        "VARIANT", lambda one: one.a.variant or text.UNDEFINED, numeric=False, default=text.UNDEFINED
+    ),
+}
 
 
 def compared(found: Sequence[Compared], *, by: Collection[str], notes: Sequence[str] = ()) -> Table:
     """One line for each pair."""
-    shared = [field for field in _SHOWN_FIELDS if field not in by and _tells(found, field)]
     own = [field for field in pairs.FIELDS if field in by or field == "pool"]
-    titles = (
-        *(Column(title=_TITLES.get(field, field.upper()), numeric=field in ("workers", "batch")) for field in shared),
-        Column(title="A"),
-        Column(title="B"),
-        Column(title="FIGURE OF A", numeric=True),
-        Column(title="FIGURE OF B", numeric=True),
-        Column(title="SPEED B/A", numeric=True),
-        Column(title="VERDICT"),
-    )
-    rows = tuple(
-        (
-            *(_cell(one.a, field) for field in shared),
-            pairs.text_of(one.a, own),
-            pairs.text_of(one.b, own),
-            _figure(one.a, one.quantity),
-            _figure(one.b, one.quantity),
-            text.bounded(one.difference.ratio),
-            one.difference.sentence,
-        )
-        for one in found
-    )
+    fields: list[_PairField] = [
+        *(field for name, field in _SHARED_FIELDS.items() if name not in by),
+        _PairField("A", lambda one: pairs.text_of(one.a, own), numeric=False),
+        _PairField("B", lambda one: pairs.text_of(one.b, own), numeric=False),
+        _PairField("FIGURE OF A", lambda one: _figure(one.a, one.quantity)),
+        _PairField("FIGURE OF B", lambda one: _figure(one.b, one.quantity)),
+        _PairField("SPEED B/A", lambda one: text.bounded(one.difference.ratio)),
+        _PairField("VERDICT", lambda one: one.difference.sentence, numeric=False),
+    ]
     several = [SEVERAL_NOTE] if len(found) > 1 else []
-    return Table(columns=titles, rows=rows, notes=(RATIO_NOTE, *several, *notes))
-
-
-def _tells(found: Sequence[Compared], field: str) -> bool:
-    return field != "variant" or any(one.a.variant for one in found)
-
-
-def _cell(point: PointResult, field: str) -> str:
-    cells = {
-        "workload": point.workload,
-        "workers": str(point.workers),
-        "batch": str(point.batch_per_worker),
-        "precision": point.precision,
-        "variant": point.variant or text.UNDEFINED,
-    }
-    return cells[field]
+    return table(found, fields, (RATIO_NOTE, *several, *notes))
 
 
 def _figure(point: PointResult, quantity: Quantity) -> str:

@@ -1,18 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cron expressions as CronJob reads them, the moments that they name in a time zone, and which run is due.
+"""Cron expressions as CronJob (github.com/robfig/cron/v3) reads them, the moments they name, and which run is due.
 
-The library is cronsim: typed, without dependencies, kept up by the author of Healthchecks and used by Home Assistant.
-croniter was declared abandoned in 2025, knows far more than cron (hashes, seconds, years), all of which would have to
-be refused, and has its own idea of changes of the clock. Neither does what CronJob does, which is what
-github.com/robfig/cron/v3 does. So the library reads the fields and walks the calendar without a time zone, and here it
-is decided which of the moments with that time on the clock are meant:
-
-* a time that the clock leaps over does not run;
-* a time that the clock shows twice runs twice.
-
-`tests/core/robfig_cron.csv` has what robfig/cron says itself. An expression is written anew for the library where the
-two read it differently (`_item`). Must not happen: an expression that is accepted here and means something else to
-CronJob. Refused here and accepted there is `@every`, which CronJob does not document, and commas that divide nothing.
+cronsim reads the fields and walks the calendar without a time zone; an expression is written anew for it where the two
+differ (`_item`). A time that the clock leaps over does not run, one that it shows twice runs twice. Refused here and
+accepted by CronJob are `@every`, which it does not document, and commas that divide nothing.
 """
 
 import functools
@@ -23,6 +14,7 @@ from fractions import Fraction
 from typing import NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+# Typed and kept up; croniter was declared abandoned in 2025, and accepts far more than cron.
 import cronsim
 
 from gpubench.values import FrozenModel

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is kept of the runs of a schedule, one entry each; what became slower in them, and which nodes are slow.
+"""What is kept of the runs of a schedule; what became slower in them, which nodes are slow, what a month costs.
 
 An entry outlives its benchmark; the oldest go. Entries have the form of the attempt ledger: text under a key of its own
 (the name of the run), so that writing one twice changes nothing. Where they are stored is not known here.
@@ -8,23 +8,30 @@ An entry outlives its benchmark; the oldest go. Entries have the form of the att
 import itertools
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 from typing import Literal, NamedTuple
 
 from pydantic import ValidationError
 
 from gpubench import checksum, records, units
-from gpubench.analysis import health, pairs, text
+from gpubench.analysis import forecast, health, pairs, text
 from gpubench.analysis.pairs import Side
 from gpubench.analysis.text import bounded
 from gpubench.api import schedule as api
 from gpubench.api.benchmark_status import EnvironmentFacts
 from gpubench.api.point_result import Basis, PointState
+from gpubench.api.pool import GpuPool
+from gpubench.cost import billing, price
+from gpubench.cost.price import Amount, CostError
+from gpubench.plan import pool_prices
+from gpubench.plan.expand import freeze
 from gpubench.plan.plan import Plan
+from gpubench.schedule import cron
 from gpubench.scheduler import conditions, node_tests
 from gpubench.scheduler.ledger import AttemptRecord, Segment
 from gpubench.stats import changepoint, compare, intervals, steady_state
 from gpubench.stats.compare import Quantity
-from gpubench.units import rfc3339
+from gpubench.units import counted, duration_seconds, duration_text, rfc3339
 from gpubench.values import FrozenModel, Interval, content_id
 
 #: Of a schedule's history: entries, ConfigMaps, and bytes of one of these (etcd refuses objects over 1.5 MiB).
@@ -328,7 +335,6 @@ def _regression(measured: Sequence[Measured], *, tolerance: float, alpha: float)
 
 
 def _where(nodes: tuple[str, ...], before: Sequence[Measured]) -> str:
-    """The nodes of the slow runs, and whether any of them has been fast."""
     if not nodes:
         return ""
     others = " and others" if len(nodes) > api.NODES_NAMED_MAX else ""
@@ -398,3 +404,158 @@ def _slow(group: Sequence[Figure]) -> list[api.SlowNode]:
             )
         )
     return found
+
+
+# --- what a schedule costs a month ------------------------------------------------------------------------------------
+#
+# Source of the model: Max Woolf, November 2018, a cheap cron on preemptible machines. Of a pool that scales to zero a
+# node is billed from its boot until the autoscaler takes it away, and once for all trials of a run. So a run is one
+# life of each node that it needs, with `costs.coldStart` added to what its pods held. The hours of the month are the
+# user's, and are shown beside the amount. Failures and preemptions count as far as they were in the runs.
+
+_Basis = Literal["Measured", "Given", "Estimated"]
+RUNS_AVERAGED = 10  # the newest, for the length of a run
+_MESSAGE_MAX = 480
+_PLACES = 6  # of an amount in a status
+_AMOUNT_END = 10**12  # of a DecimalText
+
+
+class _Life(NamedTuple):
+    """How long a run holds its nodes of a pool, from boot to removal."""
+
+    pool: str
+    nodes: int
+    seconds: Decimal
+
+
+def projected(
+    spec: api.GpuBenchmarkScheduleSpec, pools: Sequence[GpuPool], entries: Sequence[Entry], *, planned_at: str
+) -> api.Monthly | None:
+    """The monthly cost; without amounts where they are not known. None where the schedule cannot be read."""
+    try:
+        hourly = cron.runs_per_hour(cron.timetable(spec.schedule, time_zone=spec.time_zone))
+    except cron.InvalidSchedule:
+        return None
+    hours = spec.costs.hours_per_month
+    runs = Decimal(hourly.numerator * hours) / hourly.denominator
+    known = api.Monthly(hours=hours, runs=_text(runs), sentence="")
+    try:
+        if absent := pools_not_there(spec, pools):
+            named = ", ".join(absent)
+            raise CostError(f"GpuPool {named} is not there: apply it, or correct benchmarkTemplate.spec.sweep")
+        plan = freeze(spec.benchmark_template.spec, pools, planned_at, nodes_assumed(pools))
+        return _priced(known, spec, plan, entries, runs=runs)
+    except CostError as error:
+        return known.model_copy(update={"sentence": f"no cost: {error}"[:_MESSAGE_MAX]})
+
+
+def nodes_assumed(pools: Sequence[GpuPool]) -> dict[str, tuple[str, ...]]:
+    """For placement EachNode, where no nodes are known: all that each pool can have are taken to be there."""
+    return {pool.name: tuple(f"{pool.name}-{number}" for number in range(pool.spec.max_nodes)) for pool in pools}
+
+
+def pools_not_there(spec: api.GpuBenchmarkScheduleSpec, pools: Sequence[GpuPool]) -> tuple[str, ...]:
+    """Those that the template names and nobody has made: runs wait for them."""
+    there = {pool.name for pool in pools}
+    named = (pool for block in spec.benchmark_template.spec.sweep for pool in block.pools)
+    return tuple(dict.fromkeys(name for name in named if name not in there))
+
+
+def _priced(
+    known: api.Monthly, spec: api.GpuBenchmarkScheduleSpec, plan: Plan, entries: Sequence[Entry], *, runs: Decimal
+) -> api.Monthly:
+    basis, lives = _lives(spec, plan, entries)
+    nodes, always_on = list[tuple[str, Amount]](), Decimal(0)
+    for pool, count, seconds in lives:
+        terms = pool_prices.planned_terms(plan, pool)
+        if terms is None:
+            raise CostError(f"GpuPool {pool} is not there, or has neither price nor ownership")
+        # The part of its nodes that is paid for, of the point that pays for the most.
+        points = (point for point in plan.points if point.runs and point.key.pool == pool)
+        share = max(pool_prices.paid_share(plan, point) for point in points)
+        bill = billing.attempt_bill(terms, node_seconds=[seconds] * count, share=share)
+        nodes += [(f"{pool}: {line.name}", line.amount.times(runs)) for line in bill.lines]
+        always_on += billing.cost_of_hours(terms.rate, nodes=1, hours=Decimal(known.hours)).times(count).value
+    currency = spec.costs.currency or next((paid.currency for _, paid in nodes), None)
+    if currency is None:
+        raise CostError("the benchmark runs on no pool, give its GpuPools a price")
+    fees = [(fee, Amount(value=Decimal(fee.amount) * Decimal(fee.count), currency=currency)) for fee in spec.costs.fees]
+    of_runs = [(fee.name, paid.times(runs)) for fee, paid in fees if fee.per is api.FeePer.RUN]
+    fixed = [(fee.name, paid) for fee, paid in fees if fee.per is api.FeePer.MONTH]
+    lines = [*nodes, *of_runs, *fixed]
+    total = price.total([paid for _, paid in lines])
+    compute, by_run, by_month = (sum((paid.value for _, paid in of), Decimal(0)) for of in (nodes, of_runs, fixed))
+    one_run = (compute + by_run) / runs if runs else None
+    if max(total.value, one_run or Decimal(0), always_on) >= _AMOUNT_END:
+        raise CostError(f"it would be {_AMOUNT_END:,} {total.currency} or more, check prices and rates")
+    return known.model_copy(
+        update={
+            "basis": basis,
+            "currency": total.currency,
+            "compute": _text(compute),
+            "per_run": None if one_run is None else _text(one_run),
+            "fixed": _text(by_month),
+            "total": _text(total.value),
+            "always_on": _text(always_on),
+            "lines": tuple(api.MonthlyLine(name=name, amount=_text(paid.value)) for name, paid in lines),
+            "shown": f"{total.currency} {price.rounded(total.value, digits=2)}",
+            "sentence": _message(known, lives, basis=basis),
+        }
+    )
+
+
+def _lives(spec: api.GpuBenchmarkScheduleSpec, plan: Plan, entries: Sequence[Entry]) -> tuple[_Basis, Sequence[_Life]]:
+    """From the newest runs that succeeded on the pools of today, else as the user says, else as the plan is estimated.
+
+    CostError where nothing says it.
+    """
+    single: dict[str, set[str]] = {}  # nodes that are measured one by one: a run needs all of them
+    for point in plan.points:
+        if point.runs and point.key.node:
+            single.setdefault(point.key.pool, set()).add(point.key.node)
+    needed = {pool: max(most, len(single.get(pool, ()))) for pool, most in forecast.nodes_needed(plan).items()}
+    cold = Decimal(duration_seconds(spec.costs.cold_start))
+    succeeded = [one for one in entries if one.succeeded and one.held and {on.pool for on in one.held} == {*needed}]
+    measured: dict[str, list[Held]] = {}
+    for entry in succeeded[-RUNS_AVERAGED:]:
+        for held in entry.held:
+            measured.setdefault(held.pool, []).append(held)
+    if measured:
+        return "Measured", [_average(pool, held, cold=cold) for pool, held in sorted(measured.items())]
+    if spec.costs.expected_run is not None:
+        given = Decimal(duration_seconds(spec.costs.expected_run))
+        return "Given", [_Life(pool, nodes, given) for pool, nodes in sorted(needed.items())]
+    # All gangs are taken to be on the same nodes, but for those that measure one node by itself.
+    outlook = forecast.forecast(plan, parallel_trials=spec.benchmark_template.spec.limits.parallel_trials).points
+    seconds = dict.fromkeys(needed, 0.0)
+    for trial in plan.trials:
+        expected, key = outlook[trial.point], plan.points[trial.point].key
+        if expected is None:
+            raise CostError("how long a run takes is not known, set costs.expectedRun, such as 2m")
+        seconds[key.pool] += expected.seconds.mean / (1 if key.node is None else needed[key.pool])
+    return "Estimated", [
+        _Life(pool, nodes, Decimal(f"{seconds[pool]:.0f}") + cold) for pool, nodes in sorted(needed.items())
+    ]
+
+
+def _average(pool: str, held: Sequence[Held], *, cold: Decimal) -> _Life:
+    """Nodes as of the run in the middle, with all the time of an average one: another node follows a reclaimed one."""
+    nodes = statistics.median_high(one.nodes for one in held)
+    of_all = sum(one.nodes * one.seconds for one in held)
+    return _Life(pool, nodes, Decimal(f"{of_all / len(held) / nodes:.0f}") + cold)
+
+
+def _message(known: api.Monthly, lives: Sequence[_Life], *, basis: _Basis) -> str:
+    where = " and ".join(
+        f"{counted(life.nodes, 'node')} of {life.pool} for {duration_text(float(life.seconds))}" for life in lives
+    )
+    how = {
+        "Measured": "as the newest runs held them",
+        "Given": "as costs.expectedRun says",
+        "Estimated": "as is assumed of its trials",
+    }[basis]
+    return f"{known.runs} runs in {known.hours} hours, each holding {where}, {how}"[:_MESSAGE_MAX]
+
+
+def _text(value: Decimal) -> str:
+    return f"{price.rounded(value, digits=_PLACES).normalize():f}"

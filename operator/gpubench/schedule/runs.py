@@ -2,10 +2,8 @@
 """What is to be done about a schedule now: which run starts, which ends, which is kept, which goes; and its status.
 
 The rules are those of CronJob's controller (pkg/controller/cronjob/cronjob_controllerv2.go of Kubernetes 1.36,
-`syncCronJob`), applied to the benchmarks that are there: what runs is never remembered, so that a restarted, or a
-second, operator decides the same. Each part can be carried out twice without harm: a run's name follows from its
-scheduled time, and a creation that finds it there has succeeded. The same runs give the same status whenever it is
-made, but for times of transitions.
+`syncCronJob`), applied to the benchmarks that are there: a restarted, or a second, operator decides the same. Each part
+can be carried out twice without harm: a run's name follows from its scheduled time.
 """
 
 from collections.abc import Sequence
@@ -101,9 +99,9 @@ def decide(schedule: Schedule, runs: tuple[Run, ...], now: float) -> Decision:
         active=tuple(run for run in runs if run.finished_at is None),
         last_scheduled_at=max(scheduled, default=None),
         events=tuple(
-            _normal(COMPLETED, f"{run.name} has finished and succeeded")
+            Event.normal(COMPLETED, f"{run.name} has finished and succeeded")
             if run.succeeded
-            else _warning(COMPLETED, f"{run.name} has finished and did not succeed")
+            else Event.warning(COMPLETED, f"{run.name} has finished and did not succeed")
             for run in archive
         ),
     )
@@ -111,7 +109,7 @@ def decide(schedule: Schedule, runs: tuple[Run, ...], now: float) -> Decision:
         table = cron.timetable(spec.schedule, time_zone=spec.time_zone)
     except cron.InvalidSchedule as error:
         reason = UNKNOWN_TIME_ZONE if str(error).startswith("spec.timeZone") else UNPARSEABLE
-        return made.model_copy(update={"problem": _warning(reason, str(error))})
+        return made.model_copy(update={"problem": Event.warning(reason, str(error))})
     if spec.suspend:
         return made
     due = cron.due(
@@ -126,26 +124,25 @@ def decide(schedule: Schedule, runs: tuple[Run, ...], now: float) -> Decision:
 
 
 def _started(spec: api.GpuBenchmarkScheduleSpec, made: Decision, due: cron.Due) -> dict[str, object]:
-    """What the run that is due changes of a decision, or why it does not start."""
     events = list(made.events)
     if due.run is None:
         if due.too_late is not None:
             moment = rfc3339(due.too_late)
             message = f"the run of {moment} is later than startingDeadlineSeconds and does not start any more"
-            events.append(_warning(MISSED, message))
+            events.append(Event.warning(MISSED, message))
         return {"events": tuple(events)}
     if due.missed > cron.MISSED_MAX:
         message = (
             f"more than {cron.MISSED_MAX} runs were missed: the newest one starts; set or decrease "
             "startingDeadlineSeconds, or check the clocks"
         )
-        events.append(_warning(TOO_MANY_MISSED, message))
+        events.append(Event.warning(TOO_MANY_MISSED, message))
     if spec.concurrency_policy is api.ConcurrencyPolicy.FORBID and made.active:
         message = (
             f"the run of {rfc3339(due.run)} does not start while {made.active[0].name} is under way: "
             "concurrencyPolicy Forbid"
         )
-        return {"events": (*events, _normal(STILL_ACTIVE, message))}
+        return {"events": (*events, Event.normal(STILL_ACTIVE, message))}
     replaced = made.active if spec.concurrency_policy is api.ConcurrencyPolicy.REPLACE else ()
     return {
         "replace": tuple(run for run in replaced if not run.deleting),
@@ -165,14 +162,6 @@ def _beyond_limits(spec: api.GpuBenchmarkScheduleSpec, runs: tuple[Run, ...]) ->
         )
         found += ended[: max(0, len(ended) - limit)]
     return tuple(run for run in found if run.archived and not run.deleting)
-
-
-def _normal(reason: str, message: str) -> Event:
-    return Event(type="Normal", reason=reason, message=message)
-
-
-def _warning(reason: str, message: str) -> Event:
-    return Event(type="Warning", reason=reason, message=message)
 
 
 # --- status -----------------------------------------------------------------------------------------------------------
@@ -234,17 +223,17 @@ def status_events(
     """What is new in a status: a changed environment, a slow node, a regression, its end."""
     known, slow = {change.run for change in old_changes}, {one.node for one in slow_before}
     events = [
-        _normal(KEY_CHANGED, f"{change.sentence} since {change.since} ({change.run})")
+        Event.normal(KEY_CHANGED, f"{change.sentence} since {change.since} ({change.run})")
         for change in reversed(new.key_changes)
         if change.run not in known
     ]
-    events += [_warning(SLOW_NODE, one.sentence) for one in new.slow_nodes if one.node not in slow]
+    events += [Event.warning(SLOW_NODE, one.sentence) for one in new.slow_nodes if one.node not in slow]
     was = next((one.status for one in before if one.type == REGRESSED), None)
     now = next(one for one in new.conditions if one.type == REGRESSED)
     if now.status == "True" and was != "True":
-        events.append(_warning(REGRESSED, now.message))
+        events.append(Event.warning(REGRESSED, now.message))
     if now.status == "False" and was == "True":
-        events.append(_normal(RECOVERED, now.message))
+        events.append(Event.normal(RECOVERED, now.message))
     return tuple(events)
 
 

@@ -65,6 +65,16 @@ class Event(FrozenModel):
     reason: str
     message: str
 
+    @classmethod
+    def normal(cls, reason: str, message: str) -> "Event":
+        """Nothing is wrong."""
+        return cls(type="Normal", reason=reason, message=message)
+
+    @classmethod
+    def warning(cls, reason: str, message: str) -> "Event":
+        """Somebody should look."""
+        return cls(type="Warning", reason=reason, message=message)
+
 
 class Actions(FrozenModel):
     """Records first (nothing may be lost), then Jobs, then the status, then what people are told."""

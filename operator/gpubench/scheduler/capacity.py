@@ -1,25 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which trials start now: in the plan's order, within the limits and the slots of pools that are free.
+"""Which trials start now, in the plan's order, within the limits and the slots of pools that are free; and why not.
 
-The ledger of slots keeps two benchmarks from each placing half of a gang and waiting for ever for the other half. It
-counts against the pool's own bound (`maxNodes`), not against the nodes of this minute: a pool may scale from zero.
+The count of slots keeps two benchmarks from each placing half of a gang and waiting for ever for the other half. It
+goes by the pool's own bound (`maxNodes`), not by the nodes of this minute: a pool may scale from zero.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
+from gpubench import names
 from gpubench.api.measuring import Mode
 from gpubench.api.pool import GpuPoolSpec
 from gpubench.plan.assignment import Assignment
 from gpubench.plan.plan import Plan, Point, Trial
-from gpubench.scheduler import stopping, trials
+from gpubench.scheduler import conditions, manifests, outcome, stopping, trials
 from gpubench.scheduler.actions import Gang
-from gpubench.scheduler.budget import BudgetState
-from gpubench.scheduler.observed import FreeSlots, Observed
+from gpubench.scheduler.budget import Budget
+from gpubench.scheduler.ledger import AttemptRecord
+from gpubench.scheduler.observed import FreeSlots, Observed, ObservedJob, Study
 from gpubench.scheduler.trials import TrialStatus
 from gpubench.stats import stopping_rule
-from gpubench.units import processors
+from gpubench.units import counted, processors
 
 STALL_TIMEOUT_SECONDS = 300.0  # at least; a step of a large model on a slow CPU takes about one minute
+NEWS_AFTER_SECONDS = 10.0  # a gang that is placed within this long was not waiting
+#: Beyond the grace period: a kubelet under load may need half a minute to say that a pod ended.
+_STUCK_AFTER_SECONDS = 60.0
 
 
 def slots_of(point: Point, pool: GpuPoolSpec) -> int:
@@ -44,7 +50,7 @@ def starts(
     trials_now: Mapping[str, TrialStatus],
     *,
     running: int,
-    budget: BudgetState | None,
+    budget: Budget | None,
     now: float,
 ) -> tuple[tuple[Gang, ...], tuple[str, ...]]:
     """Gangs to start, in the plan's order, and pools that were too full for one.
@@ -82,47 +88,132 @@ def starts(
 
 def gang_of(plan: Plan, trial: Trial, *, attempt: int) -> Gang:
     """The gang of an attempt at a trial: what it is told, and what it holds."""
-    point = plan.points[trial.point]
-    pool = plan.pool(point.key.pool).spec
-    assert point.key.batch_per_worker is not None  # a point without it is skipped and has no trial
+    point, timing = plan.points[trial.point], plan.timing
+    key, pool = point.key, plan.pool(point.key.pool).spec
+    assert key.batch_per_worker is not None  # a point without it is skipped and has no trial
+    rule = stopping.of_plan(plan)
+    ends_early = plan.mode is Mode.THROUGHPUT and not key.is_own_program
     return Gang(
         assignment=Assignment(
             trial=trial.id,
             attempt=attempt,
-            workload=point.key.workload,
-            custom_file=point.key.custom.file if point.key.custom is not None else None,
+            workload=key.workload,
+            custom_file=key.custom.file if key.custom is not None else None,
             mode=plan.mode,
-            epochs=point.key.epochs,
-            data=point.key.data,
-            variant=point.key.variant,
-            precision=point.key.precision,
-            workers=point.key.workers,
-            workers_per_node=point.key.workers_per_node,
-            batch_per_worker=point.key.batch_per_worker,
+            epochs=key.epochs,
+            data=key.data,
+            variant=key.variant,
+            precision=key.precision,
+            workers=key.workers,
+            workers_per_node=key.workers_per_node,
+            batch_per_worker=key.batch_per_worker,
             seed=plan.seed + trial.repeat,
             slot_processors=float(processors(pool.slot.cpu)),
             gpu=pool.slot.gpu_resource is not None,
             pin=pool.exclusive_nodes,
-            warm_up_seconds=plan.timing.warm_up,
-            measure_seconds=plan.timing.duration,
-            window_seconds=plan.timing.window,
-            standard_error_wanted=_standard_error_wanted(plan, point),
+            warm_up_seconds=timing.warm_up,
+            measure_seconds=timing.duration,
+            window_seconds=timing.window,
+            # How well a single run is to be known; None where it measures for its whole time.
+            standard_error_wanted=stopping_rule.run_error(rule) if rule is not None and ends_early else None,
             # A program of the user's own does neither, and may refuse an assignment with words that are new to it.
-            health_check=plan.health_check and not point.key.is_own_program,
+            health_check=plan.health_check and not key.is_own_program,
             checkpoint=plan.checkpoint,
-            join_timeout_seconds=plan.timing.scheduling_timeout,
+            join_timeout_seconds=timing.scheduling_timeout,
             # Progress is reported once a window: one that is long, or slower than it was calibrated, is no stall.
-            stall_timeout_seconds=max(STALL_TIMEOUT_SECONDS, 3.0 * plan.timing.window),
+            stall_timeout_seconds=max(STALL_TIMEOUT_SECONDS, 3.0 * timing.window),
         ),
-        pool=point.key.pool,
+        pool=key.pool,
         nodes=point.nodes,
         slots=slots_of(point, pool),
     )
 
 
-def _standard_error_wanted(plan: Plan, point: Point) -> float | None:
-    """How well a single run is to be known; None where it measures for its whole time."""
-    asked = stopping.of_plan(plan)
-    if asked is None or plan.mode is not Mode.THROUGHPUT or point.key.is_own_program:
+# --- why a gang waits -------------------------------------------------------------------------------------------------
+
+
+class Waits(NamedTuple):
+    """Why a gang waits."""
+
+    reason: str
+    message: str
+
+
+class Admission(NamedTuple):
+    """Whether Kueue has admitted all Jobs under way."""
+
+    holds: bool
+    reason: str
+    message: str
+
+
+def gang_waits(
+    plan: Plan,
+    observed: Observed,
+    trials_now: Mapping[str, TrialStatus],
+    *,
+    live: Sequence[ObservedJob],
+    create: Sequence[Gang],
+    now: float,
+) -> Waits | None:
+    """The first reason that there is, the API server's refusal before all; None while nothing waits."""
+    if observed.refused is not None:
+        return Waits(conditions.CREATION_REFUSED, observed.refused)
+    for job in live:
+        said = outcome.pending_message(job, nodes=plan.point_of(job.trial).nodes)
+        if said is not None and now >= job.begun_at + NEWS_AFTER_SECONDS:
+            return Waits(*said)
+    if live or create or observed.study.spec.suspend:
         return None
-    return stopping_rule.run_error(asked)
+    waiting = [trial for trial in trials.startable(plan, trials_now) if trials_now[trial.id].not_before <= now]
+    return _no_room(gang_of(plan, waiting[0], attempt=1), observed, now=now) if waiting else None
+
+
+def stuck_at(job: ObservedJob) -> float | None:
+    """From when on an attempt that was told to end is said not to let go of its nodes."""
+    since = job.deleting_since or job.failing_since
+    return since + manifests.GRACE_SECONDS + _STUCK_AFTER_SECONDS if since is not None and job.holds_slots else None
+
+
+def _no_room(gang: Gang, observed: Observed, *, now: float) -> Waits | None:
+    own = [job for job in observed.jobs if job.holds_slots and job.pool == gang.pool]
+    for job in own:
+        if (moment := stuck_at(job)) is not None and now >= moment:
+            pod = next((pod for pod in job.pods if pod.end is None and pod.node), None)
+            where = f"pod {pod.name} on node {pod.node}" if pod else f"Job {job.name}"
+            message = f"{where} was told to end and does not: if the node is dead, delete its Node object"
+            return Waits(conditions.NODE_NOT_ANSWERING, message)
+    if own:
+        return None  # the benchmark's own last attempt is about to give them back: nobody else is in the way
+    free = next((entry.slots for entry in observed.free if entry.pool == gang.pool), 0)
+    return Waits(
+        conditions.WAITING_FOR_SLOTS,
+        f"an attempt needs {gang.slots} slots of pool {gang.pool} and {free} are free for this benchmark: "
+        "other benchmarks hold the rest, or were there first",
+    )
+
+
+def admission(
+    study: Study, live: Sequence[ObservedJob], entries: Mapping[str, AttemptRecord], *, is_served: bool
+) -> Admission | None:
+    """Of the first Job that waits, else of all; None without a queue, and while no Job is under way."""
+    queue = study.spec.queue_name
+    if queue is None or not live:
+        return None
+    waiting = next((job for job in live if job.suspended), None)
+    if waiting is None:
+        many = counted(len(live), "Job was", "Jobs were")
+        return Admission(holds=True, reason=conditions.ADMITTED, message=f"{many} admitted by queue {queue}")
+    said = f": {' '.join(waiting.queue_message.split())}" if waiting.queue_message else ""
+    reason, message = conditions.WAITING_FOR_QUEUE, f"Job {waiting.name} waits in queue {queue}{said}"
+    if not is_served:
+        reason = conditions.KUEUE_ABSENT
+        message = (
+            f"Job {waiting.name} waits for queue {queue}, and the cluster has no Kueue (no API group "
+            f"{names.KUEUE_GROUP}): install it, or apply the benchmark without spec.queueName"
+        )
+    elif times := len(entries[waiting.key].segments):
+        often = "once" if times == 1 else f"{times} times"
+        reason = conditions.QUEUE_EVICTED
+        message = f"Job {waiting.name} was evicted from queue {queue} {often}, and waits to be admitted again{said}"
+    return Admission(holds=False, reason=reason, message=message)

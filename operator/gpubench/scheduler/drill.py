@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Interruptions on purpose, as `spec.drill` asks for them: which pod is evicted, and when.
 
-An attempt loses one pod when all of its pods have run together for long enough, once at most, and the benchmark no more
-than `drill.times`. Which pod that is follows from the plan's seed, the trial and the attempt, so that an operator that
-was started anew chooses the same one. Before it is evicted its name is written on the attempt's Job, from where it
-comes into the ledger: an interruption that somebody wanted must never be counted as one of the pool's.
-
-Must not happen: a pod is evicted that belongs to no attempt of the benchmark; an attempt is struck twice.
+Which pod follows from the plan's seed, the trial and the attempt, so that an operator that was started anew chooses
+the same one. Its name is written on the attempt's Job before, and from there into the ledger: an interruption that
+somebody wanted must never be counted as one of the pool's.
 """
 
 import hashlib
@@ -84,7 +81,6 @@ def count(records: Sequence[AttemptRecord]) -> int:
 
 
 def _left(drill: Drill, ledger: Ledger, live: Sequence[ObservedJob]) -> int:
-    """How many more attempts may be chosen: one that was, and has not ended yet, counts as well."""
     return max(0, drill.times - count(ledger.records) - sum(job.drilled is not None for job in live))
 
 
@@ -98,9 +94,10 @@ def _strikes_at(drill: Drill, job: ObservedJob, points: Mapping[str, Point]) -> 
 
 
 def _victim(job: ObservedJob, *, nodes: int, seed: int) -> ObservedPod | None:
-    """The pod to evict; None where it is going already."""
     if job.drilled is None:
-        index = _draw(f"{seed} {job.key}", below=nodes)
+        # It follows from a text alone, on every machine and in every version of Python.
+        digest = hashlib.sha256(f"{seed} {job.key}".encode()).digest()
+        index = int.from_bytes(digest[:8], "big") % nodes
         chosen = next((pod for pod in job.pods if pod.index == index), None)
     else:
         chosen = next((pod for pod in job.pods if pod.name == job.drilled), None)
@@ -116,8 +113,3 @@ def _cordon(drill: Drill, pod: ObservedPod, *, now: float) -> Cordon | None:
 
 def _stays(pod: ObservedPod) -> bool:
     return pod.end is None and pod.disruption is None and not pod.deleting
-
-
-def _draw(text: str, *, below: int) -> int:
-    """A number that follows from a text alone, on every machine and in every version of Python."""
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") % below

@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The attempt ledger: one entry for each attempt, written when its Job exists, completed when it has ended.
 
-The ledger outlives Jobs and pods; status is derived from it. Each entry has its own key (`<trial>.<attempt>`), so that
-writing it twice changes nothing and no attempt can be counted twice. Entries live in ConfigMaps in the cluster and in
-one file of a results folder locally; this module knows the text, not the place.
-
-Beside the attempts lies the full environment that a figure stands on, once for each comparability key, under
-`environment.<key>`: a termination message holds the key only, and logs go with their pods.
+Each entry has its own key (`<trial>.<attempt>`), so that writing it twice changes nothing. Beside the attempts lies the
+full environment that a figure stands on, under `environment.<key>`: a termination message has the key only, and logs go
+with their pods. Entries live in ConfigMaps or a results folder; this module knows the text, not the place.
 """
 
 from collections.abc import Iterable, Mapping

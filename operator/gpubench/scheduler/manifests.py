@@ -8,12 +8,10 @@ hanging, so the Job never retries (`backoffLimit: 0`) and the next attempt is a 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpubench import exitcodes, names
 from gpubench.api.pod_template import ClaimVolume, Template, Volume
-from gpubench.api.pool import GpuPoolSpec
 from gpubench.plan.plan import Plan, Timing
 from gpubench.scheduler.actions import Gang
 from gpubench.scheduler.observed import Study
@@ -43,13 +41,8 @@ _RESULTS_GROUP = 65532
 
 def plan_config_map(study: Study, plan: Plan) -> Manifest:
     """The frozen plan; immutable, so that nothing can change a benchmark that is under way."""
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": _metadata(study, names.plan_name(study.name, study.uid), names.COMPONENT_PLAN),
-        "immutable": True,
-        "data": {_PLAN_KEY: plan.to_text()},
-    }
+    name, data = names.plan_name(study.name, study.uid), {_PLAN_KEY: plan.to_text()}
+    return _object(study, "ConfigMap", name, names.COMPONENT_PLAN, immutable=True, data=data)
 
 
 def read_plan(config_map: Mapping[str, Any]) -> Plan:
@@ -60,19 +53,13 @@ def read_plan(config_map: Mapping[str, Any]) -> Plan:
 def ledger_config_map(study: Study, shard: int, entries: Mapping[str, str]) -> Manifest:
     """One shard of the attempt ledger."""
     name = names.ledger_name(study.name, study.uid, shard=shard)
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": _metadata(study, name, names.COMPONENT_LEDGER),
-        "data": dict(entries),
-    }
+    return _object(study, "ConfigMap", name, names.COMPONENT_LEDGER, data=dict(entries))
 
 
 def analysis_config_map(study: Study, part: int, text: str) -> Manifest:
     """One part of the analysis: derived, and found by the status."""
     name = names.analysis_name(study.name, study.uid, part=part)
-    metadata = _metadata(study, name, names.COMPONENT_ANALYSIS)
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {_ANALYSIS_KEY: text}}
+    return _object(study, "ConfigMap", name, names.COMPONENT_ANALYSIS, data={_ANALYSIS_KEY: text})
 
 
 def read_analysis_part(config_map: Mapping[str, Any] | None) -> str:
@@ -81,21 +68,18 @@ def read_analysis_part(config_map: Mapping[str, Any] | None) -> str:
 
 
 def service(study: Study) -> Manifest:
-    """The headless Service that gives every gang pod a name, before it is ready.
+    """The headless Service that gives every gang pod a name, before it is ready: pod 0 is looked up while it starts.
 
-    Pod 0 is looked up while it starts. One Service serves every attempt of the study.
+    One Service serves every attempt of the benchmark.
     """
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": _metadata(study, names.service_name(study.name, study.uid), names.COMPONENT_RENDEZVOUS),
-        "spec": {
-            "clusterIP": "None",
-            "publishNotReadyAddresses": True,
-            "selector": {names.LABEL_BENCHMARK_UID: study.uid, names.LABEL_COMPONENT: names.COMPONENT_GANG},
-            "ports": [{"name": "rendezvous", "port": names.PORT_RENDEZVOUS}],
-        },
+    spec = {
+        "clusterIP": "None",
+        "publishNotReadyAddresses": True,
+        "selector": {names.LABEL_BENCHMARK_UID: study.uid, names.LABEL_COMPONENT: names.COMPONENT_GANG},
+        "ports": [{"name": "rendezvous", "port": names.PORT_RENDEZVOUS}],
     }
+    name = names.service_name(study.name, study.uid)
+    return _object(study, "Service", name, names.COMPONENT_RENDEZVOUS, spec=spec)
 
 
 def token(study: Study, text: str) -> Manifest:
@@ -104,14 +88,8 @@ def token(study: Study, text: str) -> Manifest:
     Its text is made at random by whoever creates it, and nobody but the pods reads it: not even the operator can.
     Immutable: pods of one gang that start minutes apart must find the same.
     """
-    return {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": _metadata(study, names.token_name(study.name, study.uid), names.COMPONENT_TOKEN),
-        "type": "Opaque",
-        "immutable": True,
-        "stringData": {names.TOKEN_KEY: text},
-    }
+    name, data = names.token_name(study.name, study.uid), {names.TOKEN_KEY: text}
+    return _object(study, "Secret", name, names.COMPONENT_TOKEN, type="Opaque", immutable=True, stringData=data)
 
 
 def network_policy(study: Study, plan: Plan, *, scrapers: Sequence[str] = ()) -> Manifest:
@@ -120,7 +98,7 @@ def network_policy(study: Study, plan: Plan, *, scrapers: Sequence[str] = ()) ->
     Every port among themselves, because ranks listen on random ones. `scrapers` are the namespaces that may scrape;
     without any, everybody may. What pods themselves may reach is not narrowed: data and checkpoints may be anywhere.
     """
-    gang = {names.LABEL_BENCHMARK_UID: study.uid, names.LABEL_COMPONENT: names.COMPONENT_GANG}
+    gang = {"matchLabels": {names.LABEL_BENCHMARK_UID: study.uid, names.LABEL_COMPONENT: names.COMPONENT_GANG}}
     ranks = max((plan.points[trial.point].key.workers_per_node for trial in plan.trials), default=1)
     port: Manifest = {"protocol": "TCP", "port": names.PORT_METRICS}
     if ranks > 1:
@@ -129,25 +107,24 @@ def network_policy(study: Study, plan: Plan, *, scrapers: Sequence[str] = ()) ->
     if scrapers:
         named = {"key": names.LABEL_NAMESPACE_NAME, "operator": "In", "values": list(scrapers)}
         metrics["from"] = [{"namespaceSelector": {"matchExpressions": [named]}}]
-    return {
-        "apiVersion": "networking.k8s.io/v1",
-        "kind": "NetworkPolicy",
-        "metadata": _metadata(study, names.network_policy_name(study.name, study.uid), names.COMPONENT_NETWORK),
-        "spec": {
-            "podSelector": {"matchLabels": gang},
-            "policyTypes": ["Ingress"],
-            "ingress": [{"from": [{"podSelector": {"matchLabels": gang}}]}, metrics],
-        },
-    }
+    ingress = [{"from": [{"podSelector": gang}]}, metrics]
+    return _object(
+        study,
+        "NetworkPolicy",
+        names.network_policy_name(study.name, study.uid),
+        names.COMPONENT_NETWORK,
+        api="networking.k8s.io/v1",
+        spec={"podSelector": gang, "policyTypes": ["Ingress"], "ingress": ingress},
+    )
 
 
 def gang_environment(study: Study, plan: Plan, gang: Gang) -> dict[str, str]:
     """The environment of every pod of a gang, but for what only the place knows (index, address, node)."""
-    job = _job_name(study, gang)
+    job, service = _job_name(study, gang), names.service_name(study.name, study.uid)
     environment = {
         "TMPDIR": _SCRATCH,
         names.ENV_ASSIGNMENT: gang.assignment.to_json(),
-        names.ENV_RENDEZVOUS_HOST: f"{job}-0.{names.service_name(study.name, study.uid)}.{study.namespace}",
+        names.ENV_RENDEZVOUS_HOST: f"{job}-0.{service}.{study.namespace}",
         names.ENV_TERMINATION_MESSAGE: names.TERMINATION_MESSAGE_PATH,
         names.ENV_IMAGE: dict(plan.images)[gang.pool],
     }
@@ -155,7 +132,7 @@ def gang_environment(study: Study, plan: Plan, gang: Gang) -> dict[str, str]:
     variant = gang.assignment.variant
     users = {
         variable.name: variable.value
-        for variables in (*(template.env for template in templates(study, plan, gang.pool)), variant and variant.env)
+        for variables in (*(template.env for template in _templates(study, plan, gang.pool)), variant and variant.env)
         for variable in variables or ()
         if variable.name not in _SET_BY_THE_PLACE
     }
@@ -165,7 +142,7 @@ def gang_environment(study: Study, plan: Plan, gang: Gang) -> dict[str, str]:
 def volumes(study: Study, plan: Plan, pool: str) -> tuple[Volume, ...]:
     """Mounts in the gangs of a pool: a benchmark's volume replaces its pool's of the same name or mountPath."""
     found: tuple[Volume, ...] = ()
-    for template in templates(study, plan, pool):
+    for template in _templates(study, plan, pool):
         names_taken = {volume.name for volume in template.volumes}
         paths_taken = {volume.mount_path for volume in template.volumes}
         kept = (volume for volume in found if volume.name not in names_taken and volume.mount_path not in paths_taken)
@@ -173,13 +150,7 @@ def volumes(study: Study, plan: Plan, pool: str) -> tuple[Volume, ...]:
     return found
 
 
-def annotations(study: Study, plan: Plan, pool: str) -> dict[str, str]:
-    """The users' annotations of the pods: a benchmark's replaces its pool's of the same key."""
-    return {key: value for template in templates(study, plan, pool) for key, value in template.annotations.items()}
-
-
-def templates(study: Study, plan: Plan, pool: str) -> tuple[Template, Template]:
-    """The pool's template and the benchmark's, which lies over it."""
+def _templates(study: Study, plan: Plan, pool: str) -> tuple[Template, Template]:
     return plan.pool(pool).spec.template, study.spec.template
 
 
@@ -192,25 +163,6 @@ def own_command(plan: Plan, gang: Gang) -> tuple[str, ...] | None:
     return custom.command if custom is not None else None
 
 
-def records_folder(study: Study, plan: Plan, gang: Gang) -> str | None:
-    """Where the pods of a gang keep their records on the benchmark's results volume; None where they do not.
-
-    It belongs to this object alone: another one of the same name, or of the same content, has a folder of its own.
-    """
-    results = study.spec.results
-    if results is None or own_command(plan, gang) is not None:
-        return None
-    of_study = names.study_name(study.name, study.uid)
-    return "/".join(filter(None, (_RESULTS_PATH, results.path, of_study, names.LOGS_FOLDER)))
-
-
-def checkpoints_folder(study: Study, gang: Gang) -> str | None:
-    """Where the pods of a gang keep checkpoints of the benchmark's trainings; None where they keep none."""
-    if study.spec.checkpoint is None or gang.assignment.checkpoint is None:
-        return None
-    return "/".join((_CHECKPOINTS_PATH, names.study_name(study.name, study.uid), names.CHECKPOINTS_FOLDER))
-
-
 def deadline_seconds(timing: Timing) -> int:
     """After which a Job ends by itself, with the operator or without."""
     return timing.scheduling_timeout + timing.attempt_timeout + DEADLINE_SLACK_SECONDS
@@ -218,73 +170,49 @@ def deadline_seconds(timing: Timing) -> int:
 
 def job(study: Study, plan: Plan, gang: Gang, *, priority_class: str = "") -> Manifest:
     """The Indexed Job of one attempt, its pods of that PriorityClass where there is one."""
-    pool = plan.pool(gang.pool).spec
-    assignment = gang.assignment
-    labels = {
+    assignment, queue = gang.assignment, study.spec.queue_name
+    pod = _pod(study, plan, gang) | ({"priorityClassName": priority_class} if priority_class else {})
+    do_not_retry = sorted(int(code) for code in exitcodes.DO_NOT_RETRY)
+    on_exit_codes = {"containerName": names.CONTAINER, "operator": "In", "values": do_not_retry}
+    found = _object(study, "Job", _job_name(study, gang), names.COMPONENT_GANG, api="batch/v1")
+    labels = found["metadata"]["labels"] | {
         names.LABEL_POOL: gang.pool,
         names.LABEL_TRIAL: assignment.trial,
         names.LABEL_ATTEMPT: str(assignment.attempt),
         names.LABEL_NODES: str(gang.nodes),
         names.LABEL_SLOTS: str(gang.slots),
     }
-    metadata = _metadata(study, _job_name(study, gang), names.COMPONENT_GANG)
-    metadata["labels"] |= labels
-    of_pods = dict(metadata["labels"])
-    if study.spec.queue_name is not None:
-        metadata["labels"][names.LABEL_QUEUE] = study.spec.queue_name
-    pod = _pod(study, plan, gang, pool=pool)
-    if priority_class:
-        pod["priorityClassName"] = priority_class
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": metadata,
-        "spec": {
-            **({} if study.spec.queue_name is None else {"suspend": True}),  # until Kueue admits it
-            "completionMode": "Indexed",
-            "completions": gang.nodes,
-            "parallelism": gang.nodes,
-            "backoffLimit": 0,
-            "podReplacementPolicy": "Failed",  # a replacement never overlaps with its predecessor
-            "activeDeadlineSeconds": deadline_seconds(plan.timing),
-            "successPolicy": {"rules": [{"succeededIndexes": "0"}]},
-            "podFailurePolicy": {
-                "rules": [
-                    {
-                        "action": "FailJob",
-                        "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}],
-                    },
-                    {
-                        "action": "FailJob",
-                        "onExitCodes": {
-                            "containerName": names.CONTAINER,
-                            "operator": "In",
-                            "values": sorted(int(code) for code in exitcodes.DO_NOT_RETRY),
-                        },
-                    },
-                ]
-            },
-            "template": {
-                "metadata": {
-                    "labels": of_pods,
-                    "annotations": {
-                        **annotations(study, plan, gang.pool),
-                        names.ANNOTATION_KARPENTER: "true",
-                        names.ANNOTATION_AUTOSCALER: "false",
-                    },
-                },
-                "spec": pod,
-            },
+    # The users' annotations: a benchmark's replaces its pool's of the same key.
+    annotations = {key: text for one in _templates(study, plan, gang.pool) for key, text in one.annotations.items()}
+    annotations |= {names.ANNOTATION_KARPENTER: "true", names.ANNOTATION_AUTOSCALER: "false"}
+    found["metadata"]["labels"] = labels | ({} if queue is None else {names.LABEL_QUEUE: queue})
+    found["spec"] = {
+        **({} if queue is None else {"suspend": True}),  # until Kueue admits it
+        "completionMode": "Indexed",
+        "completions": gang.nodes,
+        "parallelism": gang.nodes,
+        "backoffLimit": 0,
+        "podReplacementPolicy": "Failed",  # a replacement never overlaps with its predecessor
+        "activeDeadlineSeconds": deadline_seconds(plan.timing),
+        "successPolicy": {"rules": [{"succeededIndexes": "0"}]},
+        "podFailurePolicy": {
+            "rules": [
+                {"action": "FailJob", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+                {"action": "FailJob", "onExitCodes": on_exit_codes},
+            ]
         },
+        "template": {"metadata": {"labels": labels, "annotations": annotations}, "spec": pod},
     }
+    return found
 
 
 def _job_name(study: Study, gang: Gang) -> str:
     return names.job_name(study.name, study.uid, trial=gang.assignment.trial, attempt=gang.assignment.attempt)
 
 
-def _metadata(study: Study, name: str, component: str) -> Manifest:
-    return {
+def _object(study: Study, kind: str, name: str, component: str, *, api: str = "v1", **rest: Any) -> Manifest:
+    owner = {"apiVersion": names.API_VERSION, "kind": names.BENCHMARK_KIND, "name": study.name, "uid": study.uid}
+    metadata = {
         "name": name,
         "namespace": study.namespace,
         "labels": {
@@ -293,19 +221,14 @@ def _metadata(study: Study, name: str, component: str) -> Manifest:
             names.LABEL_BENCHMARK: study.name,
             names.LABEL_BENCHMARK_UID: study.uid,
         },
-        "ownerReferences": [
-            {
-                "apiVersion": names.API_VERSION,
-                "kind": names.BENCHMARK_KIND,
-                "name": study.name,
-                "uid": study.uid,
-                "controller": True,
-            }
-        ],
+        "ownerReferences": [owner | {"controller": True}],
     }
+    return {"apiVersion": api, "kind": kind, "metadata": metadata, **rest}
 
 
-def _pod(study: Study, plan: Plan, gang: Gang, *, pool: GpuPoolSpec) -> Manifest:
+def _pod(study: Study, plan: Plan, gang: Gang) -> Manifest:
+    pool, mounted = plan.pool(gang.pool).spec, volumes(study, plan, gang.pool)
+    written = _written(study, plan, gang, mounted)
     pod: Manifest = {
         "subdomain": names.service_name(study.name, study.uid),
         "restartPolicy": "Never",
@@ -313,18 +236,17 @@ def _pod(study: Study, plan: Plan, gang: Gang, *, pool: GpuPoolSpec) -> Manifest
         "automountServiceAccountToken": False,  # a worker needs no API
         "enableServiceLinks": False,
         "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
-        "containers": [_container(study, plan, gang, pool=pool)],
+        "containers": [_container(study, plan, gang, mounted=mounted, written=written)],
         "volumes": [
             {"name": "tmp", "emptyDir": {}},
             {"name": "shm", "emptyDir": {"medium": "Memory"}},  # NCCL's and Gloo's shared memory; 64 MiB is too little
-            *(_volume(volume) for volume in volumes(study, plan, gang.pool)),
+            *map(_volume, mounted),
         ],
     }
-    for written in _written(study, plan, gang):
-        others = [volume for volume in pod["volumes"] if volume["name"] != written.name]
-        claim = {"claimName": written.claim.claim_name}
-        pod["volumes"] = [*others, {"name": written.name, "persistentVolumeClaim": claim}]
-        if not written.holds_data:  # a kubelet would change group and mode of each file of the data
+    for one in written:
+        others = [volume for volume in pod["volumes"] if volume["name"] != one.name]
+        pod["volumes"] = [*others, {"name": one.name, "persistentVolumeClaim": {"claimName": one.claim.claim_name}}]
+        if not one.holds_data:  # a kubelet would change group and mode of each file of the data
             pod["securityContext"] |= {"fsGroup": _RESULTS_GROUP, "fsGroupChangePolicy": "OnRootMismatch"}
     if pool.scheduling.node_selector:
         pod["nodeSelector"] = dict(pool.scheduling.node_selector)
@@ -342,18 +264,17 @@ def _pod(study: Study, plan: Plan, gang: Gang, *, pool: GpuPoolSpec) -> Manifest
 
 
 def _volume(volume: Volume) -> Manifest:
-    found: Manifest = {"name": volume.name}
     if volume.persistent_volume_claim is not None:
-        found["persistentVolumeClaim"] = {"claimName": volume.persistent_volume_claim.claim_name, "readOnly": True}
-    elif volume.config_map is not None:
-        found["configMap"] = {"name": volume.config_map.name}
-    elif volume.host_path is not None:
-        found["hostPath"] = {"path": volume.host_path.path, "type": "Directory"}  # none is made where there is none
-    return found
+        claim = {"claimName": volume.persistent_volume_claim.claim_name, "readOnly": True}
+        return {"name": volume.name, "persistentVolumeClaim": claim}
+    if volume.config_map is not None:
+        return {"name": volume.name, "configMap": {"name": volume.config_map.name}}
+    if volume.host_path is not None:  # none is made where there is none
+        return {"name": volume.name, "hostPath": {"path": volume.host_path.path, "type": "Directory"}}
+    return {"name": volume.name}
 
 
-@dataclass(frozen=True)
-class _Written:
+class _Written(NamedTuple):
     """A claim that the pods of a gang write on, and where it is mounted for that."""
 
     name: str  # of the volume in the pod
@@ -361,27 +282,27 @@ class _Written:
     path: str
     variable: str  # of the pod's environment, that says in which folder it may write
     folder: str
-    holds_data: bool = False  # whether it is mounted for reading, too
+    holds_data: bool  # whether it is mounted for reading, too
 
 
-def _written(study: Study, plan: Plan, gang: Gang) -> tuple[_Written, ...]:
-    """The volumes for records and for checkpoints.
+def _written(study: Study, plan: Plan, gang: Gang, mounted: Sequence[Volume]) -> tuple[_Written, ...]:
+    """The volumes for records and for checkpoints, each in a folder of this very object.
 
     A claim that is mounted already, for data or for records, is the same volume once more: a pod that names one claim
     in two volumes waits for ever (kubernetes/kubernetes, issues 82526 and 132921).
     """
     found: tuple[_Written, ...] = ()
-    data = {volume.persistent_volume_claim: volume.name for volume in volumes(study, plan, gang.pool)}
-    records, results = records_folder(study, plan, gang), study.spec.results
-    kept, checkpoint = checkpoints_folder(study, gang), study.spec.checkpoint
-    if results is not None and records is not None:
-        name = data.get(results.volume, _RESULTS)
-        found += (_Written(name, results.volume, _RESULTS_PATH, names.ENV_RECORDS, records, results.volume in data),)
-    if checkpoint is not None and kept is not None:
-        same = {one.claim: one.name for one in found}
-        claim = checkpoint.volume
+    data = {volume.persistent_volume_claim: volume.name for volume in mounted}
+    results, checkpoint, own = study.spec.results, study.spec.checkpoint, names.study_name(study.name, study.uid)
+    if results is not None and own_command(plan, gang) is None:
+        name, is_data = data.get(results.volume, _RESULTS), results.volume in data
+        folder = "/".join(filter(None, (_RESULTS_PATH, results.path, own, names.LOGS_FOLDER)))
+        found += (_Written(name, results.volume, _RESULTS_PATH, names.ENV_RECORDS, folder, is_data),)
+    if checkpoint is not None and gang.assignment.checkpoint is not None:
+        claim, same = checkpoint.volume, {one.claim: one.name for one in found}
         name = data.get(claim) or same.get(claim, _CHECKPOINTS)
-        found += (_Written(name, claim, _CHECKPOINTS_PATH, names.ENV_CHECKPOINTS, kept, claim in data),)
+        folder = "/".join((_CHECKPOINTS_PATH, own, names.CHECKPOINTS_FOLDER))
+        found += (_Written(name, claim, _CHECKPOINTS_PATH, names.ENV_CHECKPOINTS, folder, claim in data),)
     return found
 
 
@@ -407,26 +328,35 @@ def _apart(study: Study, gang: Gang, *, exclusive: bool) -> Manifest | None:
     return {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": term}]}
 
 
-def _container(study: Study, plan: Plan, gang: Gang, *, pool: GpuPoolSpec) -> Manifest:
-    variables, written = gang_environment(study, plan, gang), _written(study, plan, gang)
-    variables |= {one.variable: one.folder for one in written}
+def _container(
+    study: Study, plan: Plan, gang: Gang, *, mounted: Sequence[Volume], written: Sequence[_Written]
+) -> Manifest:
+    pool = plan.pool(gang.pool).spec
+    variables = gang_environment(study, plan, gang) | {one.variable: one.folder for one in written}
     if study.spec.queue_name is not None:
         variables[names.ENV_RUNS_AGAIN] = "true"
-    environment: list[Manifest] = [{"name": name, "value": _verbatim(value)} for name, value in variables.items()]
     downward = {
         names.ENV_POD_IP: "status.podIP",
         names.ENV_POD_NAME: "metadata.name",
         names.ENV_NODE_NAME: "spec.nodeName",
     }
-    environment += [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in downward.items()]
     secret = {"name": names.token_name(study.name, study.uid), "key": names.TOKEN_KEY}
-    environment.append({"name": names.ENV_GANG_TOKEN, "valueFrom": {"secretKeyRef": secret}})
-    resources = _resources(gang, pool)
-    container: Manifest = {
+    # All slots of its node when nodes are exclusive, else those of its ranks.
+    slots = gang.slots // gang.nodes
+    resources = {"cpu": times(pool.slot.cpu, slots), "memory": times(pool.slot.memory, slots)}
+    if pool.slot.gpu_resource is not None:
+        resources[pool.slot.gpu_resource] = str(slots)
+    resources |= dict(pool.node_resources)
+    policy = study.spec.template.image_pull_policy or pool.template.image_pull_policy
+    return {
         "name": names.CONTAINER,
         "image": dict(plan.images)[gang.pool],
         "command": [_verbatim(word) for word in own_command(plan, gang) or _LAUNCHER],
-        "env": environment,
+        "env": [
+            *({"name": name, "value": _verbatim(value)} for name, value in variables.items()),
+            *({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in downward.items()),
+            {"name": names.ENV_GANG_TOKEN, "valueFrom": {"secretKeyRef": secret}},
+        ],
         "terminationMessagePath": names.TERMINATION_MESSAGE_PATH,
         "ports": [
             {"name": f"metrics-{local}", "containerPort": names.PORT_METRICS + local}
@@ -442,28 +372,13 @@ def _container(study: Study, plan: Plan, gang: Gang, *, pool: GpuPoolSpec) -> Ma
         "volumeMounts": [
             {"name": "tmp", "mountPath": _SCRATCH},
             {"name": "shm", "mountPath": _SHARED_MEMORY},
-            *(
-                {"name": volume.name, "mountPath": volume.mount_path, "readOnly": True}
-                for volume in volumes(study, plan, gang.pool)
-            ),
+            *({"name": volume.name, "mountPath": volume.mount_path, "readOnly": True} for volume in mounted),
+            *({"name": one.name, "mountPath": one.path} for one in written),
         ],
+        **({} if policy is None else {"imagePullPolicy": policy}),
     }
-    container["volumeMounts"] += [{"name": one.name, "mountPath": one.path} for one in written]
-    policy = study.spec.template.image_pull_policy or pool.template.image_pull_policy
-    if policy is not None:
-        container["imagePullPolicy"] = policy
-    return container
 
 
 def _verbatim(text: str) -> str:
     """Text that arrives as it is: the kubelet expands $(NAME), and makes $ of $$."""
     return text.replace("$", "$$")
-
-
-def _resources(gang: Gang, pool: GpuPoolSpec) -> dict[str, str]:
-    """What one pod asks for: all slots of its node when nodes are exclusive, else those of its ranks."""
-    slots = gang.slots // gang.nodes
-    resources = {"cpu": times(pool.slot.cpu, slots), "memory": times(pool.slot.memory, slots)}
-    if pool.slot.gpu_resource is not None:
-        resources[pool.slot.gpu_resource] = str(slots)
-    return resources | dict(pool.node_resources)

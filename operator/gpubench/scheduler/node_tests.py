@@ -1,20 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The short tests of nodes before each trial. Their history over all benchmarks is kept small in the GpuPool's status.
 
-A test is put there once its attempt is in a ledger, and putting it there again changes nothing: so whoever is not sure
-puts it there again. What an attempt is held against is written into its own record when it ends, and never looked up
-later.
-
-Nodes that were tested together have an entry together, under `together`: they are not held against their own earlier
-tests either.
-
-Must not happen: a history that grows; a node, or a gang with it, that is held against its own weakness only, where
-other nodes are known; a gang whose tests push those of others out.
+Putting a test there again changes nothing, so whoever is not sure does it. What an attempt is held against is written
+into its own record when it ends. Nodes that were tested together have an entry together, under `together`.
+Must not happen: a node, or a gang with it, that is held against its own weakness only, where other nodes are known.
 """
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
 from gpubench import records as wire
@@ -138,7 +132,8 @@ def merged(history: Sequence[PoolTests], readings: Iterable[Reading]) -> tuple[P
         node = together(reading.nodes)
         test = (int(reading.ended_at), sampled(reading.figure))
         kinds.setdefault(reading.kind, {}).setdefault(node, set()).add(test)
-    newest = sorted(kinds, key=lambda kind: (_newest(kinds[kind]), repr(kind)), reverse=True)
+    newest_of = {kind: max(moment for tests in nodes.values() for moment, _ in tests) for kind, nodes in kinds.items()}
+    newest = sorted(kinds, key=lambda kind: (newest_of[kind], repr(kind)), reverse=True)
     return tuple(_bounded(kind, kinds[kind]) for kind in sorted(newest[: pool_health.KINDS_MAX], key=repr))
 
 
@@ -163,17 +158,9 @@ def usual(reading: Reading, known: PoolTests | None) -> Usual | None:
     for asked in (others, nodes):
         tests = [test for of_node in asked.values() for test in of_node]
         if len(tests) >= HISTORY_MIN:
-            found = of_figures(
-                [figure for _, figure in tests], nodes=len(set[str]().union(*map(_nodes_in, asked))) or None
-            )
-            return Usual(
-                test=reading.kind.test,
-                median=found.median,
-                deviation=found.deviation,
-                tests=found.tests,
-                nodes=found.nodes,
-                oldest_at=min(moment for moment, _ in tests),
-            )
+            nodes_tested = set[str]().union(*map(_nodes_in, asked))
+            found = of_figures([figure for _, figure in tests], nodes=len(nodes_tested) or None)
+            return Usual(test=reading.kind.test, oldest_at=min(moment for moment, _ in tests), **asdict(found))
     return None
 
 
@@ -194,7 +181,6 @@ def _short(node: str) -> str:
 
 
 def _nodes_in(entry: str | None) -> set[str]:
-    """The nodes of an entry, all of them shortened."""
     return set() if entry is None else {_short(node) for node in entry.split(_JOIN)}
 
 
@@ -207,13 +193,7 @@ def by_pool(plan: Plan, records: Iterable[AttemptRecord]) -> Mapping[str, Sequen
 
 
 def _kind(known: PoolTests) -> Kind:
-    return Kind(
-        test=known.test,
-        environment=known.environment,
-        instance_type=known.instance_type,
-        workers_per_node=known.workers_per_node,
-        workers=known.workers,
-    )
+    return Kind(*(getattr(known, field) for field in Kind._fields))
 
 
 def _of_nodes(known: PoolTests) -> _OfNodes:
@@ -221,19 +201,11 @@ def _of_nodes(known: PoolTests) -> _OfNodes:
     return {one.node: set(zip(one.at, one.figures, strict=False)) for one in known.nodes if one.at and one.figures}
 
 
-def _newest(nodes: _OfNodes) -> int:
-    return max(moment for tests in nodes.values() for moment, _ in tests)
-
-
 def _bounded(kind: Kind, nodes: _OfNodes) -> PoolTests:
     newest = sorted(nodes, key=lambda node: (max(nodes[node]), node or ""), reverse=True)
     kept = {node: sorted(nodes[node])[-pool_health.TESTS_MAX :] for node in newest[: pool_health.NODES_MAX]}
     return PoolTests(
-        test=kind.test,
-        environment=kind.environment,
-        instance_type=kind.instance_type,
-        workers_per_node=kind.workers_per_node,
-        workers=kind.workers,
+        **kind._asdict(),
         usual=sampled(statistics.median(figure for tests in kept.values() for _, figure in tests)),
         nodes=tuple(
             NodeTests(

@@ -63,9 +63,8 @@ class ObservedPod(FrozenModel):
     node: str | None = None
     scheduled_at: float | None = None
     scheduling_message: str | None = None  # what the scheduler said when it found no node
-    waiting_reason: str | None = (
-        None  # of the container: ErrImagePull, ImagePullBackOff, CreateContainerConfigError, ...
-    )
+    #: Of the container: ErrImagePull, ImagePullBackOff, CreateContainerConfigError, ...
+    waiting_reason: str | None = None
     waiting_message: str | None = None
     mount_failure: str | None = None  # the message of a recent FailedMount event, where it waits on its node
     running_at: float | None = None  # when its container was started
@@ -76,6 +75,16 @@ class ObservedPod(FrozenModel):
     image_id: str | None = None
     uid: str | None = None
     created_at: float | None = None
+
+    @property
+    def exit_code(self) -> int | None:
+        """Of its container; None while it runs."""
+        return None if self.end is None else self.end.exit_code
+
+    @property
+    def ended_at(self) -> float | None:
+        """When its container had ended, where that is known."""
+        return None if self.end is None else self.end.finished_at
 
     @property
     def is_being_created(self) -> bool:
@@ -108,17 +117,15 @@ class ObservedJob(FrozenModel):
     queue: str | None = None  # of Kueue, to which it was given
     suspended: bool = False  # it waits to be admitted, or has been evicted from its queue: it has no pods but `leaving`
     suspended_since: float | None = None
-    started_at: float | None = (
-        None  # when it was last set going: a Job that is suspended and resumed begins its clock anew
-    )
+    #: When it was last set going: a Job that is suspended and resumed begins its clock anew.
+    started_at: float | None = None
     leaving: tuple[ObservedPod, ...] = ()  # pods of a run before, which the Job controller has told to end
     queue_message: str | None = None  # what Kueue said last of why it waits
 
     @property
     def begun_at(self) -> float:
         """From when on its pods may be expected: its creation, unless it had to wait in a queue."""
-        waited = self.queue is not None and self.started_at is not None
-        return self.started_at if waited and self.started_at is not None else self.created_at
+        return self.created_at if self.queue is None or self.started_at is None else self.started_at
 
     @property
     def key(self) -> str:

@@ -6,45 +6,35 @@ trial, whether it is needed and whether it can be paid for. Tidy up Jobs whose e
 start. What the results say is no matter here (`gpubench.analysis`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from gpubench import names
+from gpubench.api.benchmark import POINTS_MAX
+from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.point_result import PointState
+from gpubench.api.pool import GpuPool
 from gpubench.api.price_result import Spent
+from gpubench.plan import pool_prices
+from gpubench.plan.expand import freeze
 from gpubench.plan.plan import Plan, Point
 from gpubench.scheduler import account as accounts
-from gpubench.scheduler import budget, capacity, conditions, drill, environments, manifests, node_tests, outcome, trials
+from gpubench.scheduler import budget, capacity, conditions, drill, environments, node_tests, outcome, trials
 from gpubench.scheduler.account import Account
-from gpubench.scheduler.actions import Actions, Gang, JobReference
+from gpubench.scheduler.actions import Actions, JobReference
+from gpubench.scheduler.budget import Budget
+from gpubench.scheduler.capacity import Admission, Waits
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, PodTimes, Reason, Segment
-from gpubench.scheduler.observed import Observed, ObservedJob, ObservedNode, ObservedPod, Study
+from gpubench.scheduler.observed import Observed, ObservedJob, ObservedPod, Study
 from gpubench.scheduler.outcome import AttemptOutcome, NodeStates
 from gpubench.scheduler.trials import PointStatus, TrialStatus
-from gpubench.units import counted
+from gpubench.units import rfc3339
 
 OPEN = frozenset({PointState.PENDING, PointState.RUNNING})
-
-
-NEWS_AFTER_SECONDS = 10.0  # a gang that is placed within this long was not waiting
-#: Beyond the grace period: a kubelet under load may need half a minute to say that a pod ended.
-STUCK_AFTER_SECONDS = 60.0
-ADMISSION_SECONDS = 10.0  # what Kueue says of a Job that waits comes without an event of the Job
-
-
-class Waits(NamedTuple):
-    """Why a gang waits."""
-
-    reason: str
-    message: str
-
-
-class Admission(NamedTuple):
-    """Whether Kueue has admitted all Jobs under way."""
-
-    holds: bool
-    reason: str
-    message: str
+_ADMISSION_SECONDS = 10.0  # what Kueue says of a Job that waits comes without an event of the Job
+_SLOTS_SECONDS = 5.0  # slots of other benchmarks are freed without an event of this one
+POOL_GRACE_SECONDS = 30.0  # one `kubectl apply` of several files may bring the benchmark before its pools
+PLAN_BYTES_MAX = 1_048_000  # a ConfigMap takes 1 MiB, its keys included
+_REQUEUE_AFTER_SECONDS = 60.0
 
 
 class Step(NamedTuple):
@@ -70,11 +60,9 @@ class Step(NamedTuple):
 
 def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: float) -> Step:
     """One step; times are seconds since the epoch. `account` is that of `plan.as_measured()` and the ledger."""
-    study, limit = observed.study, observed.study.spec.limits.budget
-    point_of = {trial: account.plan.points[index] for trial, index in account.point_of.items()}
+    study, point_of = observed.study, account.point_of
     jobs = tuple(job for job in observed.jobs if job.trial in point_of)  # a Job with a forged label is not ours
-    entries = ledger.by_key()
-    by_name = {node.name: node for node in observed.nodes}
+    entries, by_name = ledger.by_key(), {node.name: node for node in observed.nodes}
     seen = {
         job.key: NodeStates(by_name, _nodes_of_run(job, entries.get(job.key)), observed.node_silent_seconds)
         for job in jobs
@@ -82,54 +70,60 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
     ends = {
         job.key: end
         for job in jobs
-        if (end := _end(job, point_of[job.trial], plan=plan, observed=observed, on=seen[job.key], now=now))
+        if (end := _end(job, point_of[job.trial], plan=plan, observed=observed, seen=seen[job.key], now=now))
     }
 
     def recorded(
         ends: Mapping[str, AttemptOutcome],
-    ) -> tuple[tuple[AttemptRecord, ...], Ledger, Account, tuple[ObservedJob, ...]]:
+    ) -> tuple[tuple[AttemptRecord, ...], Ledger, Account, tuple[ObservedJob, ...], Budget | None]:
         record = _new_records(ledger, jobs, ends, point_of=point_of, observed=observed, now=now)
         after = ledger.with_records(record)
-        return record, after, account.with_records(record), _live(jobs, after)
+        entries, account_after = after.by_key(), account.following(after) if record else account
+        live = tuple(job for job in jobs if entries[job.key].outcome is None)
+        left = budget.of(account_after, live, limit=study.spec.limits.budget, now=now)
+        return record, after, account_after, live, left
 
-    record, after, account_after, live = recorded(ends)
-    if over := budget.over_budget(account_after, live, limit=limit, now=now):
-        record, after, account_after, live = recorded(ends | over)
+    record, after, account_after, live, left = recorded(ends)
+    if left is not None and (over := left.over_budget()):
+        record, after, account_after, live, left = recorded(ends | over)
     entries = after.by_key()
-    left = budget.state(account_after, live, limit=limit, now=now)
-    trials_now = budget.left_out(plan, account_after.trials, left)
+    trials_now = account_after.trials if left is None else left.left_out(account_after.trials)
     create, short_of = capacity.starts(plan, observed, trials_now, running=len(live), budget=left, now=now)
     describe = environments.to_describe(jobs, after, now=now)
-    waits = gang_waits(plan, observed, trials_now, live=live, create=create, now=now)
+    waits = capacity.gang_waits(plan, observed, trials_now, live=live, create=create, now=now)
     requeue = [
         *(
             outcome.next_deadline(job, nodes=point_of[job.trial].nodes, timing=plan.timing, nodes_seen=seen[job.key])
             for job in live
         ),
         *(
-            now + ADMISSION_SECONDS if job.suspended else job.begun_at + NEWS_AFTER_SECONDS
+            now + _ADMISSION_SECONDS if job.suspended else job.begun_at + capacity.NEWS_AFTER_SECONDS
             for job in live
             if outcome.all_running_since(job, nodes=point_of[job.trial].nodes) is None
         ),
         *(trials_now[trial.id].not_before for trial in trials.startable(plan, trials_now)),
-        budget.stops_at(account_after, live, limit=limit, now=now),
+        None if left is None else left.stops_at(),
         accounts.grows_at(account_after, live, now),
         drill.next_at(study.spec.drill, after, live, points=point_of, now=now),
         now + environments.TRIED_AGAIN_SECONDS if describe else None,
-        *(stuck_at(job) for job in observed.jobs),
+        *(capacity.stuck_at(job) for job in observed.jobs),
     ]
     if waits is not None and waits.reason in (conditions.WAITING_FOR_SLOTS, conditions.NODE_NOT_ANSWERING):
-        requeue.append(now + 5.0)  # slots of other benchmarks are freed without an event of this one
+        requeue.append(now + _SLOTS_SECONDS)
+    ended = [(job, entries[job.key].outcome) for job in jobs if entries[job.key].outcome and not job.deleting]
+    has_ended = {job.name for job, _ in ended if job.complete or job.failed}
     actions = Actions(
         record=record,
-        delete=tuple(_reference(job) for job in jobs if _is_to_be_deleted(job, entries[job.key])),
+        # It may still hold nodes. One that succeeded completes by itself.
+        delete=_references(job for job, how in ended if job.name not in has_ended and how is not Outcome.SUCCEEDED),
         describe=describe,
-        retire=tuple(_reference(job) for job in jobs if _is_to_be_retired(job, entries[job.key])),
+        retire=_references(job for job, _ in ended if job.name in has_ended and not job.has_ttl),
         create=create,
         short_of=short_of,
         disrupt=drill.evictions(study.spec.drill, after, live, points=point_of, seed=plan.seed, now=now),
         requeue_at=min((moment for moment in requeue if moment is not None and moment > now), default=None),
     )
+    in_full = account_after if plan.pools_when_measured is None else accounts.of(plan, after)
     return Step(
         actions=actions,
         ledger=after,
@@ -137,44 +131,40 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
         trials=trials_now,
         points=trials.points(account_after.repeats, plan, trials_now, after.environment_by_key()),
         pending=waits,
-        admission=admission(study, live, entries, is_served=observed.queue_is_served),
-        spent=accounts.spent(
-            account_after if plan.pools_when_measured is None else accounts.of(plan, after), live, now
-        ),
-        exhausted=budget.exhausted(account_after.plan, trials_now, left),
+        admission=capacity.admission(study, live, entries, is_served=observed.queue_is_served),
+        spent=accounts.spent(in_full, live, now),
+        exhausted=None if left is None else left.exhausted(trials_now),
         now=now,
     )
 
 
 def of_ledger(plan: Plan, ledger: Ledger, study: Study) -> Step:
     """What a ledger says by itself, at its last moment; of attempts under way nothing has become yet."""
-    pool_of = {trial.id: plan.points[trial.point].key.pool for trial in plan.trials}
+    account = accounts.of(plan.as_measured(), ledger)
     jobs = tuple(
         ObservedJob(
             name=record.job,
             uid=record.job_uid,
             trial=record.trial,
             attempt=record.attempt,
-            pool=pool_of[record.trial],
+            pool=account.point_of[record.trial].key.pool,
             slots=0,
             created_at=record.created_at,
         )
         for record in ledger.records
-        if record.outcome is None and record.trial in pool_of
+        if record.outcome is None and record.trial in account.point_of
     )
     study = study.model_copy(update={"spec": study.spec.model_copy(update={"suspend": False})})
     last = max((record.ended_at or record.created_at for record in ledger.records), default=0.0)
-    return step(plan, ledger, accounts.of(plan.as_measured(), ledger), Observed(study=study, jobs=jobs), last)
+    return step(plan, ledger, account, Observed(study=study, jobs=jobs), last)
 
 
-def _live(jobs: Sequence[ObservedJob], ledger: Ledger) -> tuple[ObservedJob, ...]:
-    """The Jobs whose attempts are under way."""
-    entries = ledger.by_key()
-    return tuple(job for job in jobs if entries[job.key].outcome is None)
+def _references(jobs: Iterable[ObservedJob]) -> tuple[JobReference, ...]:
+    return tuple(JobReference(name=job.name, uid=job.uid) for job in jobs)
 
 
 def _end(
-    job: ObservedJob, point: Point, *, plan: Plan, observed: Observed, on: NodeStates, now: float
+    job: ObservedJob, point: Point, *, plan: Plan, observed: Observed, seen: NodeStates, now: float
 ) -> AttemptOutcome | None:
     # Of a program of the user's own nobody else has counted the ranks and their samples.
     key, own = point.key, point.key.is_own_program
@@ -186,11 +176,19 @@ def _end(
         workers=key.workers if own else None,
         batch=key.batch_per_worker if own else None,
         epochs=key.epochs if own else None,
-        nodes_seen=on,
+        nodes_seen=seen,
     )
     if end is None and observed.study.spec.suspend:
         return AttemptOutcome(outcome=Outcome.STOPPED, reason=Reason.SUSPENDED, message="the benchmark was suspended")
     return end
+
+
+# --- what is recorded of attempts -------------------------------------------------------------------------------------
+#
+# Kueue suspends a Job that it evicts, and sets the same one going again. An eviction is no end of the attempt and no
+# failure: what ran until then becomes a segment of its entry, with the nodes that it held.
+#
+# Must not happen: nodes that were held and are in no bill; two runs that are taken for one.
 
 
 def _new_records(
@@ -206,64 +204,54 @@ def _new_records(
     entries = ledger.by_key()
     found: list[AttemptRecord] = []
     for job in jobs:
-        entry, end = entries.get(job.key), ends.get(job.key)
+        entry, end, point = entries.get(job.key), ends.get(job.key), point_of[job.trial]
         if entry is not None and entry.outcome is not None:
             continue
-        pods = point_of[job.trial].nodes
-        record = _placed(job, _followed(job, entry, pods=pods, now=now), nodes=observed.nodes, pods=pods)
+        record = entry or AttemptRecord(
+            trial=job.trial, attempt=job.attempt, job=job.name, job_uid=job.uid, created_at=job.created_at
+        )
+        record = _placed(job, _followed(job, record, pods=point.nodes, now=now), observed=observed, pods=point.nodes)
         if end is not None:
-            ended = _ended(job, record, end, nodes=observed.nodes, pods=pods, now=now)
-            found.append(node_tests.with_usual(ended, point_of[job.trial], observed.histories))
+            record = _ended(job, record, end, observed=observed, pods=point.nodes, now=now)
+            found.append(node_tests.with_usual(record, point, observed.histories))
         elif record != entry:
             found.append(record)
-    seen = {job.key for job in jobs}
+    known = {job.key for job in jobs}
     gone = {"outcome": Outcome.FAILED, "reason": Reason.JOB_VANISHED, "ended_at": now}
     for record in ledger.records:
-        if record.outcome is None and record.key not in seen:
+        if record.outcome is None and record.key not in known:
             message = f"Job {record.job} was deleted by somebody else while it ran"
             found.append(record.model_copy(update={**gone, "sentence": message}))
     return tuple(found)
 
 
-def _placed(
-    job: ObservedJob, entry: AttemptRecord | None, *, nodes: Sequence[ObservedNode], pods: int
-) -> AttemptRecord:
+def _placed(job: ObservedJob, found: AttemptRecord, *, observed: Observed, pods: int) -> AttemptRecord:
     """The entry of an attempt, with its nodes once all of its pods have one: later pods and nodes may be gone.
 
     What is known already stays, so that the entry changes once, or twice where a node's type was not known at first.
     """
-    found = entry or AttemptRecord(
-        trial=job.trial, attempt=job.attempt, job=job.name, job_uid=job.uid, created_at=job.created_at
-    )
-    here = _nodes_of(job)
-    placed = found.nodes or (here if len(here) == pods else ())
-    if not placed or found.instance_types:
+    here = _by_index(job.pods)
+    placed = found.nodes or tuple(pod.node for pod in here if pod.node)
+    if found.instance_types or not (found.nodes or len(placed) == pods):
         return found
-    where = environments.location(placed, nodes, pods=pods)
+    where = environments.location(placed, observed.nodes, pods=pods)
     if found.nodes and not where["instance_types"]:
         return found
-    placed_at = [after(job, pod.scheduled_at) for pod in _by_index(job) if pod.node and pod.scheduled_at is not None]
-    when = tuple(placed_at) if len(placed_at) == pods else found.placed_at
-    return found.model_copy(update={"nodes": placed, "placed_at": when, **where})
+    when = tuple(_after(job, pod.scheduled_at) for pod in here if pod.node and pod.scheduled_at is not None)
+    placed_at = when if len(when) == pods else found.placed_at
+    return found.model_copy(update={"nodes": placed, "placed_at": placed_at, **where})
 
 
 def _ended(
-    job: ObservedJob,
-    begun: AttemptRecord,
-    end: AttemptOutcome,
-    *,
-    nodes: Sequence[ObservedNode],
-    pods: int,
-    now: float,
+    job: ObservedJob, begun: AttemptRecord, end: AttemptOutcome, *, observed: Observed, pods: int, now: float
 ) -> AttemptRecord:
-    """The entry of an attempt that has come to its end; `nodes` are those that the cluster knows."""
-    ends = [pod.end.finished_at for pod in job.pods if pod.end is not None and pod.end.finished_at is not None]
-    ended_at = max(ends, default=now)
-    held_until = ended_at if end.outcome is Outcome.SUCCEEDED else now  # what has not ended is told to only now
-    first = next((pod for pod in job.pods if pod.index == 0), None)
-    if not begun.nodes:  # never all of its pods had one, or some were gone at the first look
-        placed = _nodes_of(job)
-        begun = begun.model_copy(update={"nodes": placed, **environments.location(placed, nodes, pods=pods)})
+    here = _by_index(job.pods)
+    ended_at = max((pod.ended_at for pod in here if pod.ended_at is not None), default=now)
+    until = ended_at if end.outcome is Outcome.SUCCEEDED else now  # what has not ended is told to only now
+    held = [max(0.0, (pod.ended_at or until) - pod.scheduled_at) for pod in here if pod.scheduled_at is not None]
+    if not begun.nodes:  # never all of its pods had one, or some were gone when it was first observed
+        placed = tuple(pod.node for pod in here if pod.node)
+        begun = begun.model_copy(update={"nodes": placed, **environments.location(placed, observed.nodes, pods=pods)})
     return begun.model_copy(
         update={
             "outcome": end.outcome,
@@ -274,92 +262,36 @@ def _ended(
             "sentence": conditions.clamped(end.message, 1024),
             "exit_code": end.exit_code,
             "ended_at": ended_at,
-            "node_seconds": _node_seconds(job, until=held_until),
-            "pod_times": _pod_times(job, until=held_until),
-            "image_id": first.image_id if first else None,
+            "node_seconds": sum(held) if held else None,
+            "pod_times": _pod_times(job, here, until=until),
+            "image_id": next((pod.image_id for pod in job.pods if pod.index == 0), None),
             "result": end.result,
         }
     )
 
 
-def _nodes_of(job: ObservedJob) -> tuple[str, ...]:
-    """The nodes of a Job's pods, by the pods' indices."""
-    return tuple(pod.node for pod in _by_index(job) if pod.node)
-
-
-def _by_index(job: ObservedJob) -> list[ObservedPod]:
-    return sorted(job.pods, key=lambda pod: pod.index)
-
-
-def _node_seconds(job: ObservedJob, *, until: float) -> float | None:
-    """Time that the attempt's pods held their nodes, summed; pods that still run count up to that moment."""
-    held = [
-        max(0.0, ((pod.end.finished_at if pod.end else None) or until) - pod.scheduled_at)
-        for pod in job.pods
-        if pod.scheduled_at is not None
-    ]
-    return sum(held) if held else None
-
-
-def _pod_times(job: ObservedJob, *, until: float) -> tuple[PodTimes, ...]:
-    """Of the pods that had a node, in their order."""
-    return tuple(times(job, pod, until=until) for pod in _by_index(job) if pod.scheduled_at is not None)
-
-
-def _is_to_be_deleted(job: ObservedJob, entry: AttemptRecord) -> bool:
-    """Its end is recorded and it may still hold nodes. One that succeeded completes by itself."""
-    ended_otherwise = entry.outcome not in (None, Outcome.SUCCEEDED)
-    return ended_otherwise and not (job.deleting or job.complete or job.failed)
-
-
-def _is_to_be_retired(job: ObservedJob, entry: AttemptRecord) -> bool:
-    return entry.outcome is not None and (job.complete or job.failed) and not (job.deleting or job.has_ttl)
-
-
-def _reference(job: ObservedJob) -> JobReference:
-    return JobReference(name=job.name, uid=job.uid)
-
-
-# --- runs of one attempt ----------------------------------------------------------------------------------------------
-#
-# Kueue suspends a Job that it evicts, and sets the same one going again. An eviction is no end of the attempt and no
-# failure: what ran until then becomes a segment of its entry, with the nodes that it held.
-#
-# Must not happen: nodes that were held and are in no bill; two runs that are taken for one.
-
-
-def _followed(job: ObservedJob, entry: AttemptRecord | None, *, pods: int, now: float) -> AttemptRecord | None:
+def _followed(job: ObservedJob, found: AttemptRecord, *, pods: int, now: float) -> AttemptRecord:
     """The entry of an attempt that has not ended, as its Job stands in its queue; as it is where it is in none."""
     if job.queue is None:
-        return entry
-    found = entry or AttemptRecord(
-        trial=job.trial, attempt=job.attempt, job=job.name, job_uid=job.uid, created_at=job.created_at
-    )
-    found = found.model_copy(update={"queue": job.queue})
-    admitted_at = None if job.suspended or job.started_at is None else after(job, job.started_at)
+        return found
+    admitted_at = None if job.suspended or job.started_at is None else _after(job, job.started_at)
     if found.admitted_at is not None and admitted_at != found.admitted_at:
-        found = _with_segment(job, found, pods=pods, until=_ended_at(job, now=now))
-    return found.model_copy(update={"admitted_at": admitted_at})
-
-
-def _nodes_of_run(job: ObservedJob, entry: AttemptRecord | None) -> tuple[str, ...]:
-    """The nodes in the entry of an attempt, where they are those of the run that goes on."""
-    if entry is None:
-        return ()
-    goes_on = not job.suspended and job.started_at is not None and entry.admitted_at == after(job, job.started_at)
-    return entry.nodes if job.queue is None or goes_on else ()
+        # The run has ended: its pods are seen ending, or it is known since when the Job was suspended or runs again.
+        since = None if job.leaving else job.suspended_since if job.suspended else job.started_at
+        found = _with_segment(job, found, pods=pods, until=since or now)
+    return found.model_copy(update={"queue": job.queue, "admitted_at": admitted_at})
 
 
 def _with_segment(job: ObservedJob, begun: AttemptRecord, *, pods: int, until: float) -> AttemptRecord:
     """The entry with its run as a segment, and nothing known of the next one."""
     assert begun.admitted_at is not None
-    seen = sorted((pod for pod in job.leaving if pod.node is not None), key=lambda pod: pod.index)
-    of_pods = tuple(times(job, pod, until=until) for pod in seen if pod.scheduled_at is not None)
+    seen = _by_index(pod for pod in job.leaving if pod.node is not None)
+    of_pods = _pod_times(job, seen, until=until)
     if len(of_pods) < pods and begun.placed_at:  # pods are gone already, and were written down when they came
-        of_pods = tuple((placed, None, max(placed, after(job, until))) for placed in begun.placed_at)
+        of_pods = tuple((placed, None, max(placed, _after(job, until))) for placed in begun.placed_at)
     segment = Segment(
         admitted_at=begun.admitted_at,
-        ended_at=after(job, until),
+        ended_at=_after(job, until),
         nodes=begun.nodes or tuple(pod.node for pod in seen if pod.node is not None),
         pod_times=of_pods,
     )
@@ -367,105 +299,137 @@ def _with_segment(job: ObservedJob, begun: AttemptRecord, *, pods: int, until: f
     return begun.model_copy(update={"segments": (*begun.segments, segment), **nothing})
 
 
-def _ended_at(job: ObservedJob, *, now: float) -> float:
-    """When the run ended: its pods are seen ending, or it is known since when the Job was suspended or runs again."""
-    if job.leaving:
-        return now
-    return (job.suspended_since if job.suspended else job.started_at) or now
+def _nodes_of_run(job: ObservedJob, entry: AttemptRecord | None) -> tuple[str, ...]:
+    """The nodes in the entry of an attempt, where they are those of the run that goes on."""
+    if entry is None:
+        return ()
+    goes_on = not job.suspended and job.started_at is not None and entry.admitted_at == _after(job, job.started_at)
+    return entry.nodes if job.queue is None or goes_on else ()
 
 
-def times(job: ObservedJob, pod: ObservedPod, *, until: float) -> PodTimes:
-    """When a pod held its node, to the millisecond; no pod for less than no time."""
-    assert pod.scheduled_at is not None
-    ended = (pod.end.finished_at if pod.end is not None else None) or until
-    running = None if pod.running_at is None else after(job, pod.running_at)
-    return after(job, pod.scheduled_at), running, after(job, max(pod.scheduled_at, ended))
+def _by_index(pods: Iterable[ObservedPod]) -> list[ObservedPod]:
+    return sorted(pods, key=lambda pod: pod.index)
 
 
-def after(job: ObservedJob, moment: float) -> float:
-    """Seconds after the Job's creation, to the millisecond."""
-    return round(moment - job.created_at, 3)
-
-
-# --- why a gang waits -------------------------------------------------------------------------------------------------
-
-
-def gang_waits(
-    plan: Plan,
-    observed: Observed,
-    trials_now: Mapping[str, TrialStatus],
-    *,
-    live: Sequence[ObservedJob],
-    create: Sequence[Gang],
-    now: float,
-) -> Waits | None:
-    """The first reason that there is, the API server's refusal before all; None while nothing waits."""
-    if observed.refused is not None:
-        return Waits(reason=conditions.CREATION_REFUSED, message=observed.refused)
-    found = _of_live(plan, live, now=now)
-    if found is not None or live or create or observed.study.spec.suspend:
-        return found
-    waiting = [trial for trial in trials.startable(plan, trials_now) if trials_now[trial.id].not_before <= now]
-    return _no_room(capacity.gang_of(plan, waiting[0], attempt=1), observed, now=now) if waiting else None
-
-
-def stuck_at(job: ObservedJob) -> float | None:
-    """From when on an attempt that was told to end is said not to let go of its nodes."""
-    since = job.deleting_since or job.failing_since
-    return since + manifests.GRACE_SECONDS + STUCK_AFTER_SECONDS if since is not None and job.holds_slots else None
-
-
-def _of_live(plan: Plan, live: Sequence[ObservedJob], *, now: float) -> Waits | None:
-    nodes = {trial.id: plan.points[trial.point].nodes for trial in plan.trials}
-    for job in live:
-        said = outcome.pending_message(job, nodes=nodes[job.trial])
-        if said is not None and now >= job.begun_at + NEWS_AFTER_SECONDS:
-            return Waits(*said)
-    return None
-
-
-def _no_room(gang: Gang, observed: Observed, *, now: float) -> Waits | None:
-    own = [job for job in observed.jobs if job.holds_slots and job.pool == gang.pool]
-    stuck = next((job for job in own if (moment := stuck_at(job)) is not None and now >= moment), None)
-    if stuck is not None:
-        pod = next((pod for pod in stuck.pods if pod.end is None and pod.node), None)
-        where = f"pod {pod.name} on node {pod.node}" if pod else f"Job {stuck.name}"
-        return Waits(
-            reason=conditions.NODE_NOT_ANSWERING,
-            message=f"{where} was told to end and does not: if the node is dead, delete its Node object",
+def _pod_times(job: ObservedJob, pods: Sequence[ObservedPod], *, until: float) -> tuple[PodTimes, ...]:
+    """When each pod that had a node held it, to the millisecond; no pod for less than no time."""
+    return tuple(
+        (
+            _after(job, pod.scheduled_at),
+            None if pod.running_at is None else _after(job, pod.running_at),
+            _after(job, max(pod.scheduled_at, pod.ended_at or until)),
         )
-    if own:
-        return None  # the benchmark's own last attempt is about to give them back: nobody else is in the way
-    free = next((entry.slots for entry in observed.free if entry.pool == gang.pool), 0)
-    return Waits(
-        reason=conditions.WAITING_FOR_SLOTS,
-        message=f"an attempt needs {gang.slots} slots of pool {gang.pool} and {free} are free for this benchmark: "
-        "other benchmarks hold the rest, or were there first",
+        for pod in pods
+        if pod.scheduled_at is not None
     )
 
 
-def admission(
-    study: Study, live: Sequence[ObservedJob], entries: Mapping[str, AttemptRecord], *, is_served: bool
-) -> Admission | None:
-    """Of the first Job that waits, else of all; None without a queue, and while no Job is under way."""
-    queue = study.spec.queue_name
-    if queue is None or not live:
-        return None
-    waiting = next((job for job in live if job.suspended), None)
-    if waiting is None:
-        many = counted(len(live), "Job was", "Jobs were")
-        return Admission(holds=True, reason=conditions.ADMITTED, message=f"{many} admitted by queue {queue}")
-    if not is_served:
-        return Admission(
-            holds=False,
-            reason=conditions.KUEUE_ABSENT,
-            message=f"Job {waiting.name} waits for queue {queue}, and the cluster has no Kueue (no API group "
-            f"{names.KUEUE_GROUP}): install it, or apply the benchmark without spec.queueName",
+def _after(job: ObservedJob, moment: float) -> float:
+    return round(moment - job.created_at, 3)
+
+
+# --- before a benchmark starts ----------------------------------------------------------------------------------------
+
+
+class NotYet(NamedTuple):
+    """What a benchmark waits for before it is planned."""
+
+    status: GpuBenchmarkStatus
+    requeue_at: float | None
+
+
+def begin(
+    study: Study,
+    pools: tuple[GpuPool, ...],
+    now: float,
+    nodes: Mapping[str, Sequence[str]] | None = None,
+    *,
+    with_baseline: Callable[[Plan], Plan] = lambda plan: plan,
+) -> Plan | NotYet:
+    """The plan to freeze, or what the benchmark waits for.
+
+    Pools that are still missing after the grace period are left out: their points are skipped with that reason and the
+    others go on. A benchmark that is applied suspended is planned only when it is resumed. `nodes` are those that
+    placement EachNode measures; `with_baseline` adds what `spec.compareTo` names.
+    """
+    missing = sorted({name for block in study.spec.sweep for name in block.pools} - {pool.name for pool in pools})
+    if study.spec.suspend:
+        return _waiting(study, conditions.BY_USER, "set spec.suspend to false to start", now=now)
+    if missing and now < (ends := study.created_at + POOL_GRACE_SECONDS):
+        message = f"waiting for GpuPool {', '.join(missing)}: not there yet"
+        return _waiting(study, conditions.WAITING_FOR_POOLS, message, now=now, requeue_at=ends)
+    plan = with_baseline(freeze(study.spec, pools, rfc3339(now), nodes))
+    for reason, problem in (
+        (conditions.PLAN_TOO_LARGE, too_large(plan)),
+        (conditions.BUDGET_WITHOUT_PRICE, unpriced(plan, study.spec.limits.budget)),
+    ):
+        if problem is not None:
+            return _waiting(study, reason, problem, now=now, requeue_at=now + _REQUEUE_AFTER_SECONDS)
+    return plan
+
+
+def too_large(plan: Plan) -> str | None:
+    """Why a plan cannot be stored. What a spec says always fits (a test holds that), but not every set of pools."""
+    if len(plan.points) > POINTS_MAX:
+        return (
+            f"with placement EachNode the sweep has {len(plan.points)} points, and a benchmark has {POINTS_MAX} at "
+            "most: measure fewer settings, or pools of fewer nodes"
         )
-    said = f": {' '.join(waiting.queue_message.split())}" if waiting.queue_message else ""
-    if times := len(entries[waiting.key].segments):
-        often = "once" if times == 1 else f"{times} times"
-        message = f"Job {waiting.name} was evicted from queue {queue} {often}, and waits to be admitted again{said}"
-        return Admission(holds=False, reason=conditions.QUEUE_EVICTED, message=message)
-    message = f"Job {waiting.name} waits in queue {queue}{said}"
-    return Admission(holds=False, reason=conditions.WAITING_FOR_QUEUE, message=message)
+    size = len(plan.to_text().encode())
+    if size <= PLAN_BYTES_MAX:
+        return None
+    sizes = {pool.name: len(pool.to_json().encode()) for pool in plan.pools}
+    largest = max(sizes, key=lambda name: sizes[name])
+    return (
+        f"the plan has {size} bytes, of which its {len(sizes)} pools have {sum(sizes.values())}, and a ConfigMap takes "
+        f"{PLAN_BYTES_MAX}: shorten template.env of the pools (the largest is {largest} with {sizes[largest]}), or "
+        "name fewer pools in one benchmark"
+    )
+
+
+def unpriced(plan: Plan, budget: str | None) -> str | None:
+    """Why a budget cannot be kept: nobody knows the costs in one currency. None where that is no matter."""
+    if budget is None or not plan.trials:
+        return None
+    priced = {pool: pool_prices.planned_rate(plan, pool) for pool in accounts.pools_run(plan)}
+    without = [pool for pool, rate in priced.items() if rate is None]
+    if without:
+        why = pool_prices.without_exchange(plan, without[0]) or "it has neither price nor ownership"
+        return (
+            f"limits.budget is {budget}, and what GpuPool {without[0]} costs is not known ({why}): give it a price in "
+            "the benchmark's currency, or remove limits.budget"
+        )
+    currencies = sorted({rate.currency for rate in priced.values() if rate is not None})
+    if len(currencies) > 1:
+        named = " and ".join(currencies)
+        return (
+            f"limits.budget is {budget}, and the pools have prices in {named}: say by spec.currency "
+            "which of them it is in, and give exchangeRates from the others"
+        )
+    return None
+
+
+def _waiting(study: Study, reason: str, message: str, *, now: float, requeue_at: float | None = None) -> NotYet:
+    suspended = study.spec.suspend
+    status = GpuBenchmarkStatus(
+        phase="Suspended" if suspended else "Pending",
+        observed_generation=study.generation,
+        conditions=tuple(
+            conditions.condition(
+                type_,
+                holds=holds,
+                reason=reason,
+                message=message,
+                before=study.conditions,
+                generation=study.generation,
+                now=now,
+            )
+            for type_, holds in (
+                (conditions.FINISHED, False),
+                (conditions.SUCCEEDED, None),
+                (conditions.PROGRESSING, False),
+                *([(conditions.SUSPENDED, True)] if suspended else []),
+            )
+        ),
+    )
+    return NotYet(status=status, requeue_at=requeue_at)

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """When the repeats of a point are enough: `measure.repeats` as a `stats.stopping_rule`, and what it is applied to.
 
-Where repeats are added until a metric is precise enough, every interval over them is corrected for the looks in
-between. The printed intervals are 95 % intervals whatever the confidence of the rule is: simulated with normally
-distributed runs, at rules of 50 % to 99.9 % confidence, 3 to 5 first runs and 6 to 20 at most, they hold the truth in
-94.8 % of benchmarks in the worst case (a test does it).
+Where repeats are added as needed, every interval is corrected for the repeats in between. Printed intervals are 95 %
+whatever the rule's confidence: simulated with normally distributed runs, at rules of 50 % to 99.9 %, 3 to 5 first runs
+and 6 to 20 at most, they hold the truth in 94.8 % of benchmarks in the worst case (a test does it).
 """
 
 from collections.abc import Sequence

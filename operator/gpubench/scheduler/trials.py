@@ -2,15 +2,8 @@
 """What became of each trial and each point: measured, given up, running, or to be tried (again) from a moment on.
 
 Failures and preemptions are bounded separately: a spot pool may take a node away twenty times and still be fine, while
-a program that fails three times is broken. An end that no retry can mend is final at once. Retries wait longer and
-longer only while attempts end before they have got anywhere: a pool that takes a node away every twenty minutes is no
-crash loop. An attempt that was interrupted on purpose (`drill`) counts against nothing.
-
-The first `min` repeats of a point always run. A later one starts only when all before it have been measured and their
-metric is not precise enough. So no repeat starts that may turn out not to be needed, however many run at a time.
-All of it follows from plan and ledger, so that a restart changes nothing.
-
-Must not happen: a trial that has begun is not counted; a point ends with fewer than `min` or more than `max` repeats.
+a program that fails three times is broken. A repeat beyond `min` starts only when all before it have been measured and
+are not precise enough, so none starts that may turn out not to be needed. All of it follows from plan and ledger.
 """
 
 import random
@@ -18,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
+from gpubench import exitcodes
 from gpubench.api.attempts import AttemptLimits
 from gpubench.api.point_result import Omission, PointState
 from gpubench.plan.plan import Plan, Point, Trial
@@ -35,14 +29,10 @@ ATTEMPTS_MAX = 999  # three digits in the name of a Job
 
 #: Ends that another attempt on the same pool would only repeat.
 FINAL: dict[Reason, PointState] = {
+    **{Reason[code.name]: PointState.FAILED for code in exitcodes.DO_NOT_RETRY},
+    Reason.IMAGE_INVALID: PointState.FAILED,
     Reason.OUT_OF_MEMORY: PointState.OUT_OF_MEMORY,
     Reason.UNSUPPORTED_ACCELERATOR: PointState.UNSUPPORTED_ACCELERATOR,
-    Reason.BAD_ASSIGNMENT: PointState.FAILED,
-    Reason.SIZE_MISMATCH: PointState.FAILED,
-    Reason.LOSS_NOT_FINITE: PointState.FAILED,
-    Reason.DATA_UNUSABLE: PointState.FAILED,
-    Reason.CUSTOM_MODEL_FAILED: PointState.FAILED,
-    Reason.IMAGE_INVALID: PointState.FAILED,
 }
 
 
@@ -74,9 +64,8 @@ class TrialStatus(NamedTuple):
 
     def not_run(self, omission: Omission | None, message: str | None) -> "TrialStatus":
         """The same trial, left out."""
-        return self._replace(
-            state=TrialState.NOT_RUN, point_state=PointState.NOT_RUN, omission=omission, message=message
-        )
+        state, point_state = TrialState.NOT_RUN, PointState.NOT_RUN
+        return self._replace(state=state, point_state=point_state, omission=omission, message=message)
 
     @property
     def result(self) -> Result | None:
@@ -149,9 +138,7 @@ def startable(plan: Plan, trials: Mapping[str, TrialStatus]) -> list[Trial]:
     return [trial for trial in plan.trials if trials[trial.id].state is TrialState.WAITING and trial.point not in ended]
 
 
-def status(  # noqa: PLR0911  # one return for each state
-    attempts: Sequence[AttemptRecord], limits: AttemptLimits, *, nodes: int = 1
-) -> TrialStatus:
+def status(attempts: Sequence[AttemptRecord], limits: AttemptLimits, *, nodes: int = 1) -> TrialStatus:
     """The state of a trial with these attempts, oldest first, each of which has so many pods."""
     number = attempts[-1].attempt + 1 if attempts else 1
     for record in attempts:
@@ -161,22 +148,19 @@ def status(  # noqa: PLR0911  # one return for each state
         return TrialStatus(TrialState.RUNNING, number)
     failed = [record for record in attempts if record.outcome is Outcome.FAILED]
     preempted = [record for record in attempts if record.outcome is Outcome.PREEMPTED and record.drilled is None]
-
-    def give_up(state: PointState, message: str) -> TrialStatus:
-        return TrialStatus(TrialState.GIVEN_UP, number, point_state=state, message=message)
-
-    for record in failed:
-        if record.reason in FINAL:
-            return give_up(FINAL[record.reason], record.sentence or record.reason.value)
-    if len(failed) > limits.failed:
-        last = failed[-1]
-        state = PointState.NO_CAPACITY if last.reason is Reason.NO_CAPACITY else PointState.FAILED
-        return give_up(state, f"{_times(len(failed))} failed, the last time because {last.sentence}")
-    if len(preempted) > limits.preempted:
+    final = next((record for record in failed if record.reason in FINAL), None)
+    state, message = PointState.FAILED, None
+    if final is not None and final.reason is not None:
+        state, message = FINAL[final.reason], final.sentence or final.reason.value
+    elif len(failed) > limits.failed:
+        state = PointState.NO_CAPACITY if failed[-1].reason is Reason.NO_CAPACITY else PointState.FAILED
+        message = f"{_times(len(failed))} failed, the last time because {failed[-1].sentence}"
+    elif len(preempted) > limits.preempted:
         message = f"{_times(len(preempted))} preempted, the last time because {preempted[-1].sentence}"
-        return give_up(PointState.FAILED, message)
-    if number > ATTEMPTS_MAX:
-        return give_up(PointState.FAILED, f"{ATTEMPTS_MAX} attempts were made")
+    elif number > ATTEMPTS_MAX:
+        message = f"{ATTEMPTS_MAX} attempts were made"
+    if message is not None:
+        return TrialStatus(TrialState.GIVEN_UP, number, point_state=state, message=message)
     return TrialStatus(TrialState.WAITING, number, not_before=_not_before(attempts, nodes=nodes))
 
 
@@ -229,34 +213,29 @@ def points(
     `repeats` are the trials of each point, `known` the environments whose records were read, by key.
     """
     of_points = [[trials[trial.id] for trial in of_point] for of_point in repeats]
-    found = [point_status(point, one, known) for point, one in zip(plan.points, of_points, strict=True)]
-    return tuple(
-        one._replace(message=_out_of_memory(plan.points, index, of_points, one.message))
-        if one.state is PointState.OUT_OF_MEMORY
-        else one
-        for index, one in enumerate(found)
-    )
-
-
-def point_status(point: Point, trials: Sequence[TrialStatus], known: Mapping[str, Environment]) -> PointStatus:
-    """What became of a point, given its trials. A given-up trial ends its point."""
-    if point.skip is not None:
-        return PointStatus(PointState.SKIPPED, point.skip)
-    if not trials:
-        return PointStatus(PointState.PENDING)
-    found = _point_status(trials, known)
-    not_run = next((trial for trial in trials if trial.state is TrialState.NOT_RUN), None)
-    return found if not_run is None else found._replace(omission=not_run.omission, left_out=not_run.message)
+    found = []
+    for point, of_point in zip(plan.points, of_points, strict=True):
+        one = PointStatus(PointState.PENDING) if point.skip is None else PointStatus(PointState.SKIPPED, point.skip)
+        if point.skip is None and of_point:
+            one = _point_status(of_point, known)
+            if one.state is PointState.OUT_OF_MEMORY:
+                one = one._replace(message=f"{_what_fits(plan, point, of_points)}: {one.message}")
+            not_run = next((trial for trial in of_point if trial.state is TrialState.NOT_RUN), None)
+            if not_run is not None:
+                one = one._replace(omission=not_run.omission, left_out=not_run.message)
+        found.append(one)
+    return tuple(found)
 
 
 def _point_status(trials: Sequence[TrialStatus], known: Mapping[str, Environment]) -> PointStatus:
-    if any(trial.state is TrialState.RUNNING for trial in trials):
+    states = {trial.state for trial in trials}
+    if TrialState.RUNNING in states:
         return PointStatus(PointState.RUNNING)
     given_up = next((trial for trial in trials if trial.state is TrialState.GIVEN_UP), None)
     cut_short = given_up or next((trial for trial in trials if trial.state is TrialState.NOT_RUN), None)
-    if cut_short is not None and not any(trial.state is TrialState.MEASURED for trial in trials):
+    if cut_short is not None and TrialState.MEASURED not in states:
         return PointStatus(cut_short.point_state or PointState.FAILED, cut_short.message)
-    if given_up is None and not all(trial.state in _ENDED for trial in trials):
+    if given_up is None and states - _ENDED:
         return PointStatus(PointState.PENDING)
     distinct = environment_keys(trials)
     if len(distinct) > 1:
@@ -280,20 +259,16 @@ def environment_keys(trials: Iterable[TrialStatus]) -> tuple[EnvironmentKey, ...
     return environments.distinct(found for record in measured if (found := environments.key_of(record)) is not None)
 
 
-def _out_of_memory(
-    points: Sequence[Point], index: int, of_points: Sequence[Sequence[TrialStatus]], message: str | None
-) -> str:
-    """Which batch failed, and which fits."""
-    failed = points[index].key
-    batch = failed.batch_per_worker
+def _what_fits(plan: Plan, point: Point, of_points: Sequence[Sequence[TrialStatus]]) -> str:
+    failed, batch = point.key, point.key.batch_per_worker
     assert batch is not None  # a point without it is skipped and meets no memory
+    same = {"batch_per_worker": batch, "global_batch": failed.global_batch}
     smaller = [
-        other.key.batch_per_worker
-        for other, of_point in zip(points, of_points, strict=True)
-        if len(environment_keys(of_point)) == 1
-        and other.key.batch_per_worker is not None
-        and other.key.batch_per_worker < batch
-        if other.key.model_copy(update={"batch_per_worker": batch, "global_batch": failed.global_batch}) == failed
+        size
+        for other, of_point in zip(plan.points, of_points, strict=True)
+        if (size := other.key.batch_per_worker or batch) < batch
+        and len(environment_keys(of_point)) == 1
+        and other.key.model_copy(update=same) == failed
     ]
     hint = f"{max(smaller)} does" if smaller else "no smaller batch was measured"
-    return f"batch {batch} per worker does not fit; {hint}: {message}"
+    return f"batch {batch} per worker does not fit; {hint}"

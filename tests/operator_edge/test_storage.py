@@ -6,15 +6,15 @@ import memory_kube
 from gpubench import names
 from gpubench.scheduler import ledger
 from gpubench_cluster import kube
-from gpubench_operator import store
+from gpubench_operator import storage
 from memory_world import Clock
 
 LONG = "x" * 300_000
 
 
-def shop() -> tuple[memory_kube.MemoryKube, store.Store]:
+def shop() -> tuple[memory_kube.MemoryKube, storage.Store]:
     api = memory_kube.MemoryKube(Clock())
-    return api, store.Store(api)
+    return api, storage.Store(api)
 
 
 def entry(trial: str, outcome: ledger.Outcome | None = None, *, sentence: str | None = None) -> ledger.AttemptRecord:
@@ -29,7 +29,10 @@ async def test_a_plan_is_immutable_owned_and_the_first_one_stays() -> None:
     assert body["immutable"] is True
     assert kube.is_owned_by(body, study.uid)
     other = builders.plan(builders.spec(builders.block(workers=[1])))
-    assert (await store.Store(api).freeze(study, other)).plan == first
+    late = storage.Store(api)
+    with pytest.raises(kube.TemporaryError, match="planned meanwhile"):
+        await late.freeze(study, other)
+    assert (await late.read(study)).plan == first
 
 
 async def test_a_config_map_of_the_plans_name_that_is_foreign_is_never_read_as_a_plan() -> None:
@@ -47,18 +50,9 @@ async def test_a_plan_that_is_gone_is_never_made_anew_while_the_ledger_is_there(
     await tested.freeze(study, builders.plan())
     await tested.append(study, [entry("a")])
     api.remove(kube.CONFIG_MAPS, name=names.plan_name(study.name, study.uid), namespace=study.namespace)
-    for process in (tested, store.Store(api)):
-        with pytest.raises(kube.PermanentError, match="delete the study and apply it again"):
+    for process in (tested, storage.Store(api)):
+        with pytest.raises(kube.PermanentError, match="delete the benchmark and apply it again"):
             await process.read(study)
-
-
-async def test_whoever_finds_a_plan_when_freezing_reads_what_has_begun() -> None:
-    api, tested = shop()
-    study = builders.study()
-    await tested.freeze(study, builders.plan())
-    await tested.append(study, [entry("a")])
-    shelf = await store.Store(api).freeze(study, builders.plan())
-    assert [record.trial for record in shelf.recorded.records] == ["a"]
 
 
 async def test_what_was_appended_is_read_by_a_new_process() -> None:
@@ -66,7 +60,7 @@ async def test_what_was_appended_is_read_by_a_new_process() -> None:
     study = builders.study()
     await tested.freeze(study, builders.plan())
     await tested.append(study, [entry("a"), entry("b")])
-    read = await store.Store(api).read(study)
+    read = await storage.Store(api).read(study)
     assert {record.trial for record in read.recorded.records} == {"a", "b"}
 
 
@@ -76,7 +70,7 @@ async def test_an_entry_is_completed_and_an_ended_one_never_changed() -> None:
     await tested.freeze(study, builders.plan())
     for outcome in (None, ledger.Outcome.SUCCEEDED, ledger.Outcome.FAILED, None):
         await tested.append(study, [entry("a", outcome)])
-    read = await store.Store(api).read(study)
+    read = await storage.Store(api).read(study)
     assert [record.outcome for record in read.recorded.records] == [ledger.Outcome.SUCCEEDED]
 
 
@@ -97,7 +91,7 @@ async def test_a_full_shard_is_followed_by_another_and_an_entry_is_completed_whe
     for trial in "abc":
         await tested.append(study, [entry(trial, sentence=LONG)])
     await tested.append(study, [entry("a", ledger.Outcome.FAILED, sentence="done")])
-    read = await store.Store(api).read(study)
+    read = await storage.Store(api).read(study)
     assert [sorted(shard.entries) for shard in read.shards] == [["a.1"], ["b.1"], ["c.1"]]
     assert next(record for record in read.recorded.records if record.trial == "a").sentence == "done"
 
@@ -107,14 +101,14 @@ async def test_a_shard_that_somebody_else_wrote_meanwhile_is_a_retry() -> None:
     study = builders.study()
     await tested.freeze(study, builders.plan())
     await tested.append(study, [entry("a")])
-    rival = store.Store(api)
+    rival = storage.Store(api)
     await rival.read(study)
     await rival.append(study, [entry("b")])
     with pytest.raises(kube.TemporaryError):
         await tested.append(study, [entry("c")])
     await tested.read(study)
     await tested.append(study, [entry("c")])
-    assert len((await store.Store(api).read(study)).recorded.records) == 3
+    assert len((await storage.Store(api).read(study)).recorded.records) == 3
 
 
 async def test_config_maps_with_our_label_that_the_study_does_not_own_are_left_out() -> None:
@@ -125,4 +119,4 @@ async def test_config_maps_with_our_label_that_the_study_does_not_own_are_left_o
     name = names.ledger_name(study.name, study.uid, shard=0)
     forged = {"metadata": {"name": name, "namespace": study.namespace, "labels": labels}, "data": {"t.1": "{}"}}
     api.put(kube.CONFIG_MAPS, forged)
-    assert (await store.Store(api).read(study)).recorded.records == ()
+    assert (await storage.Store(api).read(study)).recorded.records == ()

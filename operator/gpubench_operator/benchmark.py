@@ -1,0 +1,522 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One reconcile of one benchmark: read, step, write what must not be lost, analyze, write what people read.
+
+The order of writes is what a crash at any moment is survived by, and the numbers below are its reasons. All else is
+written side by side. The next reconcile begins from scratch.
+1. The plan before any Job: a plan that is made later may be another one. What pods need is there before them.
+2. The Event of an end before its record, that of a transition before the status: afterwards they would be no news.
+3. The record of an end before its Job is deleted: the Job and its pods are the only evidence.
+4. A Job before its entry in the ledger, which has its UID. An entry without a Job would count as a lost attempt, while
+   a Job without an entry is found again by its name.
+5. The analysis before the status that refers to it.
+"""
+
+import asyncio
+import functools
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent import futures
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from gpubench import names
+from gpubench.analysis import comparison, node_facts, pairs, status
+from gpubench.api.benchmark_status import Condition, GpuBenchmarkStatus
+from gpubench.api.pool import GpuPool
+from gpubench.api.sweep import Placement
+from gpubench.plan.plan import Plan
+from gpubench.records import Environment
+from gpubench.scheduler import account, actions, capacity, conditions, ledger, observed, outcome, step
+from gpubench.scheduler import events as scheduler_events
+from gpubench_cluster import kube
+from gpubench_operator import analyst, events, exporter, gangs, observe, pool, queue, settings, storage, watch
+
+_AFTER_START = 2.0  # reconcile after a start although no event came
+_TERMINATING = 5.0  # and Jobs whose benchmark is gone
+_STUCK = 60.0
+_EVENTS_AGAIN = 5.0  # Events that could not be written are tried again
+_HISTORY_AGAIN = 2.0  # a pool's history that could not be written is tried again
+_HISTORY_AWAITED = 60.0  # after the last end: a finished benchmark is not reconciled again, and waits no longer for it
+_log = logging.getLogger(__name__)
+
+
+class _Read(NamedTuple):
+    """What is there of a benchmark beside its object."""
+
+    snapshot: storage.Snapshot = storage.Snapshot()
+    jobs: Sequence[kube.Object] = ()  # with its UID in their labels
+    pods: Sequence[kube.Object] = ()
+
+
+class BenchmarkReconciler:
+    """Carries out decisions for benchmarks. One instance serves all; the queue keeps to one reconcile of each."""
+
+    def __init__(
+        self,
+        api: kube.Kube,
+        *,
+        options: settings.Settings,
+        series: exporter.BenchmarkSeries,
+        wake: Callable[[queue.Key], None],
+        nodes: observe.NodeStates | None = None,
+        worker: Callable[[], futures.Executor] | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._api = api
+        self._options = options
+        self._series = series
+        self._wake = wake
+        self._clock = clock
+        #: Benchmarks that came into being while this operator led: there is nothing of them that could be read.
+        self.created: dict[queue.Key, kube.Object] = {}
+        self.store = storage.Store(api)
+        self.slots = pool.SlotLedger()
+        self.cordons = gangs.Cordons(api, wake=wake, clock=clock)
+        self.analyst = analyst.Analyst(wake=wake, worker=worker)
+        self._nodes = nodes or observe.NodeStates(api, clock=clock)
+        self._environments = observe.EnvironmentReader(api, clock=clock)
+        self._diagnostics = observe.Diagnostics(api, clock=clock)
+        self._histories = pool.Histories(api)
+        self._recorder = events.EventRecorder(api, identity=options.identity)
+        self._gangs = gangs.Gangs(
+            api, options=options, slots=self.slots, recorder=self._recorder, cordons=self.cordons, clock=clock
+        )
+        self._seen_objects = queue.SeenObjects()
+        self._accounts: dict[str, account.Account] = {}  # by the benchmark's UID
+        self._written_at: dict[str, float] = {}  # statuses, by the benchmark's UID
+
+    async def rebuild(self) -> None:
+        """Fill the slot ledger from all Jobs; no benchmark may be reconciled before."""
+        labels = {names.LABEL_MANAGED_BY: names.MANAGED_BY, names.LABEL_COMPONENT: names.COMPONENT_GANG}
+        jobs, pods = await asyncio.gather(self._list(kube.JOBS, labels), self._list(kube.PODS, labels))
+        found: dict[tuple[queue.Key, str], list[observed.ObservedJob]] = {}
+        for owner, bodies in _by_benchmark(jobs).items():
+            found.setdefault(owner, []).extend(observe.jobs(bodies, pods=pods))
+        for owner, bodies in _by_benchmark(pods).items():
+            found.setdefault(owner, []).extend(observe.jobs_left_behind(jobs, pods=bodies))
+        for (key, uid), seen in found.items():
+            self.slots.correct(key, uid, seen)
+            self._wake(key)
+
+    async def reconcile(self, key: queue.Key) -> float | None:
+        """Reconcile once; the seconds until the next time is due without an event."""
+        created = self.created.pop(key, None)
+        if created is not None and self._seen_objects.has(key, kube.uid_of(created)):  # a late event
+            created = None
+        body = created or await self._api.get(kube.BENCHMARKS, name=key.name, namespace=key.namespace)
+        uid = kube.uid_of(body) if body is not None else None
+        self._meet(key, uid)
+        leftover = await self._tidy_predecessors(key, uid)
+        if body is None or "deletionTimestamp" in body["metadata"]:  # owner references do the cleaning
+            self._series.drop(key)
+            self._nodes.use(key, ())
+            self._leave_line(key)
+            self._meet(key, None)
+            return leftover
+        self._series.observe(key, body)
+        try:
+            study = observe.study(body)
+        except ValidationError as error:
+            self._leave_line(key)
+            await self._stop(body, reason=events.INVALID_SPEC, message=observe.unreadable(error))
+            return leftover
+        try:
+            if watch.is_settled(body) and await self._has_series(key, body, study):
+                return leftover
+            found = _Read() if created is not None else await self._read(study)
+            wake = await self._advance(key, body, study, found)
+        except kube.TemporaryError:
+            raise  # it keeps its place in line
+        except kube.PermanentError as error:
+            self._leave_line(key)
+            await self._stop(body, reason=events.STUCK, message=str(error))
+            wake = _STUCK
+        except Exception:
+            self._leave_line(key)  # nobody may wait for a benchmark that cannot be reconciled
+            raise
+        return queue.earliest(leftover, wake)
+
+    async def _advance(self, key: queue.Key, body: kube.Object, study: observed.Study, found: _Read) -> float | None:
+        plan, refused, is_served = found.snapshot.plan, None, False
+        if plan is None:
+            planned = await self._plan(study)
+            if isinstance(planned, step.NotYet):
+                self._leave_line(key)
+                return await self._conclude(key, body, study, planned.status, requeue_at=planned.requeue_at)
+            plan, is_served = planned, True
+            snapshot, refused = await asyncio.gather(self.store.freeze(study, plan), self._gangs.serve(study, plan))
+            found = found._replace(snapshot=snapshot)
+            _log.info("planned", extra=observe.log_fields(study, points=len(plan.points), trials=len(plan.trials)))
+        seen, again = await self._observe(key, study, plan, found, refused=refused)
+
+        # From here to the reservation nothing waits: what is free now is free until it is reserved.
+        self.slots.correct(key, study.uid, (*seen.jobs, *observe.jobs_left_behind(found.jobs, pods=found.pods)))
+        seen = seen.model_copy(update={"free": self._free(study, plan)})
+        recorded, now = found.snapshot.recorded, self._clock()
+        known = self._account(study.uid, plan, recorded)
+        made = step.step(plan, recorded, known, seen, now)
+        todo = made.actions
+        self._reserve(key, study, todo)
+
+        ended = [record for record in todo.record if record.outcome is not None]
+        await self._end(study, plan, todo, ended)
+        started = await self._start(key, study, plan, todo.create, is_served=is_served)
+        refused = started.refused or refused
+        described = await self._describe(study, todo)
+        if started.refused is not None or described:
+            recorded = recorded.with_environments(described)
+            made = step.step(plan, recorded, known, seen.model_copy(update={"refused": refused}), now)
+        if not await self._put_into_histories(study, plan, made):
+            again = queue.earliest(again, _HISTORY_AGAIN)
+        await self._gangs.retire(study, todo.retire)
+
+        version, entries = made.ledger.version, self.store.entries(study.uid)
+        latest = await self.analyst.latest(study, plan, entries, made.points, ledger_version=version)
+        findings = None if latest.made is None else latest.made.found
+        after = status.status(study, plan, made, findings, now=self._clock(), failure=latest.failure)
+        news = scheduler_events.events(study, plan, ended=ended, created=started.gangs, status=after)
+        wake = await self._conclude(
+            key, body, study, after, requeue_at=made.actions.requeue_at, news=news, made=latest.made
+        )
+        evict_again = await self._gangs.evict(study, todo.disrupt)
+        after_start = _AFTER_START if started.gangs else None
+        after_refusal = None if refused is None else queue.AFTER_REFUSAL
+        return queue.earliest(wake, latest.again, again, evict_again, after_start, after_refusal)
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    async def _read(self, study: observed.Study) -> _Read:
+        labels = {names.LABEL_BENCHMARK_UID: study.uid}
+        snapshot, jobs, pods = await asyncio.gather(
+            self.store.read(study),
+            self._api.list(kube.JOBS, namespace=study.namespace, labels=labels),
+            self._api.list(kube.PODS, namespace=study.namespace, labels=labels),
+        )
+        return _Read(snapshot, jobs, pods)
+
+    async def _plan(self, study: observed.Study) -> Plan | step.NotYet:
+        """The plan to freeze, or what the benchmark waits for."""
+        named = sorted({name for block in study.spec.sweep for name in block.pools})
+        bodies = await asyncio.gather(*(self._api.get(kube.POOLS, name=name) for name in named))
+        pools = tuple(found for body in bodies if body is not None and (found := self._pool(body)) is not None)
+        nodes_of = await self._ready_nodes(study, pools)
+        reference = await self._reference(study)
+        with_baseline = functools.partial(comparison.with_baseline, wanted=study.spec.compare_to, found=reference)
+        return step.begin(study, pools, self._clock(), nodes_of, with_baseline=with_baseline)
+
+    def _pool(self, body: kube.Object) -> GpuPool | None:
+        """The pool, with the image of this installation where it names none; None of one that cannot be read."""
+        try:
+            return observe.pool(body, default_image=self._options.jobs_image)
+        except ValidationError as error:
+            extra = {"pool": kube.name_of(body), "error": observe.unreadable(error)}
+            _log.warning("unreadable pool", extra=extra)
+            return None
+
+    async def _ready_nodes(self, study: observed.Study, pools: Iterable[GpuPool]) -> dict[str, tuple[str, ...]]:
+        """The nodes of each pool that take pods now; read only where a benchmark measures them one by one."""
+        if all(block.placement is Placement.ANYWHERE for block in study.spec.sweep):
+            return {}
+        listed = await self._api.list(kube.NODES)
+        return {
+            pool.name: tuple(
+                sorted(
+                    kube.name_of(node)
+                    for node in listed
+                    if node_facts.matches(node, pool.spec.scheduling.node_selector) and node_facts.is_ready(node)
+                )
+            )
+            for pool in pools
+        }
+
+    async def _reference(self, study: observed.Study) -> comparison.Reference | None:
+        """The benchmark that this one is to be compared with, as it is now."""
+        if study.spec.compare_to is None:
+            return None
+        name = study.spec.compare_to.benchmark
+        body = await self._api.get(kube.BENCHMARKS, name=name, namespace=study.namespace)
+        if body is None:
+            return None
+        try:
+            other = observe.study(body)
+            found = await self.store.read_analysis(other)
+        except ValidationError:
+            return comparison.Reference(side=pairs.Side(name=name, results=()), readable=False)
+        return comparison.Reference(
+            side=pairs.of_spec(name, other.spec, found),
+            finished=conditions.holds(other.conditions, conditions.FINISHED),
+        )
+
+    async def _observe(
+        self, key: queue.Key, study: observed.Study, plan: Plan, found: _Read, *, refused: str | None
+    ) -> tuple[observed.Observed, float | None]:
+        """What is seen of a benchmark, but for free slots; the seconds until more may be known."""
+        recorded = found.snapshot.recorded
+        owned = [job for job in found.jobs if kube.is_owned_by(job, study.uid)]
+        jobs = observe.jobs(owned, pods=found.pods)
+        jobs, again = await self._diagnostics.explained(study, owned, jobs)
+        has_kueue = await self._diagnostics.has_kueue(study)
+        nodes = await self._nodes_of(key, recorded, jobs)
+        if not conditions.holds(study.conditions, conditions.FINISHED):  # what a process of before may not have put
+            await self._histories.put(study.uid, plan, recorded)
+        seen = observed.Observed(
+            study=study,
+            jobs=jobs,
+            histories=await self._histories.of_ending(plan, recorded, jobs),
+            nodes=nodes,
+            node_silent_seconds=self._options.node_silent_seconds,
+            queue_is_served=has_kueue,
+            refused=refused,
+        )
+        return seen, again
+
+    async def _nodes_of(
+        self, key: queue.Key, recorded: ledger.Ledger, seen: Iterable[observed.ObservedJob]
+    ) -> tuple[observed.ObservedNode, ...]:
+        """The nodes of the attempts under way, also of those whose pods are gone; as they are now where it matters."""
+        entries = recorded.by_key()
+        jobs = [job for job in seen if not job.has_ttl]
+        live = [job for job in jobs if job.key not in entries or entries[job.key].outcome is None]
+        placed = {job.key: entries[job.key].nodes if job.key in entries else () for job in live}
+        where = {name for names_of in placed.values() for name in names_of}
+        asked = {name for job in live for name in outcome.nodes_in_question(job, placed=placed[job.key])}
+        found = await self._nodes.of_jobs(jobs, placed=where, in_question=asked)
+        self._nodes.use(key, where | {pod.node for job in live for pod in job.pods if pod.node is not None})
+        return found
+
+    def _account(self, uid: str, plan: Plan, recorded: ledger.Ledger) -> account.Account:
+        """The account of a ledger: the one of before with what was recorded since, where that gives it."""
+        before = self._accounts.get(uid)
+        found = account.of(plan, recorded) if before is None else before.following(recorded)
+        self._accounts[uid] = found
+        return found
+
+    # --- slots --------------------------------------------------------------------------------------------------------
+
+    def _free(self, study: observed.Study, plan: Plan) -> tuple[observed.FreeSlots, ...]:
+        """What the benchmark may take of each pool: nothing where another one is to be served first."""
+        kept = self.slots.kept_for_others(study.uid)
+        free = capacity.free_slots(plan, self.slots.held())
+        return tuple(entry.model_copy(update={"slots": 0}) if entry.pool in kept else entry for entry in free)
+
+    def _reserve(self, key: queue.Key, study: observed.Study, todo: actions.Actions) -> None:
+        """Slots for what is to be started; with a queue its quota counts."""
+        for gang in todo.create if study.spec.queue_name is None else ():
+            job = gangs.job_name(study, gang)
+            self.slots.reserve(key, study.uid, job=job, pool=gang.pool, slots=gang.slots)
+        self.slots.wait(key, study.uid, pools=todo.short_of)
+        self._wake_waiting(but=key)
+
+    async def _tidy_predecessors(self, key: queue.Key, uid: str | None) -> float | None:
+        """Slots of deleted benchmarks of this name: held until the last of their pods is gone."""
+        self.slots.leave(key, but=uid)
+        left = None
+        for old in self.slots.uids_of(key):
+            if old == uid:
+                continue
+            labels = {names.LABEL_BENCHMARK_UID: old}
+            jobs, pods = await asyncio.gather(
+                self._api.list(kube.JOBS, namespace=key.namespace, labels=labels),
+                self._api.list(kube.PODS, namespace=key.namespace, labels=labels),
+            )
+            seen = (*observe.jobs(jobs, pods=pods), *observe.jobs_left_behind(jobs, pods=pods))
+            self.slots.correct(key, old, seen)
+            if seen:
+                left = _TERMINATING
+        self._wake_waiting(but=key)
+        return left
+
+    def _leave_line(self, key: queue.Key) -> None:
+        """Nobody waits for this benchmark any more."""
+        self.slots.leave(key)
+        self._wake_waiting(but=key)
+
+    def _wake_waiting(self, *, but: queue.Key) -> None:
+        """Those who may have their chance now; `but` is being reconciled and knows."""
+        for key in sorted(self.slots.to_wake() - {but}):
+            self._wake(key)
+
+    # --- writing what must not be lost --------------------------------------------------------------------------------
+
+    async def _end(
+        self, study: observed.Study, plan: Plan, todo: actions.Actions, ended: Sequence[ledger.AttemptRecord]
+    ) -> None:
+        """Events of attempts that have ended, then their records, then deletions."""
+        await self._emit(study, [scheduler_events.ending(plan, record) for record in ended])
+        try:
+            await self.store.append(study, todo.record)
+            for record in ended:
+                fields = {name: getattr(record, name) for name in ("trial", "attempt", "outcome", "reason")}
+                _log.info("attempt ended", extra=observe.log_fields(study, **fields, text=record.sentence))
+            await self._gangs.delete(study, todo.delete)
+        except kube.PermanentError:
+            self._gangs.release(study, todo.create)  # they will not be started
+            raise
+
+    async def _start(
+        self, key: queue.Key, study: observed.Study, plan: Plan, wanted: tuple[actions.Gang, ...], *, is_served: bool
+    ) -> gangs.Started:
+        """Create the Jobs, then one write for their records."""
+        started = gangs.Started()
+        if wanted and not is_served:
+            started = gangs.Started(refused=await self._gangs.serve(study, plan))
+        if started.refused is not None:
+            self._gangs.release(study, wanted)
+        elif wanted:
+            started = await self._gangs.start(study, plan, wanted)
+            await self.store.append(study, started.records)
+            if started.error is not None:
+                raise started.error
+        self._wake_waiting(but=key)  # what was refused has given its slots back
+        return started
+
+    async def _describe(self, study: observed.Study, todo: actions.Actions) -> tuple[Environment, ...]:
+        """Keep the environments that are in the logs of pods only, so far; those that were kept just now."""
+        read = await self._environments.read(study, todo.describe)
+        if not read:
+            return ()
+        try:
+            await self.store.keep_environments(study, read)
+        except kube.PermanentError as error:  # provenance: no benchmark ends over it
+            _log.warning("environment not kept", extra=observe.log_fields(study, error=str(error)))
+            return ()
+        _log.info("environment kept", extra=observe.log_fields(study, environments=[one.key() for one in read]))
+        return read
+
+    async def _put_into_histories(self, study: observed.Study, plan: Plan, made: step.Step) -> bool:
+        """Whether the pools have all tests now; TemporaryError where that is worth a short wait before Finished."""
+        if conditions.holds(study.conditions, conditions.FINISHED):
+            return True
+        if await self._histories.put(study.uid, plan, made.ledger):
+            return True
+        last = max((record.ended_at for record in made.ledger.records if record.ended_at is not None), default=0.0)
+        if made.is_over and self._clock() < last + _HISTORY_AWAITED:
+            raise kube.TemporaryError("the last tests are not in the history of their pool yet", delay=_HISTORY_AGAIN)
+        return False
+
+    # --- writing what people read -------------------------------------------------------------------------------------
+
+    async def _conclude(
+        self,
+        key: queue.Key,
+        body: kube.Object,
+        study: observed.Study,
+        after: GpuBenchmarkStatus,
+        *,
+        requeue_at: float | None,
+        news: Iterable[actions.Event] = (),
+        made: analyst.Made | None = None,
+    ) -> float | None:
+        """Events, then the analysis, then the status; the seconds until the next reconcile."""
+        now, wire = self._clock(), after.to_wire()
+        await self._recorder.emit_pending(study.uid)
+        await self._emit(study, news)
+        if made is not None:
+            self._series.take(key, made.sha256, made.lines)
+        wait = self._status_wait(body, wire, now=now)
+        if wait is None:
+            if made is not None and not self.store.has_analysis(study, made.sha256):
+                await self.store.put_analysis(study, made.sha256, made.parts)
+            changed = await storage.write_status(self._api, kube.BENCHMARKS, body, wire)
+            if changed:
+                self._written_at[study.uid] = now
+                self._series.observe(key, {**body, "status": wire})
+            if made is not None and conditions.holds(after.conditions, conditions.FINISHED):
+                self._forget(study.uid)  # it needs no memory; its series stay for as long as its object lives
+                if changed:
+                    _log.info("finished", extra=observe.log_fields(study))
+        wake = None if requeue_at is None else max(requeue_at - now, 0.05)
+        return queue.earliest(wake, wait, _EVENTS_AGAIN if self._recorder.has_pending(study.uid) else None)
+
+    def _status_wait(self, body: kube.Object, status: dict[str, Any], *, now: float) -> float | None:
+        """Seconds that progress waits for the next write; a phase or a condition may not, as scripts wait for it."""
+        before, interval = body.get("status") or {}, self._options.status_interval_seconds
+        wait = self._written_at.get(kube.uid_of(body), 0.0) + interval - now
+        is_progress = before != status and _awaited(before) == _awaited(status)
+        return wait if is_progress and 0 < wait <= interval else None
+
+    async def _emit(self, study: observed.Study, news: Iterable[actions.Event]) -> None:
+        """Emit Events; one that was emitted already costs nothing."""
+        for event in news:
+            await self._recorder.emit_about(study, event, now=self._clock())
+
+    async def _stop(self, body: kube.Object, *, reason: str, message: str) -> None:
+        """The benchmark cannot go on until somebody changes something: an Event and a condition say what."""
+        extra = {"namespace": kube.namespace_of(body), "benchmark": kube.name_of(body), "error": message}
+        _log.warning(reason, extra=extra)
+        now, event = self._clock(), events.warning(reason, message)
+        await self._recorder.emit(events.subject(body), event, now=now)
+        await storage.write_status(self._api, kube.BENCHMARKS, body, _stopped(body, event, now=now))
+
+    async def _has_series(self, key: queue.Key, body: kube.Object, study: observed.Study) -> bool:
+        """Whether a benchmark that is over has got its series back, from the analysis that its status refers to."""
+        reference = study.status.analysis
+        if reference is None or not self._series.lacks(key, body):
+            return False
+        lines = await self.analyst.lines(key, await self.store.analysis(study), reference)
+        if lines is not None:
+            self._series.take(key, reference.sha256, lines)
+        return lines is not None
+
+    # --- memory -------------------------------------------------------------------------------------------------------
+
+    def _meet(self, key: queue.Key, uid: str | None) -> None:
+        """What is remembered of the benchmark that had this name at the last reconcile goes with it."""
+        if (gone := self._seen_objects.replaced(key, uid)) is not None:
+            self._recorder.forget(gone)
+            self._forget(gone)
+
+    def _forget(self, uid: str) -> None:
+        for keeper in (self.store, self._histories, self.analyst):
+            keeper.forget(uid)
+        self._accounts.pop(uid, None)
+        self._written_at.pop(uid, None)
+
+    async def _list(self, resource: kube.Resource, labels: dict[str, str]) -> list[kube.Object]:
+        """All objects with these labels in the namespaces that are served."""
+        return [
+            body
+            for namespace in self._options.namespaces
+            for body in await self._api.list(resource, namespace=namespace, labels=labels)
+        ]
+
+
+def _by_benchmark(bodies: Iterable[kube.Object]) -> dict[tuple[queue.Key, str], list[kube.Object]]:
+    """Jobs or pods by the key and the UID of the benchmark in their labels."""
+    found: dict[tuple[queue.Key, str], list[kube.Object]] = {}
+    for body in bodies:
+        labels = body["metadata"].get("labels") or {}
+        key = queue.benchmark_key(kube.namespace_of(body) or "", labels.get(names.LABEL_BENCHMARK, ""))
+        found.setdefault((key, labels.get(names.LABEL_BENCHMARK_UID, "")), []).append(body)
+    return found
+
+
+def _awaited(status: dict[str, Any]) -> tuple[Any, ...]:
+    """What scripts wait for."""
+    fields = ("type", "status", "reason")
+    found = [tuple(map(condition.get, fields)) for condition in status.get("conditions") or ()]
+    return status.get("phase"), *found
+
+
+def _stopped(body: kube.Object, event: actions.Event, *, now: float) -> dict[str, Any]:
+    """The status of a benchmark that cannot go on, as it was, but for one condition that says why."""
+    before, generation = body.get("status") or {}, body["metadata"].get("generation", 1)
+    known = before.get("conditions") or ()
+    try:
+        readable = tuple(Condition.model_validate(one) for one in known)
+    except ValidationError:
+        readable = ()
+    progressing = conditions.condition(
+        conditions.PROGRESSING,
+        holds=False,
+        reason=event.reason,
+        message=event.message,
+        before=readable,
+        generation=generation,
+        now=now,
+    )
+    fresh: dict[str, Any] = GpuBenchmarkStatus(phase="Pending", conditions=(progressing,)).to_wire()
+    others = [one for one in known if one.get("type") != conditions.PROGRESSING]
+    return {**fresh, **before, "observedGeneration": generation, "conditions": [*others, *fresh["conditions"]]}

@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is kept of a benchmark: plan, attempt ledger and analysis, in ConfigMaps that it owns; and its status.
+
+The plan is created once and is immutable. An entry of the ledger is added, or completed; one that has ended is never
+written over. Each write is guarded by the shard's resourceVersion, so that two operators cannot undo each other.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from gpubench import names
+from gpubench.analysis import analyze
+from gpubench.api.benchmark_status import Analysis
+from gpubench.plan.plan import Plan
+from gpubench.records import Environment
+from gpubench.scheduler import ledger, manifests, observed, step
+from gpubench.scheduler.ledger import AttemptRecord
+from gpubench_cluster import kube
+
+_PLAN_IS_GONE = "the plan of a benchmark that has begun is gone: delete the benchmark and apply it again"
+_PARSED_AT_ONCE = 32  # entries of the ledger, a few milliseconds of the event loop's time
+
+
+class Shard(NamedTuple):
+    """One ConfigMap of the ledger as it was read: a value; a write gives a new one."""
+
+    number: int
+    version: str
+    entries: Mapping[str, str]
+    read: Mapping[str, AttemptRecord | Environment | None]  # the same, parsed
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of its data."""
+        return sum(len(key.encode()) + len(text.encode()) for key, text in self.entries.items())
+
+
+class Snapshot(NamedTuple):
+    """What is stored of one benchmark."""
+
+    plan: Plan | None = None
+    shards: tuple[Shard, ...] = ()
+    recorded: ledger.Ledger = ledger.Ledger()
+
+
+class _Written(NamedTuple):
+    """An analysis as it was written last."""
+
+    sha256: str
+    versions: dict[str, str]  # by the name of the ConfigMap
+
+
+class Store:
+    """Reads and writes the ConfigMaps of benchmarks, and remembers what it has read.
+
+    Shards are read again only when their resourceVersion has changed: a large benchmark would otherwise move megabytes
+    at each reconcile.
+    """
+
+    def __init__(self, api: kube.Kube) -> None:
+        self._api = api
+        self._snapshots: dict[str, Snapshot] = {}  # by the benchmark's UID
+        self._listed: dict[str, dict[str, str]] = {}  # versions of its ConfigMaps, by their names
+        self._analyses: dict[str, _Written] = {}
+
+    def forget(self, uid: str) -> None:
+        """The benchmark is gone or over."""
+        for known in (self._snapshots, self._listed, self._analyses):
+            known.pop(uid, None)
+
+    def plans(self) -> dict[str, Plan]:
+        """The plans of benchmarks under way, by UID."""
+        return {uid: found.plan for uid, found in self._snapshots.items() if found.plan is not None}
+
+    def entries(self, uid: str) -> dict[str, str]:
+        """The texts of attempts and environments, as they were read or written last."""
+        return {key: text for shard in self._snapshots[uid].shards for key, text in shard.entries.items()}
+
+    async def read(self, study: observed.Study) -> Snapshot:
+        """What is stored now."""
+        labels = {names.LABEL_BENCHMARK_UID: study.uid}
+        listed = await self._api.list(kube.CONFIG_MAPS, namespace=study.namespace, labels=labels, metadata_only=True)
+        ours = {kube.name_of(body): kube.version_of(body) for body in listed if kube.is_owned_by(body, study.uid)}
+        self._listed[study.uid] = ours
+        before = self._snapshots.get(study.uid, Snapshot())
+        numbers = [number for number in range(len(ours)) if _shard_name(study, number) in ours]
+        if names.plan_name(study.name, study.uid) not in ours:
+            if numbers:  # a new plan would not be the one that the entries speak of
+                raise kube.PermanentError(_PLAN_IS_GONE)
+            return self._keep(study, Snapshot())
+        plan = before.plan or await self._read_plan(study)
+        known = {shard.number: shard for shard in before.shards}
+        shards: list[Shard] = []
+        for number in numbers:
+            shard = known.get(number)
+            if shard is None or shard.version != ours[_shard_name(study, number)]:
+                body = await self._get(study, _shard_name(study, number))
+                shard = await _parsed(number, body, shard)
+            shards.append(shard)
+        if tuple(shards) == before.shards:
+            return self._keep(study, before._replace(plan=plan))
+        return self._keep(study, _snapshot(plan, shards))
+
+    async def freeze(self, study: observed.Study, plan: Plan) -> Snapshot:
+        """Store the plan; TemporaryError where one is stored already, which is the plan."""
+        created = await self._api.create(kube.CONFIG_MAPS, manifests.plan_config_map(study, plan))
+        if created is None:
+            await self._read_plan(study)
+            raise kube.TemporaryError(f"{study.namespace}/{study.name} has been planned meanwhile", delay=0.0)
+        return self._keep(study, Snapshot(plan=plan))
+
+    async def append(self, study: observed.Study, records: Iterable[AttemptRecord]) -> None:
+        """Write the entries of attempts: new ones, and the ends of those that were open."""
+        known = self._snapshots[study.uid].recorded.by_key()
+        news = [
+            record
+            for record in records
+            if (before := known.get(record.key)) is None or (before.outcome is None and before != record)
+        ]
+        await self._add(study, ledger.to_entries(news))
+
+    async def keep_environments(self, study: observed.Study, environments: Iterable[Environment]) -> None:
+        """Write the environments that are not there yet."""
+        recorded = self._snapshots[study.uid].recorded
+        known = recorded.environment_by_key()
+        after = recorded.with_environments(environments).environment_by_key()
+        news = [environment for key, environment in after.items() if key not in known]
+        await self._add(study, ledger.environment_entries(news))
+
+    async def _add(self, study: observed.Study, news: Mapping[str, str]) -> None:
+        """Write entries: each to the shard that has it, or else to the last one while that has room."""
+        if not news:
+            return
+        found = self._snapshots[study.uid]
+        shards = {shard.number: shard for shard in found.shards}
+        for number, entries in _placed(found.shards, news).items():
+            shards[number] = await self._write(study, number, entries, before=shards.get(number))
+            self._keep(study, _snapshot(found.plan, shards.values()))  # at once: a later failure must not lose it
+
+    async def _write(
+        self, study: observed.Study, number: int, entries: Mapping[str, str], *, before: Shard | None
+    ) -> Shard:
+        if before is None:
+            written = await self._api.create(kube.CONFIG_MAPS, manifests.ledger_config_map(study, number, entries))
+        else:
+            change = {"metadata": {"resourceVersion": before.version}, "data": dict(entries)}
+            name = _shard_name(study, number)
+            written = await self._api.patch(kube.CONFIG_MAPS, change, name=name, namespace=study.namespace)
+        if written is None:
+            raise kube.TemporaryError(
+                f"ledger shard {number} of {study.namespace}/{study.name} changed meanwhile", delay=0.2
+            )
+        return await _parsed(number, written, before)
+
+    # --- the analysis -------------------------------------------------------------------------------------------------
+
+    def has_analysis(self, study: observed.Study, sha256: str) -> bool:
+        """Whether this analysis was written, and has not been changed or deleted by anybody since."""
+        written, listed = self._analyses.get(study.uid), self._listed.get(study.uid, {})
+        return written is not None and written.sha256 == sha256 and written.versions.items() <= listed.items()
+
+    async def put_analysis(self, study: observed.Study, sha256: str, parts: Iterable[str]) -> None:
+        """Write an analysis; nobody reads it as one before the status refers to it."""
+        versions = {}
+        for number, text in enumerate(parts):
+            body = manifests.analysis_config_map(study, number, text)
+            name, change = kube.name_of(body), {"data": body["data"]}
+            written = await self._api.patch(kube.CONFIG_MAPS, change, name=name, namespace=study.namespace)
+            if written is None:
+                written = await self._api.create(kube.CONFIG_MAPS, body)
+            if written is not None:
+                versions[name] = kube.version_of(written)
+        self._listed.setdefault(study.uid, {}).update(versions)
+        self._analyses[study.uid] = _Written(sha256, versions)
+
+    async def analysis(self, study: observed.Study) -> tuple[str, ...]:
+        """The parts of the analysis that the status refers to, as they are stored: perhaps by somebody else."""
+        found = () if study.status.analysis is None else study.status.analysis.config_maps
+        bodies = [await self._api.get(kube.CONFIG_MAPS, name=name, namespace=study.namespace) for name in found]
+        return tuple(map(manifests.read_analysis_part, bodies))
+
+    async def read_analysis(self, study: observed.Study) -> Analysis:
+        """The analysis of a benchmark; ValidationError where it cannot be read. Without a stored one, an empty one.
+
+        One that somebody has changed is as good as none: it is made anew from plan and ledger.
+        """
+        if (reference := study.status.analysis) is None:
+            return Analysis()
+        if (found := analyze.read(await self.analysis(study), reference)) is not None:
+            return found
+        stored = await self.read(study)
+        self.forget(study.uid)
+        if stored.plan is None:
+            return Analysis()
+        made = step.of_ledger(stored.plan, stored.recorded, study)
+        return analyze.analyze(stored.plan, made.ledger, made.points, study.spec)
+
+    async def _read_plan(self, study: observed.Study) -> Plan:
+        body = await self._get(study, names.plan_name(study.name, study.uid))
+        if not kube.is_owned_by(body, study.uid):
+            name = f"{study.namespace}/{kube.name_of(body)}"
+            raise kube.PermanentError(f"ConfigMap {name} belongs to somebody else: remove it")
+        return manifests.read_plan(body)
+
+    async def _get(self, study: observed.Study, name: str) -> kube.Object:
+        body = await self._api.get(kube.CONFIG_MAPS, name=name, namespace=study.namespace)
+        if body is None:
+            raise kube.TemporaryError(f"ConfigMap {study.namespace}/{name} went away while it was read", delay=1.0)
+        return body
+
+    def _keep(self, study: observed.Study, found: Snapshot) -> Snapshot:
+        self._snapshots[study.uid] = found
+        return found
+
+
+def _snapshot(plan: Plan | None, shards: Iterable[Shard]) -> Snapshot:
+    ordered = tuple(sorted(shards, key=lambda shard: shard.number))
+    return Snapshot(plan, ordered, ledger.of_read(one for shard in ordered for one in shard.read.values()))
+
+
+async def _parsed(number: int, body: kube.Object, before: Shard | None) -> Shard:
+    """Only entries that are new or were completed are parsed: of 2,560 attempts that takes a quarter of a second."""
+    entries: dict[str, str] = body.get("data") or {}
+    read = {}
+    known = {} if before is None else before.entries
+    for count, (key, text) in enumerate(entries.items()):
+        if before is not None and known.get(key) == text:
+            read[key] = before.read[key]
+        else:
+            read[key] = ledger.read_entry(key, text)
+            if count % _PARSED_AT_ONCE == 0:
+                await asyncio.sleep(0)
+    return Shard(number, kube.version_of(body), entries, read)
+
+
+def _shard_name(study: observed.Study, number: int) -> str:
+    return names.ledger_name(study.name, study.uid, shard=number)
+
+
+def _placed(shards: Sequence[Shard], entries: Mapping[str, str]) -> dict[int, dict[str, str]]:
+    """Which entry goes into which shard.
+
+    A shard may grow over its bound by completing what it has; room for that is why the bound lies far below etcd's.
+    """
+    home = {key: shard.number for shard in shards for key in shard.entries}
+    sizes = {shard.number: shard.bytes for shard in shards} or {0: 0}
+    placed: dict[int, dict[str, str]] = {}
+    for key, text in entries.items():
+        size = len(key.encode()) + len(text.encode())
+        number = home.get(key, max(sizes))
+        if key not in home and sizes[number] and sizes[number] + size > ledger.SHARD_BYTES_MAX:
+            number = max(sizes) + 1
+            sizes[number] = 0
+        sizes[number] += size
+        placed.setdefault(number, {})[key] = text
+    return placed
+
+
+# --- statuses ---------------------------------------------------------------------------------------------------------
+
+
+async def write_status(api: kube.Kube, resource: kube.Resource, body: kube.Object, status: dict[str, Any]) -> bool:
+    """Bring the status of `body`, as it was read, to `status` in one guarded patch; whether anything changed.
+
+    Each write goes through etcd and to every watcher, so nothing is written where nothing changed.
+    """
+    change = merge_patch(body.get("status") or {}, status)
+    if change:
+        patch = {"metadata": {"resourceVersion": kube.version_of(body)}, "status": change}
+        name, namespace = kube.name_of(body), kube.namespace_of(body)
+        await api.patch(resource, patch, name=name, namespace=namespace, subresource="status")
+    return bool(change)
+
+
+def merge_patch(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    """The JSON merge patch (RFC 7386) from one object to another: null removes, lists are replaced as a whole."""
+    patch: dict[str, Any] = {key: None for key in before if key not in after}
+    for key, value in after.items():
+        old = before.get(key)
+        if isinstance(value, dict) and isinstance(old, dict):
+            if inner := merge_patch(old, value):
+                patch[key] = inner
+        elif key not in before or old != value:
+            patch[key] = value
+    return patch
