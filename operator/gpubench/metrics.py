@@ -267,12 +267,8 @@ GPU_THROTTLED = _operator(
     _POINT,
     "Share of the samples with a throttle reason, of the rank and repeat with most of them.",
 )
-ENERGY = _operator(
-    "gpubench_energy_per_million_samples_joules", _POINT, "Energy of all GPUs for a million samples."
-)
-PROCESSORS = _operator(
-    "gpubench_rank_processors", _POINT, "Processors that a rank used while a point was measured."
-)
+ENERGY = _operator("gpubench_energy_per_million_samples_joules", _POINT, "Energy of all GPUs for a million samples.")
+PROCESSORS = _operator("gpubench_rank_processors", _POINT, "Processors that a rank used while a point was measured.")
 MEMORY = _operator(
     "gpubench_rank_memory_peak_bytes", _POINT, "Most resident memory of a rank while a point was measured."
 )
@@ -283,9 +279,7 @@ WARNINGS = _operator(
 )
 POINTS = _operator("gpubench_points", (*_STUDY, "state"), "Points of a study by what became of them.")
 TRIALS = _operator("gpubench_trials", (*_STUDY, "state"), "Trials of a study: finished, running, waiting.")
-ATTEMPTS = _operator(
-    "gpubench_attempts", (*_STUDY, "outcome"), "Attempts of a study so far, by how they ended."
-)
+ATTEMPTS = _operator("gpubench_attempts", (*_STUDY, "outcome"), "Attempts of a study so far, by how they ended.")
 SPENT = _operator(
     "gpubench_spent",
     (*_STUDY, "currency"),
@@ -333,13 +327,9 @@ RECOVERY = _operator(
 CONDITION = _operator(
     "gpubench_benchmark_condition", (*_STUDY, "condition"), "1 while a condition of the study is True."
 )
-BUDGET = _operator(
-    "gpubench_budget", (*_STUDY, "currency"), "limits.budget of a study, in `currency`; as it is now."
-)
+BUDGET = _operator("gpubench_budget", (*_STUDY, "currency"), "limits.budget of a study, in `currency`; as it is now.")
 STARTED = _operator("gpubench_started_timestamp_seconds", _STUDY, "When the plan of a study was frozen.")
-FINISHED = _operator(
-    "gpubench_finished_timestamp_seconds", _STUDY, "When the last trial of a study had ended."
-)
+FINISHED = _operator("gpubench_finished_timestamp_seconds", _STUDY, "When the last trial of a study had ended.")
 COMPARISON = _operator(
     "gpubench_comparison_points",
     (*_STUDY, "verdict"),
@@ -361,20 +351,12 @@ ENVIRONMENT = _operator(
 
 # What the cluster shows of a GpuPool, and what the studies hold of it.
 _OF_POOL = ("pool",)
-POOL_INFO = _operator(
-    "gpubench_pool_info", ("pool", "accelerator", "capacity_type"), "What a pool is. Always 1."
-)
+POOL_INFO = _operator("gpubench_pool_info", ("pool", "accelerator", "capacity_type"), "What a pool is. Always 1.")
 POOL_NODES = _operator("gpubench_pool_nodes", _OF_POOL, "Nodes that match the selector of a pool.")
-POOL_READY_NODES = _operator(
-    "gpubench_pool_ready_nodes", _OF_POOL, "Of these, nodes that are ready and take pods."
-)
+POOL_READY_NODES = _operator("gpubench_pool_ready_nodes", _OF_POOL, "Of these, nodes that are ready and take pods.")
 POOL_SLOTS = _operator("gpubench_pool_slots", _OF_POOL, "Slots of the ready nodes of a pool.")
-POOL_HELD_SLOTS = _operator(
-    "gpubench_pool_held_slots", _OF_POOL, "Slots of a pool that gangs hold, of all studies."
-)
-POOL_WAITING = _operator(
-    "gpubench_pool_waiting_studies", _OF_POOL, "Studies that wait in line for slots of a pool."
-)
+POOL_HELD_SLOTS = _operator("gpubench_pool_held_slots", _OF_POOL, "Slots of a pool that gangs hold, of all studies.")
+POOL_WAITING = _operator("gpubench_pool_waiting_studies", _OF_POOL, "Studies that wait in line for slots of a pool.")
 POOL_PRICE = _operator(
     "gpubench_pool_price_per_node_hour",
     ("pool", "currency"),
@@ -383,9 +365,7 @@ POOL_PRICE = _operator(
 POOL_PRICE_READ = _operator(
     "gpubench_pool_price_timestamp_seconds", _OF_POOL, "Day on which the price of a pool was read."
 )
-POOL_CONDITION = _operator(
-    "gpubench_pool_condition", ("pool", "condition"), "1 while a condition of a pool is True."
-)
+POOL_CONDITION = _operator("gpubench_pool_condition", ("pool", "condition"), "1 while a condition of a pool is True.")
 
 # Schedules, exported from the status of their objects.
 _SCHEDULE = ("namespace", "schedule")
@@ -403,12 +383,8 @@ SCHEDULE_SLOW_NODES = _operator(
     _SCHEDULE,
     "With placement EachNode: nodes that are slower than the others of their pool.",
 )
-SCHEDULE_LAST = _operator(
-    "gpubench_schedule_last_timestamp_seconds", _SCHEDULE, "When the newest run was due."
-)
-SCHEDULE_NEXT = _operator(
-    "gpubench_schedule_next_timestamp_seconds", _SCHEDULE, "When the next run is due."
-)
+SCHEDULE_LAST = _operator("gpubench_schedule_last_timestamp_seconds", _SCHEDULE, "When the newest run was due.")
+SCHEDULE_NEXT = _operator("gpubench_schedule_next_timestamp_seconds", _SCHEDULE, "When the next run is due.")
 SCHEDULE_MONTHLY = _operator(
     "gpubench_schedule_monthly",
     (*_SCHEDULE, "currency"),
@@ -457,9 +433,7 @@ WORKER_STEP = _worker(
     # A tenth of a millisecond (a small model on a large GPU) to a minute (a large model on a CPU).
     buckets=tuple(float(f"{base}e{power}") for power in range(-4, 2) for base in (1, 2, 5)),
 )
-WORKER_SAMPLES = _worker(
-    "gpubench_worker_samples_total", "Samples that this rank has trained on.", kind=Kind.COUNTER
-)
+WORKER_SAMPLES = _worker("gpubench_worker_samples_total", "Samples that this rank has trained on.", kind=Kind.COUNTER)
 WORKER_LOSS = _worker(
     "gpubench_worker_loss",
     "Loss of this rank in its last window: of its last step, in mode Training the mean of its steps.",

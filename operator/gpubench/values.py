@@ -32,7 +32,7 @@ class FrozenModel(BaseModel):
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-#: Beside a Literal of small words, which stand in sentences: on the wire they are CamelCase, as all enums of Kubernetes.
+#: Beside a Literal of small words, which stand in sentences: on the wire they are CamelCase, as Kubernetes' enums are.
 FROM_CAMEL_CASE = BeforeValidator(lambda word: word.lower() if isinstance(word, str) else word)
 TO_CAMEL_CASE = PlainSerializer(str.capitalize, when_used="json")
 

@@ -15,8 +15,15 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
-from gpubench_cli import terminal
-from gpubench_cluster import kube
+from gpubench_cli import distribution
+
+try:
+    from gpubench_cli import terminal
+    from gpubench_cluster import kube
+except ImportError as error:
+    if (shadow := distribution.foreign()) is None:
+        raise
+    raise SystemExit(f"gpubench: {shadow}") from error
 
 #: The commands in the order of `gpubench --help`: where each is, and what it is for.
 _COMMANDS = {
@@ -42,6 +49,7 @@ _COMMANDS = {
     "workloads": ("workloads.list_or_explain", "list the workloads, or explain one"),
     "self-check": ("run.self_check", "whether the clock is fine enough here, and what measuring itself costs"),
     "doctor": ("cluster.doctor", "whether the current cluster can run studies, and what to do where not"),
+    "version": ("distribution.show", "the version of this program, and what shadows it"),
 }
 
 _PLUGIN = "kubectl-gpubench"
@@ -83,7 +91,7 @@ class _Commands(click.Group):
     epilog="Exit codes: 0 done, 1 the study failed or a record does not hold, 2 bad input or no cluster.",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
-@click.version_option(package_name="gpubench", message="gpubench %(version)s")
+@click.version_option(distribution.version(), message="gpubench %(version)s")
 def gpubench() -> None:
     """All commands."""
 

@@ -34,7 +34,7 @@ from gpubench.api.pool import CapacityType, GpuPool
 from gpubench.sanitize import one_line
 from gpubench.scheduler import conditions
 from gpubench.units import duration_seconds, epoch_seconds
-from gpubench_cli import options, results, terminal
+from gpubench_cli import distribution, options, results, terminal
 from gpubench_cli.terminal import CliError
 from gpubench_cluster import kube
 
@@ -455,7 +455,7 @@ def discover(nodes: str | None, cpu: bool, every: bool) -> int:
     if not found.pools:
         raise CliError(
             f"none of the {len(listed)} nodes suggests a {names.POOL_KIND}: where nodes come only when a pod asks for "
-            "them, write the pool by hand (examples: jobs/studies/pools)"
+            "them, write the pool by hand (examples: jobs/examples/pools)"
         )
     terminal.write("".join(_commented(_HEAD)) + "---\n" + "---\n".join(map(proposal_document, found.pools)))
     return terminal.EXIT_DONE

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What this program is installed as, and whether another project's package lies over it. Imports nothing of gpubench.
 
-PyPI has another project `gpubench`, with an import package of the same name; this one is distributed as `kube-gpubench`.
+PyPI has another project `gpubench`, with an import package of the same name: this one is `kube-gpubench` there.
 """
 
-import argparse
 from importlib import metadata
+
+import click
 
 NAME = "kube-gpubench"
 _FOREIGN = "gpubench"
@@ -18,26 +19,18 @@ def version() -> str:
 
 def foreign() -> str | None:
     """The other project's distribution, where its files are in the import package `gpubench`, and what to do."""
-    try:
-        found = metadata.distribution(_FOREIGN)
-    except metadata.PackageNotFoundError:
-        return None
-    if not any(file.parts[:1] == ("gpubench",) for file in found.files or ()):
-        return None
-    return (
-        f"the distribution {_FOREIGN} {found.version} is another project, and its package gpubench shadows this "
-        f"program's: pip uninstall {_FOREIGN}, then install {NAME} again"
-    )
+    for found in metadata.distributions(name=_FOREIGN):
+        if any(file.parts[:1] == ("gpubench",) for file in found.files or ()):
+            return (
+                f"the distribution {_FOREIGN} {found.version} is another project, and its package gpubench shadows "
+                f"this program's: pip uninstall {_FOREIGN}, then install {NAME} again"
+            )
+    return None
 
 
-def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """`gpubench version`."""
-    parser = commands.add_parser("version", help="the version of this program, and what shadows it")
-    parser.set_defaults(command=_show)
-
-
-def _show(arguments: argparse.Namespace) -> int:
-    del arguments
+@click.command("version")
+def show() -> int:
+    """The version of this program, and another project's package that shadows it."""
     print(f"gpubench {version()} ({NAME})")  # noqa: T201  # `terminal` imports what may be shadowed
     if (shadow := foreign()) is not None:
         print(shadow)  # noqa: T201  # as above

@@ -51,8 +51,8 @@ def html(reported: Document) -> str:
         if (error.name or "").partition(".")[0] not in _LIBRARIES:
             raise
         raise CliError(
-            f"an HTML report needs the Python packages {' and '.join(_LIBRARIES)}: install gpubench[report], or write "
-            "Markdown with --markdown"
+            f"an HTML report needs the Python packages {' and '.join(_LIBRARIES)}: install kube-gpubench[report], or "
+            "write Markdown with --markdown"
         ) from error
     return page.render(reported)
 
@@ -85,7 +85,7 @@ def of_cluster(place: results.Place, name: str) -> Reported:
     metadata = body["metadata"]
     status = results.status_of(place, name, body)
     plan, ledger = None, Ledger()
-    if status.started_at is not None:
+    if status.start_time is not None:
         plan, ledger = results.plan_and_ledger(place.config_maps(metadata["uid"]), name=name, uid=metadata["uid"])
     return Reported(
         name=name,

@@ -47,7 +47,7 @@ from gpubench.scheduler import conditions, ledger, manifests
 from gpubench.scheduler.ledger import AttemptRecord, Ledger
 from gpubench.units import rfc3339
 from gpubench.values import FrozenModel
-from gpubench_cli import documents, options, terminal
+from gpubench_cli import distribution, documents, options, terminal
 from gpubench_cli.terminal import CliError
 
 _Kind = TypeVar("_Kind", bound=checksum.Stored)

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from gpubench.analysis import answer, text
-from gpubench.api.benchmark_status import BenchmarkProgress, Comparison, FullStatus, GpuBenchmarkStatus, waits_for
+from gpubench.api.benchmark_status import Comparison, FullStatus, GpuBenchmarkStatus, waits_for
 from gpubench.api.point_result import PointState
 from gpubench.report import tables
 from gpubench.scheduler import conditions
@@ -128,7 +128,7 @@ def show_status(name: str, source: str, status: FullStatus | GpuBenchmarkStatus,
         state.append(f"{status.points_done} points have ended")
     if status.trials is not None and not conditions.holds(status.conditions, conditions.FINISHED):
         state.append(f"{status.trials.finished} of {text.trials(status.trials)} trials")
-    waiting = waits_for(status)
+    waiting = waits_for(status.conditions)
     terminal.write(f"{name} ({source}): {', '.join(state)}")
     for line in (remark, None if waiting is None else waiting.message):
         if line is not None:
@@ -188,18 +188,6 @@ def _show_bill(status: FullStatus) -> None:
         terminal.write(line)
 
 
-def waits_for(status: BenchmarkProgress) -> Condition | None:
-    """The condition that says why nothing goes on; None where something does, or all is over."""
-    if conditions.holds(status.conditions, conditions.FINISHED):
-        return None
-    said = ((conditions.SUSPENDED, "True"), (conditions.GANG_PENDING, "True"), (conditions.ADMITTED, "False"))
-    for one in said:
-        for condition in status.conditions:
-            if (condition.type, condition.status) == one:
-                return condition
-    return next((found for found in status.conditions if found.reason == conditions.WAITING_FOR_POOLS), None)
-
-
 # --- gpubench watch ---------------------------------------------------------------------------------------------------
 
 
@@ -218,7 +206,7 @@ def watch(name: str, namespace: str | None) -> int:
 
     with cluster.connect(namespace) as place:
         status = results.read_status(place.benchmark(name).get("status"), name=name)  # a wrong name is said at once
-        began_at = epoch_seconds(status.started_at) if status.started_at else None
+        began_at = epoch_seconds(status.start_time) if status.start_time else None
         with terminal.Progression(name=name, began_at=began_at) as progression:
             status = follow(lambda: place.benchmark(name), name=name, progression=progression)
     shown = find(name, namespace=namespace, with_spec=False)
@@ -284,7 +272,7 @@ class _Watched:
             if point.state not in _OPEN and index not in self._ended:
                 self._ended.add(index)
                 tell(f"{point.state.value}: {point.key}: {point.summary or point.message}")
-        condition = waits_for(status)
+        condition = waits_for(status.conditions)
         pending = None if condition is None else condition.message
         if condition is not None and pending != self._pending:
             marks = {conditions.GANG_PENDING: "warning", conditions.ADMITTED: "queue"}

@@ -107,7 +107,7 @@ async def credentials(*, in_cluster: bool = False) -> tuple[Any, str]:
         from kubernetes.aio import config  # noqa: PLC0415  # takes long to load, and is an extra
         from kubernetes.aio.client import configuration  # noqa: PLC0415  # as above
     except ImportError as error:
-        message = "reading from a cluster needs the Python package kubernetes: install gpubench[operator]"
+        message = "reading from a cluster needs the Python package kubernetes: install kube-gpubench[operator]"
         raise PermanentError(message) from error
     logging.getLogger("kubernetes").setLevel(logging.ERROR)  # a kubeconfig that is absent, we say ourselves
     found: Any = configuration.Configuration()

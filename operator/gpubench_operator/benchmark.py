@@ -23,7 +23,8 @@ from pydantic import ValidationError
 
 from gpubench import names
 from gpubench.analysis import comparison, node_facts, pairs, status
-from gpubench.api.benchmark_status import Condition, GpuBenchmarkStatus
+from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api.condition import Condition
 from gpubench.api.pool import GpuPool
 from gpubench.api.sweep import Placement
 from gpubench.plan.plan import Plan
@@ -519,4 +520,5 @@ def _stopped(body: kube.Object, event: actions.Event, *, now: float) -> dict[str
     )
     fresh: dict[str, Any] = GpuBenchmarkStatus(phase="Pending", conditions=(progressing,)).to_wire()
     others = [one for one in known if one.get("type") != conditions.PROGRESSING]
-    return {**fresh, **before, "observedGeneration": generation, "conditions": [*others, *fresh["conditions"]]}
+    changed = {"observedGeneration": generation, "conditions": [*others, *fresh["conditions"]]}
+    return {**fresh, **before, **changed, "message": fresh["message"]}

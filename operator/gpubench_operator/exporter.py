@@ -190,7 +190,7 @@ def _budget(spec: Mapping[str, Any], status: Mapping[str, Any]) -> tuple[str, fl
 def progress_samples(benchmark: _Labels, status: GpuBenchmarkStatus, budget: tuple[str, float] | None) -> Samples:
     """How far a benchmark has come, and what it has taken; `benchmark` is its namespace and name."""
     found = Samples()
-    for metric, moment in ((metrics.STARTED, status.started_at), (metrics.FINISHED, status.finished_at)):
+    for metric, moment in ((metrics.STARTED, status.start_time), (metrics.FINISHED, status.completion_time)):
         found.add(metric, benchmark, None if moment is None else units.epoch_seconds(moment))
     found.add_each(metrics.CONDITION, benchmark, {one.type: one.status == "True" for one in status.conditions})
     if (trials := status.trials) is not None:

@@ -51,7 +51,7 @@ def study(benchmark: kube.Object) -> observed.Study:
     try:
         status = GpuBenchmarkStatus.model_validate(raw)
     except ValidationError:  # of another version: what must not be forgotten
-        kept = {name: raw[name] for name in ("conditions", "startedAt") if name in raw}
+        kept = {name: raw[name] for name in ("conditions", "startTime") if name in raw}
         status = GpuBenchmarkStatus.model_validate(kept)
     return observed.Study(
         namespace=metadata["namespace"],

@@ -69,13 +69,14 @@ class PoolReconciler:
     async def _write_status(self, body: kube.Object, listed: list[kube.Object]) -> tuple[GpuPool | None, GpuPoolStatus]:
         """The pool, where it can be read, and its status."""
         name, before, pool = kube.name_of(body), _conditions(body), None
+        generation = body["metadata"].get("generation")
         try:
             pool = observe.pool(body)
             seen = node_facts.pool_status(pool, listed, self._clock(), before, generation=generation)
         except ValidationError as error:
             message = observe.unreadable(error)
             _log.warning("unreadable pool", extra={"pool": name, "error": message})
-            seen = node_facts.unreadable(message, self._clock(), before)
+            seen = node_facts.unreadable(message, self._clock(), before, generation=generation)
         health = (body.get("status") or {}).get("health") or []  # written when attempts end: `Histories`
         try:
             await storage.write_status(self._api, kube.POOLS, body, {**seen, "health": health})

@@ -345,7 +345,7 @@ def _run(body: kube.Object, *, archived: bool) -> Run:
     finished = kube.condition(body, conditions.FINISHED)
     ended = None
     if finished is not None and finished.get("reason") != conditions.ANALYSIS_FAILED:  # its figures follow
-        at = observe.seconds((body.get("status") or {}).get("finishedAt"))
+        at = observe.seconds((body.get("status") or {}).get("completionTime"))
         ended = at or observe.seconds(finished.get("lastTransitionTime")) or created
     return Run(
         name=metadata["name"],

@@ -112,7 +112,7 @@ def test_pools_of_a_clusters_nodes_can_be_applied_and_are_then_left_out(
         served_api.kubectl("delete", names.POOL_PLURAL, "gke-l4")
 
 
-# --- the pools of jobs/examples/pools ----------------------------------------------------------------------------------
+# --- the pools of jobs/examples/pools ---------------------------------------------------------------------------------
 
 PLACES = {"gke": ("gke",), "eks": ("eks",), "karpenter": ("eks",), "networks": ("eks",), "own-box": ()}
 

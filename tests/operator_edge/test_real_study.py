@@ -192,7 +192,9 @@ def check_figures(found: dict[str, Any]) -> None:
         assert result["state"] == "Measured"
         assert len(result["values"]) == 3
         assert all(value > 0 for value in result["values"])
-        assert result["samplesPerSecond"]["low"] < result["samplesPerSecond"]["mean"] < result["samplesPerSecond"]["high"]
+        assert (
+            result["samplesPerSecond"]["low"] < result["samplesPerSecond"]["mean"] < result["samplesPerSecond"]["high"]
+        )
     mean = {result["workers"]: result["samplesPerSecond"]["mean"] for result in (one, two)}
     assert two["scaling"][0]["efficiency"]["mean"] == pytest.approx(mean[2] / (2 * mean[1]))
     for result in (one, two):  # 0.04 USD per node-hour, a node for each worker

@@ -252,7 +252,7 @@ def pool_status(
         price_range=_range_text(pool),
         price_as_of=None if read is None else read.isoformat(),
         conditions=(
-            _ready_condition(pool, matching=len(matching), ready=ready, before=before, now=now),
+            _ready_condition(pool, matching=len(matching), ready=ready, before=before, generation=generation, now=now),
             *([] if stale is None else [stale]),
         ),
     ).to_wire()
@@ -295,7 +295,9 @@ def _ready_condition(
     )
 
 
-def _stale_condition(pool: GpuPool, *, before: Sequence[Condition], now: float) -> Condition | None:
+def _stale_condition(
+    pool: GpuPool, *, before: Sequence[Condition], generation: int | None, now: float
+) -> Condition | None:
     today = datetime.fromtimestamp(now, UTC).date()
     age = pool_prices.price_age_days(pool.spec, on=today)
     if age is None:

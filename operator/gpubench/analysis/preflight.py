@@ -99,7 +99,7 @@ def definition(kind: schema.Kind, found: Object | None) -> Finding:
         says = f"of an older revision: it lacks {text.shortened(missing)}"
         return _warning(area, says, f"its newer fields are refused: {apply}")
     if more := sorted(theirs - ours):
-        remedy = "update this program (pip install -U gpubench): it refuses objects that use these fields"
+        remedy = "update this program (pip install -U kube-gpubench): it refuses objects that use these fields"
         return _warning(area, f"of a newer revision: it has {text.shortened(more)}", remedy)
     return _ok(area, f"established, {names.VERSION}, of this revision")
 

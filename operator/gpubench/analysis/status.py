@@ -107,8 +107,8 @@ def status(
         seed=plan.seed if plan.imported is None else None,  # nothing is run in any order
         attempts=_attempts(step.ledger),
         spent=step.spent,
-        started_at=plan.planned_at,
-        finished_at=finished_at,
+        start_time=plan.planned_at,
+        completion_time=finished_at,
         **known,
     )
 

@@ -17,18 +17,14 @@ LabelValue = Annotated[str, Field(max_length=63, pattern=rules.LABEL_VALUE)]
 class EnvironmentVariable(FrozenModel):
     """A plain environment variable of the gang's container."""
 
-    name: str = Field(
-        min_length=1, max_length=128, pattern=rules.ENVIRONMENT_NAME, description="Name of the variable."
-    )
+    name: str = Field(min_length=1, max_length=128, pattern=rules.ENVIRONMENT_NAME, description="Name of the variable.")
     value: str = Field("", max_length=4096, description="Value of the variable.")
 
 
 class ClaimVolume(FrozenModel):
     """A PersistentVolumeClaim of the benchmark's namespace."""
 
-    claim_name: str = Field(
-        min_length=1, max_length=253, pattern=rules.OBJECT_NAME, description="Name of the claim."
-    )
+    claim_name: str = Field(min_length=1, max_length=253, pattern=rules.OBJECT_NAME, description="Name of the claim.")
 
 
 class ConfigMapVolume(FrozenModel):

@@ -309,9 +309,7 @@ class PointResult(FrozenModel):
     )
     scaling: tuple[Scaling, ...] = Field((), max_length=2, description="On the weak line, the strong line, or both.")
     training: TrainingResult | None = Field(None, description="With mode Training.")
-    bandwidth: Bandwidth | None = Field(
-        None, alias="bandwidthBytesPerSecond", description="Of the workload allreduce."
-    )
+    bandwidth: Bandwidth | None = Field(None, alias="bandwidthBytesPerSecond", description="Of the workload allreduce.")
     cost: Cost | None = Field(None, description="Absent when the pool has neither price nor ownership.")
     relative: Relative | None = Field(
         None,

@@ -132,12 +132,10 @@ class GpuPoolSpec(FrozenModel):
     """Where training can run: how to select the nodes, what one holds, what it costs."""
 
     capacity_type: CapacityType = Field(CapacityType.ON_DEMAND, description="How the nodes are rented.")
-    on_demand_counterpart: Annotated[str, Field(min_length=1, max_length=63, pattern=rules.POOL_NAME)] | None = (
-        Field(
-            None,
-            description="GpuPool of the same study that rents the same nodes on demand: what a spot pool saves is told "
-            "against its price. It need not be run itself: give it measuredBy.",
-        )
+    on_demand_counterpart: Annotated[str, Field(min_length=1, max_length=63, pattern=rules.POOL_NAME)] | None = Field(
+        None,
+        description="GpuPool of the same study that rents the same nodes on demand: what a spot pool saves is told "
+        "against its price. It need not be run itself: give it measuredBy.",
     )
     accelerator: str | None = Field(
         None,
@@ -191,8 +189,7 @@ class GpuPoolSpec(FrozenModel):
             field=".accelerator",
         ),
         Rule(
-            cel="!has(self.nodeResources) || self.nodeResources.all(key, "
-            f"{rules.matches('key', rules.LABEL_KEY)})",
+            cel=f"!has(self.nodeResources) || self.nodeResources.all(key, {rules.matches('key', rules.LABEL_KEY)})",
             sentence="nodeResources has a key that is no resource name: "
             "write a name such as ephemeral-storage or vpc.amazonaws.com/efa",
             field=".nodeResources",

@@ -78,7 +78,8 @@ class PriceRange(FrozenModel):
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            cel=f"!({rules.is_number('self.low')} && {rules.is_number('self.high')}) || double(self.low) <= double(self.high)",
+            cel=f"!({rules.is_number('self.low')} && {rules.is_number('self.high')}) || "
+            "double(self.low) <= double(self.high)",
             sentence="price.range.low cannot be more than price.range.high: write the lowest and the highest price",
             detail="low is %s, high %s",
             values=("self.low", "self.high"),

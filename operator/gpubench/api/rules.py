@@ -3,7 +3,7 @@
 
 Rules are attached to the types as `RULES`; the CRDs carry them as `x-kubernetes-validations`. `validate` evaluates them
 for study files, too. Its evaluator knows the operators, `has`, `size`, `matches`, `all`, `exists`, `map`, `filter`,
-`double`, `duration`, `startsWith`, `type`, `isQuantity`, `sum` of a list, `format` of a text and `getFullYear` of a date.
+`double`, `duration`, `startsWith`, `type`, `isQuantity`, `sum` of a list, `format` of a text, `getFullYear` of a date.
 """
 
 from pydantic.config import JsonDict

@@ -256,8 +256,8 @@ _SOURCE_FIELDS: tuple[_SourceField, ...] = (
     _SourceField("POINTS", lambda one: one.status.points_done or text.UNDEFINED),
     _SourceField("TRIALS", _trials),
     _SourceField("ATTEMPTS", lambda one: text.optional(one.status.attempts and one.status.attempts.started)),
-    _SourceField("BEGAN", lambda one: one.status.started_at or text.UNDEFINED, numeric=False),
-    _SourceField("ENDED", lambda one: one.status.finished_at or text.UNDEFINED, numeric=False),
+    _SourceField("BEGAN", lambda one: one.status.start_time or text.UNDEFINED, numeric=False),
+    _SourceField("ENDED", lambda one: one.status.completion_time or text.UNDEFINED, numeric=False),
 )
 
 

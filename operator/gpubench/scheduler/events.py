@@ -47,7 +47,7 @@ def events(
 ) -> tuple[Event, ...]:
     """What is new: the difference between the conditions that were and the status that will be, and the attempts."""
     return (
-        *(_beginning(plan) if study.status.started_at is None else ()),
+        *(_beginning(plan) if study.status.start_time is None else ()),
         *_suspension(study, status),
         *(ending(plan, record) for record in ended),
         *(_start(plan, gang) for gang in created),
