@@ -190,7 +190,7 @@ def _steps(field_path: str) -> tuple[str, ...]:
 def _evaluate(expression: str, value: Any) -> Any:
     import cel  # noqa: PLC0415  # it brings a terminal's toolkit along, which takes longer than most commands
 
-    return _compiled(expression).execute(cel.Context({"self": value, "int": "int"}, _KUBERNETES_FUNCTIONS))
+    return _compiled(expression).execute(cel.Context({"self": value}, _KUBERNETES_FUNCTIONS))
 
 
 @functools.cache
@@ -209,10 +209,6 @@ def _full_year(day: str) -> int:
     return int(day[:4])
 
 
-def _type(value: Any) -> str:
-    return "int" if isinstance(value, int) else "string"
-
-
 def _is_quantity(text: str) -> bool:
     return re.fullmatch(units.QUANTITY_PATTERN, text) is not None
 
@@ -222,7 +218,6 @@ _KUBERNETES_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sum": sum,
     "format": _format,
     "getFullYear": _full_year,
-    "type": _type,
     "isQuantity": _is_quantity,
 }
 
