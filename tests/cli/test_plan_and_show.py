@@ -29,6 +29,7 @@ from gpubench_cli import documents
 from gpubench_cli.results import ResultsFolder, Summary
 
 QUICKSTART = Path(__file__).parents[2] / "jobs/examples/quickstart.yaml"
+STUDIES = Path(__file__).parents[2] / "jobs/studies"
 
 MEASURED = PointResult(
     workload="mnist_cnn",
@@ -313,7 +314,7 @@ def test_a_plan_names_a_price_that_is_too_old_to_go_by(tmp_path: Path, capsys: p
 
 
 def test_a_plan_says_what_other_pools_measure(capsys: pytest.CaptureFixture[str]) -> None:
-    out = said(capsys, "plan", str(QUICKSTART.with_name("parkopedia-2018.yaml")))
+    out = said(capsys, "plan", str(STUDIES / "parkopedia-2018.yaml"))
     # 9 instances of Amazon and a desktop, with 3 networks and 3 batches each, are measured; 6 pools are not.
     assert out.startswith("parkopedia-2018: 144 points: 90 to run, 54 measured by other pools; 270 trials\n")
     cells = [line.split() for line in out.splitlines() if line.startswith("vgg16 ") and " tpuv2 " in line]
