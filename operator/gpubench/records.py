@@ -58,11 +58,13 @@ class Environment(FrozenModel):
     cudnn: str | None = None
     nccl: str | None = None
     transport: str  # of the all-reduce: gloo, or nccl and the network that it has chosen
-    tensorflow: str
-    horovod: str
+    framework: str  # that trains, such as TensorFlow
+    framework_version: str
+    collectives: str  # the library that reduces gradients over ranks, such as Horovod
+    collectives_version: str
     image: str | None = None
     python: str
-    keras: str
+    front_end: str | None = None  # in which models are written, with its version, such as Keras 3.12.0
     kernel: str
     node: str | None = None
     threads_per_rank: int
@@ -88,15 +90,17 @@ class Environment(FrozenModel):
         "cudnn",
         "nccl",
         "transport",
-        "tensorflow",
-        "horovod",
+        "framework",
+        "framework_version",
+        "collectives",
+        "collectives_version",
         "image",
         "threads_per_rank",
     )
     #: What is recorded beside the key; where a run took place, and on which card of a kind, is no difference.
     PROVENANCE: ClassVar[tuple[str, ...]] = (
         "python",
-        "keras",
+        "front_end",
         "kernel",
         "gpus",
         "gpu_megahertz",
@@ -143,10 +147,7 @@ _FIELD_NAMES = {
     "cuda": "CUDA",
     "cudnn": "cuDNN",
     "nccl": "NCCL",
-    "tensorflow": "TensorFlow",
-    "horovod": "Horovod",
     "python": "Python",
-    "keras": "Keras",
     "gpus": "number of GPUs",
     "gpu_uuids": "GPUs",
     "gpu_megahertz": "clock of the GPU in MHz",
@@ -432,7 +433,7 @@ class Result(FrozenModel):
     schema_version: SchemaVersion = VERSION
     trial: str
     attempt: int
-    workers: Positive  # as Horovod reported it, checked against the assignment
+    workers: Positive  # as the collectives came up with, checked against the assignment
     steps: Positive  # measured steps, warm-up left out
     samples: Positive  # measured samples of all ranks together
     nanoseconds: Positive  # of the measured windows, or of training in all epochs; maximum over ranks each
@@ -443,7 +444,7 @@ class Result(FrozenModel):
     weights_digest: str  # SHA-256 prefix of the trainable weights, equal on all ranks (checked before this is written)
     environment: str  # Environment.key() of pod 0, equal on all pods
     join_seconds: Figure  # from this launcher's start until the last pod had come
-    init_seconds: Figure  # imports, hvd.init(), model and first step; in mode Training that is the first epoch's
+    init_seconds: Figure  # imports, connecting, model and first step; in mode Training that is the first epoch's
     training: Training | None = None  # in mode Training
     # Absent in results of programs of the user's own.
     steady_from: Count | None = None  # index of the first window that counts, as it was detected

@@ -241,7 +241,7 @@ def _ended(attempts: AttemptCounts) -> dict[str, int]:
 def _add_environment(samples: Samples, study: tuple[str, str], facts: EnvironmentFacts) -> None:
     told = (
         facts.environment, facts.instance_type, facts.accelerator, facts.driver, facts.cuda, facts.cudnn, facts.nccl,
-        facts.transport, facts.tensorflow, facts.horovod,
+        facts.transport, facts.framework, facts.framework_version, facts.collectives, facts.collectives_version,
     )  # fmt: skip
     samples.setdefault(metrics.ENVIRONMENT.name, []).append(((*study, *(text or "" for text in told)), 1.0))
 
