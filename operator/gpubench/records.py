@@ -10,6 +10,7 @@ The termination message must stay below TERMINATION_MESSAGE_MAX bytes: over 4,09
 is no JSON any more. Times are integer nanoseconds of one monotonic clock; no record holds a rate, which is computed.
 """
 
+import contextlib
 import json
 import re
 from collections import Counter
@@ -43,7 +44,12 @@ Positive = Annotated[int, Field(gt=0, le=10**18)]
 Share = Annotated[float, Field(allow_inf_nan=False, ge=0, le=1)]
 
 
-class Environment(FrozenModel):
+class _Versioned(FrozenModel):
+    kind: str
+    schema_version: SchemaVersion = VERSION
+
+
+class Environment(_Versioned):
     """What a measurement stands on. Two figures with different keys are never averaged.
 
     The fields that `COMPARED` names make the comparability key; the rest is provenance beside it. What the operator
@@ -51,7 +57,6 @@ class Environment(FrozenModel):
     """
 
     kind: Literal["environment"] = "environment"
-    schema_version: SchemaVersion = VERSION
     accelerator: str  # the GPU's name, or the processor's model on a CPU pool
     driver: str | None = None
     cuda: str | None = None
@@ -199,11 +204,10 @@ def _shown(value: object) -> str:
             return str(value)
 
 
-class Window(FrozenModel):
+class Window(_Versioned):
     """`steps` training steps of one rank, from one device synchronisation to the next."""
 
     kind: Literal["window"] = "window"
-    schema_version: SchemaVersion = VERSION
     rank: Count
     index: Count  # from 0, the same on every rank
     steps: Positive
@@ -211,11 +215,10 @@ class Window(FrozenModel):
     warm_up: bool
 
 
-class Epoch(FrozenModel):
+class Epoch(_Versioned):
     """One epoch of a training run, over the whole gang; written by rank 0."""
 
     kind: Literal["epoch"] = "epoch"
-    schema_version: SchemaVersion = VERSION
     index: Count  # from 0
     steps: Count
     samples: Count  # of all ranks
@@ -249,14 +252,13 @@ class Training(FrozenModel):
         return self
 
 
-class Usage(FrozenModel):
+class Usage(_Versioned):
     """What one rank used while it was measured: means over samples of a fixed period. What cannot be told is absent.
 
     A GPU's utilisation is the share of time with a kernel on it, as NVML counts it, not the share of its arithmetic.
     """
 
     kind: Literal["usage"] = "usage"
-    schema_version: SchemaVersion = VERSION
     rank: int
     samples: Count
     period_seconds: Figure
@@ -277,11 +279,10 @@ class Usage(FrozenModel):
     ] = ()  # of a step without communication, in each round of a look; see `steady_state.straggler`
 
 
-class Health(FrozenModel):
+class Health(_Versioned):
     """A short test of one rank's device before the trial. What cannot be told is absent."""
 
     kind: Literal["health"] = "health"
-    schema_version: SchemaVersion = VERSION
     rank: int
     arithmetic: Figure  # operations per second of a float32 matrix product
     memory: Figure  # bytes per second, read and written, of adding one array to another
@@ -289,11 +290,10 @@ class Health(FrozenModel):
     seconds: Figure  # that the test took
 
 
-class Checkpoint(FrozenModel):
+class Checkpoint(_Versioned):
     """A checkpoint of a training run that is whole on its volume; written by rank 0."""
 
     kind: Literal["checkpoint"] = "checkpoint"
-    schema_version: SchemaVersion = VERSION
     step: Count  # steps of the whole training that it has behind it
     seconds: Figure  # that it took, in which no rank trained
     size_bytes: Positive
@@ -301,11 +301,10 @@ class Checkpoint(FrozenModel):
     last: bool = False  # whether the pod was told to stop
 
 
-class Resumed(FrozenModel):
+class Resumed(_Versioned):
     """That an attempt began from a checkpoint of an earlier one; written by rank 0 before its first window."""
 
     kind: Literal["resumed"] = "resumed"
-    schema_version: SchemaVersion = VERSION
     attempt: Positive  # the one that wrote the checkpoint
     step: Positive  # steps of the whole training that it had behind it
     useful_seconds: Figure  # of training up to there, in all earlier attempts; work that was lost is not in it
@@ -422,7 +421,7 @@ def notice_figures(notice: Notice) -> dict[str, float]:
     return {name: value for name, value in notice if name not in ("kind", "rank")}
 
 
-class Result(FrozenModel):
+class Result(_Versioned):
     """A gang that finished: the sums over its measured windows, written by pod 0.
 
     A window's time is the maximum over the ranks, so that `samples / nanoseconds` is the throughput of the gang
@@ -430,7 +429,6 @@ class Result(FrozenModel):
     """
 
     kind: Literal["result"] = "result"
-    schema_version: SchemaVersion = VERSION
     trial: str
     attempt: int
     workers: Positive  # as the collectives came up with, checked against the assignment
@@ -526,11 +524,10 @@ COLOURS: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 Sentence = Annotated[str, AfterValidator(_writable)]
 
 
-class Failure(FrozenModel):
+class Failure(_Versioned):
     """A pod that did not: written by each pod that fails, in its own words."""
 
     kind: Literal["failure"] = "failure"
-    schema_version: SchemaVersion = VERSION
     trial: str
     attempt: int
     exit_code: int  # an exitcodes.ExitCode
@@ -669,16 +666,10 @@ def _missing_part(text: str) -> str | None:
     try:
         from_json(text)
     except ValueError:
-        return _NO_END if _could_go_on(text) else None
+        with contextlib.suppress(ValueError):
+            from_json(text, allow_partial=True)
+            return _NO_END
     return None
-
-
-def _could_go_on(text: str) -> bool:
-    try:
-        from_json(text, allow_partial=True)
-    except ValueError:
-        return False
-    return True
 
 
 def _first(error: ValidationError) -> str:

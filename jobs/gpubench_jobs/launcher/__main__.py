@@ -70,9 +70,8 @@ class _Launcher:
         self._started_ns = started_ns
         self._deadline_join = time.monotonic() + pod.assignment.join_timeout_seconds
         self._last_checkpoint_until: float | None = None  # as long as ranks may go on; None before it was looked at
-        self._membership: barrier.Membership | None = None  # on pod 0 only
         self._gang: barrier.Gang | None = None
-        self._recording = recording.of_pod(pod.records, runs_again=pod.runs_again)
+        self._recording = recording.Recording(pod.records, runs_again=pod.runs_again)
         self._processes = processes.Processes(publish=self._recording.publish)
 
     def run(self) -> int:
@@ -103,7 +102,7 @@ class _Launcher:
                 token=pod.token,
                 work=work,
             )
-        self._membership = membership = barrier.Membership(gang=pod.gang, pods=pod.pods, work=work)
+        membership = barrier.Membership(gang=pod.gang, pods=pod.pods, work=work, address=pod.pod_ip)
         self._bind(
             lambda: barrier.Server(membership, address=pod.pod_ip, port=names.PORT_BARRIER, token=pod.token).start()
         )
@@ -116,7 +115,7 @@ class _Launcher:
                 admits=(lambda _: True) if pod.token is None else membership.admits,
             )
         )
-        return barrier.LocalGang(membership, address=pod.pod_ip)
+        return membership
 
     def _bind(self, serve: Callable[[], None]) -> None:
         """Open a server; where pods share a network, the attempt before may hold the port for another moment."""
@@ -165,7 +164,6 @@ class _Launcher:
 
     def _start_workers(self, gang: barrier.Gang) -> None:
         pod, assignment = self._pod, self._pod.assignment
-        address = gang.address if isinstance(gang, barrier.RemoteGang) else pod.pod_ip
         cores = self._cores()
         self._memory_kills = exit_status.out_of_memory_kills()
         for rank in pod.ranks:
@@ -185,7 +183,7 @@ class _Launcher:
             variables = launch.worker_environment(
                 rank,
                 inherited=os.environ,
-                rendezvous_address=address,
+                rendezvous_address=gang.address,
                 interface=pod.interface,
                 communication=assignment.variant.communication if assignment.variant else None,
                 nccl_log=launch.nccl_log_file(rank.rank) if assignment.gpu else None,
@@ -263,16 +261,16 @@ class _Launcher:
 
         When pod 0 ends, the Job controller deletes the others: their records are kept before they say done.
         """
-        limits, membership = self._pod.limits, self._membership
-        if membership is None:
+        limits, is_first = self._pod.limits, isinstance(gang, barrier.Membership)
+        if not is_first:
             self._recording.settle(within=limits.keep_seconds)
-        others_keep = limits.keep_seconds if membership is not None and self._pod.records is not None else 0.0
+        others_keep = limits.keep_seconds if is_first and self._pod.records is not None else 0.0
         deadline = time.monotonic() + limits.done_seconds + others_keep
         self._say_done(gang, deadline)
-        if membership is None:
-            self._end_recording()
+        if not is_first:
+            self._recording.close(within=limits.keep_seconds)
             return ExitCode.SUCCEEDED
-        while len((state := membership.state()).done) < self._pod.pods:
+        while len((state := gang.state()).done) < self._pod.pods:
             self._stop.check()
             if state.fault:
                 raise exit_status.peer_failed(state.fault)
@@ -283,7 +281,7 @@ class _Launcher:
         if self._processes.result is None:
             raise Failed(ExitCode.WORKER_RAISED, "rank 0 ended well and gave no result")
         code = _close(self._recording, self._processes.result)
-        self._end_recording()
+        self._recording.close(within=limits.keep_seconds)
         if code == ExitCode.SUCCEEDED and self._pod.checkpoints is not None:
             # Nobody goes on from them, and each is as large as the model; a volume that is away holds up no end.
             store = checkpoint.Store(folder=self._pod.checkpoints)
@@ -309,7 +307,7 @@ class _Launcher:
 
         The others come before the workers: one that hangs in the kernel must not keep the news from them.
         """
-        assignment, limits = self._pod.assignment, self._pod.limits
+        assignment, limits, gang = self._pod.assignment, self._pod.limits, self._gang
         failure = records.Failure(
             trial=assignment.trial,
             attempt=assignment.attempt,
@@ -319,9 +317,9 @@ class _Launcher:
         )
         code = _close(self._recording, failure)
         # A pod that waited in vain is no cause; only pod 0 can say who is.
-        if failed.own and self._gang and not (failed.exit_code is ExitCode.JOIN_TIMEOUT and self._pod.pod):
+        if failed.own and gang and not (failed.exit_code is ExitCode.JOIN_TIMEOUT and self._pod.pod):
             with contextlib.suppress(barrier.Unreachable, barrier.Refused):
-                self._gang.report(
+                gang.report(
                     barrier.Fault(
                         pod=self._pod.pod,
                         rank=failed.rank,
@@ -331,20 +329,18 @@ class _Launcher:
                 )
         if left := self._processes.stop(kill_after=limits.kill_seconds):
             recording.say(f"ranks {left} did not end even by SIGKILL: see the node's log")
-        self._end_recording()
+        # The last words are said: a volume that does not answer keeps nobody from them.
+        self._recording.close(within=limits.keep_seconds)
         if failed.own:  # pod 0 takes the barrier with it when it ends: the others must have asked before
             deadline = time.monotonic() + limits.inform_seconds
-            while self._membership and not self._membership.everyone_informed() and time.monotonic() < deadline:
-                time.sleep(0.02)
+            if isinstance(gang, barrier.Membership):
+                while not gang.everyone_informed() and time.monotonic() < deadline:
+                    time.sleep(0.02)
         else:  # SIGTERM ends the wait: then whoever sent it has seen what there is to see
             deadline = time.monotonic() + limits.linger_seconds
             while time.monotonic() < deadline and not self._stop.requested:
                 time.sleep(_LOOK_SECONDS)
         return code
-
-    def _end_recording(self) -> None:
-        """The last words are said: a volume that does not answer keeps nobody from them."""
-        self._recording.close(within=self._pod.limits.keep_seconds)
 
 
 def _unexpected(error: Exception) -> Failed:

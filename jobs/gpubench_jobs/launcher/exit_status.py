@@ -22,17 +22,14 @@ from gpubench_jobs import clock
 from gpubench_jobs.channel import Phase
 from gpubench_jobs.launcher import barrier, config
 
-#: Phases before the first step is over.
-_STARTING = frozenset(
-    {
-        *(Phase.STARTING, Phase.CONNECTING, Phase.RESTORING, Phase.BUILDING, Phase.SPREADING, Phase.CHECKING),
-        Phase.FIRST_STEP,
-    }
-)
 #: Phases in which a rank may only be waiting for its peers.
 _WAITING = frozenset(
     {Phase.CONNECTING, Phase.SPREADING, Phase.FIRST_STEP, Phase.STEPPING, Phase.EVALUATING, Phase.AGREEING}
 )
+#: Phases before the first step is over.
+_STARTING = frozenset(
+    {Phase.STARTING, Phase.CONNECTING, Phase.RESTORING, Phase.BUILDING, Phase.SPREADING, Phase.CHECKING}
+) | {Phase.FIRST_STEP}
 _MEMORY_EVENTS = (Path("/sys/fs/cgroup/memory.events"), Path("/sys/fs/cgroup/memory/memory.oom_control"))
 #: A path that is itself a mount (the kubelet's /dev/termination-log), or a folder that is not ours to write in.
 _NO_RENAME = (errno.EBUSY, errno.EXDEV, errno.EACCES, errno.EPERM, errno.EROFS)
@@ -115,8 +112,7 @@ def peer_failed(fault: barrier.Fault) -> Failed:
 def _of_own_reason(pod: PodState) -> Failed | None:
     for rank in pod.ranks:
         code = named(rank.failure.exit_code) if rank.failure else None
-        if rank.failure and code not in (None, ExitCode.PEER_LOST):
-            assert code is not None
+        if rank.failure and code is not None and code is not ExitCode.PEER_LOST:
             return Failed(code, rank.failure.sentence, rank=rank.rank)
     for rank in pod.ranks:
         if rank.nonsense is not None:
@@ -160,8 +156,7 @@ def _crashed(pod: PodState, rank: RankState, returncode: int) -> Failed:
         )
     if returncode >= 0:
         return _of_its_program(pod, rank, f"ended with code {returncode} and without a reason")
-    names = {number.value: number.name for number in signal.Signals}
-    name = names.get(-returncode, f"signal {-returncode}")
+    name = {one.value: one.name for one in signal.Signals}.get(-returncode, f"signal {-returncode}")
     sentence = f"{where} was ended by {name}, which no process of gpubench sent: see its log and the node's"
     return Failed(ExitCode.WORKER_RAISED, sentence, rank=rank.rank)
 

@@ -122,7 +122,7 @@ class Processes:
             *lines, worker.rest = (worker.rest + chunk).split(b"\n")
             for line in lines:
                 try:
-                    self._hear(worker, channel.read(line))
+                    self._hear(worker, channel.MESSAGE.validate_json(line))
                 except ValidationError:
                     said = repr(line[:_NONSENSE_SHOWN])
                     worker.seen = replace(worker.seen, nonsense=worker.seen.nonsense or said)

@@ -34,10 +34,13 @@ _WAITING_MAX = 10_000
 
 
 class Recording:
-    """The records of one pod, in their order."""
+    """The records of one pod, in their order, in its log and in this file.
 
-    def __init__(self, kept: "KeptFile | None" = None) -> None:
-        self._kept = kept
+    An attempt that runs again has left records of its run before, which are put aside.
+    """
+
+    def __init__(self, path: Path | None = None, *, runs_again: bool = False) -> None:
+        self._kept = None if path is None else KeptFile(path, runs_again=runs_again)
 
     def publish(self, record: FrozenModel) -> None:
         """One line, which is in the log when this returns."""
@@ -55,14 +58,6 @@ class Recording:
         """There is no more: wait at most so many seconds until the volume has all of it."""
         if self._kept is not None:
             self._kept.close(within=within)
-
-
-def of_pod(path: Path | None, *, runs_again: bool = False) -> Recording:
-    """The recording of a pod that keeps its records in this file, too.
-
-    An attempt that runs again has left records of its run before, which are put aside.
-    """
-    return Recording(None if path is None else KeptFile(path, runs_again=runs_again))
 
 
 def say(sentence: str) -> None:

@@ -33,7 +33,7 @@ from gpubench_jobs.data.pipeline import OnDevice, as_it_is
 from gpubench_jobs.engines import horovod
 from gpubench_jobs.failures import LossNotFinite, RankError
 from gpubench_jobs.models.recipe import Recipe
-from gpubench_jobs.worker import aggregate, checkpoint, pacing, session, train
+from gpubench_jobs.worker import aggregate, checkpoint, pacing, session
 from gpubench_jobs.worker.checkpointer import Checkpointer
 from gpubench_jobs.worker.session import Session
 
@@ -206,8 +206,7 @@ def _train(
             )
             windows = checkpointer.look(rank, windows=windows, steps=steps, progress=progress)
         rank.writer.phase(Phase.FIRST_STEP if first else Phase.STEPPING)
-        of_windows = pacing.Plan(first=len(rank.windows), windows=windows, steps=steps, warm_up=False)
-        timed = train.time_windows(rank.run, of_windows, now=rank.now, finished=rank.record, place=place)
+        timed = rank.run_windows(windows, steps=steps, place=place)
         now.steps += windows * steps
         now.loss += sum(window.loss for window in timed)
         now.samples += sum(window.samples for window in timed)

@@ -16,8 +16,6 @@ Must not happen: a weight, a moving average, a seed or a variable of a user's ow
 round than before. Only the data go on, by the same number of batches on every rank.
 """
 
-import contextlib
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -28,9 +26,7 @@ import tensorflow as tf
 from gpubench_jobs import clock
 from gpubench_jobs.data.pipeline import Feed
 from gpubench_jobs.engines import horovod
-from gpubench_jobs.failures import LossNotFinite
 from gpubench_jobs.models.recipe import Recipe
-from gpubench_jobs.worker import pacing
 
 #: Makes one gradient out of those of all ranks; the identity for a single worker.
 Reduce = Callable[[Sequence[horovod.Gradient]], Sequence[horovod.Gradient]]
@@ -199,30 +195,15 @@ def _size(labels: Any) -> int | tf.Tensor:
     return labels.shape[0] or tf.shape(labels)[0]
 
 
-def time_windows(
-    run: Run,
-    plan: pacing.Plan,
-    *,
-    now: clock.Clock,
-    finished: Callable[[pacing.Plan, int, Timed], None],
-    place: str = "",
-) -> list[Timed]:
-    """Run the windows of a plan back to back: each begins where the one before ended, so nothing goes unmeasured.
-
-    `place` says in a sentence where these windows lie.
-    """
-    windows = []
+def time_windows(run: Run, windows: int, *, steps: int, now: clock.Clock) -> Iterator[Timed]:
+    """Run windows back to back: each begins where the one before ended, so nothing goes unmeasured."""
     begun = now()
-    for index in range(plan.first, plan.first + plan.windows):
-        loss = float(run(plan.steps).numpy())
+    for _ in range(windows):
+        loss = float(run(steps).numpy())
         ended = now()
         timed = Timed(nanoseconds=ended - begun, loss=loss, samples=int(run.samples))
         begun = ended
-        windows.append(timed)
-        finished(plan, index, timed)
-        if not math.isfinite(loss):
-            raise LossNotFinite(f"the loss was {loss} after window {index}{place}")
-    return windows
+        yield timed
 
 
 @dataclass(frozen=True)
@@ -232,32 +213,17 @@ class Computing:
     run: Loop
     weights: Sequence[tf.Variable]  # of all variables those that nothing but the optimizer changes
 
-    def changes(self) -> list[tf.Variable]:
-        """What a look may leave behind: moving averages, seeds of dropout, whatever a loss of the user's own keeps.
+    def seconds(self, steps: int, *, now: clock.Clock) -> float:
+        """Of one round, which changes nothing: moving averages, seeds, whatever a user's own loss keeps are put back.
 
-        Every variable that the traced step has, but the weights, of which a copy would take their memory again.
+        That is every variable of the traced step but the weights, of which a copy would take their memory again.
         """
         weights = {variable.ref() for variable in self.weights}
-        return [variable for variable in self.run.variables() if variable.ref() not in weights]
-
-
-def trace(computing: Computing) -> None:
-    """One step that nobody times: tracing, and the libraries' choice of kernels."""
-    with _unchanged(computing.changes()):
-        computing.run(1).numpy()
-
-
-def seconds_of(computing: Computing, *, steps: int, now: clock.Clock) -> float:
-    """One round."""
-    with _unchanged(computing.changes()):
+        changed = [variable for variable in self.run.variables() if variable.ref() not in weights]
+        kept = [variable.read_value() for variable in changed]
         begun = now()
-        computing.run(steps).numpy()  # the device has computed all of it when its loss arrives
-        return clock.seconds(now() - begun)
-
-
-@contextlib.contextmanager
-def _unchanged(variables: Sequence[tf.Variable]) -> Iterator[None]:
-    kept = [variable.read_value() for variable in variables]
-    yield
-    for variable, value in zip(variables, kept, strict=True):
-        variable.assign(value)
+        self.run(steps).numpy()  # the device has computed all of it when its loss arrives
+        seconds = clock.seconds(now() - begun)
+        for variable, value in zip(changed, kept, strict=True):
+            variable.assign(value)
+        return seconds
