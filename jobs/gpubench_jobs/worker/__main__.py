@@ -117,7 +117,7 @@ def _train(config: channel.WorkerConfig, writer: channel.Writer) -> None:
     live.serve(address=config.pod_ip, local_rank=config.local_rank)
     writer.phase(Phase.SPREADING)
     if assignment.workers > 1:
-        aggregate.require_same(horovod.gather(work.outline()), assignment)
+        aggregate.require_same(horovod.gather(work.facts()), assignment)
     horovod.broadcast(work.persistent)
     gpu = nvidia.open_gpu(config.local_rank) if assignment.gpu else None
     rank = session.Session(

@@ -41,7 +41,7 @@ from gpubench_jobs.data.pipeline import Feed, Progress, Split, streamed
 from gpubench_jobs.engines import horovod
 from gpubench_jobs.failures import RankError
 from gpubench_jobs.models.recipe import Recipe
-from gpubench_jobs.worker import aggregate, checkpointer, epochs, train
+from gpubench_jobs.worker import checkpointer, epochs, train
 
 #: tf_cnn_benchmarks multiplied the loss by this for float16, fixed, for all its convolutional models.
 _FLOAT16_LOSS_SCALE = 128.0
@@ -60,18 +60,16 @@ class Work:
     computing: train.Computing | None  # None where ranks do nothing alone
     state: checkpointer.TrainingState | None = None  # what a checkpoint has, in mode Training
 
-    def outline(self) -> aggregate.Outline:
-        """What the other ranks must have as well."""
-        shapes = tuple(tuple(variable.shape.as_list()) for variable in self.persistent)
-        if self.plan is None:
-            return aggregate.Outline(shapes=shapes)
-        return aggregate.Outline(
-            steps=self.plan.steps,
-            samples=self.plan.samples,
-            epochs=self.plan.epochs,
-            evaluates=self.plan.evaluation is not None,
-            shapes=shapes,
-        )
+    def facts(self) -> dict[str, str]:
+        """What must be the same on all ranks: they would wait for each other without end."""
+        facts = {"number of variables": str(len(self.persistent))}
+        for number, variable in enumerate(self.persistent):
+            facts[f"shape of variable {number}"] = str(tuple(variable.shape.as_list()))
+        if (plan := self.plan) is None:
+            return facts
+        of_plan = {"steps of an epoch": plan.steps, "samples of an epoch": plan.samples, "epochs": plan.epochs}
+        held_out = {"held-out samples": "none" if plan.evaluation is None else "some"}
+        return {name: str(value) for name, value in of_plan.items()} | held_out | facts
 
 
 class _Material(NamedTuple):

@@ -61,11 +61,12 @@ class Array(FrozenModel):
 
 
 class Part(FrozenModel):
-    """What a rank has done of the epoch that is under way."""
+    """What a rank has done of an epoch."""
 
     nanoseconds: int = 0  # of training
     loss: float = 0.0  # sum over its samples
     samples: int = 0
+    evaluation_nanoseconds: int = 0
 
 
 class Progress(FrozenModel):
