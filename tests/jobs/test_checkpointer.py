@@ -61,7 +61,6 @@ class Run:
             nodes=1,
             identity=checkpoint.identity(make_assignment()),
             extent=checkpoint.Extent(epochs=COURSE.epochs, steps=COURSE.steps, samples=COURSE.samples),
-            framework="TensorFlow 2.21.0",
             state=checkpointer.TrainingState([variable], [variable], lambda: [variable]),
             store=checkpoint.Store(folder=folder / "trial", disk=self.volume),
         )

@@ -12,7 +12,6 @@ other samples, and a set in the order of its classes. A milder one, as a wrong l
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -66,10 +65,6 @@ def _draw(name: str, seed: int) -> Random:
     return np.random.default_rng((_SOURCE, seed, _DRAWN_FOR[name]))
 
 
-def _source() -> Random:
-    return np.random.default_rng(_SOURCE)
-
-
 # ---- small images, held as bytes ----
 
 
@@ -81,12 +76,12 @@ def _small_images(workload: Workload, sizes: dict[str, int], seed: int) -> Sets:
         images, labels = _drawn_images(shapes, count=sizes[name], random=_draw(name, seed))
         return image_files.held_images(images, labels, workload=workload, name=name, origin=ORIGIN)
 
-    return Sets(training=split(TRAINING), open_evaluation=lambda: split(EVALUATION))
+    return Sets.of(split)
 
 
 def _shapes(classes: int, *, side: int, channels: int) -> Array:
     """One blot for each class, as like its mirror image as a photograph's object is, in [0, 1]."""
-    noise = _source().normal(size=(classes, side, side, channels))
+    noise = np.random.default_rng(_SOURCE).normal(size=(classes, side, side, channels))
     smooth = ndimage.gaussian_filter(noise, sigma=(0, side / 9, side / 9, 0))
     if channels > 1:
         smooth = smooth + smooth[:, :, ::-1]
@@ -123,7 +118,8 @@ def _photographs(workload: Workload, sizes: dict[str, int], seed: int) -> Sets:
 
         def sample_at(place: tf.Tensor, _: tf.Tensor) -> Batch:
             """The same at each visit: the seed is the place's own."""
-            draws = tf.unstack(tf.random.experimental.stateless_split(_folded(base, place), 4, alg="philox"))
+            own = tf.random.experimental.stateless_fold_in(base, place, alg="philox")
+            draws = tf.unstack(tf.random.experimental.stateless_split(own, 4, alg="philox"))
             label = tf.random.stateless_uniform((), draws[0], maxval=classes, dtype=tf.int32, alg="philox")
             other = tf.random.stateless_uniform((), draws[1], maxval=classes, dtype=tf.int32, alg="philox")
             move = tf.random.stateless_uniform((2,), draws[2], minval=-1, maxval=2, dtype=tf.int32, alg="philox")
@@ -134,55 +130,43 @@ def _photographs(workload: Workload, sizes: dict[str, int], seed: int) -> Sets:
 
         return Streamed(name=name, origin=ORIGIN, count=sizes[name], sample_at=sample_at)
 
-    return Sets(training=split(TRAINING), open_evaluation=lambda: split(EVALUATION))
-
-
-def _folded(base: tf.Tensor, place: tf.Tensor) -> tf.Tensor:
-    return tf.random.experimental.stateless_fold_in(base, place, alg="philox")
+    return Sets.of(split)
 
 
 # ---- reviews and tweets ----
 
-
-@dataclass(frozen=True)
-class Language:
-    """Word numbers from 0 up, the most frequent first. A word that praises blames after a negation."""
-
-    vocabulary: int
-    negations: tuple[int, ...] = (1, 2)
-    praise: range = range(10, 20)
-    blame: range = range(20, 30)
-
-    def text(self, *, good: bool, length: int, random: Random) -> Array:
-        """Words between which those with a meaning are strewn; a sixth of these contradicts the rest."""
-        # Zipf's law by inversion: the logarithm of the rank is uniform. Words with a meaning come only where meant.
-        ranks = np.exp(random.uniform(0, math.log(self.vocabulary - 30), size=length)).astype(np.int64)
-        text = np.where(ranks < 10, 0, ranks + 29)
-        places = np.arange(1, length, 3)
-        meant_good = np.where(random.random(len(places)) < 5 / 6, good, not good)
-        negated = random.random(len(places)) < 0.25
-        praises = meant_good != negated
-        offsets = random.integers(len(self.praise), size=len(places))
-        text[places] = np.where(praises, self.praise.start + offsets, self.blame.start + offsets)
-        text[places[negated] - 1] = random.choice(self.negations, size=int(negated.sum()))
-        return text
+#: Word numbers go from 0 up, the most frequent first. A word that praises blames after a negation.
+NEGATIONS, PRAISE, BLAME = (1, 2), range(10, 20), range(20, 30)
 
 
-def _texts(language: Language, *, count: int, lengths: tuple[int, int], random: Random) -> tuple[list[Array], Array]:
+def text_of(vocabulary: int, *, good: bool, length: int, random: Random) -> Array:
+    """Words between which those with a meaning are strewn; a sixth of these contradicts the rest."""
+    # Zipf's law by inversion: the logarithm of the rank is uniform. Words with a meaning come only where meant.
+    ranks = np.exp(random.uniform(0, math.log(vocabulary - 30), size=length)).astype(np.int64)
+    text = np.where(ranks < 10, 0, ranks + 29)
+    places = np.arange(1, length, 3)
+    meant_good = np.where(random.random(len(places)) < 5 / 6, good, not good)
+    negated = random.random(len(places)) < 0.25
+    praises = meant_good != negated
+    offsets = random.integers(len(PRAISE), size=len(places))
+    text[places] = np.where(praises, PRAISE.start + offsets, BLAME.start + offsets)
+    text[places[negated] - 1] = random.choice(NEGATIONS, size=int(negated.sum()))
+    return text
+
+
+def _texts(vocabulary: int, *, count: int, lengths: tuple[int, int], random: Random) -> tuple[list[Array], Array]:
     labels = random.integers(2, size=count)
     sizes = random.integers(*lengths, size=count, endpoint=True)
     texts = [
-        language.text(good=bool(label), length=int(size), random=random)
+        text_of(vocabulary, good=bool(label), length=int(size), random=random)
         for label, size in zip(labels, sizes, strict=True)
     ]
     return texts, labels
 
 
 def _reviews(workload: Workload, sizes: dict[str, int], seed: int) -> Sets:
-    language = Language(vocabulary=5_000)
-
     def reviews(name: str) -> tuple[list[Array], Array]:
-        drawn, labels = _texts(language, count=sizes[name], lengths=(30, 160), random=_draw(name, seed))
+        drawn, labels = _texts(5_000, count=sizes[name], lengths=(30, 160), random=_draw(name, seed))
         return [np.concatenate(([text_files.START], text + text_files.FIRST_WORD)) for text in drawn], labels
 
     return text_files.review_sets(workload, reviews, origin=ORIGIN)
@@ -190,20 +174,16 @@ def _reviews(workload: Workload, sizes: dict[str, int], seed: int) -> Sets:
 
 def _tweets(workload: Workload, sizes: dict[str, int], seed: int) -> Sets:
     (length,) = workload.input_shape
-    language = Language(vocabulary=2_000)
+    vocabulary = 2_000
 
     def split(name: str) -> Split:
         texts, labels = _texts(
-            language, count=sizes[name], lengths=(min(6, length), min(30, length)), random=_draw(name, seed)
+            vocabulary, count=sizes[name], lengths=(min(6, length), min(30, length)), random=_draw(name, seed)
         )
         flat, lengths = np.concatenate(texts) + 1, np.array([len(text) for text in texts])
         return text_files.held_tweets(flat, lengths, labels, length=length, name=name, origin=ORIGIN)
 
-    return Sets(
-        training=split(TRAINING),
-        open_evaluation=lambda: split(EVALUATION),
-        vocabulary=language.vocabulary + 1,
-    )
+    return Sets.of(split, vocabulary=vocabulary + 1)
 
 
 # ---- characters ----
@@ -216,7 +196,7 @@ CHARACTER_ENTROPY = -sum(chance * math.log(chance) for chance in CHANCES)
 
 def _characters(workload: Workload, sizes: dict[str, int], seed: int) -> Sets:
     """A ring of characters in an order of its own; in the long run all are equally frequent."""
-    ring = _source().permutation(workload.classes)
+    ring = np.random.default_rng(_SOURCE).permutation(workload.classes)
 
     def split(name: str) -> Split:
         drawn = _draw(name, seed)
@@ -224,7 +204,7 @@ def _characters(workload: Workload, sizes: dict[str, int], seed: int) -> Sets:
         places = np.cumsum(drawn.choice(STRIDES, size=length, p=CHANCES)) % workload.classes
         return text_files.held_characters(ring[places], workload=workload, name=name, origin=ORIGIN)
 
-    return Sets(training=split(TRAINING), open_evaluation=lambda: split(EVALUATION))
+    return Sets.of(split)
 
 
 _MAKERS: dict[Inputs, Callable[[Workload, dict[str, int], int], Sets]] = {

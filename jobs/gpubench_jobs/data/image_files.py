@@ -21,7 +21,6 @@ record is read.
 import math
 import os
 import re
-import struct
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -61,12 +60,7 @@ _CLASS_FOLDERS = {TRAINING: ("train",), EVALUATION: ("validation", "val")}
 _FLOWERS, _FLOWERS_HELD_OUT = 3670, 350
 #: An encoded image, its label and the file for sentences, from a place.
 Encoded = Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor, tf.Tensor]]
-_LENGTH = struct.Struct("<Q")
 _BEFORE, _BEHIND = 12, 4
-#: Read at a time for the index: a page. Small records share one; between photographs there is nothing worth reading.
-_BLOCK = 4096
-#: Files are indexed so many at a time, on however few processors: each waits for its storage.
-_AT_A_TIME = 16
 
 
 def held_images(images: Array, labels: Array, *, workload: Workload, name: str, origin: str) -> Held:
@@ -77,7 +71,8 @@ def held_images(images: Array, labels: Array, *, workload: Workload, name: str, 
         shaped = tf.reshape(tf.gather(pixels, places), (-1, *workload.input_shape))
         return shaped, tf.one_hot(tf.gather(classes, places), workload.classes)
 
-    return Held(name=name, origin=origin, count=len(labels), batch_at=batch_at, on_device=_scaled_to_one)
+    # On the device bytes become numbers in [0, 1].
+    return Held(name, origin, len(labels), lambda bytes_: tf.cast(bytes_, tf.float32) / 255.0, batch_at=batch_at)
 
 
 def mnist(workload: Workload, path: Path, progress: Progress) -> Sets:
@@ -101,7 +96,7 @@ def mnist(workload: Workload, path: Path, progress: Progress) -> Sets:
             _require_several_classes(labels, of_labels)
         return held_images(images, labels, workload=workload, name=name, origin=str(path))
 
-    return Sets(training=split(TRAINING), open_evaluation=lambda: split(EVALUATION))
+    return Sets.of(split)
 
 
 def cifar10(workload: Workload, path: Path, progress: Progress) -> Sets:
@@ -129,12 +124,7 @@ def cifar10(workload: Workload, path: Path, progress: Progress) -> Sets:
         images = rows[:, 1:].reshape(-1, channels, height, width).transpose(0, 2, 3, 1)
         return held_images(images, rows[:, 0], workload=workload, name=name, origin=str(path))
 
-    return Sets(training=split(TRAINING), open_evaluation=lambda: split(EVALUATION))
-
-
-def _scaled_to_one(pixels: tf.Tensor) -> tf.Tensor:
-    """Bytes to [0, 1]."""
-    return tf.cast(pixels, tf.float32) / 255.0
+    return Sets.of(split)
 
 
 def _idx(file: Path, *, magic: int) -> Array:
@@ -169,10 +159,7 @@ def photographs(workload: Workload, path: Path, progress: Progress) -> Sets:
     """From TFRecords where there are any, else from class folders."""
     patterns = _SHARD_PATTERNS[workload.inputs]
     if any(any(path.glob(pattern)) for pattern in patterns.values()):
-        return Sets(
-            training=_of_records(workload, path, name=TRAINING, progress=progress),
-            open_evaluation=lambda: _of_records(workload, path, name=EVALUATION, progress=progress),
-        )
+        return Sets.of(lambda name: _of_records(workload, path, name=name, progress=progress))
     if workload.inputs is Inputs.FLOWERS:
         return _flower_folders(workload, path, progress)
     return _imagenet_folders(workload, path, progress)
@@ -214,7 +201,7 @@ def _imagenet_folders(workload: Workload, path: Path, progress: Progress) -> Set
 
     def evaluation() -> Split:
         place = _part_folder(workload, path, name=EVALUATION)
-        if not (folders := _folders(place)):
+        if not (folders := [entry for entry in files.entries(place) if entry.is_dir()]):
             raise files.unusable(f"{place} holds no class folders: sort its images into one for each class")
         unknown = next((folder for folder in folders if folder.name not in numbers), None)
         if unknown is not None:
@@ -250,14 +237,10 @@ def _flower_folders(workload: Workload, path: Path, progress: Progress) -> Sets:
 
 
 def _class_folders(folder: Path, *, classes: int) -> list[Path]:
-    found = _folders(folder)
+    found = [entry for entry in files.entries(folder) if entry.is_dir()]
     if not 2 <= len(found) <= classes:
         raise files.unusable(f"{folder} holds {len(found)} class folders, and there are 2 to {classes}: correct it")
     return found
-
-
-def _folders(folder: Path) -> list[Path]:
-    return [entry for entry in files.entries(folder) if entry.is_dir()]
 
 
 def _images(
@@ -294,20 +277,16 @@ def _streamed(workload: Workload, encoded: Encoded, *, count: int, path: Path, n
         if name == TRAINING:
             of_window, of_mirror = tf.unstack(tf.random.experimental.stateless_split(seed, 2, alg="philox"))
             decoded = _decoded(image, window_of=lambda shape: _random_window(shape, seed=of_window))
-        else:
-            of_mirror = None
-            decoded = _decoded(image, window_of=_middle)
-        resized = tf.image.resize(decoded, (height, width))
-        if of_mirror is not None:
+            resized = tf.image.resize(decoded, (height, width))
             resized = tf.image.stateless_random_flip_left_right(resized, of_mirror)
+        else:
+            resized = tf.image.resize(_decoded(image, window_of=_middle), (height, width))
         return tf.cast(tf.round(resized), tf.uint8), tf.cast(label, tf.int32)
 
-    return Streamed(name=name, origin=str(path), count=count, sample_at=sample_at, on_device=_scaled_around_zero)
+    def on_device(pixels: tf.Tensor) -> tf.Tensor:
+        return tf.cast(pixels, tf.float32) / 127.5 - 1.0  # bytes to [-1, 1]
 
-
-def _scaled_around_zero(pixels: tf.Tensor) -> tf.Tensor:
-    """Bytes to [-1, 1]."""
-    return tf.cast(pixels, tf.float32) / 127.5 - 1.0
+    return Streamed(name=name, origin=str(path), count=count, sample_at=sample_at, on_device=on_device)
 
 
 def _usable(image: tf.Tensor, label: tf.Tensor, file: tf.Tensor, *, classes: int) -> tf.Tensor:
@@ -324,17 +303,13 @@ def _usable(image: tf.Tensor, label: tf.Tensor, file: tf.Tensor, *, classes: int
         *(file, ": an image is neither JPEG nor PNG: copy it again"),
     )
     end, kind = tf.cond(jpeg, lambda: (_END_OF_JPEG, "JPEG"), lambda: (_END_OF_PNG, "PNG"))
-    return files.unless(_ends_with(image, end), image, file, ": a ", kind, " image is cut: copy it again")
-
-
-def _ends_with(image: tf.Tensor, end: tf.Tensor) -> tf.Tensor:
-    """Its last bytes are the mark of the end, or something follows that mark: some cameras append."""
     size = tf.strings.length(end)
-    return tf.cond(
+    whole = tf.cond(  # its last bytes are the mark of the end, or something follows that mark: some cameras append
         tf.strings.substr(image, -size, size) == end,
         lambda: True,
         lambda: tf.size(tf.strings.split([image], end).values) > 1,
     )
+    return files.unless(whole, image, file, ": a ", kind, " image is cut: copy it again")
 
 
 def _decoded(image: tf.Tensor, *, window_of: Callable[[tf.Tensor], tf.Tensor]) -> tf.Tensor:
@@ -398,7 +373,7 @@ class RecordFiles:
 def index_records(paths: Sequence[Path], *, progress: Progress) -> RecordFiles:
     """Of files whose every byte belongs to a record; `progress` is called for each of them."""
     places = []
-    with ThreadPoolExecutor(_AT_A_TIME) as pool:
+    with ThreadPoolExecutor(16) as pool:  # on however few processors: each waits for its storage
         for of_file in pool.map(_places, paths):
             places.append(of_file)
             progress()
@@ -425,9 +400,10 @@ def _places(path: Path) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
         block, block_begin = b"", 0
         while end < size:
             if end + _BEFORE > block_begin + len(block):
-                block, block_begin = os.pread(file, _BLOCK, end), end
+                # A page: small records share one; between photographs there is nothing worth reading.
+                block, block_begin = os.pread(file, 4096, end), end
             header = block[end - block_begin : end - block_begin + _BEFORE]
-            length = _LENGTH.unpack_from(header)[0] if len(header) == _BEFORE else size
+            length = int.from_bytes(header[:8], "little") if len(header) == _BEFORE else size
             begin, end = end + _BEFORE, end + _BEFORE + length + _BEHIND
             if end > size or not length:
                 wrong = "is empty" if not length else "ends behind the end of the file"

@@ -29,8 +29,6 @@ Batch = tuple[tf.Tensor, tf.Tensor]
 #: From inputs as they travel to inputs as the network takes them.
 OnDevice = Callable[[tf.Tensor], tf.Tensor]
 
-_BATCHES_ON_DEVICE = 2
-
 
 @dataclass(frozen=True)
 class Feed:
@@ -62,7 +60,7 @@ def streamed(batches: tf.data.Dataset, on_device: OnDevice = as_it_is, *, device
     if device is None:
         device = next((one.name for one in tf.config.list_logical_devices("GPU")), None)
     if device is not None:
-        batches = batches.apply(tf.data.experimental.prefetch_to_device(device, _BATCHES_ON_DEVICE))
+        batches = batches.apply(tf.data.experimental.prefetch_to_device(device, buffer_size=2))
 
     def draw(state: tuple[Any, ...], _: tf.Tensor) -> Batch:
         inputs, labels = next(state[0])
@@ -110,6 +108,11 @@ class Sets:
     training: Split
     open_evaluation: Callable[[], Split] | None  # None where the original had none (text generation)
     vocabulary: int | None = None  # rows of the embedding, where the data decides it (imdb_fasttext, tweets)
+
+    @classmethod
+    def of(cls, split: Callable[[str], Split], *, vocabulary: int | None = None) -> "Sets":
+        """Both halves, made by their names."""
+        return cls(split(TRAINING), lambda: split(EVALUATION), vocabulary)
 
     @cached_property
     def evaluation(self) -> Split | None:
@@ -159,7 +162,6 @@ class Streamed(Split):
         return batches.map(lambda _, inputs, labels: (inputs, labels))
 
 
-_READY_BATCHES = 2  # wait for the training step, besides those under way
 _FOR_EVER = 2**62
 
 #: Training inputs, changed at random by a seed of two numbers: `Recipe.augment`.
@@ -269,4 +271,5 @@ def _bounded(batches: tf.data.Dataset, *, threads: int) -> tf.data.Dataset:
     options.autotune.enabled = False  # it would take threads and memory as it sees fit
     options.threading.private_threadpool_size = threads
     options.threading.max_intra_op_parallelism = 1
-    return batches.prefetch(_READY_BATCHES).with_options(options)
+    # So many batches wait for the training step, besides those under way.
+    return batches.prefetch(2).with_options(options)

@@ -157,14 +157,18 @@ def broadcast(variables: Sequence[tf.Variable]) -> None:
 
 def broadcast_value(value: _T) -> _T:
     """Rank 0's value, on every rank. It travels as JSON: Horovod's own broadcast_object would unpickle it."""
-    hvd = _horovod()
     codec: pydantic.TypeAdapter[_T] = pydantic.TypeAdapter(type(value))
-    text = codec.dump_json(value)
-    length = int(hvd.broadcast(tf.constant([len(text)], tf.int64), root_rank=0, name="from_first.length")[0])
+    return codec.validate_json(broadcast_bytes(codec.dump_json(value)))
+
+
+def broadcast_bytes(value: bytes) -> bytes:
+    """Rank 0's bytes, on every rank."""
+    hvd = _horovod()
+    length = int(hvd.broadcast(tf.constant([len(value)], tf.int64), root_rank=0, name="from_first.length")[0])
     # A broadcast needs tensors of one shape on all ranks; what the others have is overwritten.
-    own = tf.constant(list(text[:length].ljust(length)), tf.uint8)
-    received = hvd.broadcast(own, root_rank=0, name="from_first.text")
-    return codec.validate_json(received.numpy().tobytes())
+    own = tf.constant(np.frombuffer(value[:length].ljust(length), np.uint8))
+    received: bytes = hvd.broadcast(own, root_rank=0, name="from_first.bytes").numpy().tobytes()
+    return received
 
 
 def gather(value: _T) -> list[_T]:
@@ -182,13 +186,3 @@ def gather_bytes(value: bytes) -> list[bytes]:
     ends = np.cumsum(gather(len(value))).tolist()
     received = _horovod().allgather(tf.constant(np.frombuffer(value, np.uint8)), name="gather.bytes").numpy().tobytes()
     return [received[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
-
-
-def broadcast_bytes(value: bytes) -> bytes:
-    """Rank 0's bytes, on every rank."""
-    hvd = _horovod()
-    own = np.zeros(broadcast_value(len(value)), np.uint8)  # a broadcast needs tensors of one shape on all ranks
-    if hvd.rank() == 0:
-        own = np.frombuffer(value, np.uint8)
-    received: bytes = hvd.broadcast(tf.constant(own), root_rank=0, name="from_first.bytes").numpy().tobytes()
-    return received

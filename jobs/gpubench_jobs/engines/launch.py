@@ -29,8 +29,6 @@ GLOO_TIMEOUT_SECONDS = 60
 #: What an image, a user's shell or a user's files must not change for a worker. Keras reads KERAS_HOME/keras.json, and
 #: writes one: in a place that is no folder it does neither.
 _FIXED = {"KERAS_BACKEND": "tensorflow", "TF_USE_LEGACY_KERAS": "0", "KERAS_HOME": os.devnull}
-#: Threads of its own launch a GPU's kernels, and do not wait behind the input pipeline; the pod may say otherwise.
-_GPU_THREADS = {"TF_GPU_THREAD_MODE": "gpu_private"}
 #: NVIDIA's libraries obey the first before TensorFlow's own switch, and float32 would not be what it says; the token is
 #: for launchers, which alone speak to other pods'.
 _DROPPED = frozenset({"NVIDIA_TF32_OVERRIDE", names.ENV_GANG_TOKEN})
@@ -41,10 +39,6 @@ _NETWORK = re.compile(r"NCCL INFO Using network (\S.*?)\s*$", re.MULTILINE)
 _LINK = re.compile(
     r"NCCL INFO (?:Channel|Ring) \S+ : \S+ -> \S+ (?:\[\w+\] )?via (\S.*?)(?: comm 0x\S+.*)?\s*$", re.MULTILINE
 )
-_NUMBER = re.compile(r"\d+(\(\d+\))?")  # which adapter
-_NET, _DIRECT = "NET", "GDRDMA"  # GPUDirect: the adapter reads the GPU's memory by itself
-_OLD_SHARED_MEMORY = "direct shared memory"
-_LOG_MAX = 16 * 2**20
 NETWORK_MAX = 19  # with "nccl " before it, what a status shows of a fact
 
 
@@ -74,7 +68,8 @@ def worker_environment(
         tuned["HOROVOD_FUSION_THRESHOLD"] = str(communication.fusion_threshold_mib * 2**20)  # in bytes
     if communication is not None and communication.cycle_time_milliseconds is not None:
         tuned["HOROVOD_CYCLE_TIME"] = str(communication.cycle_time_milliseconds)
-    gpu = {} if nccl_log is None else {**_GPU_THREADS, **nccl_variables(nccl_log)}
+    # Threads of its own launch a GPU's kernels, and do not wait behind the input pipeline; the pod may say otherwise.
+    gpu = {} if nccl_log is None else {"TF_GPU_THREAD_MODE": "gpu_private", **nccl_variables(nccl_log)}
     return {"NCCL_SOCKET_IFNAME": interface, **gpu, **kept, **_FIXED, **ours, **tuned}
 
 
@@ -145,7 +140,7 @@ def read_nccl_log(log: str | None) -> str:
         if log is None or not Path(log).is_file():
             return ""
         with Path(log).open("rb") as file:
-            return file.read(_LOG_MAX).decode(errors="replace")
+            return file.read(16 * 2**20).decode(errors="replace")
     except OSError:
         return ""
 
@@ -176,10 +171,9 @@ def transport_name(networks: Iterable[str]) -> str:
 
 
 def _kind(way: str) -> str:
-    if way == _OLD_SHARED_MEMORY:
+    if way == "direct shared memory":  # of old versions
         return "SHM/direct"
     kind, *rest = way.split("/")
-    named = [part for part in rest if not _NUMBER.fullmatch(part)]
-    if kind == _NET:
-        return "/".join([kind, *named[:1], *([_DIRECT] if _DIRECT in named else [])])
-    return "/".join([kind, *named[:1]])
+    named = [part for part in rest if not re.fullmatch(r"\d+(\(\d+\))?", part)]  # which adapter
+    direct = ["GDRDMA"] if kind == "NET" and "GDRDMA" in named else []  # the adapter reads the GPU's memory by itself
+    return "/".join([kind, *named[:1], *direct])

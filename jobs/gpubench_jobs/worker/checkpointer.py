@@ -174,7 +174,6 @@ class Checkpointer:
     nodes: int
     identity: checkpoint.Identity
     extent: checkpoint.Extent
-    framework: str
     state: TrainingState
     store: checkpoint.Store | None = None
     requests: channel.Requests | None = None
@@ -274,7 +273,7 @@ class Checkpointer:
             identity=self.identity,
             attempt=rank.assignment.attempt,
             extent=self.extent,
-            framework=self.framework,
+            framework=_FRAMEWORK,
             progress=progress,
             arrays=snapshot.arrays,
             write_seconds=self.write_seconds,
@@ -372,7 +371,6 @@ class Restore:
             nodes=assignment.nodes,
             identity=self.identity,
             extent=_extent(plan),
-            framework=_FRAMEWORK,
             state=state,
             store=replace(store, progress=lambda: self.writer.phase(Phase.KEEPING)) if store is not None else None,
             requests=channel.Requests(self.config.requests) if store is not None else None,
